@@ -1,0 +1,48 @@
+//===- Compiler.h - from a model graph to a plan ----------------*- C++ -*-===//
+#ifndef MOE_COMPILER_COMPILER_H
+#define MOE_COMPILER_COMPILER_H
+
+#include <string>
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
+
+namespace mlir::moe {
+
+/// The dialects of every stage, and their translation to LLVM IR.
+void registerDialects(DialectRegistry &registry);
+
+/// How far to go; the module printed is that of the last stage reached.
+enum class Stage { Spmd, Plan, LLVM };
+
+struct CompileOptions {
+  ParallelAttr parallel;
+  /// Names joined by '+'.
+  std::string schedule = "baseline";
+  /// Forward and backward, or forward only.
+  bool train = true;
+  Stage stage = Stage::LLVM;
+  /// Bytes that one rank may use: arenas, arguments and results. 0: no limit.
+  int64_t memoryLimit = 0;
+};
+
+/// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:
+/// max(1, ep * esp / mp). Errors are reported at an unknown location.
+FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
+
+/// Compiles a model graph (one function) to a module with the rank program `@rank` and, from the plan stage on, the one-rank
+/// reference `@reference`. Errors are reported at the ops.
+FailureOr<OwningOpRef<ModuleOp>> compile(ModuleOp graph, const CompileOptions &options);
+
+/// Bytes of one rank of a program at the plan stage: arenas, arguments and results.
+int64_t getProgramBytes(Operation *program);
+
+} // namespace mlir::moe
+
+#endif // MOE_COMPILER_COMPILER_H

@@ -1,0 +1,40 @@
+//===- Passes.td - conversions between dialects --------*- tablegen -*-===//
+#ifndef MOE_CONVERSION_PASSES_TD
+#define MOE_CONVERSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertMoeToPlan : Pass<"convert-moe-to-plan", "::mlir::func::FuncOp"> {
+  let summary = "SPMD programs to plans: one launch per op";
+  let description = [{
+    Each op becomes the `plan.launch` that its MoeKernelOpInterface names, with its cost; tensors become buffers, results of
+    the function arguments behind its inputs. Values that are only another state of their operand share its buffer.
+
+    Before -> after:
+
+    ```mlir
+    func.func @f(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %0 = moe.scale %a {factor = 2.0 : f64} : tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
+    }
+    // ->
+    func.func @f(%a: memref<4x8xf32>, %r: memref<4x8xf32>) attributes {plan.inputs = 1 : i64} {
+      plan.launch "scale"(%a) -> (%r) params [2.0] {in_place = array<i64: 0>} : (memref<4x8xf32>) -> (memref<4x8xf32>)
+      return
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::plan::PlanDialect"];
+}
+
+def ConvertPlanToLLVM : Pass<"convert-plan-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "rank programs to LLVM functions that call moert.h";
+  let description = [{
+    Each rank program `@f` becomes `moeplan_f(moert_rank_t) -> i32`, a chain of calls that stops at the first status that is
+    not 0; buffers and groups become constant tables. The exported string `moeplan_metadata` describes the programs to the
+    runtime (docs/Runtime.md).
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // MOE_CONVERSION_PASSES_TD

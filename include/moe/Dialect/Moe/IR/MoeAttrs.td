@@ -1,0 +1,103 @@
+//===- MoeAttrs.td - groups, layouts, enums ------------*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOEATTRS_TD
+#define MOE_DIALECT_MOE_IR_MOEATTRS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "moe/Dialect/Moe/IR/MoeDialect.td"
+
+class Moe_Attr<string name, string attrMnemonic> : AttrDef<Moe_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
+  let summary = "a group of ranks: rank r is member (r / stride) mod size";
+  let description = [{
+    The ranks that share `r / (stride * size)` and `r mod stride` form one instance of the group. The name is for people
+    and reports; two groups of one size and stride are the same group.
+
+    Example: `#moe.group<"ep", 4, 2>`
+  }];
+  let parameters = (ins StringRefParameter<"name">:$name, "int64_t":$size, "int64_t":$stride);
+  let assemblyFormat = "`<` $name `,` $size `,` $stride `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
+  let summary = "how a world of ranks is divided, for the dense and for the expert part";
+  let description = [{
+    `world = pp * dp * mp` for the dense part and `world = pp * edp * ep * esp` for the expert part, on the same ranks.
+    mp and esp have stride 1, ep has stride esp, dp stride mp, edp stride ep*esp, pp stride world/pp. The boundaries
+    1, mp, esp, ep*esp, world/pp, world must each divide the next when sorted, so that every group is a union of the
+    *axes* between neighbouring boundaries.
+
+    Example: `#moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>`
+  }];
+  let parameters = (ins "int64_t":$world, "int64_t":$pp, "int64_t":$dp, "int64_t":$mp, "int64_t":$ep, "int64_t":$esp);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Expert data parallelism: world / (pp * ep * esp).
+    int64_t getEdp() const { return getWorld() / (getPp() * getEp() * getEsp()); }
+    /// The group of that name (pp, dp, mp, ep, esp, edp, ep_esp or world), or null.
+    GroupAttr getGroup(::llvm::StringRef name) const;
+    /// The names of all groups, in the order in which a group of ranks is looked up by its axes.
+    static ::llvm::ArrayRef<::llvm::StringLiteral> getGroupNames();
+    /// The same model on one rank.
+    static ParallelAttr getSingle(::mlir::MLIRContext *context) { return get(context, 1, 1, 1, 1, 1, 1); }
+  }];
+}
+
+def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
+  let summary = "over which groups each dimension of a global tensor is sharded";
+  let description = [{
+    One list of group names for each dimension, outermost group first. A group named nowhere holds replicas.
+
+    Example: `#moe.layout<[ep], [], [esp]>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims);
+  let hasCustomAssemblyFormat = 1;
+  let builders = [
+    /// A tensor of rank `rank`, replicated everywhere.
+    AttrBuilder<(ins "int64_t":$rank)>,
+    /// One group at most for each dimension; an empty name is none.
+    AttrBuilder<(ins "::llvm::ArrayRef<::llvm::StringRef>":$groups)>
+  ];
+  let extraClassDeclaration = [{
+    /// The names of dimension `dim`.
+    ::llvm::SmallVector<::llvm::StringRef> getGroups(unsigned dim) const;
+    /// How many parts dimension `dim` has; fails on a name that `parallel` does not have.
+    ::llvm::FailureOr<int64_t> getParts(unsigned dim, ParallelAttr parallel) const;
+    /// The shard of a global tensor on one rank. Fails, with an error that names `what`, on an unknown group or a dimension
+    /// that cannot be split evenly.
+    ::llvm::FailureOr<::mlir::RankedTensorType>
+    getLocalType(::mlir::RankedTensorType global, ParallelAttr parallel, ::llvm::StringRef what,
+                 ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError) const;
+  }];
+}
+
+class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::moe";
+  let genSpecializedAttr = 0;
+}
+class Moe_EnumAttr<I32EnumAttr info, string mnemonic> : EnumAttr<Moe_Dialect, info, mnemonic>;
+
+// The numbers are those of moert.h.
+def Moe_Activation : Moe_Enum<"Activation", "activation function", [
+  I32EnumAttrCase<"relu", 0>, I32EnumAttrCase<"gelu", 1>, I32EnumAttrCase<"silu", 2>, I32EnumAttrCase<"swiglu", 3>,
+  I32EnumAttrCase<"swiglu_clamped", 4>, I32EnumAttrCase<"sigmoid", 5>]>;
+def Moe_ActivationAttr : Moe_EnumAttr<Moe_Activation, "activation">;
+
+def Moe_Score : Moe_Enum<"Score", "how logits become scores", [
+  I32EnumAttrCase<"softmax", 0>, I32EnumAttrCase<"sigmoid", 1>]>;
+def Moe_ScoreAttr : Moe_EnumAttr<Moe_Score, "score">;
+
+def Moe_GroupScore : Moe_Enum<"GroupScore", "how a group of experts is scored", [
+  I32EnumAttrCase<"max", 0>, I32EnumAttrCase<"top2", 1>]>;
+def Moe_GroupScoreAttr : Moe_EnumAttr<Moe_GroupScore, "group_score">;
+
+def Moe_Direction : Moe_Enum<"Direction", "direction of a ragged exchange", [
+  I32EnumAttrCase<"to_experts", 0>, I32EnumAttrCase<"from_experts", 1>]>;
+def Moe_DirectionAttr : Moe_EnumAttr<Moe_Direction, "direction">;
+
+#endif // MOE_DIALECT_MOE_IR_MOEATTRS_TD

@@ -1,0 +1,314 @@
+//===- MoeComputeOps.td - L1: rank-local computation ---*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOECOMPUTEOPS_TD
+#define MOE_DIALECT_MOE_IR_MOECOMPUTEOPS_TD
+
+include "moe/Dialect/Moe/IR/MoeBase.td"
+
+// Two forms of expert rows. Capacity: [E, C, K]. Dropless: [R, K], sorted by expert and packed, with `counts` [B, E] i32:
+// expert e has sum_b counts[b,e] rows, those beyond the last used one are undefined.
+
+def Moe_MatmulOp : Moe_Op<"matmul", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "matrix product";
+  let description = [{
+    `result[i,j] = sum_k op(a)[i,k] op(b)[k,j]`, where op transposes an operand with its flag set.
+
+    Constraints:
+    - (C1) the inner dimensions agree, and the result is [rows of op(a), columns of op(b)].
+    - (C2) one element type.
+
+    Example:
+
+    ```mlir
+    func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>) -> tensor<4x16xf32> {
+      %0 = moe.matmul %a, %b {transpose_b} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+      return %0 : tensor<4x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$a, Moe_Tensor2D:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, CArg<"bool", "false">:$transposeA,
+                                 CArg<"bool", "false">:$transposeB)>];
+  let hasVerifier = 1;
+}
+
+def Moe_ScaleOp : Moe_Op<"scale", [
+    SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "product with a constant";
+  let description = [{
+    `result[i] = factor * input[i]`.
+
+    Example:
+
+    ```mlir
+    func.func @scale(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %0 = moe.scale %a {factor = 5.0e-01 : f64} : tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$input, F64Attr:$factor);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+
+def Moe_RowScaleOp : Moe_Op<"row_scale", [
+    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getInPlaceInputs"]>]> {
+  let summary = "each row times a factor of its own";
+  let description = [{
+    `result[s,m] = factors[s,0] * rows[s,m]`.
+
+    Constraints:
+    - (C1) rows is [S, M] and factors [S, 1] of one element type.
+
+    Example:
+
+    ```mlir
+    func.func @row_scale(%a: tensor<4x8xf32>, %f: tensor<4x1xf32>) -> tensor<4x8xf32> {
+      %0 = moe.row_scale %a, %f : tensor<4x8xf32>, tensor<4x1xf32>
+      return %0 : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$rows, Moe_Tensor2D:$factors);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$rows `,` $factors attr-dict `:` type($rows) `,` type($factors)";
+  let hasVerifier = 1;
+}
+
+def Moe_RowDotOp : Moe_Op<"row_dot", [
+    AllTypesMatch<["lhs", "rhs"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<>]> {
+  let summary = "row-wise inner product";
+  let description = [{
+    `result[s,0] = sum_m lhs[s,m] rhs[s,m]`.
+
+    Constraints:
+    - (C1) lhs and rhs are [S, M], the result is [S, 1], of one element type.
+
+    Example:
+
+    ```mlir
+    func.func @row_dot(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x1xf32> {
+      %0 = moe.row_dot %a, %b : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x1xf32>
+      return %0 : tensor<4x1xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$lhs, Moe_Tensor2D:$rhs);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+  let summary = "every expert's rows times its weights";
+  let description = [{
+    `result_e = rows_e weights[e]`, or `rows_e weights[e]^T` with transpose_weights, for each expert e.
+
+    Constraints:
+    - (C1) weights is [E, K, N], or [E, N, K] with transpose_weights.
+    - (C2) without counts rows is [E, C, K] and the result [E, C, N]; with counts [B, E] they are [R, K] and [R, N].
+    - (C3) one element type.
+
+    Example:
+
+    ```mlir
+    func.func @grouped_matmul(%r: tensor<2x4x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<2x4x16xf32> {
+      %0 = moe.grouped_matmul %r, %w : (tensor<2x4x8xf32>, tensor<2x8x16xf32>) -> tensor<2x4x16xf32>
+      return %0 : tensor<2x4x16xf32>
+    }
+    func.func @ragged(%r: tensor<32x8xf32>, %w: tensor<2x8x16xf32>, %c: tensor<4x2xi32>) -> tensor<32x16xf32> {
+      %0 = moe.grouped_matmul %r, %w counts(%c) : (tensor<32x8xf32>, tensor<2x8x16xf32>, tensor<4x2xi32>) -> tensor<32x16xf32>
+      return %0 : tensor<32x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$rows, Moe_Tensor3D:$weights, Optional<Moe_Index2D>:$counts, UnitAttr:$transpose_weights);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$rows `,` $weights (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$weights, "::mlir::Value":$counts,
+                                 CArg<"bool", "false">:$transposeWeights)>];
+  let hasVerifier = 1;
+}
+
+def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
+    Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
+  let summary = "gradient of every expert's weights";
+  let description = [{
+    `result[e] = rows_e^T grads_e`; an expert without rows gets zeros. An op of its own, so that it can move into
+    communication gaps.
+
+    Constraints:
+    - (C1) rows is [E, C, K] and grads [E, C, N], or with counts [B, E] [R, K] and [R, N]; the result is [E, K, N].
+
+    Example:
+
+    ```mlir
+    func.func @wgrad(%r: tensor<2x4x8xf32>, %g: tensor<2x4x16xf32>) -> tensor<2x8x16xf32> {
+      %0 = moe.grouped_matmul_wgrad %r, %g : (tensor<2x4x8xf32>, tensor<2x4x16xf32>) -> tensor<2x8x16xf32>
+      return %0 : tensor<2x8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$rows, Moe_Rows:$grads, Optional<Moe_Index2D>:$counts);
+  let results = (outs Moe_Tensor3D:$result);
+  let assemblyFormat = "$rows `,` $grads (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_BiasAddOp : Moe_Op<"bias_add", [
+    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "adds a bias to every row";
+  let description = [{
+    `result = rows + scale * bias`, the bias of the row's expert. `scale` lets a bias count once among partial sums.
+
+    Constraints:
+    - (C1) [S, N] rows take an [N] bias; [E, C, N] rows, and [R, N] rows with counts [B, E], take [E, N].
+
+    Example:
+
+    ```mlir
+    func.func @bias_add(%r: tensor<2x4x8xf32>, %b: tensor<2x8xf32>) -> tensor<2x4x8xf32> {
+      %0 = moe.bias_add %r, %b {scale = 5.0e-01 : f64} : (tensor<2x4x8xf32>, tensor<2x8xf32>) -> tensor<2x4x8xf32>
+      return %0 : tensor<2x4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$rows, Moe_Tensor:$bias, Optional<Moe_Index2D>:$counts,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$rows `,` $bias (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_BiasGradOp : Moe_Op<"bias_grad", [
+    Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+  let summary = "gradient of a bias";
+  let description = [{
+    `result = scale * sum of grads over each expert's rows`.
+
+    Constraints:
+    - (C1) [S, N] gives [N]; [E, C, N], and [R, N] with counts [B, E], give [E, N].
+
+    Example:
+
+    ```mlir
+    func.func @bias_grad(%g: tensor<2x4x8xf32>) -> tensor<2x8xf32> {
+      %0 = moe.bias_grad %g : (tensor<2x4x8xf32>) -> tensor<2x8xf32>
+      return %0 : tensor<2x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$grads, Optional<Moe_Index2D>:$counts, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$grads (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_ActivationOp : Moe_Op<"activation", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "activation function, elementwise or gated";
+  let description = [{
+    relu, gelu (exact), silu and sigmoid are elementwise. The swiglu kinds take interleaved (gate, up) column pairs and give
+    half as many columns; `moe.layer` states their formulas.
+
+    Constraints:
+    - (C1) the result has the shape of the input, its last dimension halved for the swiglu kinds.
+    - (C2) counts needs 2-D rows.
+
+    Example:
+
+    ```mlir
+    func.func @activation(%h: tensor<2x4x16xf32>) -> tensor<2x4x8xf32> {
+      %0 = moe.activation %h {kind = #moe<activation swiglu>} : (tensor<2x4x16xf32>) -> tensor<2x4x8xf32>
+      return %0 : tensor<2x4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Optional<Moe_Index2D>:$counts, Moe_ActivationAttr:$kind);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$input (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
+    AllTypesMatch<["input", "result"]>, Moe_Spmd, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of an activation's input";
+  let description = [{
+    `result = (d activation / d input) grad`.
+
+    Constraints:
+    - (C1) input and result have the shape of moe.activation's input, grad that of its result.
+
+    Example:
+
+    ```mlir
+    func.func @activation_grad(%h: tensor<4x16xf32>, %g: tensor<4x16xf32>) -> tensor<4x16xf32> {
+      %0 = moe.activation_grad %h, %g {kind = #moe<activation gelu>} : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+      return %0 : tensor<4x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$input, Moe_Rows:$grad, Optional<Moe_Index2D>:$counts, Moe_ActivationAttr:$kind);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$input `,` $grad (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_DumpOp : Moe_Op<"dump", [
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "equal copies along a new dimension";
+  let description = [{
+    `result[.., c, ..] = input[.., ..]` for every c of the new dimension `dim` (Parm's dump, before EP&ESP-AlltoAll).
+
+    Constraints:
+    - (C1) the result is the input with one dimension inserted at `dim`; rank 4 at most.
+
+    Example:
+
+    ```mlir
+    func.func @dump(%x: tensor<2x4x8xf32>) -> tensor<2x3x4x8xf32> {
+      %0 = moe.dump %x {dim = 1 : i64} : (tensor<2x4x8xf32>) -> tensor<2x3x4x8xf32>
+      return %0 : tensor<2x3x4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$input, I64Attr:$dim);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "sum over a dimension";
+  let description = [{
+    `result[.., ..] = sum_c input[.., c, ..]` over dimension `dim`, which is dropped.
+
+    Constraints:
+    - (C1) the result is the input without dimension `dim`.
+
+    Example:
+
+    ```mlir
+    func.func @local_reduce(%x: tensor<2x3x4x8xf32>) -> tensor<2x4x8xf32> {
+      %0 = moe.local_reduce %x {dim = 1 : i64} : (tensor<2x3x4x8xf32>) -> tensor<2x4x8xf32>
+      return %0 : tensor<2x4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$input, I64Attr:$dim);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif // MOE_DIALECT_MOE_IR_MOECOMPUTEOPS_TD

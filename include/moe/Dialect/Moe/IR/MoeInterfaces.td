@@ -1,0 +1,99 @@
+//===- MoeInterfaces.td - what every op tells the passes -*- tablegen -*-===//
+//
+// Passes know ops through these interfaces alone; nothing else may switch over op kinds.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_DIALECT_MOE_IR_MOEINTERFACES_TD
+#define MOE_DIALECT_MOE_IR_MOEINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{How an op changes the SPMD states of its values (design: *replicated* or *varying* per rank axis).}];
+  let methods = [
+    InterfaceMethod<[{
+      From the axes over which the operands vary, gives those over which each operand has to vary (`required`, never
+      fewer than it does) and over which the results vary. Fails with an error where no cast by `moe.to_varying` can help.
+      The default is a rank-local op: all operands are cast to the union of their states, the results have it too.
+    }], "::llvm::LogicalResult", "inferSpmd",
+      (ins "const ::mlir::moe::SpmdAxes &":$axes, "::llvm::ArrayRef<::mlir::moe::AxisSet>":$operands,
+           "::llvm::SmallVectorImpl<::mlir::moe::AxisSet> &":$required,
+           "::llvm::SmallVectorImpl<::mlir::moe::AxisSet> &":$results), "",
+      [{
+        ::mlir::moe::AxisSet all;
+        for (::mlir::moe::AxisSet set : operands)
+          all = all | set;
+        required.assign(operands.size(), all);
+        results.assign($_op->getNumResults(), all);
+        return ::mlir::success();
+      }]>
+  ];
+}
+
+def MoeDifferentiableOpInterface : OpInterface<"MoeDifferentiableOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{The adjoint of an op, built from the same dialect.}];
+  let methods = [
+    InterfaceMethod<[{
+      Builds the cotangents of the operands from those of the results. A null cotangent is zero; a null gradient means that
+      none flows (integer operands, constants). Each gradient has the type of its operand and its SPMD state.
+    }], "void", "buildAdjoint",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$cotangents,
+           "::llvm::SmallVectorImpl<::mlir::Value> &":$gradients)>
+  ];
+}
+
+def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{What an op needs, per rank: floating-point operations and bytes.}];
+  let methods = [
+    InterfaceMethod<[{
+      The default reads every operand and writes every result once and computes nothing.
+    }], "::mlir::moe::OpCost", "getCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>
+  ];
+}
+
+def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{Which call of the runtime (`moert_<kernel>`, moert.h) carries the op out, and on which memory.}];
+  let methods = [
+    InterfaceMethod<[{The call's name without `moert_`; empty where nothing runs. The default is the op's mnemonic.}],
+      "::llvm::StringRef", "getKernelName", (ins), "", [{ return $_op->getName().stripDialect(); }]>,
+    InterfaceMethod<[{The call's inputs in its order; null where an optional one is absent. The default is the operands.}],
+      "::llvm::SmallVector<::mlir::Value>", "getKernelInputs", (ins), "",
+      [{ return ::llvm::SmallVector<::mlir::Value>($_op->getOperands()); }]>,
+    InterfaceMethod<[{The call's i64 and f64 attributes in its order.}],
+      "::llvm::SmallVector<::mlir::Attribute>", "getKernelParams", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<[{The group that the call takes, or null.}],
+      "::mlir::moe::GroupAttr", "getKernelGroup", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<[{Whether the members of the group meet in this call.}],
+      "bool", "isCollective", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{Whether the only result is the first operand's memory; then the call, if any, writes nothing.}],
+      "bool", "isAlias", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{The kernel inputs in whose memory the first result may be written.}],
+      "::llvm::SmallVector<int64_t>", "getInPlaceInputs", (ins), "", [{ return {}; }]>
+  ];
+}
+
+def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{How a model-graph (L0) op is laid out over ranks and becomes part of the SPMD program (L1).}];
+  let methods = [
+    InterfaceMethod<[{
+      Fills the layouts of operands that are null (not decided yet) and gives those of the results. Fails with an error
+      where a decided layout cannot be used.
+    }], "::llvm::LogicalResult", "inferLayouts",
+      (ins "::mlir::moe::ParallelAttr":$parallel,
+           "::llvm::MutableArrayRef<::mlir::moe::LayoutAttr>":$operands,
+           "::llvm::SmallVectorImpl<::mlir::moe::LayoutAttr> &":$results)>,
+    InterfaceMethod<[{
+      Builds the baseline per-rank program from the operands' shards. Capacity, slots and auxiliary loss are per group of
+      tokens; `groups` is the least number of such groups in the whole model, one for each token shard.
+    }], "::llvm::LogicalResult", "partition",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel, "int64_t":$groups,
+           "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results)>
+  ];
+}
+
+#endif // MOE_DIALECT_MOE_IR_MOEINTERFACES_TD

@@ -1,0 +1,10 @@
+//===- MoeOps.td - all ops of the moe dialect ----------*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOEOPS_TD
+#define MOE_DIALECT_MOE_IR_MOEOPS_TD
+
+include "moe/Dialect/Moe/IR/MoeLayerOps.td"
+include "moe/Dialect/Moe/IR/MoeComputeOps.td"
+include "moe/Dialect/Moe/IR/MoeRouteOps.td"
+include "moe/Dialect/Moe/IR/MoeCommOps.td"
+
+#endif // MOE_DIALECT_MOE_IR_MOEOPS_TD

@@ -1,0 +1,155 @@
+//===- MoeRouteOps.td - L1: routing, dispatch, combine --*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOEROUTEOPS_TD
+#define MOE_DIALECT_MOE_IR_MOEROUTEOPS_TD
+
+include "moe/Dialect/Moe/IR/MoeBase.td"
+
+def Moe_RouteOp : Moe_Op<"route", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+  let summary = "chooses experts, slots and weights for every token";
+  let description = [{
+    The routing of `moe.layer` on this rank's S tokens, `groups` blocks of S/groups consecutive ones apart from each other.
+    `slots[s,j]` is the row of the dispatched tokens that choice j of token s takes, -1 where it is dropped. With
+    `capacity` = T > 0 the rows are [E, groups T], group g using rows g T to g T + T - 1 of each expert; with 0 (dropless)
+    they are S k rows sorted by expert. `counts` are the rows really used.
+
+    Constraints:
+    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [1, E]; aux is 0-D; 1 <= k <= min(8, E).
+    - (C2) groups divides S; selection_bias is [E].
+
+    Example:
+
+    ```mlir
+    func.func @route(%l: tensor<16x4xf32>) -> tensor<16x2xf32> {
+      %scores, %experts, %slots, %weights, %counts, %aux = moe.route %l {capacity = 8 : i64, renormalize}
+        : (tensor<16x4xf32>)
+        -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+      return %weights : tensor<16x2xf32>
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_Tensor2D:$logits, Optional<Moe_Tensor1D>:$selection_bias,
+    DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
+    UnitAttr:$renormalize,
+    DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
+    DefaultValuedAttr<I64Attr, "1">:$expert_groups,
+    DefaultValuedAttr<I64Attr, "1">:$top_groups,
+    DefaultValuedAttr<Moe_GroupScoreAttr, "::mlir::moe::GroupScore::max">:$group_score,
+    DefaultValuedAttr<I64Attr, "0">:$capacity,
+    DefaultValuedAttr<I64Attr, "1">:$groups);
+  let results = (outs Moe_Tensor2D:$scores, Moe_Index2D:$experts, Moe_Index2D:$slots, Moe_Tensor2D:$weights,
+                      Moe_Index2D:$counts, Moe_Scalar:$aux);
+  let assemblyFormat = [{
+    $logits (`selection_bias` `(` $selection_bias^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_RouteGradOp : Moe_Op<"route_grad", [
+    AttrSizedOperandSegments, AllTypesMatch<["scores", "result"]>, Moe_Spmd, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+  let summary = "gradient of the router's logits";
+  let description = [{
+    From the gradients of moe.route's weights and aux, either of which may be absent (zero).
+
+    Constraints:
+    - (C1) scores and result are [S, E], experts and grad_weights [S, k], grad_aux is 0-D.
+
+    Example:
+
+    ```mlir
+    func.func @route_grad(%s: tensor<16x4xf32>, %e: tensor<16x2xi32>, %w: tensor<16x2xf32>) -> tensor<16x4xf32> {
+      %0 = moe.route_grad %s, %e weights(%w) : (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x4xf32>
+      return %0 : tensor<16x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_Tensor2D:$scores, Moe_Index2D:$experts, Optional<Moe_Tensor2D>:$grad_weights, Optional<Moe_Scalar>:$grad_aux,
+    DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
+    UnitAttr:$renormalize,
+    DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
+    DefaultValuedAttr<I64Attr, "1">:$groups);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = [{
+    $scores `,` $experts (`weights` `(` $grad_weights^ `)`)? (`aux` `(` $grad_aux^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_DispatchOp : Moe_Op<"dispatch", [
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelInputs"]>]> {
+  let summary = "puts tokens into their experts' rows";
+  let description = [{
+    `result[slots[s,j],:] = weights[s,j] tokens[s,:]` (1 where there are no weights); rows that no choice takes are zero. The
+    adjoint of moe.combine.
+
+    Constraints:
+    - (C1) tokens is [S, M], slots and weights [S, k]; the result is [E, T, M] or [R, M].
+
+    Example:
+
+    ```mlir
+    func.func @dispatch(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>) -> tensor<4x8x8xf32> {
+      %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
+      return %0 : tensor<4x8x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Index2D:$slots, Optional<Moe_Tensor2D>:$weights);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$tokens `,` $slots (`weights` `(` $weights^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_CombineOp : Moe_Op<"combine", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
+  let summary = "weighted sum of each token's rows";
+  let description = [{
+    `result[s,:] = sum_j weights[s,j] rows[slots[s,j],:]` (1 where there are no weights), dropped choices adding nothing. The
+    adjoint of moe.dispatch.
+
+    Constraints:
+    - (C1) rows is [E, T, M] or [R, M]; slots and weights are [S, k]; the result is [S, M].
+
+    Example:
+
+    ```mlir
+    func.func @combine(%r: tensor<4x8x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x2xf32>) -> tensor<16x8xf32> {
+      %0 = moe.combine %r, %s weights(%w) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
+      return %0 : tensor<16x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$rows, Moe_Index2D:$slots, Optional<Moe_Tensor2D>:$weights);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$rows `,` $slots (`weights` `(` $weights^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<>]> {
+  let summary = "inner product of each token with each of its rows";
+  let description = [{
+    `result[s,j] = sum_m tokens[s,m] rows[slots[s,j],m]`, 0 for dropped choices: the gradient of combine weights.
+
+    Constraints:
+    - (C1) tokens is [S, M], rows [E, T, M] or [R, M], slots and result [S, k].
+
+    Example:
+
+    ```mlir
+    func.func @slot_dot(%x: tensor<16x8xf32>, %r: tensor<4x8x8xf32>, %s: tensor<16x2xi32>) -> tensor<16x2xf32> {
+      %0 = moe.slot_dot %x, %r, %s : (tensor<16x8xf32>, tensor<4x8x8xf32>, tensor<16x2xi32>) -> tensor<16x2xf32>
+      return %0 : tensor<16x2xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Rows:$rows, Moe_Index2D:$slots);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$tokens `,` $rows `,` $slots attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif // MOE_DIALECT_MOE_IR_MOEROUTEOPS_TD

@@ -1,0 +1,40 @@
+//===- PlanDialect.h - the plan dialect -------------------------*- C++ -*-===//
+#ifndef MOE_DIALECT_PLAN_IR_PLANDIALECT_H
+#define MOE_DIALECT_PLAN_IR_PLANDIALECT_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h.inc"
+#include "moe/Dialect/Plan/IR/PlanEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "moe/Dialect/Plan/IR/PlanAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "moe/Dialect/Plan/IR/PlanOps.h.inc"
+
+namespace mlir::plan {
+
+/// Names of the function attributes of rank programs.
+inline constexpr StringLiteral kInputsAttrName = "plan.inputs";
+inline constexpr StringLiteral kArenasAttrName = "plan.arenas";
+inline constexpr StringLiteral kRanksAttrName = "plan.ranks";
+
+/// Streams of a rank program.
+inline constexpr StringLiteral kComputeStream = "compute";
+inline constexpr StringLiteral kIntraStream = "comm.intra";
+inline constexpr StringLiteral kInterStream = "comm.inter";
+inline constexpr StringLiteral kCopyStream = "copy";
+
+/// Whether a runtime call can take such a value: static, dense and row-major, of f32, f64, bf16 or i32, rank 4 at most.
+bool isBufferType(MemRefType type);
+/// Bytes of a value for which isBufferType holds.
+int64_t getByteSize(MemRefType type);
+
+} // namespace mlir::plan
+
+#endif // MOE_DIALECT_PLAN_IR_PLANDIALECT_H

@@ -1,0 +1,150 @@
+//===- PlanOps.td - the plan dialect -------------------*- tablegen -*-===//
+#ifndef MOE_DIALECT_PLAN_IR_PLANOPS_TD
+#define MOE_DIALECT_PLAN_IR_PLANOPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "moe/Dialect/Moe/IR/MoeAttrs.td"
+include "moe/Dialect/Plan/IR/PlanEnums.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::mlir::plan";
+  let summary = "static plans: one op per runtime call, on streams and arenas";
+  let description = [{
+    A *rank program* is a `func.func` of one block on memrefs: its arguments are the model's inputs and then its results,
+    memory of the caller; everything else lies in one arena for each memory space. Each `plan.launch` becomes one call of
+    `moert.h`. Ops of one stream run in program order; streams meet through `plan.record` and `plan.wait` alone.
+
+    Function attributes: `plan.inputs` (i64, how many arguments are inputs; the rest are results), and after
+    plan-assign-memory `plan.arenas`, a dictionary from memory space to bytes. `plan.ranks` (array of two i64: first rank,
+    number of ranks) is for modules with several rank programs; absent, the program is that of all ranks.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space">;
+
+def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
+  let summary = "what a launch needs on one rank";
+  let description = [{
+    Floating-point operations, bytes read, written, and sent to the other members of its group in equal parts. Where `rows` is
+    not 0 the launch is ragged: the figures are those of that many rows and scale with the rows really used.
+
+    Example: `#plan.cost<flops = 1.0e9, read = 4096, written = 4096, sent = 0, rows = 0>`
+  }];
+  let parameters = (ins "double":$flops, "int64_t":$read, "int64_t":$written, "int64_t":$sent, "int64_t":$rows);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_BufferOp : Plan_Op<"buffer"> {
+  let summary = "bytes of an arena";
+  let description = [{
+    A value's place: `offset` bytes into the arena of the memref's memory space, once plan-assign-memory has chosen it.
+    Until then every `plan.buffer` is memory of its own, so the op is an allocation: CSE must not merge two of one type.
+
+    Constraints:
+    - (C1) the memref is static, dense and row-major, of f32, f64, bf16 or i32, rank 4 at most; its memory space is a
+      `#plan<space ..>`.
+    - (C2) offset >= 0.
+
+    Example:
+
+    ```mlir
+    func.func @buffer() {
+      %0 = plan.buffer {offset = 256 : i64} : memref<4x8xf32, #plan<space device>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Res<AnyStaticShapeMemRef, "", [MemAlloc]>:$memref);
+  let assemblyFormat = "attr-dict `:` type($memref)";
+  let hasVerifier = 1;
+}
+
+def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
+  let summary = "one call of the runtime on a stream";
+  let description = [{
+    Calls `moert_<kernel>(rank, op, inputs.., outputs.., params.., group, stream)`. `absent` lists the positions, among the
+    call's inputs, of optional ones that are not there. `params` are the call's i64 and f64 attributes. With `collective`
+    the members of `group` meet in the call. `in_place` lists the inputs (by operand number) in whose memory the first output
+    may lie. `label` says which layer the op belongs to. Without `on` the launch counts as on `compute`.
+
+    Constraints:
+    - (C1) params holds i64 and f64 attributes only.
+    - (C2) a collective has a group.
+    - (C3) absent positions rise strictly and lie within the call's inputs; in_place numbers lie within the inputs.
+
+    Example:
+
+    ```mlir
+    func.func @launch(%a: memref<4x8xf32>, %b: memref<8x16xf32>) {
+      %0 = plan.buffer {offset = 0 : i64} : memref<4x16xf32, #plan<space device>>
+      plan.launch "matmul"(%a, %b) -> (%0) params [0, 0] on "compute" {label = "layer0"}
+        : (memref<4x8xf32>, memref<8x16xf32>) -> (memref<4x16xf32, #plan<space device>>)
+      plan.launch "all_reduce"(%0) -> (%0) collective #moe.group<"mp", 2, 1> on "comm.intra" {absent = array<i64: 1>}
+        : (memref<4x16xf32, #plan<space device>>) -> (memref<4x16xf32, #plan<space device>>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    StrAttr:$kernel, Variadic<AnyStaticShapeMemRef>:$inputs, Variadic<AnyStaticShapeMemRef>:$outputs,
+    OptionalAttr<ArrayAttr>:$params, UnitAttr:$collective, OptionalAttr<Moe_GroupAttr>:$group,
+    OptionalAttr<StrAttr>:$stream, OptionalAttr<StrAttr>:$label, OptionalAttr<DenseI64ArrayAttr>:$absent,
+    OptionalAttr<DenseI64ArrayAttr>:$in_place, OptionalAttr<Plan_CostAttr>:$cost);
+  let assemblyFormat = [{
+    $kernel `(` $inputs `)` `->` `(` $outputs `)` (`params` $params^)? (`collective` $collective^)? ($group^)?
+    (`on` $stream^)? attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// For messages: 'kernel' (label) over 'group' on 'stream', as far as known.
+    std::string describe();
+    /// The stream, `compute` where none is given.
+    ::llvm::StringRef getStreamOrDefault();
+    /// Whether the first output may lie in the memory of input `input`.
+    bool isInPlace(unsigned input);
+  }];
+}
+
+def Plan_RecordOp : Plan_Op<"record"> {
+  let summary = "marks a point of a stream";
+  let description = [{
+    Event `event` happens when all earlier ops of `stream` are done.
+
+    Example:
+
+    ```mlir
+    func.func @record_wait() {
+      plan.record 0 on "compute"
+      plan.wait 0 on "comm.intra"
+      return
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$event, StrAttr:$stream);
+  let assemblyFormat = "$event `on` $stream attr-dict";
+}
+
+def Plan_WaitOp : Plan_Op<"wait"> {
+  let summary = "later ops of a stream start after an event";
+  let description = [{
+    See plan.record for an example. The last `plan.record` of `event` before this op in program order is meant.
+  }];
+  let arguments = (ins I64Attr:$event, StrAttr:$stream);
+  let assemblyFormat = "$event `on` $stream attr-dict";
+}
+
+#endif // MOE_DIALECT_PLAN_IR_PLANOPS_TD

@@ -1,0 +1,41 @@
+//===- MemoryReport.h - what holds the peak ---------------------*- C++ -*-===//
+#ifndef MOE_DIALECT_PLAN_TRANSFORMS_MEMORYREPORT_H
+#define MOE_DIALECT_PLAN_TRANSFORMS_MEMORYREPORT_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+
+namespace mlir::plan {
+
+/// A buffer that holds a value.
+struct LiveBuffer {
+  /// The launch that writes it first.
+  LaunchOp writer;
+  int64_t bytes;
+  /// In the arena; absent before plan-assign-memory.
+  std::optional<int64_t> offset;
+
+  /// Of the writer's layer; may be empty.
+  StringRef getLabel() const;
+};
+
+/// The use of one arena by a rank program.
+struct ArenaReport {
+  Space space;
+  /// What plan-assign-memory reserves; 0 before.
+  int64_t arenaBytes = 0;
+  /// The most bytes that hold values at one launch, in program order. The arena is larger where streams run ahead and
+  /// where offsets leave gaps.
+  int64_t liveBytes = 0;
+  /// The first launch with that many, and the buffers alive then, largest first.
+  LaunchOp peak;
+  std::vector<LiveBuffer> live;
+};
+
+/// One report for each memory space, in the order of `Space`. `program` passes verifyRankProgram.
+SmallVector<ArenaReport, 2> reportMemory(func::FuncOp program);
+
+} // namespace mlir::plan
+
+#endif // MOE_DIALECT_PLAN_TRANSFORMS_MEMORYREPORT_H

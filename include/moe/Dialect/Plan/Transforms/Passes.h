@@ -1,0 +1,16 @@
+//===- Passes.h - passes of the plan dialect --------------------*- C++ -*-===//
+#ifndef MOE_DIALECT_PLAN_TRANSFORMS_PASSES_H
+#define MOE_DIALECT_PLAN_TRANSFORMS_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::plan {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "moe/Dialect/Plan/Transforms/Passes.h.inc"
+
+} // namespace mlir::plan
+
+#endif // MOE_DIALECT_PLAN_TRANSFORMS_PASSES_H

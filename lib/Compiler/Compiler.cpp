@@ -1,0 +1,121 @@
+//===- Compiler.cpp - from a model graph to a plan ------------------------===//
+#include "moe/Compiler/Compiler.h"
+
+#include "Schedule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/Passes.h"
+
+#include "moe/Conversion/Passes.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+#include "moe/Dialect/Plan/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+void mlir::moe::registerDialects(DialectRegistry &registry) {
+  registry.insert<MoeDialect, plan::PlanDialect, func::FuncDialect, LLVM::LLVMDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+/// From the model graph to one program at the SPMD or plan stage.
+static LogicalResult buildPasses(PassManager &passes, const CompileOptions &options, bool reference) {
+  MoePartitionOptions partition;
+  partition.reference = reference;
+  if (reference)
+    partition.groups = options.parallel.getDp();
+  passes.addPass(createMoePartition(partition));
+  if (!reference && failed(buildSchedule(passes, options.schedule)))
+    return failure();
+  auto simplify = [&] {
+    passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+    passes.addNestedPass<func::FuncOp>(createCSEPass());
+  };
+  simplify();
+  if (options.train) {
+    passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
+    simplify();
+  }
+  passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+  if (options.stage == Stage::Spmd)
+    return success();
+  passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams());
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
+  return success();
+}
+
+/// A copy of the graph, compiled to one program of that name.
+static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const CompileOptions &options, StringRef name) {
+  OwningOpRef<ModuleOp> module = graph.clone();
+  bool reference = name == "reference";
+  (*module->getOps<func::FuncOp>().begin()).setName(name);
+  PassManager passes(graph.getContext());
+  if (failed(buildPasses(passes, options, reference)) || failed(passes.run(*module)))
+    return failure();
+  return module;
+}
+
+int64_t mlir::moe::getProgramBytes(Operation *program) {
+  int64_t bytes = 0;
+  for (Type type : cast<func::FuncOp>(program).getArgumentTypes())
+    bytes += getByteSize(type);
+  for (NamedAttribute arena : program->getAttrOfType<DictionaryAttr>(plan::kArenasAttrName))
+    bytes += cast<IntegerAttr>(arena.getValue()).getInt();
+  return bytes;
+}
+
+static LogicalResult checkMemory(func::FuncOp program, int64_t limit) {
+  int64_t bytes = getProgramBytes(program);
+  if (limit == 0 || bytes <= limit)
+    return success();
+  InFlightDiagnostic error = program.emitError()
+                             << "expected a plan of at most " << limit << " bytes a rank but it needs " << bytes;
+  std::string report;
+  llvm::raw_string_ostream stream(report);
+  plan::printMemoryReport(program, stream);
+  error.attachNote() << "what holds the peak:\n" << report;
+  return error;
+}
+
+static LogicalResult checkGraph(ModuleOp graph) {
+  auto functions = graph.getOps<func::FuncOp>();
+  if (!llvm::hasSingleElement(functions))
+    return graph.emitError() << "expected a model graph of exactly one function but got "
+                             << std::distance(functions.begin(), functions.end());
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp graph, const CompileOptions &options) {
+  if (failed(checkGraph(graph)))
+    return failure();
+  graph->setAttr(kParallelAttrName, options.parallel);
+  FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(graph, options, "rank");
+  if (failed(module) || options.stage == Stage::Spmd)
+    return module;
+  func::FuncOp rank = *(*module)->getOps<func::FuncOp>().begin();
+  if (failed(checkMemory(rank, options.memoryLimit)))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(graph, options, "reference");
+  if (failed(reference))
+    return failure();
+  (*(*reference)->getOps<func::FuncOp>().begin())->moveAfter(rank);
+  Builder builder(graph.getContext());
+  (*module)->setAttr("plan.schedule", builder.getStringAttr(options.schedule));
+  (*module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
+  PassManager passes(graph.getContext());
+  passes.addPass(plan::createPlanVerify());
+  if (options.stage == Stage::LLVM)
+    passes.addPass(createConvertPlanToLLVM());
+  if (failed(passes.run(**module)))
+    return failure();
+  return module;
+}

@@ -1,0 +1,167 @@
+//===- MoeAttrs.cpp - groups, worlds, layouts -----------------------------===//
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name, int64_t size,
+                                int64_t stride) {
+  if (name.empty())
+    return emitError() << "expected a group name";
+  if (size < 1 || stride < 1)
+    return emitError() << "expected group '" << name << "' to have a positive size and stride but got " << size
+                       << " and " << stride;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ParallelAttr
+//===----------------------------------------------------------------------===//
+
+/// The boundaries between which the atomic axes lie, smallest first, without repetition.
+static SmallVector<int64_t> getBoundaries(int64_t world, int64_t pp, int64_t mp, int64_t ep, int64_t esp) {
+  SmallVector<int64_t> boundaries = {1, mp, esp, ep * esp, world / pp, world};
+  llvm::sort(boundaries);
+  boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+  return boundaries;
+}
+
+LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t world, int64_t pp, int64_t dp,
+                                   int64_t mp, int64_t ep, int64_t esp) {
+  for (auto [name, value] : {std::pair<StringRef, int64_t>{"world", world}, {"pp", pp}, {"dp", dp}, {"mp", mp},
+                             {"ep", ep}, {"esp", esp}})
+    if (value < 1 || value > kMaxWorld)
+      return emitError() << "expected " << name << " to be between 1 and " << kMaxWorld << " but got " << value;
+  if (pp * dp * mp != world)
+    return emitError() << "expected world = pp * dp * mp but got " << world << " and " << pp << " * " << dp << " * "
+                       << mp << " = " << pp * dp * mp;
+  if (world % (pp * ep * esp) != 0)
+    return emitError() << "expected pp * ep * esp = " << pp * ep * esp << " to divide the world of " << world
+                       << " ranks";
+  SmallVector<int64_t> boundaries = getBoundaries(world, pp, mp, ep, esp);
+  for (auto [lower, upper] : llvm::zip(boundaries, llvm::drop_begin(boundaries)))
+    if (upper % lower != 0)
+      return emitError() << "expected the group boundaries 1, mp = " << mp << ", esp = " << esp
+                         << ", ep * esp = " << ep * esp << ", world / pp = " << world / pp << ", world = " << world
+                         << " to be a chain of divisors, but " << lower << " does not divide " << upper;
+  return success();
+}
+
+ArrayRef<StringLiteral> ParallelAttr::getGroupNames() {
+  static constexpr StringLiteral names[] = {"dp", "mp", "ep", "esp", "edp", "ep_esp", "pp", "world"};
+  return names;
+}
+
+GroupAttr ParallelAttr::getGroup(StringRef name) const {
+  auto group = [&](int64_t size, int64_t stride) { return GroupAttr::get(getContext(), name, size, stride); };
+  if (name == "dp")
+    return group(getDp(), getMp());
+  if (name == "mp")
+    return group(getMp(), 1);
+  if (name == "ep")
+    return group(getEp(), getEsp());
+  if (name == "esp")
+    return group(getEsp(), 1);
+  if (name == "edp")
+    return group(getEdp(), getEp() * getEsp());
+  if (name == "ep_esp")
+    return group(getEp() * getEsp(), 1);
+  if (name == "pp")
+    return group(getPp(), getWorld() / getPp());
+  if (name == "world")
+    return group(getWorld(), 1);
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// LayoutAttr
+//===----------------------------------------------------------------------===//
+
+LayoutAttr LayoutAttr::get(MLIRContext *context, int64_t rank) {
+  return get(context, SmallVector<ArrayAttr>(rank, ArrayAttr::get(context, {})));
+}
+
+LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringRef> groups) {
+  SmallVector<ArrayAttr> dims;
+  for (StringRef group : groups) {
+    SmallVector<Attribute> names;
+    if (!group.empty())
+      names.push_back(StringAttr::get(context, group));
+    dims.push_back(ArrayAttr::get(context, names));
+  }
+  return get(context, dims);
+}
+
+SmallVector<StringRef> LayoutAttr::getGroups(unsigned dim) const {
+  return llvm::map_to_vector(getDims()[dim].getAsRange<StringAttr>(), [](StringAttr name) { return name.getValue(); });
+}
+
+FailureOr<int64_t> LayoutAttr::getParts(unsigned dim, ParallelAttr parallel) const {
+  int64_t parts = 1;
+  for (StringRef name : getGroups(dim)) {
+    GroupAttr group = parallel.getGroup(name);
+    if (!group)
+      return failure();
+    parts *= group.getSize();
+  }
+  return parts;
+}
+
+FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, ParallelAttr parallel, StringRef what,
+                                                     function_ref<InFlightDiagnostic()> emitError) const {
+  if (static_cast<int64_t>(getDims().size()) != global.getRank())
+    return emitError() << "expected the layout of '" << what << "' to have " << global.getRank()
+                       << " dimensions but got " << *this;
+  SmallVector<int64_t> shape(global.getShape());
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    FailureOr<int64_t> parts = getParts(dim, parallel);
+    if (failed(parts))
+      return emitError() << "expected the layout of '" << what << "' to name groups among "
+                         << llvm::join(llvm::map_range(ParallelAttr::getGroupNames(),
+                                                       [](StringLiteral name) { return name.str(); }),
+                                       ", ")
+                         << " but got " << *this;
+    if (size % *parts != 0)
+      return emitError() << "expected dimension " << dim << " of '" << what << "', " << size
+                         << ", to be divisible by " << llvm::join(getGroups(dim), " * ") << " = " << *parts;
+    size /= *parts;
+  }
+  return RankedTensorType::get(shape, global.getElementType());
+}
+
+Attribute LayoutAttr::parse(AsmParser &parser, Type) {
+  SmallVector<ArrayAttr> dims;
+  auto parseName = [&](SmallVectorImpl<Attribute> &names) -> ParseResult {
+    StringRef name;
+    if (parser.parseKeyword(&name))
+      return failure();
+    names.push_back(parser.getBuilder().getStringAttr(name));
+    return success();
+  };
+  auto parseDim = [&]() -> ParseResult {
+    SmallVector<Attribute> names;
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseName(names); }))
+      return failure();
+    dims.push_back(parser.getBuilder().getArrayAttr(names));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseDim))
+    return {};
+  return LayoutAttr::get(parser.getContext(), dims);
+}
+
+void LayoutAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(llvm::seq<size_t>(0, getDims().size()), printer, [&](size_t dim) {
+    printer << "[";
+    llvm::interleaveComma(getGroups(dim), printer);
+    printer << "]";
+  });
+  printer << ">";
+}

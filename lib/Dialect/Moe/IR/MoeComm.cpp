@@ -1,0 +1,440 @@
+//===- MoeComm.cpp - collectives: states, adjoints, costs -----------------===//
+#include "mlir/IR/PatternMatch.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+//===----------------------------------------------------------------------===//
+// What they share
+//===----------------------------------------------------------------------===//
+
+static FailureOr<AxisSet> getGroupAxes(Operation *op, const SpmdAxes &axes, GroupAttr group) {
+  FailureOr<AxisSet> set = axes.getAxes(group);
+  if (failed(set))
+    op->emitOpError() << "expected the boundaries of group " << group << " to be boundaries of the module's "
+                      << kParallelAttrName;
+  return set;
+}
+
+/// All operands vary over the group; the first result too (`varies`), or it is replicated.
+static LogicalResult inferGroupSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                    bool varies, SmallVectorImpl<AxisSet> &required,
+                                    SmallVectorImpl<AxisSet> &results) {
+  FailureOr<AxisSet> set = getGroupAxes(op, axes, group);
+  if (failed(set))
+    return failure();
+  AxisSet all = *set;
+  for (AxisSet operand : operands)
+    all = all | operand;
+  required.assign(operands.size(), all);
+  results.assign(1, varies ? all : all - *set);
+  return success();
+}
+
+/// The operand is replicated over the group and the result varies over it.
+static LogicalResult inferReplicatedSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes,
+                                         ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                         SmallVectorImpl<AxisSet> &results) {
+  FailureOr<AxisSet> set = getGroupAxes(op, axes, group);
+  if (failed(set))
+    return failure();
+  if (!(operands[0] & *set).empty())
+    return op->emitOpError() << "expected an operand replicated over group '" << group.getName()
+                             << "' but it varies over " << axes.describe(operands[0]);
+  required.assign(1, operands[0]);
+  results.assign(1, operands[0] | *set);
+  return success();
+}
+
+/// `part` is `whole` with dimension `dim` divided by the group's size.
+static LogicalResult verifyPart(Operation *op, GroupAttr group, int64_t dim, RankedTensorType whole,
+                                RankedTensorType part) {
+  if (dim < 0 || dim >= whole.getRank())
+    return op->emitOpError() << "expected dim to be between 0 and " << whole.getRank() - 1 << " but got " << dim;
+  SmallVector<int64_t> shape(part.getShape());
+  if (part.getRank() == whole.getRank())
+    shape[dim] *= group.getSize();
+  if (shape != whole.getShape() || part.getElementType() != whole.getElementType())
+    return op->emitOpError() << "expected " << whole << " to be " << part << " times " << group.getSize()
+                             << " along dimension " << dim;
+  return success();
+}
+
+static RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = shape[dim] * multiply / divide;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// Sends `bytes * (size - 1) / size * passes` in equal parts to the other members.
+static OpCost getGroupCost(Operation *op, GroupAttr group, double passes, int64_t bytes) {
+  OpCost cost = getMemoryCost(op);
+  cost.bytesSent = static_cast<int64_t>(passes * static_cast<double>(bytes) *
+                                        static_cast<double>(group.getSize() - 1) /
+                                        static_cast<double>(group.getSize()));
+  return cost;
+}
+
+static SmallVector<Attribute> getIntParams(MLIRContext *context, ArrayRef<int64_t> values) {
+  Builder builder(context);
+  return llvm::map_to_vector(values, [&](int64_t value) -> Attribute { return builder.getI64IntegerAttr(value); });
+}
+
+static LogicalResult verifyCounts(Operation *op, RankedTensorType rows, Value counts) {
+  if (counts && rows.getRank() != 2)
+    return op->emitOpError() << "expected 2-D rows with counts but got " << rows;
+  return success();
+}
+
+static LogicalResult verifyRoot(Operation *op, GroupAttr group, int64_t root) {
+  if (root < 0 || root >= group.getSize())
+    return op->emitOpError() << "expected root to be between 0 and " << group.getSize() - 1 << " but got " << root;
+  return success();
+}
+
+/// Over one rank every collective is the identity.
+static OpFoldResult foldSingle(GroupAttr group, Value input) {
+  return group.getSize() == 1 ? OpFoldResult(input) : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// AllGatherOp
+//===----------------------------------------------------------------------===//
+
+void AllGatherOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t dim) {
+  build(builder, state, scaleDim(input, dim, group.getSize(), 1), input, group, dim);
+}
+LogicalResult AllGatherOp::verify() {
+  return verifyPart(*this, getGroup(), getDim(), getResult().getType(), getInput().getType());
+}
+LogicalResult AllGatherOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
+}
+void AllGatherOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<SliceOp>(getLoc(), cotangents[0], getGroup(), getDim()));
+}
+OpCost AllGatherOp::getCost() {
+  return getGroupCost(*this, getGroup(), 1, getByteSize(getResult().getType()));
+}
+SmallVector<Attribute> AllGatherOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
+}
+OpFoldResult AllGatherOp::fold(FoldAdaptor) {
+  auto slice = getInput().getDefiningOp<SliceOp>();
+  if (slice && slice.getGroup() == getGroup() && slice.getDim() == getDim())
+    return slice.getInput();
+  return foldSingle(getGroup(), getInput());
+}
+
+//===----------------------------------------------------------------------===//
+// SliceOp
+//===----------------------------------------------------------------------===//
+
+void SliceOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t dim) {
+  build(builder, state, scaleDim(input, dim, 1, group.getSize()), input, group, dim);
+}
+LogicalResult SliceOp::verify() {
+  return verifyPart(*this, getGroup(), getDim(), getInput().getType(), getResult().getType());
+}
+LogicalResult SliceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                 SmallVectorImpl<AxisSet> &results) {
+  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void SliceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim()));
+}
+OpCost SliceOp::getCost() {
+  OpCost cost = getMemoryCost(*this);
+  cost.bytesRead = cost.bytesWritten;
+  return cost;
+}
+SmallVector<Attribute> SliceOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
+}
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  auto gather = getInput().getDefiningOp<AllGatherOp>();
+  if (gather && gather.getGroup() == getGroup() && gather.getDim() == getDim())
+    return gather.getInput();
+  return foldSingle(getGroup(), getInput());
+}
+
+namespace {
+/// all_reduce, then slice over the same group, is one reduce_scatter; worth it only where nobody else needs the whole sum.
+struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp slice, PatternRewriter &rewriter) const override {
+    auto reduce = slice.getInput().getDefiningOp<AllReduceOp>();
+    if (!reduce || reduce.getGroup() != slice.getGroup())
+      return rewriter.notifyMatchFailure(slice, "operand is no all_reduce over the same group");
+    if (reduce.getCounts())
+      return rewriter.notifyMatchFailure(slice, "a ragged sum has no even parts");
+    if (!reduce->hasOneUse())
+      return rewriter.notifyMatchFailure(slice, "the whole sum is needed elsewhere");
+    rewriter.replaceOpWithNewOp<ReduceScatterOp>(slice, slice.getType(), reduce.getInput(), slice.getGroup(),
+                                                 slice.getDim());
+    return success();
+  }
+};
+} // namespace
+
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<FoldAllReduceIntoSlice>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// AllReduceOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllReduceOp::verify() { return verifyCounts(*this, getInput().getType(), getCounts()); }
+LogicalResult AllReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  // Counts tell every member how many rows take part; they may be in any state.
+  if (failed(inferGroupSpmd(*this, getGroup(), axes, operands.take_front(), /*varies=*/false, required, results)))
+    return failure();
+  llvm::append_range(required, operands.drop_front());
+  return success();
+}
+void AllReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), cotangents[0], getGroup()));
+  gradients.resize(getNumOperands());
+}
+OpCost AllReduceOp::getCost() {
+  OpCost cost = getGroupCost(*this, getGroup(), 2, getByteSize(getInput().getType()));
+  cost.flops = static_cast<double>(getInput().getType().getNumElements());
+  if (getCounts())
+    cost.raggedRows = getInput().getType().getDimSize(0);
+  return cost;
+}
+SmallVector<Value> AllReduceOp::getKernelInputs() { return {getInput(), getCounts()}; }
+SmallVector<int64_t> AllReduceOp::getInPlaceInputs() { return {0}; }
+OpFoldResult AllReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// ToVaryingOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ToVaryingOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void ToVaryingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<AllReduceOp>(getLoc(), cotangents[0].getType(), cotangents[0], /*counts=*/Value(), getGroup()));
+}
+OpCost ToVaryingOp::getCost() { return {}; }
+StringRef ToVaryingOp::getKernelName() { return ""; }
+bool ToVaryingOp::isAlias() { return true; }
+OpFoldResult ToVaryingOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// ReduceScatterOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyPart(*this, getGroup(), getDim(), getInput().getType(), getResult().getType());
+}
+LogicalResult ReduceScatterOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+void ReduceScatterOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value whole = builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim());
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
+}
+OpCost ReduceScatterOp::getCost() {
+  OpCost cost = getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType()));
+  cost.flops = static_cast<double>(getInput().getType().getNumElements());
+  return cost;
+}
+SmallVector<Attribute> ReduceScatterOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
+}
+OpFoldResult ReduceScatterOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// AllToAllOp
+//===----------------------------------------------------------------------===//
+
+/// The type after the exchange, or null where the dimensions do not allow it.
+static RankedTensorType getExchangedType(RankedTensorType input, int64_t size, int64_t splitDim, int64_t concatDim) {
+  auto inRange = [&](int64_t dim) { return dim >= 0 && dim < input.getRank(); };
+  if (!inRange(splitDim) || !inRange(concatDim) || input.getDimSize(splitDim) % size != 0)
+    return {};
+  SmallVector<int64_t> shape(input.getShape());
+  shape[splitDim] /= size;
+  shape[concatDim] *= size;
+  return RankedTensorType::get(shape, input.getElementType());
+}
+
+void AllToAllOp::build(OpBuilder &builder, OperationState &state, Value input, GroupAttr group, int64_t splitDim,
+                       int64_t concatDim) {
+  auto type = cast<RankedTensorType>(input.getType());
+  build(builder, state, getExchangedType(type, group.getSize(), splitDim, concatDim), input, group, splitDim,
+        concatDim);
+}
+LogicalResult AllToAllOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getResult().getType();
+  RankedTensorType expected = getExchangedType(input, getGroup().getSize(), getSplitDim(), getConcatDim());
+  if (!expected)
+    return emitOpError() << "expected split_dim and concat_dim to be dimensions of " << input
+                         << ", the first divisible by " << getGroup().getSize() << ", but got " << getSplitDim()
+                         << " and " << getConcatDim();
+  if (result != expected)
+    return emitOpError() << "expected the result to be " << expected << " but got " << result;
+  return success();
+}
+LogicalResult AllToAllOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                    SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  bool floating = isa<FloatType>(getInput().getType().getElementType());
+  gradients.push_back(floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(),
+                                                            getSplitDim())
+                               : Value());
+}
+OpCost AllToAllOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType())); }
+SmallVector<Attribute> AllToAllOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
+}
+OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// AllToAllVOp
+//===----------------------------------------------------------------------===//
+
+RankedTensorType AllToAllVOp::getBlockSideType() {
+  return getDirection() == Direction::to_experts ? getRows().getType() : getResult().getType();
+}
+LogicalResult AllToAllVOp::verify() {
+  RankedTensorType blockCounts = getBlockCounts().getType(), expertCounts = getExpertCounts().getType();
+  int64_t size = getGroup().getSize();
+  if (expertCounts.getDimSize(0) != size * blockCounts.getDimSize(0) ||
+      expertCounts.getDimSize(1) * size != blockCounts.getDimSize(1))
+    return emitOpError() << "expected expert_counts to be [" << size << " B, E / " << size << "] for block_counts [B, E] "
+                         << blockCounts << " but got " << expertCounts;
+  RankedTensorType blocks = getBlockSideType();
+  if (blocks.getDimSize(0) % blockCounts.getDimSize(0) != 0)
+    return emitOpError() << "expected the block side to have a multiple of " << blockCounts.getDimSize(0)
+                         << " rows but got " << blocks;
+  if (getRows().getType().getDimSize(1) != getResult().getType().getDimSize(1) ||
+      getRows().getType().getElementType() != getResult().getType().getElementType())
+    return emitOpError() << "expected rows and result to have the same columns but got " << getRows().getType()
+                         << " and " << getResult().getType();
+  return success();
+}
+LogicalResult AllToAllVOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+void AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Direction back = getDirection() == Direction::to_experts ? Direction::from_experts : Direction::to_experts;
+  gradients.push_back(builder.create<AllToAllVOp>(getLoc(), getRows().getType(), cotangents[0], getBlockCounts(),
+                                                  getExpertCounts(), getGroup(), back));
+  gradients.resize(getNumOperands());
+}
+OpCost AllToAllVOp::getCost() {
+  // The block side is always full; how its rows divide over the members is known at run time only.
+  int64_t bytes = getByteSize(getBlockSideType());
+  OpCost cost = getGroupCost(*this, getGroup(), 1, bytes);
+  cost.bytesRead = cost.bytesWritten = bytes;
+  cost.raggedRows = getBlockSideType().getDimSize(0);
+  return cost;
+}
+SmallVector<Attribute> AllToAllVOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getDirection())});
+}
+OpFoldResult AllToAllVOp::fold(FoldAdaptor) {
+  // One block of one rank is already sorted by expert.
+  bool identity = getBlockCounts().getType().getDimSize(0) == 1 && getRows().getType() == getResult().getType();
+  return identity ? foldSingle(getGroup(), getRows()) : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// BroadcastOp, ReduceOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
+LogicalResult BroadcastOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
+}
+void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  // The cotangent of a replicated value is replicated: each member holds the whole, so the owner takes its own, and the sum
+  // over the members would count it `size` times.
+  Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
+                                        builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
+  Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup());
+  gradients.push_back(builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot()));
+}
+OpCost BroadcastOp::getCost() {
+  return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType()));
+}
+SmallVector<Attribute> BroadcastOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
+}
+OpFoldResult BroadcastOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+LogicalResult ReduceOp::verify() { return verifyRoot(*this, getGroup(), getRoot()); }
+LogicalResult ReduceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                  SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+void ReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value whole = builder.create<BroadcastOp>(getLoc(), cotangents[0], getGroup(), getRoot());
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
+}
+OpCost ReduceOp::getCost() {
+  OpCost cost = getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType()));
+  cost.flops = static_cast<double>(getInput().getType().getNumElements());
+  return cost;
+}
+SmallVector<Attribute> ReduceOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
+}
+OpFoldResult ReduceOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+namespace {
+/// The adjoint of broadcast behind that of to_varying sums twice and divides once; one reduce does it.
+struct FoldAllReduceIntoReduce : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ReduceOp reduce, PatternRewriter &rewriter) const override {
+    auto varying = reduce.getInput().getDefiningOp<ToVaryingOp>();
+    auto scale = varying ? varying.getInput().getDefiningOp<ScaleOp>() : ScaleOp();
+    auto sum = scale ? scale.getInput().getDefiningOp<AllReduceOp>() : AllReduceOp();
+    GroupAttr group = reduce.getGroup();
+    if (!sum || varying.getGroup() != group || sum.getGroup() != group || sum.getCounts() ||
+        scale.getFactor().convertToDouble() != 1.0 / static_cast<double>(group.getSize()))
+      return rewriter.notifyMatchFailure(reduce, "operand is no averaged all_reduce over the same group");
+    rewriter.replaceOpWithNewOp<ReduceOp>(reduce, sum.getInput(), group, reduce.getRoot());
+    return success();
+  }
+};
+} // namespace
+
+void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<FoldAllReduceIntoReduce>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// AssumeReplicatedOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AssumeReplicatedOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                            SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
+}
+void AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
+                                        builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), share, getGroup()));
+}
+OpCost AssumeReplicatedOp::getCost() { return {}; }
+bool AssumeReplicatedOp::isAlias() { return true; }
+OpFoldResult AssumeReplicatedOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }

@@ -1,0 +1,326 @@
+//===- MoeCompute.cpp - rank-local computation ----------------------------===//
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static double getElements(Value value) { return static_cast<double>(getType(value).getNumElements()); }
+
+static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value elements) {
+  OpCost cost = getMemoryCost(op);
+  cost.flops = flopsPerElement * getElements(elements);
+  return cost;
+}
+
+/// In the dropless form the figures hold for all rows of `rows`.
+static OpCost withRows(OpCost cost, Value counts, Value rows) {
+  if (counts)
+    cost.raggedRows = getType(rows).getDimSize(0);
+  return cost;
+}
+
+static bool isGated(Activation kind) {
+  return kind == Activation::swiglu || kind == Activation::swiglu_clamped;
+}
+
+//===----------------------------------------------------------------------===//
+// MatmulOp
+//===----------------------------------------------------------------------===//
+
+/// The type of op(a) op(b), or null where the inner dimensions or element types differ.
+static RankedTensorType getProductType(RankedTensorType a, RankedTensorType b, bool transposeA, bool transposeB) {
+  if (a.getDimSize(transposeA ? 0 : 1) != b.getDimSize(transposeB ? 1 : 0) || a.getElementType() != b.getElementType())
+    return {};
+  return RankedTensorType::get({a.getDimSize(transposeA ? 1 : 0), b.getDimSize(transposeB ? 0 : 1)}, a.getElementType());
+}
+
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b, bool transposeA, bool transposeB) {
+  build(builder, state, getProductType(::getType(a), ::getType(b), transposeA, transposeB), a, b, transposeA,
+        transposeB);
+}
+LogicalResult MatmulOp::verify() {
+  RankedTensorType expected =
+      getProductType(getA().getType(), getB().getType(), getTransposeA(), getTransposeB());
+  if (!expected)
+    return emitOpError() << "expected operands whose inner dimensions and element types agree but got "
+                         << getA().getType() << " and " << getB().getType();
+  if (getResult().getType() != expected)
+    return emitOpError() << "expected the result to be " << expected << " but got " << getResult().getType();
+  return success();
+}
+void MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  bool ta = getTransposeA(), tb = getTransposeB();
+  Value ct = cotangents[0];
+  gradients.push_back(ta ? builder.create<MatmulOp>(getLoc(), getB(), ct, tb, true)
+                         : builder.create<MatmulOp>(getLoc(), ct, getB(), false, !tb));
+  gradients.push_back(tb ? builder.create<MatmulOp>(getLoc(), ct, getA(), true, ta)
+                         : builder.create<MatmulOp>(getLoc(), getA(), ct, !ta, false));
+}
+OpCost MatmulOp::getCost() {
+  OpCost cost = getMemoryCost(*this);
+  cost.flops = 2 * getElements(getResult()) *
+               static_cast<double>(getA().getType().getDimSize(getTransposeA() ? 0 : 1));
+  return cost;
+}
+SmallVector<Attribute> MatmulOp::getKernelParams() {
+  Builder builder(getContext());
+  return {builder.getI64IntegerAttr(getTransposeA()), builder.getI64IntegerAttr(getTransposeB())};
+}
+
+//===----------------------------------------------------------------------===//
+// AddOp, ScaleOp
+//===----------------------------------------------------------------------===//
+
+void AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.assign(2, cotangents[0]);
+}
+OpCost AddOp::getCost() { return getElementwiseCost(*this, 1, getResult()); }
+SmallVector<int64_t> AddOp::getInPlaceInputs() { return {0, 1}; }
+LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                  SmallVectorImpl<LayoutAttr> &results) {
+  LayoutAttr layout = operands[0] ? operands[0] : operands[1];
+  if (!layout)
+    layout = LayoutAttr::get(getContext(), ::getType(getResult()).getRank());
+  for (LayoutAttr &operand : operands) {
+    if (operand && operand != layout)
+      return emitOpError() << "expected both operands to have one layout but got " << operands[0] << " and "
+                           << operands[1];
+    operand = layout;
+  }
+  results.push_back(layout);
+  return success();
+}
+LogicalResult AddOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ValueRange operands,
+                               SmallVectorImpl<Value> &results) {
+  results.push_back(builder.create<AddOp>(getLoc(), operands[0], operands[1]));
+  return success();
+}
+
+void ScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<ScaleOp>(getLoc(), cotangents[0], getFactorAttr()));
+}
+OpCost ScaleOp::getCost() { return getElementwiseCost(*this, 1, getResult()); }
+SmallVector<Attribute> ScaleOp::getKernelParams() { return {getFactorAttr()}; }
+SmallVector<int64_t> ScaleOp::getInPlaceInputs() { return {0}; }
+OpFoldResult ScaleOp::fold(FoldAdaptor) {
+  return getFactor().isExactlyValue(1.0) ? OpFoldResult(getInput()) : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// RowScaleOp, RowDotOp
+//===----------------------------------------------------------------------===//
+
+/// `column` is [S, 1] for `rows` [S, M].
+static LogicalResult verifyColumn(Operation *op, RankedTensorType rows, RankedTensorType column) {
+  auto expected = RankedTensorType::get({rows.getDimSize(0), 1}, rows.getElementType());
+  if (column != expected)
+    return op->emitOpError() << "expected " << expected << " beside rows " << rows << " but got " << column;
+  return success();
+}
+
+LogicalResult RowScaleOp::verify() { return verifyColumn(*this, getRows().getType(), getFactors().getType()); }
+void RowScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors()));
+  gradients.push_back(builder.create<RowDotOp>(getLoc(), getFactors().getType(), cotangents[0], getRows()));
+}
+OpCost RowScaleOp::getCost() { return getElementwiseCost(*this, 1, getResult()); }
+SmallVector<int64_t> RowScaleOp::getInPlaceInputs() { return {0}; }
+
+LogicalResult RowDotOp::verify() { return verifyColumn(*this, getLhs().getType(), getResult().getType()); }
+void RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0]));
+  gradients.push_back(builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0]));
+}
+OpCost RowDotOp::getCost() { return getElementwiseCost(*this, 2, getLhs()); }
+
+//===----------------------------------------------------------------------===//
+// Expert rows
+//===----------------------------------------------------------------------===//
+
+/// Rows are [E, C, K], or [R, K] where there are counts [B, E].
+static LogicalResult verifyRows(Operation *op, RankedTensorType rows, Value counts, int64_t experts) {
+  if (counts ? rows.getRank() != 2 : rows.getRank() != 3)
+    return op->emitOpError() << "expected " << (counts ? "2-D rows with counts" : "3-D rows without counts")
+                             << " but got " << rows;
+  int64_t found = counts ? ::getType(counts).getDimSize(1) : rows.getDimSize(0);
+  if (found != experts)
+    return op->emitOpError() << "expected rows of " << experts << " experts but got " << found;
+  return success();
+}
+
+static RankedTensorType withColumns(RankedTensorType rows, int64_t columns) {
+  SmallVector<int64_t> shape(rows.getShape());
+  shape.back() = columns;
+  return RankedTensorType::get(shape, rows.getElementType());
+}
+
+static LogicalResult verifyType(Operation *op, StringRef what, RankedTensorType type, RankedTensorType expected) {
+  if (type != expected)
+    return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << type;
+  return success();
+}
+
+void GroupedMatmulOp::build(OpBuilder &builder, OperationState &state, Value rows, Value weights, Value counts,
+                            bool transposeWeights) {
+  RankedTensorType type = withColumns(::getType(rows), ::getType(weights).getDimSize(transposeWeights ? 1 : 2));
+  build(builder, state, type, rows, weights, counts, transposeWeights);
+}
+LogicalResult GroupedMatmulOp::verify() {
+  RankedTensorType rows = getRows().getType(), weights = getWeights().getType();
+  if (failed(verifyRows(*this, rows, getCounts(), weights.getDimSize(0))))
+    return failure();
+  bool transpose = getTransposeWeights();
+  if (weights.getDimSize(transpose ? 2 : 1) != rows.getShape().back() ||
+      weights.getElementType() != rows.getElementType())
+    return emitOpError() << "expected weights with inner dimension " << rows.getShape().back() << " and elements "
+                         << rows.getElementType() << " but got " << weights;
+  return verifyType(*this, "the result", getResult().getType(),
+                    withColumns(rows, weights.getDimSize(transpose ? 1 : 2)));
+}
+void GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value ct = cotangents[0];
+  bool transpose = getTransposeWeights();
+  gradients.push_back(builder.create<GroupedMatmulOp>(getLoc(), ct, getWeights(), getCounts(), !transpose));
+  gradients.push_back(builder.create<GroupedMatmulWgradOp>(getLoc(), getWeights().getType(),
+                                                           transpose ? ct : getRows(), transpose ? getRows() : ct,
+                                                           getCounts()));
+  gradients.resize(getNumOperands());
+}
+OpCost GroupedMatmulOp::getCost() {
+  OpCost cost = getElementwiseCost(*this, 2.0 * static_cast<double>(getRows().getType().getShape().back()), getResult());
+  return withRows(cost, getCounts(), getRows());
+}
+SmallVector<Value> GroupedMatmulOp::getKernelInputs() { return {getRows(), getWeights(), getCounts()}; }
+SmallVector<Attribute> GroupedMatmulOp::getKernelParams() {
+  return {Builder(getContext()).getI64IntegerAttr(getTransposeWeights())};
+}
+
+LogicalResult GroupedMatmulWgradOp::verify() {
+  RankedTensorType rows = getRows().getType(), grads = getGrads().getType(), result = getResult().getType();
+  if (failed(verifyRows(*this, rows, getCounts(), result.getDimSize(0))) ||
+      failed(verifyType(*this, "grads", grads, withColumns(rows, grads.getShape().back()))))
+    return failure();
+  return verifyType(*this, "the result", result,
+                    RankedTensorType::get({result.getDimSize(0), rows.getShape().back(), grads.getShape().back()},
+                                          rows.getElementType()));
+}
+OpCost GroupedMatmulWgradOp::getCost() {
+  OpCost cost = getElementwiseCost(*this, 2.0 * static_cast<double>(getGrads().getType().getShape().back()), getRows());
+  return withRows(cost, getCounts(), getRows());
+}
+SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts()}; }
+
+/// The bias of rows: [N] for dense ones, [E, N] for those of experts.
+static LogicalResult verifyBias(Operation *op, RankedTensorType rows, Value counts, RankedTensorType bias) {
+  SmallVector<int64_t> shape = {rows.getShape().back()};
+  if (counts)
+    shape.insert(shape.begin(), ::getType(counts).getDimSize(1));
+  else if (rows.getRank() == 3)
+    shape.insert(shape.begin(), rows.getDimSize(0));
+  if (counts && rows.getRank() != 2)
+    return op->emitOpError() << "expected 2-D rows with counts but got " << rows;
+  return verifyType(op, "the bias", bias, RankedTensorType::get(shape, rows.getElementType()));
+}
+
+LogicalResult BiasAddOp::verify() {
+  return verifyBias(*this, getRows().getType(), getCounts(), ::getType(getBias()));
+}
+void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(cotangents[0]);
+  gradients.push_back(
+      builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), getScaleAttr()));
+  gradients.resize(getNumOperands());
+}
+OpCost BiasAddOp::getCost() { return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows()); }
+SmallVector<Value> BiasAddOp::getKernelInputs() { return {getRows(), getBias(), getCounts()}; }
+SmallVector<Attribute> BiasAddOp::getKernelParams() { return {getScaleAttr()}; }
+SmallVector<int64_t> BiasAddOp::getInPlaceInputs() { return {0}; }
+
+LogicalResult BiasGradOp::verify() {
+  return verifyBias(*this, getGrads().getType(), getCounts(), ::getType(getResult()));
+}
+OpCost BiasGradOp::getCost() { return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads()); }
+SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts()}; }
+SmallVector<Attribute> BiasGradOp::getKernelParams() { return {getScaleAttr()}; }
+
+//===----------------------------------------------------------------------===//
+// ActivationOp, ActivationGradOp
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyActivation(Operation *op, Activation kind, RankedTensorType input, RankedTensorType output,
+                                      Value counts, StringRef what) {
+  int64_t width = isGated(kind) ? 2 : 1;
+  if (counts && input.getRank() != 2)
+    return op->emitOpError() << "expected 2-D rows with counts but got " << input;
+  if (input.getShape().back() % width != 0)
+    return op->emitOpError() << "expected an even number of columns for '" << stringifyActivation(kind) << "' but got "
+                             << input;
+  return verifyType(op, what, output, withColumns(input, input.getShape().back() / width));
+}
+
+// A rough count per element, exp being worth about ten operations; these ops are bound by memory.
+static double getActivationFlops(Activation kind) { return kind == Activation::relu ? 1 : 12; }
+
+LogicalResult ActivationOp::verify() {
+  return verifyActivation(*this, getKind(), getInput().getType(), getResult().getType(), getCounts(), "the result");
+}
+void ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<ActivationGradOp>(getLoc(), getInput().getType(), getInput(), cotangents[0], getCounts(), getKind()));
+  gradients.resize(getNumOperands());
+}
+OpCost ActivationOp::getCost() {
+  return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(), getInput());
+}
+SmallVector<Value> ActivationOp::getKernelInputs() { return {getInput(), getCounts()}; }
+SmallVector<Attribute> ActivationOp::getKernelParams() {
+  return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getKind()))};
+}
+SmallVector<int64_t> ActivationOp::getInPlaceInputs() {
+  return isGated(getKind()) ? SmallVector<int64_t>() : SmallVector<int64_t>{0};
+}
+
+LogicalResult ActivationGradOp::verify() {
+  return verifyActivation(*this, getKind(), getInput().getType(), getGrad().getType(), getCounts(), "grad");
+}
+OpCost ActivationGradOp::getCost() {
+  return withRows(getElementwiseCost(*this, 2 * getActivationFlops(getKind()), getInput()), getCounts(), getInput());
+}
+SmallVector<Value> ActivationGradOp::getKernelInputs() { return {getInput(), getGrad(), getCounts()}; }
+SmallVector<Attribute> ActivationGradOp::getKernelParams() {
+  return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getKind()))};
+}
+SmallVector<int64_t> ActivationGradOp::getInPlaceInputs() { return {0}; }
+
+//===----------------------------------------------------------------------===//
+// DumpOp, LocalReduceOp
+//===----------------------------------------------------------------------===//
+
+/// `large` is `small` with one dimension inserted at `dim`.
+static LogicalResult verifyInsertedDim(Operation *op, RankedTensorType small, RankedTensorType large, int64_t dim) {
+  if (dim < 0 || dim >= large.getRank() || large.getRank() != small.getRank() + 1 || large.getRank() > 4)
+    return op->emitOpError() << "expected " << large << " to have one dimension more than " << small
+                             << ", at dim between 0 and " << small.getRank() << " but got " << dim;
+  SmallVector<int64_t> shape(large.getShape());
+  shape.erase(shape.begin() + dim);
+  return verifyType(op, "the smaller tensor", small, RankedTensorType::get(shape, large.getElementType()));
+}
+
+LogicalResult DumpOp::verify() {
+  return verifyInsertedDim(*this, ::getType(getInput()), ::getType(getResult()), getDim());
+}
+void DumpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<LocalReduceOp>(getLoc(), getInput().getType(), cotangents[0], getDimAttr()));
+}
+SmallVector<Attribute> DumpOp::getKernelParams() { return {getDimAttr()}; }
+
+LogicalResult LocalReduceOp::verify() {
+  return verifyInsertedDim(*this, ::getType(getResult()), ::getType(getInput()), getDim());
+}
+void LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<DumpOp>(getLoc(), getInput().getType(), cotangents[0], getDimAttr()));
+}
+OpCost LocalReduceOp::getCost() { return getElementwiseCost(*this, 1, getInput()); }
+SmallVector<Attribute> LocalReduceOp::getKernelParams() { return {getDimAttr()}; }

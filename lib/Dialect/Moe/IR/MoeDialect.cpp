@@ -1,0 +1,87 @@
+//===- MoeDialect.cpp - the moe dialect -----------------------------------===//
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+#include "moe/Dialect/Moe/IR/MoeDialect.cpp.inc"
+#include "moe/Dialect/Moe/IR/MoeEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "moe/Dialect/Moe/IR/MoeAttrs.cpp.inc"
+
+void MoeDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "moe/Dialect/Moe/IR/MoeAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "moe/Dialect/Moe/IR/MoeOps.cpp.inc"
+      >();
+}
+
+ParallelAttr mlir::moe::getParallel(Operation *op) {
+  for (Operation *scope = op; scope; scope = scope->getParentOp())
+    if (auto parallel = scope->getAttrOfType<ParallelAttr>(kParallelAttrName))
+      return parallel;
+  op->emitError() << "expected a '" << kParallelAttrName
+                  << "' attribute on the module, e.g. #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>";
+  return {};
+}
+
+LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != kParallelAttrName)
+    return op->emitError() << "expected '" << attribute.getName().getValue()
+                           << "' on an argument or result of a function only";
+  if (!isa<ParallelAttr>(attribute.getValue()))
+    return op->emitError() << "expected '" << kParallelAttrName << "' to be a #moe.parallel but got "
+                           << attribute.getValue();
+  return success();
+}
+
+/// What may stand on an argument or result of type `type`.
+static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kLayoutAttrName) {
+    auto layout = dyn_cast<LayoutAttr>(attribute.getValue());
+    auto shaped = dyn_cast<ShapedType>(type);
+    if (!layout || !shaped || !shaped.hasRank())
+      return op->emitError() << "expected '" << name << "' to be a #moe.layout of a ranked tensor or memref but got "
+                             << attribute.getValue() << " on " << type;
+    if (static_cast<int64_t>(layout.getDims().size()) != shaped.getRank())
+      return op->emitError() << "expected '" << name << "' to have " << shaped.getRank() << " dimensions but got "
+                             << layout;
+    return success();
+  }
+  if (name == kNameAttrName || name == kRoleAttrName) {
+    if (!isa<StringAttr>(attribute.getValue()))
+      return op->emitError() << "expected '" << name << "' to be a string but got " << attribute.getValue();
+    return success();
+  }
+  return op->emitError() << "expected 'moe.layout', 'moe.name' or 'moe.role' on a value but got '" << name << "'";
+}
+
+LogicalResult MoeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitError() << "expected '" << attribute.getName().getValue() << "' on a function";
+  return verifyValueAttribute(op, function.getArgumentTypes()[index], attribute);
+}
+
+LogicalResult MoeDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
+                                                      NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitError() << "expected '" << attribute.getName().getValue() << "' on a function";
+  return verifyValueAttribute(op, function.getResultTypes()[index], attribute);
+}
+
+#define GET_OP_CLASSES
+#include "moe/Dialect/Moe/IR/MoeOps.cpp.inc"

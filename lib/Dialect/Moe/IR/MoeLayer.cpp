@@ -1,0 +1,289 @@
+//===- MoeLayer.cpp - moe.layer: checks, and its baseline schedule --------===//
+#include <cmath>
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+int64_t LayerOp::getCapacity(int64_t tokens) {
+  if (isDropless())
+    return 0;
+  double mean = static_cast<double>(getTopK() * tokens) / static_cast<double>(getNumExperts());
+  // No expert can be chosen more than once by one token.
+  return std::min(tokens, static_cast<int64_t>(std::ceil(getCapacityFactor()->convertToDouble() * mean)));
+}
+
+int64_t LayerOp::getActivationWidth() {
+  return getActivation() == Activation::swiglu || getActivation() == Activation::swiglu_clamped ? 2 : 1;
+}
+
+static LogicalResult verifyShape(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
+  if (!value)
+    return success();
+  auto type = cast<RankedTensorType>(value.getType());
+  auto expected = RankedTensorType::get(shape, op.getX().getType().getElementType());
+  if (type != expected)
+    return op.emitOpError() << "expected " << what << " to be " << expected << " but got " << type;
+  return success();
+}
+
+/// (C1), (C2), (C6), (C7).
+static LogicalResult verifyRouting(LayerOp op) {
+  int64_t tokens = op.getX().getType().getDimSize(0), experts = op.getNumExperts();
+  int64_t k = op.getTopK(), groups = op.getGroups();
+  int64_t expertGroups = op.getExpertGroups(), topGroups = op.getTopGroups();
+  if (tokens < 1)
+    return op.emitOpError() << "expected at least one token but got " << op.getX().getType();
+  if (groups < 1 || tokens % groups != 0)
+    return op.emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
+  if (k < 1 || k > std::min<int64_t>(8, experts))
+    return op.emitOpError() << "expected top_k to be between 1 and " << std::min<int64_t>(8, experts) << " but got "
+                            << k;
+  if (expertGroups < 1 || experts % expertGroups != 0)
+    return op.emitOpError() << "expected expert_groups to divide the " << experts << " experts but got "
+                            << expertGroups;
+  if (topGroups < 1 || topGroups > expertGroups || topGroups * (experts / expertGroups) < k)
+    return op.emitOpError() << "expected top_groups to be at most " << expertGroups << " and to hold at least top_k = "
+                            << k << " experts but got " << topGroups << " of " << experts / expertGroups
+                            << " experts each";
+  if (expertGroups > 1 && op.getGroupScore() == GroupScore::top2 && experts / expertGroups < 2)
+    return op.emitOpError() << "expected at least two experts in a group scored by top2 but got one";
+  if (!op.isDropless() && !(op.getCapacityFactor()->convertToDouble() > 0))
+    return op.emitOpError() << "expected capacity_factor to be positive but got "
+                            << op.getCapacityFactor()->convertToDouble();
+  if (op.getMaxLoad() && (!op.isDropless() || !(op.getMaxLoad()->convertToDouble() >= 1)))
+    return op.emitOpError() << "expected max_load to be at least 1, and only without capacity_factor";
+  return success();
+}
+
+LogicalResult LayerOp::verify() {
+  if (failed(verifyRouting(*this)))
+    return failure();
+  int64_t model = getX().getType().getDimSize(1), experts = getNumExperts();
+  int64_t hidden = getW2().getType().getDimSize(1), width = getActivationWidth();
+  if (failed(verifyShape(*this, "gate", getGate(), {model, experts})) ||
+      failed(verifyShape(*this, "gate_bias", getGateBias(), {experts})) ||
+      failed(verifyShape(*this, "selection_bias", getSelectionBias(), {experts})) ||
+      failed(verifyShape(*this, "w1", getW1(), {experts, model, width * hidden})) ||
+      failed(verifyShape(*this, "w2", getW2(), {experts, hidden, model})) ||
+      failed(verifyShape(*this, "b1", getB1(), {experts, width * hidden})) ||
+      failed(verifyShape(*this, "b2", getB2(), {experts, model})))
+    return failure();
+  if (static_cast<bool>(getB1()) != static_cast<bool>(getB2()))
+    return emitOpError() << "expected b1 and b2 together";
+  if (static_cast<bool>(getSharedW1()) != static_cast<bool>(getSharedW2()) || (getSharedGate() && !getSharedW1()))
+    return emitOpError() << "expected shared_w1 and shared_w2 together, and shared_gate only with them";
+  if (getSharedW2()) {
+    int64_t inner = getSharedW2().getType().getDimSize(0);
+    if (failed(verifyShape(*this, "shared_w1", getSharedW1(), {model, width * inner})) ||
+        failed(verifyShape(*this, "shared_w2", getSharedW2(), {inner, model})) ||
+        failed(verifyShape(*this, "shared_gate", getSharedGate(), {model, 1})))
+      return failure();
+  }
+  if (getY().getType() != getX().getType())
+    return emitOpError() << "expected y to be " << getX().getType() << " but got " << getY().getType();
+  return verifyShape(*this, "aux", getAux(), {});
+}
+
+//===----------------------------------------------------------------------===//
+// Partitioning: Parm's baseline (formulas.md)
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayerOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                    SmallVectorImpl<LayoutAttr> &results) {
+  auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
+  // In the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2, shared_gate.
+  LayoutAttr wanted[] = {layout({"dp", ""}),        layout({"", ""}),        layout({""}),      layout({""}),
+                         layout({"ep", "", "esp"}), layout({"ep", "esp", ""}), layout({"ep", "esp"}), layout({"ep", ""}),
+                         layout({"", "mp"}),        layout({"mp", ""}),      layout({"", ""})};
+  for (unsigned i = 0; i < std::size(wanted); ++i) {
+    auto [start, length] = getODSOperandIndexAndLength(i);
+    for (LayoutAttr &operand : operands.slice(start, length)) {
+      if (operand && operand != wanted[i])
+        return emitOpError() << "expected operand " << start << " to have the layout " << wanted[i] << " but got "
+                             << operand;
+      operand = wanted[i];
+    }
+  }
+  results.push_back(wanted[0]);
+  results.push_back(layout({}));
+  return success();
+}
+
+namespace {
+/// Builds the per-rank program of one layer from the shards of its operands.
+class BaselineBuilder {
+public:
+  BaselineBuilder(LayerOp layer, OpBuilder &builder, ParallelAttr parallel, int64_t groups, ValueRange operands)
+      : layer(layer), local(operands, layer), builder(builder), parallel(parallel),
+        groups(std::max(groups, static_cast<int64_t>(layer.getGroups()))), loc(NameLoc::get(builder.getStringAttr(layer.getLayerName()), layer.getLoc())) {}
+
+  LogicalResult build(SmallVectorImpl<Value> &results);
+
+private:
+  /// Rows at the experts, and in the dropless form the counts on both sides of the exchange.
+  struct Rows {
+    Value rows, blockCounts, expertCounts;
+  };
+
+  GroupAttr group(StringRef name) const { return parallel.getGroup(name); }
+  Value toVarying(Value value, StringRef name) { return builder.create<ToVaryingOp>(loc, value, group(name)); }
+  Value sum(Value value, Value counts, StringRef name) {
+    return builder.create<AllReduceOp>(loc, value.getType(), value, counts, group(name));
+  }
+
+  RouteOp buildRoute();
+  Rows exchange(Value dispatched, Value counts);
+  Rows exchangeRagged(Value dispatched, Value counts);
+  Value buildExperts(const Rows &at);
+  Value exchangeBack(const Rows &at, Value rows);
+  Value buildShared(Value x);
+
+  LayerOp layer;
+  /// The shards under the layer's operand names.
+  LayerOp::Adaptor local;
+  OpBuilder &builder;
+  ParallelAttr parallel;
+  /// Of the whole model: at least one for each token shard.
+  int64_t groups;
+  Location loc;
+};
+} // namespace
+
+RouteOp BaselineBuilder::buildRoute() {
+  Value logits = builder.create<MatmulOp>(loc, local.getX(), local.getGate());
+  if (Value bias = local.getGateBias())
+    logits = builder.create<BiasAddOp>(loc, logits.getType(), logits, bias, Value(), builder.getF64FloatAttr(1.0));
+  auto type = cast<RankedTensorType>(logits.getType());
+  int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), k = layer.getTopK();
+  int64_t localGroups = groups / parallel.getDp();
+  auto index = [&](int64_t rows, int64_t columns) {
+    return RankedTensorType::get({rows, columns}, builder.getI32Type());
+  };
+  Type weights = RankedTensorType::get({tokens, k}, type.getElementType());
+  Type aux = RankedTensorType::get({}, type.getElementType());
+  return builder.create<RouteOp>(
+      loc, TypeRange{type, index(tokens, k), index(tokens, k), weights, index(1, experts), aux}, logits,
+      local.getSelectionBias(), layer.getScoreAttr(), layer.getRenormalizeAttr(), layer.getRoutingScaleAttr(),
+      layer.getExpertGroupsAttr(), layer.getTopGroupsAttr(), layer.getGroupScoreAttr(),
+      builder.getI64IntegerAttr(layer.getCapacity(tokens / localGroups)), builder.getI64IntegerAttr(localGroups));
+}
+
+BaselineBuilder::Rows BaselineBuilder::exchange(Value dispatched, Value counts) {
+  if (layer.isDropless())
+    return exchangeRagged(dispatched, counts);
+  Value gathered = builder.create<AllGatherOp>(loc, dispatched, group("esp"), 1);
+  // The cast stands before the exchange, so that its adjoint meets the gather's and both become one reduce-scatter.
+  Value varying = toVarying(gathered, "esp");
+  return {builder.create<AllToAllOp>(loc, varying, group("ep"), 0, 1), {}, {}};
+}
+
+BaselineBuilder::Rows BaselineBuilder::exchangeRagged(Value dispatched, Value counts) {
+  Value rows = toVarying(builder.create<AllGatherOp>(loc, dispatched, group("esp"), 0), "esp");
+  Value blockCounts = toVarying(builder.create<AllGatherOp>(loc, counts, group("esp"), 0), "esp");
+  Value expertCounts = builder.create<AllToAllOp>(loc, blockCounts, group("ep"), 1, 0);
+  auto type = cast<RankedTensorType>(rows.getType());
+  int64_t k = layer.getTopK(), localExperts = cast<RankedTensorType>(expertCounts.getType()).getDimSize(1);
+  // On average a rank's experts receive as many rows as one member sends; at worst every member sends each of its tokens to
+  // as many of them as it has choices.
+  int64_t mean = type.getDimSize(0);
+  int64_t reserved = parallel.getEp() * (mean / k) * std::min(k, localExperts);
+  if (std::optional<APFloat> load = layer.getMaxLoad())
+    reserved = std::min(reserved, static_cast<int64_t>(std::ceil(load->convertToDouble() * static_cast<double>(mean))));
+  auto received = RankedTensorType::get({reserved, type.getDimSize(1)}, type.getElementType());
+  Value atExperts = builder.create<AllToAllVOp>(loc, received, rows, blockCounts, expertCounts, group("ep"),
+                                                Direction::to_experts);
+  return {atExperts, blockCounts, expertCounts};
+}
+
+Value BaselineBuilder::buildExperts(const Rows &at) {
+  Value hidden = builder.create<GroupedMatmulOp>(loc, at.rows, local.getW1(), at.expertCounts);
+  if (Value bias = local.getB1())
+    hidden = builder.create<BiasAddOp>(loc, hidden.getType(), hidden, bias, at.expertCounts, builder.getF64FloatAttr(1));
+  auto type = cast<RankedTensorType>(hidden.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() /= layer.getActivationWidth();
+  Value active = builder.create<ActivationOp>(loc, RankedTensorType::get(shape, type.getElementType()), hidden,
+                                              at.expertCounts, layer.getActivation());
+  Value out = builder.create<GroupedMatmulOp>(loc, active, local.getW2(), at.expertCounts);
+  // The shards' partial sums are added up, each with its share of the bias.
+  if (Value bias = local.getB2())
+    out = builder.create<BiasAddOp>(loc, out.getType(), out, bias, at.expertCounts,
+                                    builder.getF64FloatAttr(1.0 / static_cast<double>(parallel.getEsp())));
+  return out;
+}
+
+Value BaselineBuilder::exchangeBack(const Rows &at, Value rows) {
+  Value whole = sum(rows, at.expertCounts, "esp");
+  if (!layer.isDropless()) {
+    Value returned = builder.create<AllToAllOp>(loc, whole, group("ep"), 1, 0);
+    return builder.create<SliceOp>(loc, returned, group("esp"), 1);
+  }
+  auto type = cast<RankedTensorType>(whole.getType());
+  int64_t blockRows =
+      cast<RankedTensorType>(local.getX().getType()).getDimSize(0) * layer.getTopK() * parallel.getEsp();
+  Value returned = builder.create<AllToAllVOp>(
+      loc, RankedTensorType::get({blockRows, type.getDimSize(1)}, type.getElementType()), whole, at.blockCounts,
+      at.expertCounts, group("ep"), Direction::from_experts);
+  return builder.create<SliceOp>(loc, returned, group("esp"), 0);
+}
+
+/// A dense FFN with its inner dimension over mp (Megatron's column and row split).
+Value BaselineBuilder::buildShared(Value x) {
+  Value hidden = builder.create<MatmulOp>(loc, x, local.getSharedW1());
+  auto type = cast<RankedTensorType>(hidden.getType());
+  Type inner = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / layer.getActivationWidth()},
+                                     type.getElementType());
+  Value active = builder.create<ActivationOp>(loc, inner, hidden, Value(), layer.getActivation());
+  Value out = sum(builder.create<MatmulOp>(loc, active, local.getSharedW2()), {}, "mp");
+  if (!local.getSharedGate())
+    return out;
+  Value logit = builder.create<MatmulOp>(loc, local.getX(), local.getSharedGate());
+  Value factor = builder.create<ActivationOp>(loc, logit.getType(), logit, Value(), Activation::sigmoid);
+  return builder.create<RowScaleOp>(loc, out, factor);
+}
+
+LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
+  if (groups % parallel.getDp() != 0)
+    return layer.emitOpError() << "expected a multiple of dp = " << parallel.getDp() << " routing groups but got "
+                               << groups;
+  int64_t localGroups = groups / parallel.getDp();
+  if (int64_t tokens = cast<RankedTensorType>(local.getX().getType()).getDimSize(0); tokens % localGroups != 0)
+    return layer.emitOpError() << "expected the " << tokens << " tokens of a rank to be divisible by its "
+                               << localGroups << " routing groups";
+  RouteOp route = buildRoute();
+  // All model-parallel members do the same from here to the end; the cast's adjoint sums their shares of the gradient of x,
+  // the smallest value on the way.
+  Value x = toVarying(local.getX(), "mp");
+  Type dispatchedType = route.getLogits().getType();
+  auto xType = cast<RankedTensorType>(x.getType());
+  int64_t rows = xType.getDimSize(0) * layer.getTopK();
+  if (layer.isDropless())
+    dispatchedType = RankedTensorType::get({rows, xType.getDimSize(1)}, xType.getElementType());
+  else
+    dispatchedType = RankedTensorType::get({layer.getNumExperts(), static_cast<int64_t>(route.getCapacity()) * localGroups,
+                                            xType.getDimSize(1)},
+                                           xType.getElementType());
+  Value dispatched = builder.create<DispatchOp>(loc, dispatchedType, x, route.getSlots(), Value());
+  Rows at = exchange(dispatched, route.getCounts());
+  Value returned = exchangeBack(at, buildExperts(at));
+  Value combined = builder.create<CombineOp>(loc, xType, returned, route.getSlots(), route.getWeights());
+  Value y = builder.create<AssumeReplicatedOp>(loc, combined, group("mp"));
+  if (local.getSharedW1())
+    y = builder.create<AddOp>(loc, y, buildShared(x));
+  Value share = builder.create<ScaleOp>(loc, route.getAux(),
+                                        builder.getF64FloatAttr(1.0 / static_cast<double>(parallel.getDp())));
+  results.push_back(y);
+  results.push_back(sum(share, {}, "dp"));
+  return success();
+}
+
+LogicalResult LayerOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t groups, ValueRange operands,
+                                 SmallVectorImpl<Value> &results) {
+  return BaselineBuilder(*this, builder, parallel, groups, operands).build(results);
+}

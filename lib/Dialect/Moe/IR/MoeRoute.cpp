@@ -1,0 +1,151 @@
+//===- MoeRoute.cpp - routing, dispatch, combine --------------------------===//
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static SmallVector<Attribute> getParams(MLIRContext *context, ArrayRef<int64_t> ints, double last) {
+  Builder builder(context);
+  SmallVector<Attribute> params;
+  for (int64_t value : ints)
+    params.push_back(builder.getI64IntegerAttr(value));
+  params.push_back(builder.getF64FloatAttr(last));
+  return params;
+}
+
+static LogicalResult verifyShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return success();
+  InFlightDiagnostic error = op->emitOpError() << "expected " << what << " to be [";
+  llvm::interleaveComma(shape, error);
+  return error << "] but got " << type;
+}
+
+//===----------------------------------------------------------------------===//
+// RouteOp, RouteGradOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult RouteOp::verify() {
+  int64_t tokens = getLogits().getType().getDimSize(0), experts = getLogits().getType().getDimSize(1);
+  int64_t k = getExperts().getType().getDimSize(1);
+  if (k < 1 || k > std::min<int64_t>(8, experts))
+    return emitOpError() << "expected between 1 and " << std::min<int64_t>(8, experts) << " choices but got " << k;
+  if (failed(verifyShape(*this, "scores", getScores(), {tokens, experts})) ||
+      failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||
+      failed(verifyShape(*this, "slots", getSlots(), {tokens, k})) ||
+      failed(verifyShape(*this, "weights", getWeights(), {tokens, k})) ||
+      failed(verifyShape(*this, "counts", getCounts(), {1, experts})))
+    return failure();
+  if (getSelectionBias() && failed(verifyShape(*this, "selection_bias", getSelectionBias(), {experts})))
+    return failure();
+  int64_t groups = getGroups();
+  if (groups < 1 || tokens % groups != 0)
+    return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
+  if (static_cast<int64_t>(getCapacity()) < 0)
+    return emitOpError() << "expected a capacity of at least 0 but got " << static_cast<int64_t>(getCapacity());
+  return success();
+}
+void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  // Scores, experts, slots and counts are for the backward and the exchange only; no gradient flows through them.
+  Value weights = cotangents[3], aux = cotangents[5];
+  gradients.resize(getNumOperands());
+  if (weights || aux)
+    gradients[0] = builder.create<RouteGradOp>(getLoc(), getScores().getType(), getScores(), getExperts(), weights, aux,
+                                               getScoreAttr(), getRenormalizeAttr(), getRoutingScaleAttr(),
+                                               getGroupsAttr());
+}
+OpCost RouteOp::getCost() {
+  OpCost cost = getMemoryCost(*this);
+  // exp and the top-k scan, roughly; bound by memory and branches.
+  cost.flops = 20.0 * static_cast<double>(getLogits().getType().getNumElements());
+  return cost;
+}
+SmallVector<Value> RouteOp::getKernelInputs() { return {getLogits(), getSelectionBias()}; }
+SmallVector<Attribute> RouteOp::getKernelParams() {
+  return getParams(getContext(),
+                   {static_cast<int64_t>(getScore()), getRenormalize(), static_cast<int64_t>(getExpertGroups()),
+                    static_cast<int64_t>(getTopGroups()), static_cast<int64_t>(getGroupScore()),
+                    static_cast<int64_t>(getCapacity()), static_cast<int64_t>(getGroups())},
+                   getRoutingScale().convertToDouble());
+}
+
+LogicalResult RouteGradOp::verify() {
+  int64_t tokens = getScores().getType().getDimSize(0);
+  if (getExperts().getType().getDimSize(0) != tokens)
+    return emitOpError() << "expected experts of " << tokens << " tokens but got " << getExperts().getType();
+  if (getGradWeights() &&
+      failed(verifyShape(*this, "grad_weights", getGradWeights(), getExperts().getType().getShape())))
+    return failure();
+  if (static_cast<int64_t>(getGroups()) < 1 || tokens % static_cast<int64_t>(getGroups()) != 0)
+    return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << getGroups();
+  return success();
+}
+OpCost RouteGradOp::getCost() {
+  OpCost cost = getMemoryCost(*this);
+  cost.flops = 4.0 * static_cast<double>(getScores().getType().getNumElements());
+  return cost;
+}
+SmallVector<Value> RouteGradOp::getKernelInputs() {
+  return {getScores(), getExperts(), getGradWeights(), getGradAux()};
+}
+SmallVector<Attribute> RouteGradOp::getKernelParams() {
+  return getParams(getContext(),
+                   {static_cast<int64_t>(getScore()), getRenormalize(), static_cast<int64_t>(getGroups())},
+                   getRoutingScale().convertToDouble());
+}
+
+//===----------------------------------------------------------------------===//
+// DispatchOp, CombineOp, SlotDotOp
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedTensorType rows, RankedTensorType slots,
+                                 Value weights) {
+  if (slots.getDimSize(0) != tokens.getDimSize(0))
+    return op->emitOpError() << "expected slots of " << tokens.getDimSize(0) << " tokens but got " << slots;
+  if (rows.getShape().back() != tokens.getDimSize(1) || rows.getElementType() != tokens.getElementType())
+    return op->emitOpError() << "expected rows with the columns and elements of the tokens " << tokens << " but got "
+                             << rows;
+  return weights ? verifyShape(op, "weights", weights, slots.getShape()) : success();
+}
+
+/// Two operations for each element that a choice touches.
+static OpCost getSlotCost(Operation *op, RankedTensorType tokens, RankedTensorType slots) {
+  OpCost cost = getMemoryCost(op);
+  cost.flops = 2.0 * static_cast<double>(slots.getNumElements()) * static_cast<double>(tokens.getDimSize(1));
+  return cost;
+}
+
+LogicalResult DispatchOp::verify() {
+  return verifySlots(*this, getTokens().getType(), getResult().getType(), getSlots().getType(), getWeights());
+}
+void DispatchOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<CombineOp>(getLoc(), getTokens().getType(), cotangents[0], getSlots(), getWeights()));
+  gradients.push_back({});
+  if (getWeights())
+    gradients.push_back(
+        builder.create<SlotDotOp>(getLoc(), getWeights().getType(), getTokens(), cotangents[0], getSlots()));
+}
+SmallVector<Value> DispatchOp::getKernelInputs() { return {getTokens(), getSlots(), getWeights()}; }
+
+LogicalResult CombineOp::verify() {
+  return verifySlots(*this, getResult().getType(), getRows().getType(), getSlots().getType(), getWeights());
+}
+void CombineOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<DispatchOp>(getLoc(), getRows().getType(), cotangents[0], getSlots(), getWeights()));
+  gradients.push_back({});
+  if (getWeights())
+    gradients.push_back(
+        builder.create<SlotDotOp>(getLoc(), getWeights().getType(), cotangents[0], getRows(), getSlots()));
+}
+OpCost CombineOp::getCost() { return getSlotCost(*this, getResult().getType(), getSlots().getType()); }
+SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(), getWeights()}; }
+
+LogicalResult SlotDotOp::verify() {
+  if (failed(verifySlots(*this, getTokens().getType(), getRows().getType(), getSlots().getType(), {})))
+    return failure();
+  return verifyShape(*this, "the result", getResult(), getSlots().getType().getShape());
+}
+OpCost SlotDotOp::getCost() { return getSlotCost(*this, getTokens().getType(), getSlots().getType()); }

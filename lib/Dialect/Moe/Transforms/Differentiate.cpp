@@ -1,0 +1,147 @@
+//===- Differentiate.cpp - append the backward program --------------------===//
+//
+// Reverse mode over one block. A value's cotangent has the value's own type and SPMD state, so gradient sums over ranks are
+// the adjoints of the casts that the forward holds, and no gradient synchronisation is placed by hand.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOEDIFFERENTIATE
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static bool isFloating(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isa<FloatType>(type.getElementType());
+}
+
+namespace {
+class Differentiator {
+public:
+  explicit Differentiator(func::FuncOp function)
+      : function(function), terminator(function.front().getTerminator()), builder(terminator) {}
+
+  LogicalResult run();
+
+private:
+  void addCotangentArguments();
+  LogicalResult visit(Operation *op);
+  void accumulate(Value value, Value gradient, Location loc);
+  void addGradientResults();
+  StringAttr getName(DictionaryAttr attributes, StringRef fallback, unsigned index);
+
+  func::FuncOp function;
+  Operation *terminator;
+  OpBuilder builder;
+  llvm::DenseMap<Value, Value> cotangents;
+  unsigned numInputs = 0;
+};
+} // namespace
+
+StringAttr Differentiator::getName(DictionaryAttr attributes, StringRef fallback, unsigned index) {
+  auto name = attributes ? attributes.getAs<StringAttr>(kNameAttrName) : StringAttr();
+  return name ? name : StringAttr::get(function.getContext(), fallback + std::to_string(index));
+}
+
+static DictionaryAttr getValueAttributes(Builder &builder, const Twine &name, StringRef role, Attribute layout) {
+  SmallVector<NamedAttribute> attributes = {builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)),
+                                            builder.getNamedAttr(kRoleAttrName, builder.getStringAttr(role))};
+  if (layout)
+    attributes.push_back(builder.getNamedAttr(kLayoutAttrName, layout));
+  return builder.getDictionaryAttr(attributes);
+}
+
+void Differentiator::addCotangentArguments() {
+  numInputs = function.getNumArguments();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    if (!isFloating(operand.get()))
+      continue;
+    unsigned index = operand.getOperandNumber();
+    DictionaryAttr attributes = function.getResultAttrDict(index);
+    unsigned position = function.getNumArguments();
+    function.insertArgument(position, operand.get().getType(),
+                            getValueAttributes(builder, "cotangent." + getName(attributes, "result", index).getValue(),
+                                               "cotangent", function.getResultAttr(index, kLayoutAttrName)),
+                            operand.get().getLoc());
+    accumulate(operand.get(), function.getArgument(position), operand.get().getLoc());
+  }
+}
+
+void Differentiator::accumulate(Value value, Value gradient, Location loc) {
+  Value &cotangent = cotangents[value];
+  cotangent = cotangent ? builder.create<AddOp>(loc, cotangent, gradient) : gradient;
+}
+
+/// The place of a backward op: its forward op's layer, marked.
+static Location getBackwardLoc(Operation *op) {
+  auto layer = dyn_cast<NameLoc>(op->getLoc());
+  if (!layer)
+    return op->getLoc();
+  return NameLoc::get(StringAttr::get(op->getContext(), layer.getName().getValue() + ".grad"), layer.getChildLoc());
+}
+
+LogicalResult Differentiator::visit(Operation *op) {
+  SmallVector<Value> results =
+      llvm::map_to_vector(op->getResults(), [&](Value result) { return cotangents.lookup(result); });
+  if (llvm::none_of(results, [](Value cotangent) { return static_cast<bool>(cotangent); }))
+    return success();
+  auto differentiable = dyn_cast<MoeDifferentiableOpInterface>(op);
+  if (!differentiable)
+    return op->emitOpError() << "expected a differentiable op of an SPMD program: a gradient reaches it";
+  Operation *before = terminator->getPrevNode();
+  SmallVector<Value> gradients;
+  differentiable.buildAdjoint(builder, results, gradients);
+  Location loc = getBackwardLoc(op);
+  for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode())
+    built->setLoc(loc);
+  for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients))
+    if (gradient)
+      accumulate(operand, gradient, loc);
+  return success();
+}
+
+void Differentiator::addGradientResults() {
+  for (unsigned i = 0; i < numInputs; ++i) {
+    BlockArgument argument = function.getArgument(i);
+    Value gradient = cotangents.lookup(argument);
+    if (!gradient)
+      continue;
+    terminator->insertOperands(terminator->getNumOperands(), gradient);
+    function.insertResult(function.getNumResults(), gradient.getType(),
+                          getValueAttributes(builder, "grad." + getName(function.getArgAttrDict(i), "argument", i).getValue(),
+                                             "gradient", function.getArgAttr(i, kLayoutAttrName)));
+  }
+}
+
+LogicalResult Differentiator::run() {
+  SmallVector<Operation *> forward;
+  for (Operation &op : function.front().without_terminator())
+    forward.push_back(&op);
+  addCotangentArguments();
+  for (Operation *op : llvm::reverse(forward))
+    if (failed(visit(op)))
+      return failure();
+  addGradientResults();
+  return success();
+}
+
+namespace {
+struct MoeDifferentiate : moe::impl::MoeDifferentiateBase<MoeDifferentiate> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (!getOperation().getBody().hasOneBlock()) {
+      getOperation().emitError() << "expected a body of one block";
+      return signalPassFailure();
+    }
+    if (failed(Differentiator(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,70 @@
+//===- SpmdAnalysis.cpp - over which axes each value varies ---------------===//
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// The axes over which a value of that layout varies; without one it is replicated.
+static FailureOr<AxisSet> getLayoutAxes(func::FuncOp function, Attribute layout, const SpmdAxes &axes) {
+  if (!layout)
+    return AxisSet();
+  FailureOr<AxisSet> set = axes.getAxes(cast<LayoutAttr>(layout));
+  if (failed(set))
+    return function.emitError() << "expected the groups of " << layout << " to be groups of the module's "
+                                << kParallelAttrName;
+  return set;
+}
+
+LogicalResult SpmdAnalysis::visitArguments(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments()) {
+    FailureOr<AxisSet> state =
+        getLayoutAxes(function, function.getArgAttr(argument.getArgNumber(), kLayoutAttrName), axes);
+    if (failed(state))
+      return failure();
+    states[argument] = *state;
+  }
+  return success();
+}
+
+LogicalResult SpmdAnalysis::visitReturn(func::FuncOp function, Operation &op) {
+  SmallVector<AxisSet> &wanted = required[&op];
+  for (OpOperand &operand : op.getOpOperands()) {
+    FailureOr<AxisSet> state =
+        getLayoutAxes(function, function.getResultAttr(operand.getOperandNumber(), kLayoutAttrName), axes);
+    if (failed(state))
+      return failure();
+    wanted.push_back(*state);
+  }
+  return success();
+}
+
+LogicalResult SpmdAnalysis::visit(Operation &op) {
+  auto spmd = dyn_cast<MoeSpmdOpInterface>(op);
+  if (!spmd)
+    return op.emitOpError() << "expected an op of an SPMD program; run moe-partition on a model graph first";
+  SmallVector<AxisSet> operands = llvm::map_to_vector(op.getOperands(), [&](Value value) { return getState(value); });
+  SmallVector<AxisSet> results;
+  if (failed(spmd.inferSpmd(axes, operands, required[&op], results)))
+    return failure();
+  for (auto [result, state] : llvm::zip_equal(op.getResults(), results))
+    states[result] = state;
+  return success();
+}
+
+FailureOr<SpmdAnalysis> SpmdAnalysis::compute(func::FuncOp function) {
+  ParallelAttr parallel = getParallel(function);
+  if (!parallel)
+    return failure();
+  if (!function.getBody().hasOneBlock())
+    return function.emitError() << "expected a body of one block but got " << function.getBody().getBlocks().size();
+  SpmdAnalysis analysis{SpmdAxes(parallel)};
+  if (failed(analysis.visitArguments(function)))
+    return failure();
+  for (Operation &op : function.front())
+    if (failed(op.hasTrait<OpTrait::IsTerminator>() ? analysis.visitReturn(function, op) : analysis.visit(op)))
+      return failure();
+  return analysis;
+}

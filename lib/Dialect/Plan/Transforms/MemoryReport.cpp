@@ -1,0 +1,89 @@
+//===- MemoryReport.cpp - what holds the peak -----------------------------===//
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+/// A buffer is alive from launch `first` to launch `last`, both included.
+struct Interval {
+  BufferOp buffer;
+  LaunchOp writer;
+  unsigned first, last;
+};
+} // namespace
+
+StringRef LiveBuffer::getLabel() const {
+  LaunchOp launch = writer;
+  return launch.getLabel().value_or("");
+}
+
+static int64_t getBytes(BufferOp buffer) { return getByteSize(cast<MemRefType>(buffer.getMemref().getType())); }
+static Space getSpace(BufferOp buffer) {
+  return cast<SpaceAttr>(cast<MemRefType>(buffer.getMemref().getType()).getMemorySpace()).getValue();
+}
+
+/// A launch that writes in place takes the bytes over from its input, which so ends one launch earlier.
+static bool takesOver(const Interval &output, const Interval &input) {
+  return output.first == input.last && input.first < input.last && output.buffer.getOffset() &&
+         output.buffer.getOffset() == input.buffer.getOffset() && getSpace(output.buffer) == getSpace(input.buffer);
+}
+
+static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
+  std::vector<Interval> intervals;
+  llvm::DenseMap<Value, unsigned> intervalOf;
+  for (auto [number, launch] : llvm::enumerate(launches))
+    for (Value value : launch->getOperands())
+      if (auto buffer = value.getDefiningOp<BufferOp>()) {
+        auto [it, inserted] = intervalOf.try_emplace(value, intervals.size());
+        if (inserted)
+          intervals.push_back({buffer, launch, static_cast<unsigned>(number), 0});
+        intervals[it->second].last = number;
+      }
+  for (auto [number, launch] : llvm::enumerate(launches))
+    for (Value output : launch.getOutputs())
+      for (Value input : launch.getInputs())
+        if (input != output && intervalOf.contains(input) && intervalOf.contains(output) &&
+            takesOver(intervals[intervalOf[output]], intervals[intervalOf[input]]))
+          --intervals[intervalOf[input]].last;
+  return intervals;
+}
+
+static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRef<Interval> intervals) {
+  ArenaReport report{space};
+  std::vector<int64_t> change(launches.size() + 1, 0);
+  for (const Interval &interval : intervals)
+    if (getSpace(interval.buffer) == space) {
+      change[interval.first] += getBytes(interval.buffer);
+      change[interval.last + 1] -= getBytes(interval.buffer);
+    }
+  unsigned peak = 0;
+  int64_t bytes = 0;
+  for (unsigned launch = 0; launch < launches.size(); ++launch)
+    if ((bytes += change[launch]) > report.liveBytes) {
+      report.liveBytes = bytes;
+      report.peak = launches[launch];
+      peak = launch;
+    }
+  for (const Interval &interval : intervals)
+    if (BufferOp buffer = interval.buffer;
+        report.liveBytes > 0 && getSpace(buffer) == space && interval.first <= peak && peak <= interval.last)
+      report.live.push_back({interval.writer, getBytes(buffer), buffer.getOffset()});
+  llvm::stable_sort(report.live, [](const LiveBuffer &a, const LiveBuffer &b) { return a.bytes > b.bytes; });
+  return report;
+}
+
+SmallVector<ArenaReport, 2> mlir::plan::reportMemory(func::FuncOp program) {
+  auto launches = llvm::to_vector(program.getOps<LaunchOp>());
+  std::vector<Interval> intervals = getIntervals(launches);
+  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
+  SmallVector<ArenaReport, 2> reports;
+  for (Space space : {Space::device, Space::host_pinned}) {
+    reports.push_back(reportArena(space, launches, intervals));
+    if (auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr())
+      reports.back().arenaBytes = bytes.getInt();
+  }
+  return reports;
+}

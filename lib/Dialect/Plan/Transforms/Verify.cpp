@@ -1,0 +1,140 @@
+//===- Verify.cpp - plan-verify -------------------------------------------===//
+//
+// Trusts no pass: works from the printed offsets, streams and events alone. Waits and bounds are checked here, memory in
+// VerifyMemory.cpp, collectives in VerifyCollectives.cpp.
+//
+//===----------------------------------------------------------------------===//
+#include "Verify.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/CheckedArithmetic.h"
+
+#include "moe/Dialect/Plan/Transforms/Passes.h"
+
+namespace mlir::plan {
+#define GEN_PASS_DEF_PLANVERIFY
+#include "moe/Dialect/Plan/Transforms/Passes.h.inc"
+} // namespace mlir::plan
+
+using namespace mlir;
+using namespace mlir::plan;
+
+static LogicalResult verifyStreams(func::FuncOp program) {
+  for (auto launch : program.getOps<LaunchOp>())
+    if (!launch.getStream())
+      return launch.emitOpError("expected ") << launch.describe() << " to have a stream, as plan-assign-streams gives";
+  return success();
+}
+
+static LogicalResult verifyWaits(func::FuncOp program) {
+  llvm::DenseSet<int64_t> recorded;
+  for (Operation &op : program.getOps()) {
+    if (auto record = dyn_cast<RecordOp>(op))
+      recorded.insert(record.getEvent());
+    auto wait = dyn_cast<WaitOp>(op);
+    if (!wait || recorded.contains(wait.getEvent()))
+      continue;
+    InFlightDiagnostic diagnostic = wait.emitOpError("dangling wait: expected a plan.record of event ")
+                                    << wait.getEvent() << " before the wait on '" << wait.getStream() << "'";
+    for (auto record : program.getOps<RecordOp>())
+      if (record.getEvent() == wait.getEvent()) {
+        diagnostic.attachNote(record.getLoc()) << "the event is recorded here, after it";
+        break;
+      }
+    return diagnostic;
+  }
+  return success();
+}
+
+static LogicalResult verifyBounds(func::FuncOp program) {
+  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
+  for (auto buffer : program.getOps<BufferOp>()) {
+    if (!buffer.getOffset())
+      continue;
+    auto type = cast<MemRefType>(buffer.getMemref().getType());
+    StringRef space = stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue());
+    auto bytes = arenas ? arenas.getAs<IntegerAttr>(space) : IntegerAttr();
+    if (!bytes)
+      return program.emitOpError("expected '") << kArenasAttrName << "' to give the bytes of '" << space << "'";
+    std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*buffer.getOffset(), getByteSize(type));
+    if (!end || *end > bytes.getInt())
+      return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
+             << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type)
+             << " bytes at offset " << *buffer.getOffset();
+  }
+  return success();
+}
+
+/// Sets the ranks of `program` from its `plan.ranks`.
+static LogicalResult readRanks(Program &program) {
+  auto attribute = program.function->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
+  if (!attribute || attribute.size() != 2 || attribute[0] < 0 || attribute[1] < 1 ||
+      attribute[0] > moe::kMaxWorld || attribute[1] > moe::kMaxWorld)
+    return program.function.emitOpError("expected '")
+           << kRanksAttrName << "' to be array<i64: FIRST, NUMBER> with ranks up to " << moe::kMaxWorld;
+  program.firstRank = attribute[0];
+  program.numRanks = attribute[1];
+  return success();
+}
+
+/// Every rank runs one of `programs`, which are sorted by their first rank. `world` is 0 where unknown.
+static LogicalResult verifyCoverage(ArrayRef<Program> programs, int64_t world) {
+  int64_t next = 0;
+  for (const Program &program : programs) {
+    func::FuncOp function = program.function;
+    if (program.firstRank != next)
+      return function.emitOpError("expected the rank programs to share out the ranks but '")
+             << function.getName() << "' starts at rank " << program.firstRank << " and the ones before end at "
+             << next;
+    next = program.firstRank + program.numRanks;
+  }
+  if (func::FuncOp last = programs.back().function; world != 0 && next != world)
+    return last.emitOpError("expected the rank programs to share out ") << world << " ranks but got " << next;
+  return success();
+}
+
+static int64_t getWorld(Operation *op) {
+  auto parallel = op->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName);
+  return parallel ? parallel.getWorld() : 0;
+}
+
+namespace {
+struct PlanVerify : public plan::impl::PlanVerifyBase<PlanVerify> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    // The programs with plan.ranks share one world; each other one, e.g. the reference, has a world to itself.
+    std::vector<Program> shared;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (isRankProgram(function) && failed(verifyProgram(function, shared)))
+        signalPassFailure();
+    if (!shared.empty() && failed(verifyShared(shared)))
+      signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+  LogicalResult verifyProgram(func::FuncOp function, std::vector<Program> &shared) {
+    if (failed(verifyRankProgram(function)) || failed(verifyStreams(function)) || failed(verifyWaits(function)) ||
+        failed(verifyBounds(function)))
+      return failure();
+    Program program{function, HappensBefore(function)};
+    if (failed(verifyMemory(program)))
+      return failure();
+    if (!function->hasAttr(kRanksAttrName)) {
+      int64_t own = getWorld(function);
+      return verifyCollectives(program, own ? own : getWorld(getOperation()));
+    }
+    shared.push_back(std::move(program));
+    return readRanks(shared.back());
+  }
+
+  LogicalResult verifyShared(std::vector<Program> &shared) {
+    llvm::stable_sort(shared, [](const Program &a, const Program &b) { return a.firstRank < b.firstRank; });
+    int64_t world = getWorld(getOperation());
+    if (failed(verifyCoverage(shared, world)))
+      return failure();
+    return verifyCollectives(shared, world);
+  }
+};
+} // namespace

@@ -1,0 +1,25 @@
+//===- Verify.h - the parts of plan-verify ----------------------*- C++ -*-===//
+#ifndef MOE_LIB_DIALECT_PLAN_TRANSFORMS_VERIFY_H
+#define MOE_LIB_DIALECT_PLAN_TRANSFORMS_VERIFY_H
+
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+namespace mlir::plan {
+
+/// A rank program and the ranks that run it.
+struct Program {
+  func::FuncOp function;
+  HappensBefore order;
+  int64_t firstRank = 0, numRanks = 1;
+};
+
+/// Fails after an error where two launches race or a launch reads other bytes than its buffer's writer left there.
+LogicalResult verifyMemory(const Program &program);
+
+/// Fails after an error where the collectives of `programs`, which together run on the ranks of one world, can hang.
+/// `world` is 0 where unknown.
+LogicalResult verifyCollectives(ArrayRef<Program> programs, int64_t world);
+
+} // namespace mlir::plan
+
+#endif // MOE_LIB_DIALECT_PLAN_TRANSFORMS_VERIFY_H

@@ -1,0 +1,303 @@
+//===- VerifyCollectives.cpp - no hangs -----------------------------------===//
+//
+// A communicator is a (size, stride); its instances are sets of ranks. No interleaving can hang where (1) the collectives
+// of each communicator are totally ordered in each program, (2) programs whose ranks share an instance issue the same
+// sequence, and (3) the orders of all programs together have no cycle.
+//
+//===----------------------------------------------------------------------===//
+#include "Verify.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+
+/// Size and stride.
+using Communicator = std::pair<int64_t, int64_t>;
+/// Launch numbers in program order.
+using Sequence = std::vector<unsigned>;
+
+class CollectiveChecker {
+public:
+  CollectiveChecker(ArrayRef<Program> programs, int64_t world) : programs(programs), world(world) {}
+  LogicalResult run();
+
+private:
+  /// By communicator, the programs in sets that share instances: the first program of each program's set.
+  using Sharing = std::map<Communicator, std::vector<unsigned>>;
+
+  LogicalResult collect(unsigned program);
+  LogicalResult checkGroup(LaunchOp op);
+  LogicalResult checkOrdered(unsigned program);
+  LogicalResult checkAgreement();
+  LogicalResult compare(const Communicator &communicator, unsigned first, unsigned second);
+  /// Pairs of programs, the smaller first, that share an instance of `communicator`.
+  std::set<std::pair<unsigned, unsigned>> findSharing(const Communicator &communicator) const;
+  LaunchOp getOp(unsigned program, unsigned launch) const { return programs[program].order.getLaunches()[launch]; }
+
+  ArrayRef<Program> programs;
+  int64_t world;
+  std::vector<std::map<Communicator, Sequence>> sequences;
+  std::set<Communicator> communicators;
+  Sharing sharing;
+
+  friend class OrderGraph;
+};
+
+/// The order of all collectives of all programs: a node is one meeting, an edge one program's order of two meetings.
+class OrderGraph {
+public:
+  explicit OrderGraph(const CollectiveChecker &checker);
+  /// Fails after an error where there is a cycle.
+  LogicalResult check();
+
+private:
+  struct Edge {
+    unsigned from, to, program;
+    LaunchOp first, second;
+  };
+
+  void addProgram(unsigned program);
+  SmallVector<Edge> findCycle(const std::vector<unsigned> &degrees) const;
+
+  const CollectiveChecker &checker;
+  std::map<std::pair<Communicator, unsigned>, unsigned> firstNode;
+  unsigned numNodes = 0;
+  std::vector<Edge> edges;
+};
+
+} // namespace
+
+LogicalResult CollectiveChecker::checkGroup(LaunchOp op) {
+  moe::GroupAttr group = *op.getGroup();
+  int64_t block = group.getSize() * group.getStride();
+  if (world == 0 || world % block == 0)
+    return success();
+  return op.emitOpError("expected group '") << group.getName() << "' of " << op.describe() << " to divide the world of "
+                                            << world << " ranks but its size * stride is " << group.getSize() << " * "
+                                            << group.getStride() << " = " << block;
+}
+
+LogicalResult CollectiveChecker::collect(unsigned program) {
+  for (auto [index, op] : llvm::enumerate(programs[program].order.getLaunches())) {
+    if (!op.getGroup())
+      continue;
+    if (failed(checkGroup(op)))
+      return failure();
+    Communicator communicator{op.getGroup()->getSize(), op.getGroup()->getStride()};
+    // One rank alone meets nobody.
+    if (!op.getCollective() || communicator.first == 1)
+      continue;
+    sequences[program][communicator].push_back(index);
+    communicators.insert(communicator);
+  }
+  return success();
+}
+
+LogicalResult CollectiveChecker::checkOrdered(unsigned program) {
+  const HappensBefore &order = programs[program].order;
+  for (const auto &[communicator, sequence] : sequences[program])
+    for (auto [first, second] : llvm::zip(sequence, llvm::drop_begin(sequence)))
+      if (!order.isBefore(first, second)) {
+        LaunchOp op = getOp(program, second), other = getOp(program, first);
+        InFlightDiagnostic diagnostic = op.emitOpError("hang: expected ")
+                                        << op.describe() << " to be ordered after " << other.describe()
+                                        << ", a collective of the same communicator, but no plan.record and plan.wait "
+                                           "order the two";
+        diagnostic.attachNote(other.getLoc()) << other.describe() << " is here";
+        return diagnostic;
+      }
+  return success();
+}
+
+std::set<std::pair<unsigned, unsigned>> CollectiveChecker::findSharing(const Communicator &communicator) const {
+  auto [size, stride] = communicator;
+  std::map<int64_t, unsigned> firstOf;
+  std::set<std::pair<unsigned, unsigned>> pairs;
+  for (auto [index, program] : llvm::enumerate(programs))
+    for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
+      int64_t instance = rank / (size * stride) * stride + rank % stride;
+      unsigned first = firstOf.try_emplace(instance, index).first->second;
+      if (first != index)
+        pairs.insert({first, index});
+    }
+  return pairs;
+}
+
+/// What differs between two collectives that meet, or an empty text.
+static std::string findDifference(LaunchOp first, LaunchOp second) {
+  auto shapes = [](ValueRange values) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    llvm::interleaveComma(values.getTypes(), stream, [&](Type type) {
+      auto memref = cast<MemRefType>(type);
+      stream << MemRefType::get(memref.getShape(), memref.getElementType());
+    });
+    return "(" + text + ")";
+  };
+  auto describe = [](StringRef what, const std::string &expected, const std::string &got) {
+    return ("with " + what + " " + expected + " but got " + got).str();
+  };
+  if (first.getKernel() != second.getKernel())
+    return ("'" + first.getKernel() + "' but got '" + second.getKernel() + "'").str();
+  if (std::string a = shapes(first.getInputs()), b = shapes(second.getInputs()); a != b)
+    return describe("inputs", a, b);
+  if (std::string a = shapes(first.getOutputs()), b = shapes(second.getOutputs()); a != b)
+    return describe("outputs", a, b);
+  if (first.getParamsAttr() != second.getParamsAttr() || first.getAbsentAttr() != second.getAbsentAttr())
+    return "with the same params and absent inputs but got others";
+  return {};
+}
+
+LogicalResult CollectiveChecker::compare(const Communicator &communicator, unsigned first, unsigned second) {
+  const Sequence &expected = sequences[first][communicator], &got = sequences[second][communicator];
+  func::FuncOp firstFunction = programs[first].function, secondFunction = programs[second].function;
+  for (auto [index, pair] : llvm::enumerate(llvm::zip(expected, got))) {
+    LaunchOp op = getOp(second, std::get<1>(pair)), other = getOp(first, std::get<0>(pair));
+    std::string difference = findDifference(other, op);
+    if (difference.empty())
+      continue;
+    InFlightDiagnostic diagnostic = op.emitOpError("hang: expected collective ")
+                                    << index << " over '" << op.getGroup()->getName() << "' to be that of '"
+                                    << firstFunction.getName() << "', " << difference << " in " << op.describe();
+    diagnostic.attachNote(other.getLoc()) << other.describe() << " of '" << firstFunction.getName() << "' is here";
+    return diagnostic;
+  }
+  if (expected.size() == got.size())
+    return success();
+  bool secondLonger = got.size() > expected.size();
+  size_t common = std::min(expected.size(), got.size());
+  LaunchOp extra = secondLonger ? getOp(second, got[common]) : getOp(first, expected[common]);
+  func::FuncOp shorter = secondLonger ? firstFunction : secondFunction;
+  InFlightDiagnostic diagnostic = extra.emitOpError("hang: expected the members of '")
+                                  << extra.getGroup()->getName() << "' to issue as many collectives, but "
+                                  << extra.describe() << " has no partner in '" << shorter.getName()
+                                  << "', which ends after " << common;
+  LaunchOp last = common == 0 ? LaunchOp() : getOp(secondLonger ? first : second, (secondLonger ? expected : got)[common - 1]);
+  if (last)
+    diagnostic.attachNote(last.getLoc()) << last.describe() << " is the last one of '" << shorter.getName() << "'";
+  else
+    diagnostic.attachNote(shorter.getLoc()) << "'" << shorter.getName() << "' is here";
+  return diagnostic;
+}
+
+LogicalResult CollectiveChecker::checkAgreement() {
+  for (const Communicator &communicator : communicators) {
+    std::vector<unsigned> &set = sharing[communicator];
+    for (unsigned program = 0; program < programs.size(); ++program)
+      set.push_back(program);
+    for (auto [first, second] : findSharing(communicator)) {
+      if (failed(compare(communicator, first, second)))
+        return failure();
+      unsigned from = std::max(set[first], set[second]), into = std::min(set[first], set[second]);
+      std::replace(set.begin(), set.end(), from, into);
+    }
+  }
+  return success();
+}
+
+LogicalResult CollectiveChecker::run() {
+  sequences.resize(programs.size());
+  for (unsigned program = 0; program < programs.size(); ++program)
+    if (failed(collect(program)) || failed(checkOrdered(program)))
+      return failure();
+  // One program cannot contradict its own order.
+  if (programs.size() == 1)
+    return success();
+  if (failed(checkAgreement()))
+    return failure();
+  return OrderGraph(*this).check();
+}
+
+OrderGraph::OrderGraph(const CollectiveChecker &checker) : checker(checker) {
+  for (const auto &[communicator, set] : checker.sharing)
+    for (auto [program, representative] : llvm::enumerate(set)) {
+      const auto &sequences = checker.sequences[program];
+      auto it = sequences.find(communicator);
+      if (it == sequences.end() || !firstNode.try_emplace({communicator, representative}, numNodes).second)
+        continue;
+      numNodes += it->second.size();
+    }
+  for (unsigned program = 0; program < checker.programs.size(); ++program)
+    addProgram(program);
+}
+
+void OrderGraph::addProgram(unsigned program) {
+  const HappensBefore &order = checker.programs[program].order;
+  std::map<unsigned, unsigned> nodes; // by launch, so in program order
+  for (const auto &[communicator, sequence] : checker.sequences[program])
+    for (auto [index, launch] : llvm::enumerate(sequence))
+      nodes[launch] = firstNode.at({communicator, checker.sharing.at(communicator)[program]}) + index;
+  // The last collective on each stream that a launch surely follows implies the earlier ones there.
+  std::vector<std::vector<unsigned>> onStream(order.getNumStreams());
+  for (auto [launch, node] : nodes) {
+    ArrayRef<int32_t> clock = order.getClock(launch);
+    for (auto [stream, earlier] : llvm::enumerate(onStream)) {
+      auto end = llvm::partition_point(earlier, [&](unsigned other) { return order.getPosition(other) <= clock[stream]; });
+      if (end == earlier.begin())
+        continue;
+      unsigned other = *std::prev(end);
+      edges.push_back({nodes[other], node, program, checker.getOp(program, other), checker.getOp(program, launch)});
+    }
+    onStream[order.getStream(launch)].push_back(launch);
+  }
+}
+
+SmallVector<OrderGraph::Edge> OrderGraph::findCycle(const std::vector<unsigned> &degrees) const {
+  // Each node that is left has an edge from another one that is left, so walking back must come round.
+  std::map<unsigned, const Edge *> into;
+  for (const Edge &edge : edges)
+    if (degrees[edge.from] > 0 && degrees[edge.to] > 0)
+      into.try_emplace(edge.to, &edge);
+  std::set<unsigned> seen;
+  unsigned node = into.begin()->first;
+  while (seen.insert(node).second)
+    node = into.at(node)->from;
+  SmallVector<Edge> cycle;
+  unsigned start = node;
+  do {
+    cycle.push_back(*into.at(node));
+    node = cycle.back().from;
+  } while (node != start);
+  return cycle;
+}
+
+LogicalResult OrderGraph::check() {
+  std::vector<unsigned> degrees(numNodes, 0), ready;
+  std::vector<std::vector<unsigned>> successors(numNodes);
+  for (const Edge &edge : edges) {
+    ++degrees[edge.to];
+    successors[edge.from].push_back(edge.to);
+  }
+  for (unsigned node = 0; node < numNodes; ++node)
+    if (degrees[node] == 0)
+      ready.push_back(node);
+  unsigned done = 0;
+  for (; !ready.empty(); ++done) {
+    unsigned node = ready.back();
+    ready.pop_back();
+    for (unsigned next : successors[node])
+      if (--degrees[next] == 0)
+        ready.push_back(next);
+  }
+  if (done == numNodes)
+    return success();
+  SmallVector<Edge> cycle = findCycle(degrees);
+  InFlightDiagnostic diagnostic = cycle.front().second.emitOpError("hang: expected all programs to order their "
+                                                                   "collectives alike, but ")
+                                  << cycle.front().second.describe() << " waits for itself";
+  for (Edge &edge : cycle)
+    diagnostic.attachNote(edge.second.getLoc())
+        << edge.second.describe() << " comes after " << edge.first.describe() << " in '"
+        << checker.programs[edge.program].function.getSymName() << "'";
+  return diagnostic;
+}
+
+LogicalResult mlir::plan::verifyCollectives(ArrayRef<Program> programs, int64_t world) {
+  return CollectiveChecker(programs, world).run();
+}

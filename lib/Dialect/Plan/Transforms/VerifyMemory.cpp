@@ -1,0 +1,218 @@
+//===- VerifyMemory.cpp - no races, no stale reads ------------------------===//
+//
+// One walk in program order over byte intervals, as race detectors do: each interval remembers its last writer and, by
+// stream, its last readers since. An access has to come after those that it conflicts with; transitivity covers the older
+// ones. Without a race every interleaving reads what the walk reads, so the walk also proves that reads are not stale.
+//
+//===----------------------------------------------------------------------===//
+#include "Verify.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+
+/// Bytes of one memory: an arena, an argument, or a buffer that has no offset yet.
+struct Range {
+  unsigned memory;
+  int64_t begin, end;
+
+  bool overlaps(const Range &other) const {
+    return memory == other.memory && begin < other.end && other.begin < end;
+  }
+};
+
+/// Equal bytes of one history. `writer` is absent where the caller wrote them.
+struct Segment {
+  int64_t end;
+  std::optional<unsigned> writer;
+  /// The buffer or argument that holds these bytes now.
+  Value owner;
+  /// By stream, the last launch that has read them since.
+  SmallVector<std::optional<unsigned>, 4> readers;
+};
+
+class MemoryChecker {
+public:
+  explicit MemoryChecker(const Program &program);
+  LogicalResult run();
+
+private:
+  using Segments = std::map<int64_t, Segment>;
+
+  void addMemories(func::FuncOp function);
+  /// Splits the segment around `at`, if any, so that none crosses it.
+  void split(Segments &segments, int64_t at);
+  /// Splits at both ends of `range`; returns the first segment in it.
+  Segments::iterator carve(const Range &range);
+
+  LogicalResult visit(unsigned launch);
+  LogicalResult checkWithin(LaunchOp op);
+  LogicalResult read(unsigned launch, Value value);
+  LogicalResult write(unsigned launch, Value value);
+  LogicalResult reportRace(unsigned launch, StringRef verb, Value value, unsigned other, StringRef otherVerb);
+
+  const HappensBefore &order;
+  std::vector<Segments> memories;
+  llvm::DenseMap<Value, Range> ranges;
+};
+
+} // namespace
+
+/// For messages: "argument 2" or "the buffer of 64 bytes at offset 0 of device".
+static std::string describeValue(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return "argument " + std::to_string(argument.getArgNumber());
+  auto buffer = value.getDefiningOp<BufferOp>();
+  auto type = cast<MemRefType>(value.getType());
+  std::string text = "the buffer of " + std::to_string(getByteSize(type)) + " bytes";
+  if (auto offset = buffer.getOffset())
+    text += " at offset " + std::to_string(*offset);
+  return text + " in " + stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue()).str();
+}
+
+MemoryChecker::MemoryChecker(const Program &program) : order(program.order) { addMemories(program.function); }
+
+void MemoryChecker::addMemories(func::FuncOp function) {
+  memories.resize(getMaxEnumValForSpace() + 1);
+  auto addOwn = [&](Value value, bool written) {
+    Range range{static_cast<unsigned>(memories.size()), 0, getByteSize(cast<MemRefType>(value.getType()))};
+    ranges[value] = range;
+    memories.emplace_back();
+    if (written && range.end > 0)
+      memories.back()[0] = Segment{range.end, std::nullopt, value, {}};
+  };
+  auto inputs = function->getAttrOfType<IntegerAttr>(kInputsAttrName);
+  int64_t numInputs = inputs ? inputs.getInt() : function.getNumArguments();
+  for (BlockArgument argument : function.getArguments())
+    addOwn(argument, argument.getArgNumber() < numInputs);
+  for (auto buffer : function.getOps<BufferOp>()) {
+    auto type = cast<MemRefType>(buffer.getMemref().getType());
+    auto space = static_cast<unsigned>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
+    if (auto offset = buffer.getOffset())
+      ranges[buffer.getMemref()] = Range{space, static_cast<int64_t>(*offset), *offset + getByteSize(type)};
+    else
+      addOwn(buffer.getMemref(), false);
+  }
+}
+
+void MemoryChecker::split(Segments &segments, int64_t at) {
+  auto it = segments.upper_bound(at);
+  if (it == segments.begin())
+    return;
+  --it;
+  if (it->first == at || it->second.end <= at)
+    return;
+  segments[at] = it->second;
+  it->second.end = at;
+}
+
+MemoryChecker::Segments::iterator MemoryChecker::carve(const Range &range) {
+  Segments &segments = memories[range.memory];
+  split(segments, range.begin);
+  split(segments, range.end);
+  return segments.lower_bound(range.begin);
+}
+
+LogicalResult MemoryChecker::run() {
+  for (unsigned launch = 0; launch < order.getLaunches().size(); ++launch)
+    if (failed(visit(launch)))
+      return failure();
+  return success();
+}
+
+LogicalResult MemoryChecker::visit(unsigned launch) {
+  LaunchOp op = order.getLaunches()[launch];
+  for (Value input : op.getInputs())
+    if (failed(read(launch, input)))
+      return failure();
+  if (failed(checkWithin(op)))
+    return failure();
+  for (Value output : op.getOutputs())
+    if (failed(write(launch, output)))
+      return failure();
+  return success();
+}
+
+/// A launch may write over what it reads only in place.
+LogicalResult MemoryChecker::checkWithin(LaunchOp op) {
+  for (auto [number, output] : llvm::enumerate(op.getOutputs())) {
+    const Range &written = ranges.find(output)->second;
+    for (auto [position, input] : llvm::enumerate(op.getInputs())) {
+      const Range &read = ranges.find(input)->second;
+      bool inPlace = number == 0 && op.isInPlace(position) && read.begin == written.begin;
+      if (input != output && !inPlace && written.overlaps(read))
+        return op.emitOpError("expected ") << op.describe() << " to write other bytes than it reads but output "
+                                           << number << " overlaps input " << position << " at "
+                                           << describeValue(input);
+    }
+    for (auto [earlier, other] : llvm::enumerate(op.getOutputs().take_front(number)))
+      if (written.overlaps(ranges.find(other)->second))
+        return op.emitOpError("expected the outputs of ")
+               << op.describe() << " not to overlap but " << earlier << " and " << number << " do at "
+               << describeValue(output);
+  }
+  return success();
+}
+
+LogicalResult MemoryChecker::reportRace(unsigned launch, StringRef verb, Value value, unsigned other,
+                                        StringRef otherVerb) {
+  LaunchOp op = order.getLaunches()[launch], otherOp = order.getLaunches()[other];
+  InFlightDiagnostic diagnostic = op.emitOpError("race: ")
+                                  << op.describe() << " " << verb << " bytes of " << describeValue(value) << " that "
+                                  << otherOp.describe() << " " << otherVerb
+                                  << ", and no plan.record and plan.wait order the two";
+  diagnostic.attachNote(otherOp.getLoc()) << otherOp.describe() << " is here";
+  return diagnostic;
+}
+
+LogicalResult MemoryChecker::read(unsigned launch, Value value) {
+  LaunchOp op = order.getLaunches()[launch];
+  const Range &range = ranges.find(value)->second;
+  Segments &segments = memories[range.memory];
+  int64_t known = range.begin;
+  for (auto it = carve(range); it != segments.end() && it->first == known && known < range.end; ++it) {
+    Segment &segment = it->second;
+    if (segment.writer && !order.isBefore(*segment.writer, launch))
+      return reportRace(launch, "reads", value, *segment.writer, "writes");
+    if (segment.owner != value) {
+      LaunchOp writer = order.getLaunches()[*segment.writer];
+      InFlightDiagnostic diagnostic = op.emitOpError("stale read: expected ")
+                                      << op.describe() << " to read what was written to " << describeValue(value)
+                                      << " but " << writer.describe() << " has put " << describeValue(segment.owner)
+                                      << " there";
+      diagnostic.attachNote(writer.getLoc()) << writer.describe() << " is here";
+      return diagnostic;
+    }
+    segment.readers.resize(order.getNumStreams());
+    segment.readers[order.getStream(launch)] = launch;
+    known = segment.end;
+  }
+  if (known < range.end)
+    return op.emitOpError("stale read: ")
+           << op.describe() << " reads " << describeValue(value) << " before anything is written there";
+  return success();
+}
+
+LogicalResult MemoryChecker::write(unsigned launch, Value value) {
+  const Range &range = ranges.find(value)->second;
+  if (range.begin == range.end)
+    return success();
+  Segments &segments = memories[range.memory];
+  auto begin = carve(range), end = segments.lower_bound(range.end);
+  for (auto it = begin; it != end; ++it) {
+    const Segment &segment = it->second;
+    if (segment.writer && !order.isBefore(*segment.writer, launch))
+      return reportRace(launch, "writes", value, *segment.writer, "writes");
+    for (std::optional<unsigned> reader : segment.readers)
+      if (reader && *reader != launch && !order.isBefore(*reader, launch))
+        return reportRace(launch, "writes", value, *reader, "reads");
+  }
+  segments.erase(begin, end);
+  segments[range.begin] = Segment{range.end, launch, value, {}};
+  return success();
+}
+
+LogicalResult mlir::plan::verifyMemory(const Program &program) { return MemoryChecker(program).run(); }

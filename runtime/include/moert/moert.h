@@ -1,0 +1,228 @@
+//===- moert.h - the C ABI between compiled plans and the runtime ---------===//
+//
+// A plan .so holds rank programs: straight-line functions that issue the calls below, one per `plan` op, onto streams.
+// Every call only enqueues. Conventions: rank first, the op's index in the plan's metadata second, then inputs, outputs,
+// attributes (int64_t or double), the group where there is one, and the stream last. Every call returns a
+// `moert_status`; the text behind the last error of the calling thread is `moert_last_error()`. Absent optional inputs
+// are null. Shapes are written [rows, columns], row-major and dense. `counts` is [sources, experts] i32.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_MOERT_H
+#define MOERT_MOERT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
+#define MOERT_ABI_VERSION 1
+
+typedef enum moert_status {
+  MOERT_OK = 0,
+  MOERT_ERROR_INVALID_ARGUMENT = 1,
+  MOERT_ERROR_OUT_OF_MEMORY = 2,
+  /// Nothing can run and the step is not finished, or a time-out passed.
+  MOERT_ERROR_HANG = 3,
+  /// More rows arrived than a dropless buffer was reserved for.
+  MOERT_ERROR_OVERFLOW = 4,
+  /// A value assumed equal on all members of a group is not (checked under verification only).
+  MOERT_ERROR_NOT_REPLICATED = 5,
+  MOERT_ERROR_UNSUPPORTED = 6,
+  MOERT_ERROR_INTERNAL = 7
+} moert_status;
+
+typedef enum moert_dtype { MOERT_F32 = 0, MOERT_F64 = 1, MOERT_BF16 = 2, MOERT_I32 = 3 } moert_dtype;
+
+typedef enum moert_space {
+  MOERT_SPACE_DEVICE = 0,
+  MOERT_SPACE_HOST_PINNED = 1,
+  /// `offset` is the index of an argument of the program (inputs first, then results), not a byte offset.
+  MOERT_SPACE_ARGUMENT = 2
+} moert_space;
+
+typedef enum moert_activation_kind {
+  MOERT_RELU = 0,
+  /// x * Phi(x), the exact (erf) form.
+  MOERT_GELU = 1,
+  MOERT_SILU = 2,
+  /// Input columns are interleaved (gate, up) pairs: out[j] = silu(in[2j]) * in[2j+1].
+  MOERT_SWIGLU = 3,
+  /// gpt-oss: g = min(in[2j], 7), u = clamp(in[2j+1], -7, 7), out[j] = g * sigmoid(1.702 g) * (u + 1).
+  MOERT_SWIGLU_CLAMPED = 4,
+  MOERT_SIGMOID = 5
+} moert_activation_kind;
+
+typedef enum moert_score_kind { MOERT_SOFTMAX = 0, MOERT_SIGMOID_SCORE = 1 } moert_score_kind;
+
+/// How a group of experts is scored in group-limited routing: its best expert (DeepSeek-V2), or the sum of its best two
+/// (DeepSeek-V3).
+typedef enum moert_group_score_kind { MOERT_GROUP_MAX = 0, MOERT_GROUP_TOP2 = 1 } moert_group_score_kind;
+
+typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } moert_direction;
+
+/// Where a value lies: constant data of the plan.
+typedef struct moert_buffer {
+  int32_t space; ///< moert_space
+  int32_t dtype; ///< moert_dtype
+  int64_t offset; ///< bytes from the start of the arena, or the argument's index
+  int64_t rank;
+  int64_t dims[4];
+} moert_buffer;
+
+/// Rank r is member (r / stride) mod size.
+typedef struct moert_group {
+  const char *name;
+  int64_t size;
+  int64_t stride;
+} moert_group;
+
+typedef struct moert_rank *moert_rank_t;
+/// Index into the plan's stream table.
+typedef int64_t moert_stream_t;
+
+/// Text of the last error of this thread; never null.
+const char *moert_last_error(void);
+
+// --- Order between streams ---------------------------------------------------
+
+int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream);
+int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream);
+
+// --- Dense compute -----------------------------------------------------------
+
+/// c[m,n] = op(a) op(b), op transposing where its flag is 1.
+int32_t moert_matmul(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b, const moert_buffer *c,
+                     int64_t transpose_a, int64_t transpose_b, moert_stream_t stream);
+/// out = a + b, any shape; out may be a or b.
+int32_t moert_add(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b, const moert_buffer *out,
+                  moert_stream_t stream);
+/// out = factor * in; out may be in.
+int32_t moert_scale(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, double factor,
+                    moert_stream_t stream);
+int32_t moert_copy(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                   moert_stream_t stream);
+/// out[s,:] = factors[s] * rows[s,:]; factors is [S,1]; out may be rows.
+int32_t moert_row_scale(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *factors,
+                        const moert_buffer *out, moert_stream_t stream);
+/// out[s,0] = sum_m a[s,m] b[s,m].
+int32_t moert_row_dot(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b,
+                      const moert_buffer *out, moert_stream_t stream);
+/// The member's part of `in` along `dim`: in is [.., size * n, ..], out is [.., n, ..].
+int32_t moert_slice(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                    const moert_group *group, moert_stream_t stream);
+/// out = in with a new dimension `dim` of size `copies`, all parts equal.
+int32_t moert_dump(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                   moert_stream_t stream);
+/// out = the sum of in over dimension `dim`, which is dropped.
+int32_t moert_local_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                           moert_stream_t stream);
+
+// --- Experts -----------------------------------------------------------------
+// With `counts` null, rows are [E, C, K] (capacity form). Otherwise rows are [R, K], sorted by expert and packed from row
+// 0: expert e has sum_s counts[s,e] rows; rows beyond the last used one are neither read nor written.
+
+/// out = rows * weights[e]; weights are [E, K, N], or [E, N, K] with transpose_weights = 1.
+int32_t moert_grouped_matmul(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *weights,
+                             const moert_buffer *counts, const moert_buffer *out, int64_t transpose_weights,
+                             moert_stream_t stream);
+/// out[e] = rows_e^T grads_e, [E, K, N]; experts without rows get zeros.
+int32_t moert_grouped_matmul_wgrad(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *grads,
+                                   const moert_buffer *counts, const moert_buffer *out, moert_stream_t stream);
+/// out = rows + scale * bias[e]. bias is [E, N]; with rows [S, N] and counts null it is [N]. out may be rows.
+int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *bias,
+                       const moert_buffer *counts, const moert_buffer *out, double scale, moert_stream_t stream);
+/// out = scale * (sum of the rows of each expert), shaped as the bias of moert_bias_add.
+int32_t moert_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *counts,
+                        const moert_buffer *out, double scale, moert_stream_t stream);
+/// Elementwise over the used rows of any shape; for the swiglu kinds out has half as many columns. `kind` is a
+/// moert_activation_kind. out may be in where the shapes agree.
+int32_t moert_activation(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
+                         const moert_buffer *out, int64_t kind, moert_stream_t stream);
+/// out = (d activation / d in) * grad, shaped as `in`; out may be in.
+int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *grad,
+                              const moert_buffer *counts, const moert_buffer *out, int64_t kind,
+                              moert_stream_t stream);
+
+// --- Routing -----------------------------------------------------------------
+
+/// Routes the S tokens of `logits` [S, E], `groups` blocks of S/groups consecutive tokens apart from each other.
+///
+/// scores  [S, E]: softmax over E, or the sigmoid, of the logits.
+/// experts [S, k] i32: the k experts of largest selection value, best first, ties to the lower index. The selection value
+///   is scores + selection_bias (null: zero). With expert_groups > 1 the E experts form that many consecutive groups, each
+///   scored by group_score over its selection values, and only experts of the top_groups best groups may be chosen.
+/// weights [S, k]: the scores at `experts`; with renormalize = 1 divided by their sum (+1e-20); times routing_scale.
+/// slots   [S, k] i32: the row of the dispatched tokens for each choice, -1 where it is dropped.
+///   capacity > 0: rows are [E, groups * capacity]; the choices of a group fill an expert's rows of that group in the
+///   order (choice j, token s), all first choices before all second ones; a choice beyond `capacity` is dropped.
+///   capacity = 0 (dropless): rows are S*k, sorted by expert, then by (token s, choice j).
+/// counts  [1, E] i32: rows really used by each expert.
+/// aux     []: the load-balancing loss (GShard, Switch), the mean over groups g of
+///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens of
+///   scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
+/// `score` is a moert_score_kind, `group_score` a moert_group_score_kind.
+int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, const moert_buffer *selection_bias,
+                    const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
+                    const moert_buffer *weights, const moert_buffer *counts, const moert_buffer *aux, int64_t score,
+                    int64_t renormalize, int64_t expert_groups, int64_t top_groups, int64_t group_score,
+                    int64_t capacity, int64_t groups, double routing_scale, moert_stream_t stream);
+/// Gradient of the logits from those of the weights [S,k] and of aux [], either of which may be null (zero).
+/// The choice of experts and the loads f are constants, as in every framework.
+int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scores, const moert_buffer *experts,
+                         const moert_buffer *grad_weights, const moert_buffer *grad_aux,
+                         const moert_buffer *grad_logits, int64_t score, int64_t renormalize, int64_t groups,
+                         double routing_scale, moert_stream_t stream);
+/// out[slots[s,j],:] = (weights ? weights[s,j] : 1) * tokens[s,:]; rows without a token become zero. out is [E,T,M] or
+/// [R,M].
+int32_t moert_dispatch(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *slots,
+                       const moert_buffer *weights, const moert_buffer *out, moert_stream_t stream);
+/// out[s,:] = sum_j (weights ? weights[s,j] : 1) * rows[slots[s,j],:], dropped choices adding nothing.
+int32_t moert_combine(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *slots,
+                      const moert_buffer *weights, const moert_buffer *out, moert_stream_t stream);
+/// out[s,j] = <tokens[s,:], rows[slots[s,j],:]>, 0 for dropped choices.
+int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *rows,
+                       const moert_buffer *slots, const moert_buffer *out, moert_stream_t stream);
+
+// --- Collectives -------------------------------------------------------------
+// Every member of the group issues the same sequence. Any dtype where nothing is summed.
+
+/// out[.., i*n + a, ..] = in_i[.., a, ..], member i's part along `dim`.
+int32_t moert_all_gather(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                         const moert_group *group, moert_stream_t stream);
+/// Member i gets part i along `dim` of the sum of all members' inputs.
+int32_t moert_reduce_scatter(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                             int64_t dim, const moert_group *group, moert_stream_t stream);
+/// With counts, in and out are [R, ..] and only the first sum(counts) rows take part; all members' sums are equal.
+/// out may be in. The order of the sum is the same on all members.
+int32_t moert_all_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
+                         const moert_buffer *out, const moert_group *group, moert_stream_t stream);
+/// Part j of my input along split_dim becomes, on member j, part (my index) along concat_dim of its output.
+int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                         int64_t split_dim, int64_t concat_dim, const moert_group *group, moert_stream_t stream);
+/// The ragged exchange of the dropless form. With B = dims[0] of block_counts, which is [B, E], the *block* side is
+/// [B * n, M]: block b starts at row b * n and holds its rows sorted by expert, block_counts[b,e] each. The *expert* side
+/// is [R, M], packed: for each of my E/size experts e, for each member i, for each of its blocks b, expert_counts[i*B+b,e]
+/// rows; expert_counts is [size * B, E/size], the all_to_all of block_counts (split_dim 1, concat_dim 0).
+/// direction MOERT_TO_EXPERTS: rows is the block side, out the expert side; MOERT_FROM_EXPERTS: the inverse, unused rows
+/// of the block side becoming zero. More expert-side rows than R: MOERT_ERROR_OVERFLOW.
+int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
+                           const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
+                           const moert_group *group, moert_stream_t stream);
+/// out = in of member `root`.
+int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
+                        const moert_group *group, moert_stream_t stream);
+/// out = the sum of all members' inputs on member `root`, zeros elsewhere.
+int32_t moert_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
+                     const moert_group *group, moert_stream_t stream);
+/// Nothing, unless the world verifies: then fails with MOERT_ERROR_NOT_REPLICATED where members' values differ by more
+/// than rounding.
+int32_t moert_assume_replicated(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_group *group,
+                                moert_stream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // MOERT_MOERT_H

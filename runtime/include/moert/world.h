@@ -1,0 +1,72 @@
+//===- world.h - the C API of programs that run plans ---------------------===//
+//
+// Open a plan, make a world for one of its programs, write the arguments of each rank, run steps, read the results.
+// `moe-run` is written against this. Functions return a moert_status; moert_last_error() has the text. A plan must outlive
+// its worlds; a world is used by one thread at a time.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_WORLD_H
+#define MOERT_WORLD_H
+
+#include "moert/moert.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MOERT_WORLD_CONFIG_VERSION 1
+
+typedef struct moert_plan *moert_plan_t;
+typedef struct moert_world *moert_world_t;
+
+typedef enum moert_program {
+  MOERT_PROGRAM_RANK = 0,
+  /// The one-rank reference.
+  MOERT_PROGRAM_REFERENCE = 1
+} moert_program;
+
+typedef struct moert_world_config {
+  uint64_t size;       ///< sizeof(moert_world_config)
+  uint32_t version;    ///< MOERT_WORLD_CONFIG_VERSION
+  int32_t program;     ///< moert_program
+  const char *backend; ///< "host", or null for it
+  int64_t workers;     ///< threads; 0: one for each core
+  double timeout_s;    ///< of a step; 0: none
+  int32_t verify;      ///< 1: check what is assumed replicated, and start from memory full of NaN
+} moert_world_config;
+
+/// When one op ran in the last step.
+typedef struct moert_op_time {
+  int64_t op;
+  int64_t stream;
+  int64_t rows; ///< rows a ragged op used, or -1
+  double begin_s;
+  double end_s;
+} moert_op_time;
+
+/// Loads a plan .so, checks its metadata and finds its programs.
+int32_t moert_plan_open(const char *path, moert_plan_t *plan);
+void moert_plan_close(moert_plan_t plan);
+/// The plan's metadata as JSON, valid until the plan is closed.
+const char *moert_plan_metadata(moert_plan_t plan);
+
+/// Allocates the memory of all ranks. MOERT_ERROR_OUT_OF_MEMORY says how much was wanted and for what.
+int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world);
+void moert_world_destroy(moert_world_t world);
+/// Ranks of the world; which of them run in this process: ranks[0..count), valid as long as the world.
+int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ranks, int64_t *count);
+
+/// Copies one rank's whole part of argument `index` (arguments first, then results); `bytes` must be its size.
+int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
+int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
+
+/// Runs one step on all ranks; `seconds` (may be null) is how long it took. After an error the world may be run again.
+int32_t moert_world_run(moert_world_t world, double *seconds);
+/// The last step's ops on rank `rank`, stream by stream in order, into times[0..capacity); `count` is how many there are.
+int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity, int64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // MOERT_WORLD_H

@@ -1,0 +1,206 @@
+//===- Abi.cpp - the calls of compiled plans ------------------------------===//
+
+#include "core/Error.h"
+#include "core/Issue.h"
+
+using namespace moert;
+
+/// counts, weights and the like may be null.
+constexpr bool kOptional = true;
+
+extern "C" {
+
+int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream) {
+  return issueRecord(rank, event, stream);
+}
+
+int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream) { return issueWait(rank, event, stream); }
+
+int32_t moert_matmul(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b, const moert_buffer *c,
+                     int64_t transpose_a, int64_t transpose_b, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Matmul, {{"a", a}, {"b", b}, {"c", c}}, {{transpose_a, transpose_b}});
+}
+
+int32_t moert_add(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b, const moert_buffer *out,
+                  moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Add, {{"a", a}, {"b", b}, {"out", out}});
+}
+
+int32_t moert_scale(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, double factor,
+                    moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Scale, {{"in", in}, {"out", out}}, {.real = factor});
+}
+
+int32_t moert_copy(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                   moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Copy, {{"in", in}, {"out", out}});
+}
+
+int32_t moert_row_scale(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *factors,
+                        const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::RowScale, {{"rows", rows}, {"factors", factors}, {"out", out}});
+}
+
+int32_t moert_row_dot(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b,
+                      const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::RowDot, {{"a", a}, {"b", b}, {"out", out}});
+}
+
+int32_t moert_slice(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                    const moert_group *group, moert_stream_t stream) {
+  int32_t index = -1;
+  if (!rank)
+    return report(Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a rank but got null"));
+  if (int32_t code = guarded([&] { return findGroup(*rank, group, index); }))
+    return code;
+  int64_t member = (*rank->groups)[static_cast<size_t>(index)].memberOf(rank->rank);
+  return issueCall(rank, op, stream, Kind::Slice, {{"in", in}, {"out", out}}, {{dim, member, group->size}});
+}
+
+int32_t moert_dump(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                   moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Dump, {{"in", in}, {"out", out}}, {{dim}});
+}
+
+int32_t moert_local_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                           moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::LocalReduce, {{"in", in}, {"out", out}}, {{dim}});
+}
+
+int32_t moert_grouped_matmul(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *weights,
+                             const moert_buffer *counts, const moert_buffer *out, int64_t transpose_weights,
+                             moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::GroupedMatmul,
+                   {{"rows", rows}, {"weights", weights}, {"counts", counts, kOptional}, {"out", out}},
+                   {.ints = {transpose_weights}, .countsView = 2});
+}
+
+int32_t moert_grouped_matmul_wgrad(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *grads,
+                                   const moert_buffer *counts, const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::GroupedMatmulWgrad,
+                   {{"rows", rows}, {"grads", grads}, {"counts", counts, kOptional}, {"out", out}}, {.countsView = 2});
+}
+
+int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *bias,
+                       const moert_buffer *counts, const moert_buffer *out, double scale, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::BiasAdd,
+                   {{"rows", rows}, {"bias", bias}, {"counts", counts, kOptional}, {"out", out}},
+                   {.real = scale, .countsView = 2});
+}
+
+int32_t moert_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *counts,
+                        const moert_buffer *out, double scale, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::BiasGrad,
+                   {{"grads", grads}, {"counts", counts, kOptional}, {"out", out}}, {.real = scale, .countsView = 1});
+}
+
+int32_t moert_activation(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
+                         const moert_buffer *out, int64_t kind, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Activation, {{"in", in}, {"counts", counts, kOptional}, {"out", out}},
+                   {.ints = {kind}, .countsView = 1});
+}
+
+int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *grad,
+                              const moert_buffer *counts, const moert_buffer *out, int64_t kind,
+                              moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::ActivationGrad,
+                   {{"in", in}, {"grad", grad}, {"counts", counts, kOptional}, {"out", out}},
+                   {.ints = {kind}, .countsView = 2});
+}
+
+int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, const moert_buffer *selection_bias,
+                    const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
+                    const moert_buffer *weights, const moert_buffer *counts, const moert_buffer *aux, int64_t score,
+                    int64_t renormalize, int64_t expert_groups, int64_t top_groups, int64_t group_score,
+                    int64_t capacity, int64_t groups, double routing_scale, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Route,
+                   {{"logits", logits},
+                    {"selection_bias", selection_bias, kOptional},
+                    {"scores", scores},
+                    {"experts", experts},
+                    {"slots", slots},
+                    {"weights", weights},
+                    {"counts", counts},
+                    {"aux", aux}},
+                   {{score, renormalize, expert_groups, top_groups, group_score, capacity, groups}, routing_scale});
+}
+
+int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scores, const moert_buffer *experts,
+                         const moert_buffer *grad_weights, const moert_buffer *grad_aux,
+                         const moert_buffer *grad_logits, int64_t score, int64_t renormalize, int64_t groups,
+                         double routing_scale, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::RouteGrad,
+                   {{"scores", scores},
+                    {"experts", experts},
+                    {"grad_weights", grad_weights, kOptional},
+                    {"grad_aux", grad_aux, kOptional},
+                    {"grad_logits", grad_logits}},
+                   {{score, renormalize, groups}, routing_scale});
+}
+
+int32_t moert_dispatch(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *slots,
+                       const moert_buffer *weights, const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Dispatch,
+                   {{"tokens", tokens}, {"slots", slots}, {"weights", weights, kOptional}, {"out", out}});
+}
+
+int32_t moert_combine(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *slots,
+                      const moert_buffer *weights, const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Combine,
+                   {{"rows", rows}, {"slots", slots}, {"weights", weights, kOptional}, {"out", out}});
+}
+
+int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *rows,
+                       const moert_buffer *slots, const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::SlotDot,
+                   {{"tokens", tokens}, {"rows", rows}, {"slots", slots}, {"out", out}});
+}
+
+int32_t moert_all_gather(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
+                         const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::AllGather, {{"in", in}, {"out", out}}, {.ints = {dim}, .group = group});
+}
+
+int32_t moert_reduce_scatter(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                             int64_t dim, const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::ReduceScatter, {{"in", in}, {"out", out}}, {.ints = {dim}, .group = group});
+}
+
+int32_t moert_all_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
+                         const moert_buffer *out, const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::AllReduce, {{"in", in}, {"counts", counts, kOptional}, {"out", out}},
+                   {.group = group, .countsView = 1});
+}
+
+int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                         int64_t split_dim, int64_t concat_dim, const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::AllToAll, {{"in", in}, {"out", out}},
+                   {.ints = {split_dim, concat_dim}, .group = group});
+}
+
+int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
+                           const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
+                           const moert_group *group, moert_stream_t stream) {
+  // A rank sends the rows of the side that it reads.
+  return issueCall(
+      rank, op, stream, Kind::AllToAllV,
+      {{"rows", rows}, {"block_counts", block_counts}, {"expert_counts", expert_counts}, {"out", out}},
+      {.ints = {direction}, .group = group, .countsView = static_cast<int8_t>(direction == MOERT_TO_EXPERTS ? 1 : 2)});
+}
+
+int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
+                        const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Broadcast, {{"in", in}, {"out", out}}, {.ints = {root}, .group = group});
+}
+
+int32_t moert_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
+                     const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Reduce, {{"in", in}, {"out", out}}, {.ints = {root}, .group = group});
+}
+
+int32_t moert_assume_replicated(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_group *group,
+                                moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::AssumeReplicated, {{"in", in}}, {.group = group});
+}
+
+} // extern "C"

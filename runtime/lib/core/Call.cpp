@@ -1,0 +1,29 @@
+//===- Call.cpp - one call of a plan, resolved ----------------------------===//
+
+#include "core/Call.h"
+
+namespace moert {
+
+const char *kindName(Kind kind) {
+  static constexpr const char *kNames[] = {
+      "matmul",         "add",          "scale",     "copy",       "row_scale",    "row_dot",
+      "slice",          "dump",         "local_reduce", "grouped_matmul", "grouped_matmul_wgrad", "bias_add",
+      "bias_grad",      "activation",   "activation_grad", "route", "route_grad",  "dispatch",
+      "combine",        "slot_dot",     "all_gather", "reduce_scatter", "all_reduce", "all_to_all",
+      "all_to_all_v",   "broadcast",    "reduce",    "assume_replicated"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Kind::AssumeReplicated) + 1);
+  return kNames[static_cast<size_t>(kind)];
+}
+
+int64_t usedRows(const Call &call) {
+  if (call.countsView < 0 || !call.views[static_cast<size_t>(call.countsView)])
+    return -1;
+  const View &counts = call.views[static_cast<size_t>(call.countsView)];
+  const int32_t *values = counts.as<int32_t>();
+  int64_t rows = 0;
+  for (int64_t i = 0, e = counts.elements(); i < e; ++i)
+    rows += values[i];
+  return rows;
+}
+
+} // namespace moert

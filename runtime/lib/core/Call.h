@@ -1,0 +1,68 @@
+//===- Call.h - one call of a plan, resolved ------------------------------===//
+//
+// What the ABI hands to a backend: addresses instead of buffers, a group's index instead of its name.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_CALL_H
+#define MOERT_CORE_CALL_H
+
+#include "core/View.h"
+
+namespace moert {
+
+enum class Kind : uint8_t {
+  Matmul,
+  Add,
+  Scale,
+  Copy,
+  RowScale,
+  RowDot,
+  Slice,
+  Dump,
+  LocalReduce,
+  GroupedMatmul,
+  GroupedMatmulWgrad,
+  BiasAdd,
+  BiasGrad,
+  Activation,
+  ActivationGrad,
+  Route,
+  RouteGrad,
+  Dispatch,
+  Combine,
+  SlotDot,
+  // Collectives from here on.
+  AllGather,
+  ReduceScatter,
+  AllReduce,
+  AllToAll,
+  AllToAllV,
+  Broadcast,
+  Reduce,
+  AssumeReplicated
+};
+
+inline bool isCollective(Kind kind) { return kind >= Kind::AllGather; }
+
+/// "all_gather": the name in the ABI without its prefix.
+const char *kindName(Kind kind);
+
+/// Operands and attributes stand in the order of the ABI function.
+struct Call {
+  Kind kind = Kind::Copy;
+  int8_t viewCount = 0;
+  int8_t countsView = -1; ///< which view holds the rows that a ragged op uses, or -1
+  int32_t op = 0;
+  int32_t group = -1;   ///< index into Metadata::groups of a collective
+  int64_t sequence = 0; ///< how many collectives of this group the rank issued before, set by the communicator
+  double real = 0;
+  std::array<int64_t, 7> ints{};
+  std::array<View, 8> views{};
+};
+
+/// The rows that a ragged call uses (known once its counts are computed), or -1 where it is not ragged.
+int64_t usedRows(const Call &call);
+
+} // namespace moert
+
+#endif // MOERT_CORE_CALL_H

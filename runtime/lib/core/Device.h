@@ -1,0 +1,78 @@
+//===- Device.h - the two seams between the runtime and a backend ---------===//
+//
+// A backend is a Device (memory, streams, events, kernels) and a Communicator (collectives on a group). Both are told
+// about a step's calls one by one, in the order in which each rank issues them, and run them when they like, keeping the
+// order of each stream and what events say.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_DEVICE_H
+#define MOERT_CORE_DEVICE_H
+
+#include "core/Call.h"
+#include "core/Metadata.h"
+
+#include <functional>
+#include <memory>
+
+namespace moert {
+
+/// When an op of a step ran, in nanoseconds since the step began.
+struct OpTime {
+  int32_t op = 0;
+  int64_t rows = -1; ///< rows a ragged op used, or -1
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Whether `bytes` more can be had; an error says how much there is.
+  virtual Status checkAvailable(int64_t bytes, const std::string &what) = 0;
+  /// Memory of rank `rank` in `space` (MOERT_SPACE_DEVICE or _HOST_PINNED), aligned to 256. Freed with the device.
+  virtual Status allocate(int64_t rank, int32_t space, int64_t bytes, const std::string &what, void *&data) = 0;
+  /// Copies between the caller's memory and a device allocation, while no step runs.
+  virtual Status write(void *to, const void *from, int64_t bytes) = 0;
+  virtual Status read(void *to, const void *from, int64_t bytes) = 0;
+
+  /// The ranks that this process runs.
+  virtual const std::vector<int64_t> &ranks() const = 0;
+
+  /// The three below are called by `issue` in runStep, for each rank from one thread.
+  virtual Status launch(int64_t rank, int64_t stream, const Call &call) = 0;
+  virtual Status record(int64_t rank, int64_t event, int64_t stream) = 0;
+  virtual Status wait(int64_t rank, int64_t event, int64_t stream) = 0;
+
+  /// Runs one step: `issue(rank)` for each rank of this process, perhaps from several threads, then all that was issued.
+  /// Returns the first error, when nothing runs any more. `timeout` is in seconds, 0 for none.
+  virtual Status runStep(const std::function<Status(int64_t)> &issue, double timeout) = 0;
+  /// What ran on a stream in the last step, in order.
+  virtual const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const = 0;
+};
+
+class Communicator {
+public:
+  virtual ~Communicator() = default;
+
+  /// Checks a collective's operands and enqueues it on `stream`. call.group names the group.
+  virtual Status issue(int64_t rank, int64_t stream, Call call) = 0;
+};
+
+struct BackendOptions {
+  int64_t workers = 0; ///< threads; 0: one for each core
+  bool verify = false; ///< check what is assumed replicated
+};
+
+struct Backend {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
+};
+
+/// Makes the backend called `name` for `world` ranks that run `program`. The program and groups must outlive it.
+Status createBackend(const std::string &name, const Program &program, const std::vector<Group> &groups, int64_t world,
+                     const BackendOptions &options, Backend &backend);
+
+} // namespace moert
+
+#endif // MOERT_CORE_DEVICE_H

@@ -1,0 +1,175 @@
+//===- Issue.cpp - checking and enqueueing what a program calls -----------===//
+
+#include "core/Issue.h"
+#include "core/Error.h"
+
+#include <cstring>
+
+namespace moert {
+namespace {
+
+Status invalid(std::string message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::move(message)); }
+
+std::string range(const char *what, int64_t value, int64_t count) {
+  return std::string("expected ") + what + " from 0 to " + std::to_string(count - 1) + " but got " +
+         std::to_string(value);
+}
+
+/// Sizes in elements, or -1 where they make no sense.
+int64_t bufferElements(const moert_buffer &buffer) {
+  int64_t count = 1;
+  for (int64_t dim = 0; dim < buffer.rank; ++dim)
+    if (buffer.dims[dim] < 0 || __builtin_mul_overflow(count, buffer.dims[dim], &count))
+      return -1;
+  return count <= INT64_MAX / 8 ? count : -1;
+}
+
+Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View &view) {
+  const Program &program = *rank.program;
+  if (buffer.offset < 0 || buffer.offset >= program.valueCount())
+    return invalid(range("the index of an argument", buffer.offset, program.valueCount()));
+  const Value &value = program.value(buffer.offset);
+  if (buffer.dtype != value.dtype || view.elements() != value.localElements())
+    return invalid("expected '" + value.name + "' to be used as " + shapeText(value.localShape) + " " +
+                   dtypeName(value.dtype) + " but got " + std::to_string(view.elements()) + " elements of " +
+                   dtypeName(buffer.dtype));
+  view.data = rank.values[static_cast<size_t>(buffer.offset)];
+  return {};
+}
+
+Status resolveArena(const moert_rank &rank, const moert_buffer &buffer, View &view) {
+  int64_t size = rank.program->arenaBytes[buffer.space];
+  if (buffer.offset < 0 || buffer.offset > size || view.bytes() > size - buffer.offset)
+    return invalid("bytes " + std::to_string(buffer.offset) + " to " +
+                   std::to_string(static_cast<uint64_t>(buffer.offset) + static_cast<uint64_t>(view.bytes())) +
+                   " lie outside the arena of " + std::to_string(size) + " bytes");
+  if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
+    return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
+  view.data = rank.arenas[buffer.space] + buffer.offset;
+  return {};
+}
+
+Status resolve(const moert_rank &rank, const moert_buffer &buffer, View &view) {
+  if (dtypeSize(buffer.dtype) == 0)
+    return invalid("unknown dtype " + std::to_string(buffer.dtype));
+  if (buffer.rank < 0 || buffer.rank > 4)
+    return invalid(range("a rank", buffer.rank, 5));
+  if (bufferElements(buffer) < 0)
+    return invalid("the dimensions are negative or too large");
+  view.dtype = buffer.dtype;
+  view.rank = buffer.rank;
+  for (int64_t dim = 0; dim < buffer.rank; ++dim)
+    view.dims[static_cast<size_t>(dim)] = buffer.dims[dim];
+  switch (buffer.space) {
+  case MOERT_SPACE_DEVICE:
+  case MOERT_SPACE_HOST_PINNED:
+    return resolveArena(rank, buffer, view);
+  case MOERT_SPACE_ARGUMENT:
+    return resolveArgument(rank, buffer, view);
+  default:
+    return invalid("unknown memory space " + std::to_string(buffer.space));
+  }
+}
+
+Status checkStream(const moert_rank &rank, moert_stream_t stream) {
+  auto count = static_cast<int64_t>(rank.program->streams.size());
+  return stream >= 0 && stream < count ? Status{} : invalid(range("a stream", stream, count));
+}
+
+Status buildCall(const moert_rank &rank, int64_t op, moert_stream_t stream, std::initializer_list<Operand> operands,
+                 const Attributes &attributes, Call &call) {
+  const Program &program = *rank.program;
+  if (op < 0 || op >= static_cast<int64_t>(program.ops.size()))
+    return invalid(range("an op", op, static_cast<int64_t>(program.ops.size())));
+  if (Status status = checkStream(rank, stream); !status.ok())
+    return status;
+  const Op &entry = program.ops[static_cast<size_t>(op)];
+  if (entry.stream != stream)
+    return invalid("the metadata has it on stream '" + program.streams[static_cast<size_t>(entry.stream)] +
+                   "', the program issues it on '" + program.streams[static_cast<size_t>(stream)] + "'");
+  if (isCollective(call.kind)) {
+    if (Status status = findGroup(rank, attributes.group, call.group); !status.ok())
+      return status;
+    if (entry.group != call.group)
+      return invalid("the metadata has another group for it than '" + std::string(attributes.group->name) + "'");
+  }
+  call.op = static_cast<int32_t>(op);
+  call.real = attributes.real;
+  call.countsView = attributes.countsView;
+  std::copy(attributes.ints.begin(), attributes.ints.end(), call.ints.begin());
+  for (const Operand &operand : operands) {
+    View &view = call.views[static_cast<size_t>(call.viewCount++)];
+    if (!operand.buffer && operand.optional)
+      continue;
+    Status status = operand.buffer ? resolve(rank, *operand.buffer, view) : invalid("expected a buffer but got null");
+    if (!status.ok())
+      return invalid("operand '" + std::string(operand.name) + "': " + status.message);
+  }
+  return {};
+}
+
+Status locate(Status status, const moert_rank &rank, int64_t op, Kind kind) {
+  if (status.ok())
+    return status;
+  std::string label;
+  if (op >= 0 && op < static_cast<int64_t>(rank.program->ops.size()))
+    label = " '" + rank.program->ops[static_cast<size_t>(op)].label + "'";
+  status.message = "op " + std::to_string(op) + " " + kindName(kind) + label + ": " + status.message;
+  return status;
+}
+
+template <class Body> int32_t issueEvent(moert_rank_t rank, int64_t event, moert_stream_t stream, Body body) {
+  return guarded([&]() -> Status {
+    if (!rank)
+      return invalid("expected a rank but got null");
+    if (event < 0 || event >= rank->program->events)
+      return invalid(range("an event", event, rank->program->events));
+    if (Status status = checkStream(*rank, stream); !status.ok())
+      return status;
+    return body(*rank->device);
+  });
+}
+
+} // namespace
+
+Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &index) {
+  if (!group || !group->name)
+    return invalid("expected a group but got null");
+  for (size_t i = 0; i < rank.groups->size(); ++i) {
+    const Group &known = (*rank.groups)[i];
+    if (known.name != group->name)
+      continue;
+    if (known.size != group->size || known.stride != group->stride)
+      return invalid("group '" + known.name + "' has size " + std::to_string(known.size) + " and stride " +
+                     std::to_string(known.stride) + " in the metadata, but " + std::to_string(group->size) + " and " +
+                     std::to_string(group->stride) + " here");
+    index = static_cast<int32_t>(i);
+    return {};
+  }
+  return invalid("unknown group '" + std::string(group->name) + "'");
+}
+
+int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
+                  std::initializer_list<Operand> operands, const Attributes &attributes) {
+  return guarded([&]() -> Status {
+    if (!rank)
+      return invalid("expected a rank but got null");
+    Call call;
+    call.kind = kind;
+    Status status = buildCall(*rank, op, stream, operands, attributes, call);
+    if (status.ok())
+      status = isCollective(kind) ? rank->communicator->issue(rank->rank, stream, call)
+                                  : rank->device->launch(rank->rank, stream, call);
+    return locate(std::move(status), *rank, op, kind);
+  });
+}
+
+int32_t issueRecord(moert_rank_t rank, int64_t event, moert_stream_t stream) {
+  return issueEvent(rank, event, stream, [&](Device &device) { return device.record(rank->rank, event, stream); });
+}
+
+int32_t issueWait(moert_rank_t rank, int64_t event, moert_stream_t stream) {
+  return issueEvent(rank, event, stream, [&](Device &device) { return device.wait(rank->rank, event, stream); });
+}
+
+} // namespace moert

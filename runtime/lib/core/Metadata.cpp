@@ -1,0 +1,296 @@
+//===- Metadata.cpp - parsing and checking of plan metadata ---------------===//
+
+#include "core/Metadata.h"
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+using nlohmann::json;
+
+namespace moert {
+namespace {
+
+constexpr int64_t kMaxWorld = int64_t(1) << 20;
+constexpr int64_t kMaxBytes = int64_t(1) << 50;
+/// So that elements times shards fits 64 bits.
+constexpr int64_t kMaxElements = int64_t(1) << 42;
+
+/// Thrown inside this file only.
+struct MetadataError {
+  std::string message;
+};
+
+[[noreturn]] void fail(const std::string &path, const std::string &message) {
+  throw MetadataError{"plan metadata: " + (path.empty() ? std::string("top level") : path) + ": " + message};
+}
+
+/// A JSON value and where it was found.
+struct Node {
+  const json &value;
+  std::string path;
+
+  Node at(const char *key) const {
+    if (!value.is_object())
+      fail(path, std::string("expected an object but got ") + value.type_name());
+    auto it = value.find(key);
+    if (it == value.end())
+      fail(path, std::string("missing key '") + key + "'");
+    return {*it, path.empty() ? key : path + "." + key};
+  }
+  bool has(const char *key) const { return value.is_object() && value.contains(key); }
+
+  size_t size() const {
+    if (!value.is_array())
+      fail(path, std::string("expected an array but got ") + value.type_name());
+    return value.size();
+  }
+  Node at(size_t index) const { return {value[index], path + "[" + std::to_string(index) + "]"}; }
+
+  std::string string() const {
+    if (!value.is_string())
+      fail(path, std::string("expected a string but got ") + value.type_name());
+    return value.get<std::string>();
+  }
+  int64_t integer(int64_t low, int64_t high) const {
+    if (!value.is_number_integer())
+      fail(path, std::string("expected an integer but got ") + value.dump());
+    bool huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+    int64_t number = huge ? INT64_MAX : value.get<int64_t>();
+    if (number < low || number > high)
+      fail(path, "expected an integer from " + std::to_string(low) + " to " + std::to_string(high) + " but got " +
+                     value.dump());
+    return number;
+  }
+  double amount() const {
+    if (!value.is_number() || !(value.get<double>() >= 0))
+      fail(path, "expected a number that is not negative but got " + value.dump());
+    return value.get<double>();
+  }
+};
+
+std::string quotedList(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "'" : ", '") + name + "'";
+  return text.empty() ? "none" : text;
+}
+
+int64_t indexOf(const std::vector<std::string> &names, const Node &node, const char *what) {
+  std::string name = node.string();
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name)
+      return static_cast<int64_t>(i);
+  fail(node.path, std::string("unknown ") + what + " '" + name + "', expected one of " + quotedList(names));
+}
+
+std::vector<std::string> namesOf(const std::vector<Group> &groups) {
+  std::vector<std::string> names;
+  for (const Group &group : groups)
+    names.push_back(group.name);
+  return names;
+}
+
+void checkVersion(const Node &node, int64_t expected) {
+  if (!node.value.is_number_integer() || node.value != expected)
+    fail(node.path, "the plan has version " + node.value.dump() + ", this runtime accepts " +
+                        std::to_string(expected) + "; compile the plan again");
+}
+
+std::vector<Group> parseGroups(const Node &node, int64_t world) {
+  std::vector<Group> groups;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < node.size(); ++i) {
+    Node item = node.at(i);
+    Group group{item.at("name").string(), item.at("size").integer(1, kMaxWorld),
+                item.at("stride").integer(1, kMaxWorld)};
+    if (!seen.insert(group.name).second)
+      fail(item.path, "group '" + group.name + "' is defined twice");
+    if (world % (group.size * group.stride) != 0)
+      fail(item.path, "size * stride of group '" + group.name + "' is " + std::to_string(group.size * group.stride) +
+                          ", expected a divisor of the world size " + std::to_string(world));
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+std::vector<int64_t> parseShape(const Node &node) {
+  std::vector<int64_t> shape;
+  if (node.size() > 4)
+    fail(node.path, "expected at most 4 dimensions but got " + std::to_string(node.size()));
+  int64_t elements = 1;
+  for (size_t i = 0; i < node.size(); ++i) {
+    shape.push_back(node.at(i).integer(0, kMaxElements));
+    if (__builtin_mul_overflow(elements, shape.back(), &elements) || elements > kMaxElements)
+      fail(node.path, "the shape " + shapeText(shape) + " has too many elements");
+  }
+  return shape;
+}
+
+/// The ranks must hold every part of the value: two dimensions may not be cut by the same ranks.
+void checkCoverage(const Value &value, const std::vector<Group> &groups, int64_t world, const std::string &path) {
+  int64_t tiles = 1;
+  for (size_t dim = 0; dim < value.shape.size(); ++dim)
+    if (__builtin_mul_overflow(tiles, shardsOf(value, dim, groups), &tiles) || tiles > world)
+      fail(path, "the layout cuts '" + value.name + "' into more parts than there are ranks (" +
+                     std::to_string(world) + ")");
+  if (tiles == 1)
+    return;
+  std::vector<bool> held(static_cast<size_t>(tiles));
+  for (int64_t rank = 0; rank < world; ++rank) {
+    int64_t tile = 0;
+    for (size_t dim = 0; dim < value.shape.size(); ++dim)
+      tile = tile * shardsOf(value, dim, groups) + shardIndex(value, dim, groups, rank);
+    held[static_cast<size_t>(tile)] = true;
+  }
+  for (int64_t tile = 0; tile < tiles; ++tile)
+    if (!held[static_cast<size_t>(tile)])
+      fail(path, "no rank holds part " + std::to_string(tile) + " of the " + std::to_string(tiles) + " of '" +
+                     value.name + "': the groups of its layout overlap");
+}
+
+Value parseValue(const Node &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
+                 int64_t world) {
+  Value value;
+  value.name = node.at("name").string();
+  value.role = roles[static_cast<size_t>(indexOf(roles, node.at("role"), "role"))];
+  Node dtype = node.at("dtype");
+  value.dtype = dtypeFromName(dtype.string());
+  if (value.dtype < 0)
+    fail(dtype.path, "unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32'");
+  value.shape = parseShape(node.at("shape"));
+  value.localShape = parseShape(node.at("local_shape"));
+  Node layout = node.at("layout");
+  if (layout.size() != value.shape.size() || value.localShape.size() != value.shape.size())
+    fail(node.path, "expected shape, local_shape and layout of '" + value.name + "' to have equally many dimensions");
+  for (size_t dim = 0; dim < layout.size(); ++dim) {
+    value.layout.emplace_back();
+    for (size_t i = 0; i < layout.at(dim).size(); ++i)
+      value.layout.back().push_back(indexOf(namesOf(groups), layout.at(dim).at(i), "group"));
+  }
+  checkCoverage(value, groups, world, layout.path);
+  for (size_t dim = 0; dim < layout.size(); ++dim) {
+    int64_t shards = shardsOf(value, dim, groups);
+    if (value.localShape[dim] * shards != value.shape[dim])
+      fail(node.path, "local_shape " + shapeText(value.localShape) + " of '" + value.name +
+                          "' does not fit shape " + shapeText(value.shape) + ": dimension " + std::to_string(dim) +
+                          " is cut into " + std::to_string(shards) + " parts");
+  }
+  return value;
+}
+
+std::vector<Value> parseValues(const Node &node, const std::vector<std::string> &roles,
+                               const std::vector<Group> &groups, int64_t world) {
+  std::vector<Value> values;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < node.size(); ++i) {
+    values.push_back(parseValue(node.at(i), roles, groups, world));
+    if (!seen.insert(values.back().name).second)
+      fail(node.at(i).path, "the name '" + values.back().name + "' is used twice");
+  }
+  return values;
+}
+
+Op parseOp(const Node &node, const std::vector<std::string> &streams, const std::vector<Group> &groups) {
+  Op op;
+  op.name = node.at("name").string();
+  op.label = node.at("label").string();
+  op.stream = indexOf(streams, node.at("stream"), "stream");
+  if (!node.at("group").value.is_null())
+    op.group = indexOf(namesOf(groups), node.at("group"), "group");
+  op.flops = node.at("flops").amount();
+  op.bytes = node.at("bytes").amount();
+  op.bytesSent = node.at("bytes_sent").amount();
+  op.rows = node.at("rows").integer(0, kMaxBytes);
+  return op;
+}
+
+Program parseProgram(const Node &node, const std::vector<Group> &groups, int64_t world) {
+  Program program;
+  program.symbol = node.at("symbol").string();
+  program.arguments = parseValues(node.at("arguments"), {"input", "parameter", "cotangent"}, groups, world);
+  program.results = parseValues(node.at("results"), {"output", "gradient"}, groups, world);
+  program.arenaBytes[MOERT_SPACE_DEVICE] = node.at("arenas").at("device").integer(0, kMaxBytes);
+  program.arenaBytes[MOERT_SPACE_HOST_PINNED] = node.at("arenas").at("host_pinned").integer(0, kMaxBytes);
+  Node streams = node.at("streams");
+  for (size_t i = 0; i < streams.size(); ++i)
+    program.streams.push_back(streams.at(i).string());
+  if (std::set<std::string>(program.streams.begin(), program.streams.end()).size() != program.streams.size())
+    fail(streams.path, "a stream is named twice");
+  program.events = node.at("events").integer(0, INT32_MAX);
+  Node ops = node.at("ops");
+  for (size_t i = 0; i < ops.size(); ++i)
+    program.ops.push_back(parseOp(ops.at(i), program.streams, groups));
+  return program;
+}
+
+void parse(const json &root, Metadata &metadata) {
+  Node top{root, ""};
+  checkVersion(top.at("moeplan"), 1);
+  checkVersion(top.at("abi"), MOERT_ABI_VERSION);
+  metadata.world = top.at("world").integer(1, kMaxWorld);
+  metadata.schedule = top.at("schedule").string();
+  metadata.mode = top.at("mode").string();
+  metadata.dtype = top.at("dtype").string();
+  metadata.groups = parseGroups(top.at("groups"), metadata.world);
+  metadata.rank = parseProgram(top.at("rank"), metadata.groups, metadata.world);
+  // A plan without a reference runs, but cannot be verified.
+  if (top.has("reference") && !root["reference"].empty())
+    metadata.reference = parseProgram(top.at("reference"), {}, 1);
+}
+
+} // namespace
+
+static int64_t product(const std::vector<int64_t> &shape) {
+  int64_t count = 1;
+  for (int64_t dim : shape)
+    count *= dim;
+  return count;
+}
+
+int64_t Value::elements() const { return product(shape); }
+int64_t Value::localElements() const { return product(localShape); }
+
+Status parseMetadata(std::string_view text, Metadata &metadata) {
+  try {
+    parse(json::parse(text), metadata);
+  } catch (const MetadataError &error) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, error.message);
+  } catch (const json::exception &error) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("plan metadata is not JSON: ") + error.what());
+  }
+  return {};
+}
+
+int32_t dtypeFromName(std::string_view name) {
+  for (int32_t dtype : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_I32})
+    if (name == dtypeName(dtype))
+      return dtype;
+  return -1;
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text;
+  for (int64_t dim : shape)
+    text += (text.empty() ? "" : ", ") + std::to_string(dim);
+  return "[" + text + "]";
+}
+
+int64_t shardsOf(const Value &value, size_t dim, const std::vector<Group> &groups) {
+  int64_t shards = 1;
+  for (int64_t group : value.layout[dim])
+    if (__builtin_mul_overflow(shards, groups[static_cast<size_t>(group)].size, &shards))
+      return INT64_MAX;
+  return shards;
+}
+
+int64_t shardIndex(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank) {
+  int64_t index = 0;
+  for (int64_t k : value.layout[dim]) {
+    const Group &group = groups[static_cast<size_t>(k)];
+    index = index * group.size + group.memberOf(rank);
+  }
+  return index;
+}
+
+} // namespace moert

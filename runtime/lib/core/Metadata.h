@@ -1,0 +1,105 @@
+//===- Metadata.h - what a plan says about itself -------------------------===//
+//
+// The parsed and validated form of `moeplan_metadata` (docs/Runtime.md). No part of the runtime reads the JSON itself.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_METADATA_H
+#define MOERT_CORE_METADATA_H
+
+#include "core/View.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+/// A set of ranks that communicate. Rank r is member (r / stride) mod size; the ranks that differ only there form one
+/// instance of the group.
+struct Group {
+  std::string name;
+  int64_t size = 1;
+  int64_t stride = 1;
+
+  int64_t memberOf(int64_t rank) const { return rank / stride % size; }
+  int64_t instanceOf(int64_t rank) const { return rank / (stride * size) * stride + rank % stride; }
+  int64_t rankOf(int64_t instance, int64_t member) const {
+    return instance / stride * stride * size + member * stride + instance % stride;
+  }
+};
+
+/// An argument or a result of a program.
+struct Value {
+  std::string name;
+  std::string role;
+  int32_t dtype = MOERT_F32;
+  std::vector<int64_t> shape;      ///< global
+  std::vector<int64_t> localShape; ///< of one rank
+  /// For each dimension the groups (indices into Metadata::groups) over which it is sharded, outermost first.
+  std::vector<std::vector<int64_t>> layout;
+
+  int64_t elements() const;
+  int64_t localElements() const;
+  int64_t bytes() const { return elements() * static_cast<int64_t>(dtypeSize(dtype)); }
+  int64_t localBytes() const { return localElements() * static_cast<int64_t>(dtypeSize(dtype)); }
+};
+
+/// One call of a program. Where `rows` is not 0 the figures are those of `rows` rows.
+struct Op {
+  std::string name;
+  std::string label;
+  int64_t stream = 0;
+  int64_t group = -1; ///< index into Metadata::groups, or -1
+  double flops = 0;
+  double bytes = 0;
+  double bytesSent = 0;
+  int64_t rows = 0;
+};
+
+/// One of the two programs of a plan.
+struct Program {
+  std::string symbol;
+  std::vector<Value> arguments;
+  std::vector<Value> results;
+  int64_t arenaBytes[2] = {0, 0}; ///< by moert_space
+  std::vector<std::string> streams;
+  int64_t events = 0;
+  std::vector<Op> ops;
+
+  int64_t valueCount() const { return static_cast<int64_t>(arguments.size() + results.size()); }
+  /// Arguments, then results: the numbering of MOERT_SPACE_ARGUMENT.
+  const Value &value(int64_t index) const {
+    auto k = static_cast<size_t>(index);
+    return k < arguments.size() ? arguments[k] : results[k - arguments.size()];
+  }
+};
+
+struct Metadata {
+  int64_t world = 1;
+  std::string schedule;
+  std::string mode;
+  std::string dtype;
+  std::vector<Group> groups;
+  Program rank;
+  std::optional<Program> reference;
+};
+
+/// Parses and checks `text`. Every error names the key, e.g. "rank.arguments[2].layout[0]", and what was expected.
+Status parseMetadata(std::string_view text, Metadata &metadata);
+
+/// The moert_dtype called `name`, or -1.
+int32_t dtypeFromName(std::string_view name);
+
+/// "[2, 3]".
+std::string shapeText(const std::vector<int64_t> &shape);
+
+/// Into how many parts `value` is cut along dimension `dim`.
+int64_t shardsOf(const Value &value, size_t dim, const std::vector<Group> &groups);
+
+/// Which of the parts along dimension `dim` `rank` holds.
+int64_t shardIndex(const Value &value, size_t dim, const std::vector<Group> &groups, int64_t rank);
+
+} // namespace moert
+
+#endif // MOERT_CORE_METADATA_H

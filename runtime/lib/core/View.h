@@ -1,0 +1,79 @@
+//===- View.h - a dense value in memory, and the outcome of an operation --===//
+//
+// What the device and the communicator work on once a plan's buffers have been resolved to addresses.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_VIEW_H
+#define MOERT_CORE_VIEW_H
+
+#include "moert/moert.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace moert {
+
+/// Bytes of one element of a moert_dtype; 0 for an unknown one.
+inline size_t dtypeSize(int32_t dtype) {
+  switch (dtype) {
+  case MOERT_F32:
+  case MOERT_I32:
+    return 4;
+  case MOERT_F64:
+    return 8;
+  case MOERT_BF16:
+    return 2;
+  default:
+    return 0;
+  }
+}
+
+/// "f32", "f64", "bf16", "i32", as in the metadata; "?" for an unknown one.
+inline const char *dtypeName(int32_t dtype) {
+  switch (dtype) {
+  case MOERT_F32:
+    return "f32";
+  case MOERT_F64:
+    return "f64";
+  case MOERT_BF16:
+    return "bf16";
+  case MOERT_I32:
+    return "i32";
+  default:
+    return "?";
+  }
+}
+
+/// A dense row-major value. An absent optional operand has no data. The memory is not owned.
+struct View {
+  void *data = nullptr;
+  int32_t dtype = 0; ///< moert_dtype
+  int64_t rank = 0;
+  std::array<int64_t, 4> dims{};
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int64_t i = 0; i < rank; ++i)
+      count *= dims[i];
+    return count;
+  }
+  int64_t bytes() const { return elements() * static_cast<int64_t>(dtypeSize(dtype)); }
+  template <class T> T *as() const { return static_cast<T *>(data); }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+/// A moert_status with the text that explains it.
+struct Status {
+  int32_t code = MOERT_OK;
+  std::string message;
+
+  bool ok() const { return code == MOERT_OK; }
+  static Status error(int32_t code, std::string message) { return {code, std::move(message)}; }
+};
+
+} // namespace moert
+
+#endif // MOERT_CORE_VIEW_H

@@ -1,0 +1,134 @@
+//===- World.cpp - the ranks of a program and their memory ----------------===//
+
+#include "core/World.h"
+#include "core/Error.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace moert {
+
+/// 0xff bytes are NaN in every floating-point dtype and -1 as an index: what a plan reads without having written shows.
+constexpr char kPoison = static_cast<char>(0xff);
+
+Status World::create(const Program &program, const std::vector<Group> &groups, int64_t size, RankProgram entry,
+                     const WorldOptions &options, std::unique_ptr<World> &world) {
+  std::unique_ptr<World> made(new World(program, groups, size, entry, options));
+  if (Status status = createBackend(options.backend, program, groups, size, options.device, made->backend);
+      !status.ok())
+    return status;
+  if (Status status = made->allocate(); !status.ok())
+    return status;
+  world = std::move(made);
+  return {};
+}
+
+bool World::isLocal(int64_t rank) const {
+  return std::find(localRanks().begin(), localRanks().end(), rank) != localRanks().end();
+}
+
+Status World::allocate() {
+  // In floating point: ranks times bytes may not fit 64 bits.
+  auto local = static_cast<double>(localRanks().size());
+  double bytes = static_cast<double>(program.arenaBytes[0]) + static_cast<double>(program.arenaBytes[1]);
+  for (int64_t i = 0; i < program.valueCount(); ++i)
+    bytes += static_cast<double>(program.value(i).localBytes());
+  std::string what = "a world of " + std::to_string(worldSize) + " ranks, " + std::to_string(localRanks().size()) +
+                     " of them in this process, each with an arena of " +
+                     std::to_string(program.arenaBytes[MOERT_SPACE_DEVICE]) + " bytes,";
+  auto total = static_cast<int64_t>(std::min(bytes * local, 9e18));
+  if (Status status = backend.device->checkAvailable(total, what); !status.ok())
+    return status;
+  ranks.resize(static_cast<size_t>(worldSize));
+  for (int64_t rank : localRanks()) {
+    ranks[static_cast<size_t>(rank)].rank = rank;
+    if (Status status = allocateRank(ranks[static_cast<size_t>(rank)]); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status World::poison(void *data, int64_t bytes) {
+  std::vector<char> pattern(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), kPoison);
+  for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(pattern.size())) {
+    int64_t part = std::min(bytes - done, static_cast<int64_t>(pattern.size()));
+    if (Status status = backend.device->write(static_cast<char *>(data) + done, pattern.data(), part); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status World::allocateRank(moert_rank &state) {
+  state.device = backend.device.get();
+  state.communicator = backend.communicator.get();
+  state.program = &program;
+  state.groups = &groups;
+  auto make = [&](int32_t space, int64_t bytes, const std::string &what, char *&data) {
+    void *block = nullptr;
+    Status status = backend.device->allocate(state.rank, space, bytes,
+                                             what + " of rank " + std::to_string(state.rank), block);
+    data = static_cast<char *>(block);
+    return status.ok() && options.device.verify ? poison(block, bytes) : status;
+  };
+  if (Status status = make(MOERT_SPACE_DEVICE, program.arenaBytes[0], "the device arena", state.arenas[0]);
+      !status.ok())
+    return status;
+  if (Status status = make(MOERT_SPACE_HOST_PINNED, program.arenaBytes[1], "the host arena", state.arenas[1]);
+      !status.ok())
+    return status;
+  state.values.resize(static_cast<size_t>(program.valueCount()));
+  for (int64_t i = 0; i < program.valueCount(); ++i) {
+    const Value &value = program.value(i);
+    if (Status status = make(MOERT_SPACE_DEVICE, value.localBytes(), "'" + value.name + "'",
+                             state.values[static_cast<size_t>(i)]);
+        !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status World::locate(int64_t rank, int64_t index, int64_t bytes, char *&data) {
+  if (rank < 0 || rank >= worldSize || !isLocal(rank))
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "rank " + std::to_string(rank) + " does not run in this process");
+  if (index < 0 || index >= program.valueCount())
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the index of an argument or result below " +
+                                                           std::to_string(program.valueCount()) + " but got " +
+                                                           std::to_string(index));
+  const Value &value = program.value(index);
+  if (bytes != value.localBytes())
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + std::to_string(value.localBytes()) +
+                                                           " bytes for '" + value.name + "' of one rank but got " +
+                                                           std::to_string(bytes));
+  data = ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)];
+  return {};
+}
+
+Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes) {
+  char *place;
+  if (Status status = locate(rank, index, bytes, place); !status.ok())
+    return status;
+  return backend.device->write(place, data, bytes);
+}
+
+Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes) {
+  char *place;
+  if (Status status = locate(rank, index, bytes, place); !status.ok())
+    return status;
+  return backend.device->read(data, place, bytes);
+}
+
+Status World::run(double &seconds) {
+  auto issue = [this](int64_t rank) -> Status {
+    int32_t code = entry(&ranks[static_cast<size_t>(rank)]);
+    if (code == MOERT_OK)
+      return {};
+    return Status::error(code, "rank " + std::to_string(rank) + ": " + lastError());
+  };
+  auto begin = std::chrono::steady_clock::now();
+  Status status = backend.device->runStep(issue, options.timeout);
+  seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return status;
+}
+
+} // namespace moert

@@ -1,0 +1,70 @@
+//===- World.h - the ranks of a program and their memory ------------------===//
+#ifndef MOERT_CORE_WORLD_H
+#define MOERT_CORE_WORLD_H
+
+#include "core/Device.h"
+
+/// What a program sees of one rank.
+struct moert_rank {
+  moert::Device *device = nullptr;
+  moert::Communicator *communicator = nullptr;
+  const moert::Program *program = nullptr;
+  const std::vector<moert::Group> *groups = nullptr;
+  int64_t rank = 0;
+  char *arenas[2] = {nullptr, nullptr};
+  std::vector<char *> values; ///< arguments, then results
+};
+
+namespace moert {
+
+using RankProgram = int32_t (*)(moert_rank_t);
+
+struct WorldOptions {
+  std::string backend = "host";
+  BackendOptions device;
+  double timeout = 0; ///< seconds, 0 for none
+};
+
+class World {
+public:
+  /// Allocates all ranks' memory. `program` and `groups` must outlive the world.
+  static Status create(const Program &program, const std::vector<Group> &groups, int64_t size, RankProgram entry,
+                       const WorldOptions &options, std::unique_ptr<World> &world);
+
+  int64_t size() const { return worldSize; }
+  const std::vector<int64_t> &localRanks() const { return backend.device->ranks(); }
+
+  Status write(int64_t rank, int64_t index, const void *data, int64_t bytes);
+  Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
+  /// One step; `seconds` is how long it took.
+  Status run(double &seconds);
+
+  const Program &worldProgram() const { return program; }
+  const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
+    return backend.device->timeline(rank, stream);
+  }
+  /// Whether `rank` runs in this process.
+  bool isLocal(int64_t rank) const;
+
+private:
+  World(const Program &program, const std::vector<Group> &groups, int64_t size, RankProgram entry,
+        const WorldOptions &options)
+      : program(program), groups(groups), worldSize(size), entry(entry), options(options) {}
+
+  Status allocate();
+  Status allocateRank(moert_rank &state);
+  Status poison(void *data, int64_t bytes);
+  Status locate(int64_t rank, int64_t index, int64_t bytes, char *&data);
+
+  const Program &program;
+  const std::vector<Group> &groups;
+  int64_t worldSize;
+  RankProgram entry;
+  WorldOptions options;
+  Backend backend;
+  std::vector<moert_rank> ranks; ///< by rank; only local ones have memory
+};
+
+} // namespace moert
+
+#endif // MOERT_CORE_WORLD_H

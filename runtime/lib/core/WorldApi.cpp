@@ -1,0 +1,127 @@
+//===- WorldApi.cpp - the C API of world.h --------------------------------===//
+
+#include "moert/world.h"
+#include "core/Error.h"
+#include "core/PlanLibrary.h"
+
+using namespace moert;
+
+struct moert_plan {
+  PlanLibrary library;
+};
+
+struct moert_world {
+  std::unique_ptr<World> world;
+};
+
+static Status invalid(const std::string &message) {
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message);
+}
+
+/// Runs `body` on the world's handle where `given` (handle and out-parameters) holds.
+template <class Body> static int32_t onWorld(moert_world_t world, bool given, Body body) {
+  return guarded([&]() -> Status {
+    if (!world || !given)
+      return invalid("expected a world and out-parameters that are not null");
+    return body(*world->world);
+  });
+}
+
+static Status createWorld(moert_plan_t plan, const moert_world_config *config, moert_world_t *out) {
+  if (!plan || !config || !out)
+    return invalid("expected a plan, a configuration and an out-parameter that are not null");
+  if (config->size != sizeof(moert_world_config) || config->version != MOERT_WORLD_CONFIG_VERSION)
+    return invalid("expected a moert_world_config of version " + std::to_string(MOERT_WORLD_CONFIG_VERSION) + " and " +
+                   std::to_string(sizeof(moert_world_config)) + " bytes but got version " +
+                   std::to_string(config->version) + " and " + std::to_string(config->size) + " bytes");
+  bool reference = config->program == MOERT_PROGRAM_REFERENCE;
+  if (!reference && config->program != MOERT_PROGRAM_RANK)
+    return invalid("expected program 0 or 1 but got " + std::to_string(config->program));
+  PlanLibrary &library = plan->library;
+  if (reference && !library.metadata.reference)
+    return invalid("the plan has no reference program");
+
+  WorldOptions options;
+  options.backend = config->backend ? config->backend : "host";
+  options.device = {config->workers, config->verify != 0};
+  options.timeout = config->timeout_s;
+  static const std::vector<Group> noGroups;
+  auto made = std::make_unique<moert_world>();
+  const Metadata &metadata = library.metadata;
+  Status status = World::create(reference ? *metadata.reference : metadata.rank, reference ? noGroups : metadata.groups,
+                                reference ? 1 : metadata.world,
+                                reference ? library.referenceEntry : library.rankEntry, options, made->world);
+  if (status.ok())
+    *out = made.release();
+  return status;
+}
+
+extern "C" {
+
+int32_t moert_plan_open(const char *path, moert_plan_t *plan) {
+  return guarded([&]() -> Status {
+    if (!path || !plan)
+      return invalid("expected a path and an out-parameter that are not null");
+    auto made = std::make_unique<moert_plan>();
+    if (Status status = made->library.open(path); !status.ok())
+      return status;
+    *plan = made.release();
+    return {};
+  });
+}
+
+void moert_plan_close(moert_plan_t plan) { delete plan; }
+
+const char *moert_plan_metadata(moert_plan_t plan) { return plan ? plan->library.metadataText : ""; }
+
+int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world) {
+  return guarded([&] { return createWorld(plan, config, world); });
+}
+
+void moert_world_destroy(moert_world_t world) { delete world; }
+
+int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ranks, int64_t *count) {
+  return onWorld(world, size && ranks && count, [&](World &inner) -> Status {
+    *size = inner.size();
+    *ranks = inner.localRanks().data();
+    *count = static_cast<int64_t>(inner.localRanks().size());
+    return {};
+  });
+}
+
+int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes) {
+  return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.write(rank, index, data, bytes); });
+}
+
+int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
+  return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
+}
+
+int32_t moert_world_run(moert_world_t world, double *seconds) {
+  return onWorld(world, true, [&](World &inner) {
+    double elapsed = 0;
+    Status status = inner.run(elapsed);
+    if (seconds)
+      *seconds = elapsed;
+    return status;
+  });
+}
+
+int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity,
+                             int64_t *count) {
+  return onWorld(world, count && (times || capacity <= 0), [&](World &inner) -> Status {
+    if (!inner.isLocal(rank))
+      return invalid("rank " + std::to_string(rank) + " does not run in this process");
+    *count = 0;
+    for (size_t stream = 0; stream < inner.worldProgram().streams.size(); ++stream)
+      for (const OpTime &time : inner.timeline(rank, static_cast<int64_t>(stream))) {
+        if (*count < capacity)
+          times[*count] = {time.op, static_cast<int64_t>(stream), time.rows, static_cast<double>(time.begin) * 1e-9,
+                           static_cast<double>(time.end) * 1e-9};
+        ++*count;
+      }
+    return {};
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,155 @@
+//===- Executor.h - all ranks' streams on a pool of threads ---------------===//
+//
+// Each stream of each rank is a FIFO queue. As many workers as cores run whatever is at the head of a queue and ready. A
+// collective gets ready when its last member arrives at the head of its stream; it then runs as one task per member, and
+// all members' streams go on when the last of these is done. So any number of ranks runs on any number of cores, and a
+// hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_HOST_EXECUTOR_H
+#define MOERT_HOST_EXECUTOR_H
+
+#include "core/Device.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <thread>
+
+namespace moert::host {
+
+class Executor {
+public:
+  /// What the calls do.
+  class Client {
+  public:
+    virtual ~Client() = default;
+    /// Called once by each worker.
+    virtual void beginThread() {}
+    virtual Status execute(const Call &call) = 0;
+    /// How often pull is called for each member; a phase begins when all members' previous one is done.
+    virtual int phases(const Call &call) const = 0;
+    /// Member `member`'s share of a collective on an instance of its group; `calls` has one entry for each member.
+    virtual Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance) = 0;
+  };
+
+  /// `program`, `groups` and `client` must outlive the executor. `workers` 0: one for each core.
+  Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workers,
+           Client &client);
+  ~Executor();
+  Executor(const Executor &) = delete;
+  Executor &operator=(const Executor &) = delete;
+
+  /// Enqueue at the end of a stream; only while `issue` runs for that rank.
+  void submit(int64_t rank, int64_t stream, const Call &call);
+  Status record(int64_t rank, int64_t event, int64_t stream);
+  Status wait(int64_t rank, int64_t event, int64_t stream);
+
+  /// See Device::runStep.
+  Status run(const std::function<Status(int64_t)> &issue, double timeout);
+
+  const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
+    return streams[static_cast<size_t>(rank * streamCount + stream)].times;
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Item {
+    enum class Type : uint8_t { Call, Record, Wait } type;
+    int64_t index; ///< into calls, or of the rank's signals
+  };
+  struct Stream {
+    std::vector<Item> items;
+    std::vector<Call> calls;
+    std::vector<OpTime> times;
+    size_t head = 0;
+  };
+  /// One recording of an event; an event that is recorded again gets a new one.
+  struct Signal {
+    int64_t event;
+    int64_t stream;
+    bool done = false;
+    std::vector<int64_t> waiting; ///< streams
+  };
+  struct Rank {
+    std::deque<Signal> signals;
+    std::vector<int64_t> lastSignal; ///< by event, -1 where never recorded
+    std::vector<int64_t> issued;     ///< collectives, by group
+  };
+  /// A collective on one instance of a group.
+  struct Meeting {
+    int64_t group;
+    int64_t instance;
+    std::vector<const Call *> calls; ///< by member, null until it arrives
+    std::vector<int64_t> streams;    ///< by member
+    int64_t arrived = 0;
+    int64_t remaining = 0;
+    int phase = 0;
+    int64_t begin = 0;
+  };
+  struct Job {
+    enum class Type : uint8_t { Issue, Stream, Pull } type;
+    int64_t index; ///< rank, stream or member
+    Meeting *meeting = nullptr;
+  };
+
+  int64_t rankOf(int64_t stream) const { return stream / streamCount; }
+  int64_t now() const { return std::chrono::nanoseconds(Clock::now() - stepBegin).count(); }
+
+  void reset();
+  void work();
+  void runJob(const Job &job);
+  void issueRank(int64_t rank);
+  void advance(int64_t stream);
+  bool runItem(int64_t stream, const Item &item);
+  bool runCall(int64_t stream, const Call &call);
+  void pull(Meeting &meeting, int64_t member);
+
+  // With the mutex held.
+  void push(const Job &job);
+  void arrive(int64_t stream, const Call &call);
+  void startPhase(Meeting &meeting);
+  void complete(Meeting &meeting);
+  void failLocked(Status status);
+  std::string stuckText() const;
+  std::string waitText(int64_t stream) const;
+
+  void fail(Status status);
+  Meeting &meetingOf(int64_t rank, const Call &call);
+  std::string callText(int64_t stream, const Call &call) const;
+  std::string mismatchText(const Meeting &meeting, int64_t first, int64_t second) const;
+  Status located(Status status, int64_t stream, const Call &call) const;
+
+  const Program &program;
+  const std::vector<Group> &groups;
+  const int64_t rankCount;
+  const int64_t streamCount;
+  Client &client;
+  const std::function<Status(int64_t)> *issue = nullptr;
+  Clock::time_point stepBegin;
+
+  std::vector<Rank> ranks;
+  std::vector<Stream> streams; ///< of all ranks, rank by rank
+  /// By group, then by instance: its meetings in the order in which they were issued.
+  std::vector<std::vector<std::deque<Meeting>>> meetings;
+
+  mutable std::mutex mutex;
+  std::condition_variable wakeup;
+  std::condition_variable finished;
+  std::deque<Job> ready;
+  int64_t unfinished = 0; ///< ranks not issued and streams not empty
+  int64_t running = 0;
+  int64_t idle = 0;
+  bool stopping = false;
+  Status failure;
+  std::atomic<bool> failed = false;
+  std::vector<std::thread> workers;
+};
+
+} // namespace moert::host
+
+#endif // MOERT_HOST_EXECUTOR_H

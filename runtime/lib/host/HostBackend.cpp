@@ -1,0 +1,49 @@
+//===- HostBackend.cpp - the host device and communicator, put together ---===//
+
+#include "host/HostBackend.h"
+#include "host/Kernels.h"
+
+namespace moert::host {
+
+Status HostCommunicator::issue(int64_t rank, int64_t stream, Call call) {
+  if (Status status = checkCollective(call, groups[static_cast<size_t>(call.group)].size); !status.ok())
+    return status;
+  if (call.kind != Kind::AssumeReplicated || verify)
+    executor.submit(rank, stream, call);
+  return {};
+}
+
+void HostClient::beginThread() { initialiseThread(); }
+
+Status HostClient::execute(const Call &call) { return launchKernel(call); }
+
+int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }
+
+Status HostClient::pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance) {
+  return pullCollective(calls, member, phase, groups[static_cast<size_t>(calls[0]->group)], instance);
+}
+
+namespace {
+
+/// The device that owns what both halves of the backend share; the communicator is destroyed before it.
+class OwningDevice final : public HostDevice {
+public:
+  OwningDevice(std::unique_ptr<HostClient> client, std::unique_ptr<Executor> executor, int64_t world)
+      : HostDevice(*executor, world), client(std::move(client)), executor(std::move(executor)) {}
+
+private:
+  std::unique_ptr<HostClient> client;
+  std::unique_ptr<Executor> executor;
+};
+
+} // namespace
+
+Backend createHostBackend(const Program &program, const std::vector<Group> &groups, int64_t world,
+                          const BackendOptions &options) {
+  auto client = std::make_unique<HostClient>(groups);
+  auto executor = std::make_unique<Executor>(program, groups, world, options.workers, *client);
+  auto communicator = std::make_unique<HostCommunicator>(*executor, groups, options.verify);
+  return {std::make_unique<OwningDevice>(std::move(client), std::move(executor), world), std::move(communicator)};
+}
+
+} // namespace moert::host

@@ -1,0 +1,46 @@
+//===- HostBackend.h - the host device and communicator -------------------===//
+#ifndef MOERT_HOST_HOSTBACKEND_H
+#define MOERT_HOST_HOSTBACKEND_H
+
+#include "host/Collectives.h"
+#include "host/HostDevice.h"
+
+namespace moert::host {
+
+/// Runs a kernel on its resolved operands.
+Status launchKernel(const Call &call);
+
+/// What the executor calls when the time of a call has come.
+class HostClient : public Executor::Client {
+public:
+  explicit HostClient(const std::vector<Group> &groups) : groups(groups) {}
+
+  void beginThread() override;
+  Status execute(const Call &call) override;
+  int phases(const Call &call) const override;
+  Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance) override;
+
+private:
+  const std::vector<Group> &groups;
+};
+
+class HostCommunicator : public Communicator {
+public:
+  HostCommunicator(Executor &executor, const std::vector<Group> &groups, bool verify)
+      : executor(executor), groups(groups), verify(verify) {}
+
+  Status issue(int64_t rank, int64_t stream, Call call) override;
+
+private:
+  Executor &executor;
+  const std::vector<Group> &groups;
+  bool verify;
+};
+
+/// All ranks in this process.
+Backend createHostBackend(const Program &program, const std::vector<Group> &groups, int64_t world,
+                          const BackendOptions &options);
+
+} // namespace moert::host
+
+#endif // MOERT_HOST_HOSTBACKEND_H

@@ -1,0 +1,59 @@
+//===- HostDevice.cpp - the CPU as a device, all ranks in this process ----===//
+
+#include "host/HostDevice.h"
+
+#include <cstring>
+#include <numeric>
+
+namespace moert::host {
+
+HostDevice::HostDevice(Executor &executor, int64_t world)
+    : executor(executor), allRanks(static_cast<size_t>(world)) {
+  std::iota(allRanks.begin(), allRanks.end(), 0);
+}
+
+Status HostDevice::checkAvailable(int64_t bytes, const std::string &what) {
+  int64_t available = availableMemory();
+  if (bytes <= available)
+    return {};
+  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what + " needs " + std::to_string(bytes) + " bytes (" +
+                                                      byteText(bytes) + "), of which this machine has " +
+                                                      byteText(available) + " available");
+}
+
+Status HostDevice::allocate(int64_t, int32_t, int64_t bytes, const std::string &what, void *&data) {
+  Block block;
+  if (Status status = allocateBlock(bytes, what, block); !status.ok())
+    return status;
+  data = block.get();
+  blocks.push_back(std::move(block));
+  return {};
+}
+
+Status HostDevice::write(void *to, const void *from, int64_t bytes) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  return {};
+}
+
+Status HostDevice::read(void *to, const void *from, int64_t bytes) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  return {};
+}
+
+Status HostDevice::launch(int64_t rank, int64_t stream, const Call &call) {
+  executor.submit(rank, stream, call);
+  return {};
+}
+
+Status HostDevice::record(int64_t rank, int64_t event, int64_t stream) { return executor.record(rank, event, stream); }
+Status HostDevice::wait(int64_t rank, int64_t event, int64_t stream) { return executor.wait(rank, event, stream); }
+
+Status HostDevice::runStep(const std::function<Status(int64_t)> &issue, double timeout) {
+  return executor.run(issue, timeout);
+}
+
+const std::vector<OpTime> &HostDevice::timeline(int64_t rank, int64_t stream) const {
+  return executor.timeline(rank, stream);
+}
+
+} // namespace moert::host

@@ -1,0 +1,247 @@
+//===- KernelSupport.h - what the host kernels share -----------------------===//
+//
+// Checks of operands, type dispatch, scratch memory, and vectorisation: a kernel's inner loop is a struct with an
+// always-inlined `run`, compiled once per instruction set and chosen at run time, so that one library runs everywhere.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_HOST_KERNELSUPPORT_H
+#define MOERT_HOST_KERNELSUPPORT_H
+
+#include "../core/View.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <vector>
+
+// Loops under MOERT_SIMD are vectorised with -fopenmp-simd; iterations must be independent of each other. Exact
+// in-place use (element i of the output is element i of the input) is allowed.
+#define MOERT_SIMD _Pragma("omp simd")
+#define MOERT_SIMD_SUM(variable) _Pragma(MOERT_STRING(omp simd reduction(+ : variable)))
+#define MOERT_STRING(text) #text
+#define MOERT_INLINE __attribute__((always_inline)) inline
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define MOERT_X86 1
+#endif
+
+// glibc's vector math library is announced by <cmath> only under -ffast-math, which would break NaN. Announcing it here
+// is all that GCC needs; elsewhere the scalar functions are called.
+#if defined(MOERT_X86) && !defined(__clang__) && defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 35)
+extern "C" {
+__attribute__((simd("notinbranch"), const)) float expf(float) noexcept;
+__attribute__((simd("notinbranch"), const)) double exp(double) noexcept;
+__attribute__((simd("notinbranch"), const)) float erfcf(float) noexcept;
+__attribute__((simd("notinbranch"), const)) double erfc(double) noexcept;
+}
+#endif
+#endif
+
+namespace moert::host {
+
+// --- Checks ------------------------------------------------------------------
+
+/// "f32[4,8]".
+inline std::string shapeText(int32_t dtype, const int64_t *dims, int64_t rank) {
+  std::string text = std::string(dtypeName(dtype)) + "[";
+  for (int64_t i = 0; i < rank; ++i)
+    text += (i ? "," : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+inline std::string shapeText(View view) { return shapeText(view.dtype, view.dims.data(), view.rank); }
+
+/// Checks the operands of one kernel and keeps the first complaint; later checks then do nothing.
+class Checker {
+public:
+  explicit Checker(const char *kernel) : kernel(kernel) {}
+
+  bool ok() const { return status.ok(); }
+  Status take() { return std::move(status); }
+
+  /// Fails with "'kernel': message" unless `condition`; `message` is a function, called only then.
+  template <class Message>
+  Checker &that(bool condition, Message message, int32_t code = MOERT_ERROR_INVALID_ARGUMENT) {
+    if (ok() && !condition)
+      status = Status::error(code, "'" + std::string(kernel) + "': " + message());
+    return *this;
+  }
+  /// `view` is there, of rank 0 to 4, with no negative dimension, of a type that host kernels know.
+  Checker &valid(const char *name, View view) {
+    bool sane = view.rank >= 0 && view.rank <= 4;
+    for (int64_t i = 0; sane && i < view.rank; ++i)
+      sane = view.dims[i] >= 0;
+    that(sane, [&] { return "expected '" + std::string(name) + "' of rank 0 to 4 with dimensions of 0 or more"; });
+    that(view.dtype != MOERT_BF16,
+         [] { return std::string("bf16 runs on no host kernel; compile with --dtype=f32 or f64"); },
+         MOERT_ERROR_UNSUPPORTED);
+    that(dtypeSize(view.dtype) != 0, [&] { return "'" + std::string(name) + "' is of an unknown type"; });
+    return that(!sane || view || view.elements() == 0, [&] { return "'" + std::string(name) + "' is absent"; });
+  }
+  Checker &floating(const char *name, View view) {
+    return valid(name, view).that(view.dtype == MOERT_F32 || view.dtype == MOERT_F64, [&] {
+      return "expected '" + std::string(name) + "' to be f32 or f64 but got " + shapeText(view);
+    });
+  }
+  Checker &rank(const char *name, View view, int64_t least, int64_t most) {
+    return that(view.rank >= least && view.rank <= most, [&] {
+      std::string range = std::to_string(least) + (most > least ? " to " + std::to_string(most) : "");
+      return "expected '" + std::string(name) + "' of rank " + range + " but got " + shapeText(view);
+    });
+  }
+  Checker &shape(const char *name, View view, int32_t dtype, std::initializer_list<int64_t> dims) {
+    return exactly(name, view, dtype, dims.begin(), static_cast<int64_t>(dims.size()));
+  }
+  /// `view` has the type and shape of `model`.
+  Checker &like(const char *name, View view, View model) {
+    return exactly(name, view, model.dtype, model.dims.data(), model.rank);
+  }
+
+private:
+  Checker &exactly(const char *name, View view, int32_t dtype, const int64_t *dims, int64_t rank) {
+    valid(name, view);
+    if (!ok())
+      return *this;
+    bool same = view.dtype == dtype && view.rank == rank;
+    for (int64_t i = 0; same && i < rank; ++i)
+      same = view.dims[i] == dims[i];
+    return that(same, [&] {
+      return "expected '" + std::string(name) + "' to be " + shapeText(dtype, dims, rank) + " but got " +
+             shapeText(view);
+    });
+  }
+
+  const char *kernel;
+  Status status;
+};
+
+/// The product of dimensions [begin, end) of `view`.
+inline int64_t product(View view, int64_t begin, int64_t end) {
+  int64_t result = 1;
+  for (int64_t i = begin; i < end; ++i)
+    result *= view.dims[i];
+  return result;
+}
+/// The number of rows of `view` [.., N]; 1 for rank 0.
+inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
+inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
+
+/// Where each expert's rows start in a ragged buffer of `capacity` rows: offsets [E+1] from counts [sources,E].
+/// The result lies in scratch memory of the calling thread until its next call.
+inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64_t capacity) {
+  thread_local std::vector<int64_t> offsets;
+  check.valid("counts", counts).rank("counts", counts, 2, 2).that(counts.dtype == MOERT_I32, [&] {
+    return "expected 'counts' to be i32 but got " + shapeText(counts);
+  });
+  offsets.assign(1, 0);
+  if (!check.ok())
+    return offsets;
+  const int64_t sources = counts.dims[0], experts = counts.dims[1];
+  offsets.assign(experts + 1, 0);
+  bool positive = true;
+  for (int64_t i = 0; i < sources * experts; ++i) {
+    positive &= counts.as<int32_t>()[i] >= 0;
+    offsets[i % experts + 1] += counts.as<int32_t>()[i];
+  }
+  for (int64_t e = 0; e < experts; ++e)
+    offsets[e + 1] += offsets[e];
+  check.that(positive, [] { return std::string("expected 'counts' of 0 or more"); });
+  check.that(offsets.back() <= capacity, [&] {
+    return "expected 'counts' of " + std::to_string(capacity) + " rows in all at most but got " +
+           std::to_string(offsets.back());
+  }, MOERT_ERROR_OVERFLOW);
+  return offsets;
+}
+
+// --- Types and memory --------------------------------------------------------
+
+/// Calls function(T{}) with the T of a floating dtype, after the checks have passed.
+template <class Function> auto withFloating(int32_t dtype, Function function) {
+  return dtype == MOERT_F64 ? function(double{}) : function(float{});
+}
+
+/// `count` uninitialised elements that belong to the calling thread until it asks for the same Tag and T again.
+template <class Tag, class T> T *scratch(int64_t count) {
+  thread_local std::vector<T> memory;
+  if (static_cast<int64_t>(memory.size()) < count)
+    memory.resize(count);
+  return memory.data();
+}
+
+// --- Vectorisation -----------------------------------------------------------
+
+enum class CpuLevel { Baseline, Avx2, Avx512 };
+
+inline CpuLevel cpuLevel() {
+#ifdef MOERT_X86
+  static const CpuLevel level = [] {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+      return CpuLevel::Baseline;
+    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    return wide ? CpuLevel::Avx512 : CpuLevel::Avx2;
+  }();
+  return level;
+#else
+  return CpuLevel::Baseline;
+#endif
+}
+
+#ifdef MOERT_X86
+template <class Kernel, class... Args> __attribute__((target("avx2,fma"))) auto runAvx2(Args... args) {
+  return Kernel::run(args...);
+}
+template <class Kernel, class... Args>
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))) auto runAvx512(Args... args) {
+  return Kernel::run(args...);
+}
+#endif
+
+/// Kernel::run(args...), compiled for the best instruction set of this machine. `run` and all that it calls must be
+/// MOERT_INLINE. Not target_clones: its resolvers run before a sanitizer is ready, and it takes no templates.
+template <class Kernel, class... Args> auto runVectorised(Args... args) {
+#ifdef MOERT_X86
+  if (cpuLevel() == CpuLevel::Avx512)
+    return runAvx512<Kernel>(args...);
+  if (cpuLevel() == CpuLevel::Avx2)
+    return runAvx2<Kernel>(args...);
+#endif
+  return Kernel::run(args...);
+}
+
+MOERT_INLINE float vectorExp(float x) { return ::expf(x); }
+MOERT_INLINE double vectorExp(double x) { return ::exp(x); }
+MOERT_INLINE float vectorErfc(float x) { return ::erfcf(x); }
+MOERT_INLINE double vectorErfc(double x) { return ::erfc(x); }
+
+/// `value`, of which the compiler knows nothing. Without it GCC folds exp(constant) of a clamped argument and calls the
+/// vector exp on the argument as it was before the clamp, where it is a hundred times slower.
+template <class T> MOERT_INLINE T opaque(T value) {
+  asm("" : "+m"(value));
+  return value;
+}
+
+/// Arguments within [-limit, limit] keep the vector exp off its slow path; beyond it, exp(-x) is 0 or infinite but for
+/// rounding.
+template <class T> inline constexpr T expLimit = sizeof(T) == 4 ? T(87) : T(700);
+
+/// min and max that return x where x is NaN.
+template <class T> MOERT_INLINE T atLeast(T x, T low) { return x < low ? low : x; }
+template <class T> MOERT_INLINE T atMost(T x, T high) { return x > high ? high : x; }
+
+/// exp(-x) with x held within +-limit, which must be opaque(expLimit<T>) read before the loop.
+template <class T> MOERT_INLINE T expOfMinus(T x, T limit) { return vectorExp(-atMost(atLeast(x, -limit), limit)); }
+
+template <class T> MOERT_INLINE T dotProduct(const T *a, const T *b, int64_t count) {
+  T sum = 0;
+  MOERT_SIMD_SUM(sum)
+  for (int64_t i = 0; i < count; ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+} // namespace moert::host
+
+#endif // MOERT_HOST_KERNELSUPPORT_H

@@ -1,0 +1,91 @@
+//===- Kernels.h - the compute of the host device --------------------------===//
+//
+// One function per compute call of moert.h, on resolved views, synchronous and single threaded, safe to call from any
+// number of threads at once. Arguments come in the order of the ABI; absent optional views have no data.
+//
+// moert.h defines what each computes. f32 and f64 everywhere, i32 too where nothing is computed (copy, slice, dump);
+// bf16 is refused with MOERT_ERROR_UNSUPPORTED. A wrong shape or type, a slot, expert or count outside its range is an
+// error that says what was expected, never an access outside a view. NaN in gives NaN out.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_HOST_KERNELS_H
+#define MOERT_HOST_KERNELS_H
+
+#include "../core/View.h"
+
+namespace moert::host {
+
+/// Makes the math libraries run single threaded when called from the calling thread. Every worker calls it once.
+void initialiseThread();
+
+// --- Dense compute -----------------------------------------------------------
+
+/// c [m,n] = op(a) op(b); op transposes where its flag is set.
+Status matmul(View a, View b, View c, bool transposeA, bool transposeB);
+/// out = a + b; all of one shape, out may be a or b.
+Status add(View a, View b, View out);
+/// out = factor * in; one shape, out may be in.
+Status scale(View in, View out, double factor);
+/// out = in; one type and number of elements (the shapes may differ), out may be in.
+Status copy(View in, View out);
+/// out[s,:] = factors[s,0] * rows[s,:]; rows and out [S,M], factors [S,1], out may be rows.
+Status rowScale(View rows, View factors, View out);
+/// out[s,0] = <a[s,:], b[s,:]>; a and b [S,M], out [S,1].
+Status rowDot(View a, View b, View out);
+/// Part `index` of `size` equal parts of `in` along `dim`.
+Status slice(View in, View out, int64_t dim, int64_t index, int64_t size);
+/// out = in with a new dimension `dim`, all parts equal.
+Status dump(View in, View out, int64_t dim);
+/// out = the sum of in over dimension `dim`, which is dropped.
+Status localReduce(View in, View out, int64_t dim);
+
+// --- Experts -----------------------------------------------------------------
+// Capacity form, counts absent: rows [E,C,K]. Ragged form, counts [sources,E]: rows [R,K] packed by expert. More used
+// rows than R is MOERT_ERROR_OVERFLOW; rows beyond the last used one are neither read nor written.
+
+/// rows [E,C,K] -> out [E,C,N], or [R,K] -> [R,N]; weights [E,K,N], or [E,N,K] with transposeWeights.
+Status groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights);
+/// out [E,K,N] = rows_e^T grads_e; zeros for an expert without rows.
+Status groupedMatmulWgrad(View rows, View grads, View counts, View out);
+/// out = rows + scale * bias: rows [S,N] with bias [N], or [E,C,N] with [E,N], or ragged [R,N] with [E,N].
+Status biasAdd(View rows, View bias, View counts, View out, double scale);
+/// out = scale * (sum of each expert's rows), in the same three forms. f32 is summed in double.
+Status biasGrad(View grads, View counts, View out, double scale);
+/// in [..,N] -> out [..,N], or [..,N/2] for the swiglu kinds; with counts (any number of experts) in is [R,N]. Within
+/// 1e-6 (f32) and 1e-14 (f64) of the exact value, relatively; from |x| = 4 on, gelu's left tail loses x^2 roundings.
+Status activation(View in, View counts, View out, int64_t kind);
+/// out = (d activation / d in) * grad, shaped as in; grad is shaped as the result of `activation`.
+Status activationGrad(View in, View grad, View counts, View out, int64_t kind);
+
+// --- Routing -----------------------------------------------------------------
+
+/// The attributes of moert_route.
+struct RouteOptions {
+  int64_t score = MOERT_SOFTMAX; ///< moert_score_kind
+  bool renormalize = false;
+  int64_t expertGroups = 1;
+  int64_t topGroups = 1;
+  int64_t groupScore = MOERT_GROUP_MAX; ///< moert_group_score_kind
+  int64_t capacity = 0;                 ///< rows for each expert and routing group; 0 is dropless
+  int64_t groups = 1;                   ///< routing groups: blocks of S / groups consecutive tokens
+  double routingScale = 1.0;
+};
+
+/// logits, scores [S,E]; selectionBias [E] or absent; experts, slots [S,k] i32; weights [S,k]; counts [1,E] i32; aux [].
+/// A NaN selection value ranks below every number, so k different experts are chosen whatever the logits. A token's
+/// scores and choices do not depend on the other tokens, to the bit.
+Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
+             View aux, const RouteOptions &options);
+/// scores and gradLogits [S,E], experts [S,k], gradWeights [S,k] or absent, gradAux [] or absent.
+Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
+                 bool renormalize, int64_t groups, double routingScale);
+/// tokens [S,M], slots and weights (or absent) [S,k] -> out [E,T,M] or [R,M]. Two choices of one row are an error.
+Status dispatch(View tokens, View slots, View weights, View out);
+/// rows [E,T,M] or [R,M], slots and weights (or absent) [S,k] -> out [S,M].
+Status combine(View rows, View slots, View weights, View out);
+/// tokens [S,M], rows [E,T,M] or [R,M], slots [S,k] -> out [S,k].
+Status slotDot(View tokens, View rows, View slots, View out);
+
+} // namespace moert::host
+
+#endif // MOERT_HOST_KERNELS_H

@@ -1,0 +1,461 @@
+//===- KernelsElementwise.cpp - activations, biases, sums and copies -------===//
+//
+// Activations cost one pass over memory: their loops call glibc's vector exp and erfc, never a scalar function.
+//
+//===----------------------------------------------------------------------===//
+#include "Kernels.h"
+#include "KernelSupport.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert::host {
+namespace {
+
+// --- Activations -------------------------------------------------------------
+// `value(x)` and `gradient(x, g)` of one element; the gated ones take a (gate, up) pair and return a pair of gradients.
+// Bounds are opaque members, read once before the loop. Arguments beyond them give the limit, also for infinities.
+
+template <class T> struct Relu {
+  MOERT_INLINE T value(T x) const { return x < 0 ? T(0) : x; }
+  MOERT_INLINE T gradient(T x, T g) const { return x <= 0 ? T(0) : (x > 0 ? g : x); }
+};
+
+template <class T> struct Sigmoid {
+  T limit = opaque(expLimit<T>);
+  MOERT_INLINE T value(T x) const { return 1 / (1 + expOfMinus(x, limit)); }
+  /// s (1 - s), where 1 - s = e s does not cancel.
+  MOERT_INLINE T gradient(T x, T g) const {
+    T e = expOfMinus(x, limit), s = 1 / (1 + e);
+    return g * (e * s * s);
+  }
+};
+
+template <class T> struct Silu {
+  T limit = opaque(expLimit<T>);
+  MOERT_INLINE T value(T x) const { return atLeast(x, -limit) / (1 + expOfMinus(x, limit)); }
+  MOERT_INLINE T slope(T x) const {
+    T held = atMost(atLeast(x, -limit), limit), e = vectorExp(-held), s = 1 / (1 + e);
+    return s + held * (e * s * s);
+  }
+  MOERT_INLINE T gradient(T x, T g) const { return g * slope(x); }
+};
+
+/// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf keeps its digits in the left tail.
+template <class T> struct Gelu {
+  T limit = opaque(sizeof(T) == 4 ? T(12.5) : T(37));
+  static constexpr T rootHalf = T(0.70710678118654752440), density = T(0.39894228040143267794);
+  MOERT_INLINE T value(T x) const {
+    T held = atLeast(x, -limit);
+    return T(0.5) * held * vectorErfc(-held * rootHalf);
+  }
+  MOERT_INLINE T gradient(T x, T g) const {
+    T held = atMost(atLeast(x, -limit), limit);
+    return g * (T(0.5) * vectorErfc(-held * rootHalf) + held * density * vectorExp(T(-0.5) * held * held));
+  }
+};
+
+template <class T> struct Pair {
+  T gate, up;
+};
+
+template <class T> struct Swiglu {
+  Silu<T> silu;
+  MOERT_INLINE T value(T gate, T up) const { return silu.value(gate) * up; }
+  MOERT_INLINE Pair<T> gradient(T gate, T up, T g) const {
+    return {g * up * silu.slope(gate), g * silu.value(gate)};
+  }
+};
+
+template <class T> struct ClampedSwiglu {
+  T limit = opaque(expLimit<T>), bound = opaque(T(7)), lowest = -opaque(expLimit<T>) / T(1.702);
+  static constexpr T alpha = T(1.702);
+  MOERT_INLINE T value(T gate, T up) const {
+    T x = atLeast(atMost(gate, bound), lowest), u = atMost(atLeast(up, -bound), bound);
+    return x / (1 + expOfMinus(alpha * x, limit)) * (u + 1);
+  }
+  MOERT_INLINE Pair<T> gradient(T gate, T up, T g) const {
+    T x = atLeast(atMost(gate, bound), lowest), u = atMost(atLeast(up, -bound), bound);
+    T e = expOfMinus(alpha * x, limit), s = 1 / (1 + e);
+    T toGate = g * (u + 1) * (s + alpha * x * (e * s * s)), toUp = g * x * s;
+    return {gate > bound ? T(0) : toGate, up > bound ? T(0) : (up < -bound ? T(0) : toUp)};
+  }
+};
+
+template <class T, template <class> class Function> struct Forward {
+  static MOERT_INLINE void run(const T *in, T *out, int64_t count) {
+    const Function<T> f;
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = f.value(in[i]);
+  }
+};
+
+template <class T, template <class> class Function> struct Backward {
+  static MOERT_INLINE void run(const T *in, const T *grad, T *out, int64_t count) {
+    const Function<T> f;
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = f.gradient(in[i], grad[i]);
+  }
+};
+
+template <class T, template <class> class Function> struct GatedForward {
+  static MOERT_INLINE void run(const T *in, T *out, int64_t count) {
+    const Function<T> f;
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = f.value(in[2 * i], in[2 * i + 1]);
+  }
+};
+
+template <class T, template <class> class Function> struct GatedBackward {
+  static MOERT_INLINE void run(const T *in, const T *grad, T *out, int64_t count) {
+    const Function<T> f;
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+      Pair<T> pair = f.gradient(in[2 * i], in[2 * i + 1], grad[i]);
+      out[2 * i] = pair.gate;
+      out[2 * i + 1] = pair.up;
+    }
+  }
+};
+
+template <class T> void activationOf(int64_t kind, const T *in, T *out, int64_t count) {
+  switch (kind) {
+  case MOERT_RELU:
+    return runVectorised<Forward<T, Relu>>(in, out, count);
+  case MOERT_GELU:
+    return runVectorised<Forward<T, Gelu>>(in, out, count);
+  case MOERT_SILU:
+    return runVectorised<Forward<T, Silu>>(in, out, count);
+  case MOERT_SWIGLU:
+    return runVectorised<GatedForward<T, Swiglu>>(in, out, count);
+  case MOERT_SWIGLU_CLAMPED:
+    return runVectorised<GatedForward<T, ClampedSwiglu>>(in, out, count);
+  default:
+    return runVectorised<Forward<T, Sigmoid>>(in, out, count);
+  }
+}
+
+template <class T> void activationGradOf(int64_t kind, const T *in, const T *grad, T *out, int64_t count) {
+  switch (kind) {
+  case MOERT_RELU:
+    return runVectorised<Backward<T, Relu>>(in, grad, out, count);
+  case MOERT_GELU:
+    return runVectorised<Backward<T, Gelu>>(in, grad, out, count);
+  case MOERT_SILU:
+    return runVectorised<Backward<T, Silu>>(in, grad, out, count);
+  case MOERT_SWIGLU:
+    return runVectorised<GatedBackward<T, Swiglu>>(in, grad, out, count);
+  case MOERT_SWIGLU_CLAMPED:
+    return runVectorised<GatedBackward<T, ClampedSwiglu>>(in, grad, out, count);
+  default:
+    return runVectorised<Backward<T, Sigmoid>>(in, grad, out, count);
+  }
+}
+
+/// Checks `kind`, that `half` is shaped as the activation of `in`, and the counts. Returns how many elements of `half`
+/// are in use.
+int64_t checkActivation(Checker &check, View in, View counts, const char *name, View half, int64_t kind) {
+  check.that(kind >= MOERT_RELU && kind <= MOERT_SIGMOID, [&] {
+    return "expected 'kind' to be a moert_activation_kind but got " + std::to_string(kind);
+  });
+  check.floating("in", in).rank("in", in, counts ? 2 : 1, counts ? 2 : 4);
+  if (!check.ok())
+    return 0;
+  View result = in;
+  if (kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED) {
+    check.that(columnsOf(in) % 2 == 0, [&] {
+      return "expected 'in' with an even number of columns but got " + shapeText(in);
+    });
+    result.dims[in.rank - 1] /= 2;
+  }
+  check.like(name, half, result);
+  const int64_t rows = counts ? readCounts(check, counts, in.dims[0]).back() : rowsOf(in);
+  return rows * columnsOf(result);
+}
+
+// --- Biases ------------------------------------------------------------------
+
+template <class T> struct BiasRows {
+  static MOERT_INLINE void run(const T *rows, const T *bias, T *out, int64_t count, int64_t columns, T scale) {
+    for (int64_t r = 0; r < count; ++r) {
+      const T *from = rows + r * columns;
+      T *to = out + r * columns;
+      MOERT_SIMD
+      for (int64_t n = 0; n < columns; ++n)
+        to[n] = from[n] + scale * bias[n];
+    }
+  }
+};
+
+/// out[n] = scale * sum of rows[:,n]; `sum` is scratch for `columns` doubles. Four rows are added in T before they join
+/// the sum, which halves the cost of the conversion and loses at most two roundings.
+template <class T> struct SumRows {
+  static MOERT_INLINE void run(const T *rows, T *out, double *sum, int64_t count, int64_t columns, double scale) {
+    std::fill_n(sum, columns, 0.0);
+    int64_t r = 0;
+    for (; r + 4 <= count; r += 4) {
+      const T *a = rows + r * columns, *b = a + columns, *c = b + columns, *d = c + columns;
+      MOERT_SIMD
+      for (int64_t n = 0; n < columns; ++n)
+        sum[n] += static_cast<double>((a[n] + b[n]) + (c[n] + d[n]));
+    }
+    for (; r < count; ++r) {
+      const T *row = rows + r * columns;
+      MOERT_SIMD
+      for (int64_t n = 0; n < columns; ++n)
+        sum[n] += static_cast<double>(row[n]);
+    }
+    MOERT_SIMD
+    for (int64_t n = 0; n < columns; ++n)
+      out[n] = static_cast<T>(scale * sum[n]);
+  }
+};
+
+/// Checks rows and bias (or its gradient) in the three forms of moert_bias_add. Returns the offsets of the experts' rows;
+/// the plain form is one expert.
+std::vector<int64_t> checkBias(Checker &check, const char *rowsName, View rows, const char *biasName, View bias,
+                               View counts) {
+  std::vector<int64_t> offsets{0};
+  check.floating(rowsName, rows).rank(rowsName, rows, 2, counts ? 2 : 3);
+  if (counts)
+    offsets = readCounts(check, counts, rows.dims[0]);
+  else if (rows.rank == 3)
+    for (int64_t e = 1; e <= rows.dims[0]; ++e)
+      offsets.push_back(e * rows.dims[1]);
+  else
+    offsets.push_back(rows.dims[0]);
+  if (!counts && rows.rank == 2)
+    check.shape(biasName, bias, rows.dtype, {rows.dims[1]});
+  else
+    check.shape(biasName, bias, rows.dtype, {static_cast<int64_t>(offsets.size()) - 1, columnsOf(rows)});
+  return offsets;
+}
+
+// --- Sums and copies ---------------------------------------------------------
+
+template <class T> struct AddAll {
+  static MOERT_INLINE void run(const T *a, const T *b, T *out, int64_t count) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = a[i] + b[i];
+  }
+};
+
+template <class T> struct ScaleAll {
+  static MOERT_INLINE void run(const T *in, T *out, int64_t count, T factor) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = factor * in[i];
+  }
+};
+
+/// in [outer, parts, inner] -> out [outer, inner]. `inner` is cut so that the sums stay in the first-level cache.
+template <class T> struct ReduceMiddle {
+  static MOERT_INLINE void run(const T *in, T *out, int64_t outer, int64_t parts, int64_t inner) {
+    if (inner == 1)
+      return reduceLast(in, out, outer, parts);
+    constexpr int64_t chunk = 2048;
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t begin = 0; begin < inner; begin += chunk)
+        reduceChunk(in + o * parts * inner + begin, out + o * inner + begin, parts, inner,
+                    std::min(chunk, inner - begin));
+  }
+
+private:
+  static MOERT_INLINE void reduceLast(const T *in, T *out, int64_t outer, int64_t parts) {
+    for (int64_t o = 0; o < outer; ++o) {
+      const T *row = in + o * parts;
+      T sum = 0;
+      MOERT_SIMD_SUM(sum)
+      for (int64_t p = 0; p < parts; ++p)
+        sum += row[p];
+      out[o] = sum;
+    }
+  }
+  static MOERT_INLINE void reduceChunk(const T *in, T *out, int64_t parts, int64_t stride, int64_t count) {
+    if (parts == 0)
+      std::fill_n(out, count, T(0));
+    else
+      std::copy_n(in, count, out);
+    for (int64_t p = 1; p < parts; ++p) {
+      const T *part = in + p * stride;
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        out[i] += part[i];
+    }
+  }
+};
+
+void checkDim(Checker &check, int64_t dim, int64_t rank) {
+  check.that(dim >= 0 && dim < rank, [&] {
+    return "expected 'dim' from 0 to " + std::to_string(rank - 1) + " but got " + std::to_string(dim);
+  });
+}
+
+} // namespace
+
+Status activation(View in, View counts, View out, int64_t kind) {
+  Checker check("activation");
+  const int64_t count = checkActivation(check, in, counts, "out", out, kind);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    activationOf<T>(kind, in.as<const T>(), out.as<T>(), count);
+  });
+  return {};
+}
+
+Status activationGrad(View in, View grad, View counts, View out, int64_t kind) {
+  Checker check("activation_grad");
+  const int64_t count = checkActivation(check, in, counts, "grad", grad, kind);
+  check.like("out", out, in);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    activationGradOf<T>(kind, in.as<const T>(), grad.as<const T>(), out.as<T>(), count);
+  });
+  return {};
+}
+
+Status biasAdd(View rows, View bias, View counts, View out, double scale) {
+  Checker check("bias_add");
+  const std::vector<int64_t> offsets = checkBias(check, "rows", rows, "bias", bias, counts);
+  check.like("out", out, rows);
+  if (!check.ok())
+    return check.take();
+  withFloating(rows.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t columns = columnsOf(rows);
+    for (size_t e = 0; e + 1 < offsets.size(); ++e)
+      runVectorised<BiasRows<T>>(rows.as<const T>() + offsets[e] * columns, bias.as<const T>() + e * columns,
+                                 out.as<T>() + offsets[e] * columns, offsets[e + 1] - offsets[e], columns, T(scale));
+  });
+  return {};
+}
+
+Status biasGrad(View grads, View counts, View out, double scale) {
+  Checker check("bias_grad");
+  const std::vector<int64_t> offsets = checkBias(check, "grads", grads, "out", out, counts);
+  if (!check.ok())
+    return check.take();
+  withFloating(grads.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    const int64_t columns = columnsOf(grads);
+    double *sum = scratch<Tag, double>(columns);
+    for (size_t e = 0; e + 1 < offsets.size(); ++e)
+      runVectorised<SumRows<T>>(grads.as<const T>() + offsets[e] * columns, out.as<T>() + e * columns, sum,
+                                offsets[e + 1] - offsets[e], columns, scale);
+  });
+  return {};
+}
+
+Status add(View a, View b, View out) {
+  Checker check("add");
+  check.floating("a", a).like("b", b, a).like("out", out, a);
+  if (!check.ok())
+    return check.take();
+  withFloating(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<AddAll<T>>(a.as<const T>(), b.as<const T>(), out.as<T>(), a.elements());
+  });
+  return {};
+}
+
+Status scale(View in, View out, double factor) {
+  Checker check("scale");
+  check.floating("in", in).like("out", out, in);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<ScaleAll<T>>(in.as<const T>(), out.as<T>(), in.elements(), T(factor));
+  });
+  return {};
+}
+
+Status copy(View in, View out) {
+  Checker check("copy");
+  check.valid("in", in).valid("out", out);
+  check.that(in.dtype == out.dtype && in.elements() == out.elements(), [&] {
+    return "expected 'in' and 'out' of one type and number of elements but got " + shapeText(in) + " and " +
+           shapeText(out);
+  });
+  if (check.ok() && in.bytes() > 0 && in.data != out.data)
+    std::memmove(out.data, in.data, in.bytes());
+  return check.take();
+}
+
+Status slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
+  Checker check("slice");
+  check.valid("in", in);
+  checkDim(check, dim, in.rank);
+  check.that(size >= 1 && index >= 0 && index < size, [&] {
+    return "expected 'index' below 'size' but got " + std::to_string(index) + " of " + std::to_string(size);
+  });
+  if (!check.ok())
+    return check.take();
+  check.that(in.dims[dim] % size == 0, [&] {
+    return "expected dimension " + std::to_string(dim) + " of 'in' to be a multiple of " + std::to_string(size) +
+           " but got " + shapeText(in);
+  });
+  View part = in;
+  part.dims[dim] /= size;
+  check.like("out", out, part);
+  if (!check.ok() || out.elements() == 0)
+    return check.take();
+  const int64_t outer = product(in, 0, dim);
+  const int64_t block = product(part, dim, in.rank) * static_cast<int64_t>(dtypeSize(in.dtype));
+  for (int64_t o = 0; o < outer; ++o)
+    std::memcpy(out.as<char>() + o * block, in.as<char>() + (o * size + index) * block, block);
+  return {};
+}
+
+Status dump(View in, View out, int64_t dim) {
+  Checker check("dump");
+  check.valid("in", in).rank("in", in, 0, 3).rank("out", out, in.rank + 1, in.rank + 1);
+  checkDim(check, dim, in.rank + 1);
+  if (!check.ok())
+    return check.take();
+  View expected = in;
+  expected.rank = in.rank + 1;
+  for (int64_t i = dim; i < expected.rank; ++i)
+    expected.dims[i] = i == dim ? out.dims[dim] : in.dims[i - 1];
+  check.like("out", out, expected);
+  if (!check.ok() || out.elements() == 0)
+    return check.take();
+  const int64_t outer = product(in, 0, dim), copies = out.dims[dim];
+  const int64_t block = product(in, dim, in.rank) * static_cast<int64_t>(dtypeSize(in.dtype));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < copies; ++c)
+      std::memcpy(out.as<char>() + (o * copies + c) * block, in.as<char>() + o * block, block);
+  return {};
+}
+
+Status localReduce(View in, View out, int64_t dim) {
+  Checker check("local_reduce");
+  check.floating("in", in);
+  checkDim(check, dim, in.rank);
+  if (!check.ok())
+    return check.take();
+  View expected = in;
+  expected.rank = in.rank - 1;
+  for (int64_t i = dim; i < expected.rank; ++i)
+    expected.dims[i] = in.dims[i + 1];
+  check.like("out", out, expected);
+  if (!check.ok() || out.elements() == 0)
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<ReduceMiddle<T>>(in.as<const T>(), out.as<T>(), product(in, 0, dim), in.dims[dim],
+                                   product(in, dim + 1, in.rank));
+  });
+  return {};
+}
+
+} // namespace moert::host

@@ -1,0 +1,491 @@
+//===- KernelsRoute.cpp - choosing experts, and the gradient of it ---------===//
+//
+// Everything for one token is computed from its own row alone, in a fixed order: a plan and its reference route with
+// different batch sizes and must choose the same experts.
+//
+//===----------------------------------------------------------------------===//
+#include "Kernels.h"
+#include "KernelSupport.h"
+
+#include <algorithm>
+
+namespace moert::host {
+namespace {
+
+// --- Scores ------------------------------------------------------------------
+
+/// The softmax of each row. Logits more than expLimit below the largest get exactly 0, so that -inf masks an expert.
+template <class T> struct SoftmaxRows {
+  static MOERT_INLINE void run(const T *logits, T *scores, int64_t tokens, int64_t experts) {
+    const T limit = opaque(expLimit<T>);
+    for (int64_t s = 0; s < tokens; ++s) {
+      const T *in = logits + s * experts;
+      T *out = scores + s * experts;
+      const T largest = maximum(in, experts);
+      T sum = 0;
+      MOERT_SIMD_SUM(sum)
+      for (int64_t e = 0; e < experts; ++e) {
+        T below = in[e] - largest, power = vectorExp(atLeast(below, -limit));
+        out[e] = below < -limit ? T(0) : power;
+        sum += out[e];
+      }
+      const T factor = 1 / sum;
+      MOERT_SIMD
+      for (int64_t e = 0; e < experts; ++e)
+        out[e] *= factor;
+    }
+  }
+
+private:
+  /// NaNs are passed over here; they reach every score through the sum.
+  static MOERT_INLINE T maximum(const T *in, int64_t count) {
+    T largest = -std::numeric_limits<T>::infinity();
+    _Pragma("omp simd reduction(max : largest)")
+    for (int64_t e = 0; e < count; ++e)
+      largest = in[e] > largest ? in[e] : largest;
+    return largest;
+  }
+};
+
+/// Row by row, so that an expert's place in its vector, and with it the last bit, is the same for all tokens.
+template <class T> struct SigmoidRows {
+  static MOERT_INLINE void run(const T *logits, T *scores, int64_t tokens, int64_t experts) {
+    const T limit = opaque(expLimit<T>);
+    for (int64_t s = 0; s < tokens; ++s) {
+      const T *in = logits + s * experts;
+      T *out = scores + s * experts;
+      MOERT_SIMD
+      for (int64_t e = 0; e < experts; ++e)
+        out[e] = 1 / (1 + expOfMinus(in[e], limit));
+    }
+  }
+};
+
+/// keys = scores + bias, NaN becoming the lowest of all.
+template <class T> struct SelectionKeys {
+  static MOERT_INLINE void run(const T *scores, const T *bias, T *keys, int64_t experts) {
+    const T lowest = -std::numeric_limits<T>::infinity();
+    for (int64_t e = 0; e < experts; ++e) {
+      T key = bias ? scores[e] + bias[e] : scores[e];
+      keys[e] = key == key ? key : lowest;
+    }
+  }
+};
+
+// --- Choice ------------------------------------------------------------------
+
+/// The k largest of the keys offered to it, best first, ties to the one offered first. Memory for k of each is the
+/// caller's.
+template <class T> class Best {
+public:
+  MOERT_INLINE Best(int32_t *index, T *key, int64_t k) : index(index), key(key), k(k) {}
+
+  /// Offers keys[begin, end). Blocks whose maximum does not reach the k-th best so far cost one vector comparison.
+  MOERT_INLINE void offer(const T *keys, int64_t begin, int64_t end) {
+    constexpr int64_t block = 16;
+    int64_t e = begin;
+    for (; e < end && used < k; ++e)
+      insert(keys[e], e);
+    for (; e + block <= end; e += block) {
+      const T bar = key[k - 1];
+      int above = 0;
+      MOERT_SIMD_SUM(above)
+      for (int64_t i = 0; i < block; ++i)
+        above += keys[e + i] > bar;
+      for (int64_t i = 0; above && i < block; ++i)
+        if (keys[e + i] > key[k - 1])
+          insert(keys[e + i], e + i);
+    }
+    for (; e < end; ++e)
+      if (keys[e] > key[k - 1])
+        insert(keys[e], e);
+  }
+
+private:
+  MOERT_INLINE void insert(T value, int64_t e) {
+    int64_t at = used < k ? used++ : k - 1;
+    for (; at > 0 && key[at - 1] < value; --at) {
+      key[at] = key[at - 1];
+      index[at] = index[at - 1];
+    }
+    key[at] = value;
+    index[at] = static_cast<int32_t>(e);
+  }
+
+  int32_t *index;
+  T *key;
+  int64_t k, used = 0;
+};
+
+/// Buffers of chooseExperts for one token, in scratch memory.
+template <class T> struct ChoiceScratch {
+  T *keys, *groupKeys, *bestKeys;
+  int32_t *bestGroups;
+};
+
+/// The sizes of one routing.
+struct RouteShape {
+  int64_t tokens, experts, choices, groups;
+  int64_t groupTokens() const { return tokens / groups; }
+};
+
+/// Group keys [expertGroups]: the largest, or the two largest added, of the keys of each group's experts.
+template <class T>
+MOERT_INLINE void scoreGroups(const T *keys, T *groupKeys, int64_t groups, int64_t size, int64_t groupScore) {
+  const T lowest = -std::numeric_limits<T>::infinity();
+  for (int64_t g = 0; g < groups; ++g) {
+    T first = lowest, second = lowest;
+    for (int64_t e = g * size; e < (g + 1) * size; ++e) {
+      second = keys[e] > first ? first : (keys[e] > second ? keys[e] : second);
+      first = keys[e] > first ? keys[e] : first;
+    }
+    T key = groupScore == MOERT_GROUP_TOP2 && size > 1 ? first + second : first;
+    groupKeys[g] = key == key ? key : lowest;
+  }
+}
+
+template <class T> struct ChooseAll {
+  static MOERT_INLINE void run(const T *scores, const T *bias, int32_t *chosen, const RouteShape &shape,
+                               const RouteOptions &options, ChoiceScratch<T> memory) {
+    const int64_t size = shape.experts / options.expertGroups;
+    for (int64_t s = 0; s < shape.tokens; ++s) {
+      SelectionKeys<T>::run(scores + s * shape.experts, bias, memory.keys, shape.experts);
+      Best<T> best(chosen + s * shape.choices, memory.bestKeys, shape.choices);
+      if (options.topGroups >= options.expertGroups) {
+        best.offer(memory.keys, 0, shape.experts);
+        continue;
+      }
+      scoreGroups(memory.keys, memory.groupKeys, options.expertGroups, size, options.groupScore);
+      Best<T>(memory.bestGroups, memory.bestKeys, options.topGroups).offer(memory.groupKeys, 0, options.expertGroups);
+      // In the order of experts, so that ties go to the lower index.
+      std::sort(memory.bestGroups, memory.bestGroups + options.topGroups);
+      for (int64_t g = 0; g < options.topGroups; ++g)
+        best.offer(memory.keys, memory.bestGroups[g] * size, (memory.bestGroups[g] + 1) * size);
+    }
+  }
+};
+
+template <class T> void chooseExperts(View scores, View bias, View experts, const RouteShape &shape,
+                                      const RouteOptions &options) {
+  struct Keys;
+  struct GroupKeys;
+  struct BestKeys;
+  struct Groups;
+  ChoiceScratch<T> memory{scratch<Keys, T>(shape.experts), scratch<GroupKeys, T>(options.expertGroups),
+                          scratch<BestKeys, T>(std::max(shape.choices, options.topGroups)),
+                          scratch<Groups, int32_t>(options.topGroups)};
+  runVectorised<ChooseAll<T>, const T *, const T *, int32_t *, const RouteShape &, const RouteOptions &>(
+      scores.as<const T>(), bias.as<const T>(), experts.as<int32_t>(), shape, options, memory);
+}
+
+template <class T>
+void weighChoices(const T *scores, const int32_t *experts, T *weights, const RouteShape &shape, bool renormalize,
+                  T factor) {
+  for (int64_t s = 0; s < shape.tokens; ++s) {
+    T sum = 0;
+    for (int64_t j = s * shape.choices; j < (s + 1) * shape.choices; ++j) {
+      weights[j] = scores[s * shape.experts + experts[j]];
+      sum += weights[j];
+    }
+    const T scale = renormalize ? factor / (sum + T(1e-20)) : factor;
+    for (int64_t j = s * shape.choices; j < (s + 1) * shape.choices; ++j)
+      weights[j] *= scale;
+  }
+}
+
+// --- Slots -------------------------------------------------------------------
+
+/// Capacity form: within each routing group in the order (choice, token).
+void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape,
+                       int64_t capacity) {
+  struct Tag;
+  int64_t *used = scratch<Tag, int64_t>(shape.experts);
+  std::fill_n(counts, shape.experts, 0);
+  const int64_t span = shape.groupTokens();
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    std::fill_n(used, shape.experts, int64_t(0));
+    for (int64_t j = 0; j < shape.choices; ++j)
+      for (int64_t s = g * span; s < (g + 1) * span; ++s) {
+        const int64_t e = experts[s * shape.choices + j];
+        int32_t &slot = slots[s * shape.choices + j];
+        slot = used[e] < capacity ? static_cast<int32_t>((e * shape.groups + g) * capacity + used[e]) : -1;
+        ++used[e];
+      }
+    for (int64_t e = 0; e < shape.experts; ++e)
+      counts[e] += static_cast<int32_t>(std::min(used[e], capacity));
+  }
+}
+
+/// Dropless form: sorted by expert, then in the order (token, choice).
+void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape) {
+  struct Tag;
+  int32_t *next = scratch<Tag, int32_t>(shape.experts);
+  std::fill_n(counts, shape.experts, 0);
+  const int64_t total = shape.tokens * shape.choices;
+  for (int64_t i = 0; i < total; ++i)
+    ++counts[experts[i]];
+  for (int64_t e = 0, first = 0; e < shape.experts; first += counts[e++])
+    next[e] = static_cast<int32_t>(first);
+  for (int64_t i = 0; i < total; ++i)
+    slots[i] = next[experts[i]]++;
+}
+
+// --- Auxiliary loss ----------------------------------------------------------
+
+/// loads[e] = f[g,e], the share of expert e in the choices of routing group g.
+void groupLoads(const int32_t *experts, double *loads, const RouteShape &shape, int64_t g) {
+  std::fill_n(loads, shape.experts, 0.0);
+  const int64_t count = shape.groupTokens() * shape.choices;
+  for (int64_t i = g * count; i < (g + 1) * count; ++i)
+    loads[experts[i]] += 1.0;
+  for (int64_t e = 0; e < shape.experts; ++e)
+    loads[e] /= static_cast<double>(count);
+}
+
+/// What a score is multiplied by to give the probability P averages: 1 for softmax, 1 / (sum of the row) for sigmoid.
+template <class T> MOERT_INLINE double normaliser(const T *scores, int64_t experts, int64_t kind) {
+  if (kind == MOERT_SOFTMAX)
+    return 1.0;
+  double sum = 0;
+  MOERT_SIMD_SUM(sum)
+  for (int64_t e = 0; e < experts; ++e)
+    sum += static_cast<double>(scores[e]);
+  return 1.0 / sum;
+}
+
+/// sums[e] = the sum over `tokens` rows of the normalised scores.
+template <class T> struct SumProbabilities {
+  static MOERT_INLINE void run(const T *scores, double *sums, int64_t tokens, int64_t experts, int64_t kind) {
+    std::fill_n(sums, experts, 0.0);
+    for (int64_t s = 0; s < tokens; ++s) {
+      const T *row = scores + s * experts;
+      const double factor = normaliser(row, experts, kind);
+      MOERT_SIMD
+      for (int64_t e = 0; e < experts; ++e)
+        sums[e] += factor * static_cast<double>(row[e]);
+    }
+  }
+};
+
+template <class T>
+double auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape &shape, int64_t kind) {
+  struct Loads;
+  struct Sums;
+  if (shape.tokens == 0 || shape.choices == 0)
+    return 0;
+  double *loads = scratch<Loads, double>(shape.experts), *sums = scratch<Sums, double>(shape.experts);
+  double total = 0;
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    groupLoads(experts, loads, shape, g);
+    runVectorised<SumProbabilities<T>>(scores + g * shape.groupTokens() * shape.experts, sums, shape.groupTokens(),
+                                       shape.experts, kind);
+    for (int64_t e = 0; e < shape.experts; ++e)
+      total += loads[e] * sums[e];
+  }
+  return total * static_cast<double>(shape.experts) / static_cast<double>(shape.tokens);
+}
+
+// --- Gradient ----------------------------------------------------------------
+
+/// toScores[experts[j]] += the gradient of the score behind each weight of one token.
+template <class T>
+MOERT_INLINE void weightGradient(const T *scores, const int32_t *experts, const T *grads, T *toScores, int64_t choices,
+                                 bool renormalize, T scale) {
+  T sum = 0, inner = 0;
+  for (int64_t j = 0; renormalize && j < choices; ++j) {
+    sum += scores[experts[j]];
+    inner += grads[j] * scores[experts[j]];
+  }
+  const T divisor = renormalize ? sum + T(1e-20) : T(1);
+  for (int64_t j = 0; j < choices; ++j)
+    toScores[experts[j]] += scale * (grads[j] - inner / divisor) / divisor;
+}
+
+/// toScores += the gradient of the auxiliary loss, given its gradient by the normalised scores.
+template <class T>
+MOERT_INLINE void auxGradient(const T *scores, const T *toProbabilities, T *toScores, int64_t experts, int64_t kind) {
+  const T factor = static_cast<T>(normaliser(scores, experts, kind));
+  T mean = 0;
+  if (kind != MOERT_SOFTMAX)
+    mean = dotProduct(scores, toProbabilities, experts) * factor;
+  MOERT_SIMD
+  for (int64_t e = 0; e < experts; ++e)
+    toScores[e] += factor * (toProbabilities[e] - mean);
+}
+
+/// out = the gradient of the logits from that of the scores, through the softmax or the sigmoid.
+template <class T>
+MOERT_INLINE void scoreGradient(const T *scores, const T *toScores, T *out, int64_t experts, int64_t kind) {
+  if (kind == MOERT_SOFTMAX) {
+    const T mean = dotProduct(scores, toScores, experts);
+    MOERT_SIMD
+    for (int64_t e = 0; e < experts; ++e)
+      out[e] = scores[e] * (toScores[e] - mean);
+    return;
+  }
+  MOERT_SIMD
+  for (int64_t e = 0; e < experts; ++e)
+    out[e] = scores[e] * (1 - scores[e]) * toScores[e];
+}
+
+template <class T> struct GradientArguments {
+  const T *scores;
+  const int32_t *experts;
+  const T *weightGrads; ///< null: zero
+  const T *toProbabilities; ///< of this routing group; null: zero
+  T *out, *toScores;
+  int64_t first, last; ///< tokens
+  RouteShape shape;
+  int64_t kind;
+  bool renormalize;
+  T routingScale;
+};
+
+template <class T> struct GradientRows {
+  static MOERT_INLINE void run(GradientArguments<T> a) {
+    const int64_t experts = a.shape.experts, choices = a.shape.choices;
+    for (int64_t s = a.first; s < a.last; ++s) {
+      const T *scores = a.scores + s * experts;
+      std::fill_n(a.toScores, experts, T(0));
+      if (a.weightGrads)
+        weightGradient(scores, a.experts + s * choices, a.weightGrads + s * choices, a.toScores, choices, a.renormalize,
+                       a.routingScale);
+      if (a.toProbabilities)
+        auxGradient(scores, a.toProbabilities, a.toScores, experts, a.kind);
+      scoreGradient(scores, a.toScores, a.out + s * experts, experts, a.kind);
+    }
+  }
+};
+
+/// Routing group by routing group; `arguments` holds all but what depends on the group.
+template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gradAux) {
+  struct Loads;
+  struct Probabilities;
+  const RouteShape &shape = arguments.shape;
+  double *loads = scratch<Loads, double>(shape.experts);
+  T *toProbabilities = scratch<Probabilities, T>(shape.experts);
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    arguments.first = g * shape.groupTokens();
+    arguments.last = arguments.first + shape.groupTokens();
+    if (gradAux && shape.tokens && shape.choices) {
+      const double factor = static_cast<double>(gradAux.as<T>()[0]) * shape.experts / shape.tokens;
+      groupLoads(arguments.experts, loads, shape, g);
+      for (int64_t e = 0; e < shape.experts; ++e)
+        toProbabilities[e] = static_cast<T>(factor * loads[e]);
+      arguments.toProbabilities = toProbabilities;
+    }
+    runVectorised<GradientRows<T>>(arguments);
+  }
+}
+
+// --- Checks ------------------------------------------------------------------
+
+std::string text(int64_t value) { return std::to_string(value); }
+
+/// The checks that routing and its gradient share.
+void checkScores(Checker &check, const char *name, View scores, View experts, int64_t score, int64_t groups) {
+  check.floating(name, scores).rank(name, scores, 2, 2).rank("experts", experts, 2, 2);
+  check.shape("experts", experts, MOERT_I32, {scores.dims[0], experts.dims[1]});
+  check.that(score == MOERT_SOFTMAX || score == MOERT_SIGMOID_SCORE, [&] {
+    return "expected 'score' to be a moert_score_kind but got " + text(score);
+  });
+  check.that(experts.dims[1] <= scores.dims[1], [&] {
+    return "expected " + text(scores.dims[1]) + " choices at most but got " + text(experts.dims[1]);
+  });
+  check.that(groups >= 1 && scores.dims[0] % std::max<int64_t>(groups, 1) == 0, [&] {
+    return "expected 'groups' to divide the " + text(scores.dims[0]) + " tokens but got " + text(groups);
+  });
+}
+
+void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choices, const RouteOptions &options) {
+  const int64_t parts = options.expertGroups, top = options.topGroups;
+  check.that(parts >= 1 && experts % std::max<int64_t>(parts, 1) == 0, [&] {
+    return "expected 'expert_groups' to divide the " + text(experts) + " experts but got " + text(parts);
+  });
+  check.that(top >= 1 && top <= parts, [&] {
+    return "expected 'top_groups' from 1 to " + text(parts) + " but got " + text(top);
+  });
+  if (!check.ok())
+    return;
+  check.that(top * (experts / parts) >= choices, [&] {
+    return "expected the " + text(top) + " best groups of " + text(experts / parts) + " experts to hold the " +
+           text(choices) + " choices of a token";
+  });
+  check.that(options.groupScore == MOERT_GROUP_MAX || options.groupScore == MOERT_GROUP_TOP2, [&] {
+    return "expected 'group_score' to be a moert_group_score_kind but got " + text(options.groupScore);
+  });
+  check.that(options.capacity >= 0, [&] { return "expected a 'capacity' of 0 or more but got " + text(options.capacity); });
+  const double rows = options.capacity > 0 ? 1.0 * experts * options.groups * options.capacity : 1.0 * tokens * choices;
+  check.that(rows <= std::numeric_limits<int32_t>::max(), [&] {
+    return "expected at most 2^31 - 1 rows of dispatched tokens but got " + std::to_string(rows);
+  });
+}
+
+} // namespace
+
+Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
+             View aux, const RouteOptions &options) {
+  Checker check("route");
+  checkScores(check, "logits", logits, experts, options.score, options.groups);
+  const RouteShape shape{logits.dims[0], logits.dims[1], experts.dims[1], options.groups};
+  checkOptions(check, shape.experts, shape.tokens, shape.choices, options);
+  if (selectionBias)
+    check.shape("selection_bias", selectionBias, logits.dtype, {shape.experts});
+  check.like("scores", scores, logits).like("slots", slots, experts);
+  check.shape("weights", weights, logits.dtype, {shape.tokens, shape.choices});
+  check.shape("counts", counts, MOERT_I32, {1, shape.experts}).shape("aux", aux, logits.dtype, {});
+  if (!check.ok())
+    return check.take();
+  withFloating(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (options.score == MOERT_SOFTMAX)
+      runVectorised<SoftmaxRows<T>>(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
+    else
+      runVectorised<SigmoidRows<T>>(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
+    chooseExperts<T>(scores, selectionBias, experts, shape, options);
+    weighChoices<T>(scores.as<T>(), experts.as<int32_t>(), weights.as<T>(), shape, options.renormalize,
+                    T(options.routingScale));
+    aux.as<T>()[0] = static_cast<T>(auxiliaryLoss<T>(scores.as<T>(), experts.as<int32_t>(), shape, options.score));
+  });
+  if (options.capacity > 0)
+    fillCapacitySlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.capacity);
+  else
+    fillDroplessSlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape);
+  return {};
+}
+
+Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
+                 bool renormalize, int64_t groups, double routingScale) {
+  Checker check("route_grad");
+  checkScores(check, "scores", scores, experts, score, groups);
+  const RouteShape shape{scores.dims[0], scores.dims[1], experts.dims[1], groups};
+  if (gradWeights)
+    check.shape("grad_weights", gradWeights, scores.dtype, {shape.tokens, shape.choices});
+  if (gradAux)
+    check.shape("grad_aux", gradAux, scores.dtype, {});
+  check.like("grad_logits", gradLogits, scores);
+  for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
+    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts, [&] {
+      return "expected 'experts' from 0 to " + text(shape.experts - 1) + " but got " + text(experts.as<int32_t>()[i]);
+    });
+  if (!check.ok())
+    return check.take();
+  withFloating(scores.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct ToScores;
+    GradientArguments<T> arguments{};
+    arguments.scores = scores.as<const T>();
+    arguments.experts = experts.as<const int32_t>();
+    arguments.weightGrads = gradWeights.as<const T>();
+    arguments.out = gradLogits.as<T>();
+    arguments.toScores = scratch<ToScores, T>(shape.experts);
+    arguments.shape = shape;
+    arguments.kind = score;
+    arguments.renormalize = renormalize;
+    arguments.routingScale = T(routingScale);
+    gradientOfGroups<T>(arguments, gradAux);
+  });
+  return {};
+}
+
+} // namespace moert::host

@@ -1,0 +1,245 @@
+//===- KernelsToken.cpp - moving and weighting token rows ------------------===//
+//
+// Dispatch, combine and their adjoints. All are bound by memory: each output row is written once, in order.
+//
+//===----------------------------------------------------------------------===//
+#include "Kernels.h"
+#include "KernelSupport.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert::host {
+namespace {
+
+struct ScaleRow {
+  template <class T> static MOERT_INLINE void run(const T *in, T *out, T factor, int64_t count) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = factor * in[i];
+  }
+};
+
+/// Checks slots [S,k] to be rows of a buffer of `rows` rows, or -1.
+void checkSlots(Checker &check, View slots, int64_t tokens, int64_t rows) {
+  check.rank("slots", slots, 2, 2).shape("slots", slots, MOERT_I32, {tokens, slots.dims[1]});
+  if (!check.ok())
+    return;
+  const int32_t *slot = slots.as<int32_t>();
+  for (int64_t i = 0, end = slots.elements(); i < end; ++i)
+    check.that(slot[i] >= -1 && slot[i] < rows, [&] {
+      return "expected 'slots' from -1 to " + std::to_string(rows - 1) + " but got " + std::to_string(slot[i]);
+    });
+}
+
+/// source[row] = the choice (s * k + j) whose slot is `row`, -1 where there is none. Scratch memory.
+const int64_t *invertSlots(Checker &check, View slots, int64_t rows) {
+  struct Tag;
+  int64_t *source = scratch<Tag, int64_t>(rows);
+  std::fill_n(source, rows, int64_t(-1));
+  const int32_t *slot = slots.as<int32_t>();
+  for (int64_t i = 0, end = slots.elements(); i < end; ++i) {
+    if (slot[i] < 0)
+      continue;
+    check.that(source[slot[i]] < 0, [&] {
+      return "expected each row in 'slots' once at most but got row " + std::to_string(slot[i]) + " again";
+    });
+    source[slot[i]] = i;
+  }
+  return source;
+}
+
+/// One output row of combine: the weighted sum of `choices` rows. Up to four are summed in one pass, so that for usual k
+/// the output is written once.
+template <class T> struct CombineRow {
+  static MOERT_INLINE void run(const T *const *rows, const T *weights, int64_t choices, T *out, int64_t columns) {
+    if (choices == 0)
+      std::fill_n(out, columns, T(0));
+    for (int64_t j = 0; j < choices; j += 4) {
+      const int64_t parts = std::min<int64_t>(choices - j, 4);
+      if (parts == 4)
+        sum<4>(rows + j, weights + j, out, columns, j > 0);
+      else if (parts == 3)
+        sum<3>(rows + j, weights + j, out, columns, j > 0);
+      else if (parts == 2)
+        sum<2>(rows + j, weights + j, out, columns, j > 0);
+      else
+        sum<1>(rows + j, weights + j, out, columns, j > 0);
+    }
+  }
+
+private:
+  template <int Parts>
+  static MOERT_INLINE void sum(const T *const *rows, const T *weights, T *out, int64_t columns, bool add) {
+    const T *r0 = rows[0], *r1 = rows[Parts > 1 ? 1 : 0], *r2 = rows[Parts > 2 ? 2 : 0], *r3 = rows[Parts > 3 ? 3 : 0];
+    const T w0 = weights[0], w1 = weights[Parts > 1 ? 1 : 0], w2 = weights[Parts > 2 ? 2 : 0],
+            w3 = weights[Parts > 3 ? 3 : 0];
+    auto element = [&](int64_t m) __attribute__((always_inline)) {
+      T value = w0 * r0[m];
+      if constexpr (Parts > 1)
+        value += w1 * r1[m];
+      if constexpr (Parts > 2)
+        value += w2 * r2[m];
+      if constexpr (Parts > 3)
+        value += w3 * r3[m];
+      return value;
+    };
+    if (add) {
+      MOERT_SIMD
+      for (int64_t m = 0; m < columns; ++m)
+        out[m] += element(m);
+    } else {
+      MOERT_SIMD
+      for (int64_t m = 0; m < columns; ++m)
+        out[m] = element(m);
+    }
+  }
+};
+
+template <class T> struct CombineAll {
+  static MOERT_INLINE void run(const T *rows, const int32_t *slots, const T *weights, T *out, int64_t tokens,
+                               int64_t choices, int64_t columns, const T **source, T *factor) {
+    for (int64_t s = 0; s < tokens; ++s) {
+      int64_t used = 0;
+      for (int64_t j = 0; j < choices; ++j) {
+        const int64_t choice = s * choices + j;
+        if (slots[choice] < 0)
+          continue;
+        source[used] = rows + slots[choice] * columns;
+        factor[used++] = weights ? weights[choice] : T(1);
+      }
+      CombineRow<T>::run(source, factor, used, out + s * columns, columns);
+    }
+  }
+};
+
+template <class T> struct SlotDotAll {
+  static MOERT_INLINE void run(const T *tokens, const T *rows, const int32_t *slots, T *out, int64_t count,
+                               int64_t choices, int64_t columns) {
+    for (int64_t i = 0; i < count * choices; ++i)
+      out[i] = slots[i] < 0 ? T(0) : dotProduct(tokens + i / choices * columns, rows + slots[i] * columns, columns);
+  }
+};
+
+template <class T> struct RowDotAll {
+  static MOERT_INLINE void run(const T *a, const T *b, T *out, int64_t rows, int64_t columns) {
+    for (int64_t s = 0; s < rows; ++s)
+      out[s] = dotProduct(a + s * columns, b + s * columns, columns);
+  }
+};
+
+template <class T> struct RowScaleAll {
+  static MOERT_INLINE void run(const T *rows, const T *factors, T *out, int64_t count, int64_t columns) {
+    for (int64_t s = 0; s < count; ++s)
+      ScaleRow::run(rows + s * columns, out + s * columns, factors[s], columns);
+  }
+};
+
+/// Writes the rows in order; a row is a copy, or a scaled copy, of its token, or zeros.
+template <class T> struct DispatchAll {
+  static MOERT_INLINE void run(const T *tokens, const int64_t *source, const T *weights, T *out, int64_t rows,
+                               int64_t choices, int64_t columns) {
+    for (int64_t row = 0; row < rows; ++row) {
+      T *to = out + row * columns;
+      const T *from = tokens + (source[row] < 0 ? 0 : source[row] / choices) * columns;
+      if (source[row] < 0)
+        std::memset(static_cast<void *>(to), 0, columns * sizeof(T));
+      else if (weights)
+        ScaleRow::run(from, to, weights[source[row]], columns);
+      else
+        std::memcpy(to, from, columns * sizeof(T));
+    }
+  }
+};
+
+} // namespace
+
+Status dispatch(View tokens, View slots, View weights, View out) {
+  Checker check("dispatch");
+  check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).rank("out", out, 2, 3);
+  const int64_t count = tokens.dims[0], columns = tokens.dims[1], rows = rowsOf(out);
+  if (out.rank == 3)
+    check.shape("out", out, tokens.dtype, {out.dims[0], out.dims[1], columns});
+  else
+    check.shape("out", out, tokens.dtype, {rows, columns});
+  checkSlots(check, slots, count, rows);
+  if (weights)
+    check.shape("weights", weights, tokens.dtype, {count, slots.dims[1]});
+  if (!check.ok() || out.elements() == 0)
+    return check.take();
+  const int64_t *source = invertSlots(check, slots, rows);
+  if (!check.ok())
+    return check.take();
+  withFloating(tokens.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<DispatchAll<T>>(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1],
+                                  columns);
+  });
+  return {};
+}
+
+Status combine(View rows, View slots, View weights, View out) {
+  Checker check("combine");
+  check.floating("rows", rows).rank("rows", rows, 2, 3).rank("slots", slots, 2, 2);
+  const int64_t count = slots.dims[0], choices = slots.dims[1], columns = columnsOf(rows);
+  checkSlots(check, slots, count, rowsOf(rows));
+  if (weights)
+    check.shape("weights", weights, rows.dtype, {count, choices});
+  check.shape("out", out, rows.dtype, {count, columns});
+  if (!check.ok() || out.elements() == 0)
+    return check.take();
+  withFloating(rows.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    runVectorised<CombineAll<T>>(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(), count,
+                                 choices, columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
+  });
+  return {};
+}
+
+Status slotDot(View tokens, View rows, View slots, View out) {
+  Checker check("slot_dot");
+  check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).floating("rows", rows).rank("rows", rows, 2, 3);
+  const int64_t count = tokens.dims[0], columns = tokens.dims[1];
+  if (rows.rank == 3)
+    check.shape("rows", rows, tokens.dtype, {rows.dims[0], rows.dims[1], columns});
+  else
+    check.shape("rows", rows, tokens.dtype, {rows.dims[0], columns});
+  checkSlots(check, slots, count, rowsOf(rows));
+  check.shape("out", out, tokens.dtype, {count, slots.dims[1]});
+  if (!check.ok())
+    return check.take();
+  withFloating(tokens.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<SlotDotAll<T>>(tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(), out.as<T>(), count,
+                                 slots.dims[1], columns);
+  });
+  return {};
+}
+
+Status rowScale(View rows, View factors, View out) {
+  Checker check("row_scale");
+  check.floating("rows", rows).rank("rows", rows, 2, 2);
+  check.shape("factors", factors, rows.dtype, {rows.dims[0], 1}).like("out", out, rows);
+  if (!check.ok())
+    return check.take();
+  withFloating(rows.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<RowScaleAll<T>>(rows.as<const T>(), factors.as<const T>(), out.as<T>(), rows.dims[0], rows.dims[1]);
+  });
+  return {};
+}
+
+Status rowDot(View a, View b, View out) {
+  Checker check("row_dot");
+  check.floating("a", a).rank("a", a, 2, 2).like("b", b, a).shape("out", out, a.dtype, {a.dims[0], 1});
+  if (!check.ok())
+    return check.take();
+  withFloating(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<RowDotAll<T>>(a.as<const T>(), b.as<const T>(), out.as<T>(), a.dims[0], a.dims[1]);
+  });
+  return {};
+}
+
+} // namespace moert::host

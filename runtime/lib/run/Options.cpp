@@ -1,0 +1,130 @@
+//===- Options.cpp - the command line of moe-run --------------------------===//
+
+#include "run/Options.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace moert::run {
+
+const char *const kHelpText =
+    R"(usage: moe-run PLAN.so [options]
+
+Runs a compiled plan on random or loaded values.
+
+  --backend=NAME     host (default), mpi, cuda, cuda-loopback
+  --ranks=N          must be what the plan was compiled for
+  --iters=N          steps to run (default 1)
+  --verify           run the one-rank reference too, and compare all outputs and gradients
+  --reference        run only the one-rank reference
+  --seed=N           of the random values (default 0)
+  --load=FILE        take arguments from a .safetensors file; the others are random
+  --save=FILE        write all results, as global values, to a .safetensors file
+  --trace=FILE       write a Perfetto/Chrome trace of the last step
+  --timeout=SECONDS  give a step up after so long
+  --workers=N        threads (default: one for each core)
+  --json             print one JSON object instead of tables
+  --help             print this
+
+Exit status: 0 done; 1 the check failed, or the step hung or overflowed; 2 bad usage or input.
+)";
+
+namespace {
+
+Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
+
+template <class T> bool parseNumber(const std::string &text, T &number) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+Status parsePositive(const std::string &name, const std::string &text, int64_t &number) {
+  if (parseNumber(text, number) && number > 0)
+    return {};
+  return invalid("expected a positive integer for " + name + " but got '" + text + "'");
+}
+
+/// Options without a value; null where `name` is not one.
+bool *findFlag(Options &options, const std::string &name) {
+  if (name == "--verify")
+    return &options.verify;
+  if (name == "--reference")
+    return &options.reference;
+  if (name == "--json")
+    return &options.json;
+  return name == "--help" || name == "-h" ? &options.help : nullptr;
+}
+
+std::string *findText(Options &options, const std::string &name) {
+  if (name == "--backend")
+    return &options.backend;
+  if (name == "--load")
+    return &options.load;
+  if (name == "--save")
+    return &options.save;
+  return name == "--trace" ? &options.trace : nullptr;
+}
+
+int64_t *findCount(Options &options, const std::string &name) {
+  if (name == "--ranks")
+    return &options.ranks;
+  if (name == "--iters")
+    return &options.iters;
+  return name == "--workers" ? &options.workers : nullptr;
+}
+
+Status parseOption(const std::string &argument, Options &options) {
+  size_t equals = argument.find('=');
+  std::string name = argument.substr(0, equals);
+  bool hasValue = equals != std::string::npos;
+  std::string value = hasValue ? argument.substr(equals + 1) : "";
+  if (bool *flag = findFlag(options, name)) {
+    *flag = true;
+    return hasValue ? invalid(name + " takes no value") : Status{};
+  }
+  bool known = findText(options, name) || findCount(options, name) || name == "--seed" || name == "--timeout";
+  if (!known)
+    return invalid("unknown option '" + name + "'; moe-run --help lists them");
+  if (value.empty())
+    return invalid("expected a value: " + name + "=...");
+  if (std::string *text = findText(options, name)) {
+    *text = value;
+    return {};
+  }
+  if (int64_t *count = findCount(options, name))
+    return parsePositive(name, value, *count);
+  if (name == "--seed")
+    return parseNumber(value, options.seed)
+               ? Status{}
+               : invalid("expected an integer that is not negative for --seed but got '" + value + "'");
+  // Up to a century, which the clock can still count.
+  if (parseNumber(value, options.timeout) && options.timeout > 0 && options.timeout < 3e9)
+    return {};
+  return invalid("expected a positive number of seconds for --timeout but got '" + value + "'");
+}
+
+} // namespace
+
+Status parseOptions(const std::vector<std::string> &arguments, Options &options) {
+  for (const std::string &argument : arguments) {
+    if (argument.size() > 1 && argument[0] == '-') {
+      if (Status status = parseOption(argument, options); !status.ok())
+        return status;
+    } else if (options.plan.empty()) {
+      options.plan = argument;
+    } else {
+      return invalid("expected one plan but got '" + options.plan + "' and '" + argument + "'");
+    }
+  }
+  if (options.help)
+    return {};
+  if (options.plan.empty())
+    return invalid("expected a plan: moe-run PLAN.so; moe-run --help lists the options");
+  if (options.workers > 4096)
+    return invalid("expected at most 4096 for --workers but got " + std::to_string(options.workers));
+  if (options.reference && options.verify)
+    return invalid("--reference runs only the reference, so that --verify has nothing to compare");
+  return {};
+}
+
+} // namespace moert::run

@@ -1,0 +1,34 @@
+//===- Options.h - the command line of moe-run ----------------------------===//
+#ifndef MOERT_RUN_OPTIONS_H
+#define MOERT_RUN_OPTIONS_H
+
+#include "core/View.h"
+
+#include <string>
+#include <vector>
+
+namespace moert::run {
+
+struct Options {
+  std::string plan;
+  std::string backend = "host";
+  int64_t ranks = 0; ///< 0: not given
+  int64_t iters = 1;
+  int64_t workers = 0; ///< 0: one for each core
+  uint64_t seed = 0;
+  double timeout = 0; ///< seconds, 0: none
+  std::string load, save, trace;
+  bool verify = false;
+  bool reference = false;
+  bool json = false;
+  bool help = false;
+};
+
+/// `arguments` without the program's name.
+Status parseOptions(const std::vector<std::string> &arguments, Options &options);
+
+extern const char *const kHelpText;
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_OPTIONS_H

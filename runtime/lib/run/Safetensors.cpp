@@ -1,0 +1,212 @@
+//===- Safetensors.cpp - reading and writing .safetensors files -----------===//
+
+#include "run/Safetensors.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+using nlohmann::json;
+
+namespace moert::run {
+namespace {
+
+/// As in the reference implementation.
+constexpr int64_t kMaxHeader = 100'000'000;
+
+struct FormatError {
+  std::string message;
+};
+
+[[noreturn]] void fail(const std::string &message) { throw FormatError{message}; }
+
+/// Bytes of an element, 0 for a dtype that is not known.
+int64_t widthOf(const std::string &dtype) {
+  if (dtype == "F64")
+    return 8;
+  if (dtype == "F32" || dtype == "I32")
+    return 4;
+  return dtype == "BF16" || dtype == "F16" ? 2 : 0;
+}
+
+const char *fileDtype(int32_t dtype) {
+  constexpr const char *kNames[] = {"F32", "F64", "BF16", "I32"};
+  return kNames[dtype];
+}
+
+int64_t integerAt(const json &value, const std::string &what) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+    fail(what + ": expected an integer that is not negative but got " + value.dump());
+  return value.get<int64_t>();
+}
+
+const json &member(const json &object, const char *key, const std::string &tensor) {
+  auto it = object.find(key);
+  if (it == object.end())
+    fail("tensor '" + tensor + "': missing '" + key + "'");
+  return *it;
+}
+
+SafetensorsFile::Entry parseEntry(const std::string &name, const json &object, int64_t dataBytes) {
+  std::string what = "tensor '" + name + "'";
+  if (!object.is_object())
+    fail(what + ": expected an object but got " + object.type_name());
+  SafetensorsFile::Entry entry;
+  const json &dtype = member(object, "dtype", name);
+  if (!dtype.is_string() || widthOf(dtype.get<std::string>()) == 0)
+    fail(what + ": unknown dtype " + dtype.dump() + ", expected one of F32, F64, I32, BF16, F16");
+  entry.dtype = dtype.get<std::string>();
+  const json &shape = member(object, "shape", name);
+  if (!shape.is_array())
+    fail(what + ": expected the shape to be an array but got " + shape.type_name());
+  int64_t bytes = widthOf(entry.dtype);
+  for (const json &dim : shape) {
+    entry.shape.push_back(integerAt(dim, what + ": shape"));
+    if (__builtin_mul_overflow(bytes, entry.shape.back(), &bytes))
+      fail(what + ": the shape is too large");
+  }
+  const json &offsets = member(object, "data_offsets", name);
+  if (!offsets.is_array() || offsets.size() != 2)
+    fail(what + ": expected data_offsets to be two integers but got " + offsets.dump());
+  entry.begin = integerAt(offsets[0], what + ": data_offsets");
+  entry.end = integerAt(offsets[1], what + ": data_offsets");
+  if (entry.begin > entry.end || entry.end > dataBytes)
+    fail(what + ": data_offsets " + offsets.dump() + " lie outside the " + std::to_string(dataBytes) +
+         " bytes of data");
+  if (entry.end - entry.begin != bytes)
+    fail(what + ": expected " + std::to_string(bytes) + " bytes for " + entry.dtype + " " + shapeText(entry.shape) +
+         " but data_offsets have " + std::to_string(entry.end - entry.begin));
+  return entry;
+}
+
+/// Parses JSON whose objects name no key twice.
+json parseStrictly(const std::string &text) {
+  std::vector<std::set<std::string>> keys;
+  return json::parse(text, [&](int, json::parse_event_t event, json &parsed) {
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      fail("the header names " + parsed.dump() + " twice");
+    return true;
+  });
+}
+
+void checkLayout(const std::map<std::string, SafetensorsFile::Entry> &tensors, int64_t dataBytes) {
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto &[name, entry] : tensors)
+    order.emplace_back(entry.begin, name);
+  // Empty tensors first among those that begin at the same place.
+  std::sort(order.begin(), order.end(), [&](const auto &a, const auto &b) {
+    return std::pair(a.first, tensors.at(a.second).end) < std::pair(b.first, tensors.at(b.second).end);
+  });
+  int64_t end = 0;
+  std::string previous;
+  for (const auto &[begin, name] : order) {
+    if (begin < end)
+      fail("tensor '" + name + "' overlaps tensor '" + previous + "'");
+    if (begin > end)
+      fail("bytes " + std::to_string(end) + " to " + std::to_string(begin) + " before tensor '" + name +
+           "' belong to no tensor");
+    end = tensors.at(name).end;
+    previous = name;
+  }
+  if (end != dataBytes)
+    fail("expected " + std::to_string(end) + " bytes of data but the file has " + std::to_string(dataBytes));
+}
+
+} // namespace
+
+Status SafetensorsFile::parseHeader(const std::string &text, int64_t dataBytes) {
+  try {
+    json header = parseStrictly(text);
+    if (!header.is_object())
+      fail(std::string("expected the header to be an object but got ") + header.type_name());
+    for (const auto &[name, object] : header.items())
+      if (name != "__metadata__")
+        tensors[name] = parseEntry(name, object, dataBytes);
+    checkLayout(tensors, dataBytes);
+  } catch (const FormatError &error) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': " + error.message);
+  } catch (const json::exception &error) {
+    // The message may quote bytes of the file that are not text.
+    std::string message = error.what();
+    std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < 32 || c > 126; }, '?');
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': the header is not JSON: " + message);
+  }
+  return {};
+}
+
+Status SafetensorsFile::open(const std::string &filePath) {
+  path = filePath;
+  auto invalid = [&](const std::string &message) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': " + message);
+  };
+  file.open(path, std::ios::binary | std::ios::ate);
+  if (!file)
+    return invalid("cannot be opened for reading");
+  auto size = static_cast<int64_t>(file.tellg());
+  unsigned char length[8];
+  file.seekg(0);
+  if (size < 8 || !file.read(reinterpret_cast<char *>(length), 8))
+    return invalid("expected at least the 8 bytes of the header's length but the file has " + std::to_string(size));
+  uint64_t headerBytes = 0;
+  for (int i = 7; i >= 0; --i)
+    headerBytes = headerBytes << 8 | length[i];
+  if (headerBytes > static_cast<uint64_t>(kMaxHeader))
+    return invalid("the header says it has " + std::to_string(headerBytes) + " bytes, expected at most " +
+                   std::to_string(kMaxHeader));
+  if (headerBytes > static_cast<uint64_t>(size - 8))
+    return invalid("the header says it has " + std::to_string(headerBytes) + " bytes, but only " +
+                   std::to_string(size - 8) + " follow: the file is truncated");
+  std::string text(headerBytes, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(headerBytes)))
+    return invalid("cannot be read");
+  dataStart = 8 + static_cast<int64_t>(headerBytes);
+  return parseHeader(text, size - dataStart);
+}
+
+Status SafetensorsFile::read(const Value &value, Tensor &tensor) {
+  auto it = tensors.find(value.name);
+  if (it == tensors.end())
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "' has no tensor '" + value.name + "'");
+  const Entry &entry = it->second;
+  std::string what = "'" + path + "': tensor '" + value.name + "': expected ";
+  if (entry.dtype != fileDtype(value.dtype) || entry.shape != value.shape)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, what + fileDtype(value.dtype) + " " + shapeText(value.shape) +
+                                                           " but got " + entry.dtype + " " + shapeText(entry.shape));
+  if (Status status = Tensor::allocate(value, tensor); !status.ok())
+    return status;
+  file.clear();
+  file.seekg(dataStart + entry.begin);
+  if (!file.read(tensor.as<char>(), entry.end - entry.begin))
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, what + "its bytes but they cannot be read");
+  return {};
+}
+
+Status writeSafetensors(const std::string &path, const Tensors &tensors) {
+  json header = json::object();
+  int64_t offset = 0;
+  for (const auto &[name, tensor] : tensors) {
+    int64_t end = offset + tensor.bytes();
+    header[name] = {{"dtype", fileDtype(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  // The data begins at a multiple of 8.
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  for (int i = 0; i < 8; ++i)
+    file.put(static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i)));
+  file << text;
+  for (const auto &[name, tensor] : tensors)
+    file.write(tensor.as<char>(), tensor.bytes());
+  file.close();
+  if (!file)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written");
+  return {};
+}
+
+} // namespace moert::run

@@ -1,0 +1,36 @@
+//===- Sharding.h - from global values to the ranks' parts and back -------===//
+#ifndef MOERT_RUN_SHARDING_H
+#define MOERT_RUN_SHARDING_H
+
+#include "run/Tensor.h"
+
+#include <functional>
+
+namespace moert::run {
+
+/// Copies `rank`'s part of `global` into `local`, which holds value.localBytes().
+void cutPart(const Tensor &global, const Value &value, const std::vector<Group> &groups, int64_t rank, char *local);
+
+/// Puts the parts of a value together again.
+class Assembler {
+public:
+  Assembler(const Value &value, const std::vector<Group> &groups, Tensor &global);
+
+  /// Takes `rank`'s part. The first of several replicas is kept, the others are compared with it.
+  void add(int64_t rank, const char *local);
+  /// The largest norm of a replica's difference to the first one, relative to the norm of the whole value.
+  double disagreement() const;
+  /// Whether every part was given.
+  bool complete() const;
+
+private:
+  const Value &value;
+  const std::vector<Group> &groups;
+  Tensor &global;
+  std::vector<bool> seen; ///< by part
+  double largest = 0;     ///< squared
+};
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_SHARDING_H

@@ -1,0 +1,111 @@
+//===- Tensor.cpp - a global value in the caller's memory -----------------===//
+
+#include "run/Tensor.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+namespace moert::run {
+
+void FreeDeleter::operator()(char *data) const { std::free(data); }
+
+Status Tensor::allocate(const Value &value, Tensor &tensor) {
+  tensor.dtype = value.dtype;
+  tensor.shape = value.shape;
+  // At least one byte, so that an empty tensor has an address.
+  tensor.data.reset(static_cast<char *>(std::malloc(static_cast<size_t>(value.bytes()) + 1)));
+  if (tensor.data)
+    return {};
+  return Status::error(MOERT_ERROR_OUT_OF_MEMORY, "cannot allocate " + std::to_string(value.bytes()) +
+                                                      " bytes for the whole of '" + value.name + "'");
+}
+
+int64_t Tensor::elements() const {
+  int64_t count = 1;
+  for (int64_t dim : shape)
+    count *= dim;
+  return count;
+}
+
+double elementAt(const void *data, int32_t dtype, int64_t index) {
+  switch (dtype) {
+  case MOERT_F32:
+    return static_cast<const float *>(data)[index];
+  case MOERT_F64:
+    return static_cast<const double *>(data)[index];
+  case MOERT_I32:
+    return static_cast<const int32_t *>(data)[index];
+  default: {
+    uint32_t bits = uint32_t(static_cast<const uint16_t *>(data)[index]) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  }
+}
+
+void setElement(void *data, int32_t dtype, int64_t index, double value) {
+  auto narrow = static_cast<float>(value);
+  if (dtype == MOERT_F64) {
+    static_cast<double *>(data)[index] = value;
+  } else if (dtype == MOERT_F32) {
+    static_cast<float *>(data)[index] = narrow;
+  } else {
+    uint32_t bits;
+    std::memcpy(&bits, &narrow, sizeof bits);
+    static_cast<uint16_t *>(data)[index] = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+}
+
+std::string firstNotFinite(const Tensor &tensor) {
+  for (int64_t i = 0, e = tensor.dtype == MOERT_I32 ? 0 : tensor.elements(); i < e; ++i) {
+    double value = elementAt(tensor.as<char>(), tensor.dtype, i);
+    if (std::isfinite(value))
+      continue;
+    std::vector<int64_t> index(tensor.shape.size());
+    int64_t rest = i;
+    for (size_t dim = tensor.shape.size(); dim-- > 0; rest /= tensor.shape[dim])
+      index[dim] = rest % tensor.shape[dim];
+    return (std::isnan(value) ? "NaN at " : "Inf at ") + shapeText(index);
+  }
+  return "";
+}
+
+template <class T> static double sumSquares(const T *a, int64_t elements) {
+  double sum = 0;
+  for (int64_t i = 0; i < elements; ++i)
+    sum += double(a[i]) * double(a[i]);
+  return sum;
+}
+
+template <class T> static double sumDistance(const T *a, const T *b, int64_t elements) {
+  double sum = 0;
+  for (int64_t i = 0; i < elements; ++i)
+    sum += (double(a[i]) - double(b[i])) * (double(a[i]) - double(b[i]));
+  return sum;
+}
+
+double squaredNorm(const Tensor &a) {
+  if (a.dtype == MOERT_F32)
+    return sumSquares(a.as<float>(), a.elements());
+  if (a.dtype == MOERT_F64)
+    return sumSquares(a.as<double>(), a.elements());
+  double sum = 0;
+  for (int64_t i = 0, e = a.elements(); i < e; ++i)
+    sum += std::pow(elementAt(a.as<char>(), a.dtype, i), 2);
+  return sum;
+}
+
+double squaredDistance(const void *a, const void *b, int32_t dtype, int64_t elements) {
+  if (dtype == MOERT_F32)
+    return sumDistance(static_cast<const float *>(a), static_cast<const float *>(b), elements);
+  if (dtype == MOERT_F64)
+    return sumDistance(static_cast<const double *>(a), static_cast<const double *>(b), elements);
+  double sum = 0;
+  for (int64_t i = 0; i < elements; ++i)
+    sum += std::pow(elementAt(a, dtype, i) - elementAt(b, dtype, i), 2);
+  return sum;
+}
+
+} // namespace moert::run

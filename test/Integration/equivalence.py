@@ -1,0 +1,236 @@
+#!/usr/bin/python3
+"""Proves compiled plans equal to their one-rank reference over a grid of layouts and layer options.
+
+Layouts: worlds of 1 to 16 ranks, mp, ep and esp in {1, 2, 4}. The options rotate over them so that every pair of option
+values, and of an option and a group size, appears in some case. The choice of cases is the same in each run.
+"""
+
+import itertools
+import json
+import os
+import random
+import sys
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+import harness
+import safetensors
+from oracle import Layer, Model
+
+OPTIONS = {
+    "experts": (4, 8, 16),
+    "top_k": (1, 2, 4),
+    "form": ("drops", "room", "dropless"),
+    "routing": ("random", "skewed", "empty", "one"),
+    # What makes the routing so: the bias of the choice alone, or that of the gate, which saturates the scores as well.
+    "steer": ("selection_bias", "gate_bias"),
+    "activation": ("swiglu", "gelu"),
+    "shared": ("none", "plain", "gated"),
+    "biases": (False, True),
+    "dtype": ("f32", "f64"),
+    "score": ("softmax", "sigmoid"),
+    "renormalize": (False, True),
+    "expert_groups": (1, 2),
+    "max_load": ("worst", "bounded"),
+    "layers": (1, 2),
+}
+GROUPS = ("world", "mp", "ep", "esp")
+DRAWS = {"quick": 1, "full": 8}
+
+
+@dataclass(frozen=True)
+class Layout:
+    world: int
+    mp: int
+    ep: int
+    esp: int
+
+    def __str__(self):
+        return f"world {self.world} mp {self.mp} ep {self.ep} esp {self.esp}"
+
+    def flag(self):
+        return f"--parallel=dp={self.world // self.mp},mp={self.mp},ep={self.ep},esp={self.esp}"
+
+
+def layouts():
+    sizes = (1, 2, 4)
+    return [Layout(world, mp, ep, esp) for world in (1, 2, 4, 8, 16) for mp, ep, esp in itertools.product(sizes, repeat=3)
+            if world % mp == 0 and world % (ep * esp) == 0]
+
+
+def is_legal(o):
+    """Leaves out what is no layer, and what makes a gradient of pure rounding noise."""
+    if o["renormalize"] and o["top_k"] == 1:
+        return False  # the weight is 1: it has no gradient
+    if o["top_k"] > o["experts"] // o["expert_groups"]:
+        return False  # one group of experts is chosen
+    if o["max_load"] == "bounded" and o["form"] != "dropless":
+        return False
+    if o["routing"] == "one" and o["steer"] == "gate_bias" and o["score"] == "softmax":
+        return False  # the softmax is 1 and 0
+    return not (o["routing"] == "random" and o["steer"] == "gate_bias")  # the same as with the other bias
+
+
+def pairs_of(layout, o):
+    values = [*o.items(), *((group, getattr(layout, group)) for group in GROUPS)]
+    return {pair for pair in itertools.combinations(values, 2) if pair[0][0] in OPTIONS}
+
+
+def choose_cases(draws, seed=20240607, candidates=60):
+    """(layout, options) pairs: `draws` for each layout, each the candidate with the most pairs not yet seen; then more,
+    until every pair that random legal draws ever contain is seen. Returns the number of pairs too."""
+    rng = random.Random(seed)
+
+    def draw():
+        while True:
+            o = {name: rng.choice(values) for name, values in OPTIONS.items()}
+            if is_legal(o):
+                return o
+
+    grid = layouts()
+    possible = set()
+    for i in range(12000):
+        possible |= pairs_of(grid[i % len(grid)], draw())
+    cases, seen = [], set()
+
+    def add_best(layout):
+        best = max((draw() for _ in range(candidates)), key=lambda o: len(pairs_of(layout, o) - seen))
+        gained = len(pairs_of(layout, best) - seen)
+        cases.append((layout, best))
+        seen.update(pairs_of(layout, best))
+        return gained
+
+    for _ in range(draws):
+        for layout in grid:
+            add_best(layout)
+    while possible - seen:
+        missing = min(possible - seen, key=repr)
+        layout = next((l for l in rng.sample(grid, len(grid))
+                       if all(getattr(l, name) == value for name, value in missing if name in GROUPS)))
+        fixed = {name: value for name, value in missing if name in OPTIONS}
+        o = next(o for o in iter(draw, None) if all(o[name] == value for name, value in fixed.items()))
+        cases.append((layout, o))
+        seen.update(pairs_of(layout, o))
+    return cases, len(seen)
+
+
+def describe(layout, o):
+    words = [f"E {o['experts']}", f"k {o['top_k']}", o["form"], o["routing"] + " by " + o["steer"], o["activation"],
+             f"shared {o['shared']}", "biases" if o["biases"] else "no biases", o["dtype"], o["score"]]
+    words += ["renormalize"] * o["renormalize"] + ["2 expert groups"] * (o["expert_groups"] == 2)
+    words += ["max_load"] * (o["max_load"] == "bounded") + ["2 layers"] * (o["layers"] == 2)
+    return f"{layout}: {', '.join(words)}"
+
+
+def build_model(layout, o):
+    factor = {"drops": 0.5, "room": o["experts"] / o["top_k"], "dropless": None}[o["form"]]
+    layer = Layer(hidden=12, inner=8, experts=o["experts"], top_k=o["top_k"], activation=o["activation"], score=o["score"],
+                  renormalize=o["renormalize"], routing_scale=1.5 if o["renormalize"] else 1.0,
+                  expert_groups=o["expert_groups"], group_score="top2" if o["score"] == "sigmoid" else "max",
+                  gate_bias=True, selection_bias=o["steer"] == "selection_bias", expert_biases=o["biases"],
+                  shared_inner=0 if o["shared"] == "none" else 12, shared_gate=o["shared"] == "gated",
+                  capacity_factor=factor)
+    # Each of the ranks gets a number of tokens that is no power of two.
+    return Model((layer,) * o["layers"], tokens=6 * max(4, layout.world))
+
+
+def steering(o):
+    """The biases that make the routing what it is to be, to load; the other tensors stay random."""
+    experts, bias = o["experts"], np.zeros(o["experts"])
+    if o["routing"] == "skewed":
+        bias = np.linspace(1.0, -1.0, experts) * (0.3 if o["steer"] == "selection_bias" else 2.0)
+    elif o["routing"] == "empty":
+        bias[experts - 1] = -1e3
+    elif o["routing"] == "one":
+        bias[experts // 2] = 1e3
+    if o["routing"] == "random":
+        return {}
+    return {f"layer{i}.{o['steer']}": bias for i in range(o["layers"])}
+
+
+def find_errors(report):
+    """{name: relative error} of the objects under `report` that have one."""
+    found = {}
+    if isinstance(report, dict):
+        if "relative_error" in report and "name" in report:
+            found[report["name"]] = report["relative_error"]
+        for key, value in report.items():
+            if isinstance(value, dict) and "relative_error" in value:
+                found[key] = value["relative_error"]
+            found.update(find_errors(value))
+    elif isinstance(report, list):
+        for value in report:
+            found.update(find_errors(value))
+    return found
+
+
+def check(tools, compile_flags, run_flags, case, folder, log):
+    layout, o = case
+    model = build_model(layout, o)
+    path = partial(os.path.join, folder)
+    with open(path("model.mlir"), "w") as file:
+        file.write(harness.mlir_text(model, o["dtype"], max_load=float(layout.ep) if o["max_load"] == "bounded" else None))
+    tools.call(log, "moe-compile", path("model.mlir"), layout.flag(), *compile_flags, "-o", path("plan.so"))
+    load = []
+    tensors = steering(o)
+    if tensors:
+        safetensors.save(path("in.safetensors"), tensors, o["dtype"])
+        load = [f"--load={path('in.safetensors')}"]
+    stdout = tools.call(log, "moe-run", path("plan.so"), "--verify", "--json", *run_flags, *load)
+    try:
+        verify = json.loads(stdout)["verify"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise harness.CaseFailed(f"expected one JSON object with 'verify' on stdout: {error!r}\n{stdout[-500:]}") from None
+    errors = find_errors(verify)
+    expected = {"y", "aux", *model.gradient_names()}
+    if not expected <= errors.keys():
+        raise harness.CaseFailed(f"not compared: {sorted(expected - errors.keys())}; compared: {sorted(errors)}")
+    tolerance = harness.TOLERANCE[o["dtype"]]
+    # An error that is no number fails, too.
+    bad = {name: error for name, error in errors.items() if not (isinstance(error, (int, float)) and error <= tolerance)}
+    if bad or verify.get("ok") is not True:
+        raise harness.CaseFailed(f"verify.ok is {verify.get('ok')}, errors over {tolerance:.0e}: {bad}")
+    worst = max(errors, key=errors.get)
+    return f"{len(errors)} tensors, worst {errors[worst]:.1e} ({worst})"
+
+
+def parse_shard(text):
+    index, count = (int(part) for part in text.split("/"))
+    if not 1 <= index <= count:
+        raise ValueError
+    return index, count
+
+
+def main():
+    parser = harness.parser(__doc__)
+    parser.add_argument("--suite", choices=sorted(DRAWS), default="quick")
+    parser.add_argument("--shard", type=parse_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts, from 1")
+    parser.add_argument("--schedule", action="append", metavar="S", help="run each case with this; may be repeated")
+    parser.add_argument("--run-flag", action="append", default=[], metavar="FLAG", help="pass this on to moe-run")
+    parser.add_argument("--list", action="store_true", help="print the cases and run none")
+    options = parser.parse_args()
+    cases, pairs = choose_cases(DRAWS[options.suite])
+    index, count = options.shard
+    print(f"{len(cases)} cases, {len(layouts())} layouts, all {pairs} pairs of values"
+          + (f"; shard {index} of {count}" if count > 1 else ""))
+    cases = cases[index - 1 :: count]
+    if options.list:
+        for layout, o in cases:
+            print(describe(layout, o))
+        return 0
+    tools = harness.Tools(options.bin)
+    status = 0
+    for schedule in options.schedule or [None]:
+        if schedule:
+            print(f"schedule {schedule}", flush=True)
+        flags = [f"--schedule={schedule}"] if schedule else []
+        named = [(describe(*case), case) for case in cases]
+        status = max(status, harness.run_cases(named, partial(check, tools, flags, options.run_flag), options))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""What the MoE layer of each model family is, read from its Hugging Face config apart from the importer."""
+
+import json
+import os
+
+from oracle import Layer, Model
+
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "share", "models")
+
+
+def layer_of(config):
+    """The layer that the family's published modeling code builds from `config`."""
+    c = config
+    family = c["architectures"][0]
+    if family == "SwitchTransformersForConditionalGeneration":
+        # Top-1 of a softmax; the capacity is counted for its sequences of 512 tokens.
+        return Layer(c["d_model"], c["d_ff"], c["num_experts"], c["num_selected_experts"], activation=c["dense_act_fn"],
+                     capacity_factor=c["expert_capacity"] * c["num_experts"] / (c["num_selected_experts"] * 512))
+    k = c["num_experts_per_tok"]
+    if family == "MixtralForCausalLM":
+        return Layer(c["hidden_size"], c["intermediate_size"], c["num_local_experts"], k, renormalize=True)
+    if family == "Qwen2MoeForCausalLM":
+        return Layer(c["hidden_size"], c["moe_intermediate_size"], c["num_experts"], k, renormalize=c["norm_topk_prob"],
+                     shared_inner=c["shared_expert_intermediate_size"], shared_gate=True)
+    if family == "Qwen3MoeForCausalLM":
+        return Layer(c["hidden_size"], c["moe_intermediate_size"], c["num_experts"], k, renormalize=c["norm_topk_prob"])
+    if family == "OlmoeForCausalLM":
+        return Layer(c["hidden_size"], c["intermediate_size"], c["num_experts"], k, renormalize=c["norm_topk_prob"])
+    if family in ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"):
+        v3 = family == "DeepseekV3ForCausalLM"
+        grouped = c["topk_method"] != "greedy"
+        normalise = c["norm_topk_prob"] and k > 1
+        return Layer(c["hidden_size"], c["moe_intermediate_size"], c["n_routed_experts"], k,
+                     score="sigmoid" if v3 else "softmax", selection_bias=v3, renormalize=normalise,
+                     # V2 scales only what it does not renormalise.
+                     routing_scale=c["routed_scaling_factor"] if v3 or not normalise else 1.0,
+                     expert_groups=c["n_group"] if grouped else 1, top_groups=c["topk_group"] if grouped else 1,
+                     group_score="top2" if v3 else "max",
+                     shared_inner=c["n_shared_experts"] * c["moe_intermediate_size"])
+    if family == "GptOssForCausalLM":
+        return Layer(c["hidden_size"], c["intermediate_size"], c["num_local_experts"], k, activation="swiglu_clamped",
+                     renormalize=True, gate_bias=True, expert_biases=True)
+    raise ValueError(f"unknown family {family}")
+
+
+# The shared configs at sizes at which the oracle takes a moment; what is not a size stays.
+REDUCED = {
+    "switch-base-8": dict(d_model=16, d_ff=24),
+    "mixtral-8x7b": dict(hidden_size=16, intermediate_size=20),
+    "qwen1.5-moe-a2.7b": dict(hidden_size=16, moe_intermediate_size=8, num_experts=12, shared_expert_intermediate_size=20),
+    "qwen3-30b-a3b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16),
+    "olmoe-1b-7b": dict(hidden_size=16, intermediate_size=6, num_experts=12),
+    "deepseek-v2": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24),
+    "deepseek-v2-lite": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=12),
+    "deepseek-v3": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=32),
+    "gpt-oss-20b": dict(hidden_size=16, intermediate_size=12, num_local_experts=8),
+    "gpt-oss-120b": dict(hidden_size=16, intermediate_size=12, num_local_experts=16),
+}
+
+
+def shared_names():
+    return sorted(name.removesuffix(".json") for name in os.listdir(MODELS) if name.endswith(".json"))
+
+
+def reduced_config(name):
+    with open(os.path.join(MODELS, name + ".json")) as file:
+        return {**json.load(file), **REDUCED[name]}
+
+
+def model_of(config, tokens, layers=1):
+    return Model((layer_of(config),) * layers, tokens)

@@ -1,0 +1,177 @@
+"""What the tests that drive the tools share: models as MLIR text, commands, comparison, cases run side by side."""
+
+import argparse
+import concurrent.futures
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import numpy as np
+
+TOLERANCE = {"f64": 1e-12, "f32": 1e-5}
+SINGLE_RANK = "--parallel=dp=1,mp=1,ep=1,esp=1"
+
+
+class CaseFailed(Exception):
+    pass
+
+
+# Models as text
+
+
+def tensor_type(shape, dtype):
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{dtype}>"
+
+
+def layer_attributes(layer, max_load):
+    f64 = lambda value: f"{value:.17e} : f64"
+    i64 = lambda value: f"{value} : i64"
+    attributes = {"top_k": i64(layer.top_k), "activation": f"#moe<activation {layer.activation}>"}
+    if layer.score != "softmax":
+        attributes["score"] = f"#moe<score {layer.score}>"
+    if layer.routing_scale != 1.0:
+        attributes["routing_scale"] = f64(layer.routing_scale)
+    if layer.expert_groups != 1:
+        attributes["expert_groups"] = i64(layer.expert_groups)
+        attributes["top_groups"] = i64(layer.top_groups)
+        attributes["group_score"] = f"#moe<group_score {layer.group_score}>"
+    if layer.capacity_factor is not None:
+        attributes["capacity_factor"] = f64(layer.capacity_factor)
+    elif max_load is not None:
+        attributes["max_load"] = f64(max_load)
+    if layer.groups != 1:
+        attributes["groups"] = i64(layer.groups)
+    return "{" + ", ".join([f"{k} = {v}" for k, v in attributes.items()] + ["renormalize"] * layer.renormalize) + "}"
+
+
+def mlir_text(model, dtype, max_load=None):
+    """The L0 graph of an oracle.Model, named and ordered as moe-import would."""
+    shapes = model.shapes()
+    value = {name: "%" + name.replace(".", "_") for name in shapes}
+    arguments = ", ".join(
+        f'{value[name]}: {tensor_type(shape, dtype)} {{moe.name = "{name}", '
+        f'moe.role = "{"input" if name == "x" else "parameter"}"}}'
+        for name, shape in shapes.items())
+    x_type, scalar = tensor_type(shapes["x"], dtype), tensor_type((), dtype)
+    result = lambda kind, name: f'{kind} {{moe.name = "{name}", moe.role = "output"}}'
+    lines = [f"func.func @model({arguments}) -> ({result(x_type, 'y')}, {result(scalar, 'aux')}) {{"]
+    x, aux = "%x", None
+    for i, layer in enumerate(model.layers):
+        present = layer.shapes()
+        operand = lambda name: value[f"layer{i}.{name}"]
+        listed = lambda *names: ", ".join(operand(name) for name in names if name in present)
+        text = f'  %y{i}, %aux{i} = moe.layer "layer{i}" {x} gate({listed("gate", "gate_bias")})'
+        if layer.selection_bias:
+            text += f" selection_bias({operand('selection_bias')})"
+        text += f" experts({listed('w1', 'w2', 'b1', 'b2')})"
+        if layer.shared_inner:
+            text += f" shared({listed('shared_w1', 'shared_w2', 'shared_gate')})"
+        types = ", ".join([x_type] + [tensor_type(shape, dtype) for shape in present.values()])
+        lines.append(f"{text} {layer_attributes(layer, max_load)} : ({types}) -> ({x_type}, {scalar})")
+        if model.residual:
+            lines.append(f"  %x{i} = moe.add {x}, %y{i} : {x_type}")
+        x = f"%x{i}" if model.residual else f"%y{i}"
+        if aux:
+            lines.append(f"  %sum{i} = moe.add {aux}, %aux{i} : {scalar}")
+        aux = f"%sum{i}" if aux else f"%aux{i}"
+    return "\n".join(lines + [f"  return {x}, {aux} : {x_type}, {scalar}", "}", ""])
+
+
+# Commands
+
+
+class Tools:
+    """The tools in one folder. Each call raises CaseFailed unless the command exits with 0."""
+
+    def __init__(self, folder, timeout=300):
+        self.folder = os.path.abspath(folder)
+        self.timeout = timeout
+
+    def call(self, log, tool, *arguments):
+        """Runs the tool, adds its command line to `log`, returns its stdout."""
+        command = [os.path.join(self.folder, tool), *map(str, arguments)]
+        log.append(shlex.join(command))
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            raise CaseFailed(f"{tool} did not finish in {self.timeout} s") from None
+        except OSError as error:
+            raise CaseFailed(f"{tool}: {error}") from None
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout[-1500:] + done.stderr[-3000:]).splitlines()[-30:])
+            raise CaseFailed(f"{tool} exited with {done.returncode}\n{tail}")
+        return done.stdout
+
+
+# Comparison
+
+
+def relative_error(got, want):
+    """||got - want|| / ||want||; for a zero `want` the norm of `got`."""
+    norm = np.linalg.norm(want)
+    difference = np.linalg.norm(np.asarray(got, dtype=np.float64) - want)
+    return float(difference / norm) if norm > 0 else float(difference)
+
+
+# Cases
+
+
+def add_arguments(parser):
+    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-compile and moe-run")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (default 2)")
+    parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
+    parser.add_argument("--keep", metavar="DIR", help="keep every case's files here, not only those of failing ones")
+
+
+def parser(description):
+    result = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    add_arguments(result)
+    return result
+
+
+def run_cases(cases, check, options):
+    """Runs check(case, folder, log) -> note for each (name, case); prints a line each and the count; the exit status.
+
+    A case fails by raising. Its commands are printed and its folder is kept.
+    """
+    cases = [(name, case) for name, case in cases if not options.only or options.only in name]
+    if not cases:
+        print("error: no case is selected", file=sys.stderr)
+        return 2
+    root = options.keep or tempfile.mkdtemp(prefix="moeplan-")
+    os.makedirs(root, exist_ok=True)
+
+    def run_one(index_and_case):
+        index, (name, case) = index_and_case
+        folder = tempfile.mkdtemp(prefix=f"{index:04d}-", dir=root)
+        log = []
+        try:
+            note = check(case, folder, log)
+        except CaseFailed as error:
+            return name, folder, log, str(error)
+        except Exception:
+            return name, folder, log, traceback.format_exc()
+        if not options.keep:
+            shutil.rmtree(folder)
+        return name, None, log, note
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(run_one, item) for item in enumerate(cases)]):
+            name, folder, log, note = future.result()
+            if folder is None:
+                print(f"ok   {name}" + (f": {note}" if note else ""), flush=True)
+                continue
+            failed += 1
+            print(f"FAIL {name}\n  " + note.strip().replace("\n", "\n  "))
+            for command in log:
+                print(f"  $ {command}")
+            print(f"  files: {folder}", flush=True)
+    if not failed and not options.keep:
+        shutil.rmtree(root, ignore_errors=True)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
