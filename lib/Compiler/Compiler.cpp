@@ -9,12 +9,12 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "moe/Compiler/Report.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 using namespace mlir;
@@ -81,8 +81,8 @@ static LogicalResult checkMemory(func::FuncOp program, int64_t limit) {
                              << "expected a plan of at most " << limit << " bytes a rank but it needs " << bytes;
   std::string report;
   llvm::raw_string_ostream stream(report);
-  plan::printMemoryReport(program, stream);
-  error.attachNote() << "what holds the peak:\n" << report;
+  printMemory(program, stream);
+  error.attachNote() << report;
   return error;
 }
 
@@ -113,9 +113,13 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp graph, const Compil
   (*module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
   PassManager passes(graph.getContext());
   passes.addPass(plan::createPlanVerify());
-  if (options.stage == Stage::LLVM)
-    passes.addPass(createConvertPlanToLLVM());
   if (failed(passes.run(**module)))
     return failure();
   return module;
+}
+
+LogicalResult mlir::moe::lowerToLLVM(ModuleOp plan) {
+  PassManager passes(plan.getContext());
+  passes.addPass(createConvertPlanToLLVM());
+  return passes.run(plan);
 }

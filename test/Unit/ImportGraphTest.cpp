@@ -92,7 +92,7 @@ TEST_F(ImportGraph, Switch) {
   EXPECT_EQ(layer.getGroups(), 1);
   std::string location;
   llvm::raw_string_ostream(location) << layer.getLoc();
-  EXPECT_NE(location.find("switch-base-8.json:"), std::string::npos) << location;
+  EXPECT_NE(location.find("switch-base-8.json\":"), std::string::npos) << location;
 }
 
 // Every operand that a layer can have, in order, and the attributes of the family that sets most of them.

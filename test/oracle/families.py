@@ -47,7 +47,8 @@ def layer_of(config):
 REDUCED = {
     "switch-base-8": dict(d_model=16, d_ff=24),
     "mixtral-8x7b": dict(hidden_size=16, intermediate_size=20),
-    "qwen1.5-moe-a2.7b": dict(hidden_size=16, moe_intermediate_size=8, num_experts=12, shared_expert_intermediate_size=20),
+    "qwen1.5-moe-a2.7b": dict(hidden_size=16, moe_intermediate_size=8, num_experts=12,
+                              shared_expert_intermediate_size=20),
     "qwen3-30b-a3b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16),
     "olmoe-1b-7b": dict(hidden_size=16, intermediate_size=6, num_experts=12),
     "deepseek-v2": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24),

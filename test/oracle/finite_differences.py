@@ -64,12 +64,12 @@ def check(tools, model, folder, log):
             direction /= np.linalg.norm(direction)
             plus, minus = (loss({**tensors, name: tensors[name] + sign * STEP * direction}) for sign in (1, -1))
             measured, derived = (plus - minus) / (2 * STEP), float((gradient * direction).sum())
-            # Along a direction to which the gradient happens to be orthogonal, the size that a random one gives counts.
+            # Where the gradient happens to be orthogonal to the direction, what a random one gives counts.
             scale = max(abs(derived), np.linalg.norm(gradient) / math.sqrt(gradient.size), 1e-8)
             error = abs(measured - derived) / scale
             if not error <= TOLERANCE:
-                raise harness.CaseFailed(f"'{gradient_name}': {derived!r} along a direction whose difference quotient is "
-                                         f"{measured!r}, relative error {error:.2e}, expected at most {TOLERANCE:.0e}")
+                raise harness.CaseFailed(f"'{gradient_name}': {derived!r} along a direction of difference quotient "
+                                         f"{measured!r}: relative error {error:.2e}, expected {TOLERANCE:.0e} at most")
             if error >= worst:
                 worst, worst_name = error, gradient_name
     dropped = f", {base.dropped()} dropped" if base.dropped() else ""

@@ -122,7 +122,7 @@ def kink_distance(kind, a):
 
 
 def best(values, count):
-    """The indices of the `count` largest, largest first, ties to the lower index; and by how much the order could change."""
+    """The indices of the `count` largest, largest first, ties to the lower index; and the least gap in that order."""
     order = sorted(range(len(values)), key=lambda i: (-values[i], i))
     gaps = [values[order[i]] - values[order[i + 1]] for i in range(min(count, len(order) - 1))]
     return order[:count], min(gaps, default=np.inf)
@@ -423,7 +423,8 @@ def option_cases():
     yield "shared clamped, everything biased", one(
         replace(base, shared_inner=3, shared_gate=True, activation="swiglu_clamped", expert_biases=True, gate_bias=True,
                 selection_bias=True))
-    yield "expert groups by max", one(replace(base, experts=8, top_k=3, expert_groups=4, top_groups=2, routing_scale=16.0))
+    yield "expert groups by max", one(
+        replace(base, experts=8, top_k=3, expert_groups=4, top_groups=2, routing_scale=16.0))
     yield "expert groups by top2", one(
         replace(base, experts=12, top_k=4, expert_groups=4, top_groups=2, group_score="top2", score="sigmoid",
                 selection_bias=True, renormalize=True, routing_scale=2.5, shared_inner=4))

@@ -1,13 +1,11 @@
 //===- main.cpp - moe-import: a Hugging Face config as an L0 graph --------===//
 
-#include "moe/Import/Import.h"
-#include "moe/Import/ShareDir.h"
+#include "moe/Import/CommandLine.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
@@ -21,19 +19,7 @@ static cl::opt<std::string> input(cl::Positional, cl::Required,
                                   cl::desc("<config.json, or the name of a shared model>"), cl::cat(category));
 static cl::opt<std::string> output("o", cl::init("-"), cl::value_desc("file"), cl::desc("Output file; - is stdout"),
                                    cl::cat(category));
-static cl::opt<int64_t> batch("batch", cl::init(1), cl::desc("Sequences"), cl::cat(category));
-static cl::opt<int64_t> seq("seq", cl::init(512), cl::desc("Tokens of a sequence"), cl::cat(category));
-static cl::opt<int64_t> layers("layers", cl::init(1), cl::desc("MoE layers"), cl::cat(category));
-static cl::opt<double> capacityFactor("capacity-factor", cl::desc("Use the capacity form with this factor"),
-                                      cl::cat(category));
-static cl::opt<bool> dropless("dropless", cl::desc("Use the dropless form"), cl::cat(category));
-static cl::opt<double> maxLoad("max-load", cl::desc("Bound of a dropless layer's rows, in multiples of the mean"),
-                               cl::cat(category));
-static cl::opt<ImportType> dtype("dtype", cl::init(ImportType::f32), cl::desc("Type of all tensors"),
-                                 cl::values(clEnumValN(ImportType::f32, "f32", "the default"),
-                                            clEnumValN(ImportType::f64, "f64", ""),
-                                            clEnumValN(ImportType::bf16, "bf16", "")),
-                                 cl::cat(category));
+static ImportCommandLine importing(category);
 
 static int fail(llvm::Error error) {
   llvm::errs() << llvm::toString(std::move(error)) << "\n";
@@ -46,34 +32,8 @@ int main(int argc, char **argv) {
                                    &llvm::errs()))
     return badInput;
 
-  std::string path = input;
-  if (path != "-") {
-    llvm::Expected<std::string> found = findShareFile("models", input, argv[0]);
-    if (!found)
-      return fail(found.takeError());
-    path = *found;
-  }
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
-  if (!file) {
-    llvm::errs() << "error: '" << path << "': " << file.getError().message() << "\n";
-    return badInput;
-  }
-  llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path);
-  if (!config)
-    return fail(config.takeError());
-
-  ImportOptions options;
-  options.batch = batch;
-  options.seq = seq;
-  options.layers = layers;
-  options.dtype = dtype;
-  options.dropless = dropless;
-  if (capacityFactor.getNumOccurrences())
-    options.capacityFactor = capacityFactor;
-  if (maxLoad.getNumOccurrences())
-    options.maxLoad = maxLoad;
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  llvm::Expected<OwningOpRef<ModuleOp>> module = importModel(context, *config, options);
+  llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, argv[0], /*dataParallel=*/1);
   if (!module)
     return fail(module.takeError());
 

@@ -18,8 +18,8 @@ namespace mlir::moe {
 /// The dialects of every stage, and their translation to LLVM IR.
 void registerDialects(DialectRegistry &registry);
 
-/// How far to go; the module printed is that of the last stage reached.
-enum class Stage { Spmd, Plan, LLVM };
+/// How far to compile.
+enum class Stage { Spmd, Plan };
 
 struct CompileOptions {
   ParallelAttr parallel;
@@ -27,7 +27,7 @@ struct CompileOptions {
   std::string schedule = "baseline";
   /// Forward and backward, or forward only.
   bool train = true;
-  Stage stage = Stage::LLVM;
+  Stage stage = Stage::Plan;
   /// Bytes that one rank may use: arenas, arguments and results. 0: no limit.
   int64_t memoryLimit = 0;
 };
@@ -36,9 +36,12 @@ struct CompileOptions {
 /// max(1, ep * esp / mp). Errors are reported at an unknown location.
 FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
-/// Compiles a model graph (one function) to a module with the rank program `@rank` and, from the plan stage on, the one-rank
+/// Compiles a model graph (one function) to a module with the rank program `@rank` and, at the plan stage, the one-rank
 /// reference `@reference`. Errors are reported at the ops.
 FailureOr<OwningOpRef<ModuleOp>> compile(ModuleOp graph, const CompileOptions &options);
+
+/// From the plan stage to LLVM, with the plan's metadata.
+LogicalResult lowerToLLVM(ModuleOp plan);
 
 /// Bytes of one rank of a program at the plan stage: arenas, arguments and results.
 int64_t getProgramBytes(Operation *program);

@@ -7,12 +7,13 @@
 #ifndef MOERT_HOST_KERNELSUPPORT_H
 #define MOERT_HOST_KERNELSUPPORT_H
 
-#include "../core/View.h"
+#include "core/View.h"
 
 #include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 // Loops under MOERT_SIMD are vectorised with -fopenmp-simd; iterations must be independent of each other. Exact
@@ -43,12 +44,25 @@ namespace moert::host {
 
 // --- Checks ------------------------------------------------------------------
 
+/// The text of all parts, strings and numbers, one after the other.
+template <class... Parts> std::string joined(const Parts &...parts) {
+  std::string result;
+  auto append = [&](const auto &part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
+      result += std::to_string(part);
+    else
+      result += part;
+  };
+  (append(parts), ...);
+  return result;
+}
+
 /// "f32[4,8]".
 inline std::string shapeText(int32_t dtype, const int64_t *dims, int64_t rank) {
-  std::string text = std::string(dtypeName(dtype)) + "[";
+  std::string result = joined(dtypeName(dtype), "[");
   for (int64_t i = 0; i < rank; ++i)
-    text += (i ? "," : "") + std::to_string(dims[i]);
-  return text + "]";
+    result += joined(i ? "," : "", dims[i]);
+  return result += "]";
 }
 inline std::string shapeText(View view) { return shapeText(view.dtype, view.dims.data(), view.rank); }
 
@@ -61,10 +75,9 @@ public:
   Status take() { return std::move(status); }
 
   /// Fails with "'kernel': message" unless `condition`; `message` is a function, called only then.
-  template <class Message>
-  Checker &that(bool condition, Message message, int32_t code = MOERT_ERROR_INVALID_ARGUMENT) {
+  template <class Message> Checker &that(bool condition, Message message, int32_t code = MOERT_ERROR_INVALID_ARGUMENT) {
     if (ok() && !condition)
-      status = Status::error(code, "'" + std::string(kernel) + "': " + message());
+      status = Status::error(code, joined("'", kernel, "': ", message()));
     return *this;
   }
   /// `view` is there, of rank 0 to 4, with no negative dimension, of a type that host kernels know.
@@ -72,22 +85,23 @@ public:
     bool sane = view.rank >= 0 && view.rank <= 4;
     for (int64_t i = 0; sane && i < view.rank; ++i)
       sane = view.dims[i] >= 0;
-    that(sane, [&] { return "expected '" + std::string(name) + "' of rank 0 to 4 with dimensions of 0 or more"; });
-    that(view.dtype != MOERT_BF16,
-         [] { return std::string("bf16 runs on no host kernel; compile with --dtype=f32 or f64"); },
-         MOERT_ERROR_UNSUPPORTED);
-    that(dtypeSize(view.dtype) != 0, [&] { return "'" + std::string(name) + "' is of an unknown type"; });
-    return that(!sane || view || view.elements() == 0, [&] { return "'" + std::string(name) + "' is absent"; });
+    that(sane, [&] { return joined("expected '", name, "' of rank 0 to 4 with dimensions of 0 or more"); });
+    that(
+        view.dtype != MOERT_BF16,
+        [] { return std::string("bf16 runs on no host kernel; compile with --dtype=f32 or f64"); },
+        MOERT_ERROR_UNSUPPORTED);
+    that(dtypeSize(view.dtype) != 0, [&] { return joined("'", name, "' is of an unknown type"); });
+    return that(!sane || view || view.elements() == 0, [&] { return joined("'", name, "' is absent"); });
   }
   Checker &floating(const char *name, View view) {
     return valid(name, view).that(view.dtype == MOERT_F32 || view.dtype == MOERT_F64, [&] {
-      return "expected '" + std::string(name) + "' to be f32 or f64 but got " + shapeText(view);
+      return joined("expected '", name, "' to be f32 or f64 but got ", shapeText(view));
     });
   }
   Checker &rank(const char *name, View view, int64_t least, int64_t most) {
     return that(view.rank >= least && view.rank <= most, [&] {
-      std::string range = std::to_string(least) + (most > least ? " to " + std::to_string(most) : "");
-      return "expected '" + std::string(name) + "' of rank " + range + " but got " + shapeText(view);
+      return joined("expected '", name, "' of rank ", least, most > least ? joined(" to ", most) : "", " but got ",
+                    shapeText(view));
     });
   }
   Checker &shape(const char *name, View view, int32_t dtype, std::initializer_list<int64_t> dims) {
@@ -107,8 +121,7 @@ private:
     for (int64_t i = 0; same && i < rank; ++i)
       same = view.dims[i] == dims[i];
     return that(same, [&] {
-      return "expected '" + std::string(name) + "' to be " + shapeText(dtype, dims, rank) + " but got " +
-             shapeText(view);
+      return joined("expected '", name, "' to be ", shapeText(dtype, dims, rank), " but got ", shapeText(view));
     });
   }
 
@@ -132,7 +145,7 @@ inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1
 inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64_t capacity) {
   thread_local std::vector<int64_t> offsets;
   check.valid("counts", counts).rank("counts", counts, 2, 2).that(counts.dtype == MOERT_I32, [&] {
-    return "expected 'counts' to be i32 but got " + shapeText(counts);
+    return joined("expected 'counts' to be i32 but got ", shapeText(counts));
   });
   offsets.assign(1, 0);
   if (!check.ok())
@@ -147,10 +160,10 @@ inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64
   for (int64_t e = 0; e < experts; ++e)
     offsets[e + 1] += offsets[e];
   check.that(positive, [] { return std::string("expected 'counts' of 0 or more"); });
-  check.that(offsets.back() <= capacity, [&] {
-    return "expected 'counts' of " + std::to_string(capacity) + " rows in all at most but got " +
-           std::to_string(offsets.back());
-  }, MOERT_ERROR_OVERFLOW);
+  check.that(
+      offsets.back() <= capacity,
+      [&] { return joined("expected 'counts' of ", capacity, " rows in all at most but got ", offsets.back()); },
+      MOERT_ERROR_OVERFLOW);
   return offsets;
 }
 

@@ -11,7 +11,7 @@
 #ifndef MOERT_HOST_KERNELS_H
 #define MOERT_HOST_KERNELS_H
 
-#include "../core/View.h"
+#include "core/View.h"
 
 namespace moert::host {
 
@@ -52,7 +52,7 @@ Status biasAdd(View rows, View bias, View counts, View out, double scale);
 /// out = scale * (sum of each expert's rows), in the same three forms. f32 is summed in double.
 Status biasGrad(View grads, View counts, View out, double scale);
 /// in [..,N] -> out [..,N], or [..,N/2] for the swiglu kinds; with counts (any number of experts) in is [R,N]. Within
-/// 1e-6 (f32) and 1e-14 (f64) of the exact value, relatively; from |x| = 4 on, gelu's left tail loses x^2 roundings.
+/// 1e-6 (f32) and 1e-14 (f64) of the exact value, relatively, and within x^2 / 8 times that in the tails, |x| > 2.8.
 Status activation(View in, View counts, View out, int64_t kind);
 /// out = (d activation / d in) * grad, shaped as in; grad is shaped as the result of `activation`.
 Status activationGrad(View in, View grad, View counts, View out, int64_t kind);
@@ -71,8 +71,8 @@ struct RouteOptions {
   double routingScale = 1.0;
 };
 
-/// logits, scores [S,E]; selectionBias [E] or absent; experts, slots [S,k] i32; weights [S,k]; counts [1,E] i32; aux [].
-/// A NaN selection value ranks below every number, so k different experts are chosen whatever the logits. A token's
+/// logits, scores [S,E]; selectionBias [E] or absent; experts, slots [S,k] i32; weights [S,k]; counts [1,E] i32; aux
+/// []. A NaN selection value ranks below every number, so k different experts are chosen whatever the logits. A token's
 /// scores and choices do not depend on the other tokens, to the bit.
 Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
              View aux, const RouteOptions &options);

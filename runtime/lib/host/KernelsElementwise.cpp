@@ -3,8 +3,8 @@
 // Activations cost one pass over memory: their loops call glibc's vector exp and erfc, never a scalar function.
 //
 //===----------------------------------------------------------------------===//
-#include "Kernels.h"
-#include "KernelSupport.h"
+#include "host/KernelSupport.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -62,9 +62,7 @@ template <class T> struct Pair {
 template <class T> struct Swiglu {
   Silu<T> silu;
   MOERT_INLINE T value(T gate, T up) const { return silu.value(gate) * up; }
-  MOERT_INLINE Pair<T> gradient(T gate, T up, T g) const {
-    return {g * up * silu.slope(gate), g * silu.value(gate)};
-  }
+  MOERT_INLINE Pair<T> gradient(T gate, T up, T g) const { return {g * up * silu.slope(gate), g * silu.value(gate)}; }
 };
 
 template <class T> struct ClampedSwiglu {
@@ -158,17 +156,15 @@ template <class T> void activationGradOf(int64_t kind, const T *in, const T *gra
 /// Checks `kind`, that `half` is shaped as the activation of `in`, and the counts. Returns how many elements of `half`
 /// are in use.
 int64_t checkActivation(Checker &check, View in, View counts, const char *name, View half, int64_t kind) {
-  check.that(kind >= MOERT_RELU && kind <= MOERT_SIGMOID, [&] {
-    return "expected 'kind' to be a moert_activation_kind but got " + std::to_string(kind);
-  });
+  check.that(kind >= MOERT_RELU && kind <= MOERT_SIGMOID,
+             [&] { return joined("expected 'kind' to be a moert_activation_kind but got ", kind); });
   check.floating("in", in).rank("in", in, counts ? 2 : 1, counts ? 2 : 4);
   if (!check.ok())
     return 0;
   View result = in;
   if (kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED) {
-    check.that(columnsOf(in) % 2 == 0, [&] {
-      return "expected 'in' with an even number of columns but got " + shapeText(in);
-    });
+    check.that(columnsOf(in) % 2 == 0,
+               [&] { return joined("expected 'in' with an even number of columns but got ", shapeText(in)); });
     result.dims[in.rank - 1] /= 2;
   }
   check.like(name, half, result);
@@ -214,8 +210,8 @@ template <class T> struct SumRows {
   }
 };
 
-/// Checks rows and bias (or its gradient) in the three forms of moert_bias_add. Returns the offsets of the experts' rows;
-/// the plain form is one expert.
+/// Checks rows and bias (or its gradient) in the three forms of moert_bias_add. Returns the offsets of the experts'
+/// rows; the plain form is one expert.
 std::vector<int64_t> checkBias(Checker &check, const char *rowsName, View rows, const char *biasName, View bias,
                                View counts) {
   std::vector<int64_t> offsets{0};
@@ -290,9 +286,7 @@ private:
 };
 
 void checkDim(Checker &check, int64_t dim, int64_t rank) {
-  check.that(dim >= 0 && dim < rank, [&] {
-    return "expected 'dim' from 0 to " + std::to_string(rank - 1) + " but got " + std::to_string(dim);
-  });
+  check.that(dim >= 0 && dim < rank, [&] { return joined("expected 'dim' from 0 to ", rank - 1, " but got ", dim); });
 }
 
 } // namespace
@@ -383,8 +377,8 @@ Status copy(View in, View out) {
   Checker check("copy");
   check.valid("in", in).valid("out", out);
   check.that(in.dtype == out.dtype && in.elements() == out.elements(), [&] {
-    return "expected 'in' and 'out' of one type and number of elements but got " + shapeText(in) + " and " +
-           shapeText(out);
+    return joined("expected 'in' and 'out' of one type and number of elements but got ", shapeText(in), " and ",
+                  shapeText(out));
   });
   if (check.ok() && in.bytes() > 0 && in.data != out.data)
     std::memmove(out.data, in.data, in.bytes());
@@ -395,14 +389,12 @@ Status slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
   Checker check("slice");
   check.valid("in", in);
   checkDim(check, dim, in.rank);
-  check.that(size >= 1 && index >= 0 && index < size, [&] {
-    return "expected 'index' below 'size' but got " + std::to_string(index) + " of " + std::to_string(size);
-  });
+  check.that(size >= 1 && index >= 0 && index < size,
+             [&] { return joined("expected 'index' below 'size' but got ", index, " of ", size); });
   if (!check.ok())
     return check.take();
   check.that(in.dims[dim] % size == 0, [&] {
-    return "expected dimension " + std::to_string(dim) + " of 'in' to be a multiple of " + std::to_string(size) +
-           " but got " + shapeText(in);
+    return joined("expected dimension ", dim, " of 'in' to be a multiple of ", size, " but got ", shapeText(in));
   });
   View part = in;
   part.dims[dim] /= size;

@@ -3,8 +3,8 @@
 // f32 is oneDNN's sgemm and f64 OpenBLAS's dgemm, each single threaded: the executor runs many kernels at once.
 //
 //===----------------------------------------------------------------------===//
-#include "Kernels.h"
-#include "KernelSupport.h"
+#include "host/KernelSupport.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <cblas.h>
@@ -37,19 +37,19 @@ struct GemmShape {
 
 Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) {
   const auto [m, n, k, transposeA, transposeB] = shape;
-  dnnl_status_t status = dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k, 1.0f, a, transposeA ? m : k,
-                                    b, transposeB ? k : n, 0.0f, c, n);
+  dnnl_status_t status = dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k, 1.0f, a,
+                                    transposeA ? m : k, b, transposeB ? k : n, 0.0f, c, n);
   if (status == dnnl_success)
     return {};
-  return Status::error(MOERT_ERROR_INTERNAL, "dnnl_sgemm failed with status " + std::to_string(status));
+  return Status::error(MOERT_ERROR_INTERNAL, joined("dnnl_sgemm failed with status ", int(status)));
 }
 
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) {
   const auto [m, n, k, transposeA, transposeB] = shape;
   if (std::max({m, n, k}) > std::numeric_limits<blasint>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of a f64 matrix product exceeds 2^31 - 1");
-  cblas_dgemm(CblasRowMajor, transposeA ? CblasTrans : CblasNoTrans, transposeB ? CblasTrans : CblasNoTrans, m, n, k, 1.0,
-              a, transposeA ? m : k, b, transposeB ? k : n, 0.0, c, n);
+  cblas_dgemm(CblasRowMajor, transposeA ? CblasTrans : CblasNoTrans, transposeB ? CblasTrans : CblasNoTrans, m, n, k,
+              1.0, a, transposeA ? m : k, b, transposeB ? k : n, 0.0, c, n);
   return {};
 }
 

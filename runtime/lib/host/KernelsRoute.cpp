@@ -4,8 +4,8 @@
 // different batch sizes and must choose the same experts.
 //
 //===----------------------------------------------------------------------===//
-#include "Kernels.h"
-#include "KernelSupport.h"
+#include "host/KernelSupport.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 
@@ -40,9 +40,8 @@ private:
   /// NaNs are passed over here; they reach every score through the sum.
   static MOERT_INLINE T maximum(const T *in, int64_t count) {
     T largest = -std::numeric_limits<T>::infinity();
-    _Pragma("omp simd reduction(max : largest)")
-    for (int64_t e = 0; e < count; ++e)
-      largest = in[e] > largest ? in[e] : largest;
+    _Pragma("omp simd reduction(max : largest)") for (int64_t e = 0; e < count; ++e) largest =
+        in[e] > largest ? in[e] : largest;
     return largest;
   }
 };
@@ -165,8 +164,8 @@ template <class T> struct ChooseAll {
   }
 };
 
-template <class T> void chooseExperts(View scores, View bias, View experts, const RouteShape &shape,
-                                      const RouteOptions &options) {
+template <class T>
+void chooseExperts(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
   struct Keys;
   struct GroupKeys;
   struct BestKeys;
@@ -331,7 +330,7 @@ MOERT_INLINE void scoreGradient(const T *scores, const T *toScores, T *out, int6
 template <class T> struct GradientArguments {
   const T *scores;
   const int32_t *experts;
-  const T *weightGrads; ///< null: zero
+  const T *weightGrads;     ///< null: zero
   const T *toProbabilities; ///< of this routing group; null: zero
   T *out, *toScores;
   int64_t first, last; ///< tokens
@@ -380,45 +379,38 @@ template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gr
 
 // --- Checks ------------------------------------------------------------------
 
-std::string text(int64_t value) { return std::to_string(value); }
-
 /// The checks that routing and its gradient share.
 void checkScores(Checker &check, const char *name, View scores, View experts, int64_t score, int64_t groups) {
   check.floating(name, scores).rank(name, scores, 2, 2).rank("experts", experts, 2, 2);
   check.shape("experts", experts, MOERT_I32, {scores.dims[0], experts.dims[1]});
-  check.that(score == MOERT_SOFTMAX || score == MOERT_SIGMOID_SCORE, [&] {
-    return "expected 'score' to be a moert_score_kind but got " + text(score);
-  });
-  check.that(experts.dims[1] <= scores.dims[1], [&] {
-    return "expected " + text(scores.dims[1]) + " choices at most but got " + text(experts.dims[1]);
-  });
-  check.that(groups >= 1 && scores.dims[0] % std::max<int64_t>(groups, 1) == 0, [&] {
-    return "expected 'groups' to divide the " + text(scores.dims[0]) + " tokens but got " + text(groups);
-  });
+  check.that(score == MOERT_SOFTMAX || score == MOERT_SIGMOID_SCORE,
+             [&] { return joined("expected 'score' to be a moert_score_kind but got ", score); });
+  check.that(experts.dims[1] <= scores.dims[1],
+             [&] { return joined("expected ", scores.dims[1], " choices at most but got ", experts.dims[1]); });
+  check.that(groups >= 1 && scores.dims[0] % std::max<int64_t>(groups, 1) == 0,
+             [&] { return joined("expected 'groups' to divide the ", scores.dims[0], " tokens but got ", groups); });
 }
 
 void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choices, const RouteOptions &options) {
   const int64_t parts = options.expertGroups, top = options.topGroups;
-  check.that(parts >= 1 && experts % std::max<int64_t>(parts, 1) == 0, [&] {
-    return "expected 'expert_groups' to divide the " + text(experts) + " experts but got " + text(parts);
-  });
-  check.that(top >= 1 && top <= parts, [&] {
-    return "expected 'top_groups' from 1 to " + text(parts) + " but got " + text(top);
-  });
+  check.that(parts >= 1 && experts % std::max<int64_t>(parts, 1) == 0,
+             [&] { return joined("expected 'expert_groups' to divide the ", experts, " experts but got ", parts); });
+  check.that(top >= 1 && top <= parts,
+             [&] { return joined("expected 'top_groups' from 1 to ", parts, " but got ", top); });
   if (!check.ok())
     return;
   check.that(top * (experts / parts) >= choices, [&] {
-    return "expected the " + text(top) + " best groups of " + text(experts / parts) + " experts to hold the " +
-           text(choices) + " choices of a token";
+    return joined("expected the ", top, " best groups of ", experts / parts, " experts to hold the ", choices,
+                  " choices of a token");
   });
   check.that(options.groupScore == MOERT_GROUP_MAX || options.groupScore == MOERT_GROUP_TOP2, [&] {
-    return "expected 'group_score' to be a moert_group_score_kind but got " + text(options.groupScore);
+    return joined("expected 'group_score' to be a moert_group_score_kind but got ", options.groupScore);
   });
-  check.that(options.capacity >= 0, [&] { return "expected a 'capacity' of 0 or more but got " + text(options.capacity); });
+  check.that(options.capacity >= 0,
+             [&] { return joined("expected a 'capacity' of 0 or more but got ", options.capacity); });
   const double rows = options.capacity > 0 ? 1.0 * experts * options.groups * options.capacity : 1.0 * tokens * choices;
-  check.that(rows <= std::numeric_limits<int32_t>::max(), [&] {
-    return "expected at most 2^31 - 1 rows of dispatched tokens but got " + std::to_string(rows);
-  });
+  check.that(rows <= std::numeric_limits<int32_t>::max(),
+             [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
 }
 
 } // namespace
@@ -466,7 +458,7 @@ Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View
   check.like("grad_logits", gradLogits, scores);
   for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
     check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts, [&] {
-      return "expected 'experts' from 0 to " + text(shape.experts - 1) + " but got " + text(experts.as<int32_t>()[i]);
+      return joined("expected 'experts' from 0 to ", shape.experts - 1, " but got ", experts.as<int32_t>()[i]);
     });
   if (!check.ok())
     return check.take();

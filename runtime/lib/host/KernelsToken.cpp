@@ -3,8 +3,8 @@
 // Dispatch, combine and their adjoints. All are bound by memory: each output row is written once, in order.
 //
 //===----------------------------------------------------------------------===//
-#include "Kernels.h"
-#include "KernelSupport.h"
+#include "host/KernelSupport.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,9 +27,8 @@ void checkSlots(Checker &check, View slots, int64_t tokens, int64_t rows) {
     return;
   const int32_t *slot = slots.as<int32_t>();
   for (int64_t i = 0, end = slots.elements(); i < end; ++i)
-    check.that(slot[i] >= -1 && slot[i] < rows, [&] {
-      return "expected 'slots' from -1 to " + std::to_string(rows - 1) + " but got " + std::to_string(slot[i]);
-    });
+    check.that(slot[i] >= -1 && slot[i] < rows,
+               [&] { return joined("expected 'slots' from -1 to ", rows - 1, " but got ", slot[i]); });
 }
 
 /// source[row] = the choice (s * k + j) whose slot is `row`, -1 where there is none. Scratch memory.
@@ -41,16 +40,15 @@ const int64_t *invertSlots(Checker &check, View slots, int64_t rows) {
   for (int64_t i = 0, end = slots.elements(); i < end; ++i) {
     if (slot[i] < 0)
       continue;
-    check.that(source[slot[i]] < 0, [&] {
-      return "expected each row in 'slots' once at most but got row " + std::to_string(slot[i]) + " again";
-    });
+    check.that(source[slot[i]] < 0,
+               [&] { return joined("expected each row in 'slots' once at most but got row ", slot[i], " again"); });
     source[slot[i]] = i;
   }
   return source;
 }
 
-/// One output row of combine: the weighted sum of `choices` rows. Up to four are summed in one pass, so that for usual k
-/// the output is written once.
+/// One output row of combine: the weighted sum of `choices` rows. Up to four are summed in one pass, so that for usual
+/// k the output is written once.
 template <class T> struct CombineRow {
   static MOERT_INLINE void run(const T *const *rows, const T *weights, int64_t choices, T *out, int64_t columns) {
     if (choices == 0)
@@ -191,8 +189,8 @@ Status combine(View rows, View slots, View weights, View out) {
   withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    runVectorised<CombineAll<T>>(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(), count,
-                                 choices, columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
+    runVectorised<CombineAll<T>>(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(),
+                                 count, choices, columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
   });
   return {};
 }
@@ -211,8 +209,8 @@ Status slotDot(View tokens, View rows, View slots, View out) {
     return check.take();
   withFloating(tokens.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<SlotDotAll<T>>(tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(), out.as<T>(), count,
-                                 slots.dims[1], columns);
+    runVectorised<SlotDotAll<T>>(tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(), out.as<T>(),
+                                 count, slots.dims[1], columns);
   });
   return {};
 }

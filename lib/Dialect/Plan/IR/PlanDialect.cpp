@@ -76,9 +76,9 @@ void CostAttr::print(AsmPrinter &printer) const {
           << ", sent = " << getSent() << ", rows = " << getRows() << ">";
 }
 
-LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, double flops, int64_t read,
+LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, llvm::APFloat flops, int64_t read,
                                int64_t written, int64_t sent, int64_t rows) {
-  if (!(flops >= 0) || flops > std::numeric_limits<double>::max() || read < 0 || written < 0 || sent < 0 || rows < 0)
+  if (!flops.isFinite() || flops.isNegative() || read < 0 || written < 0 || sent < 0 || rows < 0)
     return emitError() << "expected costs to be finite and not negative";
   return success();
 }
@@ -95,8 +95,6 @@ LogicalResult BufferOp::verify() {
   if (!isa_and_nonnull<SpaceAttr>(type.getMemorySpace())) // (C1)
     return emitOpError("expected the memory space to be #plan<space device> or #plan<space host_pinned> but got ")
            << type;
-  if (getOffset() && *getOffset() < 0) // (C2)
-    return emitOpError("expected an offset that is not negative but got ") << *getOffset();
   return success();
 }
 

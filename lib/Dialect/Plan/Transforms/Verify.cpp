@@ -50,18 +50,19 @@ static LogicalResult verifyWaits(func::FuncOp program) {
 static LogicalResult verifyBounds(func::FuncOp program) {
   auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
   for (auto buffer : program.getOps<BufferOp>()) {
-    if (!buffer.getOffset())
+    std::optional<int64_t> offset = buffer.getOffset();
+    if (!offset)
       continue;
     auto type = cast<MemRefType>(buffer.getMemref().getType());
     StringRef space = stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue());
     auto bytes = arenas ? arenas.getAs<IntegerAttr>(space) : IntegerAttr();
     if (!bytes)
       return program.emitOpError("expected '") << kArenasAttrName << "' to give the bytes of '" << space << "'";
-    std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*buffer.getOffset(), getByteSize(type));
+    std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*offset, getByteSize(type));
     if (!end || *end > bytes.getInt())
       return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
              << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type)
-             << " bytes at offset " << *buffer.getOffset();
+             << " bytes at offset " << *offset;
   }
   return success();
 }

@@ -91,8 +91,8 @@ void MemoryChecker::addMemories(func::FuncOp function) {
   for (auto buffer : function.getOps<BufferOp>()) {
     auto type = cast<MemRefType>(buffer.getMemref().getType());
     auto space = static_cast<unsigned>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
-    if (auto offset = buffer.getOffset())
-      ranges[buffer.getMemref()] = Range{space, static_cast<int64_t>(*offset), *offset + getByteSize(type)};
+    if (std::optional<int64_t> offset = buffer.getOffset())
+      ranges[buffer.getMemref()] = Range{space, *offset, *offset + getByteSize(type)};
     else
       addOwn(buffer.getMemref(), false);
   }

@@ -40,10 +40,20 @@ def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
 
     Example: `#plan.cost<flops = 1.0e9, read = 4096, written = 4096, sent = 0, rows = 0>`
   }];
-  let parameters = (ins "double":$flops, "int64_t":$read, "int64_t":$written, "int64_t":$sent, "int64_t":$rows);
+  let parameters = (ins APFloatParameter<"a double">:$flopsValue, "int64_t":$read, "int64_t":$written, "int64_t":$sent,
+                        "int64_t":$rows);
+  let builders = [AttrBuilder<(ins "double":$flops, "int64_t":$read, "int64_t":$written, "int64_t":$sent,
+                                   "int64_t":$rows), [{
+    return $_get($_ctxt, ::llvm::APFloat(flops), read, written, sent, rows);
+  }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    double getFlops() const { return getFlopsValue().convertToDouble(); }
+  }];
 }
+
+def Plan_Index : ConfinedAttr<I64Attr, [IntNonNegative]>;
 
 class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
 
@@ -67,7 +77,7 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
     }
     ```
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins OptionalAttr<Plan_Index>:$offset);
   let results = (outs Res<AnyStaticShapeMemRef, "", [MemAlloc]>:$memref);
   let assemblyFormat = "attr-dict `:` type($memref)";
   let hasVerifier = 1;
@@ -124,6 +134,9 @@ def Plan_RecordOp : Plan_Op<"record"> {
   let description = [{
     Event `event` happens when all earlier ops of `stream` are done.
 
+    Constraints:
+    - (C1) event >= 0.
+
     Example:
 
     ```mlir
@@ -134,7 +147,7 @@ def Plan_RecordOp : Plan_Op<"record"> {
     }
     ```
   }];
-  let arguments = (ins I64Attr:$event, StrAttr:$stream);
+  let arguments = (ins Plan_Index:$event, StrAttr:$stream);
   let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
@@ -142,8 +155,11 @@ def Plan_WaitOp : Plan_Op<"wait"> {
   let summary = "later ops of a stream start after an event";
   let description = [{
     See plan.record for an example. The last `plan.record` of `event` before this op in program order is meant.
+
+    Constraints:
+    - (C1) event >= 0.
   }];
-  let arguments = (ins I64Attr:$event, StrAttr:$stream);
+  let arguments = (ins Plan_Index:$event, StrAttr:$stream);
   let assemblyFormat = "$event `on` $stream attr-dict";
 }
 

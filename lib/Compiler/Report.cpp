@@ -1,0 +1,61 @@
+//===- Report.cpp - what a plan does, in words ----------------------------===//
+#include "moe/Compiler/Report.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Compiler/Compiler.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static std::string getText(StringAttr text) { return text ? text.str() : "-"; }
+
+static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream &os) {
+  plan::CostAttr cost = launch.getCostAttr();
+  GroupAttr group = launch.getGroupAttr();
+  constexpr double giga = 1e9, mega = 1e6;
+  os << llvm::format("%5lld  %-20s %-16s %-11s %-8s %10.3f %10.3f %10.3f\n", static_cast<long long>(index),
+                     launch.getKernel().str().c_str(), getText(launch.getLabelAttr()).c_str(),
+                     getText(launch.getStreamAttr()).c_str(), group ? group.getName().str().c_str() : "-",
+                     cost ? cost.getFlops() / giga : 0.0,
+                     cost ? static_cast<double>(cost.getRead() + cost.getWritten()) / mega : 0.0,
+                     cost ? static_cast<double>(cost.getSent()) / mega : 0.0);
+}
+
+static void printArena(const plan::ArenaReport &arena, llvm::raw_ostream &os) {
+  os << "arena '" << plan::stringifySpace(arena.space) << "': " << arena.arenaBytes << " bytes";
+  if (!arena.peak) {
+    os << "\n";
+    return;
+  }
+  // Enough to see what to change; the rest is usually small.
+  constexpr size_t shown = 10;
+  os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
+  for (const plan::LiveBuffer &buffer : llvm::ArrayRef(arena.live).take_front(shown))
+    os << llvm::format("%14lld  %s\n", static_cast<long long>(buffer.bytes), buffer.writer.describe().c_str());
+  if (arena.live.size() > shown)
+    os << "                and " << arena.live.size() - shown << " smaller ones\n";
+}
+
+void mlir::moe::printMemory(Operation *program, llvm::raw_ostream &os) {
+  os << "memory of one rank: " << getProgramBytes(program) << " bytes, arguments and results included\n";
+  for (const plan::ArenaReport &arena : plan::reportMemory(cast<func::FuncOp>(program)))
+    printArena(arena, os);
+}
+
+LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
+  auto program = plan.lookupSymbol<func::FuncOp>("rank");
+  if (!program)
+    return plan.emitError() << "expected a rank program '@rank'";
+  os << llvm::format("%5s  %-20s %-16s %-11s %-8s %10s %10s %10s\n", "op", "kernel", "layer", "stream", "group", "GFLOP",
+                     "MB moved", "MB sent");
+  int64_t index = 0;
+  for (auto launch : program.getOps<plan::LaunchOp>())
+    printLaunch(launch, index++, os);
+  os << "\n";
+  printMemory(program, os);
+  return success();
+}

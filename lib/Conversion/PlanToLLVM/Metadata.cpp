@@ -1,0 +1,276 @@
+//===- Metadata.cpp - what a plan says about itself -----------------------===//
+//
+// Writes the JSON object of docs/Runtime.md, keys in the order shown there.
+//
+//===----------------------------------------------------------------------===//
+#include "Metadata.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/JSON.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+namespace json = llvm::json;
+
+/// Versions of the metadata and of moert.h (MOERT_ABI_VERSION) for which this file writes.
+static constexpr int64_t kMetadataVersion = 1;
+static constexpr int64_t kAbiVersion = 1;
+
+DType mlir::plan::getDType(Type type) {
+  if (type.isF32())
+    return DType::f32;
+  if (type.isF64())
+    return DType::f64;
+  return type.isBF16() ? DType::bf16 : DType::i32;
+}
+
+static StringRef getDTypeName(Type type) {
+  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32"};
+  return names[static_cast<int32_t>(getDType(type))];
+}
+
+namespace {
+
+/// The groups of a plan under names that differ.
+class GroupTable {
+public:
+  explicit GroupTable(moe::ParallelAttr parallel) {
+    for (StringLiteral name : moe::ParallelAttr::getGroupNames())
+      groups.push_back(parallel.getGroup(name));
+  }
+
+  /// The name of `group`, which is added where no group of its size and stride is there.
+  std::string getName(moe::GroupAttr group) {
+    moe::GroupAttr same = find([&](moe::GroupAttr other) { return other == group; });
+    if (!same)
+      same = find([&](moe::GroupAttr other) {
+        return other.getSize() == group.getSize() && other.getStride() == group.getStride();
+      });
+    if (same)
+      return same.getName().str();
+    std::string name = group.getName().str();
+    if (find([&](moe::GroupAttr other) { return other.getName() == name; }))
+      name += "_" + std::to_string(group.getSize()) + "_" + std::to_string(group.getStride());
+    groups.push_back(moe::GroupAttr::get(group.getContext(), name, group.getSize(), group.getStride()));
+    return name;
+  }
+
+  ArrayRef<moe::GroupAttr> getGroups() const { return groups; }
+
+private:
+  moe::GroupAttr find(function_ref<bool(moe::GroupAttr)> predicate) const {
+    auto it = llvm::find_if(groups, predicate);
+    return it == groups.end() ? moe::GroupAttr() : *it;
+  }
+
+  SmallVector<moe::GroupAttr> groups;
+};
+
+class MetadataWriter {
+public:
+  MetadataWriter(ModuleOp module, moe::ParallelAttr parallel, raw_ostream &os)
+      : module(module), parallel(parallel), groups(parallel), json(os) {}
+
+  /// `reference` may be null. checkLayouts has passed for both.
+  void write(func::FuncOp rank, func::FuncOp reference);
+
+private:
+  void writeHead(func::FuncOp rank);
+  void writeProgram(func::FuncOp program);
+  void writeValue(func::FuncOp program, unsigned argument, moe::ParallelAttr ranks, bool isResult);
+  void writeTables(func::FuncOp program, moe::ParallelAttr ranks);
+  void writeOp(LaunchOp launch, bool hasGroups);
+  void writeShape(StringRef key, ArrayRef<int64_t> shape);
+
+  ModuleOp module;
+  moe::ParallelAttr parallel;
+  GroupTable groups;
+  json::OStream json;
+};
+
+} // namespace
+
+/// The ranks of one program: its own attribute, the reference's, or else the module's.
+static moe::ParallelAttr getRanks(func::FuncOp program, moe::ParallelAttr parallel) {
+  auto own = program->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName);
+  return own ? own : parallel;
+}
+
+/// Without a layout, replicated.
+static moe::LayoutAttr getLayout(func::FuncOp program, unsigned argument) {
+  if (auto layout = program.getArgAttrOfType<moe::LayoutAttr>(argument, moe::kLayoutAttrName))
+    return layout;
+  return moe::LayoutAttr::get(program.getContext(), cast<MemRefType>(program.getArgumentTypes()[argument]).getRank());
+}
+
+static std::string getValueName(func::FuncOp program, unsigned argument) {
+  auto name = program.getArgAttrOfType<StringAttr>(argument, moe::kNameAttrName);
+  return name ? name.str() : "value" + std::to_string(argument);
+}
+
+static LogicalResult checkLayouts(func::FuncOp program, moe::ParallelAttr ranks) {
+  for (unsigned argument = 0; argument < program.getNumArguments(); ++argument) {
+    moe::LayoutAttr layout = getLayout(program, argument);
+    for (unsigned dim = 0; dim < layout.getDims().size(); ++dim)
+      if (failed(layout.getParts(dim, ranks)))
+        return program.emitOpError("expected the layout of '")
+               << getValueName(program, argument) << "' to name groups of " << ranks << " but got " << layout;
+  }
+  return success();
+}
+
+void MetadataWriter::write(func::FuncOp rank, func::FuncOp reference) {
+  // Launches may use groups that #moe.parallel does not name.
+  for (auto launch : rank.getOps<LaunchOp>())
+    if (launch.getGroup())
+      groups.getName(*launch.getGroup());
+  json.objectBegin();
+  writeHead(rank);
+  json.attributeBegin("rank");
+  writeProgram(rank);
+  json.attributeEnd();
+  json.attributeBegin("reference");
+  if (reference)
+    writeProgram(reference);
+  else
+    json.object([] {});
+  json.attributeEnd();
+  json.objectEnd();
+}
+
+void MetadataWriter::writeHead(func::FuncOp rank) {
+  auto getSetting = [&](StringRef name, StringRef otherwise) {
+    auto setting = module->getAttrOfType<StringAttr>(name);
+    return setting ? setting.getValue() : otherwise;
+  };
+  StringRef dtype = "f32";
+  if (rank.getNumArguments() > 0)
+    dtype = getDTypeName(cast<MemRefType>(rank.getArgumentTypes()[0]).getElementType());
+  json.attribute("moeplan", kMetadataVersion);
+  json.attribute("abi", kAbiVersion);
+  json.attribute("world", parallel.getWorld());
+  json.attributeObject("parallel", [&] {
+    for (StringRef name : {"pp", "dp", "mp", "ep", "esp", "edp"})
+      json.attribute(name, parallel.getGroup(name).getSize());
+  });
+  json.attribute("schedule", getSetting("plan.schedule", "baseline"));
+  json.attribute("mode", getSetting("plan.mode", "train"));
+  json.attribute("dtype", getSetting("plan.dtype", dtype));
+  json.attributeArray("groups", [&] {
+    for (moe::GroupAttr group : groups.getGroups())
+      json.object([&] {
+        json.attribute("name", group.getName());
+        json.attribute("size", group.getSize());
+        json.attribute("stride", group.getStride());
+      });
+  });
+}
+
+void MetadataWriter::writeProgram(func::FuncOp program) {
+  moe::ParallelAttr ranks = getRanks(program, parallel);
+  auto inputs = program->getAttrOfType<IntegerAttr>(kInputsAttrName);
+  unsigned numInputs = inputs ? inputs.getInt() : program.getNumArguments();
+  json.objectBegin();
+  json.attribute("symbol", (kSymbolPrefix + program.getName()).str());
+  for (bool isResult : {false, true}) {
+    unsigned end = isResult ? program.getNumArguments() : std::min(numInputs, program.getNumArguments());
+    json.attributeArray(isResult ? "results" : "arguments", [&] {
+      for (unsigned argument = isResult ? numInputs : 0; argument < end; ++argument)
+        writeValue(program, argument, ranks, isResult);
+    });
+  }
+  writeTables(program, ranks);
+  json.objectEnd();
+}
+
+void MetadataWriter::writeShape(StringRef key, ArrayRef<int64_t> shape) {
+  json.attributeArray(key, [&] {
+    for (int64_t size : shape)
+      json.value(size);
+  });
+}
+
+void MetadataWriter::writeValue(func::FuncOp program, unsigned argument, moe::ParallelAttr ranks, bool isResult) {
+  auto type = cast<MemRefType>(program.getArgumentTypes()[argument]);
+  auto role = program.getArgAttrOfType<StringAttr>(argument, moe::kRoleAttrName);
+  moe::LayoutAttr layout = getLayout(program, argument);
+  SmallVector<int64_t> global(type.getShape());
+  for (auto [dim, size] : llvm::enumerate(global))
+    size *= *layout.getParts(dim, ranks);
+  json.object([&] {
+    json.attribute("name", getValueName(program, argument));
+    json.attribute("role", role ? role.getValue() : (isResult ? "output" : "input"));
+    json.attribute("dtype", getDTypeName(type.getElementType()));
+    writeShape("shape", global);
+    writeShape("local_shape", type.getShape());
+    json.attributeArray("layout", [&] {
+      for (unsigned dim = 0; dim < global.size(); ++dim)
+        json.array([&] {
+          // The runtime gives a world of one rank no groups.
+          if (ranks.getWorld() > 1)
+            for (StringRef group : layout.getGroups(dim))
+              json.value(group);
+        });
+    });
+  });
+}
+
+void MetadataWriter::writeTables(func::FuncOp program, moe::ParallelAttr ranks) {
+  auto arenas = program->getAttrOfType<DictionaryAttr>(kArenasAttrName);
+  json.attributeObject("arenas", [&] {
+    for (Space space : {Space::device, Space::host_pinned}) {
+      auto bytes = arenas ? arenas.getAs<IntegerAttr>(stringifySpace(space)) : IntegerAttr();
+      json.attribute(stringifySpace(space), bytes ? bytes.getInt() : 0);
+    }
+  });
+  json.attributeArray("streams", [&] {
+    for (StringRef stream : getStreams(program))
+      json.value(stream);
+  });
+  int64_t events = 0;
+  for (auto record : program.getOps<RecordOp>())
+    events = std::max<int64_t>(events, record.getEvent() + 1);
+  json.attribute("events", events);
+  json.attributeArray("ops", [&] {
+    for (auto launch : program.getOps<LaunchOp>())
+      writeOp(launch, ranks.getWorld() > 1);
+  });
+}
+
+void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
+  CostAttr cost = launch.getCost().value_or(CostAttr::get(launch.getContext(), 0, 0, 0, 0, 0));
+  json.object([&] {
+    json.attribute("name", launch.getKernel());
+    json.attribute("label", launch.getLabel().value_or(""));
+    json.attribute("stream", launch.getStreamOrDefault());
+    if (hasGroups && launch.getGroup())
+      json.attribute("group", groups.getName(*launch.getGroup()));
+    else
+      json.attribute("group", nullptr);
+    json.attribute("flops", cost.getFlops());
+    json.attribute("bytes", cost.getRead() + cost.getWritten());
+    json.attribute("bytes_sent", cost.getSent());
+    json.attribute("rows", cost.getRows());
+  });
+}
+
+FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp module) {
+  auto rank = module.lookupSymbol<func::FuncOp>(kRankProgram);
+  if (!rank)
+    return module.emitError() << "expected a rank program '" << kRankProgram << "'";
+  moe::ParallelAttr parallel = moe::getParallel(module);
+  if (!parallel)
+    return failure();
+  auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram);
+  for (func::FuncOp program : {rank, reference})
+    if (program && failed(checkLayouts(program, getRanks(program, parallel))))
+      return failure();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  MetadataWriter(module, parallel, os).write(rank, reference);
+  return os.str();
+}

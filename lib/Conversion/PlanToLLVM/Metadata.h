@@ -1,0 +1,27 @@
+//===- Metadata.h - what a plan says about itself ---------------*- C++ -*-===//
+#ifndef MOE_LIB_CONVERSION_PLANTOLLVM_METADATA_H
+#define MOE_LIB_CONVERSION_PLANTOLLVM_METADATA_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::plan {
+
+/// Symbols that the runtime looks up in a plan .so are this and a name.
+inline constexpr StringLiteral kSymbolPrefix = "moeplan_";
+/// The rank programs that the runtime looks up.
+inline constexpr StringLiteral kRankProgram = "rank";
+inline constexpr StringLiteral kReferenceProgram = "reference";
+
+/// The numbers of moert.h: moert_dtype, and MOERT_SPACE_ARGUMENT.
+enum class DType : int32_t { f32 = 0, f64 = 1, bf16 = 2, i32 = 3 };
+inline constexpr int32_t kArgumentSpace = 2;
+
+/// `type` is the element type of a buffer.
+DType getDType(Type type);
+
+/// The JSON object of docs/Runtime.md for the rank programs of `module`; fails after an error.
+FailureOr<std::string> buildMetadata(ModuleOp module);
+
+} // namespace mlir::plan
+
+#endif // MOE_LIB_CONVERSION_PLANTOLLVM_METADATA_H

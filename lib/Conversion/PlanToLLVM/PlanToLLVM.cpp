@@ -1,0 +1,326 @@
+//===- PlanToLLVM.cpp - convert-plan-to-llvm ------------------------------===//
+//
+// Each rank program becomes one function, a chain of runtime calls, and constant data in the layout of moert.h. The code is
+// meant to be compiled fast, not to be fast: it only enqueues.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+
+#include "Metadata.h"
+#include "moe/Conversion/Passes.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_CONVERTPLANTOLLVM
+#include "moe/Conversion/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+
+/// The functions of moert.h that a module calls.
+class RuntimeFunctions {
+public:
+  explicit RuntimeFunctions(ModuleOp module) : module(module) {}
+
+  /// The function moert_`name`, declared on first use. Fails after an error where `caller` wants another signature than
+  /// an earlier caller.
+  FailureOr<LLVM::LLVMFuncOp> get(StringRef name, ArrayRef<Type> arguments, Operation *caller);
+
+private:
+  struct Function {
+    LLVM::LLVMFuncOp op;
+    Location firstCaller;
+  };
+
+  ModuleOp module;
+  llvm::StringMap<Function> functions;
+};
+
+/// Emits one rank program.
+class ProgramEmitter {
+public:
+  ProgramEmitter(func::FuncOp program, RuntimeFunctions &runtime);
+  LogicalResult emit();
+
+private:
+  /// A buffer as moert_buffer has it: space, dtype, offset, shape.
+  using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>>;
+
+  LogicalResult emitOp(Operation &op);
+  LogicalResult emitLaunch(LaunchOp launch);
+  LogicalResult emitCall(StringRef name, ArrayRef<Value> arguments, Operation *caller);
+  FailureOr<BufferKey> getKey(Value value);
+  FailureOr<Value> getBuffer(Value value, LaunchOp user);
+  Value getGroup(moe::GroupAttr group, Location loc);
+  void createBufferTable();
+  void createGroupTable(Location loc);
+
+  LLVM::GlobalOp createGlobal(const Twine &name, Type type, Location loc, function_ref<Value()> initializer);
+  Value createInt(Location loc, int64_t value) { return builder.create<LLVM::ConstantOp>(loc, i64, value); }
+  /// Inserts `fields` into a struct or array of type `type`, in order.
+  Value createAggregate(Location loc, Type type, ArrayRef<Value> fields);
+
+  func::FuncOp program;
+  RuntimeFunctions &runtime;
+  OpBuilder builder;
+  std::string symbol;
+  Type i32, i64, ptr;
+  Type bufferType, groupType;
+  Block *exit = nullptr;
+  Value rank;
+  int64_t nextOp = 0;
+  llvm::StringMap<int64_t> streams;
+  std::map<BufferKey, unsigned> buffers;
+  std::vector<std::pair<BufferKey, Location>> bufferList;
+  llvm::DenseMap<Value, unsigned> bufferOf;
+  SmallVector<moe::GroupAttr> groups;
+};
+
+} // namespace
+
+FailureOr<LLVM::LLVMFuncOp> RuntimeFunctions::get(StringRef name, ArrayRef<Type> arguments, Operation *caller) {
+  auto type = LLVM::LLVMFunctionType::get(IntegerType::get(module.getContext(), 32), arguments);
+  auto it = functions.find(name);
+  if (it == functions.end()) {
+    auto builder = OpBuilder::atBlockBegin(module.getBody());
+    auto op = builder.create<LLVM::LLVMFuncOp>(module.getLoc(), ("moert_" + name).str(), type);
+    it = functions.try_emplace(name, Function{op, caller->getLoc()}).first;
+  }
+  Function &function = it->second;
+  if (function.op.getFunctionType() == type)
+    return function.op;
+  InFlightDiagnostic diagnostic = caller->emitOpError("expected 'moert_")
+                                  << name << "' to have the signature " << function.op.getFunctionType()
+                                  << " as before but got " << type;
+  diagnostic.attachNote(function.firstCaller) << "it is called first here";
+  return diagnostic;
+}
+
+ProgramEmitter::ProgramEmitter(func::FuncOp program, RuntimeFunctions &runtime)
+    : program(program), runtime(runtime), builder(program), symbol((kSymbolPrefix + program.getName()).str()) {
+  MLIRContext *context = program.getContext();
+  i32 = builder.getI32Type();
+  i64 = builder.getI64Type();
+  ptr = LLVM::LLVMPointerType::get(context);
+  bufferType = LLVM::LLVMStructType::getLiteral(context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4)});
+  groupType = LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64});
+  for (auto [number, stream] : llvm::enumerate(getStreams(program)))
+    streams[stream] = number;
+}
+
+LogicalResult ProgramEmitter::emit() {
+  Location loc = program.getLoc();
+  auto function = builder.create<LLVM::LLVMFuncOp>(loc, symbol, LLVM::LLVMFunctionType::get(i32, {ptr}));
+  Block *entry = function.addEntryBlock(builder);
+  rank = entry->getArgument(0);
+  exit = builder.createBlock(&function.getBody(), {}, {i32}, {loc});
+  builder.create<LLVM::ReturnOp>(loc, exit->getArgument(0));
+  builder.setInsertionPointToEnd(entry);
+  for (Operation &op : program.getOps())
+    if (failed(emitOp(op)))
+      return failure();
+  Value ok = builder.create<LLVM::ConstantOp>(loc, i32, 0);
+  builder.create<LLVM::BrOp>(loc, ok, exit);
+  builder.setInsertionPoint(function);
+  createBufferTable();
+  createGroupTable(loc);
+  return success();
+}
+
+LogicalResult ProgramEmitter::emitOp(Operation &op) {
+  if (auto launch = dyn_cast<LaunchOp>(op))
+    return emitLaunch(launch);
+  Location loc = op.getLoc();
+  if (auto record = dyn_cast<RecordOp>(op))
+    return emitCall(
+        "record", {rank, createInt(loc, record.getEvent()), createInt(loc, streams.lookup(record.getStream()))}, &op);
+  if (auto wait = dyn_cast<WaitOp>(op))
+    return emitCall("wait", {rank, createInt(loc, wait.getEvent()), createInt(loc, streams.lookup(wait.getStream()))},
+                    &op);
+  return success();
+}
+
+LogicalResult ProgramEmitter::emitLaunch(LaunchOp launch) {
+  Location loc = launch.getLoc();
+  SmallVector<Value> arguments = {rank, createInt(loc, nextOp++)};
+  auto inputs = launch.getInputs().begin();
+  ArrayRef<int64_t> absent = launch.getAbsent().value_or(ArrayRef<int64_t>());
+  SmallVector<Value> buffers;
+  for (int64_t position = 0, end = launch.getInputs().size() + absent.size(); position < end; ++position)
+    buffers.push_back(llvm::is_contained(absent, position) ? Value() : *inputs++);
+  llvm::append_range(buffers, launch.getOutputs());
+  for (Value buffer : buffers) {
+    FailureOr<Value> address = buffer ? getBuffer(buffer, launch) : builder.create<LLVM::ZeroOp>(loc, ptr).getResult();
+    if (failed(address))
+      return failure();
+    arguments.push_back(*address);
+  }
+  for (Attribute param : launch.getParams().value_or(builder.getArrayAttr({})))
+    arguments.push_back(builder.create<LLVM::ConstantOp>(loc, cast<TypedAttr>(param).getType(), param));
+  if (launch.getGroup())
+    arguments.push_back(getGroup(*launch.getGroup(), loc));
+  arguments.push_back(createInt(loc, streams.lookup(launch.getStreamOrDefault())));
+  return emitCall(launch.getKernel(), arguments, launch);
+}
+
+LogicalResult ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments, Operation *caller) {
+  Location loc = caller->getLoc();
+  FailureOr<LLVM::LLVMFuncOp> callee = runtime.get(name, llvm::to_vector(ValueRange(arguments).getTypes()), caller);
+  if (failed(callee))
+    return failure();
+  Value status = builder.create<LLVM::CallOp>(loc, *callee, arguments).getResult();
+  Value zero = builder.create<LLVM::ConstantOp>(loc, i32, 0);
+  Value failed = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, zero);
+  Block *here = builder.getInsertionBlock();
+  Block *next = builder.createBlock(exit);
+  builder.setInsertionPointToEnd(here);
+  builder.create<LLVM::CondBrOp>(loc, failed, exit, ValueRange(status), next, ValueRange());
+  builder.setInsertionPointToEnd(next);
+  return success();
+}
+
+FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
+  auto type = cast<MemRefType>(value.getType());
+  auto dtype = static_cast<int32_t>(getDType(type.getElementType()));
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return BufferKey{kArgumentSpace, dtype, argument.getArgNumber(), type.getShape().vec()};
+  auto buffer = value.getDefiningOp<BufferOp>();
+  if (!buffer.getOffset())
+    return buffer.emitOpError("expected an offset, as plan-assign-memory gives");
+  auto space = static_cast<int32_t>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
+  return BufferKey{space, dtype, static_cast<int64_t>(*buffer.getOffset()), type.getShape().vec()};
+}
+
+FailureOr<Value> ProgramEmitter::getBuffer(Value value, LaunchOp user) {
+  auto known = bufferOf.find(value);
+  if (known == bufferOf.end()) {
+    FailureOr<BufferKey> key = getKey(value);
+    if (failed(key))
+      return failure();
+    auto [it, inserted] = buffers.try_emplace(*key, bufferList.size());
+    if (inserted)
+      bufferList.push_back({*key, value.getLoc()});
+    known = bufferOf.try_emplace(value, it->second).first;
+  }
+  std::string name = symbol + "_buffer" + std::to_string(known->second);
+  return builder.create<LLVM::AddressOfOp>(user.getLoc(), ptr, name).getResult();
+}
+
+Value ProgramEmitter::getGroup(moe::GroupAttr group, Location loc) {
+  int32_t index = llvm::find(groups, group) - groups.begin();
+  if (static_cast<size_t>(index) == groups.size())
+    groups.push_back(group);
+  Value table = builder.create<LLVM::AddressOfOp>(loc, ptr, symbol + "_groups");
+  return builder.create<LLVM::GEPOp>(loc, ptr, groupType, table, ArrayRef<LLVM::GEPArg>{index});
+}
+
+Value ProgramEmitter::createAggregate(Location loc, Type type, ArrayRef<Value> fields) {
+  Value aggregate = builder.create<LLVM::UndefOp>(loc, type);
+  for (auto [index, field] : llvm::enumerate(fields))
+    aggregate = builder.create<LLVM::InsertValueOp>(loc, aggregate, field, static_cast<int64_t>(index));
+  return aggregate;
+}
+
+LLVM::GlobalOp ProgramEmitter::createGlobal(const Twine &name, Type type, Location loc,
+                                            function_ref<Value()> initializer) {
+  auto global = builder.create<LLVM::GlobalOp>(loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(),
+                                               Attribute());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&global.getInitializerRegion());
+  builder.create<LLVM::ReturnOp>(loc, initializer());
+  return global;
+}
+
+void ProgramEmitter::createBufferTable() {
+  Type dimsType = cast<LLVM::LLVMStructType>(bufferType).getBody().back();
+  for (auto [index, entry] : llvm::enumerate(bufferList)) {
+    const auto &[key, loc] = entry;
+    const auto &[space, dtype, offset, shape] = key;
+    SmallVector<int64_t, 4> dims(shape.begin(), shape.end());
+    int64_t dimCount = dims.size();
+    dims.resize(4, 0);
+    createGlobal(symbol + "_buffer" + Twine(index), bufferType, loc, [&, loc = loc, space = space, dtype = dtype,
+                                                                        offset = offset] {
+      Value fields[] = {builder.create<LLVM::ConstantOp>(loc, i32, space),
+                        builder.create<LLVM::ConstantOp>(loc, i32, dtype), createInt(loc, offset),
+                        createInt(loc, dimCount),
+                        builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims))};
+      return createAggregate(loc, bufferType, fields);
+    });
+  }
+}
+
+void ProgramEmitter::createGroupTable(Location loc) {
+  if (groups.empty())
+    return;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    std::string text = group.getName().str() + '\0';
+    builder.create<LLVM::GlobalOp>(loc, LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()),
+                                   /*isConstant=*/true, LLVM::Linkage::Internal,
+                                   symbol + "_group" + std::to_string(index), builder.getStringAttr(text));
+  }
+  auto tableType = LLVM::LLVMArrayType::get(groupType, groups.size());
+  createGlobal(symbol + "_groups", tableType, loc, [&] {
+    SmallVector<Value> rows;
+    for (auto [index, group] : llvm::enumerate(groups)) {
+      Value name = builder.create<LLVM::AddressOfOp>(loc, ptr, symbol + "_group" + std::to_string(index));
+      rows.push_back(createAggregate(
+          loc, groupType, {name, createInt(loc, group.getSize()), createInt(loc, group.getStride())}));
+    }
+    return createAggregate(loc, tableType, rows);
+  });
+}
+
+namespace {
+struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanToLLVM> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto programs = llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isRankProgram));
+    for (func::FuncOp program : programs)
+      if (failed(check(program)))
+        return signalPassFailure();
+    FailureOr<std::string> metadata = buildMetadata(module);
+    if (failed(metadata))
+      return signalPassFailure();
+    RuntimeFunctions runtime(module);
+    for (func::FuncOp program : programs) {
+      if (failed(ProgramEmitter(program, runtime).emit()))
+        return signalPassFailure();
+      program.erase();
+    }
+    emitMetadata(module, *metadata);
+  }
+
+  LogicalResult check(func::FuncOp program) {
+    if (failed(verifyRankProgram(program)))
+      return failure();
+    if (program->hasAttr(kRanksAttrName))
+      return program.emitOpError("expected one program for all ranks but '")
+             << program.getName() << "' has '" << kRanksAttrName << "'";
+    for (auto launch : program.getOps<LaunchOp>())
+      if (!launch.getStream())
+        return launch.emitOpError("expected ") << launch.describe()
+                                               << " to have a stream, as plan-assign-streams gives";
+    return success();
+  }
+
+  void emitMetadata(ModuleOp module, const std::string &metadata) {
+    auto builder = OpBuilder::atBlockEnd(module.getBody());
+    std::string text = metadata + '\0';
+    builder.create<LLVM::GlobalOp>(
+        module.getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()), /*isConstant=*/true,
+        LLVM::Linkage::External, (kSymbolPrefix + "metadata").str(), builder.getStringAttr(text));
+  }
+};
+} // namespace

@@ -1,0 +1,138 @@
+//===- Object.cpp - from LLVM dialect to machine code ---------------------===//
+#include "moe/Target/Object.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
+
+using namespace mlir;
+namespace sys = llvm::sys;
+
+static std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContext &context) {
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  return translateModuleToLLVMIR(module, context, "moeplan");
+}
+
+static std::unique_ptr<llvm::TargetMachine> createTargetMachine(ModuleOp module, unsigned optLevel) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  std::string triple = sys::getDefaultTargetTriple(), error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(optLevel));
+  if (!target || !level) {
+    module.emitError() << (target ? "expected an optimisation level from 0 to 3 but got " + std::to_string(optLevel)
+                                  : "cannot generate code for this host: " + error);
+    return {};
+  }
+  // A plan may be compiled on one machine and run on another, so no CPU's own instructions.
+  StringRef cpu = llvm::Triple(triple).getArch() == llvm::Triple::x86_64 ? "x86-64" : "generic";
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, cpu, /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, *level));
+}
+
+LogicalResult mlir::moe::emitLLVMIR(ModuleOp module, raw_ostream &os) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> translated = translate(module, context);
+  if (!translated)
+    return failure();
+  translated->print(os, nullptr);
+  return success();
+}
+
+LogicalResult mlir::moe::emitObject(ModuleOp module, raw_pwrite_stream &os, unsigned optLevel) {
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, optLevel);
+  if (!machine)
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> translated = translate(module, context);
+  if (!translated)
+    return failure();
+  translated->setTargetTriple(machine->getTargetTriple().getTriple());
+  translated->setDataLayout(machine->createDataLayout());
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, os, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return module.emitError() << "cannot generate an object file for " << machine->getTargetTriple().getTriple();
+  passes.run(*translated);
+  return success();
+}
+
+/// The linker's path; empty after an error.
+static std::string findLinker(ModuleOp module) {
+  for (StringRef name : {"ld.lld-19", "ld.lld", "ld"})
+    if (llvm::ErrorOr<std::string> path = sys::findProgramByName(name))
+      return *path;
+  module.emitError() << "expected a linker, 'ld.lld-19', 'ld.lld' or 'ld', in PATH but found none";
+  return {};
+}
+
+/// Links `object` to `output`; what the linker prints becomes the error.
+static LogicalResult link(ModuleOp module, StringRef object, StringRef output) {
+  std::string linker = findLinker(module);
+  if (linker.empty())
+    return failure();
+  SmallString<128> log;
+  if (std::error_code error = sys::fs::createTemporaryFile("moeplan", "log", log))
+    return module.emitError() << "cannot write a temporary file: " << error.message();
+  auto removeLog = llvm::make_scope_exit([&] { sys::fs::remove(log); });
+  std::string message;
+  StringRef arguments[] = {linker, "-shared", "-o", output, object};
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
+  int status = sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects, 0, 0, &message);
+  if (status == 0)
+    return success();
+  if (auto text = llvm::MemoryBuffer::getFile(log))
+    message += (*text)->getBuffer();
+  return module.emitError() << "'" << linker << "' failed with status " << status << ": "
+                            << StringRef(message).trim();
+}
+
+/// Writes the object file of `module` to a new temporary file.
+static LogicalResult writeTemporaryObject(ModuleOp module, unsigned optLevel, SmallVectorImpl<char> &path) {
+  int file = -1;
+  if (std::error_code error = sys::fs::createTemporaryFile("moeplan", "o", file, path))
+    return module.emitError() << "cannot write a temporary file: " << error.message();
+  llvm::raw_fd_ostream os(file, /*shouldClose=*/true);
+  if (failed(moe::emitObject(module, os, optLevel)))
+    return failure();
+  os.close();
+  if (!os.has_error())
+    return success();
+  std::string reason = os.error().message();
+  os.clear_error();
+  return module.emitError() << "cannot write '" << StringRef(path.data(), path.size()) << "': " << reason;
+}
+
+LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsigned optLevel) {
+  auto cannotWrite = [&](std::error_code error) {
+    return module.emitError() << "cannot write '" << path << "': " << error.message();
+  };
+  // Beside the target, so that the rename stays in one file system; before the work, so that a bad path fails at once.
+  SmallString<128> library, object;
+  if (sys::fs::is_directory(path))
+    return cannotWrite(std::make_error_code(std::errc::is_a_directory));
+  if (std::error_code error = sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", library))
+    return cannotWrite(error);
+  auto removeFiles = llvm::make_scope_exit([&] {
+    sys::fs::remove(library);
+    if (!object.empty())
+      sys::fs::remove(object);
+  });
+  if (failed(writeTemporaryObject(module, optLevel, object)) || failed(link(module, object, library)))
+    return failure();
+  if (std::error_code error = sys::fs::rename(library, path))
+    return cannotWrite(error);
+  return success();
+}

@@ -1,0 +1,92 @@
+//===- PlanReport.cpp - a plan in figures ---------------------------------===//
+#include "moe/Target/PlanReport.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/JSON.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+namespace json = llvm::json;
+
+namespace {
+/// Sums over launches.
+struct Totals {
+  int64_t launches = 0;
+  double flops = 0;
+  int64_t bytes = 0, bytesSent = 0;
+
+  void add(LaunchOp launch) {
+    ++launches;
+    if (auto cost = launch.getCost()) {
+      flops += cost->getFlops();
+      bytes += cost->getRead() + cost->getWritten();
+      bytesSent += cost->getSent();
+    }
+  }
+};
+/// In the order of first appearance.
+using TotalsByName = llvm::MapVector<StringRef, Totals>;
+} // namespace
+
+static void writeTotals(json::OStream &json, StringRef key, const TotalsByName &totals) {
+  json.attributeObject(key, [&] {
+    for (const auto &[name, total] : totals)
+      json.attributeObject(name, [&, &total = total] {
+        json.attribute("launches", total.launches);
+        json.attribute("flops", total.flops);
+        json.attribute("bytes", total.bytes);
+        json.attribute("bytes_sent", total.bytesSent);
+      });
+  });
+}
+
+static void writeArena(json::OStream &json, const ArenaReport &arena) {
+  json.attributeObject(stringifySpace(arena.space), [&] {
+    json.attribute("bytes", arena.arenaBytes);
+    json.attribute("live_bytes", arena.liveBytes);
+    json.attributeArray("live", [&] {
+      for (const LiveBuffer &buffer : arena.live) {
+        LaunchOp writer = buffer.writer;
+        json.object([&] {
+          json.attribute("bytes", buffer.bytes);
+          json.attribute("writer", writer.getKernel());
+          json.attribute("label", buffer.getLabel());
+        });
+      }
+    });
+  });
+}
+
+static void writeProgram(json::OStream &json, func::FuncOp program) {
+  TotalsByName kernels, streams, groups;
+  for (auto launch : program.getOps<LaunchOp>()) {
+    kernels[launch.getKernel()].add(launch);
+    streams[launch.getStreamOrDefault()].add(launch);
+    if (launch.getCollective())
+      groups[launch.getGroup()->getName()].add(launch);
+  }
+  json.attributeObject(program.getName(), [&] {
+    writeTotals(json, "kernels", kernels);
+    writeTotals(json, "streams", streams);
+    writeTotals(json, "groups", groups);
+    json.attributeObject("memory", [&] {
+      for (const ArenaReport &arena : reportMemory(program))
+        writeArena(json, arena);
+    });
+  });
+}
+
+void mlir::moe::writePlanReport(ModuleOp module, raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (isRankProgram(function))
+        writeProgram(json, function);
+  });
+  os << "\n";
+}

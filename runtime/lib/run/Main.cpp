@@ -1,0 +1,142 @@
+//===- Main.cpp - moe-run -------------------------------------------------===//
+
+#include "run/Main.h"
+#include "run/Inputs.h"
+#include "run/Report.h"
+#include "run/Safetensors.h"
+#include "run/Trace.h"
+
+#include <exception>
+
+namespace moert::run {
+namespace {
+
+enum ExitStatus { Done = 0, CheckFailed = 1, BadInput = 2 };
+
+/// What goes wrong inside a step says that the plan does not work; everything else, that it was not given what it needs.
+int exitStatus(const Status &status) {
+  switch (status.code) {
+  case MOERT_OK:
+    return Done;
+  case MOERT_ERROR_HANG:
+  case MOERT_ERROR_OVERFLOW:
+  case MOERT_ERROR_NOT_REPLICATED:
+  case MOERT_ERROR_INTERNAL:
+    return CheckFailed;
+  default:
+    return BadInput;
+  }
+}
+
+Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
+
+struct Session {
+  const Options &options;
+  std::ostream &out;
+  std::ostream &err;
+  bool isTerminal;
+  Plan plan;
+  Tensors inputs;
+  RunResult result;
+  Verification verification;
+
+  Status open();
+  Status run();
+  Status verifyAgainstReference();
+  Status write();
+  const Program &program() const { return plan.program(options.reference); }
+};
+
+Status Session::open() {
+  if (Status status = Plan::open(options.plan, plan); !status.ok())
+    return status;
+  const Metadata &metadata = plan.metadata;
+  if (options.ranks && options.ranks != metadata.world)
+    return invalid("the plan was compiled for " + std::to_string(metadata.world) + " ranks, but --ranks asks for " +
+                   std::to_string(options.ranks) + "; leave --ranks out or compile the plan again");
+  if (options.reference && !metadata.reference)
+    return invalid("the plan has no reference program");
+  return options.verify ? checkComparable(metadata) : Status{};
+}
+
+Status Session::run() {
+  if (Status status = makeInputs(program().arguments, options.load, options.seed, err, inputs); !status.ok())
+    return status;
+  if (options.verify)
+    checkInputs(inputs, verification);
+  std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
+  if (Status status = runProgram(plan, options.reference, options, inputs, progress, result); !status.ok())
+    return status;
+  if (options.verify)
+    return verifyAgainstReference();
+  checkReplicas(result, verification);
+  return {};
+}
+
+Status Session::verifyAgainstReference() {
+  if (isTerminal)
+    err << "running the reference\n";
+  RunResult reference;
+  if (Status status = runProgram(plan, true, options, inputs, nullptr, reference); !status.ok())
+    return Status::error(status.code, "reference: " + status.message);
+  int32_t dtype = dtypeFromName(plan.metadata.dtype);
+  verification.tolerance = toleranceOf(dtype < 0 ? MOERT_F32 : dtype);
+  compareResults(result, reference, verification);
+  return {};
+}
+
+Status Session::write() {
+  static const std::vector<Group> noGroups;
+  if (!options.save.empty())
+    if (Status status = writeSafetensors(options.save, result.results); !status.ok())
+      return status;
+  if (!options.trace.empty())
+    if (Status status = writeTrace(options.trace, program(), options.reference ? noGroups : plan.metadata.groups,
+                                   result);
+        !status.ok())
+      return status;
+  Report report{options, plan.metadata, program(), result, options.verify ? &verification : nullptr};
+  if (options.json)
+    printJson(report, out);
+  else
+    printTables(report, out);
+  return {};
+}
+
+int runSession(Session session) {
+  Status status = session.open();
+  if (status.ok())
+    status = session.run();
+  if (status.ok())
+    status = session.write();
+  // A step may have failed for what is wrong with its inputs.
+  for (const std::string &failure : session.verification.failures)
+    session.err << "moe-run: check failed: " << failure << "\n";
+  if (!status.ok())
+    session.err << "moe-run: error: " << status.message << "\n";
+  if (!session.verification.ok())
+    return CheckFailed;
+  return exitStatus(status);
+}
+
+} // namespace
+
+int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err, bool isTerminal) {
+  Options options;
+  if (Status status = parseOptions(arguments, options); !status.ok()) {
+    err << "moe-run: error: " << status.message << "\n";
+    return BadInput;
+  }
+  if (options.help) {
+    out << kHelpText;
+    return Done;
+  }
+  try {
+    return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}});
+  } catch (const std::exception &error) {
+    err << "moe-run: error: " << error.what() << "\n";
+    return BadInput;
+  }
+}
+
+} // namespace moert::run

@@ -1,0 +1,34 @@
+//===- Plan.h - handles of the C API that close themselves ----------------===//
+#ifndef MOERT_RUN_PLAN_H
+#define MOERT_RUN_PLAN_H
+
+#include "core/Metadata.h"
+#include "moert/world.h"
+
+#include <memory>
+
+namespace moert::run {
+
+struct PlanCloser {
+  void operator()(moert_plan_t plan) const { moert_plan_close(plan); }
+};
+struct WorldCloser {
+  void operator()(moert_world_t world) const { moert_world_destroy(world); }
+};
+using WorldHandle = std::unique_ptr<moert_world, WorldCloser>;
+
+/// A plan and what it says about itself.
+struct Plan {
+  std::unique_ptr<moert_plan, PlanCloser> handle;
+  Metadata metadata;
+
+  static Status open(const std::string &path, Plan &plan);
+  const Program &program(bool reference) const { return reference ? *metadata.reference : metadata.rank; }
+};
+
+/// The Status of a call of the C API.
+Status checked(int32_t code);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_PLAN_H

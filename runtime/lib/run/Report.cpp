@@ -1,0 +1,121 @@
+//===- Report.cpp - what moe-run prints -----------------------------------===//
+
+#include "run/Report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+using nlohmann::json;
+
+namespace moert::run {
+namespace {
+
+struct StepTimes {
+  double min = 0, median = 0, max = 0; ///< ms
+};
+
+StepTimes stepTimes(std::vector<double> seconds) {
+  if (seconds.empty())
+    return {};
+  std::sort(seconds.begin(), seconds.end());
+  size_t count = seconds.size();
+  double median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
+  return {seconds.front() * 1e3, median * 1e3, seconds.back() * 1e3};
+}
+
+json verificationJson(const Verification *verification) {
+  if (!verification)
+    return nullptr;
+  json values = json::array();
+  for (const Comparison &value : verification->values)
+    values.push_back({{"name", value.name}, {"relative_error", value.relativeError}});
+  return {{"ok", verification->ok()},
+          {"tolerance", verification->tolerance},
+          {"max_relative_error", verification->maxError()},
+          {"values", values}};
+}
+
+template <class... Args> std::string format(const char *pattern, Args... args) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, args...);
+  return text;
+}
+
+/// At most `width` columns; what is too long is cut in the middle.
+std::string fitted(const std::string &text, size_t width) {
+  if (text.size() <= width)
+    return text;
+  size_t tail = (width - 2) / 2;
+  return text.substr(0, width - 2 - tail) + ".." + text.substr(text.size() - tail);
+}
+
+void printOps(const Report &report, std::ostream &out) {
+  auto ranks = static_cast<double>(report.result.ranks);
+  out << format("%5s  %-40s %-12s %-8s %9s %9s %9s\n", "op", "name (label)", "stream", "group", "MB", "GFLOP", "ms");
+  for (size_t i = 0; i < report.program.ops.size(); ++i) {
+    const Op &op = report.program.ops[i];
+    const OpTotals &totals = report.result.ops[i];
+    std::string name = op.label.empty() ? op.name : op.name + " (" + op.label + ")";
+    std::string group = op.group < 0 ? "" : report.metadata.groups[static_cast<size_t>(op.group)].name;
+    double bytes = op.group < 0 ? totals.bytes : totals.bytesSent;
+    out << format("%5zu  %-40s %-12s %-8s %9.3f %9.3f %9.3f\n", i, fitted(name, 40).c_str(),
+                  fitted(report.program.streams[static_cast<size_t>(op.stream)], 12).c_str(),
+                  fitted(group, 8).c_str(), bytes / ranks * 1e-6, totals.flops / ranks * 1e-9,
+                  totals.seconds / ranks * 1e3);
+  }
+  out << "MB (read and written, or sent on the group), GFLOP and ms are means over the ranks.\n";
+}
+
+void printVerification(const Verification &verification, std::ostream &out) {
+  out << format("\n%-64s %15s %12s\n", "result", "relative error", "");
+  for (const Comparison &value : verification.values)
+    out << format("%-64s %15.3g %12s\n", fitted(value.name, 64).c_str(), value.relativeError,
+                  value.ok() ? "ok" : "FAILED");
+  out << format("verification %s: largest relative error %.3g, tolerance %.3g\n", verification.ok() ? "ok" : "FAILED",
+                verification.maxError(), verification.tolerance);
+}
+
+} // namespace
+
+void printJson(const Report &report, std::ostream &out) {
+  double flops = 0;
+  json bytes = json::object();
+  for (size_t i = 0; i < report.program.ops.size(); ++i) {
+    const Op &op = report.program.ops[i];
+    flops += report.result.ops[i].flops;
+    if (op.group >= 0) {
+      json &sum = bytes[report.metadata.groups[static_cast<size_t>(op.group)].name];
+      sum = (sum.is_null() ? 0.0 : sum.get<double>()) + report.result.ops[i].bytesSent;
+    }
+  }
+  StepTimes times = stepTimes(report.result.stepSeconds);
+  json root = {{"backend", report.options.backend},
+               {"ranks", report.result.ranks},
+               {"iters", report.result.stepSeconds.size()},
+               {"seed", report.options.seed},
+               {"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}}},
+               {"flops", flops},
+               {"bytes", bytes},
+               {"arena_bytes",
+                {{"device", report.program.arenaBytes[MOERT_SPACE_DEVICE]},
+                 {"host_pinned", report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]}}},
+               {"verify", verificationJson(report.verification)}};
+  out << root.dump(2) << "\n";
+}
+
+void printTables(const Report &report, std::ostream &out) {
+  printOps(report, out);
+  StepTimes times = stepTimes(report.result.stepSeconds);
+  out << format("\n%lld ranks, %zu steps: median %.3f ms (%.3f to %.3f)\n",
+                static_cast<long long>(report.result.ranks), report.result.stepSeconds.size(), times.median, times.min,
+                times.max);
+  out << format("arena of a rank: %.3f MB device, %.3f MB host\n",
+                static_cast<double>(report.program.arenaBytes[MOERT_SPACE_DEVICE]) * 1e-6,
+                static_cast<double>(report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]) * 1e-6);
+  if (report.verification)
+    printVerification(*report.verification, out);
+}
+
+} // namespace moert::run

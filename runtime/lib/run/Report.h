@@ -1,0 +1,25 @@
+//===- Report.h - what moe-run prints -------------------------------------===//
+#ifndef MOERT_RUN_REPORT_H
+#define MOERT_RUN_REPORT_H
+
+#include "run/Verify.h"
+
+namespace moert::run {
+
+/// What there is to say about a run. `verification` is null without --verify.
+struct Report {
+  const Options &options;
+  const Metadata &metadata;
+  const Program &program;
+  const RunResult &result;
+  const Verification *verification;
+};
+
+/// One JSON object.
+void printJson(const Report &report, std::ostream &out);
+/// Tables of at most 100 columns.
+void printTables(const Report &report, std::ostream &out);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_REPORT_H

@@ -1,0 +1,144 @@
+//===- Runner.cpp - running one program of a plan on global values --------===//
+
+#include "run/Runner.h"
+#include "run/Sharding.h"
+
+#include <span>
+
+namespace moert::run {
+namespace {
+
+/// One world at work.
+struct Runner {
+  const Program &program;
+  const std::vector<Group> &groups;
+  const Options &options;
+  RunResult &result;
+  WorldHandle world;
+  std::span<const int64_t> ranks;
+
+  Status create(const Plan &plan, bool reference);
+  Status writeInputs(const Tensors &inputs);
+  Status runSteps(int64_t steps, std::ostream *progress);
+  Status addTimes();
+  Status readResults();
+};
+
+Status Runner::create(const Plan &plan, bool reference) {
+  moert_world_config config{};
+  config.size = sizeof config;
+  config.version = MOERT_WORLD_CONFIG_VERSION;
+  config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
+  config.backend = options.backend.c_str();
+  config.workers = options.workers;
+  config.timeout_s = options.timeout;
+  config.verify = options.verify;
+  moert_world_t handle = nullptr;
+  if (Status status = checked(moert_world_create(plan.handle.get(), &config, &handle)); !status.ok())
+    return status;
+  world.reset(handle);
+  const int64_t *first;
+  int64_t count;
+  Status status = checked(moert_world_ranks(handle, &result.ranks, &first, &count));
+  ranks = {first, static_cast<size_t>(count)};
+  return status;
+}
+
+Status Runner::writeInputs(const Tensors &inputs) {
+  for (size_t index = 0; index < program.arguments.size(); ++index) {
+    const Value &value = program.arguments[index];
+    std::vector<char> part(static_cast<size_t>(value.localBytes()));
+    for (int64_t rank : ranks) {
+      cutPart(inputs.at(value.name), value, groups, rank, part.data());
+      if (Status status = checked(moert_world_write(world.get(), rank, static_cast<int64_t>(index), part.data(),
+                                                    value.localBytes()));
+          !status.ok())
+        return status;
+    }
+  }
+  return {};
+}
+
+Status Runner::addTimes() {
+  result.lastStep.clear();
+  for (int64_t rank : ranks) {
+    std::vector<moert_op_time> times(program.ops.size());
+    int64_t count = 0;
+    do {
+      times.resize(std::max(times.size(), static_cast<size_t>(count)));
+      if (Status status = checked(moert_world_timeline(world.get(), rank, times.data(),
+                                                       static_cast<int64_t>(times.size()), &count));
+          !status.ok())
+        return status;
+    } while (count > static_cast<int64_t>(times.size()));
+    for (const moert_op_time &time : std::span(times.data(), static_cast<size_t>(count))) {
+      const Op &op = program.ops[static_cast<size_t>(time.op)];
+      bool ragged = op.rows > 0 && time.rows >= 0;
+      double scale = ragged ? static_cast<double>(time.rows) / static_cast<double>(op.rows) : 1;
+      OpTotals &totals = result.ops[static_cast<size_t>(time.op)];
+      totals.seconds += time.end_s - time.begin_s;
+      totals.flops += op.flops * scale;
+      totals.bytes += op.bytes * scale;
+      totals.bytesSent += op.bytesSent * scale;
+      result.lastStep.push_back({rank, time});
+    }
+  }
+  return {};
+}
+
+Status Runner::runSteps(int64_t steps, std::ostream *progress) {
+  result.ops.assign(program.ops.size(), {});
+  for (int64_t step = 0; step < steps; ++step) {
+    double seconds = 0;
+    if (Status status = checked(moert_world_run(world.get(), &seconds)); !status.ok())
+      return status;
+    result.stepSeconds.push_back(seconds);
+    if (Status status = addTimes(); !status.ok())
+      return status;
+    if (progress)
+      *progress << "\rstep " << step + 1 << "/" << steps << (step + 1 == steps ? "\n" : "") << std::flush;
+  }
+  for (OpTotals &totals : result.ops)
+    for (double *figure : {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent})
+      *figure /= static_cast<double>(steps);
+  return {};
+}
+
+Status Runner::readResults() {
+  for (size_t k = 0; k < program.results.size(); ++k) {
+    const Value &value = program.results[k];
+    Tensor &tensor = result.results[value.name];
+    if (Status status = Tensor::allocate(value, tensor); !status.ok())
+      return status;
+    Assembler assembler(value, groups, tensor);
+    std::vector<char> part(static_cast<size_t>(value.localBytes()));
+    for (int64_t rank : ranks) {
+      auto index = static_cast<int64_t>(program.arguments.size() + k);
+      if (Status status = checked(moert_world_read(world.get(), rank, index, part.data(), value.localBytes()));
+          !status.ok())
+        return status;
+      assembler.add(rank, part.data());
+    }
+    if (!assembler.complete())
+      return Status::error(MOERT_ERROR_INTERNAL, "the ranks of this process do not hold all of '" + value.name + "'");
+    result.replicaErrors[value.name] = assembler.disagreement();
+  }
+  return {};
+}
+
+} // namespace
+
+Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,
+                  std::ostream *progress, RunResult &result) {
+  static const std::vector<Group> noGroups;
+  Runner runner{plan.program(reference), reference ? noGroups : plan.metadata.groups, options, result, {}, {}};
+  if (Status status = runner.create(plan, reference); !status.ok())
+    return status;
+  if (Status status = runner.writeInputs(inputs); !status.ok())
+    return status;
+  if (Status status = runner.runSteps(reference && options.verify ? 1 : options.iters, progress); !status.ok())
+    return status;
+  return runner.readResults();
+}
+
+} // namespace moert::run

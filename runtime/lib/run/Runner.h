@@ -1,0 +1,41 @@
+//===- Runner.h - running one program of a plan on global values ----------===//
+#ifndef MOERT_RUN_RUNNER_H
+#define MOERT_RUN_RUNNER_H
+
+#include "run/Options.h"
+#include "run/Plan.h"
+#include "run/Tensor.h"
+
+#include <ostream>
+
+namespace moert::run {
+
+/// What one op did in a step: sums over all ranks, means over the steps. Ragged ops by the rows really used.
+struct OpTotals {
+  double seconds = 0;
+  double flops = 0;
+  double bytes = 0;
+  double bytesSent = 0;
+};
+
+struct RankTime {
+  int64_t rank;
+  moert_op_time time;
+};
+
+struct RunResult {
+  int64_t ranks = 1;
+  std::vector<double> stepSeconds;
+  std::vector<OpTotals> ops;
+  std::vector<RankTime> lastStep;
+  Tensors results;                          ///< global
+  std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm
+};
+
+/// Runs `options.iters` steps, of the reference under --verify only one. `progress` may be null.
+Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,
+                  std::ostream *progress, RunResult &result);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_RUNNER_H

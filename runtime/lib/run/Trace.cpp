@@ -1,0 +1,68 @@
+//===- Trace.cpp - a step as a Perfetto/Chrome trace ----------------------===//
+
+#include "run/Trace.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <set>
+
+using nlohmann::json;
+
+namespace moert::run {
+namespace {
+
+json nameEvent(const char *kind, int64_t rank, int64_t stream, const std::string &name) {
+  return {{"ph", "M"}, {"name", kind}, {"pid", rank}, {"tid", stream}, {"args", {{"name", name}}}};
+}
+
+json opEvent(const RankTime &entry, const Program &program, const std::vector<Group> &groups) {
+  const moert_op_time &time = entry.time;
+  const Op &op = program.ops[static_cast<size_t>(time.op)];
+  double scale = op.rows > 0 && time.rows >= 0 ? static_cast<double>(time.rows) / static_cast<double>(op.rows) : 1;
+  bool sends = op.group >= 0;
+  json event = {{"ph", "X"},
+                {"name", sends ? op.name + " [" + groups[static_cast<size_t>(op.group)].name + "]" : op.name},
+                {"cat", sends ? "communication" : "compute"},
+                {"pid", entry.rank},
+                {"tid", time.stream},
+                {"ts", time.begin_s * 1e6},
+                {"dur", (time.end_s - time.begin_s) * 1e6},
+                {"args",
+                 {{"op", time.op},
+                  {"label", op.label},
+                  {"flops", op.flops * scale},
+                  {"bytes", (sends ? op.bytesSent : op.bytes) * scale}}}};
+  if (time.rows >= 0)
+    event["args"]["rows"] = time.rows;
+  return event;
+}
+
+} // namespace
+
+Status writeTrace(const std::string &path, const Program &program, const std::vector<Group> &groups,
+                  const RunResult &result) {
+  std::ofstream file(path, std::ios::trunc);
+  file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
+  const char *separator = "\n";
+  auto put = [&](const json &event) {
+    file << separator << event.dump();
+    separator = ",\n";
+  };
+  std::set<int64_t> named;
+  for (const RankTime &entry : result.lastStep) {
+    if (named.insert(entry.rank).second) {
+      put(nameEvent("process_name", entry.rank, 0, "rank " + std::to_string(entry.rank)));
+      for (size_t stream = 0; stream < program.streams.size(); ++stream)
+        put(nameEvent("thread_name", entry.rank, static_cast<int64_t>(stream), program.streams[stream]));
+    }
+    put(opEvent(entry, program, groups));
+  }
+  file << "\n]}\n";
+  file.close();
+  if (!file)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written");
+  return {};
+}
+
+} // namespace moert::run

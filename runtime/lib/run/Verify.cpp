@@ -1,0 +1,114 @@
+//===- Verify.cpp - comparing a plan's results with its reference's -------===//
+
+#include "run/Verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace moert::run {
+
+static std::string scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+double toleranceOf(int32_t dtype) {
+  switch (dtype) {
+  case MOERT_F32:
+    return 1e-5;
+  case MOERT_F64:
+    return 1e-12;
+  case MOERT_BF16:
+    return 2e-2;
+  default:
+    return 0;
+  }
+}
+
+double Verification::maxError() const {
+  double largest = 0;
+  for (const Comparison &value : values)
+    if (!(value.relativeError <= largest))
+      largest = std::isnan(largest) ? largest : value.relativeError;
+  return largest;
+}
+
+double relativeError(const Tensor &a, const Tensor &b) {
+  double difference = squaredDistance(a.as<char>(), b.as<char>(), a.dtype, a.elements());
+  if (difference == 0)
+    return 0;
+  double norm = squaredNorm(b);
+  return std::sqrt(difference / (norm > 0 || std::isnan(norm) ? norm : squaredNorm(a)));
+}
+
+static Status checkSame(const std::vector<Value> &plan, const std::vector<Value> &reference, const char *what,
+                        bool both) {
+  auto find = [](const std::vector<Value> &values, const std::string &name) {
+    return std::find_if(values.begin(), values.end(), [&](const Value &value) { return value.name == name; });
+  };
+  for (const Value &value : reference) {
+    auto other = find(plan, value.name);
+    if (other == plan.end())
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the reference has a ") + what + " '" +
+                                                             value.name + "' that the plan has not");
+    if (other->shape != value.shape || other->dtype != value.dtype)
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                           std::string("the ") + what + " '" + value.name + "' is " + shapeText(other->shape) + " " +
+                               dtypeName(other->dtype) + " in the plan, but " + shapeText(value.shape) + " " +
+                               dtypeName(value.dtype) + " in the reference");
+  }
+  for (const Value &value : plan)
+    if (both && find(reference, value.name) == reference.end())
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the plan has a ") + what + " '" + value.name +
+                                                             "' that the reference has not");
+  return {};
+}
+
+Status checkComparable(const Metadata &metadata) {
+  if (!metadata.reference)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has no reference program");
+  if (Status status = checkSame(metadata.rank.arguments, metadata.reference->arguments, "argument", false);
+      !status.ok())
+    return status;
+  return checkSame(metadata.rank.results, metadata.reference->results, "result", true);
+}
+
+void checkInputs(const Tensors &inputs, Verification &verification) {
+  for (const auto &[name, tensor] : inputs)
+    if (std::string where = firstNotFinite(tensor); !where.empty())
+      verification.failures.push_back("argument '" + name + "' holds " + where);
+}
+
+void compareResults(const RunResult &plan, const RunResult &reference, Verification &verification) {
+  for (const auto &[name, tensor] : plan.results) {
+    const Tensor &expected = reference.results.at(name);
+    double error = relativeError(tensor, expected), replicas = plan.replicaErrors.at(name);
+    Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas), toleranceOf(tensor.dtype)};
+    if (std::isnan(error))
+      value.relativeError = error;
+    verification.values.push_back(value);
+    std::string mine = firstNotFinite(tensor), theirs = firstNotFinite(expected);
+    if (!mine.empty())
+      verification.failures.push_back("result '" + name + "' of the plan holds " + mine);
+    if (!theirs.empty())
+      verification.failures.push_back("result '" + name + "' of the reference holds " + theirs);
+    if (mine.empty() && theirs.empty() && !value.ok() && error <= value.tolerance)
+      verification.failures.push_back("result '" + name + "': ranks that should hold equal parts differ by " +
+                                      scientific(replicas) + " (tolerance " + scientific(value.tolerance) + ")");
+    else if (mine.empty() && theirs.empty() && !value.ok())
+      verification.failures.push_back("result '" + name + "' differs from the reference by " +
+                                      scientific(value.relativeError) + " (tolerance " +
+                                      scientific(value.tolerance) + ")");
+  }
+}
+
+void checkReplicas(const RunResult &plan, Verification &verification) {
+  for (const auto &[name, error] : plan.replicaErrors)
+    if (double tolerance = toleranceOf(plan.results.at(name).dtype); !(error <= tolerance))
+      verification.failures.push_back("result '" + name + "': ranks that should hold equal parts differ by " +
+                                      scientific(error) + " (tolerance " + scientific(tolerance) + ")");
+}
+
+} // namespace moert::run

@@ -1,0 +1,46 @@
+//===- Verify.h - comparing a plan's results with its reference's ---------===//
+#ifndef MOERT_RUN_VERIFY_H
+#define MOERT_RUN_VERIFY_H
+
+#include "run/Runner.h"
+
+namespace moert::run {
+
+struct Comparison {
+  std::string name;
+  double relativeError = 0; ///< NaN where either side has one
+  double tolerance = 0;
+  bool ok() const { return relativeError <= tolerance; }
+};
+
+struct Verification {
+  double tolerance = 0; ///< of the plan's dtype
+  std::vector<Comparison> values;
+  /// What failed, a line each.
+  std::vector<std::string> failures;
+
+  bool ok() const { return failures.empty(); }
+  double maxError() const;
+};
+
+/// The largest relative error that passes as rounding: 1e-5 for f32, 1e-12 for f64, 2e-2 for bf16, 0 for i32.
+double toleranceOf(int32_t dtype);
+
+/// ||a - b|| / ||b||; with ||b|| = 0, ||a - b|| / ||a||; 0 for equal ones.
+double relativeError(const Tensor &a, const Tensor &b);
+
+/// A program can be verified where both programs know the same arguments and results.
+Status checkComparable(const Metadata &metadata);
+
+/// Notes inputs that hold NaN or Inf.
+void checkInputs(const Tensors &inputs, Verification &verification);
+
+/// Compares all results. Replicas that lie apart count as an error, NaN and Inf on either side as a failure.
+void compareResults(const RunResult &plan, const RunResult &reference, Verification &verification);
+
+/// Notes results whose replicas lie apart by more than rounding: the check without a reference.
+void checkReplicas(const RunResult &plan, Verification &verification);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_VERIFY_H

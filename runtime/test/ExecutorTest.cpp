@@ -1,0 +1,266 @@
+//===- ExecutorTest.cpp ---------------------------------------------------===//
+
+#include "host/Executor.h"
+
+#include <gmock/gmock.h>
+
+using namespace moert;
+using namespace moert::host;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+/// Notes what runs: for each rank the ops in the order in which they ran.
+class Log : public Executor::Client {
+public:
+  Status execute(const Call &call) override {
+    if (call.ints[0] == kFail)
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "broken on purpose");
+    if (call.ints[0] == kThrow)
+      throw std::runtime_error("thrown on purpose");
+    if (call.ints[0] == kSleep)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    auto *value = call.views[0].as<int64_t>();
+    if (value)
+      ++*value;
+    std::lock_guard lock(mutex);
+    order.push_back(call.op);
+    return {};
+  }
+  int phases(const Call &) const override { return 2; }
+  Status pull(std::span<const Call *const> calls, int64_t, int phase, int64_t) override {
+    // All members were at work on the same value before, and none goes on before all have pulled twice.
+    (phase ? second : first) += calls.size() > 0;
+    return {};
+  }
+
+  static constexpr int64_t kFail = 1, kThrow = 2, kSleep = 3;
+  std::mutex mutex;
+  std::vector<int32_t> order;
+  std::atomic<int64_t> first = 0, second = 0;
+};
+
+Call kernel(int32_t op, int64_t what = 0, int64_t *value = nullptr) {
+  Call call;
+  call.kind = Kind::Add;
+  call.op = op;
+  call.ints[0] = what;
+  call.views[0].data = value;
+  return call;
+}
+
+Call collective(int32_t op, int32_t group = 0, Kind kind = Kind::AllGather) {
+  Call call;
+  call.kind = kind;
+  call.op = op;
+  call.group = group;
+  return call;
+}
+
+class ExecutorTest : public testing::Test {
+protected:
+  ExecutorTest() {
+    program.streams = {"compute", "comm"};
+    program.events = 4;
+    for (const char *label : {"a", "b", "c", "d", "e"}) {
+      program.ops.emplace_back();
+      program.ops.back().label = label;
+    }
+    groups = {{"ep", 2, 1}, {"dp", 2, 2}};
+  }
+
+  Status run(int64_t ranks, std::function<Status(Executor &, int64_t)> issue, int64_t workers = 2,
+             double timeout = 0) {
+    Executor executor(program, groups, ranks, workers, log);
+    return executor.run([&](int64_t rank) { return issue(executor, rank); }, timeout);
+  }
+
+  Program program;
+  std::vector<Group> groups;
+  Log log;
+};
+
+} // namespace
+
+// Calls of one stream run in the order in which they were issued.
+TEST_F(ExecutorTest, StreamIsFifo) {
+  Status status = run(1, [](Executor &executor, int64_t rank) {
+    for (int32_t op = 0; op < 5; ++op)
+      executor.submit(rank, 0, kernel(op));
+    return Status{};
+  });
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(log.order, (std::vector<int32_t>{0, 1, 2, 3, 4}));
+}
+
+TEST_F(ExecutorTest, NothingToDo) {
+  EXPECT_TRUE(run(3, [](Executor &, int64_t) { return Status{}; }).ok());
+}
+
+// A stream that waits goes on only after the event; an event that is recorded again is another one.
+TEST_F(ExecutorTest, EventsOrderStreams) {
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    log.order.clear();
+    Status status = run(1, [](Executor &executor, int64_t rank) {
+      executor.submit(rank, 0, kernel(0));
+      (void)executor.record(rank, 1, 0);
+      Status waited = executor.wait(rank, 1, 1);
+      executor.submit(rank, 1, kernel(1));
+      (void)executor.record(rank, 1, 1);
+      (void)executor.wait(rank, 1, 0);
+      executor.submit(rank, 0, kernel(2));
+      return waited;
+    });
+    ASSERT_TRUE(status.ok()) << status.message;
+    ASSERT_EQ(log.order, (std::vector<int32_t>{0, 1, 2}));
+  }
+}
+
+TEST_F(ExecutorTest, WaitWithoutRecord) {
+  Status status = run(1, [](Executor &executor, int64_t rank) { return executor.wait(rank, 3, 1); });
+  EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(status.message, HasSubstr("waits for event 3"));
+}
+
+// Every member pulls in every phase; more ranks than workers are no problem.
+TEST_F(ExecutorTest, ManyRanks) {
+  groups = {{"ep", 8, 1}, {"dp", 8, 8}};
+  std::vector<int64_t> values(64);
+  for (int64_t workers : {1, 2, 7}) {
+    log.first = log.second = 0;
+    std::fill(values.begin(), values.end(), 0);
+    Status status = run(
+        64,
+        [&](Executor &executor, int64_t rank) {
+          for (int32_t step = 0; step < 50; ++step) {
+            executor.submit(rank, 0, kernel(0, 0, &values[static_cast<size_t>(rank)]));
+            (void)executor.record(rank, 0, 0);
+            (void)executor.wait(rank, 0, 1);
+            executor.submit(rank, 1, collective(1, step % 2));
+          }
+          return Status{};
+        },
+        workers);
+    EXPECT_TRUE(status.ok()) << status.message;
+    EXPECT_EQ(values, std::vector<int64_t>(64, 50));
+    EXPECT_EQ(log.first, 64 * 50);
+    EXPECT_EQ(log.second, 64 * 50);
+  }
+}
+
+// A collective that one member never issues is found at once, and the message says who waits for whom.
+TEST_F(ExecutorTest, HangOnMissingMember) {
+  Status status = run(4, [](Executor &executor, int64_t rank) {
+    if (rank != 3)
+      executor.submit(rank, 1, collective(2));
+    return Status{};
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("hang: 1 of 8 streams"));
+  EXPECT_THAT(status.message, HasSubstr("rank 2: op 2 all_gather 'c' on stream 'comm' on group 'ep' of ranks 2, 3 "
+                                        "waits for ranks 3 (at its end)"));
+}
+
+// Two groups met in opposite orders: each waits for the other, and the streams behind an event are named too.
+TEST_F(ExecutorTest, HangOnCrossedGroups) {
+  Status status = run(4, [](Executor &executor, int64_t rank) {
+    bool flip = rank == 0;
+    executor.submit(rank, 1, collective(flip ? 1 : 0, flip));
+    executor.submit(rank, 1, collective(flip ? 0 : 1, !flip));
+    (void)executor.record(rank, 2, 1);
+    return executor.wait(rank, 2, 0);
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("rank 0: op 1 all_gather 'b' on stream 'comm' on group 'dp' of ranks 0, 2"));
+  EXPECT_THAT(status.message, HasSubstr("rank 1: op 0 all_gather 'a' on stream 'comm' on group 'ep' of ranks 0, 1 "
+                                        "waits for ranks 0\n"));
+  EXPECT_THAT(status.message, HasSubstr("rank 0: stream 'compute' waits for event 2 of stream 'comm'"));
+}
+
+// A long list of stuck ranks is cut.
+TEST_F(ExecutorTest, HangTextIsShort) {
+  groups = {{"all", 64, 1}};
+  Status status = run(64, [](Executor &executor, int64_t rank) {
+    if (rank < 40)
+      executor.submit(rank, 0, collective(0));
+    return Status{};
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("and 32 more"));
+  EXPECT_LT(status.message.size(), 4000u);
+}
+
+TEST_F(ExecutorTest, MismatchNamesBoth) {
+  Status status = run(2, [](Executor &executor, int64_t rank) {
+    executor.submit(rank, 1, rank ? collective(3, 0, Kind::AllReduce) : collective(1));
+    return Status{};
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(status.message, HasSubstr("group 'ep'"));
+  EXPECT_THAT(status.message, HasSubstr("rank 0 is at op 1 all_gather 'b'"));
+  EXPECT_THAT(status.message, HasSubstr("rank 1 is at op 3 all_reduce 'd'"));
+}
+
+TEST_F(ExecutorTest, MismatchOfSizes) {
+  Status status = run(2, [](Executor &executor, int64_t rank) {
+    Call call = collective(1);
+    call.viewCount = 1;
+    call.views[0] = {&call, MOERT_F32, 1, {rank + 5}};
+    executor.submit(rank, 1, call);
+    return Status{};
+  });
+  EXPECT_THAT(status.message, HasSubstr("[5] f32"));
+  EXPECT_THAT(status.message, HasSubstr("[6] f32"));
+}
+
+// The first error ends the step on all ranks, and the executor can be used again.
+TEST_F(ExecutorTest, ErrorsEndTheStep) {
+  Executor executor(program, groups, 4, 2, log);
+  for (int64_t what : {Log::kFail, Log::kThrow}) {
+    Status status = executor.run(
+        [&](int64_t rank) {
+          executor.submit(rank, 0, kernel(4, rank == 2 ? what : 0));
+          executor.submit(rank, 0, collective(1));
+          return Status{};
+        },
+        0);
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(status.message, HasSubstr("on purpose"));
+    if (what == Log::kFail)
+      EXPECT_THAT(status.message, HasSubstr("rank 2, op 4 add 'e' on stream 'compute'"));
+  }
+  EXPECT_TRUE(executor
+                  .run(
+                      [&](int64_t rank) {
+                        executor.submit(rank, 0, collective(1));
+                        return Status{};
+                      },
+                      0)
+                  .ok());
+  EXPECT_EQ(executor.timeline(3, 0).size(), 1u);
+  EXPECT_GE(executor.timeline(3, 0)[0].end, executor.timeline(3, 0)[0].begin);
+}
+
+TEST_F(ExecutorTest, ErrorOfIssue) {
+  Status status = run(4, [](Executor &, int64_t rank) {
+    return rank == 1 ? Status::error(MOERT_ERROR_OVERFLOW, "not today") : Status{};
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_OVERFLOW);
+  EXPECT_EQ(status.message, "not today");
+}
+
+TEST_F(ExecutorTest, TimeOut) {
+  Status status = run(
+      1,
+      [](Executor &executor, int64_t rank) {
+        for (int i = 0; i < 100; ++i)
+          executor.submit(rank, 0, kernel(1, Log::kSleep));
+        return Status{};
+      },
+      1, 0.1);
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("time-out of 0.1"));
+  EXPECT_THAT(status.message, HasSubstr("rank 0: op 1 add 'b' on stream 'compute'"));
+  EXPECT_LT(log.order.size(), 50u);
+}

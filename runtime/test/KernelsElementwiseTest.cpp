@@ -1,0 +1,361 @@
+//===- KernelsElementwiseTest.cpp - activations, biases, sums, copies ------===//
+
+#include "KernelsTest.h"
+
+#include <limits>
+
+namespace moert::host {
+namespace {
+
+template <class T> class KernelsElementwiseTest : public ::testing::Test {};
+TYPED_TEST_SUITE(KernelsElementwiseTest, FloatingTypes);
+
+using Real = long double;
+
+Real sigmoidOf(Real x) { return 1 / (1 + std::exp(-x)); }
+Real phi(Real x) { return std::erfc(-x / std::sqrt(Real(2))) / 2; }
+
+bool gated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
+
+/// The exact activation of x, or of the pair (x, u).
+Real exact(int64_t kind, Real x, Real u) {
+  switch (kind) {
+  case MOERT_RELU:
+    return x > 0 ? x : 0;
+  case MOERT_GELU:
+    return x * phi(x);
+  case MOERT_SILU:
+    return x * sigmoidOf(x);
+  case MOERT_SWIGLU:
+    return x * sigmoidOf(x) * u;
+  case MOERT_SWIGLU_CLAMPED: {
+    Real g = std::min(x, Real(7)), c = std::max(std::min(u, Real(7)), Real(-7));
+    return g * sigmoidOf(Real(1.702) * g) * (c + 1);
+  }
+  default:
+    return sigmoidOf(x);
+  }
+}
+
+const int64_t allKinds[] = {MOERT_RELU, MOERT_GELU, MOERT_SILU, MOERT_SWIGLU, MOERT_SWIGLU_CLAMPED, MOERT_SIGMOID};
+
+// Values are within 1e-6 (f32) and 1e-14 (f64) of the exact ones, relatively; x^2 / 8 times that in the tails, where
+// the rounding of the exponent counts.
+TYPED_TEST(KernelsElementwiseTest, ActivationIsAccurate) {
+  using T = TypeParam;
+  const double bound = std::is_same_v<T, double> ? 1e-14 : 1e-6;
+  for (int64_t kind : allKinds) {
+    auto in = randomTensor<T>({250, 16}, 3, 3.0);
+    Tensor<T> out({250, gated(kind) ? 8 : 16}, T(NAN));
+    EXPECT_OK(activation(in.view(), {}, out.view(), kind));
+    const int64_t step = gated(kind) ? 2 : 1;
+    for (int64_t i = 0; i < out.size(); ++i) {
+      Real x = in[i * step], expected = exact(kind, x, in[i * step + step - 1]);
+      Real scale = std::abs(expected) * std::max(Real(1), x * x / 8);
+      ASSERT_LE(std::abs(Real(out[i]) - expected), bound * scale) << "kind " << kind << " of " << in[i * step];
+    }
+  }
+}
+
+// In place gives the same bits as out of place, where the shapes agree.
+TYPED_TEST(KernelsElementwiseTest, ActivationInPlace) {
+  using T = TypeParam;
+  for (int64_t kind : allKinds) {
+    auto in = randomTensor<T>({37, 6}, 3), grad = randomTensor<T>({37, gated(kind) ? 3 : 6}, 4);
+    Tensor<T> out({37, gated(kind) ? 3 : 6}), back({37, 6});
+    EXPECT_OK(activation(in.view(), {}, out.view(), kind));
+    EXPECT_OK(activationGrad(in.view(), grad.view(), {}, back.view(), kind));
+    auto copyOfIn = in;
+    EXPECT_OK(activationGrad(copyOfIn.view(), grad.view(), {}, copyOfIn.view(), kind));
+    EXPECT_EQ(copyOfIn.data, back.data) << kind;
+    if (gated(kind))
+      continue;
+    EXPECT_OK(activation(in.view(), {}, in.view(), kind));
+    EXPECT_EQ(in.data, out.data) << kind;
+  }
+}
+
+// NaN goes to NaN in every lane, forward and backward; infinities give the limits.
+TYPED_TEST(KernelsElementwiseTest, NotANumberAndInfinity) {
+  using T = TypeParam;
+  const T infinity = std::numeric_limits<T>::infinity();
+  for (int64_t kind : allKinds)
+    for (int64_t at = 0; at < 40; ++at) {
+      Tensor<T> in({1, 40}, T(1)), out({1, gated(kind) ? 20 : 40}), grad({1, gated(kind) ? 20 : 40}, T(1)),
+          back({1, 40});
+      in[at] = T(NAN);
+      EXPECT_OK(activation(in.view(), {}, out.view(), kind));
+      EXPECT_OK(activationGrad(in.view(), grad.view(), {}, back.view(), kind));
+      for (int64_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(std::isnan(out[i]), i == (gated(kind) ? at / 2 : at)) << kind;
+      // The gradient of `up` does not depend on `up`; that of its gate does.
+      ASSERT_TRUE(std::isnan(back[gated(kind) ? at / 2 * 2 : at])) << kind;
+    }
+  Tensor<T> in({1, 4}, {infinity, -infinity, T(1e30), T(-1e30)}), grad({1, 4}, T(1)), out({1, 4});
+  for (int64_t kind : {MOERT_RELU, MOERT_GELU, MOERT_SILU}) {
+    EXPECT_OK(activation(in.view(), {}, out.view(), kind));
+    EXPECT_EQ(out[0], infinity);
+    EXPECT_NEAR(out[1], 0, 1e-30);
+    EXPECT_EQ(out[2], T(1e30));
+    EXPECT_NEAR(out[3], 0, 1e-30);
+    EXPECT_OK(activationGrad(in.view(), grad.view(), {}, out.view(), kind));
+    expectNear(out.data, std::vector<double>{1, 0, 1, 0}, 1e-30);
+  }
+}
+
+// f32 gradients agree with the f64 ones, which finite differences check below.
+TEST(KernelsActivationGradientTest, SingleAgreesWithDouble) {
+  for (int64_t kind : allKinds) {
+    auto in = randomTensor<float>({100, 18}, 5, 3.0), grad = randomTensor<float>({100, gated(kind) ? 9 : 18}, 6);
+    Tensor<double> in64(in.dims, {in.data.begin(), in.data.end()}),
+        grad64(grad.dims, {grad.data.begin(), grad.data.end()});
+    Tensor<float> out(in.dims);
+    Tensor<double> out64(in.dims);
+    EXPECT_OK(activationGrad(in.view(), grad.view(), {}, out.view(), kind));
+    EXPECT_OK(activationGrad(in64.view(), grad64.view(), {}, out64.view(), kind));
+    expectNear(out.data, out64.data, 2e-6);
+  }
+}
+
+// Every activation's gradient is its finite difference, away from the kinks of relu and of the clamps.
+TEST(KernelsActivationGradientTest, AgreesWithFiniteDifferences) {
+  for (int64_t kind : allKinds) {
+    auto in = randomTensor<double>({13, 8}, 5, 4.0), grad = randomTensor<double>({13, gated(kind) ? 4 : 8}, 6);
+    for (double &x : in.data)
+      for (double kink : {-7.0, 0.0, 7.0})
+        if (std::abs(x - kink) < 1e-3)
+          x += 0.01;
+    Tensor<double> out(grad.dims), back(in.dims);
+    EXPECT_OK(activationGrad(in.view(), grad.view(), {}, back.view(), kind));
+    expectGradient(in, back.data, [&] {
+      EXPECT_OK(activation(in.view(), {}, out.view(), kind));
+      return inner(out.data, grad.data);
+    });
+  }
+}
+
+// With counts only the used rows are read and written, whatever the other rows hold.
+TYPED_TEST(KernelsElementwiseTest, ActivationOfUsedRows) {
+  using T = TypeParam;
+  Tensor<int32_t> counts({2, 2}, {1, 2, 0, 1});
+  auto in = randomTensor<T>({6, 4}, 1);
+  Tensor<T> out({6, 2}, T(5)), all({6, 2}), grad({6, 2}, T(1)), back({6, 4}, T(5));
+  EXPECT_OK(activation(in.view(), {}, all.view(), MOERT_SWIGLU));
+  EXPECT_OK(activation(in.view(), counts.view(), out.view(), MOERT_SWIGLU));
+  EXPECT_OK(activationGrad(in.view(), grad.view(), counts.view(), back.view(), MOERT_SWIGLU));
+  for (int64_t i = 0; i < 12; ++i)
+    EXPECT_NEAR(out[i], i < 8 ? all[i] : T(5), 1e-6);
+  for (int64_t i = 16; i < 24; ++i)
+    EXPECT_EQ(back[i], T(5));
+  Tensor<int32_t> many({1, 2}, {3, 4});
+  expectError(activation(in.view(), many.view(), out.view(), MOERT_SWIGLU), MOERT_ERROR_OVERFLOW, "got 7");
+}
+
+// Bad kinds, odd swiglu widths and shapes that do not fit are refused.
+TYPED_TEST(KernelsElementwiseTest, BadActivations) {
+  using T = TypeParam;
+  Tensor<T> in({2, 3}), out({2, 3}), half({2, 1});
+  expectError(activation(in.view(), {}, out.view(), 9), MOERT_ERROR_INVALID_ARGUMENT, "but got 9");
+  expectError(activation(in.view(), {}, half.view(), MOERT_SWIGLU), MOERT_ERROR_INVALID_ARGUMENT, "even number");
+  expectError(activation(in.view(), {}, half.view(), MOERT_RELU), MOERT_ERROR_INVALID_ARGUMENT, "[2,3] but got");
+  expectError(activationGrad(in.view(), out.view(), {}, half.view(), MOERT_RELU), MOERT_ERROR_INVALID_ARGUMENT,
+              "'out'");
+}
+
+/// The expert of each row in the three bias forms, -1 for a row that is not used.
+struct BiasForm {
+  std::vector<int64_t> rows, bias;
+  std::vector<int32_t> counts;
+  std::vector<int64_t> expertOfRow;
+};
+
+std::vector<BiasForm> biasForms() {
+  return {{{9, 5}, {5}, {}, std::vector<int64_t>(9, 0)},
+          {{3, 2, 5}, {3, 5}, {}, {0, 0, 1, 1, 2, 2}},
+          {{14, 5}, {3, 5}, {2, 0, 1, 5, 0, 3}, {0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, -1, -1, -1}},
+          {{0, 5}, {5}, {}, {}}};
+}
+
+// The bias of its expert, scaled, is added to each used row, also in place.
+TYPED_TEST(KernelsElementwiseTest, BiasAddAgreesWithLoops) {
+  using T = TypeParam;
+  for (const BiasForm &form : biasForms()) {
+    auto rows = randomTensor<T>(form.rows, 1), bias = randomTensor<T>(form.bias, 2);
+    Tensor<int32_t> counts({2, 3}, form.counts);
+    Tensor<T> out(form.rows, T(4));
+    View ragged = form.counts.empty() ? View() : counts.view();
+    EXPECT_OK(biasAdd(rows.view(), bias.view(), ragged, out.view(), 0.5));
+    std::vector<double> expected(rows.size(), 4.0);
+    for (int64_t i = 0; i < rows.size(); ++i)
+      if (form.expertOfRow[i / 5] >= 0)
+        expected[i] = double(rows[i]) + 0.5 * double(bias[form.expertOfRow[i / 5] * 5 + i % 5]);
+    expectNear(out.data, expected, tolerance<T>());
+    EXPECT_OK(biasAdd(rows.view(), bias.view(), ragged, rows.view(), 0.5));
+    for (int64_t i = 0; i < rows.size(); ++i)
+      EXPECT_TRUE(form.expertOfRow[i / 5] < 0 || rows[i] == out[i]);
+  }
+}
+
+// The gradient of a bias is the scaled sum of its expert's rows; an expert without rows gets zeros.
+TYPED_TEST(KernelsElementwiseTest, BiasGradAgreesWithLoops) {
+  using T = TypeParam;
+  for (const BiasForm &form : biasForms()) {
+    auto grads = randomTensor<T>(form.rows, 1);
+    Tensor<int32_t> counts({2, 3}, form.counts);
+    Tensor<T> out(form.bias, T(NAN));
+    EXPECT_OK(biasGrad(grads.view(), form.counts.empty() ? View() : counts.view(), out.view(), 2.0));
+    std::vector<double> expected(out.size());
+    for (int64_t i = 0; i < grads.size(); ++i)
+      if (form.expertOfRow[i / 5] >= 0)
+        expected[form.expertOfRow[i / 5] * 5 + i % 5] += 2.0 * double(grads[i]);
+    expectNear(out.data, expected, tolerance<T>());
+  }
+}
+
+// bias_grad is the derivative of bias_add by the bias.
+TEST(KernelsBiasGradientTest, AgreesWithFiniteDifferences) {
+  for (const BiasForm &form : biasForms()) {
+    auto rows = randomTensor<double>(form.rows, 1), bias = randomTensor<double>(form.bias, 2),
+         grads = randomTensor<double>(form.rows, 3);
+    Tensor<int32_t> counts({2, 3}, form.counts);
+    View ragged = form.counts.empty() ? View() : counts.view();
+    Tensor<double> out(form.rows), back(form.bias);
+    EXPECT_OK(biasGrad(grads.view(), ragged, back.view(), 0.25));
+    expectGradient(bias, back.data, [&] {
+      EXPECT_OK(biasAdd(rows.view(), bias.view(), ragged, out.view(), 0.25));
+      return inner(out.data, grads.data);
+    });
+  }
+}
+
+// A sum over many f32 rows keeps the precision of a double.
+TEST(KernelsBiasGradientTest, ManyRowsStayAccurate) {
+  Tensor<float> grads({100000, 3}, 0.1f), out({3});
+  EXPECT_OK(biasGrad(grads.view(), {}, out.view(), 1.0));
+  for (float sum : out.data)
+    EXPECT_NEAR(sum, 100000 * double(0.1f), 1e-3);
+}
+
+// Biases of the wrong shape and counts that do not fit are refused.
+TYPED_TEST(KernelsElementwiseTest, BadBiases) {
+  using T = TypeParam;
+  Tensor<T> rows({4, 3}), capacity({2, 2, 3}), flat({3}), stacked({2, 3});
+  Tensor<int32_t> many({1, 2}, {3, 2});
+  expectError(biasAdd(rows.view(), stacked.view(), {}, rows.view(), 1), MOERT_ERROR_INVALID_ARGUMENT, "[3] but got");
+  expectError(biasAdd(capacity.view(), flat.view(), {}, capacity.view(), 1), MOERT_ERROR_INVALID_ARGUMENT,
+              "[2,3] but got");
+  expectError(biasGrad(rows.view(), many.view(), stacked.view(), 1), MOERT_ERROR_OVERFLOW, "got 5");
+}
+
+// add and scale, also in place.
+TYPED_TEST(KernelsElementwiseTest, AddAndScale) {
+  using T = TypeParam;
+  auto a = randomTensor<T>({3, 7, 5}, 1), b = randomTensor<T>({3, 7, 5}, 2);
+  Tensor<T> out({3, 7, 5});
+  std::vector<double> sum, scaled;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    sum.push_back(double(a[i]) + double(b[i]));
+    scaled.push_back(-0.5 * double(a[i]));
+  }
+  EXPECT_OK(scale(a.view(), out.view(), -0.5));
+  expectNear(out.data, scaled, tolerance<T>());
+  EXPECT_OK(add(a.view(), b.view(), out.view()));
+  expectNear(out.data, sum, tolerance<T>());
+  EXPECT_OK(add(a.view(), b.view(), b.view()));
+  EXPECT_EQ(b.data, out.data);
+  Tensor<T> scalar({}, T(3)), other({2});
+  EXPECT_OK(scale(scalar.view(), scalar.view(), 2));
+  EXPECT_EQ(scalar[0], T(6));
+  expectError(add(a.view(), other.view(), out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'b' to be");
+}
+
+template <class T> class KernelsMoveTest : public ::testing::Test {};
+using MovedTypes = ::testing::Types<float, double, int32_t>;
+TYPED_TEST_SUITE(KernelsMoveTest, MovedTypes);
+
+// The parts of a slice, put side by side again, are the input: any rank, dimension and type.
+TYPED_TEST(KernelsMoveTest, SliceAgreesWithLoops) {
+  using T = TypeParam;
+  const std::vector<std::vector<int64_t>> shapes = {{6}, {6, 4}, {2, 6, 3}, {2, 4, 6, 3}, {0, 4}};
+  for (const auto &shape : shapes)
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      for (int64_t size : {1, 2, 3}) {
+        if (shape[dim] % size)
+          continue;
+        auto in = randomTensor<T>(shape, 1, 100.0);
+        auto part = shape;
+        part[dim] /= size;
+        int64_t inside = 1;
+        for (size_t d = dim + 1; d < shape.size(); ++d)
+          inside *= shape[d];
+        for (int64_t index = 0; index < size; ++index) {
+          Tensor<T> out(part, T(-1));
+          EXPECT_OK(slice(in.view(), out.view(), int64_t(dim), index, size));
+          for (int64_t i = 0; i < out.size(); ++i) {
+            int64_t rest = i % inside, along = i / inside % part[dim], outside = i / inside / part[dim];
+            ASSERT_EQ(out[i], in[(outside * shape[dim] + index * part[dim] + along) * inside + rest]);
+          }
+        }
+      }
+}
+
+// dump repeats, local_reduce sums what was repeated; copy copies.
+TYPED_TEST(KernelsMoveTest, DumpAndCopy) {
+  using T = TypeParam;
+  const std::vector<std::vector<int64_t>> shapes = {{}, {5}, {3, 4}, {2, 3, 4}, {2, 0, 4}};
+  for (const auto &shape : shapes)
+    for (size_t dim = 0; dim <= shape.size(); ++dim)
+      for (int64_t copies : {0, 1, 3}) {
+        auto in = randomTensor<T>(shape, 1, 100.0);
+        auto wide = shape;
+        wide.insert(wide.begin() + dim, copies);
+        int64_t inside = 1;
+        for (size_t d = dim; d < shape.size(); ++d)
+          inside *= shape[d];
+        Tensor<T> out(wide, T(-1)), copied(shape);
+        EXPECT_OK(dump(in.view(), out.view(), int64_t(dim)));
+        for (int64_t i = 0; i < out.size(); ++i)
+          ASSERT_EQ(out[i], in[i / inside / copies * inside + i % inside]);
+        EXPECT_OK(copy(in.view(), copied.view()));
+        EXPECT_EQ(copied.data, in.data);
+      }
+}
+
+// local_reduce sums over any dimension of any rank, an empty one giving zeros.
+TYPED_TEST(KernelsElementwiseTest, LocalReduceAgreesWithLoops) {
+  using T = TypeParam;
+  const std::vector<std::vector<int64_t>> shapes = {{7}, {5, 6}, {2, 3, 5}, {2, 3, 4, 5}, {3, 2, 5000}, {4, 0, 3}};
+  for (const auto &shape : shapes)
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      auto in = randomTensor<T>(shape, 1);
+      auto narrow = shape;
+      narrow.erase(narrow.begin() + dim);
+      int64_t inside = 1;
+      for (size_t d = dim + 1; d < shape.size(); ++d)
+        inside *= shape[d];
+      Tensor<T> out(narrow, T(NAN));
+      EXPECT_OK(localReduce(in.view(), out.view(), int64_t(dim)));
+      std::vector<double> expected(out.size());
+      for (int64_t i = 0; i < in.size(); ++i)
+        expected[i / inside / shape[dim] * inside + i % inside] += double(in[i]);
+      expectNear(out.data, expected, tolerance<T>());
+    }
+}
+
+// Dimensions and parts out of range, shapes and types that do not fit, and bf16 are refused.
+TYPED_TEST(KernelsElementwiseTest, BadMoves) {
+  using T = TypeParam;
+  Tensor<T> in({4, 6}), out({4, 3}), wide({4, 2, 6});
+  expectError(slice(in.view(), out.view(), 2, 0, 2), MOERT_ERROR_INVALID_ARGUMENT, "'dim' from 0 to 1 but got 2");
+  expectError(slice(in.view(), out.view(), 1, 2, 2), MOERT_ERROR_INVALID_ARGUMENT, "got 2 of 2");
+  expectError(slice(in.view(), out.view(), 1, 0, 4), MOERT_ERROR_INVALID_ARGUMENT, "multiple of 4");
+  expectError(dump(in.view(), wide.view(), 0), MOERT_ERROR_INVALID_ARGUMENT, "[4,4,6] but got");
+  expectError(localReduce(wide.view(), in.view(), 0), MOERT_ERROR_INVALID_ARGUMENT, "[2,6] but got");
+  expectError(copy(in.view(), out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'copy': expected");
+  View half = in.view();
+  half.dtype = MOERT_BF16;
+  expectError(copy(half, half), MOERT_ERROR_UNSUPPORTED, "'copy': bf16 runs on no host kernel");
+}
+
+} // namespace
+} // namespace moert::host

@@ -1,0 +1,398 @@
+//===- KernelsRouteTest.cpp - routing against a slow oracle ----------------===//
+
+#include "KernelsTest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace moert::host {
+namespace {
+
+template <class T> class KernelsRouteTest : public ::testing::Test {};
+TYPED_TEST_SUITE(KernelsRouteTest, FloatingTypes);
+
+/// The operands of one routing.
+template <class T> struct Routing {
+  Routing(int64_t s, int64_t e, int64_t k)
+      : logits({s, e}), bias({e}), scores({s, e}, T(NAN)), experts({s, k}, -9), slots({s, k}, -9),
+        weights({s, k}, T(NAN)), counts({1, e}, -9), aux({}, T(NAN)) {}
+
+  Status run(const RouteOptions &options, bool withBias = false) {
+    return route(logits.view(), withBias ? bias.view() : View(), scores.view(), experts.view(), slots.view(),
+                 weights.view(), counts.view(), aux.view(), options);
+  }
+
+  Tensor<T> logits, bias, scores;
+  Tensor<int32_t> experts, slots;
+  Tensor<T> weights;
+  Tensor<int32_t> counts;
+  Tensor<T> aux;
+};
+
+double slowScore(const double *logits, int64_t experts, int64_t e, int64_t kind) {
+  if (kind == MOERT_SIGMOID_SCORE)
+    return 1 / (1 + std::exp(-logits[e]));
+  double largest = *std::max_element(logits, logits + experts), sum = 0;
+  for (int64_t i = 0; i < experts; ++i)
+    sum += std::exp(logits[i] - largest);
+  return std::exp(logits[e] - largest) / sum;
+}
+
+template <class T> void checkScores(Routing<T> &routing, const RouteOptions &options) {
+  const int64_t e = routing.logits.dims[1];
+  std::vector<double> logits(routing.logits.data.begin(), routing.logits.data.end());
+  for (int64_t i = 0; i < routing.logits.size(); ++i)
+    ASSERT_NEAR(routing.scores[i], slowScore(logits.data() + i / e * e, e, i % e, options.score),
+                (std::is_same_v<T, double> ? 1e-14 : 1e-6));
+}
+
+/// The experts that group-limited routing may choose, from the selection values of one token.
+template <class T> std::vector<int> allowedExperts(const std::vector<T> &keys, const RouteOptions &options) {
+  const int64_t size = int64_t(keys.size()) / options.expertGroups;
+  std::vector<T> groupKeys;
+  for (int64_t g = 0; g < options.expertGroups; ++g) {
+    std::vector<T> mine(keys.begin() + g * size, keys.begin() + (g + 1) * size);
+    std::sort(mine.rbegin(), mine.rend());
+    groupKeys.push_back(options.groupScore == MOERT_GROUP_TOP2 && size > 1 ? mine[0] + mine[1] : mine[0]);
+  }
+  std::vector<int> order(options.expertGroups), experts;
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return groupKeys[a] > groupKeys[b]; });
+  order.resize(options.topGroups);
+  std::sort(order.begin(), order.end());
+  for (int g : order)
+    for (int64_t e = g * size; e < (g + 1) * size; ++e)
+      experts.push_back(int(e));
+  return experts;
+}
+
+/// Choices and weights follow from the scores that the kernel itself gave.
+template <class T> void checkChoices(Routing<T> &routing, const RouteOptions &options, bool withBias) {
+  const int64_t s = routing.logits.dims[0], e = routing.logits.dims[1], k = routing.experts.dims[1];
+  for (int64_t t = 0; t < s; ++t) {
+    std::vector<T> keys(routing.scores.data.begin() + t * e, routing.scores.data.begin() + (t + 1) * e);
+    for (int64_t i = 0; i < e && withBias; ++i)
+      keys[i] += routing.bias[i];
+    std::vector<int> order = allowedExperts(keys, options);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return keys[a] > keys[b]; });
+    double sum = 0;
+    for (int64_t j = 0; j < k; ++j) {
+      ASSERT_EQ(routing.experts[t * k + j], order[j]) << "token " << t << " choice " << j;
+      sum += double(routing.scores[t * e + order[j]]);
+    }
+    for (int64_t j = 0; j < k; ++j) {
+      double weight = double(routing.scores[t * e + order[j]]) * options.routingScale;
+      ASSERT_NEAR(routing.weights[t * k + j], options.renormalize ? weight / (sum + 1e-20) : weight, tolerance<T>());
+    }
+  }
+}
+
+/// Slots, counts and the auxiliary loss follow from the choices and scores that the kernel itself gave.
+template <class T> void checkSlotsAndLoss(Routing<T> &routing, const RouteOptions &options) {
+  const int64_t s = routing.logits.dims[0], e = routing.logits.dims[1], k = routing.experts.dims[1];
+  const int64_t span = s / options.groups;
+  std::vector<int32_t> slots(s * k, -1), counts(e);
+  double loss = 0;
+  for (int64_t g = 0; g < options.groups; ++g) {
+    std::vector<int64_t> used(e);
+    for (int64_t j = 0; j < k; ++j)
+      for (int64_t t = g * span; t < (g + 1) * span; ++t) {
+        int64_t x = routing.experts[t * k + j], at = used[x]++;
+        if (at < options.capacity)
+          slots[t * k + j] = int32_t(x * options.groups * options.capacity + g * options.capacity + at);
+      }
+    for (int64_t x = 0; x < e; ++x) {
+      counts[x] += int32_t(options.capacity ? std::min(used[x], options.capacity) : used[x]);
+      double mean = 0;
+      for (int64_t t = g * span; t < (g + 1) * span; ++t) {
+        double row = 0;
+        for (int64_t y = 0; y < e; ++y)
+          row += double(routing.scores[t * e + y]);
+        mean += double(routing.scores[t * e + x]) / (options.score == MOERT_SOFTMAX ? 1.0 : row) / double(span);
+      }
+      loss += double(e) * double(used[x]) / double(k * span) * mean / double(options.groups);
+    }
+  }
+  if (options.capacity == 0) {
+    int32_t next = 0;
+    for (int64_t x = 0; x < e; ++x)
+      for (int64_t i = 0; i < s * k; ++i)
+        if (routing.experts[i] == x)
+          slots[i] = next++;
+  }
+  ASSERT_EQ(routing.slots.data, slots);
+  ASSERT_EQ(routing.counts.data, counts);
+  ASSERT_NEAR(routing.aux[0], loss, tolerance<T>());
+}
+
+template <class T> void checkRouting(Routing<T> &routing, const RouteOptions &options, bool withBias) {
+  SCOPED_TRACE(testing::Message() << "E " << routing.logits.dims[1] << " k " << routing.experts.dims[1] << " score "
+                                  << options.score << " capacity " << options.capacity << " groups " << options.groups
+                                  << " expert groups " << options.expertGroups << " bias " << withBias);
+  Status status = routing.run(options, withBias);
+  ASSERT_TRUE(status.ok()) << status.message;
+  checkScores(routing, options);
+  checkChoices(routing, options, withBias);
+  checkSlotsAndLoss(routing, options);
+}
+
+// One to eight choices, few and many experts, both scores, capacity (with and without drops) and dropless, one and
+// several routing groups, with and without selection bias and renormalisation.
+TYPED_TEST(KernelsRouteTest, AgreesWithOracle) {
+  using T = TypeParam;
+  for (int64_t e : {1, 2, 8, 17, 64, 100, 512})
+    for (int64_t k = 1; k <= std::min<int64_t>(e, 8); ++k)
+      for (int variant = 0; variant < 16; ++variant) {
+        const int64_t s = 24;
+        Routing<T> routing(s, e, k);
+        routing.logits = randomTensor<T>({s, e}, int(e + k), 2.0);
+        routing.bias = randomTensor<T>({e}, 3, 0.3);
+        RouteOptions options;
+        options.score = variant & 1;
+        options.renormalize = variant & 2;
+        options.capacity = variant & 4 ? std::max<int64_t>(1, k * s / e / 3) : 0;
+        options.groups = variant & 8 ? 3 : 1;
+        options.routingScale = 2.5;
+        checkRouting(routing, options, (variant ^ k) & 1);
+        if (this->HasFatalFailure())
+          return;
+      }
+}
+
+// With expert groups only experts of the best groups are chosen, for both ways of scoring a group.
+TYPED_TEST(KernelsRouteTest, GroupLimited) {
+  using T = TypeParam;
+  for (int64_t parts : {2, 4, 8, 32})
+    for (int64_t top : {1, 2, 4})
+      for (int64_t k : {1, 2, 6}) {
+        if (top > parts || top * (32 / parts) < k)
+          continue;
+        for (int64_t groupScore : {MOERT_GROUP_MAX, MOERT_GROUP_TOP2}) {
+          Routing<T> routing(30, 32, k);
+          routing.logits = randomTensor<T>({30, 32}, int(parts * 10 + top));
+          routing.bias = randomTensor<T>({32}, 3, 0.5);
+          RouteOptions options;
+          options.score = MOERT_SIGMOID_SCORE;
+          options.expertGroups = parts;
+          options.topGroups = top;
+          options.groupScore = groupScore;
+          checkRouting(routing, options, true);
+          if (this->HasFatalFailure())
+            return;
+        }
+      }
+}
+
+// Equal selection values go to the lower index, in one block of experts and across blocks and groups.
+TYPED_TEST(KernelsRouteTest, TiesGoToTheLowerIndex) {
+  using T = TypeParam;
+  for (int64_t e : {4, 40, 96})
+    for (int64_t parts : {1, 4}) {
+      Routing<T> routing(3, e, 2);
+      RouteOptions options;
+      options.expertGroups = parts;
+      options.topGroups = std::max<int64_t>(1, parts / 2);
+      EXPECT_OK(routing.run(options));
+      EXPECT_EQ(routing.experts.data, (std::vector<int32_t>{0, 1, 0, 1, 0, 1}));
+      for (int64_t t = 0; t < 3; ++t)
+        routing.logits[t * e + e - 2] = routing.logits[t * e + e - 1] = T(5);
+      EXPECT_OK(routing.run(options));
+      EXPECT_EQ(routing.experts[0], e - 2);
+      EXPECT_EQ(routing.experts[1], e - 1);
+    }
+}
+
+// When all tokens want one expert the first `capacity` first choices get in, in the order of tokens.
+TYPED_TEST(KernelsRouteTest, AllTokensToOneExpert) {
+  using T = TypeParam;
+  Routing<T> routing(6, 4, 2);
+  for (int64_t t = 0; t < 6; ++t)
+    routing.logits[t * 4 + 2] = T(9), routing.logits[t * 4 + 1] = T(3);
+  RouteOptions options;
+  options.capacity = 4;
+  EXPECT_OK(routing.run(options));
+  EXPECT_EQ(routing.slots.data, (std::vector<int32_t>{8, 4, 9, 5, 10, 6, 11, 7, -1, -1, -1, -1}));
+  EXPECT_EQ(routing.counts.data, (std::vector<int32_t>{0, 4, 4, 0}));
+  options.capacity = 0;
+  EXPECT_OK(routing.run(options));
+  EXPECT_EQ(routing.slots.data, (std::vector<int32_t>{6, 0, 7, 1, 8, 2, 9, 3, 10, 4, 11, 5}));
+  EXPECT_EQ(routing.counts.data, (std::vector<int32_t>{0, 6, 6, 0}));
+}
+
+// NaN and infinite logits still give k different experts, slots within the rows, and NaN in the loss.
+TYPED_TEST(KernelsRouteTest, NotANumber) {
+  using T = TypeParam;
+  const T infinity = std::numeric_limits<T>::infinity();
+  for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE})
+    for (int64_t parts : {1, 4})
+      for (T value : {T(NAN), infinity, -infinity}) {
+        const int64_t s = 10, e = 24, k = 5;
+        Routing<T> routing(s, e, k);
+        routing.logits = randomTensor<T>({s, e}, 1);
+        for (int64_t i = 0; i < s * e; ++i)
+          if (i % 3 == 0 || i / e < 2)
+            routing.logits[i] = value;
+        RouteOptions options;
+        options.score = score;
+        options.capacity = 3;
+        options.expertGroups = parts;
+        options.topGroups = std::min<int64_t>(parts, 2);
+        EXPECT_OK(routing.run(options));
+        for (int64_t t = 0; t < s; ++t) {
+          std::set<int32_t> chosen(&routing.experts[t * k], &routing.experts[t * k] + k);
+          EXPECT_EQ(int64_t(chosen.size()), k);
+          EXPECT_GE(*chosen.begin(), 0);
+          EXPECT_LT(*chosen.rbegin(), e);
+        }
+        for (int32_t slot : routing.slots.data)
+          EXPECT_TRUE(slot >= -1 && slot < e * 3);
+        EXPECT_TRUE(!std::isnan(value) || std::isnan(routing.aux[0]));
+      }
+}
+
+// A logit of -inf masks its expert: score zero exactly, never chosen.
+TYPED_TEST(KernelsRouteTest, MinusInfinityMasks) {
+  using T = TypeParam;
+  Routing<T> routing(4, 20, 3);
+  routing.logits = randomTensor<T>({4, 20}, 1);
+  for (int64_t t = 0; t < 4; ++t)
+    routing.logits[t * 20 + 5] = -std::numeric_limits<T>::infinity();
+  EXPECT_OK(routing.run({}));
+  for (int64_t t = 0; t < 4; ++t)
+    EXPECT_EQ(routing.scores[t * 20 + 5], T(0));
+  EXPECT_EQ(std::count(routing.experts.data.begin(), routing.experts.data.end(), 5), 0);
+}
+
+// A token's scores are the same to the bit alone, first or last in a batch, and at any alignment.
+TYPED_TEST(KernelsRouteTest, TokensAreIndependent) {
+  using T = TypeParam;
+  for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE})
+    for (int64_t e : {3, 8, 20, 61, 64}) {
+      Routing<T> one(1, e, 2), many(9, e, 2);
+      one.logits = randomTensor<T>({1, e}, int(e));
+      for (int64_t i = 0; i < 9 * e; ++i)
+        many.logits[i] = one.logits[i % e];
+      RouteOptions options;
+      options.score = score;
+      EXPECT_OK(one.run(options));
+      EXPECT_OK(many.run(options));
+      for (int64_t i = 0; i < 9 * e; ++i)
+        ASSERT_EQ(many.scores[i], one.scores[i % e]);
+      for (int64_t i = 0; i < 18; ++i)
+        ASSERT_EQ(many.weights[i], one.weights[i % 2]);
+    }
+}
+
+// No tokens: no slots, zero counts, no loss.
+TYPED_TEST(KernelsRouteTest, NoTokens) {
+  using T = TypeParam;
+  for (int64_t capacity : {0, 4}) {
+    Routing<T> routing(0, 3, 2);
+    RouteOptions options;
+    options.capacity = capacity;
+    EXPECT_OK(routing.run(options));
+    EXPECT_EQ(routing.counts.data, (std::vector<int32_t>{0, 0, 0}));
+    EXPECT_EQ(routing.aux[0], T(0));
+    Tensor<T> scores({0, 3}), grads({0, 3}), one({}, T(1));
+    EXPECT_OK(
+        routeGrad(scores.view(), routing.experts.view(), {}, one.view(), grads.view(), MOERT_SOFTMAX, false, 1, 1));
+  }
+}
+
+// Options that cannot be met are refused with the reason.
+TYPED_TEST(KernelsRouteTest, BadOptions) {
+  using T = TypeParam;
+  Routing<T> routing(6, 8, 3);
+  auto fails = [&](const RouteOptions &options, const char *text) {
+    expectError(routing.run(options), MOERT_ERROR_INVALID_ARGUMENT, text);
+  };
+  RouteOptions options;
+  options.groups = 4;
+  fails(options, "'groups' to divide the 6 tokens but got 4");
+  options = {};
+  options.expertGroups = 3;
+  fails(options, "'expert_groups' to divide the 8 experts but got 3");
+  options.expertGroups = 4;
+  fails(options, "expected the 1 best groups of 2 experts to hold the 3 choices");
+  options.topGroups = 5;
+  fails(options, "'top_groups' from 1 to 4 but got 5");
+  options = {};
+  options.score = 7;
+  fails(options, "'score'");
+  options = {};
+  options.capacity = -1;
+  fails(options, "'capacity' of 0 or more but got -1");
+  options.capacity = int64_t(1) << 30;
+  fails(options, "rows of dispatched tokens");
+  Routing<T> greedy(6, 2, 3);
+  expectError(greedy.run({}), MOERT_ERROR_INVALID_ARGUMENT, "2 choices at most but got 3");
+}
+
+// Experts outside the range are refused by the gradient.
+TYPED_TEST(KernelsRouteTest, BadExperts) {
+  using T = TypeParam;
+  Tensor<T> scores({2, 4}), grads({2, 4}), weights({2, 1});
+  Tensor<int32_t> experts({2, 1}, {0, 4});
+  expectError(routeGrad(scores.view(), experts.view(), weights.view(), {}, grads.view(), MOERT_SOFTMAX, false, 1, 1),
+              MOERT_ERROR_INVALID_ARGUMENT, "'experts' from 0 to 3 but got 4");
+}
+
+/// The weights and aux of fixed choices, whose gradient route_grad gives; the choice is a constant.
+double fixedLoss(Routing<double> &routing, const RouteOptions &options, const Tensor<int32_t> &experts,
+                 const Tensor<double> *gradWeights, double gradAux) {
+  EXPECT_OK(routing.run(options));
+  EXPECT_EQ(routing.experts.data, experts.data) << "the step of the difference changed a choice";
+  return (gradWeights ? inner(routing.weights.data, gradWeights->data) : 0.0) + gradAux * routing.aux[0];
+}
+
+// The gradient of the logits is the finite difference of weights and aux: softmax and sigmoid, renormalised or not, one
+// and several groups, with either gradient absent.
+TEST(KernelsRouteGradientTest, AgreesWithFiniteDifferences) {
+  for (int64_t e : {4, 19})
+    for (int64_t k : {1, 3})
+      for (int variant = 0; variant < 8; ++variant)
+        for (int given = 0; given < 4; ++given) {
+          RouteOptions options;
+          options.score = variant & 1;
+          options.renormalize = variant & 2;
+          options.groups = variant & 4 ? 2 : 1;
+          options.routingScale = 1.5;
+          Routing<double> routing(6, e, k);
+          routing.logits = randomTensor<double>({6, e}, int(e + k));
+          auto gradWeights = randomTensor<double>({6, k}, 2);
+          Tensor<double> gradAux({}, 0.7), grads({6, e}, NAN);
+          EXPECT_OK(routing.run(options));
+          Tensor<int32_t> experts = routing.experts;
+          EXPECT_OK(routeGrad(routing.scores.view(), experts.view(), given & 1 ? gradWeights.view() : View(),
+                              given & 2 ? gradAux.view() : View(), grads.view(), options.score, options.renormalize,
+                              options.groups, options.routingScale));
+          expectGradient(routing.logits, grads.data, [&] {
+            return fixedLoss(routing, options, experts, given & 1 ? &gradWeights : nullptr, given & 2 ? 0.7 : 0.0);
+          });
+        }
+}
+
+// f32 gives the f64 gradient to rounding.
+TEST(KernelsRouteGradientTest, SingleAgreesWithDouble) {
+  for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE}) {
+    Routing<float> routing(12, 64, 8);
+    routing.logits = randomTensor<float>({12, 64}, 1);
+    RouteOptions options;
+    options.score = score;
+    EXPECT_OK(routing.run(options));
+    auto gradWeights = randomTensor<float>({12, 8}, 2);
+    Tensor<float> gradAux({}, 0.5f), grads({12, 64});
+    Tensor<double> scores64({12, 64}, {routing.scores.data.begin(), routing.scores.data.end()});
+    Tensor<double> weights64({12, 8}, {gradWeights.data.begin(), gradWeights.data.end()});
+    Tensor<double> aux64({}, 0.5), grads64({12, 64});
+    EXPECT_OK(routeGrad(routing.scores.view(), routing.experts.view(), gradWeights.view(), gradAux.view(), grads.view(),
+                        score, true, 2, 1));
+    EXPECT_OK(routeGrad(scores64.view(), routing.experts.view(), weights64.view(), aux64.view(), grads64.view(), score,
+                        true, 2, 1));
+    expectNear(grads.data, grads64.data, 1e-6);
+  }
+}
+
+} // namespace
+} // namespace moert::host

@@ -1,0 +1,184 @@
+//===- KernelsTokenTest.cpp - dispatch, combine and their adjoints ---------===//
+
+#include "KernelsTest.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moert::host {
+namespace {
+
+template <class T> class KernelsTokenTest : public ::testing::Test {};
+TYPED_TEST_SUITE(KernelsTokenTest, FloatingTypes);
+
+/// `tokens` x `choices` different rows out of `rows`, about one choice in four dropped.
+Tensor<int32_t> randomSlots(int64_t tokens, int64_t choices, int64_t rows, int seed) {
+  std::vector<int32_t> order(rows);
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 engine(seed);
+  std::shuffle(order.begin(), order.end(), engine);
+  Tensor<int32_t> slots({tokens, choices}, -1);
+  for (int64_t i = 0; i < slots.size() && i < rows; ++i)
+    slots[i] = engine() % 4 ? order[i] : -1;
+  return slots;
+}
+
+template <class T>
+std::vector<double> slowDispatch(const Tensor<T> &tokens, const Tensor<int32_t> &slots, const Tensor<T> *weights,
+                                 int64_t rows) {
+  const int64_t k = slots.dims[1], m = tokens.dims[1];
+  std::vector<double> out(rows * m);
+  for (int64_t i = 0; i < slots.size(); ++i)
+    for (int64_t c = 0; c < m && slots[i] >= 0; ++c)
+      out[slots[i] * m + c] = (weights ? double((*weights)[i]) : 1.0) * double(tokens[i / k * m + c]);
+  return out;
+}
+
+template <class T>
+std::vector<double> slowCombine(const Tensor<T> &rows, const Tensor<int32_t> &slots, const Tensor<T> *weights) {
+  const int64_t s = slots.dims[0], k = slots.dims[1], m = rows.dims.back();
+  std::vector<double> out(s * m);
+  for (int64_t i = 0; i < slots.size(); ++i)
+    for (int64_t c = 0; c < m && slots[i] >= 0; ++c)
+      out[i / k * m + c] += (weights ? double((*weights)[i]) : 1.0) * double(rows[slots[i] * m + c]);
+  return out;
+}
+
+// For one to nine choices, odd widths, with and without weights, rows arrive where the slots say; the rest is zero.
+TYPED_TEST(KernelsTokenTest, DispatchAgreesWithLoops) {
+  using T = TypeParam;
+  for (int64_t k = 1; k <= 9; ++k)
+    for (int64_t m : {1, 13, 64}) {
+      auto tokens = randomTensor<T>({11, m}, 1), weights = randomTensor<T>({11, k}, 2);
+      auto slots = randomSlots(11, k, 6 * 20, int(k));
+      Tensor<T> out({6, 20, m}, T(NAN)), flat({120, m}, T(NAN));
+      EXPECT_OK(dispatch(tokens.view(), slots.view(), {}, out.view()));
+      expectNear(out.data, slowDispatch<T>(tokens, slots, nullptr, 120), 0);
+      EXPECT_OK(dispatch(tokens.view(), slots.view(), weights.view(), flat.view()));
+      expectNear(flat.data, slowDispatch<T>(tokens, slots, &weights, 120), tolerance<T>());
+    }
+}
+
+// Combine sums the rows that were not dropped, whatever their number; a token with none gets zeros.
+TYPED_TEST(KernelsTokenTest, CombineAgreesWithLoops) {
+  using T = TypeParam;
+  for (int64_t k = 1; k <= 9; ++k)
+    for (int64_t m : {1, 13, 64}) {
+      auto rows = randomTensor<T>({6, 20, m}, 1), weights = randomTensor<T>({11, k}, 2);
+      auto slots = randomSlots(11, k, 120, int(k));
+      std::fill_n(slots.data.begin() + 3 * k, k, -1);
+      Tensor<T> out({11, m}, T(NAN));
+      EXPECT_OK(combine(rows.view(), slots.view(), weights.view(), out.view()));
+      expectNear(out.data, slowCombine<T>(rows, slots, &weights), tolerance<T>());
+      EXPECT_OK(combine(rows.view(), slots.view(), {}, out.view()));
+      expectNear(out.data, slowCombine<T>(rows, slots, nullptr), tolerance<T>());
+    }
+}
+
+// slot_dot is the product of a token with each of its rows, and exactly zero where the choice was dropped.
+TYPED_TEST(KernelsTokenTest, SlotDotAgreesWithLoops) {
+  using T = TypeParam;
+  for (int64_t m : {1, 13, 200}) {
+    auto tokens = randomTensor<T>({9, m}, 1), rows = randomTensor<T>({40, m}, 2);
+    auto slots = randomSlots(9, 3, 40, 7);
+    Tensor<T> out({9, 3}, T(NAN));
+    EXPECT_OK(slotDot(tokens.view(), rows.view(), slots.view(), out.view()));
+    for (int64_t i = 0; i < 27; ++i) {
+      double sum = 0;
+      for (int64_t c = 0; c < m && slots[i] >= 0; ++c)
+        sum += double(tokens[i / 3 * m + c]) * double(rows[slots[i] * m + c]);
+      EXPECT_NEAR(double(out[i]), sum, tolerance<T>() * 20);
+    }
+  }
+}
+
+// row_scale may work in place; row_dot is the product of equal rows.
+TYPED_TEST(KernelsTokenTest, RowScaleAndRowDot) {
+  using T = TypeParam;
+  auto rows = randomTensor<T>({7, 37}, 1), factors = randomTensor<T>({7, 1}, 2), other = randomTensor<T>({7, 37}, 3);
+  std::vector<double> scaled, dots;
+  for (int64_t s = 0; s < 7; ++s) {
+    dots.push_back(0);
+    for (int64_t m = 0; m < 37; ++m) {
+      scaled.push_back(double(factors[s]) * double(rows[s * 37 + m]));
+      dots.back() += double(rows[s * 37 + m]) * double(other[s * 37 + m]);
+    }
+  }
+  Tensor<T> dot({7, 1}, T(NAN));
+  EXPECT_OK(rowDot(rows.view(), other.view(), dot.view()));
+  expectNear(dot.data, dots, tolerance<T>());
+  EXPECT_OK(rowScale(rows.view(), factors.view(), rows.view()));
+  expectNear(rows.data, scaled, tolerance<T>());
+}
+
+// No tokens, no rows and no columns are all legal.
+TYPED_TEST(KernelsTokenTest, Empty) {
+  using T = TypeParam;
+  Tensor<T> none({0, 5}), out({2, 2, 5}, T(NAN)), noRows({0, 5}), some({3, 5}, T(1)), result({3, 5}, T(NAN));
+  Tensor<int32_t> noSlots({0, 2}), dropped({3, 2}, -1);
+  EXPECT_OK(dispatch(none.view(), noSlots.view(), {}, out.view()));
+  EXPECT_EQ(out.data, std::vector<T>(20, T(0)));
+  EXPECT_OK(dispatch(some.view(), dropped.view(), {}, noRows.view()));
+  EXPECT_OK(combine(noRows.view(), dropped.view(), {}, result.view()));
+  EXPECT_EQ(result.data, std::vector<T>(15, T(0)));
+  Tensor<T> narrow({3, 0}), narrowRows({4, 0}), dots({3, 2}, T(NAN));
+  EXPECT_OK(dispatch(narrow.view(), dropped.view(), {}, narrowRows.view()));
+  EXPECT_OK(slotDot(narrow.view(), narrowRows.view(), dropped.view(), dots.view()));
+  EXPECT_EQ(dots.data, std::vector<T>(6, T(0)));
+}
+
+// Slots outside the rows, below -1 or given twice are refused, and nothing is written.
+TYPED_TEST(KernelsTokenTest, BadSlots) {
+  using T = TypeParam;
+  Tensor<T> tokens({2, 3}, T(1)), rows({4, 3}, T(9)), out({2, 3}, T(9)), dots({2, 1}, T(9));
+  Tensor<int32_t> high({2, 1}, {0, 4}), low({2, 1}, {-2, 0}), twice({2, 1}, {1, 1});
+  expectError(dispatch(tokens.view(), high.view(), {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT,
+              "'slots' from -1 to 3 but got 4");
+  expectError(dispatch(tokens.view(), low.view(), {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got -2");
+  expectError(dispatch(tokens.view(), twice.view(), {}, rows.view()), MOERT_ERROR_INVALID_ARGUMENT, "row 1 again");
+  expectError(combine(rows.view(), high.view(), {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got 4");
+  expectError(slotDot(tokens.view(), rows.view(), low.view(), dots.view()), MOERT_ERROR_INVALID_ARGUMENT, "but got -2");
+  EXPECT_EQ(rows.data, std::vector<T>(12, T(9)));
+  EXPECT_EQ(out.data, std::vector<T>(6, T(9)));
+}
+
+// Operands whose shapes do not fit the others are named.
+TYPED_TEST(KernelsTokenTest, BadShapes) {
+  using T = TypeParam;
+  Tensor<T> tokens({2, 3}), wide({4, 5}), weights({2, 2}), out({4, 3});
+  Tensor<int32_t> slots({2, 1}, {0, 1});
+  expectError(dispatch(tokens.view(), slots.view(), {}, wide.view()), MOERT_ERROR_INVALID_ARGUMENT, "'out' to be");
+  expectError(dispatch(tokens.view(), slots.view(), weights.view(), out.view()), MOERT_ERROR_INVALID_ARGUMENT,
+              "'weights' to be");
+  expectError(combine(wide.view(), slots.view(), {}, tokens.view()), MOERT_ERROR_INVALID_ARGUMENT, "[2,5] but got");
+  expectError(dispatch(tokens.view(), {}, {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'slots'");
+}
+
+// Dispatch, combine and slot_dot are each other's adjoints: their finite differences say so.
+TEST(KernelsTokenGradientTest, AgreesWithFiniteDifferences) {
+  const int64_t s = 5, k = 3, m = 4, r = 24;
+  auto tokens = randomTensor<double>({s, m}, 1), rows = randomTensor<double>({r, m}, 2);
+  auto weights = randomTensor<double>({s, k}, 3), toRows = randomTensor<double>({r, m}, 4),
+       toTokens = randomTensor<double>({s, m}, 5);
+  auto slots = randomSlots(s, k, r, 6);
+  Tensor<double> out({r, m}), combined({s, m}), gradTokens({s, m}), gradRows({r, m}), gradWeights({s, k});
+  auto dispatchLoss = [&] {
+    EXPECT_OK(dispatch(tokens.view(), slots.view(), weights.view(), out.view()));
+    return inner(out.data, toRows.data);
+  };
+  EXPECT_OK(combine(toRows.view(), slots.view(), weights.view(), gradTokens.view()));
+  EXPECT_OK(slotDot(tokens.view(), toRows.view(), slots.view(), gradWeights.view()));
+  expectGradient(tokens, gradTokens.data, dispatchLoss);
+  expectGradient(weights, gradWeights.data, dispatchLoss);
+  auto combineLoss = [&] {
+    EXPECT_OK(combine(rows.view(), slots.view(), weights.view(), combined.view()));
+    return inner(combined.data, toTokens.data);
+  };
+  EXPECT_OK(dispatch(toTokens.view(), slots.view(), weights.view(), gradRows.view()));
+  EXPECT_OK(slotDot(toTokens.view(), rows.view(), slots.view(), gradWeights.view()));
+  expectGradient(rows, gradRows.data, combineLoss);
+  expectGradient(weights, gradWeights.data, combineLoss);
+}
+
+} // namespace
+} // namespace moert::host

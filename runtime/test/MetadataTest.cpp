@@ -1,0 +1,127 @@
+//===- MetadataTest.cpp ---------------------------------------------------===//
+
+#include "core/Metadata.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+using namespace moert;
+using nlohmann::json;
+using testing::HasSubstr;
+
+namespace {
+
+json good() {
+  return json::parse(R"({
+    "moeplan": 1, "abi": 1, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
+               {"name": "half", "size": 2, "stride": 2}],
+    "rank": {
+      "symbol": "moeplan_rank",
+      "arguments": [{"name": "x", "role": "input", "dtype": "f32", "shape": [16, 6], "local_shape": [4, 3],
+                     "layout": [["dp"], ["mp"]]}],
+      "results": [{"name": "y", "role": "output", "dtype": "f64", "shape": [], "local_shape": [], "layout": []}],
+      "arenas": {"device": 1024, "host_pinned": 0}, "streams": ["compute", "comm"], "events": 3,
+      "ops": [{"name": "all_gather", "label": "layer0", "stream": "comm", "group": "mp", "flops": 1.5e6, "bytes": 12,
+               "bytes_sent": 6, "rows": 0}]},
+    "reference": {}})");
+}
+
+std::string errorOf(const json &root) {
+  Metadata metadata;
+  Status status = parseMetadata(root.dump(), metadata);
+  EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
+  return status.message;
+}
+
+/// The error after putting `value` at `pointer`.
+std::string errorWith(const char *pointer, json value) {
+  json root = good();
+  root[json::json_pointer(pointer)] = std::move(value);
+  return errorOf(root);
+}
+
+} // namespace
+
+TEST(Metadata, Good) {
+  Metadata metadata;
+  Status status = parseMetadata(good().dump(), metadata);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(metadata.world, 8);
+  EXPECT_FALSE(metadata.reference);
+  EXPECT_EQ(metadata.rank.arguments[0].localBytes(), 48);
+  EXPECT_EQ(metadata.rank.value(1).name, "y");
+  EXPECT_EQ(metadata.rank.value(1).bytes(), 8);
+  EXPECT_EQ(metadata.rank.ops[0].stream, 1);
+  EXPECT_EQ(metadata.rank.ops[0].group, 0);
+}
+
+// The version is looked at before anything else, so that a plan of another one is told apart.
+TEST(Metadata, Versions) {
+  EXPECT_THAT(errorOf({{"moeplan", 2}}), HasSubstr("moeplan: the plan has version 2, this runtime accepts 1"));
+  EXPECT_THAT(errorOf({{"moeplan", 1}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 1"));
+  EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
+}
+
+// Every key is needed; the error names it.
+TEST(Metadata, MissingKeys) {
+  for (const char *pointer :
+       {"/moeplan", "/abi", "/world", "/schedule", "/mode", "/dtype", "/groups", "/groups/0/size", "/rank",
+        "/rank/symbol", "/rank/arguments", "/rank/arguments/0/layout", "/rank/arguments/0/role", "/rank/results",
+        "/rank/arenas/host_pinned", "/rank/streams", "/rank/events", "/rank/ops", "/rank/ops/0/rows"}) {
+    json root = good();
+    json::json_pointer at(pointer);
+    root[at.parent_pointer()].erase(at.back());
+    EXPECT_THAT(errorOf(root), HasSubstr("missing key '" + at.back() + "'"));
+  }
+}
+
+TEST(Metadata, WrongTypes) {
+  EXPECT_THAT(errorWith("/world", 0), HasSubstr("world: expected an integer from 1"));
+  EXPECT_THAT(errorWith("/world", 2.5), HasSubstr("world: expected an integer but got 2.5"));
+  EXPECT_THAT(errorWith("/groups", 3), HasSubstr("groups: expected an array but got number"));
+  EXPECT_THAT(errorWith("/rank/ops/0", "x"), HasSubstr("rank.ops[0]: expected an object but got string"));
+  EXPECT_THAT(errorWith("/rank/ops/0/flops", -1), HasSubstr("rank.ops[0].flops"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/dtype", "f16"), HasSubstr("unknown dtype 'f16', expected one of 'f32'"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/role", "weight"), HasSubstr("unknown role 'weight'"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/shape", {1, 2, 3, 4, 5}), HasSubstr("at most 4 dimensions"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));
+  EXPECT_THAT(errorWith("/rank/arenas/device", 18446744073709551615u), HasSubstr("rank.arenas.device"));
+  Metadata metadata;
+  EXPECT_THAT(parseMetadata("{\"moeplan\": 1,", metadata).message, HasSubstr("not JSON"));
+  EXPECT_THAT(parseMetadata("[]", metadata).message, HasSubstr("expected an object but got array"));
+}
+
+TEST(Metadata, Groups) {
+  EXPECT_THAT(errorWith("/groups/1/name", "mp"), HasSubstr("'mp' is defined twice"));
+  EXPECT_THAT(errorWith("/groups/0/size", 3), HasSubstr("expected a divisor of the world size 8"));
+  EXPECT_THAT(errorWith("/rank/ops/0/group", "ep"), HasSubstr("rank.ops[0].group: unknown group 'ep', expected one of "
+                                                              "'mp', 'dp', 'half'"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/layout/1/0", "ep"),
+              HasSubstr("rank.arguments[0].layout[1][0]: unknown group 'ep'"));
+}
+
+TEST(Metadata, Layouts) {
+  EXPECT_THAT(errorWith("/rank/arguments/0/local_shape", {4, 6}),
+              HasSubstr("local_shape [4, 6] of 'x' does not fit shape [16, 6]: dimension 1 is cut into 2 parts"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/layout", json::array({json::array()})), HasSubstr("equally many dimensions"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/layout", {{"dp", "mp"}, {"mp"}}), HasSubstr("more parts than there are"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/layout", {{"half"}, {"half"}}), HasSubstr("no rank holds part 1 of the 4"));
+}
+
+TEST(Metadata, Names) {
+  EXPECT_THAT(errorWith("/rank/streams/1", "compute"), HasSubstr("a stream is named twice"));
+  EXPECT_THAT(errorWith("/rank/ops/0/stream", "copy"), HasSubstr("unknown stream 'copy'"));
+  json root = good();
+  root["rank"]["arguments"].push_back(root["rank"]["arguments"][0]);
+  EXPECT_THAT(errorOf(root), HasSubstr("the name 'x' is used twice"));
+}
+
+// Cut off anywhere, the metadata is refused and nothing else happens.
+TEST(Metadata, Truncated) {
+  std::string text = good().dump();
+  for (size_t length = 0; length < text.size(); ++length) {
+    Metadata metadata;
+    EXPECT_FALSE(parseMetadata(text.substr(0, length), metadata).ok());
+  }
+}

@@ -1,0 +1,40 @@
+//===- OptionsTest.cpp ----------------------------------------------------===//
+
+#include "run/Options.h"
+
+#include <gmock/gmock.h>
+
+using namespace moert;
+using namespace moert::run;
+using testing::HasSubstr;
+
+TEST(Options, All) {
+  Options options;
+  Status status = parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--iters=3", "--verify", "--seed=18446744073709551615",
+                                "--load=a", "--save=b", "--trace=c", "--timeout=0.5", "--workers=2", "--json"},
+                               options);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(options.plan, "p.so");
+  EXPECT_EQ(options.seed, UINT64_MAX);
+  EXPECT_EQ(options.timeout, 0.5);
+  EXPECT_TRUE(options.verify && options.json);
+}
+
+TEST(Options, Wrong) {
+  for (auto [arguments, text] : std::vector<std::pair<std::vector<std::string>, const char *>>{
+           {{}, "expected a plan"},
+           {{"a.so", "b.so"}, "expected one plan"},
+           {{"a.so", "--rank=2"}, "unknown option '--rank'"},
+           {{"a.so", "--ranks=0"}, "expected a positive integer for --ranks but got '0'"},
+           {{"a.so", "--ranks=2x"}, "but got '2x'"},
+           {{"a.so", "--iters"}, "expected a value: --iters=..."},
+           {{"a.so", "--seed=-1"}, "for --seed"},
+           {{"a.so", "--timeout=nan"}, "for --timeout"},
+           {{"a.so", "--timeout=inf"}, "for --timeout"},
+           {{"a.so", "--json=1"}, "takes no value"},
+           {{"a.so", "--workers=100000"}, "at most 4096"},
+           {{"a.so", "--verify", "--reference"}, "nothing to compare"}}) {
+    Options options;
+    EXPECT_THAT(parseOptions(arguments, options).message, HasSubstr(text));
+  }
+}

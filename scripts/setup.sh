@@ -1,0 +1,33 @@
+# Installs what building and testing need, on Debian 12; sourced by the other scripts. Does nothing where all is there.
+
+moe_packages=(
+  ccache cmake g++ git ninja-build python3 python3-numpy
+  libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools clang-format-19
+  libdnnl-dev libopenblas-serial-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
+)
+
+moe_install_packages() {
+  local missing=() package
+  for package in "${moe_packages[@]}"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  echo "installing ${missing[*]}" >&2
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "error: run as root or install sudo to install ${missing[*]}" >&2; return 1; }
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq &&
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+# moe_build PRESET TARGET..: configures, quietly unless that fails, and builds.
+moe_build() {
+  local preset=$1 log
+  shift
+  log=$(mktemp)
+  cmake --preset "$preset" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
+  rm -f "$log"
+  cmake --build "build/$preset" --target "$@"
+}
