@@ -109,8 +109,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp graph, const Compil
     return failure();
   (*(*reference)->getOps<func::FuncOp>().begin())->moveAfter(rank);
   Builder builder(graph.getContext());
-  (*module)->setAttr("plan.schedule", builder.getStringAttr(options.schedule));
-  (*module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
+  (**module)->setAttr("plan.schedule", builder.getStringAttr(options.schedule));
+  (**module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
   PassManager passes(graph.getContext());
   passes.addPass(plan::createPlanVerify());
   if (failed(passes.run(**module)))

@@ -3,6 +3,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include "moe/Compiler/Compiler.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -10,6 +11,7 @@ using namespace mlir::moe;
 FailureOr<ParallelAttr> mlir::moe::parseParallel(MLIRContext *context, StringRef text) {
   static constexpr StringLiteral names[] = {"pp", "dp", "mp", "ep", "esp"};
   auto error = [&] { return mlir::emitError(UnknownLoc::get(context)); };
+  context->loadDialect<MoeDialect>();
   llvm::StringMap<int64_t> sizes;
   SmallVector<StringRef> items;
   text.split(items, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);

@@ -25,7 +25,7 @@ static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream 
                      cost ? static_cast<double>(cost.getSent()) / mega : 0.0);
 }
 
-static void printArena(const plan::ArenaReport &arena, llvm::raw_ostream &os) {
+static void printArena(plan::ArenaReport &arena, llvm::raw_ostream &os) {
   os << "arena '" << plan::stringifySpace(arena.space) << "': " << arena.arenaBytes << " bytes";
   if (!arena.peak) {
     os << "\n";
@@ -34,7 +34,7 @@ static void printArena(const plan::ArenaReport &arena, llvm::raw_ostream &os) {
   // Enough to see what to change; the rest is usually small.
   constexpr size_t shown = 10;
   os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
-  for (const plan::LiveBuffer &buffer : llvm::ArrayRef(arena.live).take_front(shown))
+  for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
     os << llvm::format("%14lld  %s\n", static_cast<long long>(buffer.bytes), buffer.writer.describe().c_str());
   if (arena.live.size() > shown)
     os << "                and " << arena.live.size() - shown << " smaller ones\n";
@@ -42,7 +42,7 @@ static void printArena(const plan::ArenaReport &arena, llvm::raw_ostream &os) {
 
 void mlir::moe::printMemory(Operation *program, llvm::raw_ostream &os) {
   os << "memory of one rank: " << getProgramBytes(program) << " bytes, arguments and results included\n";
-  for (const plan::ArenaReport &arena : plan::reportMemory(cast<func::FuncOp>(program)))
+  for (plan::ArenaReport &arena : plan::reportMemory(cast<func::FuncOp>(program)))
     printArena(arena, os);
 }
 
@@ -50,8 +50,7 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   auto program = plan.lookupSymbol<func::FuncOp>("rank");
   if (!program)
     return plan.emitError() << "expected a rank program '@rank'";
-  os << llvm::format("%5s  %-20s %-16s %-11s %-8s %10s %10s %10s\n", "op", "kernel", "layer", "stream", "group", "GFLOP",
-                     "MB moved", "MB sent");
+  os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
   int64_t index = 0;
   for (auto launch : program.getOps<plan::LaunchOp>())
     printLaunch(launch, index++, os);

@@ -52,7 +52,7 @@ LogicalResult mlir::moe::emitLLVMIR(ModuleOp module, raw_ostream &os) {
   return success();
 }
 
-LogicalResult mlir::moe::emitObject(ModuleOp module, raw_pwrite_stream &os, unsigned optLevel) {
+LogicalResult mlir::moe::emitObject(ModuleOp module, llvm::raw_pwrite_stream &os, unsigned optLevel) {
   std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, optLevel);
   if (!machine)
     return failure();

@@ -263,8 +263,9 @@ TEST_P(CollectivesTest, BroadcastAndReduce) {
       if (inPlace)
         alias = {0, 0};
       Operand in = world.random({5, 3}), out = world.garbage({5, 3}), before = in;
-      if (!inPlace)
+      if (!inPlace) {
         ASSERT_TRUE(world.run(Kind::Broadcast, dtype, {&in, &out}, {root}).ok());
+      }
       for (int64_t rank = 0; rank < shape.ranks && !inPlace; ++rank)
         ASSERT_EQ(out.ranks[static_cast<size_t>(rank)], before.ranks[world.peer(rank, root)]);
       ASSERT_TRUE(world.run(Kind::Reduce, dtype, {&in, &out}, {root}, {}, alias).ok());

@@ -227,8 +227,9 @@ TEST_F(ExecutorTest, ErrorsEndTheStep) {
         0);
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(status.message, HasSubstr("on purpose"));
-    if (what == Log::kFail)
+    if (what == Log::kFail) {
       EXPECT_THAT(status.message, HasSubstr("rank 2, op 4 add 'e' on stream 'compute'"));
+    }
   }
   EXPECT_TRUE(executor
                   .run(

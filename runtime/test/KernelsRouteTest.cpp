@@ -30,21 +30,24 @@ template <class T> struct Routing {
   Tensor<T> aux;
 };
 
-double slowScore(const double *logits, int64_t experts, int64_t e, int64_t kind) {
-  if (kind == MOERT_SIGMOID_SCORE)
-    return 1 / (1 + std::exp(-logits[e]));
-  double largest = *std::max_element(logits, logits + experts), sum = 0;
-  for (int64_t i = 0; i < experts; ++i)
-    sum += std::exp(logits[i] - largest);
-  return std::exp(logits[e] - largest) / sum;
+std::vector<double> slowScores(std::vector<double> row, int64_t kind) {
+  const double largest = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (double &x : row)
+    sum += x = kind == MOERT_SOFTMAX ? std::exp(x - largest) : 1 / (1 + std::exp(-x));
+  for (double &x : row)
+    x /= kind == MOERT_SOFTMAX ? sum : 1.0;
+  return row;
 }
 
 template <class T> void checkScores(Routing<T> &routing, const RouteOptions &options) {
   const int64_t e = routing.logits.dims[1];
-  std::vector<double> logits(routing.logits.data.begin(), routing.logits.data.end());
-  for (int64_t i = 0; i < routing.logits.size(); ++i)
-    ASSERT_NEAR(routing.scores[i], slowScore(logits.data() + i / e * e, e, i % e, options.score),
-                (std::is_same_v<T, double> ? 1e-14 : 1e-6));
+  for (int64_t t = 0; t < routing.logits.dims[0]; ++t) {
+    auto first = routing.logits.data.begin() + t * e;
+    std::vector<double> expected = slowScores({first, first + e}, options.score);
+    for (int64_t i = 0; i < e; ++i)
+      ASSERT_NEAR(routing.scores[t * e + i], expected[i], (std::is_same_v<T, double> ? 1e-14 : 1e-6));
+  }
 }
 
 /// The experts that group-limited routing may choose, from the selection values of one token.
@@ -102,16 +105,16 @@ template <class T> void checkSlotsAndLoss(Routing<T> &routing, const RouteOption
         if (at < options.capacity)
           slots[t * k + j] = int32_t(x * options.groups * options.capacity + g * options.capacity + at);
       }
+    std::vector<double> means(e);
+    for (int64_t t = g * span; t < (g + 1) * span; ++t) {
+      auto first = routing.scores.data.begin() + t * e;
+      const double row = options.score == MOERT_SOFTMAX ? 1.0 : std::accumulate(first, first + e, 0.0);
+      for (int64_t x = 0; x < e; ++x)
+        means[x] += double(first[x]) / row / double(span);
+    }
     for (int64_t x = 0; x < e; ++x) {
       counts[x] += int32_t(options.capacity ? std::min(used[x], options.capacity) : used[x]);
-      double mean = 0;
-      for (int64_t t = g * span; t < (g + 1) * span; ++t) {
-        double row = 0;
-        for (int64_t y = 0; y < e; ++y)
-          row += double(routing.scores[t * e + y]);
-        mean += double(routing.scores[t * e + x]) / (options.score == MOERT_SOFTMAX ? 1.0 : row) / double(span);
-      }
-      loss += double(e) * double(used[x]) / double(k * span) * mean / double(options.groups);
+      loss += double(e) * double(used[x]) / double(k * span) * means[x] / double(options.groups);
     }
   }
   if (options.capacity == 0) {

@@ -4,6 +4,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -11,7 +12,7 @@
 #include "moe/Compiler/Compiler.h"
 #include "moe/Compiler/Report.h"
 #include "moe/Import/CommandLine.h"
-#include "moe/Target/Emit.h"
+#include "moe/Target/Object.h"
 
 using namespace mlir;
 namespace cl = llvm::cl;

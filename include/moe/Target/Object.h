@@ -17,7 +17,7 @@ LogicalResult emitLLVMIR(ModuleOp module, raw_ostream &os);
 
 /// Writes a position-independent object file. `optLevel` is that of code generation, 0 to 3; rank programs only enqueue, so
 /// 0, which compiles fastest, loses nothing.
-LogicalResult emitObject(ModuleOp module, raw_pwrite_stream &os, unsigned optLevel = 0);
+LogicalResult emitObject(ModuleOp module, llvm::raw_pwrite_stream &os, unsigned optLevel = 0);
 
 /// Writes a shared library with the first linker found among ld.lld-19, ld.lld and ld. The file appears under `path` complete or
 /// not at all.

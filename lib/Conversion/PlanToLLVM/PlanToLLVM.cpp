@@ -153,7 +153,7 @@ LogicalResult ProgramEmitter::emitLaunch(LaunchOp launch) {
   Location loc = launch.getLoc();
   SmallVector<Value> arguments = {rank, createInt(loc, nextOp++)};
   auto inputs = launch.getInputs().begin();
-  ArrayRef<int64_t> absent = launch.getAbsent().value_or(ArrayRef<int64_t>());
+  ArrayRef<int64_t> absent = launch.getAbsentInputs();
   SmallVector<Value> buffers;
   for (int64_t position = 0, end = launch.getInputs().size() + absent.size(); position < end; ++position)
     buffers.push_back(llvm::is_contained(absent, position) ? Value() : *inputs++);
@@ -164,8 +164,9 @@ LogicalResult ProgramEmitter::emitLaunch(LaunchOp launch) {
       return failure();
     arguments.push_back(*address);
   }
-  for (Attribute param : launch.getParams().value_or(builder.getArrayAttr({})))
-    arguments.push_back(builder.create<LLVM::ConstantOp>(loc, cast<TypedAttr>(param).getType(), param));
+  if (ArrayAttr params = launch.getParamsAttr())
+    for (auto param : params.getAsRange<TypedAttr>())
+      arguments.push_back(builder.create<LLVM::ConstantOp>(loc, param));
   if (launch.getGroup())
     arguments.push_back(getGroup(*launch.getGroup(), loc));
   arguments.push_back(createInt(loc, streams.lookup(launch.getStreamOrDefault())));

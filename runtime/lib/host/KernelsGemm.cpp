@@ -11,8 +11,9 @@
 #include <cstring>
 #include <dnnl.h>
 #include <mutex>
-#include <omp.h>
 
+// Of whichever OpenMP runtime oneDNN uses; clang comes without <omp.h>.
+extern "C" void omp_set_num_threads(int);
 // Threaded builds of OpenBLAS must be told to stay single threaded; another CBLAS does not have the function.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 
@@ -47,7 +48,7 @@ Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) {
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) {
   const auto [m, n, k, transposeA, transposeB] = shape;
   if (std::max({m, n, k}) > std::numeric_limits<blasint>::max())
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of a f64 matrix product exceeds 2^31 - 1");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of an f64 matrix product exceeds 2^31 - 1");
   cblas_dgemm(CblasRowMajor, transposeA ? CblasTrans : CblasNoTrans, transposeB ? CblasTrans : CblasNoTrans, m, n, k,
               1.0, a, transposeA ? m : k, b, transposeB ? k : n, 0.0, c, n);
   return {};

@@ -1,4 +1,4 @@
-/* What the hand-written plans of these tests share. The flags below choose what is wrong with a plan. */
+/* What the hand-written plans of these tests share. */
 #include "moert/moert.h"
 
 #include <stddef.h>
@@ -15,6 +15,5 @@
 #define DEVICE(offset, dtype, rank, ...)                                                                               \
   { MOERT_SPACE_DEVICE, dtype, offset, rank, { __VA_ARGS__ } }
 
-extern const char moeplan_metadata[];
 int32_t moeplan_rank(moert_rank_t rank);
 int32_t moeplan_reference(moert_rank_t rank);

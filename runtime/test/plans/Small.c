@@ -48,6 +48,9 @@
   "{\"name\":\"" name "\",\"label\":\"layer0\",\"stream\":\"" stream "\",\"group\":" group ",\"flops\":" flops         \
   ",\"bytes\":" bytes ",\"bytes_sent\":" sent ",\"rows\":0}"
 
+#ifdef NO_METADATA
+#define moeplan_metadata other_symbol
+#endif
 const char moeplan_metadata[] =
     "{\"moeplan\":1,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"mp\",\"size\":2,\"stride\":1},{\"name\":\"dp\",\"size\":" DP
@@ -84,6 +87,12 @@ int32_t moeplan_rank(moert_rank_t rank) {
   TRY(moert_scale(rank, 1, &part, &scaled, FACTOR, 0));
   TRY(moert_record(rank, 0, 0));
   TRY(moert_wait(rank, 0, 1));
+#ifdef HANG
+  /* Only the rank that comes first issues its collectives. */
+  static int calls = 0;
+  if (__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) > 0)
+    return MOERT_OK;
+#endif
   TRY(moert_all_gather(rank, 2, &scaled, &y, 1, &kMp, 1));
 #ifdef NOT_REPLICATED
   TRY(moert_assume_replicated(rank, 4, &scaled, &kMp, 1));

@@ -95,6 +95,11 @@ static LogicalResult verifyRoot(Operation *op, GroupAttr group, int64_t root) {
   return success();
 }
 
+/// Groups of one size and stride are the same, whatever their names.
+static bool isSameGroup(GroupAttr a, GroupAttr b) {
+  return a.getSize() == b.getSize() && a.getStride() == b.getStride();
+}
+
 /// Over one rank every collective is the identity.
 static OpFoldResult foldSingle(GroupAttr group, Value input) {
   return group.getSize() == 1 ? OpFoldResult(input) : OpFoldResult();
@@ -125,7 +130,7 @@ SmallVector<Attribute> AllGatherOp::getKernelParams() {
 }
 OpFoldResult AllGatherOp::fold(FoldAdaptor) {
   auto slice = getInput().getDefiningOp<SliceOp>();
-  if (slice && slice.getGroup() == getGroup() && slice.getDim() == getDim())
+  if (slice && isSameGroup(slice.getGroup(), getGroup()) && slice.getDim() == getDim())
     return slice.getInput();
   return foldSingle(getGroup(), getInput());
 }
@@ -157,7 +162,7 @@ SmallVector<Attribute> SliceOp::getKernelParams() {
 }
 OpFoldResult SliceOp::fold(FoldAdaptor) {
   auto gather = getInput().getDefiningOp<AllGatherOp>();
-  if (gather && gather.getGroup() == getGroup() && gather.getDim() == getDim())
+  if (gather && isSameGroup(gather.getGroup(), getGroup()) && gather.getDim() == getDim())
     return gather.getInput();
   return foldSingle(getGroup(), getInput());
 }
@@ -169,7 +174,7 @@ struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
 
   LogicalResult matchAndRewrite(SliceOp slice, PatternRewriter &rewriter) const override {
     auto reduce = slice.getInput().getDefiningOp<AllReduceOp>();
-    if (!reduce || reduce.getGroup() != slice.getGroup())
+    if (!reduce || !isSameGroup(reduce.getGroup(), slice.getGroup()))
       return rewriter.notifyMatchFailure(slice, "operand is no all_reduce over the same group");
     if (reduce.getCounts())
       return rewriter.notifyMatchFailure(slice, "a ragged sum has no even parts");
@@ -282,8 +287,8 @@ LogicalResult AllToAllOp::verify() {
   RankedTensorType expected = getExchangedType(input, getGroup().getSize(), getSplitDim(), getConcatDim());
   if (!expected)
     return emitOpError() << "expected split_dim and concat_dim to be dimensions of " << input
-                         << ", the first divisible by " << getGroup().getSize() << ", but got " << getSplitDim()
-                         << " and " << getConcatDim();
+                         << ", the first divisible by " << getGroup().getSize() << ", but got "
+                         << static_cast<int64_t>(getSplitDim()) << " and " << static_cast<int64_t>(getConcatDim());
   if (result != expected)
     return emitOpError() << "expected the result to be " << expected << " but got " << result;
   return success();
@@ -314,6 +319,8 @@ RankedTensorType AllToAllVOp::getBlockSideType() {
 LogicalResult AllToAllVOp::verify() {
   RankedTensorType blockCounts = getBlockCounts().getType(), expertCounts = getExpertCounts().getType();
   int64_t size = getGroup().getSize();
+  if (blockCounts.getDimSize(0) < 1)
+    return emitOpError() << "expected at least one block but got block_counts " << blockCounts;
   if (expertCounts.getDimSize(0) != size * blockCounts.getDimSize(0) ||
       expertCounts.getDimSize(1) * size != blockCounts.getDimSize(1))
     return emitOpError() << "expected expert_counts to be [" << size << " B, E / " << size << "] for block_counts [B, E] "
@@ -409,7 +416,7 @@ struct FoldAllReduceIntoReduce : OpRewritePattern<ReduceOp> {
     auto scale = varying ? varying.getInput().getDefiningOp<ScaleOp>() : ScaleOp();
     auto sum = scale ? scale.getInput().getDefiningOp<AllReduceOp>() : AllReduceOp();
     GroupAttr group = reduce.getGroup();
-    if (!sum || varying.getGroup() != group || sum.getGroup() != group || sum.getCounts() ||
+    if (!sum || !isSameGroup(varying.getGroup(), group) || !isSameGroup(sum.getGroup(), group) || sum.getCounts() ||
         scale.getFactor().convertToDouble() != 1.0 / static_cast<double>(group.getSize()))
       return rewriter.notifyMatchFailure(reduce, "operand is no averaged all_reduce over the same group");
     rewriter.replaceOpWithNewOp<ReduceOp>(reduce, sum.getInput(), group, reduce.getRoot());

@@ -40,6 +40,8 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   if (attribute.getName() != kParallelAttrName)
     return op->emitError() << "expected '" << attribute.getName().getValue()
                            << "' on an argument or result of a function only";
+  if (!isa<ModuleOp, FunctionOpInterface>(op))
+    return op->emitError() << "expected '" << kParallelAttrName << "' on a module or function only";
   if (!isa<ParallelAttr>(attribute.getValue()))
     return op->emitError() << "expected '" << kParallelAttrName << "' to be a #moe.parallel but got "
                            << attribute.getValue();

@@ -185,7 +185,8 @@ BaselineBuilder::Rows BaselineBuilder::exchange(Value dispatched, Value counts) 
 
 BaselineBuilder::Rows BaselineBuilder::exchangeRagged(Value dispatched, Value counts) {
   Value rows = toVarying(builder.create<AllGatherOp>(loc, dispatched, group("esp"), 0), "esp");
-  Value blockCounts = toVarying(builder.create<AllGatherOp>(loc, counts, group("esp"), 0), "esp");
+  // No cast: the way back needs the counts in the state of the summed rows, replicated over esp.
+  Value blockCounts = builder.create<AllGatherOp>(loc, counts, group("esp"), 0);
   Value expertCounts = builder.create<AllToAllOp>(loc, blockCounts, group("ep"), 1, 0);
   auto type = cast<RankedTensorType>(rows.getType());
   int64_t k = layer.getTopK(), localExperts = cast<RankedTensorType>(expertCounts.getType()).getDimSize(1);

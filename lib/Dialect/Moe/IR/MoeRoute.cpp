@@ -22,6 +22,15 @@ static LogicalResult verifyShape(Operation *op, StringRef what, Value value, Arr
   return error << "] but got " << type;
 }
 
+/// `value` is a floating-point tensor of that shape, with the elements of `like`.
+static LogicalResult verifyType(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape,
+                                RankedTensorType like) {
+  auto expected = RankedTensorType::get(shape, like.getElementType());
+  if (value.getType() != expected)
+    return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << value.getType();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // RouteOp, RouteGradOp
 //===----------------------------------------------------------------------===//
@@ -31,13 +40,14 @@ LogicalResult RouteOp::verify() {
   int64_t k = getExperts().getType().getDimSize(1);
   if (k < 1 || k > std::min<int64_t>(8, experts))
     return emitOpError() << "expected between 1 and " << std::min<int64_t>(8, experts) << " choices but got " << k;
-  if (failed(verifyShape(*this, "scores", getScores(), {tokens, experts})) ||
+  if (failed(verifyType(*this, "scores", getScores(), {tokens, experts}, getLogits().getType())) ||
       failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||
       failed(verifyShape(*this, "slots", getSlots(), {tokens, k})) ||
-      failed(verifyShape(*this, "weights", getWeights(), {tokens, k})) ||
-      failed(verifyShape(*this, "counts", getCounts(), {1, experts})))
+      failed(verifyType(*this, "weights", getWeights(), {tokens, k}, getLogits().getType())) ||
+      failed(verifyShape(*this, "counts", getCounts(), {1, experts})) ||
+      failed(verifyType(*this, "aux", getAux(), {}, getLogits().getType())))
     return failure();
-  if (getSelectionBias() && failed(verifyShape(*this, "selection_bias", getSelectionBias(), {experts})))
+  if (getSelectionBias() && failed(verifyType(*this, "selection_bias", getSelectionBias(), {experts}, getLogits().getType())))
     return failure();
   int64_t groups = getGroups();
   if (groups < 1 || tokens % groups != 0)
@@ -74,11 +84,15 @@ LogicalResult RouteGradOp::verify() {
   int64_t tokens = getScores().getType().getDimSize(0);
   if (getExperts().getType().getDimSize(0) != tokens)
     return emitOpError() << "expected experts of " << tokens << " tokens but got " << getExperts().getType();
+  RankedTensorType scores = getScores().getType();
   if (getGradWeights() &&
-      failed(verifyShape(*this, "grad_weights", getGradWeights(), getExperts().getType().getShape())))
+      failed(verifyType(*this, "grad_weights", getGradWeights(), getExperts().getType().getShape(), scores)))
+    return failure();
+  if (getGradAux() && failed(verifyType(*this, "grad_aux", getGradAux(), {}, scores)))
     return failure();
   if (static_cast<int64_t>(getGroups()) < 1 || tokens % static_cast<int64_t>(getGroups()) != 0)
-    return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << getGroups();
+    return emitOpError() << "expected groups to divide the " << tokens << " tokens but got "
+                         << static_cast<int64_t>(getGroups());
   return success();
 }
 OpCost RouteGradOp::getCost() {
@@ -106,7 +120,7 @@ static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedT
   if (rows.getShape().back() != tokens.getDimSize(1) || rows.getElementType() != tokens.getElementType())
     return op->emitOpError() << "expected rows with the columns and elements of the tokens " << tokens << " but got "
                              << rows;
-  return weights ? verifyShape(op, "weights", weights, slots.getShape()) : success();
+  return weights ? verifyType(op, "weights", weights, slots.getShape(), tokens) : success();
 }
 
 /// Two operations for each element that a choice touches.
@@ -146,6 +160,6 @@ SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(),
 LogicalResult SlotDotOp::verify() {
   if (failed(verifySlots(*this, getTokens().getType(), getRows().getType(), getSlots().getType(), {})))
     return failure();
-  return verifyShape(*this, "the result", getResult(), getSlots().getType().getShape());
+  return verifyType(*this, "the result", getResult(), getSlots().getType().getShape(), getTokens().getType());
 }
 OpCost SlotDotOp::getCost() { return getSlotCost(*this, getTokens().getType(), getSlots().getType()); }

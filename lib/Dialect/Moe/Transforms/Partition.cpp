@@ -107,8 +107,13 @@ LogicalResult FunctionPartitioner::partitionBody() {
 LogicalResult FunctionPartitioner::partitionResults() {
   Operation *terminator = function.front().getTerminator();
   for (OpOperand &operand : terminator->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
     LayoutAttr layout = layouts.lookup(operand.get());
-    function.setResultAttr(operand.getOperandNumber(), kLayoutAttrName, layout);
+    auto wanted = function.getResultAttrOfType<LayoutAttr>(index, kLayoutAttrName);
+    if (wanted && wanted != layout)
+      return function.emitError() << "expected result " << index << " to have the layout " << layout << " but got "
+                                  << wanted;
+    function.setResultAttr(index, kLayoutAttrName, layout);
     operand.set(shards.lookup(operand.get()));
   }
   for (Operation *op : llvm::reverse(graph))

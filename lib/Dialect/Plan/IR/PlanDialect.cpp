@@ -110,12 +110,13 @@ static bool isParam(Attribute attribute) {
 }
 
 LogicalResult LaunchOp::verify() {
-  for (Attribute param : getParams().value_or(ArrayAttr::get(getContext(), {})))
-    if (!isParam(param)) // (C1)
-      return emitOpError("expected params of i64 or f64 but got ") << param;
+  if (ArrayAttr params = getParamsAttr())
+    for (Attribute param : params)
+      if (!isParam(param)) // (C1)
+        return emitOpError("expected params of i64 or f64 but got ") << param;
   if (getCollective() && !getGroup()) // (C2)
     return emitOpError("expected a collective to have a group");
-  ArrayRef<int64_t> absent = getAbsent().value_or(ArrayRef<int64_t>());
+  ArrayRef<int64_t> absent = getAbsentInputs();
   int64_t callInputs = getInputs().size() + absent.size();
   int64_t last = -1;
   for (int64_t position : absent) {
@@ -125,7 +126,7 @@ LogicalResult LaunchOp::verify() {
     last = position;
   }
   int64_t inputs = getInputs().size();
-  for (int64_t input : getInPlace().value_or(ArrayRef<int64_t>()))
+  for (int64_t input : getInPlaceInputs())
     if (input < 0 || input >= inputs) // (C3)
       return emitOpError("expected in_place to name one of ") << inputs << " inputs but got " << input;
   return success();
@@ -144,6 +145,10 @@ std::string LaunchOp::describe() {
 
 StringRef LaunchOp::getStreamOrDefault() { return getStream().value_or(kComputeStream); }
 
+ArrayRef<int64_t> LaunchOp::getAbsentInputs() { return getAbsent().value_or(ArrayRef<int64_t>()); }
+
+ArrayRef<int64_t> LaunchOp::getInPlaceInputs() { return getInPlace().value_or(ArrayRef<int64_t>()); }
+
 bool LaunchOp::isInPlace(unsigned input) {
-  return llvm::is_contained(getInPlace().value_or(ArrayRef<int64_t>()), static_cast<int64_t>(input));
+  return llvm::is_contained(getInPlaceInputs(), static_cast<int64_t>(input));
 }

@@ -106,12 +106,13 @@ bool MemoryPlanner::isUsedOnly(BufferOp buffer, LaunchOp launch, bool before) co
 }
 
 BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
-  if (!launch.getInPlace() || launch.getOutputs().empty())
+  ArrayRef<int64_t> candidates = launch.getInPlaceInputs();
+  if (candidates.empty() || launch.getOutputs().empty())
     return {};
   auto output = launch.getOutputs().front().getDefiningOp<BufferOp>();
   if (!output || llvm::is_contained(launch.getInputs(), output.getMemref()) || !isUsedOnly(output, launch, false))
     return {};
-  for (int64_t position : *launch.getInPlace()) {
+  for (int64_t position : candidates) {
     auto input = launch.getInputs()[position].getDefiningOp<BufferOp>();
     if (!input || getSpace(input) != getSpace(output) || getByteSize(getType(input)) < getByteSize(getType(output)))
       continue;

@@ -27,8 +27,9 @@ static Space getSpace(BufferOp buffer) {
 
 /// A launch that writes in place takes the bytes over from its input, which so ends one launch earlier.
 static bool takesOver(const Interval &output, const Interval &input) {
-  return output.first == input.last && input.first < input.last && output.buffer.getOffset() &&
-         output.buffer.getOffset() == input.buffer.getOffset() && getSpace(output.buffer) == getSpace(input.buffer);
+  BufferOp to = output.buffer, from = input.buffer;
+  return output.first == input.last && input.first < input.last && to.getOffset() &&
+         to.getOffset() == from.getOffset() && getSpace(to) == getSpace(from);
 }
 
 static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
@@ -42,7 +43,7 @@ static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
           intervals.push_back({buffer, launch, static_cast<unsigned>(number), 0});
         intervals[it->second].last = number;
       }
-  for (auto [number, launch] : llvm::enumerate(launches))
+  for (LaunchOp launch : launches)
     for (Value output : launch.getOutputs())
       for (Value input : launch.getInputs())
         if (input != output && intervalOf.contains(input) && intervalOf.contains(output) &&
@@ -52,7 +53,8 @@ static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
 }
 
 static ArenaReport reportArena(Space space, ArrayRef<LaunchOp> launches, ArrayRef<Interval> intervals) {
-  ArenaReport report{space};
+  ArenaReport report;
+  report.space = space;
   std::vector<int64_t> change(launches.size() + 1, 0);
   for (const Interval &interval : intervals)
     if (getSpace(interval.buffer) == space) {

@@ -84,7 +84,8 @@ LogicalResult CollectiveChecker::checkGroup(LaunchOp op) {
 }
 
 LogicalResult CollectiveChecker::collect(unsigned program) {
-  for (auto [index, op] : llvm::enumerate(programs[program].order.getLaunches())) {
+  for (auto [index, launch] : llvm::enumerate(programs[program].order.getLaunches())) {
+    LaunchOp op = launch;
     if (!op.getGroup())
       continue;
     if (failed(checkGroup(op)))
@@ -291,10 +292,11 @@ LogicalResult OrderGraph::check() {
   InFlightDiagnostic diagnostic = cycle.front().second.emitOpError("hang: expected all programs to order their "
                                                                    "collectives alike, but ")
                                   << cycle.front().second.describe() << " waits for itself";
-  for (Edge &edge : cycle)
-    diagnostic.attachNote(edge.second.getLoc())
-        << edge.second.describe() << " comes after " << edge.first.describe() << " in '"
-        << checker.programs[edge.program].function.getSymName() << "'";
+  for (Edge &edge : cycle) {
+    func::FuncOp function = checker.programs[edge.program].function;
+    diagnostic.attachNote(edge.second.getLoc()) << edge.second.describe() << " comes after " << edge.first.describe()
+                                                << " in '" << function.getName() << "'";
+  }
   return diagnostic;
 }
 

@@ -124,6 +124,9 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
     std::string describe();
     /// The stream, `compute` where none is given.
     ::llvm::StringRef getStreamOrDefault();
+    /// `absent` and `in_place`, empty where not given.
+    ::llvm::ArrayRef<int64_t> getAbsentInputs();
+    ::llvm::ArrayRef<int64_t> getInPlaceInputs();
     /// Whether the first output may lie in the memory of input `input`.
     bool isInPlace(unsigned input);
   }];

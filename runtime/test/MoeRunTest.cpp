@@ -1,0 +1,225 @@
+//===- MoeRunTest.cpp - moe-run from end to end on hand-written plans -----===//
+
+#include "moert/world.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <sys/wait.h>
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+namespace {
+
+struct Outcome {
+  int status;
+  std::string out, err;
+};
+
+std::string temporary(const std::string &name) {
+  return testing::TempDir() + "moe-run-" + std::to_string(getpid()) + "-" + name;
+}
+
+std::string readAll(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Outcome moeRun(const std::string &arguments) {
+  std::string out = temporary("out"), err = temporary("err");
+  int code = std::system((MOE_RUN " " + arguments + " >" + out + " 2>" + err).c_str());
+  Outcome outcome{WIFEXITED(code) ? WEXITSTATUS(code) : -1, readAll(out), readAll(err)};
+  std::remove(out.c_str());
+  std::remove(err.c_str());
+  return outcome;
+}
+
+Outcome runPlan(const std::string &name, const std::string &arguments = "") {
+  return moeRun(PLANS "/" + name + ".so " + arguments);
+}
+
+/// A .safetensors file with x [8,4] alone.
+std::string inputFile(float first, int64_t rows = 8, const std::string &name = "x") {
+  std::vector<float> values(static_cast<size_t>(rows * 4), 0.5f);
+  values[5] = first;
+  json header = {{name, {{"dtype", "F32"}, {"shape", {rows, 4}}, {"data_offsets", {0, rows * 16}}}}};
+  std::string text = header.dump(), path = temporary("load");
+  std::ofstream file(path, std::ios::binary);
+  uint64_t length = text.size();
+  file.write(reinterpret_cast<const char *>(&length), 8);
+  file << text;
+  file.write(reinterpret_cast<const char *>(values.data()), rows * 16);
+  return path;
+}
+
+} // namespace
+
+TEST(MoeRun, Verify) {
+  for (const char *flags : {"--verify", "--verify --workers=1 --iters=3", "--verify --workers=5 --seed=77 --ranks=4",
+                            "--verify --timeout=60 --backend=host"}) {
+    Outcome outcome = runPlan("small", flags);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("verification ok"));
+    EXPECT_EQ(outcome.err, "");
+  }
+  EXPECT_EQ(runPlan("many", "--verify --iters=20").status, 0);
+}
+
+// One object on stdout, with the documented keys and the right sums.
+TEST(MoeRun, Json) {
+  json root = json::parse(runPlan("small", "--verify --json --iters=3 --seed=5").out);
+  EXPECT_EQ(root["backend"], "host");
+  EXPECT_EQ(root["ranks"], 4);
+  EXPECT_EQ(root["iters"], 3);
+  EXPECT_EQ(root["seed"], 5);
+  EXPECT_EQ(root["flops"], 4 * (96 + 12));
+  EXPECT_EQ(root["bytes"], (json{{"mp", 4 * 48}, {"dp", 4 * 96}}));
+  EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
+  EXPECT_LE(root["step_ms"]["min"], root["step_ms"]["median"]);
+  EXPECT_LE(root["step_ms"]["median"], root["step_ms"]["max"]);
+  EXPECT_EQ(root["verify"]["ok"], true);
+  EXPECT_EQ(root["verify"]["tolerance"], 1e-5);
+  EXPECT_EQ(root["verify"]["values"].size(), 2u);
+  EXPECT_TRUE(json::parse(runPlan("small", "--json").out)["verify"].is_null());
+}
+
+TEST(MoeRun, TablesFit) {
+  std::istringstream lines(runPlan("small", "--verify").out);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(MoeRun, FailedChecks) {
+  Outcome outcome = runPlan("wrong-factor", "--verify --json");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(json::parse(outcome.out)["verify"]["ok"], false);
+  EXPECT_THAT(outcome.err, HasSubstr("result 'y' differs from the reference by 0.25"));
+  EXPECT_EQ(runPlan("wrong-factor").status, 0);
+
+  outcome = runPlan("not-replicated", "--verify");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("op 4 assume_replicated 'layer0'"));
+  EXPECT_EQ(runPlan("not-replicated").status, 0);
+
+  outcome = runPlan("hang");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("hang: 1 of 8 streams cannot go on"));
+  EXPECT_THAT(outcome.err, HasSubstr("op 2 all_gather 'layer0' on stream 'comm' on group 'mp'"));
+}
+
+TEST(MoeRun, BadUsage) {
+  for (auto [plan, flags, text] : std::vector<std::tuple<const char *, const char *, const char *>>{
+           {"small", "--ranks=8", "compiled for 4 ranks, but --ranks asks for 8"},
+           {"small", "--backend=cuda", "backend 'cuda' is not built in this runtime; available: host"},
+           {"small", "--backend=x", "unknown backend 'x'"},
+           {"small", "--frobnicate", "unknown option '--frobnicate'"},
+           {"small", "--load=/nonexistent", "cannot be opened"},
+           {"small", "--save=/nonexistent/a", "cannot be written"},
+           {"small", "--trace=/nonexistent/a", "cannot be written"},
+           {"missing", "", "cannot load plan"},
+           {"no-metadata", "", "does not export 'moeplan_metadata'"},
+           {"wrong-version", "", "abi: the plan has version 2, this runtime accepts 1"},
+           {"wrong-buffer", "", "lie outside the arena of 4096 bytes"},
+           {"huge", "", "a world of 4 ranks"}}) {
+    Outcome outcome = runPlan(plan, flags);
+    EXPECT_EQ(outcome.status, 2) << plan << " " << flags;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+    EXPECT_EQ(outcome.out, "");
+  }
+  EXPECT_EQ(moeRun("").status, 2);
+  Outcome help = moeRun("--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.out, HasSubstr("--timeout=SECONDS"));
+}
+
+TEST(MoeRun, Load) {
+  Outcome outcome = runPlan("small", "--verify --load=" + inputFile(1));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("random values (seed 0)"));
+  EXPECT_THAT(outcome.err, HasSubstr("'w'"));
+
+  outcome = runPlan("small", "--verify --load=" + inputFile(NAN));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("argument 'x' holds NaN at [1, 1]"));
+  EXPECT_THAT(outcome.err, HasSubstr("result 'y' of the plan holds NaN at [1, 0]"));
+
+  outcome = runPlan("small", "--load=" + inputFile(1, 4));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("tensor 'x': expected F32 [8, 4] but got F32 [4, 4]"));
+  outcome = runPlan("small", "--load=" + inputFile(1, 8, "z"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no argument 'z'; its arguments are 'x', 'w'"));
+  std::remove(temporary("load").c_str());
+}
+
+// The rank program's and the reference's results are saved as the same global values.
+TEST(MoeRun, Save) {
+  std::string plan = temporary("plan"), reference = temporary("reference");
+  ASSERT_EQ(runPlan("small", "--save=" + plan).status, 0);
+  Outcome outcome = runPlan("small", "--reference --json --save=" + reference);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["ranks"], 1);
+  std::string a = readAll(plan), b = readAll(reference);
+  ASSERT_EQ(a.size(), b.size());
+  uint64_t length;
+  memcpy(&length, a.data(), 8);
+  EXPECT_EQ(a.substr(0, 8 + length), b.substr(0, 8 + length));
+  json header = json::parse(a.substr(8, length));
+  EXPECT_EQ(header["y"]["shape"], (json{8, 6}));
+  for (size_t at = 8 + length; at < a.size(); at += 4) {
+    float x, y;
+    memcpy(&x, &a[at], 4), memcpy(&y, &b[at], 4);
+    EXPECT_NEAR(x, y, 1e-5);
+  }
+  std::remove(plan.c_str());
+  std::remove(reference.c_str());
+}
+
+TEST(MoeRun, Trace) {
+  std::string path = temporary("trace");
+  ASSERT_EQ(runPlan("small", "--iters=2 --trace=" + path).status, 0);
+  json root = json::parse(readAll(path));
+  std::map<std::string, int> names;
+  for (const json &event : root["traceEvents"]) {
+    ++names[event["name"]];
+    if (event["ph"] == "X") {
+      EXPECT_GE(event["dur"], 0);
+      EXPECT_EQ(event["args"]["label"], "layer0");
+    }
+  }
+  EXPECT_EQ(names["process_name"], 4);
+  EXPECT_EQ(names["thread_name"], 8);
+  EXPECT_EQ(names["all_gather [mp]"], 4);
+  EXPECT_EQ(names["all_reduce [dp]"], 4);
+  EXPECT_EQ(names["matmul"], 4);
+  std::remove(path.c_str());
+}
+
+// What a program that embeds the runtime gets wrong is an error with a text, not a crash.
+TEST(WorldApi, Misuse) {
+  moert_plan_t plan = nullptr;
+  EXPECT_EQ(moert_plan_open(nullptr, &plan), MOERT_ERROR_INVALID_ARGUMENT);
+  ASSERT_EQ(moert_plan_open(PLANS "/small.so", &plan), MOERT_OK) << moert_last_error();
+  moert_world_config config{};
+  moert_world_t world = nullptr;
+  EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 1"));
+  config.size = sizeof config;
+  config.version = MOERT_WORLD_CONFIG_VERSION;
+  config.program = 5;
+  EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
+  config.program = MOERT_PROGRAM_RANK;
+  ASSERT_EQ(moert_world_create(plan, &config, &world), MOERT_OK) << moert_last_error();
+  float value = 0;
+  EXPECT_EQ(moert_world_write(world, 0, 0, &value, 4), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_world_read(world, 0, 9, &value, 4), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_world_run(nullptr, nullptr), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_world_run(world, nullptr), MOERT_OK) << moert_last_error();
+  int64_t count = 0;
+  EXPECT_EQ(moert_world_timeline(world, 0, nullptr, 0, &count), MOERT_OK);
+  EXPECT_EQ(count, 4);
+  moert_world_destroy(world);
+  moert_plan_close(plan);
+}

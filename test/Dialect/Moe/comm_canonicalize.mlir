@@ -1,0 +1,236 @@
+// RUN: moe-opt %s --canonicalize | FileCheck %s
+
+// Over one rank every collective is the identity.
+// CHECK-LABEL: func.func @single_rank(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>,
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[X]] : tensor<4x8xf32>
+func.func @single_rank(%x: tensor<4x8xf32>, %c: tensor<1x2xi32>) -> tensor<4x8xf32> {
+  %0 = moe.all_gather %x over <"g", 1, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.slice %0 over <"h", 1, 4> {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = moe.all_reduce %1 counts(%c) over <"g", 1, 1> : (tensor<4x8xf32>, tensor<1x2xi32>) -> tensor<4x8xf32>
+  %3 = moe.to_varying %2 over <"g", 1, 1> : tensor<4x8xf32>
+  %4 = moe.reduce_scatter %3 over <"g", 1, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %5 = moe.all_to_all %4 over <"g", 1, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %6 = moe.broadcast %5 over <"g", 1, 1> {root = 0 : i64} : tensor<4x8xf32>
+  %7 = moe.reduce %6 over <"g", 1, 1> {root = 0 : i64} : tensor<4x8xf32>
+  %8 = moe.assume_replicated %7 over <"g", 1, 1> : tensor<4x8xf32>
+  return %8 : tensor<4x8xf32>
+}
+
+// One block of one rank is already sorted by expert, in both directions.
+// CHECK-LABEL: func.func @single_rank_all_to_all_v(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[X]] : tensor<8x4xf32>
+func.func @single_rank_all_to_all_v(%x: tensor<8x4xf32>, %b: tensor<1x4xi32>) -> tensor<8x4xf32> {
+  %0 = moe.all_to_all_v %x, %b, %b over <"ep", 1, 1> {direction = #moe<direction to_experts>}
+    : (tensor<8x4xf32>, tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<8x4xf32>
+  %1 = moe.all_to_all_v %0, %b, %b over <"ep", 1, 1> {direction = #moe<direction from_experts>}
+    : (tensor<8x4xf32>, tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
+// Two blocks still have to be merged.
+// CHECK-LABEL: func.func @two_blocks(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x4xi32>
+// CHECK-SAME:   ) -> tensor<8x4xf32>
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[B]] over <"ep", 1, 1>
+// CHECK-SAME:   {direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<8x4xf32>, tensor<2x4xi32>, tensor<2x4xi32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V]] : tensor<8x4xf32>
+func.func @two_blocks(%x: tensor<8x4xf32>, %b: tensor<2x4xi32>) -> tensor<8x4xf32> {
+  %0 = moe.all_to_all_v %x, %b, %b over <"ep", 1, 1> {direction = #moe<direction to_experts>}
+    : (tensor<8x4xf32>, tensor<2x4xi32>, tensor<2x4xi32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// A reservation other than the rows themselves keeps the exchange, which copies.
+// CHECK-LABEL: func.func @other_reservation(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> tensor<16x4xf32>
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[B]] over <"ep", 1, 1>
+// CHECK-SAME:   {direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<8x4xf32>, tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<16x4xf32>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V]] : tensor<16x4xf32>
+func.func @other_reservation(%x: tensor<8x4xf32>, %b: tensor<1x4xi32>) -> tensor<16x4xf32> {
+  %0 = moe.all_to_all_v %x, %b, %b over <"ep", 1, 1> {direction = #moe<direction to_experts>}
+    : (tensor<8x4xf32>, tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<16x4xf32>
+  return %0 : tensor<16x4xf32>
+}
+
+// A member's part of the whole that the members have just gathered is its own; names of groups do not matter.
+// CHECK-LABEL: func.func @slice_of_all_gather(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[X]] : tensor<4x8xf32>
+func.func @slice_of_all_gather(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"esp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// Gathering the parts of a replicated value gives it back.
+// CHECK-LABEL: func.func @all_gather_of_slice(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
+// CHECK-SAME:   ) -> tensor<8x8xf32>
+// CHECK-NEXT:   return [[X]] : tensor<8x8xf32>
+func.func @all_gather_of_slice(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = moe.slice %x over <"esp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  %1 = moe.all_gather %0 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<8x4xf32>) -> tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}
+
+// Another dimension is another part.
+// CHECK-LABEL: func.func @slice_of_other_dim(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<8x4xf32>
+// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"mp", 2, 1> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_GATHER]] over <"mp", 2, 1> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[SLICE]] : tensor<8x4xf32>
+func.func @slice_of_other_dim(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
+  %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
+// A group of the same name and size but another stride holds other ranks.
+// CHECK-LABEL: func.func @slice_of_other_stride(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"mp", 2, 1> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_GATHER]] over <"mp", 2, 2> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[SLICE]] : tensor<4x8xf32>
+func.func @slice_of_other_stride(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"mp", 2, 2> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// Gathering over one group what was split over another is neither's identity.
+// CHECK-LABEL: func.func @all_gather_of_other_slice(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
+// CHECK-SAME:   ) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[X]] over <"mp", 2, 1> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[SLICE]] over <"ep", 2, 2> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   return [[ALL_GATHER]] : tensor<8x8xf32>
+func.func @all_gather_of_other_slice(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = moe.slice %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.all_gather %0 over <"ep", 2, 2> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}
+
+// A sum of which each member keeps its part is a reduce_scatter.
+// CHECK-LABEL: func.func @slice_of_all_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
+// CHECK-SAME:   ) -> tensor<8x4xf32>
+// CHECK-NEXT:   [[REDUCE_SCATTER:%[a-z0-9_]+]] = moe.reduce_scatter [[X]] over <"mp", 2, 1> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[REDUCE_SCATTER]] : tensor<8x4xf32>
+func.func @slice_of_all_reduce(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = moe.all_reduce %x over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
+// Not where the whole sum is needed too.
+// CHECK-LABEL: func.func @slice_of_used_all_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
+// CHECK-SAME:   ) -> (tensor<8x4xf32>, tensor<8x8xf32>)
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_REDUCE]] over <"esp", 2, 1> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[SLICE]], [[ALL_REDUCE]] : tensor<8x4xf32>, tensor<8x8xf32>
+func.func @slice_of_used_all_reduce(%x: tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x8xf32>) {
+  %0 = moe.all_reduce %x over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"esp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %1, %0 : tensor<8x4xf32>, tensor<8x8xf32>
+}
+
+// Not over another group.
+// CHECK-LABEL: func.func @slice_of_other_all_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
+// CHECK-SAME:   ) -> tensor<8x4xf32>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_REDUCE]] over <"ep", 2, 2> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[SLICE]] : tensor<8x4xf32>
+func.func @slice_of_other_all_reduce(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = moe.all_reduce %x over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"ep", 2, 2> {dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
+// Not of a ragged sum, which has no even parts.
+// CHECK-LABEL: func.func @slice_of_ragged_all_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] counts([[C]]) over <"esp", 2, 1>
+// CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_REDUCE]] over <"esp", 2, 1> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<8x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[SLICE]] : tensor<4x8xf32>
+func.func @slice_of_ragged_all_reduce(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) -> tensor<4x8xf32> {
+  %0 = moe.all_reduce %x counts(%c) over <"esp", 2, 1> : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"esp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// A reduce of the members' equal shares of a sum is the sum at the owner.
+// CHECK-LABEL: func.func @reduce_of_average(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[REDUCE:%[a-z0-9_]+]] = moe.reduce [[X]] over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+// CHECK-NEXT:   return [[REDUCE]] : tensor<4x8xf32>
+func.func @reduce_of_average(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_reduce %x over <"ep", 4, 1> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.scale %0 {factor = 2.5e-01 : f64} : tensor<4x8xf32>
+  %2 = moe.to_varying %1 over <"dp", 4, 1> : tensor<4x8xf32>
+  %3 = moe.reduce %2 over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+
+// Any other factor has a meaning of its own.
+// CHECK-LABEL: func.func @reduce_of_other_share(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] over <"ep", 4, 1> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[ALL_REDUCE]] {factor = 5.000000e-01 : f64} : tensor<4x8xf32>
+// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[SCALE]] over <"ep", 4, 1> : tensor<4x8xf32>
+// CHECK-NEXT:   [[REDUCE:%[a-z0-9_]+]] = moe.reduce [[TO_VARYING]] over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+// CHECK-NEXT:   return [[REDUCE]] : tensor<4x8xf32>
+func.func @reduce_of_other_share(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_reduce %x over <"ep", 4, 1> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.scale %0 {factor = 5.0e-01 : f64} : tensor<4x8xf32>
+  %2 = moe.to_varying %1 over <"ep", 4, 1> : tensor<4x8xf32>
+  %3 = moe.reduce %2 over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+
+// So has a sum over another group.
+// CHECK-LABEL: func.func @reduce_of_other_average(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] over <"ep", 4, 2> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[ALL_REDUCE]] {factor = 2.500000e-01 : f64} : tensor<4x8xf32>
+// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[SCALE]] over <"ep", 4, 1> : tensor<4x8xf32>
+// CHECK-NEXT:   [[REDUCE:%[a-z0-9_]+]] = moe.reduce [[TO_VARYING]] over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+// CHECK-NEXT:   return [[REDUCE]] : tensor<4x8xf32>
+func.func @reduce_of_other_average(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_reduce %x over <"ep", 4, 2> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.scale %0 {factor = 2.5e-01 : f64} : tensor<4x8xf32>
+  %2 = moe.to_varying %1 over <"ep", 4, 1> : tensor<4x8xf32>
+  %3 = moe.reduce %2 over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}

@@ -1,0 +1,151 @@
+// RUN: moe-opt %s --verify-roundtrip | FileCheck %s
+
+// Every collective of the table of design section 2, in each element type and with each optional operand.
+
+// The result is the group's size times as large along dim.
+// CHECK-LABEL: func.func @all_gather(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf64>
+// CHECK-SAME:   ) -> tensor<4x16xf64>
+// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"mp", 2, 1> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<4x8xf64>) -> tensor<4x16xf64>
+// CHECK-NEXT:   return [[ALL_GATHER]] : tensor<4x16xf64>
+func.func @all_gather(%x: tensor<4x8xf64>) -> tensor<4x16xf64> {
+  %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x8xf64>) -> tensor<4x16xf64>
+  return %0 : tensor<4x16xf64>
+}
+
+// Counts are i32, and are gathered too.
+// CHECK-LABEL: func.func @all_gather_counts(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<1x8xi32>
+// CHECK-SAME:   ) -> tensor<2x8xi32>
+// CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"esp", 2, 1> {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<1x8xi32>) -> tensor<2x8xi32>
+// CHECK-NEXT:   return [[ALL_GATHER]] : tensor<2x8xi32>
+func.func @all_gather_counts(%x: tensor<1x8xi32>) -> tensor<2x8xi32> {
+  %0 = moe.all_gather %x over <"esp", 2, 1> {dim = 0 : i64} : (tensor<1x8xi32>) -> tensor<2x8xi32>
+  return %0 : tensor<2x8xi32>
+}
+
+// The member's part along dim.
+// CHECK-LABEL: func.func @slice(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x8xbf16>
+// CHECK-SAME:   ) -> tensor<8x2x8xbf16>
+// CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[X]] over <"esp", 2, 1> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16>
+// CHECK-NEXT:   return [[SLICE]] : tensor<8x2x8xbf16>
+func.func @slice(%x: tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16> {
+  %0 = moe.slice %x over <"esp", 2, 1> {dim = 1 : i64} : (tensor<8x4x8xbf16>) -> tensor<8x2x8xbf16>
+  return %0 : tensor<8x2x8xbf16>
+}
+
+// A sum of anything, also of a loss of rank 0.
+// CHECK-LABEL: func.func @all_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<f32>
+// CHECK-SAME:   ) -> tensor<f32>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] over <"dp", 4, 2> : (tensor<f32>) -> tensor<f32>
+// CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<f32>
+func.func @all_reduce(%x: tensor<f32>) -> tensor<f32> {
+  %0 = moe.all_reduce %x over <"dp", 4, 2> : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// The ragged form, of the rows that the counts say.
+// CHECK-LABEL: func.func @all_reduce_ragged(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<32x8xbf16>,
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<4x2xi32>
+// CHECK-SAME:   ) -> tensor<32x8xbf16>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] counts([[C]]) over <"esp", 2, 1>
+// CHECK-SAME:   : (tensor<32x8xbf16>, tensor<4x2xi32>) -> tensor<32x8xbf16>
+// CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<32x8xbf16>
+func.func @all_reduce_ragged(%x: tensor<32x8xbf16>, %c: tensor<4x2xi32>) -> tensor<32x8xbf16> {
+  %0 = moe.all_reduce %x counts(%c) over <"esp", 2, 1> : (tensor<32x8xbf16>, tensor<4x2xi32>) -> tensor<32x8xbf16>
+  return %0 : tensor<32x8xbf16>
+}
+
+// A cast takes any tensor, counts included.
+// CHECK-LABEL: func.func @to_varying(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<1x8xi32>
+// CHECK-SAME:   ) -> tensor<1x8xi32>
+// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"dp", 2, 1> : tensor<1x8xi32>
+// CHECK-NEXT:   return [[TO_VARYING]] : tensor<1x8xi32>
+func.func @to_varying(%x: tensor<1x8xi32>) -> tensor<1x8xi32> {
+  %0 = moe.to_varying %x over <"dp", 2, 1> : tensor<1x8xi32>
+  return %0 : tensor<1x8xi32>
+}
+
+// The member's part of the sum along dim.
+// CHECK-LABEL: func.func @reduce_scatter(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf64>
+// CHECK-SAME:   ) -> tensor<8x4xf64>
+// CHECK-NEXT:   [[REDUCE_SCATTER:%[a-z0-9_]+]] = moe.reduce_scatter [[X]] over <"esp", 2, 1> {dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x8xf64>) -> tensor<8x4xf64>
+// CHECK-NEXT:   return [[REDUCE_SCATTER]] : tensor<8x4xf64>
+func.func @reduce_scatter(%x: tensor<8x8xf64>) -> tensor<8x4xf64> {
+  %0 = moe.reduce_scatter %x over <"esp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf64>) -> tensor<8x4xf64>
+  return %0 : tensor<8x4xf64>
+}
+
+// The exchange divides split_dim and multiplies concat_dim; they may be the same.
+// CHECK-LABEL: func.func @all_to_all(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x16xbf16>
+// CHECK-SAME:   ) -> tensor<4x8x16xbf16>
+// CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[X]] over <"ep", 2, 2> {concat_dim = 1 : i64, split_dim = 0
+// CHECK-SAME:   : i64} : (tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16>
+// CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_TO_ALL]] over <"ep", 2, 2> {concat_dim = 1
+// CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<4x8x16xbf16>) -> tensor<4x8x16xbf16>
+// CHECK-NEXT:   return [[ALL_TO_ALL2]] : tensor<4x8x16xbf16>
+func.func @all_to_all(%x: tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16> {
+  %0 = moe.all_to_all %x over <"ep", 2, 2> {split_dim = 0 : i64, concat_dim = 1 : i64}
+    : (tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16>
+  %1 = moe.all_to_all %0 over <"ep", 2, 2> {split_dim = 1 : i64, concat_dim = 1 : i64}
+    : (tensor<4x8x16xbf16>) -> tensor<4x8x16xbf16>
+  return %1 : tensor<4x8x16xbf16>
+}
+
+// There and back, two blocks of rows a member.
+// CHECK-LABEL: func.func @all_to_all_v(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xf64>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<4x2xi32>
+// CHECK-SAME:   ) -> tensor<16x8xf64>
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"ep", 2, 2>
+// CHECK-SAME:   {direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<16x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf64>
+// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_TO_ALL_V]], [[B]], [[E]] over <"ep", 2, 2>
+// CHECK-SAME:   {direction = #moe<direction from_experts>}
+// CHECK-SAME:   : (tensor<32x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<16x8xf64>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V2]] : tensor<16x8xf64>
+func.func @all_to_all_v(%x: tensor<16x8xf64>, %b: tensor<2x4xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf64> {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 2, 2> {direction = #moe<direction to_experts>}
+    : (tensor<16x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf64>
+  %1 = moe.all_to_all_v %0, %b, %e over <"ep", 2, 2> {direction = #moe<direction from_experts>}
+    : (tensor<32x8xf64>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<16x8xf64>
+  return %1 : tensor<16x8xf64>
+}
+
+// An owner's value, floating-point or counts, and the sum back to it.
+// CHECK-LABEL: func.func @broadcast_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf64>,
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> (tensor<4x8xf64>, tensor<1x4xi32>)
+// CHECK-NEXT:   [[BROADCAST:%[a-z0-9_]+]] = moe.broadcast [[X]] over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
+// CHECK-NEXT:   [[BROADCAST2:%[a-z0-9_]+]] = moe.broadcast [[C]] over <"ep", 4, 1> {root = 0 : i64} : tensor<1x4xi32>
+// CHECK-NEXT:   [[REDUCE:%[a-z0-9_]+]] = moe.reduce [[BROADCAST]] over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
+// CHECK-NEXT:   return [[REDUCE]], [[BROADCAST2]] : tensor<4x8xf64>, tensor<1x4xi32>
+func.func @broadcast_reduce(%x: tensor<4x8xf64>, %c: tensor<1x4xi32>) -> (tensor<4x8xf64>, tensor<1x4xi32>) {
+  %0 = moe.broadcast %x over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
+  %1 = moe.broadcast %c over <"ep", 4, 1> {root = 0 : i64} : tensor<1x4xi32>
+  %2 = moe.reduce %0 over <"ep", 4, 1> {root = 3 : i64} : tensor<4x8xf64>
+  return %2, %1 : tensor<4x8xf64>, tensor<1x4xi32>
+}
+
+// A claim, not an exchange.
+// CHECK-LABEL: func.func @assume_replicated(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xbf16>
+// CHECK-SAME:   ) -> tensor<4x8xbf16>
+// CHECK-NEXT:   [[ASSUME_REPLICATED:%[a-z0-9_]+]] = moe.assume_replicated [[X]] over <"mp", 2, 1> : tensor<4x8xbf16>
+// CHECK-NEXT:   return [[ASSUME_REPLICATED]] : tensor<4x8xbf16>
+func.func @assume_replicated(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %0 = moe.assume_replicated %x over <"mp", 2, 1> : tensor<4x8xbf16>
+  return %0 : tensor<4x8xbf16>
+}

@@ -1,0 +1,36 @@
+// RUN: moe-opt %s --canonicalize | FileCheck %s
+
+// A factor of one is nothing, as the share of one rank is.
+// CHECK-LABEL: func.func @scale_by_one(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xbf16>
+// CHECK-SAME:   ) -> tensor<4x8xbf16>
+// CHECK-NEXT:   return [[A]] : tensor<4x8xbf16>
+func.func @scale_by_one(%a: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %0 = moe.scale %a {factor = 1.000000e+00 : f64} : tensor<4x8xbf16>
+  return %0 : tensor<4x8xbf16>
+}
+
+// Any other factor stays.
+// CHECK-LABEL: func.func @scale_by_other(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[A]] {factor = -1.000000e+00 : f64} : tensor<4x8xf32>
+// CHECK-NEXT:   [[SCALE2:%[a-z0-9_]+]] = moe.scale [[SCALE]] {factor = 0.000000e+00 : f64} : tensor<4x8xf32>
+// CHECK-NEXT:   return [[SCALE2]] : tensor<4x8xf32>
+func.func @scale_by_other(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.scale %a {factor = -1.000000e+00 : f64} : tensor<4x8xf32>
+  %1 = moe.scale %0 {factor = 0.000000e+00 : f64} : tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// An op without uses is pure, and goes.
+// CHECK-LABEL: func.func @unused(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8x16xf32>
+// CHECK-NEXT:   return
+func.func @unused(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>) {
+  %0 = moe.matmul %a, %b : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = moe.activation %0 {kind = #moe<activation gelu>} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  return
+}
+

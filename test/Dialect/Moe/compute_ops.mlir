@@ -1,0 +1,197 @@
+// RUN: moe-opt %s --verify-roundtrip | FileCheck %s
+
+// Rank-local computation: expert rows in the capacity form [E, C, K] and ragged [R, K] with counts, in each element type.
+
+// Either operand transposed, or both.
+// CHECK-LABEL: func.func @matmul(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf64>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8x16xf64>
+// CHECK-SAME:   ) -> tensor<4x16xf64>
+// CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[A]], [[B]] : (tensor<4x8xf64>, tensor<8x16xf64>) -> tensor<4x16xf64>
+// CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[MATMUL]], [[B]] {transpose_b}
+// CHECK-SAME:   : (tensor<4x16xf64>, tensor<8x16xf64>) -> tensor<4x8xf64>
+// CHECK-NEXT:   [[MATMUL3:%[a-z0-9_]+]] = moe.matmul [[MATMUL2]], [[MATMUL]] {transpose_a}
+// CHECK-SAME:   : (tensor<4x8xf64>, tensor<4x16xf64>) -> tensor<8x16xf64>
+// CHECK-NEXT:   [[MATMUL4:%[a-z0-9_]+]] = moe.matmul [[MATMUL3]], [[MATMUL2]] {transpose_a, transpose_b}
+// CHECK-SAME:   : (tensor<8x16xf64>, tensor<4x8xf64>) -> tensor<16x4xf64>
+// CHECK-NEXT:   [[MATMUL5:%[a-z0-9_]+]] = moe.matmul [[MATMUL4]], [[MATMUL4]] {transpose_a}
+// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x4xf64>) -> tensor<4x4xf64>
+// CHECK-NEXT:   [[MATMUL6:%[a-z0-9_]+]] = moe.matmul [[MATMUL5]], [[MATMUL]]
+// CHECK-SAME:   : (tensor<4x4xf64>, tensor<4x16xf64>) -> tensor<4x16xf64>
+// CHECK-NEXT:   return [[MATMUL6]] : tensor<4x16xf64>
+func.func @matmul(%a: tensor<4x8xf64>, %b: tensor<8x16xf64>) -> tensor<4x16xf64> {
+  %0 = moe.matmul %a, %b : (tensor<4x8xf64>, tensor<8x16xf64>) -> tensor<4x16xf64>
+  %1 = moe.matmul %0, %b {transpose_b} : (tensor<4x16xf64>, tensor<8x16xf64>) -> tensor<4x8xf64>
+  %2 = moe.matmul %1, %0 {transpose_a} : (tensor<4x8xf64>, tensor<4x16xf64>) -> tensor<8x16xf64>
+  %3 = moe.matmul %2, %1 {transpose_a, transpose_b} : (tensor<8x16xf64>, tensor<4x8xf64>) -> tensor<16x4xf64>
+  %4 = moe.matmul %3, %3 {transpose_a} : (tensor<16x4xf64>, tensor<16x4xf64>) -> tensor<4x4xf64>
+  %5 = moe.matmul %4, %0 : (tensor<4x4xf64>, tensor<4x16xf64>) -> tensor<4x16xf64>
+  return %5 : tensor<4x16xf64>
+}
+
+// Elementwise and row-wise products.
+// CHECK-LABEL: func.func @products(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xbf16>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<4x8xbf16>
+// CHECK-SAME:   ) -> tensor<4x8xbf16>
+// CHECK-NEXT:   [[ROW_DOT:%[a-z0-9_]+]] = moe.row_dot [[A]], [[B]] : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xbf16>
+// CHECK-NEXT:   [[ROW_SCALE:%[a-z0-9_]+]] = moe.row_scale [[A]], [[ROW_DOT]] : tensor<4x8xbf16>, tensor<4x1xbf16>
+// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[ROW_SCALE]] {factor = 2.500000e-01 : f64} : tensor<4x8xbf16>
+// CHECK-NEXT:   return [[SCALE]] : tensor<4x8xbf16>
+func.func @products(%a: tensor<4x8xbf16>, %b: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %0 = moe.row_dot %a, %b : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xbf16>
+  %1 = moe.row_scale %a, %0 : tensor<4x8xbf16>, tensor<4x1xbf16>
+  %2 = moe.scale %1 {factor = 2.500000e-01 : f64} : tensor<4x8xbf16>
+  return %2 : tensor<4x8xbf16>
+}
+
+// A loss of rank 0 can be scaled.
+// CHECK-LABEL: func.func @scale_scalar(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<f64>
+// CHECK-SAME:   ) -> tensor<f64>
+// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[A]] {factor = -1.000000e+00 : f64} : tensor<f64>
+// CHECK-NEXT:   return [[SCALE]] : tensor<f64>
+func.func @scale_scalar(%a: tensor<f64>) -> tensor<f64> {
+  %0 = moe.scale %a {factor = -1.000000e+00 : f64} : tensor<f64>
+  return %0 : tensor<f64>
+}
+
+// An expert's network and its gradients in the capacity form.
+// CHECK-LABEL: func.func @capacity(
+// CHECK-SAME:   [[R:%[a-z0-9_]+]]: tensor<2x4x8xbf16>,
+// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<2x8x16xbf16>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x16xbf16>
+// CHECK-SAME:   ) -> (tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>)
+// CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[R]], [[W]]
+// CHECK-SAME:   : (tensor<2x4x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x16xbf16>
+// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B]]
+// CHECK-SAME:   : (tensor<2x4x16xbf16>, tensor<2x16xbf16>) -> tensor<2x4x16xbf16>
+// CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[BIAS_ADD]] {kind = #moe<activation gelu>}
+// CHECK-SAME:   : (tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
+// CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[BIAS_ADD]], [[ACTIVATION]]
+// CHECK-SAME:   {kind = #moe<activation gelu>} : (tensor<2x4x16xbf16>, tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
+// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[ACTIVATION_GRAD]] : (tensor<2x4x16xbf16>) -> tensor<2x16xbf16>
+// CHECK-NEXT:   [[GROUPED_MATMUL_WGRAD:%[a-z0-9_]+]] = moe.grouped_matmul_wgrad [[R]], [[ACTIVATION_GRAD]]
+// CHECK-SAME:   : (tensor<2x4x8xbf16>, tensor<2x4x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION_GRAD]], [[W]] {transpose_weights}
+// CHECK-SAME:   : (tensor<2x4x16xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x8xbf16>
+// CHECK-NEXT:   return [[GROUPED_MATMUL_WGRAD]], [[BIAS_GRAD]], [[GROUPED_MATMUL2]]
+// CHECK-SAME:   : tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>
+func.func @capacity(%r: tensor<2x4x8xbf16>, %w: tensor<2x8x16xbf16>, %b: tensor<2x16xbf16>)
+    -> (tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>) {
+  %0 = moe.grouped_matmul %r, %w : (tensor<2x4x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x16xbf16>
+  %1 = moe.bias_add %0, %b : (tensor<2x4x16xbf16>, tensor<2x16xbf16>) -> tensor<2x4x16xbf16>
+  %2 = moe.activation %1 {kind = #moe<activation gelu>} : (tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
+  %3 = moe.activation_grad %1, %2 {kind = #moe<activation gelu>}
+    : (tensor<2x4x16xbf16>, tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
+  %4 = moe.bias_grad %3 : (tensor<2x4x16xbf16>) -> tensor<2x16xbf16>
+  %5 = moe.grouped_matmul_wgrad %r, %3 : (tensor<2x4x8xbf16>, tensor<2x4x16xbf16>) -> tensor<2x8x16xbf16>
+  %6 = moe.grouped_matmul %3, %w {transpose_weights} : (tensor<2x4x16xbf16>, tensor<2x8x16xbf16>) -> tensor<2x4x8xbf16>
+  return %5, %4, %6 : tensor<2x8x16xbf16>, tensor<2x16xbf16>, tensor<2x4x8xbf16>
+}
+
+// The same with ragged rows.
+// CHECK-LABEL: func.func @ragged(
+// CHECK-SAME:   [[R:%[a-z0-9_]+]]: tensor<32x8xf64>,
+// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<2x8x16xf64>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x16xf64>,
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<4x2xi32>
+// CHECK-SAME:   ) -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>)
+// CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[R]], [[W]] counts([[C]])
+// CHECK-SAME:   : (tensor<32x8xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B]] counts([[C]]) {scale = 2.500000e-01
+// CHECK-SAME:   : f64} : (tensor<32x16xf64>, tensor<2x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+// CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[BIAS_ADD]] counts([[C]]) {kind = #moe<activation silu>}
+// CHECK-SAME:   : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+// CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[BIAS_ADD]], [[ACTIVATION]] counts([[C]])
+// CHECK-SAME:   {kind = #moe<activation silu>} : (tensor<32x16xf64>, tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[ACTIVATION_GRAD]] counts([[C]]) {scale = 2.500000e-01 : f64}
+// CHECK-SAME:   : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<2x16xf64>
+// CHECK-NEXT:   [[GROUPED_MATMUL_WGRAD:%[a-z0-9_]+]] = moe.grouped_matmul_wgrad [[R]], [[ACTIVATION_GRAD]] counts([[C]])
+// CHECK-SAME:   : (tensor<32x8xf64>, tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<2x8x16xf64>
+// CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION_GRAD]], [[W]] counts([[C]])
+// CHECK-SAME:   {transpose_weights} : (tensor<32x16xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x8xf64>
+// CHECK-NEXT:   return [[GROUPED_MATMUL_WGRAD]], [[BIAS_GRAD]], [[GROUPED_MATMUL2]]
+// CHECK-SAME:   : tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>
+func.func @ragged(%r: tensor<32x8xf64>, %w: tensor<2x8x16xf64>, %b: tensor<2x16xf64>, %c: tensor<4x2xi32>)
+    -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>) {
+  %0 = moe.grouped_matmul %r, %w counts(%c) : (tensor<32x8xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+  %1 = moe.bias_add %0, %b counts(%c) {scale = 2.500000e-01 : f64}
+    : (tensor<32x16xf64>, tensor<2x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+  %2 = moe.activation %1 counts(%c) {kind = #moe<activation silu>} : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+  %3 = moe.activation_grad %1, %2 counts(%c) {kind = #moe<activation silu>}
+    : (tensor<32x16xf64>, tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+  %4 = moe.bias_grad %3 counts(%c) {scale = 2.500000e-01 : f64} : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<2x16xf64>
+  %5 = moe.grouped_matmul_wgrad %r, %3 counts(%c)
+    : (tensor<32x8xf64>, tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<2x8x16xf64>
+  %6 = moe.grouped_matmul %3, %w counts(%c) {transpose_weights}
+    : (tensor<32x16xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x8xf64>
+  return %5, %4, %6 : tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>
+}
+
+// Dense rows take one bias for all.
+// CHECK-LABEL: func.func @dense_bias(
+// CHECK-SAME:   [[R:%[a-z0-9_]+]]: tensor<4x8xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8xf32>
+// CHECK-SAME:   ) -> (tensor<4x8xf32>, tensor<8xf32>)
+// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[R]], [[B]] : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[BIAS_GRAD:%[a-z0-9_]+]] = moe.bias_grad [[BIAS_ADD]] : (tensor<4x8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   return [[BIAS_ADD]], [[BIAS_GRAD]] : tensor<4x8xf32>, tensor<8xf32>
+func.func @dense_bias(%r: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
+  %0 = moe.bias_add %r, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = moe.bias_grad %0 : (tensor<4x8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<8xf32>
+}
+
+// The elementwise kinds keep the shape; the gated ones halve the columns.
+// CHECK-LABEL: func.func @activations(
+// CHECK-SAME:   [[H:%[a-z0-9_]+]]: tensor<2x4x16xf32>
+// CHECK-SAME:   ) -> tensor<2x4x4xf32>
+// CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[H]] {kind = #moe<activation relu>}
+// CHECK-SAME:   : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+// CHECK-NEXT:   [[ACTIVATION2:%[a-z0-9_]+]] = moe.activation [[ACTIVATION]] {kind = #moe<activation sigmoid>}
+// CHECK-SAME:   : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+// CHECK-NEXT:   [[ACTIVATION3:%[a-z0-9_]+]] = moe.activation [[ACTIVATION2]] {kind = #moe<activation swiglu>}
+// CHECK-SAME:   : (tensor<2x4x16xf32>) -> tensor<2x4x8xf32>
+// CHECK-NEXT:   [[ACTIVATION4:%[a-z0-9_]+]] = moe.activation [[ACTIVATION3]] {kind = #moe<activation swiglu_clamped>}
+// CHECK-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
+// CHECK-NEXT:   return [[ACTIVATION4]] : tensor<2x4x4xf32>
+func.func @activations(%h: tensor<2x4x16xf32>) -> tensor<2x4x4xf32> {
+  %0 = moe.activation %h {kind = #moe<activation relu>} : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  %1 = moe.activation %0 {kind = #moe<activation sigmoid>} : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  %2 = moe.activation %1 {kind = #moe<activation swiglu>} : (tensor<2x4x16xf32>) -> tensor<2x4x8xf32>
+  %3 = moe.activation %2 {kind = #moe<activation swiglu_clamped>} : (tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
+  return %3 : tensor<2x4x4xf32>
+}
+
+// A gated activation's gradient has the columns of its input.
+// CHECK-LABEL: func.func @gated_grad(
+// CHECK-SAME:   [[H:%[a-z0-9_]+]]: tensor<4x16xf32>,
+// CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x16xf32>
+// CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[H]], [[G]] {kind = #moe<activation swiglu>}
+// CHECK-SAME:   : (tensor<4x16xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+// CHECK-NEXT:   return [[ACTIVATION_GRAD]] : tensor<4x16xf32>
+func.func @gated_grad(%h: tensor<4x16xf32>, %g: tensor<4x8xf32>) -> tensor<4x16xf32> {
+  %0 = moe.activation_grad %h, %g {kind = #moe<activation swiglu>} : (tensor<4x16xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+  return %0 : tensor<4x16xf32>
+}
+
+// Copies along a new dimension, first, in between or last, and their sums.
+// CHECK-LABEL: func.func @dump_local_reduce(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x4xbf16>
+// CHECK-SAME:   ) -> tensor<2x4xbf16>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] {dim = 0 : i64} : (tensor<2x4xbf16>) -> tensor<3x2x4xbf16>
+// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[DUMP]] {dim = 3 : i64} : (tensor<3x2x4xbf16>) -> tensor<3x2x4x5xbf16>
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP2]] {dim = 3 : i64}
+// CHECK-SAME:   : (tensor<3x2x4x5xbf16>) -> tensor<3x2x4xbf16>
+// CHECK-NEXT:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[LOCAL_REDUCE]] {dim = 0 : i64}
+// CHECK-SAME:   : (tensor<3x2x4xbf16>) -> tensor<2x4xbf16>
+// CHECK-NEXT:   return [[LOCAL_REDUCE2]] : tensor<2x4xbf16>
+func.func @dump_local_reduce(%x: tensor<2x4xbf16>) -> tensor<2x4xbf16> {
+  %0 = moe.dump %x {dim = 0 : i64} : (tensor<2x4xbf16>) -> tensor<3x2x4xbf16>
+  %1 = moe.dump %0 {dim = 3 : i64} : (tensor<3x2x4xbf16>) -> tensor<3x2x4x5xbf16>
+  %2 = moe.local_reduce %1 {dim = 3 : i64} : (tensor<3x2x4x5xbf16>) -> tensor<3x2x4xbf16>
+  %3 = moe.local_reduce %2 {dim = 0 : i64} : (tensor<3x2x4xbf16>) -> tensor<2x4xbf16>
+  return %3 : tensor<2x4xbf16>
+}

@@ -1,0 +1,321 @@
+// RUN: moe-opt %s -verify-diagnostics -split-input-file
+
+// moe.route (C1): scores is [S, E].
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected scores to be 'tensor<16x4xf32>' but got 'tensor<16x8xf32>'}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x8xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): experts is [S, k].
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected experts to be [16, 2] but got 'tensor<8x2xi32>'}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<8x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): slots is [S, k].
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected slots to be [16, 2] but got 'tensor<16x1xi32>'}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x1xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): weights is [S, k].
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<16x4xf32>'}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x4xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): counts is [1, E].
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected counts to be [1, 4] but got 'tensor<2x4xi32>'}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<2x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): aux is 0-D.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{must be 0-D tensor}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<1xf32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): no more choices than experts.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected between 1 and 4 choices but got 5}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x5xi32>, tensor<16x5xi32>, tensor<16x5xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): at most eight choices.
+func.func @invalid(%l: tensor<16x16xf32>) {
+  // expected-error @+1 {{expected between 1 and 8 choices but got 9}}
+  %0:6 = moe.route %l
+    : (tensor<16x16xf32>)
+    -> (tensor<16x16xf32>, tensor<16x9xi32>, tensor<16x9xi32>, tensor<16x9xf32>, tensor<1x16xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): at least one choice.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected between 1 and 4 choices but got 0}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x0xi32>, tensor<16x0xi32>, tensor<16x0xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): scores, weights and aux have the logits' elements.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<16x2xf64>'}}
+  %0:6 = moe.route %l
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf64>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C2): groups divides S.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected groups to divide the 16 tokens but got 3}}
+  %0:6 = moe.route %l {groups = 3 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C2): there is a group.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected groups to divide the 16 tokens but got 0}}
+  %0:6 = moe.route %l {groups = 0 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C2): selection_bias is [E].
+func.func @invalid(%l: tensor<16x4xf32>, %b: tensor<16xf32>) {
+  // expected-error @+1 {{expected selection_bias to be 'tensor<4xf32>' but got 'tensor<16xf32>'}}
+  %0:6 = moe.route %l selection_bias(%b)
+    : (tensor<16x4xf32>, tensor<16xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route: a capacity is not negative.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected a capacity of at least 0 but got -1}}
+  %0:6 = moe.route %l {capacity = -1 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route_grad (C1): the result is [S, E] as scores is.
+func.func @invalid(%s: tensor<16x4xf32>, %e: tensor<16x2xi32>, %w: tensor<16x2xf32>) {
+  // expected-error @+1 {{failed to verify that all of {scores, result} have same type}}
+  %0 = moe.route_grad %s, %e weights(%w)
+    : (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x2xf32>
+  return
+}
+
+// -----
+
+// moe.route_grad (C1): experts has S rows.
+func.func @invalid(%s: tensor<16x4xf32>, %e: tensor<8x2xi32>, %w: tensor<8x2xf32>) {
+  // expected-error @+1 {{expected experts of 16 tokens but got 'tensor<8x2xi32>'}}
+  %0 = moe.route_grad %s, %e weights(%w)
+    : (tensor<16x4xf32>, tensor<8x2xi32>, tensor<8x2xf32>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+// moe.route_grad (C1): grad_weights has the shape of experts.
+func.func @invalid(%s: tensor<16x4xf32>, %e: tensor<16x2xi32>, %w: tensor<16x4xf32>) {
+  // expected-error @+1 {{expected grad_weights to be 'tensor<16x2xf32>' but got 'tensor<16x4xf32>'}}
+  %0 = moe.route_grad %s, %e weights(%w)
+    : (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+// moe.route_grad (C1): grad_aux is 0-D.
+func.func @invalid(%s: tensor<16x4xf32>, %e: tensor<16x2xi32>, %w: tensor<16x2xf32>, %a: tensor<1xf32>) {
+  // expected-error @+1 {{must be 0-D tensor}}
+  %0 = moe.route_grad %s, %e weights(%w) aux(%a)
+    : (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1xf32>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+// moe.route_grad (C1): grad_aux has the scores' elements.
+func.func @invalid(%s: tensor<16x4xf32>, %e: tensor<16x2xi32>, %w: tensor<16x2xf32>, %a: tensor<f64>) {
+  // expected-error @+1 {{expected grad_aux to be 'tensor<f32>' but got 'tensor<f64>'}}
+  %0 = moe.route_grad %s, %e weights(%w) aux(%a)
+    : (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<f64>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+// moe.route_grad: groups divides S.
+func.func @invalid(%s: tensor<16x4xf32>, %e: tensor<16x2xi32>, %w: tensor<16x2xf32>) {
+  // expected-error @+1 {{expected groups to divide the 16 tokens but got -1}}
+  %0 = moe.route_grad %s, %e weights(%w) {groups = -1 : i64}
+    : (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+// moe.dispatch (C1): slots has a row for each token.
+func.func @invalid(%x: tensor<16x8xf32>, %s: tensor<8x2xi32>) {
+  // expected-error @+1 {{expected slots of 16 tokens but got 'tensor<8x2xi32>'}}
+  %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<8x2xi32>) -> tensor<4x8x8xf32>
+  return
+}
+
+// -----
+
+// moe.dispatch (C1): the rows have M columns.
+func.func @invalid(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected rows with the columns and elements of the tokens 'tensor<16x8xf32>' but got 'tensor<4x8x4xf32>'}}
+  %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x4xf32>
+  return
+}
+
+// -----
+
+// moe.dispatch (C1): so they have in the ragged form.
+func.func @invalid(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected rows with the columns and elements of the tokens 'tensor<16x8xf32>' but got 'tensor<32x4xf32>'}}
+  %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<32x4xf32>
+  return
+}
+
+// -----
+
+// moe.dispatch (C1): the rows have the tokens' elements.
+func.func @invalid(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected rows with the columns and elements of the tokens}}
+  %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<32x8xf64>
+  return
+}
+
+// -----
+
+// moe.dispatch (C1): weights has the shape of slots.
+func.func @invalid(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x1xf32>) {
+  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<16x1xf32>'}}
+  %0 = moe.dispatch %x, %s weights(%w) : (tensor<16x8xf32>, tensor<16x2xi32>, tensor<16x1xf32>) -> tensor<32x8xf32>
+  return
+}
+
+// -----
+
+// moe.combine (C1): slots has a row for each token of the result.
+func.func @invalid(%x: tensor<4x8x8xf32>, %s: tensor<8x2xi32>) {
+  // expected-error @+1 {{expected slots of 16 tokens but got 'tensor<8x2xi32>'}}
+  %0 = moe.combine %x, %s : (tensor<4x8x8xf32>, tensor<8x2xi32>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+// moe.combine (C1): the result has M columns.
+func.func @invalid(%x: tensor<4x8x8xf32>, %s: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected rows with the columns and elements of the tokens 'tensor<16x4xf32>' but got 'tensor<4x8x8xf32>'}}
+  %0 = moe.combine %x, %s : (tensor<4x8x8xf32>, tensor<16x2xi32>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+// moe.combine (C1): weights has the shape of slots.
+func.func @invalid(%x: tensor<32x8xf32>, %s: tensor<16x2xi32>, %w: tensor<8x2xf32>) {
+  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<8x2xf32>'}}
+  %0 = moe.combine %x, %s weights(%w) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<8x2xf32>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+// moe.combine (C1): weights has the tokens' elements.
+func.func @invalid(%x: tensor<32x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x2xbf16>) {
+  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<16x2xbf16>'}}
+  %0 = moe.combine %x, %s weights(%w) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<16x2xbf16>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+// moe.slot_dot (C1): slots has a row for each token.
+func.func @invalid(%x: tensor<16x8xf32>, %r: tensor<32x8xf32>, %s: tensor<8x2xi32>) {
+  // expected-error @+1 {{expected slots of 16 tokens but got 'tensor<8x2xi32>'}}
+  %0 = moe.slot_dot %x, %r, %s : (tensor<16x8xf32>, tensor<32x8xf32>, tensor<8x2xi32>) -> tensor<8x2xf32>
+  return
+}
+
+// -----
+
+// moe.slot_dot (C1): rows have M columns.
+func.func @invalid(%x: tensor<16x8xf32>, %r: tensor<4x8x4xf32>, %s: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected rows with the columns and elements of the tokens}}
+  %0 = moe.slot_dot %x, %r, %s : (tensor<16x8xf32>, tensor<4x8x4xf32>, tensor<16x2xi32>) -> tensor<16x2xf32>
+  return
+}
+
+// -----
+
+// moe.slot_dot (C1): the result has the shape of slots.
+func.func @invalid(%x: tensor<16x8xf32>, %r: tensor<32x8xf32>, %s: tensor<16x2xi32>) {
+  // expected-error @+1 {{expected the result to be 'tensor<16x2xf32>' but got 'tensor<16x1xf32>'}}
+  %0 = moe.slot_dot %x, %r, %s : (tensor<16x8xf32>, tensor<32x8xf32>, tensor<16x2xi32>) -> tensor<16x1xf32>
+  return
+}

@@ -1,0 +1,131 @@
+// RUN: moe-opt %s -split-input-file --plan-assign-streams | FileCheck %s
+// RUN: moe-opt %s -split-input-file --plan-assign-streams=devices-per-node=2 | FileCheck %s --check-prefix=NODE2
+
+!t = memref<4xf32, #plan<space device>>
+
+// A collective between two computations: one event each way.
+// CHECK-LABEL: func.func @chain
+// CHECK:      plan.launch "scale"{{.*}} on "compute"
+// CHECK-NEXT: plan.record 0 on "compute"
+// CHECK-NEXT: plan.wait 0 on "comm.intra"
+// CHECK-NEXT: plan.launch "all_reduce"{{.*}} on "comm.intra"
+// CHECK-NEXT: plan.record 1 on "comm.intra"
+// CHECK-NEXT: plan.wait 1 on "compute"
+// CHECK-NEXT: plan.launch "copy"{{.*}} on "compute"
+// CHECK-NEXT: return
+// NODE2-LABEL: func.func @chain
+// NODE2: plan.launch "all_reduce"{{.*}} on "comm.inter"
+func.func @chain(%a: memref<4xf32>, %r: memref<4xf32>) {
+  %0 = plan.buffer : !t
+  %1 = plan.buffer : !t
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> (!t)
+  plan.launch "all_reduce"(%0) -> (%1) collective #moe.group<"ep", 2, 4> : (!t) -> (!t)
+  plan.launch "copy"(%1) -> (%r) : (!t) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+!t = memref<4xf32, #plan<space device>>
+
+// A group across nodes and a slice, which meets nobody: comm.inter and compute. Blocks of 3 ranks do not fit nodes of 8.
+// CHECK-LABEL: func.func @groups
+// CHECK: plan.launch "slice"{{.*}} on "compute"
+// CHECK: plan.launch "all_gather"{{.*}} on "comm.inter"
+// CHECK: plan.launch "all_reduce"{{.*}} on "comm.inter"
+// NODE2-LABEL: func.func @groups
+// NODE2: plan.launch "slice"{{.*}} on "compute"
+func.func @groups(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
+  %0 = plan.buffer : memref<2xf32, #plan<space device>>
+  plan.launch "slice"(%a) -> (%0) params [0] #moe.group<"dp", 2, 8>
+    : (memref<4xf32>) -> (memref<2xf32, #plan<space device>>)
+  plan.launch "all_gather"(%0) -> (%r) params [0] collective #moe.group<"dp", 2, 8>
+    : (memref<2xf32, #plan<space device>>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%s) collective #moe.group<"three", 3, 1> {absent = array<i64: 1>}
+    : (memref<4xf32>) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+!t = memref<4xf32, #plan<space device>>
+
+// A whole world inside one node: intra whatever the blocks are.
+// CHECK-LABEL: func.func @one_node
+// CHECK: plan.launch "all_reduce"{{.*}} on "comm.intra"
+// NODE2-LABEL: func.func @one_node
+// NODE2: plan.launch "all_reduce"{{.*}} on "comm.inter"
+module attributes {moe.parallel = #moe.parallel<world = 6, pp = 1, dp = 6, mp = 1, ep = 3, esp = 1>} {
+  func.func @one_node(%a: memref<4xf32>, %s: memref<4xf32>) {
+    plan.launch "all_reduce"(%a) -> (%s) collective #moe.group<"ep", 3, 1> : (memref<4xf32>) -> (memref<4xf32>)
+    return
+  }
+}
+
+// -----
+
+!t = memref<4xf32, #plan<space device>>
+
+// The second launch on the copy stream needs the first scale, which the wait for the later one implies; and a wait for two
+// launches of one stream is a wait for the later one.
+// CHECK-LABEL: func.func @implied
+// CHECK:      plan.launch "scale"{{.*}} on "compute"
+// CHECK-NEXT: plan.launch "scale"{{.*}} on "compute"
+// CHECK-NEXT: plan.record 0 on "compute"
+// CHECK-NEXT: plan.wait 0 on "copy"
+// CHECK-NEXT: plan.launch "add"{{.*}} on "copy"
+// CHECK-NEXT: plan.launch "copy"{{.*}} on "copy"
+// CHECK-NEXT: return
+// NODE2-LABEL: func.func @implied
+func.func @implied(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
+  %0 = plan.buffer : !t
+  %1 = plan.buffer : !t
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%1) params [3.0] : (memref<4xf32>) -> (!t)
+  plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> (memref<4xf32>)
+  plan.launch "copy"(%0) -> (%s) on "copy" : (!t) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+!t = memref<4xf32, #plan<space device>>
+
+// Implied through a third stream: copy waits for comm, which has waited for compute.
+// CHECK-LABEL: func.func @transitive
+// CHECK-COUNT-2: plan.wait
+// CHECK-NOT: plan.wait
+// NODE2-LABEL: func.func @transitive
+func.func @transitive(%a: memref<4xf32>, %r: memref<4xf32>) {
+  %0 = plan.buffer : !t
+  %1 = plan.buffer : !t
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> (!t)
+  plan.launch "all_reduce"(%0) -> (%1) collective #moe.group<"mp", 2, 1> : (!t) -> (!t)
+  plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+!t = memref<4xf32, #plan<space device>>
+
+// Write after read and write after write, and a number that is in use is not given to another event.
+// CHECK-LABEL: func.func @anti
+// CHECK:      plan.record 4 on "copy"
+// CHECK:      plan.launch "copy"{{.*}} on "copy"
+// CHECK-NEXT: plan.record 5 on "copy"
+// CHECK-NEXT: plan.wait 5 on "compute"
+// CHECK-NEXT: plan.launch "scale"{{.*}} on "compute"
+// CHECK-NEXT: plan.record 6 on "compute"
+// CHECK-NEXT: plan.wait 6 on "copy"
+// CHECK-NEXT: plan.launch "scale"{{.*}} on "copy"
+// NODE2-LABEL: func.func @anti
+func.func @anti(%a: memref<4xf32>, %r: memref<4xf32>) {
+  %0 = plan.buffer : !t
+  plan.launch "scale"(%a) -> (%0) params [2.0] on "copy" : (memref<4xf32>) -> (!t)
+  plan.record 4 on "copy"
+  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%0) params [3.0] : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%0) params [4.0] on "copy" : (memref<4xf32>) -> (!t)
+  return
+}

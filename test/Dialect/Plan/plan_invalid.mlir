@@ -1,0 +1,124 @@
+// RUN: moe-opt %s -split-input-file -verify-diagnostics
+
+// plan.buffer (C1): the element type.
+func.func @buffer_c1_dtype() {
+  // expected-error @+1 {{expected a dense row-major memref of f32, f64, bf16 or i32 with rank 4 at most but got 'memref<4xi8, #plan<space device>>'}}
+  %0 = plan.buffer : memref<4xi8, #plan<space device>>
+  return
+}
+
+// -----
+
+// plan.buffer (C1): the rank.
+func.func @buffer_c1_rank() {
+  // expected-error @+1 {{with rank 4 at most}}
+  %0 = plan.buffer : memref<1x1x1x1x1xf32, #plan<space device>>
+  return
+}
+
+// -----
+
+// plan.buffer (C1): the layout.
+func.func @buffer_c1_layout() {
+  // expected-error @+1 {{expected a dense row-major memref}}
+  %0 = plan.buffer : memref<4x4xf32, strided<[8, 1]>, #plan<space device>>
+  return
+}
+
+// -----
+
+// plan.buffer (C1): static shapes.
+func.func @buffer_c1_static() {
+  // expected-error @+1 {{must be statically shaped memref}}
+  %0 = plan.buffer : memref<?xf32, #plan<space device>>
+  return
+}
+
+// -----
+
+// plan.buffer (C1): the memory space.
+func.func @buffer_c1_space() {
+  // expected-error @+1 {{expected the memory space to be #plan<space device> or #plan<space host_pinned> but got 'memref<4xf32>'}}
+  %0 = plan.buffer : memref<4xf32>
+  return
+}
+
+// -----
+
+// plan.buffer (C2): the offset.
+func.func @buffer_c2() {
+  // expected-error @+1 {{attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = plan.buffer {offset = -256 : i64} : memref<4xf32, #plan<space device>>
+  return
+}
+
+// -----
+
+// plan.launch (C1): params.
+func.func @launch_c1(%a: memref<4xf32>) {
+  // expected-error @+1 {{expected params of i64 or f64 but got 1 : i32}}
+  plan.launch "scale"(%a) -> (%a) params [1 : i32] : (memref<4xf32>) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+// plan.launch (C2): a collective has a group.
+func.func @launch_c2(%a: memref<4xf32>) {
+  // expected-error @+1 {{expected a collective to have a group}}
+  plan.launch "all_reduce"(%a) -> (%a) collective : (memref<4xf32>) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+// plan.launch (C3): absent positions within the call's inputs.
+func.func @launch_c3_range(%a: memref<4xf32>) {
+  // expected-error @+1 {{expected absent positions to rise strictly and be less than 2, the number of the call's inputs, but got [2]}}
+  plan.launch "all_reduce"(%a) -> (%a) {absent = array<i64: 2>} : (memref<4xf32>) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+// plan.launch (C3): absent positions rise.
+func.func @launch_c3_order(%a: memref<4xf32>) {
+  // expected-error @+1 {{expected absent positions to rise strictly and be less than 3, the number of the call's inputs, but got [1, 1]}}
+  plan.launch "f"(%a) -> (%a) {absent = array<i64: 1, 1>} : (memref<4xf32>) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+// plan.launch (C3): in_place names an input.
+func.func @launch_c3_in_place(%a: memref<4xf32>) {
+  // expected-error @+1 {{expected in_place to name one of 1 inputs but got 1}}
+  plan.launch "f"(%a) -> (%a) {in_place = array<i64: 1>} : (memref<4xf32>) -> (memref<4xf32>)
+  return
+}
+
+// -----
+
+// plan.record (C1): the event.
+func.func @record_c1() {
+  // expected-error @+1 {{attribute 'event' failed to satisfy constraint}}
+  plan.record -1 on "compute"
+  return
+}
+
+// -----
+
+// plan.wait (C1): the event.
+func.func @wait_c1() {
+  // expected-error @+1 {{attribute 'event' failed to satisfy constraint}}
+  plan.wait -1 on "compute"
+  return
+}
+
+// -----
+
+// A cost is never negative.
+// expected-error @+1 {{expected costs to be finite and not negative}}
+func.func @cost() attributes {test.cost = #plan.cost<flops = 1.0, read = -1, written = 0, sent = 0, rows = 0>} {
+  return
+}

@@ -1,0 +1,19 @@
+# What all lit tests share. Features `cuda`, `nccl`, `multigpu` and `mpi` gate tests with REQUIRES.
+import os
+
+import lit.formats
+
+config.name = "moe"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Unit", "oracle", "Inputs"]
+config.test_source_root = os.path.join(config.moe_source_dir, "test")
+config.test_exec_root = os.path.join(config.moe_binary_dir, "test")
+
+for feature in filter(None, config.moe_features):
+    config.available_features.add(feature)
+
+path = [os.path.join(config.moe_binary_dir, "bin"), config.llvm_tools_dir, os.environ["PATH"]]
+config.environment["PATH"] = os.path.pathsep.join(path)
+config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixes=false"
+config.substitutions.append(("%share", os.path.join(config.moe_source_dir, "share")))
