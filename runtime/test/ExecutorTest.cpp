@@ -165,7 +165,7 @@ TEST_F(ExecutorTest, HangOnMissingMember) {
 // Two groups met in opposite orders: each waits for the other, and the streams behind an event are named too.
 TEST_F(ExecutorTest, HangOnCrossedGroups) {
   Status status = run(4, [](Executor &executor, int64_t rank) {
-    bool flip = rank == 0;
+    bool flip = rank == 0 || rank == 3;
     executor.submit(rank, 1, collective(flip ? 1 : 0, flip));
     executor.submit(rank, 1, collective(flip ? 0 : 1, !flip));
     (void)executor.record(rank, 2, 1);

@@ -16,6 +16,7 @@
 extern "C" void omp_set_num_threads(int);
 // Threaded builds of OpenBLAS must be told to stay single threaded; another CBLAS does not have the function.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
+extern "C" int openblas_get_parallel() __attribute__((weak));
 
 namespace moert::host {
 
@@ -49,6 +50,13 @@ Status gemm(const GemmShape &shape, const double *a, const double *b, double *c)
   const auto [m, n, k, transposeA, transposeB] = shape;
   if (std::max({m, n, k}) > std::numeric_limits<blasint>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of an f64 matrix product exceeds 2^31 - 1");
+  // OpenBLAS built without threads shares its packing buffers between callers without a lock: concurrent calls give wrong
+  // results. Which build is loaded is the system's choice, so such a one is called by one thread at a time.
+  static const bool unsafe = openblas_get_parallel && openblas_get_parallel() == 0;
+  static std::mutex mutex;
+  std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
+  if (unsafe)
+    lock.lock();
   cblas_dgemm(CblasRowMajor, transposeA ? CblasTrans : CblasNoTrans, transposeB ? CblasTrans : CblasNoTrans, m, n, k,
               1.0, a, transposeA ? m : k, b, transposeB ? k : n, 0.0, c, n);
   return {};

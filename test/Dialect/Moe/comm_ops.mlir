@@ -89,10 +89,10 @@ func.func @reduce_scatter(%x: tensor<8x8xf64>) -> tensor<8x4xf64> {
 // CHECK-LABEL: func.func @all_to_all(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x16xbf16>
 // CHECK-SAME:   ) -> tensor<4x8x16xbf16>
-// CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[X]] over <"ep", 2, 2> {concat_dim = 1 : i64, split_dim = 0
-// CHECK-SAME:   : i64} : (tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16>
-// CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_TO_ALL]] over <"ep", 2, 2> {concat_dim = 1
-// CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<4x8x16xbf16>) -> tensor<4x8x16xbf16>
+// CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[X]] over <"ep", 2, 2>
+// CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16>
+// CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_TO_ALL]] over <"ep", 2, 2>
+// CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 1 : i64} : (tensor<4x8x16xbf16>) -> tensor<4x8x16xbf16>
 // CHECK-NEXT:   return [[ALL_TO_ALL2]] : tensor<4x8x16xbf16>
 func.func @all_to_all(%x: tensor<8x4x16xbf16>) -> tensor<4x8x16xbf16> {
   %0 = moe.all_to_all %x over <"ep", 2, 2> {split_dim = 0 : i64, concat_dim = 1 : i64}

@@ -99,8 +99,8 @@ func.func @capacity(%r: tensor<2x4x8xbf16>, %w: tensor<2x8x16xbf16>, %b: tensor<
 // CHECK-SAME:   ) -> (tensor<2x8x16xf64>, tensor<2x16xf64>, tensor<32x8xf64>)
 // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[R]], [[W]] counts([[C]])
 // CHECK-SAME:   : (tensor<32x8xf64>, tensor<2x8x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
-// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B]] counts([[C]]) {scale = 2.500000e-01
-// CHECK-SAME:   : f64} : (tensor<32x16xf64>, tensor<2x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
+// CHECK-NEXT:   [[BIAS_ADD:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[B]] counts([[C]]) {scale = 2.500000e-01 : f64}
+// CHECK-SAME:   : (tensor<32x16xf64>, tensor<2x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
 // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[BIAS_ADD]] counts([[C]]) {kind = #moe<activation silu>}
 // CHECK-SAME:   : (tensor<32x16xf64>, tensor<4x2xi32>) -> tensor<32x16xf64>
 // CHECK-NEXT:   [[ACTIVATION_GRAD:%[a-z0-9_]+]] = moe.activation_grad [[BIAS_ADD]], [[ACTIVATION]] counts([[C]])

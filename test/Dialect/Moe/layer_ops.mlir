@@ -12,11 +12,11 @@
 // CHECK-SAME:   [[B1:%[a-z0-9_]+]]: tensor<4x16xf64>,
 // CHECK-SAME:   [[B2:%[a-z0-9_]+]]: tensor<4x8xf64>
 // CHECK-SAME:   ) -> (tensor<64x8xf64>, tensor<f64>)
-// CHECK-SAME:   [[AUX:%[a-z0-9_]+]] =
+// CHECK-NEXT:   [[Y:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
 // CHECK-SAME:   moe.layer "gshard" [[X]] gate([[G]], [[GB]]) experts([[W1]], [[W2]], [[B1]], [[B2]])
-// CHECK-SAME:   {activation = #moe<activation gelu>, capacity_factor = 1.250000e+00 : f64, groups = 4
-// CHECK-SAME:   : i64, renormalize, top_k = 2 : i64}
-// CHECK-SAME:   : (tensor<64x8xf64>, tensor<8x4xf64>, tensor<4xf64>, tensor<4x8x16xf64>, tensor<4x16x8xf64>,
+// CHECK-SAME:   {activation = #moe<activation gelu>, capacity_factor = 1.250000e+00 : f64, groups = 4 : i64, renormalize,
+// CHECK-SAME:   top_k = 2
+// CHECK-SAME:   : i64} : (tensor<64x8xf64>, tensor<8x4xf64>, tensor<4xf64>, tensor<4x8x16xf64>, tensor<4x16x8xf64>,
 // CHECK-SAME:   tensor<4x16xf64>, tensor<4x8xf64>) -> (tensor<64x8xf64>, tensor<f64>)
 // CHECK-NEXT:   return [[Y]], [[AUX]] : tensor<64x8xf64>, tensor<f64>
 func.func @gshard(%x: tensor<64x8xf64>, %g: tensor<8x4xf64>, %gb: tensor<4xf64>, %w1: tensor<4x8x16xf64>,
@@ -35,7 +35,7 @@ func.func @gshard(%x: tensor<64x8xf64>, %g: tensor<8x4xf64>, %gb: tensor<4xf64>,
 // CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<4x8x32xbf16>,
 // CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<4x16x8xbf16>
 // CHECK-SAME:   ) -> (tensor<64x8xbf16>, tensor<bf16>)
-// CHECK-SAME:   [[AUX:%[a-z0-9_]+]] =
+// CHECK-NEXT:   [[Y:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
 // CHECK-SAME:   moe.layer "mixtral" [[X]] gate([[G]]) experts([[W1]], [[W2]])
 // CHECK-SAME:   {activation = #moe<activation swiglu>, max_load = 2.000000e+00 : f64, renormalize, top_k = 2 : i64}
 // CHECK-SAME:   : (tensor<64x8xbf16>, tensor<8x4xbf16>, tensor<4x8x32xbf16>, tensor<4x16x8xbf16>)
@@ -59,12 +59,12 @@ func.func @mixtral(%x: tensor<64x8xbf16>, %g: tensor<8x4xbf16>, %w1: tensor<4x8x
 // CHECK-SAME:   [[S1:%[a-z0-9_]+]]: tensor<8x12xf32>,
 // CHECK-SAME:   [[S2:%[a-z0-9_]+]]: tensor<6x8xf32>
 // CHECK-SAME:   ) -> (tensor<64x8xf32>, tensor<f32>)
-// CHECK-SAME:   [[AUX:%[a-z0-9_]+]] =
-// CHECK-SAME:   moe.layer "deepseek" [[X]] gate([[G]]) selection_bias([[SB]]) experts([[W1]], [[W2]]) shared([[S1]],
-// CHECK-SAME:   [[S2]]) {activation = #moe<activation swiglu>, expert_groups = 4
-// CHECK-SAME:   : i64, group_score = #moe<group_score top2>, renormalize, routing_scale = 2.500000e+00
-// CHECK-SAME:   : f64, score = #moe<score sigmoid>, top_groups = 2 : i64, top_k = 4 : i64}
-// CHECK-SAME:   : (tensor<64x8xf32>, tensor<8x16xf32>, tensor<16xf32>, tensor<16x8x8xf32>, tensor<16x4x8xf32>,
+// CHECK-NEXT:   [[Y:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
+// CHECK-SAME:   moe.layer "deepseek" [[X]] gate([[G]]) selection_bias([[SB]]) experts([[W1]], [[W2]]) shared([[S1]], [[S2]])
+// CHECK-SAME:   {activation = #moe<activation swiglu>, expert_groups = 4 : i64, group_score = #moe<group_score top2>,
+// CHECK-SAME:   renormalize, routing_scale = 2.500000e+00 : f64, score = #moe<score sigmoid>, top_groups = 2
+// CHECK-SAME:   : i64, top_k = 4
+// CHECK-SAME:   : i64} : (tensor<64x8xf32>, tensor<8x16xf32>, tensor<16xf32>, tensor<16x8x8xf32>, tensor<16x4x8xf32>,
 // CHECK-SAME:   tensor<8x12xf32>, tensor<6x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
 // CHECK-NEXT:   return [[Y]], [[AUX]] : tensor<64x8xf32>, tensor<f32>
 func.func @deepseek(%x: tensor<64x8xf32>, %g: tensor<8x16xf32>, %sb: tensor<16xf32>, %w1: tensor<16x8x8xf32>,
@@ -87,7 +87,7 @@ func.func @deepseek(%x: tensor<64x8xf32>, %g: tensor<8x16xf32>, %sb: tensor<16xf
 // CHECK-SAME:   [[S2:%[a-z0-9_]+]]: tensor<16x8xf32>,
 // CHECK-SAME:   [[SG:%[a-z0-9_]+]]: tensor<8x1xf32>
 // CHECK-SAME:   ) -> (tensor<64x8xf32>, tensor<f32>)
-// CHECK-SAME:   [[AUX:%[a-z0-9_]+]] =
+// CHECK-NEXT:   [[Y:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
 // CHECK-SAME:   moe.layer "qwen" [[X]] gate([[G]]) experts([[W1]], [[W2]]) shared([[S1]], [[S2]], [[SG]])
 // CHECK-SAME:   {activation = #moe<activation swiglu_clamped>, top_k = 2 : i64}
 // CHECK-SAME:   : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x8x8xf32>, tensor<8x32xf32>,

@@ -27,8 +27,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[TO_VARYING7:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 2, 1> : tensor<4x16x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING7]] over <"ep", 2, 2> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING7]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[TO_VARYING2]]
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] {kind = #moe<activation gelu>}
@@ -37,8 +37,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x16x8xf32>) -> tensor<4x8x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING5]] weights([[TO_VARYING4]])

@@ -12,8 +12,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<4x8x16xf32> {moe.layout = #moe.layout<[ep], [], [esp]>},
   // CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<4x16x8xf32> {moe.layout = #moe.layout<[ep], [esp], []>}
   // CHECK-SAME:   ) -> (tensor<64x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<f32>
-  // CHECK-SAME:   {moe.layout = #moe.layout<>}) attributes
-  // CHECK-SAME:   {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>}
+  // CHECK-SAME:   {moe.layout = #moe.layout<>}) attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1,
+  // CHECK-SAME:   ep = 1, esp = 1>}
   // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[G]] : (tensor<64x8xf32>, tensor<8x4xf32>) -> tensor<64x4xf32>
   // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
   // CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
@@ -26,8 +26,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 1, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
   // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 1, 1> : tensor<4x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING2]] over <"ep", 1, 1> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING2]] over <"ep", 1, 1>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[W1]]
   // CHECK-SAME:   : (tensor<4x32x8xf32>, tensor<4x8x16xf32>) -> tensor<4x32x16xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] {kind = #moe<activation gelu>}
@@ -36,8 +36,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<4x32x16xf32>, tensor<4x16x8xf32>) -> tensor<4x32x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] over <"esp", 1, 1>
   // CHECK-SAME:   : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 1, 1> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 1, 1>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 1, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x32x8xf32>) -> tensor<4x32x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[SLOTS]] weights([[WEIGHTS]])

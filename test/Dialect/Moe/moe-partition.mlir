@@ -28,8 +28,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[TO_VARYING7:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 2, 1> : tensor<4x16x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING7]] over <"ep", 2, 2> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING7]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[TO_VARYING2]]
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] {kind = #moe<activation gelu>}
@@ -38,8 +38,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x16x8xf32>) -> tensor<4x8x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING5]] weights([[TO_VARYING4]])
@@ -92,8 +92,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[TO_VARYING12:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 2, 1> : tensor<4x16x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING12]] over <"ep", 2, 2> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING12]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[TO_VARYING5]]
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[BIAS_ADD2:%[a-z0-9_]+]] = moe.bias_add [[GROUPED_MATMUL]], [[TO_VARYING4]]
@@ -106,8 +106,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[BIAS_ADD3]] over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x16x8xf32>) -> tensor<4x8x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING10]] weights([[TO_VARYING9]])
@@ -154,24 +154,23 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[TO_VARYING5]] over <"esp", 2, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<1x4xi32>) -> tensor<2x4xi32>
   // CHECK-NEXT:   [[TO_VARYING9:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER2]] over <"mp", 2, 1> : tensor<2x4xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[ALL_GATHER2]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x4xi32>) -> tensor<4x2xi32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[ALL_GATHER2]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x4xi32>) -> tensor<4x2xi32>
   // CHECK-NEXT:   [[TO_VARYING10:%[a-z0-9_]+]] = moe.to_varying [[ALL_TO_ALL]] over <"mp", 2, 1> : tensor<4x2xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING8]], [[TO_VARYING9]],
-  // CHECK-SAME:   [[TO_VARYING10]] over <"ep", 2, 2> {direction = #moe<direction to_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING8]], [[TO_VARYING9]], [[TO_VARYING10]]
+  // CHECK-SAME:   over <"ep", 2, 2> {direction = #moe<direction to_experts>}
   // CHECK-SAME:   : (tensor<64x8xf32>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL_V]],
   // CHECK-SAME:   [[TO_VARYING2]] counts([[TO_VARYING10]])
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] counts([[TO_VARYING10]])
   // CHECK-SAME:   {kind = #moe<activation gelu>} : (tensor<128x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]],
-  // CHECK-SAME:   [[TO_VARYING]] counts([[TO_VARYING10]])
+  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]], [[TO_VARYING]] counts([[TO_VARYING10]])
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] counts([[ALL_TO_ALL]]) over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[ALL_GATHER2]], [[ALL_TO_ALL]] over <"ep",
-  // CHECK-SAME:   2, 2> {direction = #moe<direction from_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[ALL_GATHER2]], [[ALL_TO_ALL]]
+  // CHECK-SAME:   over <"ep", 2, 2> {direction = #moe<direction from_experts>}
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL_V2]] over <"esp", 2, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<64x8xf32>) -> tensor<32x8xf32>
@@ -218,24 +217,23 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[TO_VARYING5]] over <"esp", 2, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<1x4xi32>) -> tensor<2x4xi32>
   // CHECK-NEXT:   [[TO_VARYING9:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER2]] over <"mp", 2, 1> : tensor<2x4xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[ALL_GATHER2]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x4xi32>) -> tensor<4x2xi32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[ALL_GATHER2]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x4xi32>) -> tensor<4x2xi32>
   // CHECK-NEXT:   [[TO_VARYING10:%[a-z0-9_]+]] = moe.to_varying [[ALL_TO_ALL]] over <"mp", 2, 1> : tensor<4x2xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING8]], [[TO_VARYING9]],
-  // CHECK-SAME:   [[TO_VARYING10]] over <"ep", 2, 2> {direction = #moe<direction to_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING8]], [[TO_VARYING9]], [[TO_VARYING10]]
+  // CHECK-SAME:   over <"ep", 2, 2> {direction = #moe<direction to_experts>}
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL_V]],
   // CHECK-SAME:   [[TO_VARYING2]] counts([[TO_VARYING10]])
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] counts([[TO_VARYING10]])
   // CHECK-SAME:   {kind = #moe<activation gelu>} : (tensor<128x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]],
-  // CHECK-SAME:   [[TO_VARYING]] counts([[TO_VARYING10]])
+  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]], [[TO_VARYING]] counts([[TO_VARYING10]])
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] counts([[ALL_TO_ALL]]) over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<4x2xi32>) -> tensor<128x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[ALL_GATHER2]], [[ALL_TO_ALL]] over <"ep",
-  // CHECK-SAME:   2, 2> {direction = #moe<direction from_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[ALL_GATHER2]], [[ALL_TO_ALL]]
+  // CHECK-SAME:   over <"ep", 2, 2> {direction = #moe<direction from_experts>}
   // CHECK-SAME:   : (tensor<128x8xf32>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<128x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL_V2]] over <"esp", 2, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<128x8xf32>) -> tensor<64x8xf32>
@@ -282,24 +280,23 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[TO_VARYING5]] over <"esp", 2, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<1x4xi32>) -> tensor<2x4xi32>
   // CHECK-NEXT:   [[TO_VARYING9:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER2]] over <"mp", 2, 1> : tensor<2x4xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[ALL_GATHER2]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x4xi32>) -> tensor<4x2xi32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[ALL_GATHER2]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x4xi32>) -> tensor<4x2xi32>
   // CHECK-NEXT:   [[TO_VARYING10:%[a-z0-9_]+]] = moe.to_varying [[ALL_TO_ALL]] over <"mp", 2, 1> : tensor<4x2xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING8]], [[TO_VARYING9]],
-  // CHECK-SAME:   [[TO_VARYING10]] over <"ep", 2, 2> {direction = #moe<direction to_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING8]], [[TO_VARYING9]], [[TO_VARYING10]]
+  // CHECK-SAME:   over <"ep", 2, 2> {direction = #moe<direction to_experts>}
   // CHECK-SAME:   : (tensor<64x8xf32>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<96x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL_V]],
   // CHECK-SAME:   [[TO_VARYING2]] counts([[TO_VARYING10]])
   // CHECK-SAME:   : (tensor<96x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<96x8xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] counts([[TO_VARYING10]])
   // CHECK-SAME:   {kind = #moe<activation gelu>} : (tensor<96x8xf32>, tensor<4x2xi32>) -> tensor<96x8xf32>
-  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]],
-  // CHECK-SAME:   [[TO_VARYING]] counts([[TO_VARYING10]])
+  // CHECK-NEXT:   [[GROUPED_MATMUL2:%[a-z0-9_]+]] = moe.grouped_matmul [[ACTIVATION]], [[TO_VARYING]] counts([[TO_VARYING10]])
   // CHECK-SAME:   : (tensor<96x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<96x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] counts([[ALL_TO_ALL]]) over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<96x8xf32>, tensor<4x2xi32>) -> tensor<96x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[ALL_GATHER2]], [[ALL_TO_ALL]] over <"ep",
-  // CHECK-SAME:   2, 2> {direction = #moe<direction from_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[ALL_GATHER2]], [[ALL_TO_ALL]]
+  // CHECK-SAME:   over <"ep", 2, 2> {direction = #moe<direction from_experts>}
   // CHECK-SAME:   : (tensor<96x8xf32>, tensor<2x4xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL_V2]] over <"esp", 2, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<64x8xf32>) -> tensor<32x8xf32>
@@ -348,8 +345,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[TO_VARYING10:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 2, 1> : tensor<4x16x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING10]] over <"ep", 2, 2> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING10]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[TO_VARYING5]]
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x16xf32>) -> tensor<2x32x16xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] {kind = #moe<activation swiglu>}
@@ -358,8 +355,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x16x8xf32>) -> tensor<4x8x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING8]] weights([[TO_VARYING7]])
@@ -416,8 +413,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[TO_VARYING7:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 2, 1> : tensor<4x16x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING7]] over <"ep", 2, 2> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING7]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<4x16x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[TO_VARYING2]]
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] {kind = #moe<activation gelu>}
@@ -426,8 +423,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<2x32x8xf32>, tensor<2x8x8xf32>) -> tensor<2x32x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] over <"esp", 2, 1>
   // CHECK-SAME:   : (tensor<2x32x8xf32>) -> tensor<2x32x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 2, 2>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<2x32x8xf32>) -> tensor<4x16x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 2, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<4x16x8xf32>) -> tensor<4x8x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING5]] weights([[TO_VARYING4]])
@@ -470,8 +467,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4096, pp = 1, dp = 1024,
   // CHECK-NEXT:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[DISPATCH]] over <"esp", 8, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<512x1x8xf32>) -> tensor<512x8x8xf32>
   // CHECK-NEXT:   [[TO_VARYING5:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER]] over <"esp", 8, 1> : tensor<512x8x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING5]] over <"ep", 512, 8> {concat_dim = 1
-  // CHECK-SAME:   : i64, split_dim = 0 : i64} : (tensor<512x8x8xf32>) -> tensor<1x4096x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING5]] over <"ep", 512, 8>
+  // CHECK-SAME:   {concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<512x8x8xf32>) -> tensor<1x4096x8xf32>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL]], [[W1]]
   // CHECK-SAME:   : (tensor<1x4096x8xf32>, tensor<1x8x1xf32>) -> tensor<1x4096x1xf32>
   // CHECK-NEXT:   [[ACTIVATION:%[a-z0-9_]+]] = moe.activation [[GROUPED_MATMUL]] {kind = #moe<activation gelu>}
@@ -480,8 +477,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4096, pp = 1, dp = 1024,
   // CHECK-SAME:   : (tensor<1x4096x1xf32>, tensor<1x1x8xf32>) -> tensor<1x4096x8xf32>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] over <"esp", 8, 1>
   // CHECK-SAME:   : (tensor<1x4096x8xf32>) -> tensor<1x4096x8xf32>
-  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 512, 8> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<1x4096x8xf32>) -> tensor<512x8x8xf32>
+  // CHECK-NEXT:   [[ALL_TO_ALL2:%[a-z0-9_]+]] = moe.all_to_all [[ALL_REDUCE]] over <"ep", 512, 8>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<1x4096x8xf32>) -> tensor<512x8x8xf32>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL2]] over <"esp", 8, 1> {dim = 1 : i64}
   // CHECK-SAME:   : (tensor<512x8x8xf32>) -> tensor<512x1x8xf32>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING3]] weights([[TO_VARYING2]])
@@ -527,10 +524,10 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[COUNTS]] over <"esp", 1, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<1x8xi32>) -> tensor<1x8xi32>
   // CHECK-NEXT:   [[TO_VARYING6:%[a-z0-9_]+]] = moe.to_varying [[ALL_GATHER2]] over <"mp", 2, 1> : tensor<1x8xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING6]] over <"ep", 8, 1> {concat_dim = 0
-  // CHECK-SAME:   : i64, split_dim = 1 : i64} : (tensor<1x8xi32>) -> tensor<8x1xi32>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING5]], [[TO_VARYING6]], [[ALL_TO_ALL]] over <"ep",
-  // CHECK-SAME:   8, 1> {direction = #moe<direction to_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL:%[a-z0-9_]+]] = moe.all_to_all [[TO_VARYING6]] over <"ep", 8, 1>
+  // CHECK-SAME:   {concat_dim = 0 : i64, split_dim = 1 : i64} : (tensor<1x8xi32>) -> tensor<8x1xi32>
+  // CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[TO_VARYING5]], [[TO_VARYING6]], [[ALL_TO_ALL]]
+  // CHECK-SAME:   over <"ep", 8, 1> {direction = #moe<direction to_experts>}
   // CHECK-SAME:   : (tensor<16x8xbf16>, tensor<1x8xi32>, tensor<8x1xi32>) -> tensor<128x8xbf16>
   // CHECK-NEXT:   [[GROUPED_MATMUL:%[a-z0-9_]+]] = moe.grouped_matmul [[ALL_TO_ALL_V]], [[W1]] counts([[ALL_TO_ALL]])
   // CHECK-SAME:   : (tensor<128x8xbf16>, tensor<1x8x16xbf16>, tensor<8x1xi32>) -> tensor<128x16xbf16>
@@ -540,8 +537,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-SAME:   : (tensor<128x16xbf16>, tensor<1x16x8xbf16>, tensor<8x1xi32>) -> tensor<128x8xbf16>
   // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[GROUPED_MATMUL2]] counts([[ALL_TO_ALL]]) over <"esp", 1, 1>
   // CHECK-SAME:   : (tensor<128x8xbf16>, tensor<8x1xi32>) -> tensor<128x8xbf16>
-  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[TO_VARYING6]], [[ALL_TO_ALL]] over <"ep",
-  // CHECK-SAME:   8, 1> {direction = #moe<direction from_experts>}
+  // CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_REDUCE]], [[TO_VARYING6]], [[ALL_TO_ALL]]
+  // CHECK-SAME:   over <"ep", 8, 1> {direction = #moe<direction from_experts>}
   // CHECK-SAME:   : (tensor<128x8xbf16>, tensor<1x8xi32>, tensor<8x1xi32>) -> tensor<16x8xbf16>
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL_V2]] over <"esp", 1, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<16x8xbf16>) -> tensor<16x8xbf16>

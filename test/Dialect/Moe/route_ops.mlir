@@ -26,10 +26,10 @@ func.func @route_dropless(%l: tensor<16x4xf64>) -> tensor<16x2xf64> {
 // CHECK-SAME:   ) -> tensor<16x4xi32>
 // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
 // CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
-// CHECK-SAME:   moe.route [[L]] selection_bias([[B]]) {capacity = 8 : i64, expert_groups = 4
-// CHECK-SAME:   : i64, group_score = #moe<group_score top2>, groups = 2 : i64, renormalize, routing_scale = 2.500000e+00
-// CHECK-SAME:   : f64, score = #moe<score sigmoid>, top_groups = 2 : i64}
-// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<8xbf16>)
+// CHECK-SAME:   moe.route [[L]] selection_bias([[B]])
+// CHECK-SAME:   {capacity = 8 : i64, expert_groups = 4 : i64, group_score = #moe<group_score top2>, groups = 2 : i64,
+// CHECK-SAME:   renormalize, routing_scale = 2.500000e+00 : f64, score = #moe<score sigmoid>, top_groups = 2
+// CHECK-SAME:   : i64} : (tensor<16x8xbf16>, tensor<8xbf16>)
 // CHECK-SAME:   -> (tensor<16x8xbf16>, tensor<16x4xi32>, tensor<16x4xi32>, tensor<16x4xbf16>, tensor<1x8xi32>, tensor<bf16>)
 // CHECK-NEXT:   return [[SLOTS]] : tensor<16x4xi32>
 func.func @route_grouped(%l: tensor<16x8xbf16>, %b: tensor<8xbf16>) -> tensor<16x4xi32> {

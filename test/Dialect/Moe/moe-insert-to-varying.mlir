@@ -1,0 +1,128 @@
+// RUN: moe-opt %s --moe-insert-to-varying | FileCheck %s
+// RUN: moe-opt %s --moe-insert-to-varying --moe-verify-spmd --moe-insert-to-varying | FileCheck %s
+
+// dp = 2 with stride 4, mp = 4; ep = 4 with stride 2, esp = 2: the axes of ranks are esp, the rest of mp, and dp.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 4, ep = 4, esp = 2>} {
+  // A replicated operand beside a varying one is cast, over the group that has a name.
+  // CHECK-LABEL: func.func @mixed(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>},
+  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
+  // CHECK-SAME:   ) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>})
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"dp", 2, 4> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[TO_VARYING]]
+  // CHECK-SAME:   : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT:   return [[MATMUL]] : tensor<4x8xf32>
+  func.func @mixed(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>)
+      -> (tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+
+  // One cast serves all users.
+  // CHECK-LABEL: func.func @shared_cast(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
+  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
+  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>})
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"dp", 2, 4> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[TO_VARYING]]
+  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK-NEXT:   [[MATMUL2:%[a-z0-9_]+]] = moe.matmul [[MATMUL]], [[TO_VARYING]]
+  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK-NEXT:   return [[MATMUL2]] : tensor<8x8xf32>
+  func.func @shared_cast(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>)
+      -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = moe.matmul %0, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+
+  // Users that want other states get casts of their own.
+  // CHECK-LABEL: func.func @two_states(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
+  // CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
+  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
+  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<8x8xf32>
+  // CHECK-SAME:   {moe.layout = #moe.layout<[mp], []>})
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"mp", 4, 1> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"dp", 2, 4> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING2]] : tensor<8x8xf32>
+  // CHECK-NEXT:   [[ADD2:%[a-z0-9_]+]] = moe.add [[S]], [[TO_VARYING]] : tensor<8x8xf32>
+  // CHECK-NEXT:   return [[ADD]], [[ADD2]] : tensor<8x8xf32>, tensor<8x8xf32>
+  func.func @two_states(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %s: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
+                        %w: tensor<8x8xf32>)
+      -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    %0 = moe.add %x, %w : tensor<8x8xf32>
+    %1 = moe.add %s, %w : tensor<8x8xf32>
+    return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+
+  // Axes that are no neighbours are two groups.
+  // CHECK-LABEL: func.func @two_groups(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>},
+  // CHECK-SAME:   [[V:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}
+  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>})
+  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[V]] over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[ALL_REDUCE]] over <"esp", 2, 1> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[TO_VARYING]] over <"dp", 2, 4> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING2]] : tensor<8x8xf32>
+  // CHECK-NEXT:   return [[ADD]] : tensor<8x8xf32>
+  func.func @two_groups(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}, %v: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
+      -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
+    %0 = moe.all_reduce %v over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = moe.add %x, %0 : tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+
+  // A group without a name is called by its stride.
+  // CHECK-LABEL: func.func @unnamed_group(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
+  // CHECK-SAME:   [[V:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[esp], []>}
+  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[V]] over <"stride2", 2, 2> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING]] : tensor<8x8xf32>
+  // CHECK-NEXT:   return [[ADD]] : tensor<8x8xf32>
+  func.func @unnamed_group(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}, %v: tensor<8x8xf32> {moe.layout = #moe.layout<[esp], []>})
+      -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    %0 = moe.add %x, %v : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+
+  // A collective wants its operand to vary over its group, counts of a ragged sum excepted.
+  // CHECK-LABEL: func.func @collective(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
+  // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>
+  // CHECK-SAME:   ) -> tensor<8x8xf32>
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"mp", 4, 1> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[TO_VARYING]] counts([[C]]) over <"mp", 4, 1>
+  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
+  // CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<8x8xf32>
+  func.func @collective(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) -> tensor<8x8xf32> {
+    %0 = moe.all_reduce %x counts(%c) over <"mp", 4, 1> : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+
+  // A result is cast to its layout.
+  // CHECK-LABEL: func.func @result(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
+  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"mp", 4, 1> : tensor<8x8xf32>
+  // CHECK-NEXT:   return [[TO_VARYING]] : tensor<8x8xf32>
+  func.func @result(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    return %x : tensor<8x8xf32>
+  }
+
+  // Integers are cast too.
+  // CHECK-LABEL: func.func @slots(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>},
+  // CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<8x1xi32>
+  // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>})
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[S]] over <"dp", 2, 4> : tensor<8x1xi32>
+  // CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[TO_VARYING]]
+  // CHECK-SAME:   : (tensor<8x8xf32>, tensor<8x1xi32>) -> tensor<8x8xf32>
+  // CHECK-NEXT:   return [[DISPATCH]] : tensor<8x8xf32>
+  func.func @slots(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %s: tensor<8x1xi32>)
+      -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.dispatch %x, %s : (tensor<8x8xf32>, tensor<8x1xi32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}

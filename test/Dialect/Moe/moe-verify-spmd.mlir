@@ -1,0 +1,50 @@
+// RUN: moe-opt %s --moe-verify-spmd | FileCheck %s
+// RUN: moe-opt %S/moe-partition.mlir --moe-partition --moe-verify-spmd --moe-differentiate --moe-verify-spmd \
+// RUN:   --canonicalize --cse --moe-verify-spmd -split-input-file -o /dev/null
+// RUN: moe-opt %S/moe-insert-to-varying.mlir --moe-insert-to-varying --moe-verify-spmd -o /dev/null
+
+// Programs whose states fit are left as they are; so are those that moe-partition, moe-differentiate and the canonicaliser make.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // Each collective in the states of the table of design section 2.
+  // CHECK-LABEL: func.func @table(
+  // CHECK-COUNT-10: over <"mp", 2, 1>
+  func.func @table(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.slice %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+    %1 = moe.all_gather %0 over <"mp", 2, 1> {dim = 0 : i64} : (tensor<2x8xf32>) -> tensor<4x8xf32>
+    %2 = moe.to_varying %1 over <"mp", 2, 1> : tensor<4x8xf32>
+    %3 = moe.all_to_all %2 over <"mp", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<2x16xf32>
+    %4 = moe.reduce_scatter %3 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<2x16xf32>) -> tensor<2x8xf32>
+    %5 = moe.reduce %4 over <"mp", 2, 1> {root = 0 : i64} : tensor<2x8xf32>
+    %6 = moe.broadcast %5 over <"mp", 2, 1> {root = 0 : i64} : tensor<2x8xf32>
+    %7 = moe.to_varying %6 over <"mp", 2, 1> : tensor<2x8xf32>
+    %8 = moe.assume_replicated %7 over <"mp", 2, 1> : tensor<2x8xf32>
+    %9 = moe.to_varying %8 over <"mp", 2, 1> : tensor<2x8xf32>
+    %10 = moe.dump %9 {dim = 0 : i64} : (tensor<2x8xf32>) -> tensor<2x2x8xf32>
+    %11 = moe.all_reduce %9 over <"mp", 2, 1> : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %12 = moe.matmul %x, %11 {transpose_b} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x2xf32>
+    %13 = moe.matmul %12, %11 : (tensor<4x2xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+    return %13 : tensor<4x8xf32>
+  }
+
+  // A group is its ranks, whatever its name, and may be any run of axes.
+  // CHECK-LABEL: func.func @other_names(
+  func.func @other_names(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[world], []>}) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    %0 = moe.all_reduce %x over <"my ranks", 4, 2> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+
+  // Counts of a ragged sum may be in any state.
+  // CHECK-LABEL: func.func @counts(
+  func.func @counts(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[mp], []>}, %c: tensor<1x2xi32> {moe.layout = #moe.layout<[dp], []>}) -> tensor<4x8xf32> {
+    %0 = moe.all_reduce %x counts(%c) over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<1x2xi32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+
+  // A group of one rank changes no state.
+  // CHECK-LABEL: func.func @single(
+  func.func @single(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %0 = moe.to_varying %x over <"one", 1, 1> : tensor<4x8xf32>
+    %1 = moe.all_reduce %0 over <"one", 1, 2> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}

@@ -1,0 +1,245 @@
+// RUN: moe-opt %s --moe-verify-spmd -verify-diagnostics -split-input-file
+
+// A missing all_reduce: the partial sums of esp's shards are no replicated result.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[], [esp]>}, %w: tensor<8x8xf32> {moe.layout = #moe.layout<[esp], []>}) -> (tensor<8x8xf32>) {
+    // expected-note @+1 {{the operand is defined here}}
+    %0 = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over none but it varies over 'mp'; a sum or gather over 'mp' is missing}}
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A doubled sum: an all_reduce of a replicated value counts it once for each member.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-error @+1 {{'moe.all_reduce' op expected operand #0 to vary over 'mp' but it varies over none; it is replicated over 'mp', so that its copies would count more than once without moe.to_varying}}
+    %0 = moe.all_reduce %x over <"mp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// So does a second all_reduce.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
+    // expected-note @+1 {{the operand is defined here}}
+    %0 = moe.all_reduce %x over <"mp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    // expected-error @+1 {{'moe.all_reduce' op expected operand #0 to vary over 'mp' but it varies over none}}
+    %1 = moe.all_reduce %0 over <"mp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A slice of a varying value would take a part of other tokens on each member.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'moe.slice' op expected an operand replicated over group 'mp' but it varies over 'mp'}}
+    %0 = moe.slice %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// Nor may it vary over a part of the group.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<1x8xf32> {moe.layout = #moe.layout<[ep_esp], []>}) {
+    // expected-error @+1 {{'moe.slice' op expected an operand replicated over group 'ep_esp' but it varies over 'mp'}}
+    %0 = moe.slice %x over <"ep_esp", 8, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<1x8xf32>
+    return %0 : tensor<1x8xf32>
+  }
+}
+
+// -----
+
+// A varying value cannot be cast again.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'moe.to_varying' op expected an operand replicated over group 'mp' but it varies over 'mp'}}
+    %0 = moe.to_varying %x over <"mp", 2, 1> : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// The boundaries of a group are those of the world: 3 is none.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
+    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 3, 1> to be boundaries of the module's moe.parallel}}
+    %0 = moe.all_reduce %x over <"g", 3, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// Nor is 4, where two ranks of stride 2 would end, though it divides the world.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 2, 2> to be boundaries of the module's moe.parallel}}
+    %0 = moe.to_varying %x over <"g", 2, 2> : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// Nor is 16, which is beyond it.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{to be boundaries of the module's moe.parallel}}
+    %0 = moe.to_varying %x over <"g", 16, 1> : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A result that is replicated where its layout says sharded.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over 'mp' but it varies over none; it is replicated over 'mp', so that its copies would count more than once without moe.to_varying}}
+    return %x : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A result sharded over another group than its layout says.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over 'mp' but it varies over 'dp'; a sum or gather over 'dp' is missing}}
+    return %x : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// An op on a sharded and a replicated operand needs to_varying, whose adjoint sums the gradient.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.matmul' op expected operand #1 to vary over 'dp' but it varies over none; it is replicated over 'dp'}}
+    %0 = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// An op on operands of two shardings needs casts of both; the first is reported.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
+    // expected-error @+1 {{'moe.add' op expected operand #0 to vary over 'ep_esp' but it varies over 'dp'; it is replicated over 'mp'}}
+    %0 = moe.add %x, %w : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// An exchange of a replicated value.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<4x16xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'moe.all_to_all' op expected operand #0 to vary over 'mp' but it varies over none}}
+    %0 = moe.all_to_all %x over <"mp", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<4x16xf32>
+    return %0 : tensor<4x16xf32>
+  }
+}
+
+// -----
+
+// A gather of a replicated value.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<16x8xf32>) {
+    // expected-error @+1 {{'moe.all_gather' op expected operand #0 to vary over 'mp' but it varies over none}}
+    %0 = moe.all_gather %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<16x8xf32>
+    return %0 : tensor<16x8xf32>
+  }
+}
+
+// -----
+
+// A broadcast of a replicated value.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-error @+1 {{'moe.broadcast' op expected operand #0 to vary over 'mp' but it varies over none}}
+    %0 = moe.broadcast %x over <"mp", 2, 1> {root = 0 : i64} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A claim about a value that is replicated anyway.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-error @+1 {{'moe.assume_replicated' op expected operand #0 to vary over 'mp' but it varies over none}}
+    %0 = moe.assume_replicated %x over <"mp", 2, 1> : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// An argument's layout names groups of the world.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // expected-error @+1 {{expected the groups of #moe.layout<[tp], []> to be groups of the module's moe.parallel}}
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[tp], []>}) -> (tensor<8x8xf32>) {
+    return %x : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// So does a result's.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // expected-error @+1 {{expected the groups of #moe.layout<[tp], []> to be groups of the module's moe.parallel}}
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[tp], []>}) {
+    return %x : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// An op of a model graph has no states.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x8xf32>, %w2: tensor<4x8x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-error @+1 {{'moe.layer' op expected an op of an SPMD program; run moe-partition on a model graph first}}
+    %y, %a = moe.layer "l" %x gate(%g) experts(%w1, %w2) {top_k = 1 : i64, activation = #moe<activation relu>} : (tensor<8x8xf32>, tensor<8x4xf32>, tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> (tensor<8x8xf32>, tensor<f32>)
+    return %y : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// Nor has one of another dialect.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-error @+1 {{'arith.negf' op expected an op of an SPMD program}}
+    %0 = arith.negf %x : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// There has to be a world.
+// expected-error @+1 {{expected a 'moe.parallel' attribute on the module}}
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+// And a body of one block.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // expected-error @+1 {{expected a body of one block but got 0}}
+  func.func private @f(tensor<8xf32>)
+}
