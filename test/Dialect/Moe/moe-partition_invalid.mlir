@@ -154,6 +154,16 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
+// Groups of a layout do not overlap: here a rank's dp member would choose its part of both dimensions.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 4, esp = 2>} {
+  // expected-error @+1 {{expected the groups of the layout of 'argument 0' not to overlap but got #moe.layout<[dp], [esp]>}}
+  func.func @f(%a: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], [esp]>}) -> tensor<8x8xf32> {
+    return %a : tensor<8x8xf32>
+  }
+}
+
+// -----
+
 // An op of an SPMD program is not one of a model graph.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   func.func @f(%a: tensor<8xf32>) -> tensor<8xf32> {

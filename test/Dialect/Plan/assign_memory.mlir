@@ -14,10 +14,10 @@ func.func @reuse(%a: memref<16x4xf32>, %r: memref<16x4xf32>) attributes {plan.in
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
   %2 = plan.buffer : !t
-  plan.launch "f"(%a) -> (%0) on "compute" : (memref<16x4xf32>) -> (!t)
-  plan.launch "f"(%0) -> (%1) on "compute" : (!t) -> (!t)
-  plan.launch "f"(%1) -> (%2) on "compute" : (!t) -> (!t)
-  plan.launch "f"(%2) -> (%r) on "compute" : (!t) -> (memref<16x4xf32>)
+  plan.launch "f"(%a) -> (%0) on "compute" : (memref<16x4xf32>) -> !t
+  plan.launch "f"(%0) -> (%1) on "compute" : (!t) -> !t
+  plan.launch "f"(%1) -> (%2) on "compute" : (!t) -> !t
+  plan.launch "f"(%2) -> (%r) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
 
@@ -34,10 +34,10 @@ func.func @reuse(%a: memref<16x4xf32>, %r: memref<16x4xf32>) attributes {plan.in
 func.func @unordered(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memref<16x4xf32>) attributes {plan.inputs = 1 : i64} {
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
-  plan.launch "f"(%a) -> (%0) on "copy" : (memref<16x4xf32>) -> (!t)
-  plan.launch "f"(%0) -> (%r) on "copy" : (!t) -> (memref<16x4xf32>)
-  plan.launch "f"(%a) -> (%1) on "compute" : (memref<16x4xf32>) -> (!t)
-  plan.launch "f"(%1) -> (%s) on "compute" : (!t) -> (memref<16x4xf32>)
+  plan.launch "f"(%a) -> (%0) on "copy" : (memref<16x4xf32>) -> !t
+  plan.launch "f"(%0) -> (%r) on "copy" : (!t) -> memref<16x4xf32>
+  plan.launch "f"(%a) -> (%1) on "compute" : (memref<16x4xf32>) -> !t
+  plan.launch "f"(%1) -> (%s) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
 
@@ -54,12 +54,12 @@ func.func @unordered(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memref<16x4
 func.func @ordered(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memref<16x4xf32>) attributes {plan.inputs = 1 : i64} {
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
-  plan.launch "f"(%a) -> (%0) on "copy" : (memref<16x4xf32>) -> (!t)
-  plan.launch "f"(%0) -> (%r) on "copy" : (!t) -> (memref<16x4xf32>)
+  plan.launch "f"(%a) -> (%0) on "copy" : (memref<16x4xf32>) -> !t
+  plan.launch "f"(%0) -> (%r) on "copy" : (!t) -> memref<16x4xf32>
   plan.record 0 on "copy"
   plan.wait 0 on "compute"
-  plan.launch "f"(%a) -> (%1) on "compute" : (memref<16x4xf32>) -> (!t)
-  plan.launch "f"(%1) -> (%s) on "compute" : (!t) -> (memref<16x4xf32>)
+  plan.launch "f"(%a) -> (%1) on "compute" : (memref<16x4xf32>) -> !t
+  plan.launch "f"(%1) -> (%s) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
 
@@ -77,10 +77,10 @@ func.func @in_place(%a: memref<16x4xf32>, %r: memref<8x4xf32>) attributes {plan.
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
   %2 = plan.buffer : !h
-  plan.launch "f"(%a) -> (%0) on "compute" : (memref<16x4xf32>) -> (!t)
-  plan.launch "f"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> (!t)
-  plan.launch "f"(%1) -> (%2) on "compute" {in_place = array<i64: 0>} : (!t) -> (!h)
-  plan.launch "f"(%2) -> (%r) on "compute" : (!h) -> (memref<8x4xf32>)
+  plan.launch "f"(%a) -> (%0) on "compute" : (memref<16x4xf32>) -> !t
+  plan.launch "f"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> !t
+  plan.launch "f"(%1) -> (%2) on "compute" {in_place = array<i64: 0>} : (!t) -> !h
+  plan.launch "f"(%2) -> (%r) on "compute" : (!h) -> memref<8x4xf32>
   return
 }
 
@@ -104,12 +104,12 @@ func.func @not_in_place(%a: memref<16x4xf32>, %r: memref<16x4xf32>) attributes {
   %2 = plan.buffer : !h
   %3 = plan.buffer : !t
   %4 = plan.buffer : !t
-  plan.launch "argument"(%a) -> (%0) on "compute" {in_place = array<i64: 0>} : (memref<16x4xf32>) -> (!t)
-  plan.launch "later"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> (!t)
-  plan.launch "narrow"(%0, %1) -> (%2) on "compute" : (!t, !t) -> (!h)
-  plan.launch "small"(%2) -> (%3) on "compute" {in_place = array<i64: 0>} : (!h) -> (!t)
-  plan.launch "elsewhere"(%3, %3) -> (%4) on "compute" {in_place = array<i64: 0>} : (!t, !t) -> (!t)
-  plan.launch "last"(%4) -> (%r) on "compute" : (!t) -> (memref<16x4xf32>)
+  plan.launch "argument"(%a) -> (%0) on "compute" {in_place = array<i64: 0>} : (memref<16x4xf32>) -> !t
+  plan.launch "later"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> !t
+  plan.launch "narrow"(%0, %1) -> (%2) on "compute" : (!t, !t) -> !h
+  plan.launch "small"(%2) -> (%3) on "compute" {in_place = array<i64: 0>} : (!h) -> !t
+  plan.launch "elsewhere"(%3, %3) -> (%4) on "compute" {in_place = array<i64: 0>} : (!t, !t) -> !t
+  plan.launch "last"(%4) -> (%r) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
 
@@ -128,13 +128,13 @@ func.func @in_place_streams(%a: memref<16x4xf32>, %r: memref<16x4xf32>, %s: memr
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
   %2 = plan.buffer : !t
-  plan.launch "f"(%a) -> (%0) on "compute" : (memref<16x4xf32>) -> (!t)
+  plan.launch "f"(%a) -> (%0) on "compute" : (memref<16x4xf32>) -> !t
   plan.record 0 on "compute"
   plan.wait 0 on "copy"
-  plan.launch "f"(%0) -> (%r) on "copy" : (!t) -> (memref<16x4xf32>)
-  plan.launch "f"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> (!t)
-  plan.launch "f"(%1) -> (%2) on "compute" {in_place = array<i64: 0>} : (!t) -> (!t)
-  plan.launch "f"(%2) -> (%s) on "compute" : (!t) -> (memref<16x4xf32>)
+  plan.launch "f"(%0) -> (%r) on "copy" : (!t) -> memref<16x4xf32>
+  plan.launch "f"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> !t
+  plan.launch "f"(%1) -> (%2) on "compute" {in_place = array<i64: 0>} : (!t) -> !t
+  plan.launch "f"(%2) -> (%s) on "compute" : (!t) -> memref<16x4xf32>
   return
 }
 

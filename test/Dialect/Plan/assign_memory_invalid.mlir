@@ -4,6 +4,6 @@
 // CHECK: error: expected alignment to be a power of two but got 48
 func.func @f(%a: memref<4xf32>) {
   %0 = plan.buffer : memref<4xf32, #plan<space device>>
-  plan.launch "copy"(%a) -> (%0) : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
+  plan.launch "copy"(%a) -> (%0) : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
   return
 }

@@ -18,9 +18,9 @@
 func.func @chain(%a: memref<4xf32>, %r: memref<4xf32>) {
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
-  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> (!t)
-  plan.launch "all_reduce"(%0) -> (%1) collective #moe.group<"ep", 2, 4> : (!t) -> (!t)
-  plan.launch "copy"(%1) -> (%r) : (!t) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> !t
+  plan.launch "all_reduce"(%0) -> (%1) collective over <"ep", 2, 4> : (!t) -> !t
+  plan.launch "copy"(%1) -> (%r) : (!t) -> memref<4xf32>
   return
 }
 
@@ -37,12 +37,12 @@ func.func @chain(%a: memref<4xf32>, %r: memref<4xf32>) {
 // NODE2: plan.launch "slice"{{.*}} on "compute"
 func.func @groups(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
   %0 = plan.buffer : memref<2xf32, #plan<space device>>
-  plan.launch "slice"(%a) -> (%0) params [0] #moe.group<"dp", 2, 8>
-    : (memref<4xf32>) -> (memref<2xf32, #plan<space device>>)
-  plan.launch "all_gather"(%0) -> (%r) params [0] collective #moe.group<"dp", 2, 8>
-    : (memref<2xf32, #plan<space device>>) -> (memref<4xf32>)
-  plan.launch "all_reduce"(%a) -> (%s) collective #moe.group<"three", 3, 1> {absent = array<i64: 1>}
-    : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "slice"(%a) -> (%0) params [0] over <"dp", 2, 8>
+    : (memref<4xf32>) -> memref<2xf32, #plan<space device>>
+  plan.launch "all_gather"(%0) -> (%r) params [0] collective over <"dp", 2, 8>
+    : (memref<2xf32, #plan<space device>>) -> memref<4xf32>
+  plan.launch "all_reduce"(%a) -> (%s) collective over <"three", 3, 1> {absent = array<i64: 1>}
+    : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -57,7 +57,7 @@ func.func @groups(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
 // NODE2: plan.launch "all_reduce"{{.*}} on "comm.inter"
 module attributes {moe.parallel = #moe.parallel<world = 6, pp = 1, dp = 6, mp = 1, ep = 3, esp = 1>} {
   func.func @one_node(%a: memref<4xf32>, %s: memref<4xf32>) {
-    plan.launch "all_reduce"(%a) -> (%s) collective #moe.group<"ep", 3, 1> : (memref<4xf32>) -> (memref<4xf32>)
+    plan.launch "all_reduce"(%a) -> (%s) collective over <"ep", 3, 1> : (memref<4xf32>) -> memref<4xf32>
     return
   }
 }
@@ -80,10 +80,10 @@ module attributes {moe.parallel = #moe.parallel<world = 6, pp = 1, dp = 6, mp = 
 func.func @implied(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
-  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> (!t)
-  plan.launch "scale"(%a) -> (%1) params [3.0] : (memref<4xf32>) -> (!t)
-  plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> (memref<4xf32>)
-  plan.launch "copy"(%0) -> (%s) on "copy" : (!t) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> !t
+  plan.launch "scale"(%a) -> (%1) params [3.0] : (memref<4xf32>) -> !t
+  plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> memref<4xf32>
+  plan.launch "copy"(%0) -> (%s) on "copy" : (!t) -> memref<4xf32>
   return
 }
 
@@ -99,9 +99,9 @@ func.func @implied(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>) {
 func.func @transitive(%a: memref<4xf32>, %r: memref<4xf32>) {
   %0 = plan.buffer : !t
   %1 = plan.buffer : !t
-  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> (!t)
-  plan.launch "all_reduce"(%0) -> (%1) collective #moe.group<"mp", 2, 1> : (!t) -> (!t)
-  plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%0) params [2.0] : (memref<4xf32>) -> !t
+  plan.launch "all_reduce"(%0) -> (%1) collective over <"mp", 2, 1> : (!t) -> !t
+  plan.launch "add"(%0, %1) -> (%r) on "copy" : (!t, !t) -> memref<4xf32>
   return
 }
 
@@ -122,10 +122,10 @@ func.func @transitive(%a: memref<4xf32>, %r: memref<4xf32>) {
 // NODE2-LABEL: func.func @anti
 func.func @anti(%a: memref<4xf32>, %r: memref<4xf32>) {
   %0 = plan.buffer : !t
-  plan.launch "scale"(%a) -> (%0) params [2.0] on "copy" : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%0) params [2.0] on "copy" : (memref<4xf32>) -> !t
   plan.record 4 on "copy"
-  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> (memref<4xf32>)
-  plan.launch "scale"(%a) -> (%0) params [3.0] : (memref<4xf32>) -> (!t)
-  plan.launch "scale"(%a) -> (%0) params [4.0] on "copy" : (memref<4xf32>) -> (!t)
+  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> memref<4xf32>
+  plan.launch "scale"(%a) -> (%0) params [3.0] : (memref<4xf32>) -> !t
+  plan.launch "scale"(%a) -> (%0) params [4.0] on "copy" : (memref<4xf32>) -> !t
   return
 }

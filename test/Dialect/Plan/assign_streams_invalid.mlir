@@ -4,7 +4,7 @@
 func.func @offset(%a: memref<4xf32>) {
   // expected-error @+1 {{expected no offset before streams are assigned}}
   %0 = plan.buffer {offset = 0 : i64} : memref<4xf32, #plan<space device>>
-  plan.launch "copy"(%a) -> (%0) : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
+  plan.launch "copy"(%a) -> (%0) : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
   return
 }
 

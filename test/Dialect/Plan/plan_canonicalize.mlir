@@ -8,7 +8,7 @@ func.func @distinct(%a: memref<4xf32>) {
   %0 = plan.buffer : memref<4xf32, #plan<space device>>
   %1 = plan.buffer : memref<4xf32, #plan<space device>>
   %2 = plan.buffer : memref<4xf32, #plan<space device>>
-  plan.launch "copy"(%a) -> (%0) : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
-  plan.launch "copy"(%a) -> (%1) : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
+  plan.launch "copy"(%a) -> (%0) : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
+  plan.launch "copy"(%a) -> (%1) : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
   return
 }

@@ -57,7 +57,7 @@ func.func @buffer_c2() {
 // plan.launch (C1): params.
 func.func @launch_c1(%a: memref<4xf32>) {
   // expected-error @+1 {{expected params of i64 or f64 but got 1 : i32}}
-  plan.launch "scale"(%a) -> (%a) params [1 : i32] : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) params [1 : i32] : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -66,7 +66,7 @@ func.func @launch_c1(%a: memref<4xf32>) {
 // plan.launch (C2): a collective has a group.
 func.func @launch_c2(%a: memref<4xf32>) {
   // expected-error @+1 {{expected a collective to have a group}}
-  plan.launch "all_reduce"(%a) -> (%a) collective : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -75,7 +75,7 @@ func.func @launch_c2(%a: memref<4xf32>) {
 // plan.launch (C3): absent positions within the call's inputs.
 func.func @launch_c3_range(%a: memref<4xf32>) {
   // expected-error @+1 {{expected absent positions to rise strictly and be less than 2, the number of the call's inputs, but got [2]}}
-  plan.launch "all_reduce"(%a) -> (%a) {absent = array<i64: 2>} : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) {absent = array<i64: 2>} : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -84,7 +84,7 @@ func.func @launch_c3_range(%a: memref<4xf32>) {
 // plan.launch (C3): absent positions rise.
 func.func @launch_c3_order(%a: memref<4xf32>) {
   // expected-error @+1 {{expected absent positions to rise strictly and be less than 3, the number of the call's inputs, but got [1, 1]}}
-  plan.launch "f"(%a) -> (%a) {absent = array<i64: 1, 1>} : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "f"(%a) -> (%a) {absent = array<i64: 1, 1>} : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -93,7 +93,7 @@ func.func @launch_c3_order(%a: memref<4xf32>) {
 // plan.launch (C3): in_place names an input.
 func.func @launch_c3_in_place(%a: memref<4xf32>) {
   // expected-error @+1 {{expected in_place to name one of 1 inputs but got 1}}
-  plan.launch "f"(%a) -> (%a) {in_place = array<i64: 1>} : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "f"(%a) -> (%a) {in_place = array<i64: 1>} : (memref<4xf32>) -> memref<4xf32>
   return
 }
 

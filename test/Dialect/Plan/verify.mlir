@@ -11,18 +11,18 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
     %1 = plan.buffer {offset = 0 : i64} : !t
     %2 = plan.buffer {offset = 256 : i64} : !t
     %3 = plan.buffer {offset = 0 : i64} : !t
-    plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (!t)
-    plan.launch "scale"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> (!t)
+    plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> !t
+    plan.launch "scale"(%0) -> (%1) on "compute" {in_place = array<i64: 0>} : (!t) -> !t
     plan.record 0 on "compute"
     plan.wait 0 on "comm.intra"
-    plan.launch "all_reduce"(%1) -> (%1) collective #moe.group<"mp", 2, 1> on "comm.intra" : (!t) -> (!t)
+    plan.launch "all_reduce"(%1) -> (%1) collective over <"mp", 2, 1> on "comm.intra" : (!t) -> !t
     plan.record 1 on "comm.intra"
     plan.wait 1 on "comm.inter"
-    plan.launch "all_reduce"(%1) -> (%2) collective #moe.group<"dp", 4, 2> on "comm.inter" : (!t) -> (!t)
+    plan.launch "all_reduce"(%1) -> (%2) collective over <"dp", 4, 2> on "comm.inter" : (!t) -> !t
     plan.record 2 on "comm.inter"
     plan.wait 2 on "compute"
-    plan.launch "scale"(%a) -> (%3) on "compute" : (memref<4xf32>) -> (!t)
-    plan.launch "add"(%2, %3) -> (%r) on "compute" : (!t, !t) -> (memref<4xf32>)
+    plan.launch "scale"(%a) -> (%3) on "compute" : (memref<4xf32>) -> !t
+    plan.launch "add"(%2, %3) -> (%r) on "compute" : (!t, !t) -> memref<4xf32>
     return
   }
 
@@ -32,11 +32,11 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
       attributes {plan.inputs = 1 : i64, moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
     %0 = plan.buffer : !t
     %1 = plan.buffer : !t
-    plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (!t)
-    plan.launch "scale"(%a) -> (%1) on "copy" : (memref<4xf32>) -> (!t)
+    plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> !t
+    plan.launch "scale"(%a) -> (%1) on "copy" : (memref<4xf32>) -> !t
     plan.record 0 on "copy"
     plan.wait 0 on "compute"
-    plan.launch "add"(%0, %1) -> (%r) on "compute" : (!t, !t) -> (memref<4xf32>)
+    plan.launch "add"(%0, %1) -> (%r) on "compute" : (!t, !t) -> memref<4xf32>
     return
   }
 }
@@ -46,12 +46,12 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // One communicator on two streams, ordered by an event; a group of one rank meets nobody and needs no order.
 // CHECK-LABEL: func.func @two_streams
 func.func @two_streams(%a: memref<4xf32>, %b: memref<4xf32>) attributes {plan.inputs = 2 : i64} {
-  plan.launch "assume_replicated"(%a) -> () collective #moe.group<"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> ()
-  plan.launch "assume_replicated"(%a) -> () collective #moe.group<"pp", 1, 8> on "comm.intra" : (memref<4xf32>) -> ()
+  plan.launch "assume_replicated"(%a) -> () collective over <"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> ()
+  plan.launch "assume_replicated"(%a) -> () collective over <"pp", 1, 8> on "comm.intra" : (memref<4xf32>) -> ()
   plan.record 0 on "comm.intra"
   plan.wait 0 on "comm.inter"
-  plan.launch "assume_replicated"(%b) -> () collective #moe.group<"esp", 2, 1> on "comm.inter" : (memref<4xf32>) -> ()
-  plan.launch "assume_replicated"(%b) -> () collective #moe.group<"pp", 1, 8> on "copy" : (memref<4xf32>) -> ()
+  plan.launch "assume_replicated"(%b) -> () collective over <"esp", 2, 1> on "comm.inter" : (memref<4xf32>) -> ()
+  plan.launch "assume_replicated"(%b) -> () collective over <"pp", 1, 8> on "copy" : (memref<4xf32>) -> ()
   return
 }
 
@@ -62,12 +62,12 @@ func.func @two_streams(%a: memref<4xf32>, %b: memref<4xf32>) attributes {plan.in
 // CHECK-LABEL: func.func @stage1
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 2, dp = 1, mp = 2, ep = 1, esp = 1>} {
   func.func @stage0(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.inputs = 1 : i64, plan.ranks = array<i64: 0, 2>} {
-    plan.launch "all_reduce"(%a) -> (%r) collective #moe.group<"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
-    plan.launch "broadcast"(%r) -> (%r) collective #moe.group<"pp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+    plan.launch "all_reduce"(%a) -> (%r) collective over <"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
+    plan.launch "broadcast"(%r) -> (%r) collective over <"pp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
     return
   }
   func.func @stage1(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.inputs = 1 : i64, plan.ranks = array<i64: 2, 2>} {
-    plan.launch "broadcast"(%a) -> (%r) collective #moe.group<"pp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+    plan.launch "broadcast"(%a) -> (%r) collective over <"pp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
     return
   }
 }
@@ -78,10 +78,10 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 2, dp = 1, mp = 
 // CHECK-LABEL: func.func @busy
 // CHECK-LABEL: func.func @idle
 func.func @busy(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
-  plan.launch "assume_replicated"(%a) -> () collective #moe.group<"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> ()
+  plan.launch "assume_replicated"(%a) -> () collective over <"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> ()
   return
 }
 func.func @idle(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
-  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }

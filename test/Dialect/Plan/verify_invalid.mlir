@@ -3,11 +3,11 @@
 // Hang: one communicator under two names on two streams that nothing orders.
 func.func @hang_streams(%a: memref<4xf32>, %b: memref<4xf32>) {
   // expected-note @+1 {{'all_reduce' (layer0) over 'mp' on 'comm.intra' is here}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"mp", 2, 1> on "comm.intra" {label = "layer0"}
-    : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"mp", 2, 1> on "comm.intra" {label = "layer0"}
+    : (memref<4xf32>) -> memref<4xf32>
   // expected-error @+1 {{hang: expected 'all_reduce' (layer1) over 'esp' on 'comm.inter' to be ordered after 'all_reduce' (layer0) over 'mp' on 'comm.intra', a collective of the same communicator}}
-  plan.launch "all_reduce"(%b) -> (%b) collective #moe.group<"esp", 2, 1> on "comm.inter" {label = "layer1"}
-    : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%b) -> (%b) collective over <"esp", 2, 1> on "comm.inter" {label = "layer1"}
+    : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -16,9 +16,9 @@ func.func @hang_streams(%a: memref<4xf32>, %b: memref<4xf32>) {
 // Hang: an assumption is a meeting too, under verification.
 func.func @hang_assume(%a: memref<4xf32>, %b: memref<4xf32>) {
   // expected-note @+1 {{'assume_replicated' over 'mp' on 'compute' is here}}
-  plan.launch "assume_replicated"(%a) -> () collective #moe.group<"mp", 2, 1> on "compute" : (memref<4xf32>) -> ()
+  plan.launch "assume_replicated"(%a) -> () collective over <"mp", 2, 1> on "compute" : (memref<4xf32>) -> ()
   // expected-error @+1 {{hang: expected 'all_reduce' over 'mp' on 'comm.intra' to be ordered after 'assume_replicated' over 'mp' on 'compute'}}
-  plan.launch "all_reduce"(%b) -> (%b) collective #moe.group<"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%b) -> (%b) collective over <"mp", 2, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -26,15 +26,15 @@ func.func @hang_assume(%a: memref<4xf32>, %b: memref<4xf32>) {
 
 // Hang: two programs whose second collective over ep differs in kind.
 func.func @first(%a: memref<4xf32>, %b: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   // expected-note @+1 {{'all_reduce' over 'ep' on 'comm.intra' of 'first' is here}}
-  plan.launch "all_reduce"(%b) -> (%b) collective #moe.group<"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%b) -> (%b) collective over <"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 func.func @second(%a: memref<4xf32>, %b: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   // expected-error @+1 {{hang: expected collective 1 over 'ep' to be that of 'first', 'all_reduce' but got 'broadcast' in 'broadcast' over 'ep' on 'comm.intra'}}
-  plan.launch "broadcast"(%b) -> (%b) params [0] collective #moe.group<"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "broadcast"(%b) -> (%b) params [0] collective over <"ep", 4, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -43,12 +43,12 @@ func.func @second(%a: memref<4xf32>, %b: memref<4xf32>) attributes {plan.ranks =
 // Hang: sizes differ, in a world of ranks 0 and 2, 1 and 3 per instance.
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
   // expected-note @+1 {{'all_reduce' over 'dp' on 'comm.intra' of 'first' is here}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 func.func @second(%a: memref<8xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
   // expected-error @+1 {{with inputs (memref<4xf32>) but got (memref<8xf32>) in 'all_reduce' over 'dp' on 'comm.intra'}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<8xf32>) -> (memref<8xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<8xf32>) -> memref<8xf32>
   return
 }
 
@@ -57,12 +57,12 @@ func.func @second(%a: memref<8xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 // Hang: params differ.
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
   // expected-note @+1 {{of 'first' is here}}
-  plan.launch "broadcast"(%a) -> (%a) params [0] collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "broadcast"(%a) -> (%a) params [0] collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
   // expected-error @+1 {{with the same params and absent inputs but got others in 'broadcast' over 'dp' on 'comm.intra'}}
-  plan.launch "broadcast"(%a) -> (%a) params [1] collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "broadcast"(%a) -> (%a) params [1] collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -71,13 +71,13 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 // Hang: one program issues one more.
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
   // expected-note @+1 {{'all_reduce' over 'dp' on 'comm.intra' is the last one of 'first'}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   // expected-error @+1 {{'all_gather' over 'dp' on 'comm.intra' has no partner in 'first', which ends after 1}}
-  plan.launch "all_gather"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_gather"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -86,12 +86,12 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 // Hang: one program issues none.
 // expected-note @+1 {{'first' is here}}
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
-  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
   // expected-error @+1 {{'all_reduce' over 'dp' on 'comm.intra' has no partner in 'first', which ends after 0}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -99,16 +99,16 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 
 // Hang: each communicator sees one sequence, but the programs meet over dp and world in opposite orders.
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 2>} {
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   // expected-note @+1 {{'all_reduce' over 'world' on 'comm.intra' comes after 'all_reduce' over 'dp' on 'comm.intra' in 'first'}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"world", 4, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"world", 4, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"world", 4, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"world", 4, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   // expected-error @+2 {{hang: expected all programs to order their collectives alike, but 'all_reduce' over 'dp' on 'comm.intra' waits for itself}}
   // expected-note @+1 {{'all_reduce' over 'dp' on 'comm.intra' comes after 'all_reduce' over 'world' on 'comm.intra' in 'second'}}
-  plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "all_reduce"(%a) -> (%a) collective over <"dp", 2, 2> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -118,7 +118,7 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 1, esp = 1>} {
   func.func @group(%a: memref<4xf32>) {
     // expected-error @+1 {{expected group 'odd' of 'all_reduce' over 'odd' on 'comm.intra' to divide the world of 8 ranks but its size * stride is 3 * 1 = 3}}
-    plan.launch "all_reduce"(%a) -> (%a) collective #moe.group<"odd", 3, 1> on "comm.intra" : (memref<4xf32>) -> (memref<4xf32>)
+    plan.launch "all_reduce"(%a) -> (%a) collective over <"odd", 3, 1> on "comm.intra" : (memref<4xf32>) -> memref<4xf32>
     return
   }
 }
@@ -129,7 +129,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 1, esp = 1>} {
   func.func @group(%a: memref<4xf32>, %b: memref<4xf32>) {
     // expected-error @+1 {{to divide the world of 8 ranks but its size * stride is 4 * 4 = 16}}
-    plan.launch "slice"(%a) -> (%b) #moe.group<"big", 4, 4> on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+    plan.launch "slice"(%a) -> (%b) over <"big", 4, 4> on "compute" : (memref<4xf32>) -> memref<4xf32>
     return
   }
 }
@@ -138,12 +138,12 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 
 // Ranks that two programs claim.
 func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 3>} {
-  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 // expected-error @+1 {{expected the rank programs to share out the ranks but 'second' starts at rank 2 and the ones before end at 3}}
 func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
-  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -153,7 +153,7 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 1, esp = 1>} {
   // expected-error @+1 {{expected the rank programs to share out 8 ranks but got 3}}
   func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 3>} {
-    plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+    plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
     return
   }
 }
@@ -163,7 +163,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 // Ranks that are not two numbers.
 // expected-error @+1 {{expected 'plan.ranks' to be array<i64: FIRST, NUMBER> with ranks up to 4096}}
 func.func @ranks(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0>} {
-  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -175,9 +175,9 @@ func.func @ranks(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0>} {
 func.func @race_read(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.arenas = {device = 16 : i64, host_pinned = 0 : i64}} {
   %0 = plan.buffer {offset = 0 : i64} : !t
   // expected-note @+1 {{'scale' (layer0) on 'compute' is here}}
-  plan.launch "scale"(%a) -> (%0) on "compute" {label = "layer0"} : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%0) on "compute" {label = "layer0"} : (memref<4xf32>) -> !t
   // expected-error @+1 {{race: 'copy' on 'copy' reads bytes of the buffer of 16 bytes at offset 0 in device that 'scale' (layer0) on 'compute' writes, and no plan.record and plan.wait order the two}}
-  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> (memref<4xf32>)
+  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> memref<4xf32>
   return
 }
 
@@ -188,9 +188,9 @@ func.func @race_write(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.are
   %0 = plan.buffer {offset = 0 : i64} : memref<4xf32, #plan<space device>>
   %1 = plan.buffer {offset = 12 : i64} : memref<4xf32, #plan<space device>>
   // expected-note @+1 {{'scale' on 'compute' is here}}
-  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
   // expected-error @+1 {{race: 'copy' on 'copy' writes bytes of the buffer of 16 bytes at offset 12 in device that 'scale' on 'compute' writes}}
-  plan.launch "copy"(%a) -> (%1) on "copy" : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
+  plan.launch "copy"(%a) -> (%1) on "copy" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
   return
 }
 
@@ -203,16 +203,16 @@ func.func @race_reader(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>)
     attributes {plan.inputs = 1 : i64, plan.arenas = {device = 16 : i64, host_pinned = 0 : i64}} {
   %0 = plan.buffer {offset = 0 : i64} : !t
   %1 = plan.buffer {offset = 0 : i64} : !t
-  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> !t
   plan.record 0 on "compute"
   plan.wait 0 on "copy"
-  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> (memref<4xf32>)
+  plan.launch "copy"(%0) -> (%r) on "copy" : (!t) -> memref<4xf32>
   plan.record 1 on "copy"
   // expected-note @+1 {{'copy' (second) on 'copy' is here}}
-  plan.launch "copy"(%0) -> (%s) on "copy" {label = "second"} : (!t) -> (memref<4xf32>)
+  plan.launch "copy"(%0) -> (%s) on "copy" {label = "second"} : (!t) -> memref<4xf32>
   plan.wait 1 on "compute"
   // expected-error @+1 {{race: 'scale' on 'compute' writes bytes of the buffer of 16 bytes at offset 0 in device that 'copy' (second) on 'copy' reads}}
-  plan.launch "scale"(%a) -> (%1) on "compute" : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%1) on "compute" : (memref<4xf32>) -> !t
   return
 }
 
@@ -221,9 +221,9 @@ func.func @race_reader(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>)
 // Race: an argument is memory like any other.
 func.func @race_argument(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.inputs = 1 : i64} {
   // expected-note @+1 {{'scale' on 'compute' is here}}
-  plan.launch "scale"(%a) -> (%r) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%r) on "compute" : (memref<4xf32>) -> memref<4xf32>
   // expected-error @+1 {{race: 'scale' on 'copy' writes bytes of argument 1 that 'scale' on 'compute' writes}}
-  plan.launch "scale"(%a) -> (%r) on "copy" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%r) on "copy" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -235,9 +235,9 @@ func.func @race_argument(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.
 func.func @overlap(%a: memref<4xf32>) attributes {plan.arenas = {device = 16 : i64, host_pinned = 0 : i64}} {
   %0 = plan.buffer {offset = 0 : i64} : !t
   %1 = plan.buffer {offset = 0 : i64} : !t
-  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> !t
   // expected-error @+1 {{expected 'matmul' on 'compute' to write other bytes than it reads but output 0 overlaps input 1 at the buffer of 16 bytes at offset 0 in device}}
-  plan.launch "matmul"(%a, %0) -> (%1) on "compute" {in_place = array<i64: 0>} : (memref<4xf32>, !t) -> (!t)
+  plan.launch "matmul"(%a, %0) -> (%1) on "compute" {in_place = array<i64: 0>} : (memref<4xf32>, !t) -> !t
   return
 }
 
@@ -262,11 +262,11 @@ func.func @outputs(%a: memref<4xf32>) attributes {plan.arenas = {device = 24 : i
 func.func @stale(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.arenas = {device = 24 : i64, host_pinned = 0 : i64}} {
   %0 = plan.buffer {offset = 0 : i64} : !t
   %1 = plan.buffer {offset = 8 : i64} : !t
-  plan.launch "scale"(%a) -> (%0) on "compute" {label = "a"} : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%0) on "compute" {label = "a"} : (memref<4xf32>) -> !t
   // expected-note @+1 {{'scale' (b) on 'compute' is here}}
-  plan.launch "scale"(%a) -> (%1) on "compute" {label = "b"} : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%1) on "compute" {label = "b"} : (memref<4xf32>) -> !t
   // expected-error @+1 {{stale read: expected 'add' on 'compute' to read what was written to the buffer of 16 bytes at offset 0 in device but 'scale' (b) on 'compute' has put the buffer of 16 bytes at offset 8 in device there}}
-  plan.launch "add"(%1, %0) -> (%r) on "compute" : (!t, !t) -> (memref<4xf32>)
+  plan.launch "add"(%1, %0) -> (%r) on "compute" : (!t, !t) -> memref<4xf32>
   return
 }
 
@@ -278,12 +278,12 @@ func.func @stale(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.arenas =
 func.func @unwritten(%r: memref<4xf32>) attributes {plan.inputs = 0 : i64, plan.arenas = {device = 16 : i64, host_pinned = 0 : i64}} {
   %0 = plan.buffer {offset = 0 : i64} : !t
   // expected-error @+1 {{stale read: 'scale' on 'compute' reads the buffer of 16 bytes at offset 0 in device before anything is written there}}
-  plan.launch "scale"(%0) -> (%r) on "compute" : (!t) -> (memref<4xf32>)
+  plan.launch "scale"(%0) -> (%r) on "compute" : (!t) -> memref<4xf32>
   return
 }
 func.func @unwritten_result(%r: memref<4xf32>, %s: memref<4xf32>) attributes {plan.inputs = 0 : i64} {
   // expected-error @+1 {{stale read: 'scale' on 'compute' reads argument 0 before anything is written there}}
-  plan.launch "scale"(%r) -> (%s) on "compute" : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%r) -> (%s) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
 
@@ -295,11 +295,11 @@ func.func @unwritten_result(%r: memref<4xf32>, %s: memref<4xf32>) attributes {pl
 func.func @partly(%a: memref<4xf32>, %r: memref<4xf32>) attributes {plan.arenas = {device = 16 : i64, host_pinned = 0 : i64}} {
   %0 = plan.buffer {offset = 0 : i64} : memref<2xf32, #plan<space device>>
   %1 = plan.buffer {offset = 0 : i64} : !t
-  plan.launch "scale"(%a) -> (%1) on "compute" : (memref<4xf32>) -> (!t)
+  plan.launch "scale"(%a) -> (%1) on "compute" : (memref<4xf32>) -> !t
   // expected-note @+1 {{'slice' on 'compute' is here}}
-  plan.launch "slice"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (memref<2xf32, #plan<space device>>)
+  plan.launch "slice"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<2xf32, #plan<space device>>
   // expected-error @+1 {{stale read: expected 'scale' on 'compute' to read what was written to the buffer of 16 bytes at offset 0 in device but 'slice' on 'compute' has put the buffer of 8 bytes at offset 0 in device there}}
-  plan.launch "scale"(%1) -> (%r) on "compute" : (!t) -> (memref<4xf32>)
+  plan.launch "scale"(%1) -> (%r) on "compute" : (!t) -> memref<4xf32>
   return
 }
 
@@ -330,7 +330,7 @@ func.func @no_event() {
 func.func @bounds(%a: memref<4xf32>) attributes {plan.arenas = {device = 271 : i64, host_pinned = 0 : i64}} {
   // expected-error @+1 {{out of bounds: expected the buffer to lie in the 271 bytes of 'device' but it has 16 bytes at offset 256}}
   %0 = plan.buffer {offset = 256 : i64} : memref<4xf32, #plan<space device>>
-  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> (memref<4xf32, #plan<space device>>)
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
   return
 }
 
@@ -357,6 +357,6 @@ func.func @no_arenas() {
 // A launch that is on no stream yet.
 func.func @no_stream(%a: memref<4xf32>) {
   // expected-error @+1 {{expected 'scale' to have a stream, as plan-assign-streams gives}}
-  plan.launch "scale"(%a) -> (%a) : (memref<4xf32>) -> (memref<4xf32>)
+  plan.launch "scale"(%a) -> (%a) : (memref<4xf32>) -> memref<4xf32>
   return
 }

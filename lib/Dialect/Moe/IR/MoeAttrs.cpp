@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/SpmdAxes.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -119,6 +120,8 @@ FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, Pa
     return emitError() << "expected the layout of '" << what << "' to have " << global.getRank()
                        << " dimensions but got " << *this;
   SmallVector<int64_t> shape(global.getShape());
+  SpmdAxes axes(parallel);
+  AxisSet used;
   for (auto [dim, size] : llvm::enumerate(shape)) {
     FailureOr<int64_t> parts = getParts(dim, parallel);
     if (failed(parts))
@@ -127,6 +130,13 @@ FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, Pa
                                                        [](StringLiteral name) { return name.str(); }),
                                        ", ")
                          << " but got " << *this;
+    // Ranks that choose a part of two dimensions at once would leave parts of the tensor to nobody.
+    for (StringRef name : getGroups(dim)) {
+      AxisSet set = *axes.getAxes(parallel.getGroup(name));
+      if (!(used & set).empty())
+        return emitError() << "expected the groups of the layout of '" << what << "' not to overlap but got " << *this;
+      used = used | set;
+    }
     if (size % *parts != 0)
       return emitError() << "expected dimension " << dim << " of '" << what << "', " << size
                          << ", to be divisible by " << llvm::join(getGroups(dim), " * ") << " = " << *parts;

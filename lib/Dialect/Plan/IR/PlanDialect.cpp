@@ -63,7 +63,8 @@ Attribute CostAttr::parse(AsmParser &parser, Type) {
   auto parseKey = [&](StringRef key) { return failed(parser.parseKeyword(key)) || failed(parser.parseEqual()); };
   if (parser.parseLess() || parseKey("flops") || parser.parseFloat(flops))
     return {};
-  for (auto [key, count] : llvm::zip(ArrayRef<StringRef>{"read", "written", "sent", "rows"}, counts))
+  static constexpr StringLiteral keys[] = {"read", "written", "sent", "rows"};
+  for (auto [key, count] : llvm::zip(keys, counts))
     if (parser.parseComma() || parseKey(key) || parser.parseInteger(count))
       return {};
   if (parser.parseGreater())

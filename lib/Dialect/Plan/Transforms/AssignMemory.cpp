@@ -197,7 +197,7 @@ struct PlanAssignMemory : public plan::impl::PlanAssignMemoryBase<PlanAssignMemo
     if (!isRankProgram(program))
       return;
     if (alignment < 1 || !llvm::isPowerOf2_64(alignment)) {
-      program.emitError() << "expected alignment to be a power of two but got " << alignment;
+      program.emitError() << "expected alignment to be a power of two but got " << alignment.getValue();
       return signalPassFailure();
     }
     if (failed(verifyRankProgram(program)))

@@ -164,7 +164,7 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
     if (!isRankProgram(program))
       return;
     if (devicesPerNode < 1) {
-      program.emitError() << "expected devices-per-node to be positive but got " << devicesPerNode;
+      program.emitError() << "expected devices-per-node to be positive but got " << devicesPerNode.getValue();
       return signalPassFailure();
     }
     if (failed(verifyRankProgram(program)))

@@ -102,9 +102,9 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
     func.func @launch(%a: memref<4x8xf32>, %b: memref<8x16xf32>) {
       %0 = plan.buffer {offset = 0 : i64} : memref<4x16xf32, #plan<space device>>
       plan.launch "matmul"(%a, %b) -> (%0) params [0, 0] on "compute" {label = "layer0"}
-        : (memref<4x8xf32>, memref<8x16xf32>) -> (memref<4x16xf32, #plan<space device>>)
-      plan.launch "all_reduce"(%0) -> (%0) collective #moe.group<"mp", 2, 1> on "comm.intra" {absent = array<i64: 1>}
-        : (memref<4x16xf32, #plan<space device>>) -> (memref<4x16xf32, #plan<space device>>)
+        : (memref<4x8xf32>, memref<8x16xf32>) -> memref<4x16xf32, #plan<space device>>
+      plan.launch "all_reduce"(%0) -> (%0) collective over <"mp", 2, 1> on "comm.intra" {absent = array<i64: 1>}
+        : (memref<4x16xf32, #plan<space device>>) -> memref<4x16xf32, #plan<space device>>
       return
     }
     ```
@@ -115,8 +115,8 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
     OptionalAttr<StrAttr>:$stream, OptionalAttr<StrAttr>:$label, OptionalAttr<DenseI64ArrayAttr>:$absent,
     OptionalAttr<DenseI64ArrayAttr>:$in_place, OptionalAttr<Plan_CostAttr>:$cost);
   let assemblyFormat = [{
-    $kernel `(` $inputs `)` `->` `(` $outputs `)` (`params` $params^)? (`collective` $collective^)? ($group^)?
-    (`on` $stream^)? attr-dict `:` `(` type($inputs) `)` `->` `(` type($outputs) `)`
+    $kernel `(` $inputs `)` `->` `(` $outputs `)` (`params` $params^)? (`collective` $collective^)? (`over` $group^)?
+    (`on` $stream^)? attr-dict `:` functional-type($inputs, $outputs)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
