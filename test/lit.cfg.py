@@ -1,5 +1,6 @@
 # What all lit tests share. Features `cuda`, `nccl`, `multigpu` and `mpi` gate tests with REQUIRES.
 import os
+import sys
 
 import lit.formats
 
@@ -16,4 +17,5 @@ for feature in filter(None, config.moe_features):
 path = [os.path.join(config.moe_binary_dir, "bin"), config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.path.pathsep.join(path)
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixes=false"
+config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%share", os.path.join(config.moe_source_dir, "share")))

@@ -8,6 +8,9 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 #include "moe/Compiler/Report.h"
 #include "moe/Conversion/Passes.h"
@@ -86,12 +89,60 @@ static LogicalResult checkMemory(func::FuncOp program, int64_t limit) {
   return error;
 }
 
+/// Every type that the program holds is small enough to count its bytes, and those of many such, in 64 bits.
+static LogicalResult checkSizes(func::FuncOp program) {
+  constexpr int64_t maxBytes = int64_t(1) << 48;
+  auto isSmall = [](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    if (!shaped || !shaped.hasStaticShape() || !shaped.getElementType().isIntOrFloat())
+      return true;
+    int64_t bytes = llvm::divideCeil(shaped.getElementTypeBitWidth(), 8);
+    for (int64_t size : shaped.getShape())
+      if (llvm::MulOverflow(bytes, size, bytes) || bytes > maxBytes)
+        return false;
+    return true;
+  };
+  auto check = [&](Operation *op, TypeRange types) -> LogicalResult {
+    for (Type type : types)
+      if (!isSmall(type))
+        return op->emitError() << "expected tensors of at most " << maxBytes << " bytes but got " << type;
+    return success();
+  };
+  if (failed(check(program, program.getArgumentTypes())))
+    return failure();
+  WalkResult walk = program.getBody().walk([&](Operation *op) { return WalkResult(check(op, op->getResultTypes())); });
+  return failure(walk.wasInterrupted());
+}
+
+/// Arguments and results are found by name at run time.
+static LogicalResult checkNames(func::FuncOp function) {
+  llvm::StringSet<> arguments, results;
+  auto check = [&](DictionaryAttr attributes, llvm::StringSet<> &seen, ArrayRef<StringRef> roles) -> LogicalResult {
+    auto name = attributes ? attributes.getAs<StringAttr>(kNameAttrName) : StringAttr();
+    if (name && !seen.insert(name.getValue()).second)
+      return function.emitError() << "expected each " << kNameAttrName << " once but got " << name << " twice";
+    auto role = attributes ? attributes.getAs<StringAttr>(kRoleAttrName) : StringAttr();
+    if (role && !llvm::is_contained(roles, role.getValue()))
+      return function.emitError() << "expected " << kRoleAttrName << " in a model graph to be "
+                                  << llvm::join(roles, " or ") << " but got " << role;
+    return success();
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (failed(check(function.getArgAttrDict(i), arguments, {"input", "parameter"})))
+      return failure();
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (failed(check(function.getResultAttrDict(i), results, {"output"})))
+      return failure();
+  return success();
+}
+
 static LogicalResult checkGraph(ModuleOp graph) {
   auto functions = graph.getOps<func::FuncOp>();
   if (!llvm::hasSingleElement(functions))
     return graph.emitError() << "expected a model graph of exactly one function but got "
                              << std::distance(functions.begin(), functions.end());
-  return success();
+  func::FuncOp function = *functions.begin();
+  return failure(failed(checkNames(function)) || failed(checkSizes(function)));
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp graph, const CompileOptions &options) {
@@ -102,7 +153,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp graph, const Compil
   if (failed(module) || options.stage == Stage::Spmd)
     return module;
   func::FuncOp rank = *(*module)->getOps<func::FuncOp>().begin();
-  if (failed(checkMemory(rank, options.memoryLimit)))
+  if (failed(checkSizes(rank)) || failed(checkMemory(rank, options.memoryLimit)))
     return failure();
   FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(graph, options, "reference");
   if (failed(reference))

@@ -33,8 +33,9 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(ModuleOp module,
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(optLevel));
   if (!target || !level) {
-    module.emitError() << (target ? "expected an optimisation level from 0 to 3 but got " + std::to_string(optLevel)
-                                  : "cannot generate code for this host: " + error);
+    emitError(module.getLoc()) << (target ? "expected an optimisation level from 0 to 3 but got " +
+                                                std::to_string(optLevel)
+                                          : "cannot generate code for this host: " + error);
     return {};
   }
   // A plan may be compiled on one machine and run on another, so no CPU's own instructions.
@@ -64,7 +65,8 @@ LogicalResult mlir::moe::emitObject(ModuleOp module, llvm::raw_pwrite_stream &os
   translated->setDataLayout(machine->createDataLayout());
   llvm::legacy::PassManager passes;
   if (machine->addPassesToEmitFile(passes, os, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return module.emitError() << "cannot generate an object file for " << machine->getTargetTriple().getTriple();
+    return emitError(module.getLoc()) << "cannot generate an object file for "
+                                      << machine->getTargetTriple().getTriple();
   passes.run(*translated);
   return success();
 }
@@ -74,7 +76,7 @@ static std::string findLinker(ModuleOp module) {
   for (StringRef name : {"ld.lld-19", "ld.lld", "ld"})
     if (llvm::ErrorOr<std::string> path = sys::findProgramByName(name))
       return *path;
-  module.emitError() << "expected a linker, 'ld.lld-19', 'ld.lld' or 'ld', in PATH but found none";
+  emitError(module.getLoc()) << "expected a linker, 'ld.lld-19', 'ld.lld' or 'ld', in PATH but found none";
   return {};
 }
 
@@ -85,25 +87,25 @@ static LogicalResult link(ModuleOp module, StringRef object, StringRef output) {
     return failure();
   SmallString<128> log;
   if (std::error_code error = sys::fs::createTemporaryFile("moeplan", "log", log))
-    return module.emitError() << "cannot write a temporary file: " << error.message();
+    return emitError(module.getLoc()) << "cannot write a temporary file: " << error.message();
   auto removeLog = llvm::make_scope_exit([&] { sys::fs::remove(log); });
   std::string message;
-  StringRef arguments[] = {linker, "-shared", "-o", output, object};
+  StringRef arguments[] = {linker, "-shared", "-s", "-o", output, object};
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
   int status = sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects, 0, 0, &message);
   if (status == 0)
     return success();
   if (auto text = llvm::MemoryBuffer::getFile(log))
     message += (*text)->getBuffer();
-  return module.emitError() << "'" << linker << "' failed with status " << status << ": "
-                            << StringRef(message).trim();
+  return emitError(module.getLoc()) << "'" << linker << "' failed with status " << status << ": "
+                                    << StringRef(message).trim();
 }
 
 /// Writes the object file of `module` to a new temporary file.
 static LogicalResult writeTemporaryObject(ModuleOp module, unsigned optLevel, SmallVectorImpl<char> &path) {
   int file = -1;
   if (std::error_code error = sys::fs::createTemporaryFile("moeplan", "o", file, path))
-    return module.emitError() << "cannot write a temporary file: " << error.message();
+    return emitError(module.getLoc()) << "cannot write a temporary file: " << error.message();
   llvm::raw_fd_ostream os(file, /*shouldClose=*/true);
   if (failed(moe::emitObject(module, os, optLevel)))
     return failure();
@@ -112,12 +114,12 @@ static LogicalResult writeTemporaryObject(ModuleOp module, unsigned optLevel, Sm
     return success();
   std::string reason = os.error().message();
   os.clear_error();
-  return module.emitError() << "cannot write '" << StringRef(path.data(), path.size()) << "': " << reason;
+  return emitError(module.getLoc()) << "cannot write '" << StringRef(path.data(), path.size()) << "': " << reason;
 }
 
 LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsigned optLevel) {
   auto cannotWrite = [&](std::error_code error) {
-    return module.emitError() << "cannot write '" << path << "': " << error.message();
+    return emitError(module.getLoc()) << "cannot write '" << path << "': " << error.message();
   };
   // Beside the target, so that the rename stays in one file system; before the work, so that a bad path fails at once.
   SmallString<128> library, object;

@@ -242,8 +242,9 @@ TEST_P(CollectivesTest, AllToAll) {
       Dims to = part;
       to[concat] *= shape.size;
       Operand in = world.random(from), out = world.garbage(to);
-      ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&in, &out}, {static_cast<int64_t>(split),
-                                                                static_cast<int64_t>(concat)}).ok());
+      ASSERT_TRUE(
+          world.run(Kind::AllToAll, dtype, {&in, &out}, {static_cast<int64_t>(split), static_cast<int64_t>(concat)})
+              .ok());
       for (int64_t rank = 0; rank < shape.ranks; ++rank)
         for (int64_t flat = 0; flat < product(to); ++flat) {
           Dims index = indexOf(to, flat);
@@ -354,9 +355,9 @@ TEST(Collectives, Overflow) {
 
 // Counts that would lead outside the buffers are refused.
 TEST(Collectives, BadCounts) {
-  for (auto [first, second, text] : {std::tuple{5.0, 0.0, "adds up to 5 rows, expected at most 4"},
-                                     std::tuple{-1.0, 0.0, "block_counts holds -1"},
-                                     std::tuple{1.0, 0.0, "disagree"}}) {
+  for (auto [first, second, text] :
+       {std::tuple{5.0, 0.0, "adds up to 5 rows, expected at most 4"}, std::tuple{-1.0, 0.0, "block_counts holds -1"},
+        std::tuple{1.0, 0.0, "disagree"}}) {
     World world(2, {"g", 2, 1});
     Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{first, second}, {1, 1}}};
     Operand expertCounts{{2, 1}, {{2, 1}, {0, 1}}}, out = world.garbage({6, 1});

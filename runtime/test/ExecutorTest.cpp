@@ -70,8 +70,7 @@ protected:
     groups = {{"ep", 2, 1}, {"dp", 2, 2}};
   }
 
-  Status run(int64_t ranks, std::function<Status(Executor &, int64_t)> issue, int64_t workers = 2,
-             double timeout = 0) {
+  Status run(int64_t ranks, std::function<Status(Executor &, int64_t)> issue, int64_t workers = 2, double timeout = 0) {
     Executor executor(program, groups, ranks, workers, log);
     return executor.run([&](int64_t rank) { return issue(executor, rank); }, timeout);
   }

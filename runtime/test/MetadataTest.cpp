@@ -104,7 +104,8 @@ TEST(Metadata, Groups) {
 TEST(Metadata, Layouts) {
   EXPECT_THAT(errorWith("/rank/arguments/0/local_shape", {4, 6}),
               HasSubstr("local_shape [4, 6] of 'x' does not fit shape [16, 6]: dimension 1 is cut into 2 parts"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/layout", json::array({json::array()})), HasSubstr("equally many dimensions"));
+  EXPECT_THAT(errorWith("/rank/arguments/0/layout", json::array({json::array()})),
+              HasSubstr("equally many dimensions"));
   EXPECT_THAT(errorWith("/rank/arguments/0/layout", {{"dp", "mp"}, {"mp"}}), HasSubstr("more parts than there are"));
   EXPECT_THAT(errorWith("/rank/arguments/0/layout", {{"half"}, {"half"}}), HasSubstr("no rank holds part 1 of the 4"));
 }

@@ -10,9 +10,10 @@ using testing::HasSubstr;
 
 TEST(Options, All) {
   Options options;
-  Status status = parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--iters=3", "--verify", "--seed=18446744073709551615",
-                                "--load=a", "--save=b", "--trace=c", "--timeout=0.5", "--workers=2", "--json"},
-                               options);
+  Status status =
+      parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--iters=3", "--verify", "--seed=18446744073709551615",
+                    "--load=a", "--save=b", "--trace=c", "--timeout=0.5", "--workers=2", "--json"},
+                   options);
   ASSERT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(options.plan, "p.so");
   EXPECT_EQ(options.seed, UINT64_MAX);

@@ -1,7 +1,7 @@
 //===- SafetensorsTest.cpp ------------------------------------------------===//
 
-#include "run/Inputs.h"
 #include "run/Safetensors.h"
+#include "run/Inputs.h"
 
 #include <gmock/gmock.h>
 
@@ -48,7 +48,8 @@ std::string errorOf(const std::string &bytes, const char *name) {
 /// Three tensors, one of them empty, one a scalar.
 Tensors sample() {
   Tensors tensors;
-  for (const Value &each : {value("a", MOERT_F32, {2, 3}), value("b", MOERT_F64, {}), value("empty", MOERT_F32, {0, 4})})
+  for (const Value &each :
+       {value("a", MOERT_F32, {2, 3}), value("b", MOERT_F64, {}), value("empty", MOERT_F32, {0, 4})})
     EXPECT_TRUE(fillRandom(each, 1, tensors[each.name]).ok());
   return tensors;
 }

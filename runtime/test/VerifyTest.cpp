@@ -58,9 +58,9 @@ TEST(Verify, Failures) {
 TEST(Verify, NotFinite) {
   EXPECT_THAT(failures(resultOf({1, 2, 3, NAN}), resultOf({1, 2, 3, 4})),
               ElementsAre("result 'y' of the plan holds NaN at [1, 1]"));
-  EXPECT_THAT(failures(resultOf({1, 2, INFINITY, 4}), resultOf({1, 2, INFINITY, 4})),
-              ElementsAre("result 'y' of the plan holds Inf at [1, 0]",
-                          "result 'y' of the reference holds Inf at [1, 0]"));
+  EXPECT_THAT(
+      failures(resultOf({1, 2, INFINITY, 4}), resultOf({1, 2, INFINITY, 4})),
+      ElementsAre("result 'y' of the plan holds Inf at [1, 0]", "result 'y' of the reference holds Inf at [1, 0]"));
   Verification verification;
   Tensors inputs;
   inputs["x"] = tensor({1, NAN});

@@ -5,6 +5,7 @@ Token by token and choice by choice, written from the papers' and models' defini
 derived by hand. Run as a program it checks them against central differences of the forward, over every option.
 """
 
+import fractions
 import math
 import sys
 from dataclasses import dataclass, replace
@@ -60,7 +61,9 @@ class Layer:
 
     def capacity(self, tokens):
         """T: the choices that one expert takes of a group of `tokens` tokens."""
-        return math.ceil(self.top_k * self.capacity_factor * tokens / self.experts)
+        # The factor as it is written, in decimal: 1.1 * 10 is 11.
+        wanted = fractions.Fraction(str(self.capacity_factor)) * self.top_k * tokens / self.experts
+        return min(tokens, math.ceil(wanted))
 
 
 # Activations: value and derivative on the columns of x w1, and how near the closest kink is.

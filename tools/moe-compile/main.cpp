@@ -116,7 +116,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (emit == Emit::SharedLibrary && output == "-")
     return error() << "expected -o FILE for a plan .so";
   if (memoryLimit < 0)
-    return error() << "expected --memory-limit to be at least 0 but got " << memoryLimit;
+    return error() << "expected --memory-limit to be at least 0 but got " << int64_t(memoryLimit);
   moe::CompileOptions options;
   FailureOr<moe::ParallelAttr> parallel = moe::parseParallel(&context, parallelText);
   if (failed(parallel))
@@ -151,6 +151,8 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   moe::registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  // A whole function after each error would hide what it says.
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   return succeeded(run(context, sources, argv[0])) ? 0 : badInput;

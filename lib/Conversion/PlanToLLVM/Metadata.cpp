@@ -261,7 +261,7 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
 FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp module) {
   auto rank = module.lookupSymbol<func::FuncOp>(kRankProgram);
   if (!rank)
-    return module.emitError() << "expected a rank program '" << kRankProgram << "'";
+    return emitError(module.getLoc()) << "expected a rank program '" << kRankProgram << "'";
   moe::ParallelAttr parallel = moe::getParallel(module);
   if (!parallel)
     return failure();

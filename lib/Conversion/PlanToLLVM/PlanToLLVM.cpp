@@ -1,7 +1,7 @@
 //===- PlanToLLVM.cpp - convert-plan-to-llvm ------------------------------===//
 //
-// Each rank program becomes one function, a chain of runtime calls, and constant data in the layout of moert.h. The code is
-// meant to be compiled fast, not to be fast: it only enqueues.
+// Each rank program becomes one function, a chain of runtime calls, and constant data in the layout of moert.h. The
+// code is meant to be compiled fast, not to be fast: it only enqueues.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -141,8 +141,8 @@ LogicalResult ProgramEmitter::emitOp(Operation &op) {
     return emitLaunch(launch);
   Location loc = op.getLoc();
   if (auto record = dyn_cast<RecordOp>(op))
-    return emitCall(
-        "record", {rank, createInt(loc, record.getEvent()), createInt(loc, streams.lookup(record.getStream()))}, &op);
+    return emitCall("record",
+                    {rank, createInt(loc, record.getEvent()), createInt(loc, streams.lookup(record.getStream()))}, &op);
   if (auto wait = dyn_cast<WaitOp>(op))
     return emitCall("wait", {rank, createInt(loc, wait.getEvent()), createInt(loc, streams.lookup(wait.getStream()))},
                     &op);
@@ -233,8 +233,8 @@ Value ProgramEmitter::createAggregate(Location loc, Type type, ArrayRef<Value> f
 
 LLVM::GlobalOp ProgramEmitter::createGlobal(const Twine &name, Type type, Location loc,
                                             function_ref<Value()> initializer) {
-  auto global = builder.create<LLVM::GlobalOp>(loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(),
-                                               Attribute());
+  auto global =
+      builder.create<LLVM::GlobalOp>(loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name.str(), Attribute());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&global.getInitializerRegion());
   builder.create<LLVM::ReturnOp>(loc, initializer());
@@ -249,14 +249,14 @@ void ProgramEmitter::createBufferTable() {
     SmallVector<int64_t, 4> dims(shape.begin(), shape.end());
     int64_t dimCount = dims.size();
     dims.resize(4, 0);
-    createGlobal(symbol + "_buffer" + Twine(index), bufferType, loc, [&, loc = loc, space = space, dtype = dtype,
-                                                                        offset = offset] {
-      Value fields[] = {builder.create<LLVM::ConstantOp>(loc, i32, space),
-                        builder.create<LLVM::ConstantOp>(loc, i32, dtype), createInt(loc, offset),
-                        createInt(loc, dimCount),
-                        builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims))};
-      return createAggregate(loc, bufferType, fields);
-    });
+    createGlobal(symbol + "_buffer" + Twine(index), bufferType, loc,
+                 [&, loc = loc, space = space, dtype = dtype, offset = offset] {
+                   Value fields[] = {builder.create<LLVM::ConstantOp>(loc, i32, space),
+                                     builder.create<LLVM::ConstantOp>(loc, i32, dtype), createInt(loc, offset),
+                                     createInt(loc, dimCount),
+                                     builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims))};
+                   return createAggregate(loc, bufferType, fields);
+                 });
   }
 }
 
@@ -274,8 +274,8 @@ void ProgramEmitter::createGroupTable(Location loc) {
     SmallVector<Value> rows;
     for (auto [index, group] : llvm::enumerate(groups)) {
       Value name = builder.create<LLVM::AddressOfOp>(loc, ptr, symbol + "_group" + std::to_string(index));
-      rows.push_back(createAggregate(
-          loc, groupType, {name, createInt(loc, group.getSize()), createInt(loc, group.getStride())}));
+      rows.push_back(
+          createAggregate(loc, groupType, {name, createInt(loc, group.getSize()), createInt(loc, group.getStride())}));
     }
     return createAggregate(loc, tableType, rows);
   });
@@ -311,17 +311,17 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
              << program.getName() << "' has '" << kRanksAttrName << "'";
     for (auto launch : program.getOps<LaunchOp>())
       if (!launch.getStream())
-        return launch.emitOpError("expected ") << launch.describe()
-                                               << " to have a stream, as plan-assign-streams gives";
+        return launch.emitOpError("expected ")
+               << launch.describe() << " to have a stream, as plan-assign-streams gives";
     return success();
   }
 
   void emitMetadata(ModuleOp module, const std::string &metadata) {
     auto builder = OpBuilder::atBlockEnd(module.getBody());
     std::string text = metadata + '\0';
-    builder.create<LLVM::GlobalOp>(
-        module.getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()), /*isConstant=*/true,
-        LLVM::Linkage::External, (kSymbolPrefix + "metadata").str(), builder.getStringAttr(text));
+    builder.create<LLVM::GlobalOp>(module.getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), text.size()),
+                                   /*isConstant=*/true, LLVM::Linkage::External, (kSymbolPrefix + "metadata").str(),
+                                   builder.getStringAttr(text));
   }
 };
 } // namespace

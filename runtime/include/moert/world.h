@@ -1,8 +1,8 @@
 //===- world.h - the C API of programs that run plans ---------------------===//
 //
 // Open a plan, make a world for one of its programs, write the arguments of each rank, run steps, read the results.
-// `moe-run` is written against this. Functions return a moert_status; moert_last_error() has the text. A plan must outlive
-// its worlds; a world is used by one thread at a time.
+// `moe-run` is written against this. Functions return a moert_status; moert_last_error() has the text. A plan must
+// outlive its worlds; a world is used by one thread at a time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WORLD_H
@@ -62,7 +62,8 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
 
 /// Runs one step on all ranks; `seconds` (may be null) is how long it took. After an error the world may be run again.
 int32_t moert_world_run(moert_world_t world, double *seconds);
-/// The last step's ops on rank `rank`, stream by stream in order, into times[0..capacity); `count` is how many there are.
+/// The last step's ops on rank `rank`, stream by stream in order, into times[0..capacity); `count` is how many there
+/// are.
 int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity, int64_t *count);
 
 #ifdef __cplusplus

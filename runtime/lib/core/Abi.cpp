@@ -90,8 +90,8 @@ int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, 
 
 int32_t moert_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *counts,
                         const moert_buffer *out, double scale, moert_stream_t stream) {
-  return issueCall(rank, op, stream, Kind::BiasGrad,
-                   {{"grads", grads}, {"counts", counts, kOptional}, {"out", out}}, {.real = scale, .countsView = 1});
+  return issueCall(rank, op, stream, Kind::BiasGrad, {{"grads", grads}, {"counts", counts, kOptional}, {"out", out}},
+                   {.real = scale, .countsView = 1});
 }
 
 int32_t moert_activation(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,

@@ -5,12 +5,34 @@
 namespace moert {
 
 const char *kindName(Kind kind) {
-  static constexpr const char *kNames[] = {
-      "matmul",         "add",          "scale",     "copy",       "row_scale",    "row_dot",
-      "slice",          "dump",         "local_reduce", "grouped_matmul", "grouped_matmul_wgrad", "bias_add",
-      "bias_grad",      "activation",   "activation_grad", "route", "route_grad",  "dispatch",
-      "combine",        "slot_dot",     "all_gather", "reduce_scatter", "all_reduce", "all_to_all",
-      "all_to_all_v",   "broadcast",    "reduce",    "assume_replicated"};
+  static constexpr const char *kNames[] = {"matmul",
+                                           "add",
+                                           "scale",
+                                           "copy",
+                                           "row_scale",
+                                           "row_dot",
+                                           "slice",
+                                           "dump",
+                                           "local_reduce",
+                                           "grouped_matmul",
+                                           "grouped_matmul_wgrad",
+                                           "bias_add",
+                                           "bias_grad",
+                                           "activation",
+                                           "activation_grad",
+                                           "route",
+                                           "route_grad",
+                                           "dispatch",
+                                           "combine",
+                                           "slot_dot",
+                                           "all_gather",
+                                           "reduce_scatter",
+                                           "all_reduce",
+                                           "all_to_all",
+                                           "all_to_all_v",
+                                           "broadcast",
+                                           "reduce",
+                                           "assume_replicated"};
   static_assert(std::size(kNames) == static_cast<size_t>(Kind::AssumeReplicated) + 1);
   return kNames[static_cast<size_t>(kind)];
 }

@@ -1,8 +1,8 @@
 //===- Device.h - the two seams between the runtime and a backend ---------===//
 //
 // A backend is a Device (memory, streams, events, kernels) and a Communicator (collectives on a group). Both are told
-// about a step's calls one by one, in the order in which each rank issues them, and run them when they like, keeping the
-// order of each stream and what events say.
+// about a step's calls one by one, in the order in which each rank issues them, and run them when they like, keeping
+// the order of each stream and what events say.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_DEVICE_H
@@ -44,8 +44,8 @@ public:
   virtual Status record(int64_t rank, int64_t event, int64_t stream) = 0;
   virtual Status wait(int64_t rank, int64_t event, int64_t stream) = 0;
 
-  /// Runs one step: `issue(rank)` for each rank of this process, perhaps from several threads, then all that was issued.
-  /// Returns the first error, when nothing runs any more. `timeout` is in seconds, 0 for none.
+  /// Runs one step: `issue(rank)` for each rank of this process, perhaps from several threads, then all that was
+  /// issued. Returns the first error, when nothing runs any more. `timeout` is in seconds, 0 for none.
   virtual Status runStep(const std::function<Status(int64_t)> &issue, double timeout) = 0;
   /// What ran on a stream in the last step, in order.
   virtual const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const = 0;

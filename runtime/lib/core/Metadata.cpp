@@ -93,8 +93,8 @@ std::vector<std::string> namesOf(const std::vector<Group> &groups) {
 
 void checkVersion(const Node &node, int64_t expected) {
   if (!node.value.is_number_integer() || node.value != expected)
-    fail(node.path, "the plan has version " + node.value.dump() + ", this runtime accepts " +
-                        std::to_string(expected) + "; compile the plan again");
+    fail(node.path, "the plan has version " + node.value.dump() + ", this runtime accepts " + std::to_string(expected) +
+                        "; compile the plan again");
 }
 
 std::vector<Group> parseGroups(const Node &node, int64_t world) {
@@ -132,8 +132,8 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, int64_t
   int64_t tiles = 1;
   for (size_t dim = 0; dim < value.shape.size(); ++dim)
     if (__builtin_mul_overflow(tiles, shardsOf(value, dim, groups), &tiles) || tiles > world)
-      fail(path, "the layout cuts '" + value.name + "' into more parts than there are ranks (" +
-                     std::to_string(world) + ")");
+      fail(path,
+           "the layout cuts '" + value.name + "' into more parts than there are ranks (" + std::to_string(world) + ")");
   if (tiles == 1)
     return;
   std::vector<bool> held(static_cast<size_t>(tiles));
@@ -172,9 +172,9 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     int64_t shards = shardsOf(value, dim, groups);
     if (value.localShape[dim] * shards != value.shape[dim])
-      fail(node.path, "local_shape " + shapeText(value.localShape) + " of '" + value.name +
-                          "' does not fit shape " + shapeText(value.shape) + ": dimension " + std::to_string(dim) +
-                          " is cut into " + std::to_string(shards) + " parts");
+      fail(node.path, "local_shape " + shapeText(value.localShape) + " of '" + value.name + "' does not fit shape " +
+                          shapeText(value.shape) + ": dimension " + std::to_string(dim) + " is cut into " +
+                          std::to_string(shards) + " parts");
   }
   return value;
 }

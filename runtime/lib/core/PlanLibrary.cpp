@@ -2,7 +2,10 @@
 
 #include "core/PlanLibrary.h"
 
+#include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
+#include <fstream>
 
 namespace moert {
 
@@ -19,10 +22,31 @@ Status PlanLibrary::find(const std::string &path, const std::string &symbol, voi
                        "'" + path + "' is not a plan: it does not export '" + symbol + "'");
 }
 
+/// dlopen maps what the program headers name, and touching what a truncated file lacks would end the process.
+static bool isTruncated(const std::string &path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  auto size = static_cast<uint64_t>(file.tellg());
+  Elf64_Ehdr header;
+  file.seekg(0);
+  // What is no file or no ELF file, dlopen refuses.
+  if (!file.read(reinterpret_cast<char *>(&header), sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return false;
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (!file.read(reinterpret_cast<char *>(&segment), sizeof segment) || segment.p_offset > size ||
+        segment.p_filesz > size - segment.p_offset)
+      return true;
+  }
+  return false;
+}
+
 Status PlanLibrary::open(const std::string &path) {
-  // Without a slash dlopen would search the library path instead of the working directory. Symbols are bound when called,
-  // so that a plan of another version is told apart by its metadata.
+  // Without a slash dlopen would search the library path instead of the working directory. Symbols are bound when
+  // called, so that a plan of another version is told apart by its metadata.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  if (isTruncated(file))
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "cannot load plan: '" + path + "' is truncated");
   handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("cannot load plan: ") + dlerror());

@@ -65,8 +65,8 @@ Status World::allocateRank(moert_rank &state) {
   state.groups = &groups;
   auto make = [&](int32_t space, int64_t bytes, const std::string &what, char *&data) {
     void *block = nullptr;
-    Status status = backend.device->allocate(state.rank, space, bytes,
-                                             what + " of rank " + std::to_string(state.rank), block);
+    Status status =
+        backend.device->allocate(state.rank, space, bytes, what + " of rank " + std::to_string(state.rank), block);
     data = static_cast<char *>(block);
     return status.ok() && options.device.verify ? poison(block, bytes) : status;
   };
@@ -79,8 +79,8 @@ Status World::allocateRank(moert_rank &state) {
   state.values.resize(static_cast<size_t>(program.valueCount()));
   for (int64_t i = 0; i < program.valueCount(); ++i) {
     const Value &value = program.value(i);
-    if (Status status = make(MOERT_SPACE_DEVICE, value.localBytes(), "'" + value.name + "'",
-                             state.values[static_cast<size_t>(i)]);
+    if (Status status =
+            make(MOERT_SPACE_DEVICE, value.localBytes(), "'" + value.name + "'", state.values[static_cast<size_t>(i)]);
         !status.ok())
       return status;
   }

@@ -1,8 +1,8 @@
 //===- WorldApi.cpp - the C API of world.h --------------------------------===//
 
-#include "moert/world.h"
 #include "core/Error.h"
 #include "core/PlanLibrary.h"
+#include "moert/world.h"
 
 using namespace moert;
 
@@ -14,9 +14,7 @@ struct moert_world {
   std::unique_ptr<World> world;
 };
 
-static Status invalid(const std::string &message) {
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message);
-}
+static Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
 /// Runs `body` on the world's handle where `given` (handle and out-parameters) holds.
 template <class Body> static int32_t onWorld(moert_world_t world, bool given, Body body) {
@@ -49,8 +47,8 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   auto made = std::make_unique<moert_world>();
   const Metadata &metadata = library.metadata;
   Status status = World::create(reference ? *metadata.reference : metadata.rank, reference ? noGroups : metadata.groups,
-                                reference ? 1 : metadata.world,
-                                reference ? library.referenceEntry : library.rankEntry, options, made->world);
+                                reference ? 1 : metadata.world, reference ? library.referenceEntry : library.rankEntry,
+                                options, made->world);
   if (status.ok())
     *out = made.release();
   return status;

@@ -75,10 +75,10 @@ void sumBlocks(std::span<const void *const> sources, void *out, int64_t count, L
   }
 }
 
-template <class T, class Sum = T>
-void sumPlain(std::span<const void *const> sources, void *out, int64_t count) {
+template <class T, class Sum = T> void sumPlain(std::span<const void *const> sources, void *out, int64_t count) {
   sumBlocks<T, Sum>(
-      sources, out, count, [](T value) { return static_cast<Sum>(value); }, [](Sum sum) { return static_cast<T>(sum); });
+      sources, out, count, [](T value) { return static_cast<Sum>(value); },
+      [](Sum sum) { return static_cast<T>(sum); });
 }
 
 Status allGather(Calls calls, int64_t member) {
@@ -87,8 +87,8 @@ Status allGather(Calls calls, int64_t member) {
   Cut cut(out, calls[0]->ints[0], size);
   for (int64_t i = 0; i < size; ++i)
     for (int64_t o = 0; o < cut.outer; ++o)
-      copyBytes(out.as<char>() + (o * size + i) * cut.run, calls[static_cast<size_t>(i)]->views[0].as<char>() + o * cut.run,
-                cut.run);
+      copyBytes(out.as<char>() + (o * size + i) * cut.run,
+                calls[static_cast<size_t>(i)]->views[0].as<char>() + o * cut.run, cut.run);
   return {};
 }
 
@@ -115,13 +115,14 @@ Status reducedElements(Calls calls, int64_t member, int64_t &elements) {
     return {};
   int64_t rows = usedRows(call), room = call.views[0].dims[0];
   if (rows < 0 || rows > room)
-    return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to " + std::to_string(rows) + " rows, but there is room for " +
-                                                   std::to_string(room));
+    return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to " + std::to_string(rows) +
+                                                   " rows, but there is room for " + std::to_string(room));
   if (int64_t first = usedRows(*calls[0]); first != rows)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected all members' counts to add up to the same number of rows, "
-                                                       "but member 0 has " +
-                                                           std::to_string(first) + " and member " +
-                                                           std::to_string(member) + " has " + std::to_string(rows));
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "expected all members' counts to add up to the same number of rows, "
+                         "but member 0 has " +
+                             std::to_string(first) + " and member " + std::to_string(member) + " has " +
+                             std::to_string(rows));
   elements = room ? elements / room * rows : 0;
   return {};
 }

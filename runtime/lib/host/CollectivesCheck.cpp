@@ -78,8 +78,8 @@ Status checkAllReduce(const Call &call) {
 Status checkRoot(int64_t root, int64_t size) {
   if (root >= 0 && root < size)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a root below the group's size " +
-                                                         std::to_string(size) + " but got " + std::to_string(root));
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a root below the group's size " + std::to_string(size) +
+                                                         " but got " + std::to_string(root));
 }
 
 Status checkAllToAll(const Call &call, int64_t size) {

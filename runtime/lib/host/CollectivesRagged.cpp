@@ -187,12 +187,11 @@ Status compareReplicas(Calls calls, int64_t member, const Group &group, int64_t 
     ranks += (i ? ", " : "") + std::to_string(group.rankOf(instance, i));
   char text[64];
   std::snprintf(text, sizeof text, "%.3g, norm %.3g", std::sqrt(difference), std::sqrt(norm));
-  return Status::error(MOERT_ERROR_NOT_REPLICATED,
-                       "assumed equal on group '" + group.name + "' (ranks " + ranks +
-                           (group.size > 8 ? ", ..." : "") + "), but ranks " +
-                           std::to_string(group.rankOf(instance, 0)) + " and " +
-                           std::to_string(group.rankOf(instance, member)) + " differ (norm of the difference " + text +
-                           ")");
+  return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '" + group.name + "' (ranks " + ranks +
+                                                       (group.size > 8 ? ", ..." : "") + "), but ranks " +
+                                                       std::to_string(group.rankOf(instance, 0)) + " and " +
+                                                       std::to_string(group.rankOf(instance, member)) +
+                                                       " differ (norm of the difference " + text + ")");
 }
 
 } // namespace moert::host

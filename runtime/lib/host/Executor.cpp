@@ -9,8 +9,9 @@ namespace moert::host {
 
 Executor::Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workerCount,
                    Client &client)
-    : program(program), groups(groups), rankCount(ranks), streamCount(static_cast<int64_t>(program.streams.size())), client(client),
-      ranks(static_cast<size_t>(ranks)), streams(static_cast<size_t>(ranks * streamCount)), meetings(groups.size()) {
+    : program(program), groups(groups), rankCount(ranks), streamCount(static_cast<int64_t>(program.streams.size())),
+      client(client), ranks(static_cast<size_t>(ranks)), streams(static_cast<size_t>(ranks * streamCount)),
+      meetings(groups.size()) {
   for (size_t g = 0; g < groups.size(); ++g)
     meetings[g].resize(static_cast<size_t>(std::max<int64_t>(1, ranks / groups[g].size)));
   if (workerCount <= 0)
@@ -34,8 +35,7 @@ void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
   queue.items.push_back({Item::Type::Call, static_cast<int64_t>(queue.calls.size())});
   queue.calls.push_back(call);
   if (isCollective(call.kind))
-    queue.calls.back().sequence =
-        ranks[static_cast<size_t>(rank)].issued[static_cast<size_t>(call.group)]++;
+    queue.calls.back().sequence = ranks[static_cast<size_t>(rank)].issued[static_cast<size_t>(call.group)]++;
 }
 
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
@@ -50,10 +50,10 @@ Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
   int64_t signal = ranks[static_cast<size_t>(rank)].lastSignal[static_cast<size_t>(event)];
   if (signal < 0)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "stream '" + program.streams[static_cast<size_t>(stream)] + "' of rank " +
-                             std::to_string(rank) + " waits for event " + std::to_string(event) +
-                             ", which was not recorded before in this step");
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "stream '" + program.streams[static_cast<size_t>(stream)] +
+                                                           "' of rank " + std::to_string(rank) + " waits for event " +
+                                                           std::to_string(event) +
+                                                           ", which was not recorded before in this step");
   streams[static_cast<size_t>(rank * streamCount + stream)].items.push_back({Item::Type::Wait, signal});
   return {};
 }

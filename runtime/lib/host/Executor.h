@@ -1,9 +1,9 @@
 //===- Executor.h - all ranks' streams on a pool of threads ---------------===//
 //
-// Each stream of each rank is a FIFO queue. As many workers as cores run whatever is at the head of a queue and ready. A
-// collective gets ready when its last member arrives at the head of its stream; it then runs as one task per member, and
-// all members' streams go on when the last of these is done. So any number of ranks runs on any number of cores, and a
-// hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
+// Each stream of each rank is a FIFO queue. As many workers as cores run whatever is at the head of a queue and ready.
+// A collective gets ready when its last member arrives at the head of its stream; it then runs as one task per member,
+// and all members' streams go on when the last of these is done. So any number of ranks runs on any number of cores,
+// and a hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_EXECUTOR_H
@@ -37,8 +37,7 @@ public:
   };
 
   /// `program`, `groups` and `client` must outlive the executor. `workers` 0: one for each core.
-  Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workers,
-           Client &client);
+  Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workers, Client &client);
   ~Executor();
   Executor(const Executor &) = delete;
   Executor &operator=(const Executor &) = delete;

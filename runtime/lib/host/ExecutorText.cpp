@@ -29,8 +29,8 @@ static std::string operandsText(const Call &call) {
     const View &view = call.views[i];
     if (view)
       operands.push_back(
-          shapeText(std::vector<int64_t>(view.dims.begin(), view.dims.begin() + static_cast<size_t>(view.rank))) +
-          " " + dtypeName(view.dtype));
+          shapeText(std::vector<int64_t>(view.dims.begin(), view.dims.begin() + static_cast<size_t>(view.rank))) + " " +
+          dtypeName(view.dtype));
   }
   return " (" + listText(operands, ", ") + ")";
 }
@@ -58,8 +58,8 @@ std::string Executor::waitText(int64_t stream) const {
     std::string event = "event " + std::to_string(signal.event);
     if (item.type == Item::Type::Record)
       return where + name + " is about to record " + event;
-    return where + name + " waits for " + event + " of stream '" +
-           program.streams[static_cast<size_t>(signal.stream)] + "'";
+    return where + name + " waits for " + event + " of stream '" + program.streams[static_cast<size_t>(signal.stream)] +
+           "'";
   }
   const Call &call = queue.calls[static_cast<size_t>(item.index)];
   where += callText(stream, call);

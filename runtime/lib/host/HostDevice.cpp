@@ -7,8 +7,7 @@
 
 namespace moert::host {
 
-HostDevice::HostDevice(Executor &executor, int64_t world)
-    : executor(executor), allRanks(static_cast<size_t>(world)) {
+HostDevice::HostDevice(Executor &executor, int64_t world) : executor(executor), allRanks(static_cast<size_t>(world)) {
   std::iota(allRanks.begin(), allRanks.end(), 0);
 }
 

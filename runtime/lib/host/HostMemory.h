@@ -8,8 +8,8 @@
 
 namespace moert::host {
 
-/// Bytes that can be allocated and touched now: the least of the machine's available memory, the control group's and the
-/// address space limit's rest. INT64_MAX where none is known.
+/// Bytes that can be allocated and touched now: the least of the machine's available memory, the control group's and
+/// the address space limit's rest. INT64_MAX where none is known.
 int64_t availableMemory();
 
 /// "1.5 GiB", for messages.

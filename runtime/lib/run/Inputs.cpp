@@ -47,8 +47,8 @@ Status checkNames(const SafetensorsFile &file, const std::vector<Value> &argumen
     for (const Value &value : arguments)
       found |= value.name == name;
     if (!found)
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': the plan has no argument '" + name +
-                                                             "'; its arguments are " + known);
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                           "'" + path + "': the plan has no argument '" + name + "'; its arguments are " + known);
   }
   return {};
 }
@@ -58,8 +58,9 @@ Status checkNames(const SafetensorsFile &file, const std::vector<Value> &argumen
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor) {
   if (value.dtype == MOERT_I32)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "argument '" + value.name + "' is i32, for which there are no random values: expected it in "
-                                                     "the file of --load");
+                         "argument '" + value.name +
+                             "' is i32, for which there are no random values: expected it in "
+                             "the file of --load");
   if (Status status = Tensor::allocate(value, tensor); !status.ok())
     return status;
   double factor = deviation(value);

@@ -8,8 +8,8 @@
 
 namespace moert::run {
 
-/// Random values of the distribution that docs/Runtime.md gives for the role. An element depends on the seed, the name and
-/// its index in the global value only. i32 has no sensible range: an error.
+/// Random values of the distribution that docs/Runtime.md gives for the role. An element depends on the seed, the name
+/// and its index in the global value only. i32 has no sensible range: an error.
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor);
 
 /// A value for each of `arguments`: from the file at `load` where that names it, otherwise random. Says on `log` which

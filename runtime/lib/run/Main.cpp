@@ -13,7 +13,8 @@ namespace {
 
 enum ExitStatus { Done = 0, CheckFailed = 1, BadInput = 2 };
 
-/// What goes wrong inside a step says that the plan does not work; everything else, that it was not given what it needs.
+/// What goes wrong inside a step says that the plan does not work; everything else, that it was not given what it
+/// needs.
 int exitStatus(const Status &status) {
   switch (status.code) {
   case MOERT_OK:
@@ -60,6 +61,11 @@ Status Session::open() {
 }
 
 Status Session::run() {
+  if (Status status = checkMemory(plan, options.reference, options); !status.ok())
+    return status;
+  if (options.verify)
+    if (Status status = checkMemory(plan, true, options); !status.ok())
+      return Status::error(status.code, "reference: " + status.message);
   if (Status status = makeInputs(program().arguments, options.load, options.seed, err, inputs); !status.ok())
     return status;
   if (options.verify)
@@ -91,8 +97,8 @@ Status Session::write() {
     if (Status status = writeSafetensors(options.save, result.results); !status.ok())
       return status;
   if (!options.trace.empty())
-    if (Status status = writeTrace(options.trace, program(), options.reference ? noGroups : plan.metadata.groups,
-                                   result);
+    if (Status status =
+            writeTrace(options.trace, program(), options.reference ? noGroups : plan.metadata.groups, result);
         !status.ok())
       return status;
   Report report{options, plan.metadata, program(), result, options.verify ? &verification : nullptr};

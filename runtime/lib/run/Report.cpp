@@ -61,9 +61,8 @@ void printOps(const Report &report, std::ostream &out) {
     std::string group = op.group < 0 ? "" : report.metadata.groups[static_cast<size_t>(op.group)].name;
     double bytes = op.group < 0 ? totals.bytes : totals.bytesSent;
     out << format("%5zu  %-40s %-12s %-8s %9.3f %9.3f %9.3f\n", i, fitted(name, 40).c_str(),
-                  fitted(report.program.streams[static_cast<size_t>(op.stream)], 12).c_str(),
-                  fitted(group, 8).c_str(), bytes / ranks * 1e-6, totals.flops / ranks * 1e-9,
-                  totals.seconds / ranks * 1e3);
+                  fitted(report.program.streams[static_cast<size_t>(op.stream)], 12).c_str(), fitted(group, 8).c_str(),
+                  bytes / ranks * 1e-6, totals.flops / ranks * 1e-9, totals.seconds / ranks * 1e3);
   }
   out << "MB (read and written, or sent on the group), GFLOP and ms are means over the ranks.\n";
 }
@@ -108,9 +107,8 @@ void printJson(const Report &report, std::ostream &out) {
 void printTables(const Report &report, std::ostream &out) {
   printOps(report, out);
   StepTimes times = stepTimes(report.result.stepSeconds);
-  out << format("\n%lld ranks, %zu steps: median %.3f ms (%.3f to %.3f)\n",
-                static_cast<long long>(report.result.ranks), report.result.stepSeconds.size(), times.median, times.min,
-                times.max);
+  out << format("\n%lld ranks, %zu steps: median %.3f ms (%.3f to %.3f)\n", static_cast<long long>(report.result.ranks),
+                report.result.stepSeconds.size(), times.median, times.min, times.max);
   out << format("arena of a rank: %.3f MB device, %.3f MB host\n",
                 static_cast<double>(report.program.arenaBytes[MOERT_SPACE_DEVICE]) * 1e-6,
                 static_cast<double>(report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]) * 1e-6);

@@ -50,8 +50,8 @@ Status Runner::writeInputs(const Tensors &inputs) {
     std::vector<char> part(static_cast<size_t>(value.localBytes()));
     for (int64_t rank : ranks) {
       cutPart(inputs.at(value.name), value, groups, rank, part.data());
-      if (Status status = checked(moert_world_write(world.get(), rank, static_cast<int64_t>(index), part.data(),
-                                                    value.localBytes()));
+      if (Status status = checked(
+              moert_world_write(world.get(), rank, static_cast<int64_t>(index), part.data(), value.localBytes()));
           !status.ok())
         return status;
     }
@@ -66,8 +66,8 @@ Status Runner::addTimes() {
     int64_t count = 0;
     do {
       times.resize(std::max(times.size(), static_cast<size_t>(count)));
-      if (Status status = checked(moert_world_timeline(world.get(), rank, times.data(),
-                                                       static_cast<int64_t>(times.size()), &count));
+      if (Status status = checked(
+              moert_world_timeline(world.get(), rank, times.data(), static_cast<int64_t>(times.size()), &count));
           !status.ok())
         return status;
     } while (count > static_cast<int64_t>(times.size()));
@@ -127,6 +127,19 @@ Status Runner::readResults() {
 }
 
 } // namespace
+
+Status checkMemory(const Plan &plan, bool reference, const Options &options) {
+  moert_world_config config{};
+  config.size = sizeof config;
+  config.version = MOERT_WORLD_CONFIG_VERSION;
+  config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
+  config.backend = options.backend.c_str();
+  config.workers = 1;
+  moert_world_t handle = nullptr;
+  Status status = checked(moert_world_create(plan.handle.get(), &config, &handle));
+  moert_world_destroy(handle);
+  return status;
+}
 
 Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,
                   std::ostream *progress, RunResult &result) {

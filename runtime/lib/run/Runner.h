@@ -28,9 +28,13 @@ struct RunResult {
   std::vector<double> stepSeconds;
   std::vector<OpTotals> ops;
   std::vector<RankTime> lastStep;
-  Tensors results;                          ///< global
+  Tensors results;                             ///< global
   std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm
 };
+
+/// Fails where the memory of all ranks is not to be had: to say so before the inputs are made, which takes long where they
+/// are large.
+Status checkMemory(const Plan &plan, bool reference, const Options &options);
 
 /// Runs `options.iters` steps, of the reference under --verify only one. `progress` may be null.
 Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,

@@ -21,7 +21,8 @@ void forEachRun(const Value &value, const std::vector<Group> &groups, int64_t ra
     if (value.localShape[inner] != value.shape[inner])
       break;
   }
-  int64_t runs = 1;
+  // An empty part may have no address.
+  int64_t runs = run > 0 ? 1 : 0;
   for (size_t dim = 0; dim < inner; ++dim)
     runs *= value.localShape[dim];
   std::array<int64_t, 4> start{};

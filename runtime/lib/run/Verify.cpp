@@ -51,18 +51,18 @@ static Status checkSame(const std::vector<Value> &plan, const std::vector<Value>
   for (const Value &value : reference) {
     auto other = find(plan, value.name);
     if (other == plan.end())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the reference has a ") + what + " '" +
-                                                             value.name + "' that the plan has not");
-    if (other->shape != value.shape || other->dtype != value.dtype)
       return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                           std::string("the ") + what + " '" + value.name + "' is " + shapeText(other->shape) + " " +
-                               dtypeName(other->dtype) + " in the plan, but " + shapeText(value.shape) + " " +
-                               dtypeName(value.dtype) + " in the reference");
+                           std::string("the reference has a ") + what + " '" + value.name + "' that the plan has not");
+    if (other->shape != value.shape || other->dtype != value.dtype)
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the ") + what + " '" + value.name + "' is " +
+                                                             shapeText(other->shape) + " " + dtypeName(other->dtype) +
+                                                             " in the plan, but " + shapeText(value.shape) + " " +
+                                                             dtypeName(value.dtype) + " in the reference");
   }
   for (const Value &value : plan)
     if (both && find(reference, value.name) == reference.end())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the plan has a ") + what + " '" + value.name +
-                                                             "' that the reference has not");
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                           std::string("the plan has a ") + what + " '" + value.name + "' that the reference has not");
   return {};
 }
 
@@ -99,8 +99,8 @@ void compareResults(const RunResult &plan, const RunResult &reference, Verificat
                                       scientific(replicas) + " (tolerance " + scientific(value.tolerance) + ")");
     else if (mine.empty() && theirs.empty() && !value.ok())
       verification.failures.push_back("result '" + name + "' differs from the reference by " +
-                                      scientific(value.relativeError) + " (tolerance " +
-                                      scientific(value.tolerance) + ")");
+                                      scientific(value.relativeError) + " (tolerance " + scientific(value.tolerance) +
+                                      ")");
   }
 }
 

@@ -11,9 +11,13 @@
   } while (0)
 
 #define ARGUMENT(index, dtype, rank, ...)                                                                              \
-  { MOERT_SPACE_ARGUMENT, dtype, index, rank, { __VA_ARGS__ } }
+  {                                                                                                                    \
+    MOERT_SPACE_ARGUMENT, dtype, index, rank, { __VA_ARGS__ }                                                          \
+  }
 #define DEVICE(offset, dtype, rank, ...)                                                                               \
-  { MOERT_SPACE_DEVICE, dtype, offset, rank, { __VA_ARGS__ } }
+  {                                                                                                                    \
+    MOERT_SPACE_DEVICE, dtype, offset, rank, { __VA_ARGS__ }                                                           \
+  }
 
 int32_t moeplan_rank(moert_rank_t rank);
 int32_t moeplan_reference(moert_rank_t rank);

@@ -319,3 +319,23 @@ func.func @invalid(%x: tensor<16x8xf32>, %r: tensor<32x8xf32>, %s: tensor<16x2xi
   %0 = moe.slot_dot %x, %r, %s : (tensor<16x8xf32>, tensor<32x8xf32>, tensor<16x2xi32>) -> tensor<16x1xf32>
   return
 }
+
+// -----
+
+// (C3) the groups of experts divide the experts.
+func.func @expert_groups(%l: tensor<16x4xf32>) {
+  // expected-error @below {{expected expert_groups to divide the 4 experts but got 3}}
+  %scores, %experts, %slots, %weights, %counts, %aux = moe.route %l {expert_groups = 3 : i64}
+    : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// (C3) the chosen groups hold enough experts.
+func.func @top_groups(%l: tensor<16x4xf32>) {
+  // expected-error @below {{expected top_groups to be at most 4 and to hold at least top_k = 2 experts but got 1 of 1 experts each}}
+  %scores, %experts, %slots, %weights, %counts, %aux = moe.route %l {expert_groups = 4 : i64, top_groups = 1 : i64}
+    : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}

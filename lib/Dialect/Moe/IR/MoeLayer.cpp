@@ -1,6 +1,7 @@
 //===- MoeLayer.cpp - moe.layer: checks, and its baseline schedule --------===//
 #include <cmath>
 
+#include "ExpertGroups.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -13,9 +14,11 @@ using namespace mlir::moe;
 int64_t LayerOp::getCapacity(int64_t tokens) {
   if (isDropless())
     return 0;
-  double mean = static_cast<double>(getTopK() * tokens) / static_cast<double>(getNumExperts());
-  // No expert can be chosen more than once by one token.
-  return std::min(tokens, static_cast<int64_t>(std::ceil(getCapacityFactor()->convertToDouble() * mean)));
+  double wanted = getCapacityFactor()->convertToDouble() * static_cast<double>(getTopK() * tokens) /
+                  static_cast<double>(getNumExperts());
+  // Factors are written in decimal: what rounding adds to 1.1 * 10 is no reason for a twelfth slot. No token chooses an
+  // expert twice.
+  return std::min(tokens, static_cast<int64_t>(std::ceil(wanted * (1 - 1e-12))));
 }
 
 int64_t LayerOp::getActivationWidth() {
@@ -36,7 +39,6 @@ static LogicalResult verifyShape(LayerOp op, StringRef what, Value value, ArrayR
 static LogicalResult verifyRouting(LayerOp op) {
   int64_t tokens = op.getX().getType().getDimSize(0), experts = op.getNumExperts();
   int64_t k = op.getTopK(), groups = op.getGroups();
-  int64_t expertGroups = op.getExpertGroups(), topGroups = op.getTopGroups();
   if (tokens < 1)
     return op.emitOpError() << "expected at least one token but got " << op.getX().getType();
   if (groups < 1 || tokens % groups != 0)
@@ -44,15 +46,8 @@ static LogicalResult verifyRouting(LayerOp op) {
   if (k < 1 || k > std::min<int64_t>(8, experts))
     return op.emitOpError() << "expected top_k to be between 1 and " << std::min<int64_t>(8, experts) << " but got "
                             << k;
-  if (expertGroups < 1 || experts % expertGroups != 0)
-    return op.emitOpError() << "expected expert_groups to divide the " << experts << " experts but got "
-                            << expertGroups;
-  if (topGroups < 1 || topGroups > expertGroups || topGroups * (experts / expertGroups) < k)
-    return op.emitOpError() << "expected top_groups to be at most " << expertGroups << " and to hold at least top_k = "
-                            << k << " experts but got " << topGroups << " of " << experts / expertGroups
-                            << " experts each";
-  if (expertGroups > 1 && op.getGroupScore() == GroupScore::top2 && experts / expertGroups < 2)
-    return op.emitOpError() << "expected at least two experts in a group scored by top2 but got one";
+  if (failed(verifyExpertGroups(op, experts, k, op.getExpertGroups(), op.getTopGroups(), op.getGroupScore())))
+    return failure();
   if (!op.isDropless() && !(op.getCapacityFactor()->convertToDouble() > 0))
     return op.emitOpError() << "expected capacity_factor to be positive but got "
                             << op.getCapacityFactor()->convertToDouble();
@@ -97,10 +92,12 @@ LogicalResult LayerOp::verify() {
 LogicalResult LayerOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
                                     SmallVectorImpl<LayoutAttr> &results) {
   auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
-  // In the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2, shared_gate.
-  LayoutAttr wanted[] = {layout({"dp", ""}),        layout({"", ""}),        layout({""}),      layout({""}),
-                         layout({"ep", "", "esp"}), layout({"ep", "esp", ""}), layout({"ep", "esp"}), layout({"ep", ""}),
-                         layout({"", "mp"}),        layout({"mp", ""}),      layout({"", ""})};
+  // In the order of the operands: x, gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2,
+  // shared_gate.
+  LayoutAttr wanted[] = {layout({"dp", ""}),    layout({"", ""}),          layout({""}),
+                         layout({""}),          layout({"ep", "", "esp"}), layout({"ep", "esp", ""}),
+                         layout({"ep", "esp"}), layout({"ep", ""}),        layout({"", "mp"}),
+                         layout({"mp", ""}),    layout({"", ""})};
   for (unsigned i = 0; i < std::size(wanted); ++i) {
     auto [start, length] = getODSOperandIndexAndLength(i);
     for (LayoutAttr &operand : operands.slice(start, length)) {
@@ -121,7 +118,8 @@ class BaselineBuilder {
 public:
   BaselineBuilder(LayerOp layer, OpBuilder &builder, ParallelAttr parallel, int64_t groups, ValueRange operands)
       : layer(layer), local(operands, layer), builder(builder), parallel(parallel),
-        groups(std::max(groups, static_cast<int64_t>(layer.getGroups()))), loc(NameLoc::get(builder.getStringAttr(layer.getLayerName()), layer.getLoc())) {}
+        groups(std::max(groups, static_cast<int64_t>(layer.getGroups()))),
+        loc(NameLoc::get(builder.getStringAttr(layer.getLayerName()), layer.getLoc())) {}
 
   LogicalResult build(SmallVectorImpl<Value> &results);
 
@@ -190,22 +188,23 @@ BaselineBuilder::Rows BaselineBuilder::exchangeRagged(Value dispatched, Value co
   Value expertCounts = builder.create<AllToAllOp>(loc, blockCounts, group("ep"), 1, 0);
   auto type = cast<RankedTensorType>(rows.getType());
   int64_t k = layer.getTopK(), localExperts = cast<RankedTensorType>(expertCounts.getType()).getDimSize(1);
-  // On average a rank's experts receive as many rows as one member sends; at worst every member sends each of its tokens to
-  // as many of them as it has choices.
+  // On average a rank's experts receive as many rows as one member sends; at worst every member sends each of its
+  // tokens to as many of them as it has choices.
   int64_t mean = type.getDimSize(0);
   int64_t reserved = parallel.getEp() * (mean / k) * std::min(k, localExperts);
   if (std::optional<APFloat> load = layer.getMaxLoad())
     reserved = std::min(reserved, static_cast<int64_t>(std::ceil(load->convertToDouble() * static_cast<double>(mean))));
   auto received = RankedTensorType::get({reserved, type.getDimSize(1)}, type.getElementType());
-  Value atExperts = builder.create<AllToAllVOp>(loc, received, rows, blockCounts, expertCounts, group("ep"),
-                                                Direction::to_experts);
+  Value atExperts =
+      builder.create<AllToAllVOp>(loc, received, rows, blockCounts, expertCounts, group("ep"), Direction::to_experts);
   return {atExperts, blockCounts, expertCounts};
 }
 
 Value BaselineBuilder::buildExperts(const Rows &at) {
   Value hidden = builder.create<GroupedMatmulOp>(loc, at.rows, local.getW1(), at.expertCounts);
   if (Value bias = local.getB1())
-    hidden = builder.create<BiasAddOp>(loc, hidden.getType(), hidden, bias, at.expertCounts, builder.getF64FloatAttr(1));
+    hidden =
+        builder.create<BiasAddOp>(loc, hidden.getType(), hidden, bias, at.expertCounts, builder.getF64FloatAttr(1));
   auto type = cast<RankedTensorType>(hidden.getType());
   SmallVector<int64_t> shape(type.getShape());
   shape.back() /= layer.getActivationWidth();
@@ -228,9 +227,9 @@ Value BaselineBuilder::exchangeBack(const Rows &at, Value rows) {
   auto type = cast<RankedTensorType>(whole.getType());
   int64_t blockRows =
       cast<RankedTensorType>(local.getX().getType()).getDimSize(0) * layer.getTopK() * parallel.getEsp();
-  Value returned = builder.create<AllToAllVOp>(
-      loc, RankedTensorType::get({blockRows, type.getDimSize(1)}, type.getElementType()), whole, at.blockCounts,
-      at.expertCounts, group("ep"), Direction::from_experts);
+  Value returned =
+      builder.create<AllToAllVOp>(loc, RankedTensorType::get({blockRows, type.getDimSize(1)}, type.getElementType()),
+                                  whole, at.blockCounts, at.expertCounts, group("ep"), Direction::from_experts);
   return builder.create<SliceOp>(loc, returned, group("esp"), 0);
 }
 
@@ -258,8 +257,8 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
     return layer.emitOpError() << "expected the " << tokens << " tokens of a rank to be divisible by its "
                                << localGroups << " routing groups";
   RouteOp route = buildRoute();
-  // All model-parallel members do the same from here to the end; the cast's adjoint sums their shares of the gradient of x,
-  // the smallest value on the way.
+  // All model-parallel members do the same from here to the end; the cast's adjoint sums their shares of the gradient
+  // of x, the smallest value on the way.
   Value x = toVarying(local.getX(), "mp");
   Type dispatchedType = route.getLogits().getType();
   auto xType = cast<RankedTensorType>(x.getType());
@@ -267,9 +266,9 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
   if (layer.isDropless())
     dispatchedType = RankedTensorType::get({rows, xType.getDimSize(1)}, xType.getElementType());
   else
-    dispatchedType = RankedTensorType::get({layer.getNumExperts(), static_cast<int64_t>(route.getCapacity()) * localGroups,
-                                            xType.getDimSize(1)},
-                                           xType.getElementType());
+    dispatchedType = RankedTensorType::get(
+        {layer.getNumExperts(), static_cast<int64_t>(route.getCapacity()) * localGroups, xType.getDimSize(1)},
+        xType.getElementType());
   Value dispatched = builder.create<DispatchOp>(loc, dispatchedType, x, route.getSlots(), Value());
   Rows at = exchange(dispatched, route.getCounts());
   Value returned = exchangeBack(at, buildExperts(at));

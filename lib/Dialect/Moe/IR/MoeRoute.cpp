@@ -1,4 +1,5 @@
 //===- MoeRoute.cpp - routing, dispatch, combine --------------------------===//
+#include "ExpertGroups.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -31,6 +32,20 @@ static LogicalResult verifyType(Operation *op, StringRef what, Value value, Arra
   return success();
 }
 
+LogicalResult mlir::moe::verifyExpertGroups(Operation *op, int64_t experts, int64_t k, int64_t expertGroups,
+                                            int64_t topGroups, GroupScore groupScore) {
+  if (expertGroups < 1 || experts % expertGroups != 0)
+    return op->emitOpError() << "expected expert_groups to divide the " << experts << " experts but got "
+                             << expertGroups;
+  if (topGroups < 1 || topGroups > expertGroups || topGroups * (experts / expertGroups) < k)
+    return op->emitOpError() << "expected top_groups to be at most " << expertGroups
+                             << " and to hold at least top_k = " << k << " experts but got " << topGroups << " of "
+                             << experts / expertGroups << " experts each";
+  if (expertGroups > 1 && groupScore == GroupScore::top2 && experts / expertGroups < 2)
+    return op->emitOpError() << "expected at least two experts in a group scored by top2 but got one";
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // RouteOp, RouteGradOp
 //===----------------------------------------------------------------------===//
@@ -47,23 +62,24 @@ LogicalResult RouteOp::verify() {
       failed(verifyShape(*this, "counts", getCounts(), {1, experts})) ||
       failed(verifyType(*this, "aux", getAux(), {}, getLogits().getType())))
     return failure();
-  if (getSelectionBias() && failed(verifyType(*this, "selection_bias", getSelectionBias(), {experts}, getLogits().getType())))
+  if (getSelectionBias() &&
+      failed(verifyType(*this, "selection_bias", getSelectionBias(), {experts}, getLogits().getType())))
     return failure();
   int64_t groups = getGroups();
   if (groups < 1 || tokens % groups != 0)
     return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
   if (static_cast<int64_t>(getCapacity()) < 0)
     return emitOpError() << "expected a capacity of at least 0 but got " << static_cast<int64_t>(getCapacity());
-  return success();
+  return verifyExpertGroups(*this, experts, k, getExpertGroups(), getTopGroups(), getGroupScore());
 }
 void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   // Scores, experts, slots and counts are for the backward and the exchange only; no gradient flows through them.
   Value weights = cotangents[3], aux = cotangents[5];
   gradients.resize(getNumOperands());
   if (weights || aux)
-    gradients[0] = builder.create<RouteGradOp>(getLoc(), getScores().getType(), getScores(), getExperts(), weights, aux,
-                                               getScoreAttr(), getRenormalizeAttr(), getRoutingScaleAttr(),
-                                               getGroupsAttr());
+    gradients[0] =
+        builder.create<RouteGradOp>(getLoc(), getScores().getType(), getScores(), getExperts(), weights, aux,
+                                    getScoreAttr(), getRenormalizeAttr(), getRoutingScaleAttr(), getGroupsAttr());
 }
 OpCost RouteOp::getCost() {
   OpCost cost = getMemoryCost(*this);

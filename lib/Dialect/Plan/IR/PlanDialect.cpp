@@ -35,9 +35,7 @@ bool mlir::plan::isBufferType(MemRefType type) {
          (element.isF32() || element.isF64() || element.isBF16() || element.isSignlessInteger(32));
 }
 
-int64_t mlir::plan::getByteSize(MemRefType type) {
-  return type.getNumElements() * (type.getElementTypeBitWidth() / 8);
-}
+int64_t mlir::plan::getByteSize(MemRefType type) { return type.getNumElements() * (type.getElementTypeBitWidth() / 8); }
 
 //===----------------------------------------------------------------------===//
 // CostAttr
@@ -150,6 +148,4 @@ ArrayRef<int64_t> LaunchOp::getAbsentInputs() { return getAbsent().value_or(Arra
 
 ArrayRef<int64_t> LaunchOp::getInPlaceInputs() { return getInPlace().value_or(ArrayRef<int64_t>()); }
 
-bool LaunchOp::isInPlace(unsigned input) {
-  return llvm::is_contained(getInPlaceInputs(), static_cast<int64_t>(input));
-}
+bool LaunchOp::isInPlace(unsigned input) { return llvm::is_contained(getInPlaceInputs(), static_cast<int64_t>(input)); }

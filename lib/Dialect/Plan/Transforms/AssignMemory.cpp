@@ -22,8 +22,8 @@ using namespace mlir::plan;
 
 namespace {
 
-/// When a block is used, as two vector clocks: it is free for good once each stream has done `last` launches, and needed
-/// only after each stream has surely done `first` launches.
+/// When a block is used, as two vector clocks: it is free for good once each stream has done `last` launches, and
+/// needed only after each stream has surely done `first` launches.
 struct Lifetime {
   Clock first, last;
 

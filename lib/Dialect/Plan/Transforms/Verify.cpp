@@ -1,7 +1,7 @@
 //===- Verify.cpp - plan-verify -------------------------------------------===//
 //
-// Trusts no pass: works from the printed offsets, streams and events alone. Waits and bounds are checked here, memory in
-// VerifyMemory.cpp, collectives in VerifyCollectives.cpp.
+// Trusts no pass: works from the printed offsets, streams and events alone. Waits and bounds are checked here, memory
+// in VerifyMemory.cpp, collectives in VerifyCollectives.cpp.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
@@ -61,8 +61,8 @@ static LogicalResult verifyBounds(func::FuncOp program) {
     std::optional<int64_t> end = llvm::checkedAdd<int64_t>(*offset, getByteSize(type));
     if (!end || *end > bytes.getInt())
       return buffer.emitOpError("out of bounds: expected the buffer to lie in the ")
-             << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type)
-             << " bytes at offset " << *offset;
+             << bytes.getInt() << " bytes of '" << space << "' but it has " << getByteSize(type) << " bytes at offset "
+             << *offset;
   }
   return success();
 }
@@ -70,8 +70,8 @@ static LogicalResult verifyBounds(func::FuncOp program) {
 /// Sets the ranks of `program` from its `plan.ranks`.
 static LogicalResult readRanks(Program &program) {
   auto attribute = program.function->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
-  if (!attribute || attribute.size() != 2 || attribute[0] < 0 || attribute[1] < 1 ||
-      attribute[0] > moe::kMaxWorld || attribute[1] > moe::kMaxWorld)
+  if (!attribute || attribute.size() != 2 || attribute[0] < 0 || attribute[1] < 1 || attribute[0] > moe::kMaxWorld ||
+      attribute[1] > moe::kMaxWorld)
     return program.function.emitOpError("expected '")
            << kRanksAttrName << "' to be array<i64: FIRST, NUMBER> with ranks up to " << moe::kMaxWorld;
   program.firstRank = attribute[0];

@@ -1,8 +1,8 @@
 //===- VerifyCollectives.cpp - no hangs -----------------------------------===//
 //
-// A communicator is a (size, stride); its instances are sets of ranks. No interleaving can hang where (1) the collectives
-// of each communicator are totally ordered in each program, (2) programs whose ranks share an instance issue the same
-// sequence, and (3) the orders of all programs together have no cycle.
+// A communicator is a (size, stride); its instances are sets of ranks. No interleaving can hang where (1) the
+// collectives of each communicator are totally ordered in each program, (2) programs whose ranks share an instance
+// issue the same sequence, and (3) the orders of all programs together have no cycle.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
@@ -78,9 +78,9 @@ LogicalResult CollectiveChecker::checkGroup(LaunchOp op) {
   int64_t block = group.getSize() * group.getStride();
   if (world == 0 || world % block == 0)
     return success();
-  return op.emitOpError("expected group '") << group.getName() << "' of " << op.describe() << " to divide the world of "
-                                            << world << " ranks but its size * stride is " << group.getSize() << " * "
-                                            << group.getStride() << " = " << block;
+  return op.emitOpError("expected group '")
+         << group.getName() << "' of " << op.describe() << " to divide the world of " << world
+         << " ranks but its size * stride is " << group.getSize() << " * " << group.getStride() << " = " << block;
 }
 
 LogicalResult CollectiveChecker::collect(unsigned program) {
@@ -179,7 +179,8 @@ LogicalResult CollectiveChecker::compare(const Communicator &communicator, unsig
                                   << extra.getGroup()->getName() << "' to issue as many collectives, but "
                                   << extra.describe() << " has no partner in '" << shorter.getName()
                                   << "', which ends after " << common;
-  LaunchOp last = common == 0 ? LaunchOp() : getOp(secondLonger ? first : second, (secondLonger ? expected : got)[common - 1]);
+  LaunchOp last =
+      common == 0 ? LaunchOp() : getOp(secondLonger ? first : second, (secondLonger ? expected : got)[common - 1]);
   if (last)
     diagnostic.attachNote(last.getLoc()) << last.describe() << " is the last one of '" << shorter.getName() << "'";
   else
@@ -239,7 +240,8 @@ void OrderGraph::addProgram(unsigned program) {
   for (auto [launch, node] : nodes) {
     ArrayRef<int32_t> clock = order.getClock(launch);
     for (auto [stream, earlier] : llvm::enumerate(onStream)) {
-      auto end = llvm::partition_point(earlier, [&](unsigned other) { return order.getPosition(other) <= clock[stream]; });
+      auto end =
+          llvm::partition_point(earlier, [&](unsigned other) { return order.getPosition(other) <= clock[stream]; });
       if (end == earlier.begin())
         continue;
       unsigned other = *std::prev(end);
@@ -294,8 +296,8 @@ LogicalResult OrderGraph::check() {
                                   << cycle.front().second.describe() << " waits for itself";
   for (Edge &edge : cycle) {
     func::FuncOp function = checker.programs[edge.program].function;
-    diagnostic.attachNote(edge.second.getLoc()) << edge.second.describe() << " comes after " << edge.first.describe()
-                                                << " in '" << function.getName() << "'";
+    diagnostic.attachNote(edge.second.getLoc())
+        << edge.second.describe() << " comes after " << edge.first.describe() << " in '" << function.getName() << "'";
   }
   return diagnostic;
 }

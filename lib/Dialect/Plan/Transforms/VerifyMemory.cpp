@@ -1,8 +1,9 @@
 //===- VerifyMemory.cpp - no races, no stale reads ------------------------===//
 //
 // One walk in program order over byte intervals, as race detectors do: each interval remembers its last writer and, by
-// stream, its last readers since. An access has to come after those that it conflicts with; transitivity covers the older
-// ones. Without a race every interleaving reads what the walk reads, so the walk also proves that reads are not stale.
+// stream, its last readers since. An access has to come after those that it conflicts with; transitivity covers the
+// older ones. Without a race every interleaving reads what the walk reads, so the walk also proves that reads are not
+// stale.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
@@ -19,9 +20,7 @@ struct Range {
   unsigned memory;
   int64_t begin, end;
 
-  bool overlaps(const Range &other) const {
-    return memory == other.memory && begin < other.end && other.begin < end;
-  }
+  bool overlaps(const Range &other) const { return memory == other.memory && begin < other.end && other.begin < end; }
 };
 
 /// Equal bytes of one history. `writer` is absent where the caller wrote them.
@@ -144,15 +143,14 @@ LogicalResult MemoryChecker::checkWithin(LaunchOp op) {
       const Range &read = ranges.find(input)->second;
       bool inPlace = number == 0 && op.isInPlace(position) && read.begin == written.begin;
       if (input != output && !inPlace && written.overlaps(read))
-        return op.emitOpError("expected ") << op.describe() << " to write other bytes than it reads but output "
-                                           << number << " overlaps input " << position << " at "
-                                           << describeValue(input);
+        return op.emitOpError("expected ")
+               << op.describe() << " to write other bytes than it reads but output " << number << " overlaps input "
+               << position << " at " << describeValue(input);
     }
     for (auto [earlier, other] : llvm::enumerate(op.getOutputs().take_front(number)))
       if (written.overlaps(ranges.find(other)->second))
-        return op.emitOpError("expected the outputs of ")
-               << op.describe() << " not to overlap but " << earlier << " and " << number << " do at "
-               << describeValue(output);
+        return op.emitOpError("expected the outputs of ") << op.describe() << " not to overlap but " << earlier
+                                                          << " and " << number << " do at " << describeValue(output);
   }
   return success();
 }

@@ -27,7 +27,7 @@ def Moe_LayerOp : Moe_Op<"layer", [AttrSizedOperandSegments, DeclareOpInterfaceM
     expert has an inner size of its own and the same activation.
 
     *Capacity form* (`capacity_factor` = f present): the N tokens form `groups` = G blocks of N/G consecutive tokens, routed
-    apart from each other. In each, an expert takes at most `T = ceil(k f (N/G) / E)` choices, first choices of all tokens
+    apart from each other. In each, an expert takes at most `T = min(N/G, ceil(k f (N/G) / E))` choices, first choices of all tokens
     before second ones, then by token; the others are dropped and add nothing to y.
 
     *Dropless form* (absent): every choice is computed. `max_load` bounds the rows that a rank's experts may receive to that
@@ -90,7 +90,7 @@ def Moe_LayerOp : Moe_Op<"layer", [AttrSizedOperandSegments, DeclareOpInterfaceM
   let extraClassDeclaration = [{
     bool isDropless() { return !getCapacityFactor(); }
     int64_t getNumExperts() { return getGate().getType().getDimSize(1); }
-    /// Choices that one expert takes of a group of `tokens` tokens: T = ceil(k f tokens / E), formulas.md; 0 if dropless.
+    /// Choices that one expert takes of a group of `tokens` tokens: T = min(tokens, ceil(k f tokens / E)), formulas.md; 0 if dropless.
     int64_t getCapacity(int64_t tokens);
     /// Columns of w1 for each of the H inner columns: 2 for the swiglu kinds.
     int64_t getActivationWidth();

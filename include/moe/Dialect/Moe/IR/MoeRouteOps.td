@@ -15,7 +15,8 @@ def Moe_RouteOp : Moe_Op<"route", [
 
     Constraints:
     - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [1, E]; aux is 0-D; 1 <= k <= min(8, E).
-    - (C2) groups divides S; selection_bias is [E].
+    - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type.
+    - (C3) expert_groups, top_groups and group_score are as in (C6) of moe.layer; capacity >= 0.
 
     Example:
 

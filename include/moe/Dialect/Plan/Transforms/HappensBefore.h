@@ -1,7 +1,8 @@
 //===- HappensBefore.h - the order of a rank program ------------*- C++ -*-===//
 //
-// Streams run side by side; a launch surely comes after another one only through program order on one stream and through
-// plan.record / plan.wait between streams. Streams are few, so one vector clock per launch answers that in constant time.
+// Streams run side by side; a launch surely comes after another one only through program order on one stream and
+// through plan.record / plan.wait between streams. Streams are few, so one vector clock per launch answers that in
+// constant time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_PLAN_TRANSFORMS_HAPPENSBEFORE_H
@@ -46,8 +47,8 @@ private:
   llvm::DenseMap<int64_t, Clock> events;
 };
 
-/// Which launches of a rank program come before which others in every interleaving of its streams. Launches are numbered
-/// in program order. Waits for events that nothing recorded order nothing.
+/// Which launches of a rank program come before which others in every interleaving of its streams. Launches are
+/// numbered in program order. Waits for events that nothing recorded order nothing.
 class HappensBefore {
 public:
   /// `program` passes verifyRankProgram.
@@ -65,9 +66,7 @@ public:
     return ArrayRef<int32_t>(clocks).slice(launch * streams.size(), streams.size());
   }
   /// Whether launch `first` is surely done when launch `second` starts.
-  bool isBefore(unsigned first, unsigned second) const {
-    return getClock(second)[streamOf[first]] >= positions[first];
-  }
+  bool isBefore(unsigned first, unsigned second) const { return getClock(second)[streamOf[first]] >= positions[first]; }
 
 private:
   SmallVector<StringRef> streams;

@@ -1,0 +1,79 @@
+// RUN: moe-opt %s -split-input-file --convert-plan-to-llvm -verify-diagnostics
+
+// The runtime looks for @rank.
+// expected-error @+1 {{expected a rank program 'rank'}}
+module {
+  func.func @f(%x: memref<4xf32>) {
+    plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+// Metadata needs to know the world.
+// expected-error @+1 {{expected a 'moe.parallel' attribute on the module}}
+module {
+  func.func @rank(%x: memref<4xf32>) {
+    plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+// A launch without a stream.
+module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>) {
+    // expected-error @+1 {{expected 'scale' to have a stream, as plan-assign-streams gives}}
+    plan.launch "scale"(%x) -> (%x) params [2.0] : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+// A buffer without an offset.
+module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>) {
+    // expected-error @+1 {{expected an offset, as plan-assign-memory gives}}
+    %0 = plan.buffer : memref<4xf32, #plan<space device>>
+    plan.launch "scale"(%x) -> (%0) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
+    return
+  }
+}
+
+// -----
+
+// One call with two signatures.
+module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>) {
+    // expected-note @+1 {{it is called first here}}
+    plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    // expected-error @+1 {{expected 'moert_scale' to have the signature}}
+    plan.launch "scale"(%x) -> (%x) params [2] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+// Several rank programs have no place in a plan .so.
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  // expected-error @+1 {{expected one program for all ranks but 'rank' has 'plan.ranks'}}
+  func.func @rank(%x: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 1>} {
+    plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+// A layout over a group that is not there.
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  // expected-error @+1 {{expected the layout of 'x' to name groups of #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1> but got #moe.layout<[tp]>}}
+  func.func @rank(%x: memref<4xf32> {moe.name = "x", moe.layout = #moe.layout<[tp]>}) {
+    plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}

@@ -1,0 +1,424 @@
+#!/usr/bin/python3
+"""Bad input: no tool crashes or hangs; each says what it expected, and exits with 2 (with 1 where a check failed)."""
+
+import argparse
+import json
+import math
+import os
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+import safetensors
+
+TIMEOUT = 60
+
+LAYER = """\
+func.func @model(%x: tensor<16x8xf32> {moe.name = "x", moe.role = "input"},
+                 %gate: tensor<8x4xf32> {moe.name = "layer0.gate", moe.role = "parameter"},
+                 %bias: tensor<4xf32> {moe.name = "layer0.gate_bias", moe.role = "parameter"},
+                 %w1: tensor<4x8x6xf32> {moe.name = "layer0.w1", moe.role = "parameter"},
+                 %w2: tensor<4x6x8xf32> {moe.name = "layer0.w2", moe.role = "parameter"})
+    -> (tensor<16x8xf32> {moe.name = "y", moe.role = "output"}, tensor<f32> {moe.name = "aux", moe.role = "output"}) {
+  %y, %aux = moe.layer "layer0" %x gate(%gate, %bias) experts(%w1, %w2) {ATTRIBUTES}
+      : (tensor<16x8xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<4x8x6xf32>, tensor<4x6x8xf32>)
+      -> (tensor<16x8xf32>, tensor<f32>)
+  return %y, %aux : tensor<16x8xf32>, tensor<f32>
+}
+"""
+CAPACITY = "activation = #moe<activation relu>, capacity_factor = 2.0 : f64, top_k = 1 : i64"
+BOUNDED = "activation = #moe<activation relu>, max_load = 1.0 : f64, top_k = 1 : i64"
+GRAPH = LAYER.replace("ATTRIBUTES", CAPACITY)
+
+CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 64, "moe_intermediate_size": 32, "num_experts": 8,
+          "num_experts_per_tok": 2, "norm_topk_prob": True, "hidden_act": "silu"}
+
+
+class Suite:
+    """Runs commands, prints one line for each case, counts."""
+
+    def __init__(self, options, folder):
+        self.tools, self.folder = os.path.abspath(options.bin), folder
+        self.only = options.only
+        self.passed = self.failed = 0
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        return self.path(name)
+
+    def tool(self, command, limit=None):
+        """(status, stdout, stderr) of a command in the folder; an address space of `limit` bytes at most."""
+        set_limit = None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        command = [os.path.join(self.tools, command[0]), *command[1:]]
+        try:
+            done = subprocess.run(command, capture_output=True, cwd=self.folder, timeout=TIMEOUT, preexec_fn=set_limit,
+                                  stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return "no end", "", ""
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    def make(self, *command):
+        status, _, stderr = self.tool(command)
+        if status != 0:
+            sys.exit(f"error: {' '.join(command)} exited with {status}\n{stderr}")
+
+    def record(self, name, problem):
+        if problem:
+            self.failed += 1
+            print(f"FAIL {name}: {problem}", flush=True)
+        else:
+            self.passed += 1
+            print(f"ok   {name}", flush=True)
+
+    def problem(self, command, patterns, status, limit=None):
+        """None if the command exits with `status` and its stderr has each pattern (a regular expression)."""
+        got, stdout, stderr = self.tool(command, limit)
+        shown = f"\n  $ {' '.join(command)}\n  " + "\n  ".join((stdout[-500:] + stderr[:2000]).splitlines()[:20])
+        if got not in (status if isinstance(status, tuple) else (status,)):
+            return f"expected status {status} but got {got}{shown}"
+        # An error is a few lines; a dump of the program is not.
+        if len(stderr) > 6000:
+            return f"expected a message of at most 6000 characters but got {len(stderr)}{shown}"
+        for pattern in patterns:
+            if not re.search(pattern, stderr):
+                return f"expected '{pattern}' in the message{shown}"
+        return None
+
+    def expect(self, name, command, *patterns, status=2, limit=None):
+        if not self.only or self.only in name:
+            self.record(name, self.problem(command, patterns, status, limit))
+
+    def expect_each(self, name, commands, *patterns, status=2):
+        """One case of many commands, each a (what, command)."""
+        if self.only and self.only not in name:
+            return
+        for what, command in commands:
+            if problem := self.problem(command, patterns, status):
+                return self.record(name, f"{what}: {problem}")
+        self.record(name, None)
+
+
+def cuts(size, count):
+    """Lengths at which to cut something of that size: its first bytes, its last ones, and some between."""
+    edges = {0, 1, 2, 7, 8, 9, size - 1, size - 2, size // 2}
+    return sorted({n for n in edges | {round(i * size / count) for i in range(count)} if 0 <= n < size})
+
+
+def compile_graph(suite):
+    """Model graphs that are none."""
+    def bad(name, text, *patterns):
+        file = suite.write("bad.mlir", text)
+        suite.expect("graph: " + name, ["moe-compile", file, "-o", "bad.so"], *patterns)
+
+    bad("syntax error", GRAPH.replace("gate(%gate, %bias)", "gate[%gate]"), r"bad\.mlir:7:\d+: error: .*expected '\('")
+    bad("unknown op", GRAPH.replace("moe.layer", "moe.lyer"), r"bad\.mlir:7:\d+: error: .*'moe\.lyer' is unknown")
+    bad("unknown dialect", GRAPH.replace("moe.layer", "mow.layer"), r"bad\.mlir:7:\d+: error: .*`mow' not found")
+    bad("unknown value", GRAPH.replace("return %y", "return %z"), r"bad\.mlir:10:\d+: error: .*undeclared SSA value")
+    bad("unknown activation", GRAPH.replace("relu", "tanh"), r"bad\.mlir:7:\d+: error: expected .*Activation to be one of: relu, gelu")
+    bad("empty", "", r"exactly one function but got 0")
+    bad("no function", "module {}\n", r"bad\.mlir:1:1: error: expected a model graph of exactly one function but got 0")
+    bad("two functions", GRAPH + GRAPH.replace("@model", "@other"), r"exactly one function but got 2")
+    bad("declaration", "func.func private @model(tensor<4x4xf32>)\n", r"expected a model graph of one block")
+    bad("two blocks", "func.func @model(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n  return %x : tensor<4x4xf32>\n^bb1:\n"
+        "  return %x : tensor<4x4xf32>\n}\n", r"bad\.mlir:\d+:\d+: error: expected a model graph of one block")
+    bad("not an op of a model graph", """\
+func.func @model(%x: tensor<4x4xf32> {moe.name = "x", moe.role = "input"}) -> tensor<4x4xf32> {
+  %0 = moe.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+""", r"bad\.mlir:2:\d+: error: 'moe\.matmul' op expected an op of a model graph")
+    bad("zero tokens", GRAPH.replace("16x8", "0x8"), r"bad\.mlir:7:\d+: error: .*expected at least one token")
+    bad("no static shape", GRAPH.replace("16x8", "?x8"), r"bad\.mlir:7:\d+: error: .*2-D tensor of f32, f64 or bf16")
+    bad("shape of w1", GRAPH.replace("4x8x6", "4x7x6"),
+        r"error: .*expected w1 to be 'tensor<4x8x6xf32>' but got 'tensor<4x7x6xf32>'")
+    bad("shape of the gate", GRAPH.replace("tensor<8x4x", "tensor<8x5x"), r"error: .*expected .* but got")
+    bad("element type", GRAPH.replace("f32", "i32"), r"error: .*must be 2-D tensor of f32, f64 or bf16")
+    bad("top_k over the experts", GRAPH.replace("top_k = 1", "top_k = 5"), r"error: .*expected .*top_k.* but got 5")
+    bad("capacity factor", GRAPH.replace("factor = 2.0", "factor = -2.0"), r"error: .*expected .*capacity.* but got")
+    bad("same name twice", GRAPH.replace("layer0.gate_bias", "layer0.gate"), r'moe\.name once but got "layer0\.gate"')
+    bad("unknown role", GRAPH.replace('"parameter"', '"weight"'), r'in a model graph to be input or parameter but got "weight"')
+    # 2^64 bytes and more, where sizes in 64 bits would wrap around.
+    huge = GRAPH.replace("16x8x", "4294967296x4294967296x").replace("<8x4x", "<4294967296x4x").replace(
+        "4x8x6", "4x4294967296x6").replace("4x6x8", "4x6x4294967296")
+    bad("too large to count", huge, r"error: expected tensors of at most \d+ bytes but got .*4294967296")
+    bad("binary", b"\x7fELF\x00\xff\xfe" + bytes(range(256)), r"bad\.mlir:1:1: error: ")
+    for stage in ("spmd", "plan"):
+        suite.make("moe-compile", suite.write("graph.mlir", GRAPH), f"--emit={stage}", "-o", suite.path("stage.mlir"))
+        suite.expect(f"graph: the {stage} program", ["moe-compile", "stage.mlir", "-o", "bad.so"],
+                     r"stage\.mlir:\d+:\d+: error: .*expected .* model graph")
+    commands = []
+    for length in cuts(len(GRAPH.rstrip()), 60):
+        file = suite.write(f"cut{length}.mlir", GRAPH[:length])
+        commands.append((f"{length} bytes", ["moe-compile", file, "-o", "bad.so"]))
+    suite.expect_each("graph: truncated", commands, r"error: ")
+
+
+def compile_options(suite):
+    """Options of moe-compile, on a good graph."""
+    suite.write("graph.mlir", GRAPH)
+
+    def bad(name, arguments, *patterns, file="graph.mlir"):
+        out = [] if any(a.startswith("-o") for a in arguments) else ["-o", "bad.so"]
+        suite.expect("option: " + name, ["moe-compile", file, *arguments, *out], *patterns)
+
+    like = r"expected --parallel to be like dp=4,mp=2,ep=4,esp=2 .* between 1 and 4096"
+    for text in ("dp=0", "dp=-2", "tp=2", "dp", "dp=", "dp=two", "dp=4097", "=4", "dp=99999999999999999999", "dp=2;ep=2"):
+        bad(f"--parallel={text}", [f"--parallel={text}"], like + f".* but got '{re.escape(text)}'")
+    bad("--parallel twice", ["--parallel=dp=2,dp=2"], r"expected each group once .* 'dp' twice")
+    bad("--parallel too large", ["--parallel=dp=4096,mp=4096"], r"world to be between 1 and 4096 but got 16777216")
+    bad("--parallel, another world", ["--parallel=dp=3,ep=2"], r"expected pp \* ep \* esp = 2 to divide the world of 3")
+    bad("--parallel, no chain", ["--parallel=dp=3,mp=2,ep=2,esp=3"], r"expected .*divi")
+    bad("pp", ["--parallel=pp=2,dp=2"], r"expected pp = 1 but got 2")
+    bad("experts by ep", ["--parallel=dp=8,ep=8"], r"expected .*experts?|expected dimension 0 of 'layer0\.w1', 4, .* ep = 8")
+    bad("columns by esp", ["--parallel=mp=4,esp=4"], r"expected dimension 2 of 'layer0\.w1', 6, .* divisible by esp = 4")
+    bad("tokens by dp", ["--parallel=dp=32"], r"expected dimension 0 of 'x', 16, .* divisible by dp = 32")
+    bad("--schedule", ["--schedule=foo"], r"expected --schedule to be made of .*baseline.* but got 'foo'")
+    bad("--schedule, one of two", ["--schedule=baseline+foo"], r"expected --schedule .* but got 'baseline\+foo'")
+    bad("--schedule, none", ["--schedule="], r"expected --schedule")
+    bad("--mode", ["--mode=foo"], r"expected --mode to be train or forward but got 'foo'")
+    bad("--emit", ["--emit=foo"], r"--emit .*'foo'")
+    bad("--memory-limit, negative", ["--memory-limit=-5"], r"expected --memory-limit to be at least 0 but got -5")
+    bad("--memory-limit, no integer", ["--memory-limit=1e9"], r"--memory-limit .*'1e9'")
+    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes a rank but it needs \d+",
+        r"arena 'device': \d+ bytes", r"at most \d+ alive, at ")
+    bad("unknown option", ["--foo"], r"[Uu]nknown command line argument '--foo'")
+    bad("no output", ["-o", "-"], r"expected -o FILE")
+    bad("output in no folder", ["-o", "no/such/plan.so"], r"cannot write 'no/such/plan\.so': No such file")
+    bad("output is a folder", ["-o", suite.folder], r"cannot write '.*': Is a directory")
+    bad("text output in no folder", ["--emit=spmd", "-o", "no/such/out.mlir"], r"cannot write 'no/such/out\.mlir'")
+    bad("report in no folder", ["--report=no/such/report"], r"cannot write 'no/such/report'")
+    for option in ("--seq=8", "--batch=2", "--layers=2", "--dropless", "--dtype=f64", "--capacity-factor=1", "--max-load=2"):
+        name = option.split("=")[0]
+        bad(f"{name} with a graph", [option], rf"expected {name} with a configuration only: 'graph\.mlir' is a model graph")
+    bad("missing graph", [], r"cannot open input file 'none\.mlir': No such file", file="none.mlir")
+    bad("missing configuration", [], r"'none': expected a file or the name of .* switch-base-8", file="none")
+    bad("a folder", [], r"'dir\.mlir': Is a directory", file=make_folder(suite, "dir.mlir"))
+    suite.expect("option: nothing at all", ["moe-compile"], r"positional")
+
+
+def make_folder(suite, name):
+    os.makedirs(suite.path(name), exist_ok=True)
+    return name
+
+
+def configurations(suite):
+    """Hugging Face configurations."""
+    def bad(name, config, *patterns, options=()):
+        file = suite.write("config.json", config if isinstance(config, (str, bytes)) else json.dumps(config, indent=1))
+        suite.expect("config: " + name, ["moe-compile", file, *options, "-o", "bad.so"], *patterns)
+        suite.expect("config, moe-import: " + name, ["moe-import", file, *options], *patterns)
+
+    suite.make("moe-import", suite.write("config.json", json.dumps(CONFIG)), "--seq=8")
+    without = lambda key: {k: v for k, v in CONFIG.items() if k != key}
+    for key in ("hidden_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok"):
+        bad(f"no {key}", without(key), rf"config\.json:1:1: error: '{key}': expected an integer .* key is missing")
+    bad("no architecture", without("architectures"), r"'architectures': expected one of .*MixtralForCausalLM")
+    bad("unknown architecture", {**CONFIG, "architectures": ["LlamaForCausalLM"]},
+        r"config\.json:2:2: error: 'architectures': expected one of .*MixtralForCausalLM.* but got \[\"LlamaForCausalLM\"\]")
+    bad("ill-typed integer", {**CONFIG, "num_experts": "eight"},
+        r"config\.json:7:2: error: 'num_experts': expected an integer from 1 to \d+ but got \"eight\"")
+    bad("ill-typed boolean", {**CONFIG, "norm_topk_prob": 3}, r"'norm_topk_prob': expected true or false but got 3")
+    bad("ill-typed activation", {**CONFIG, "hidden_act": "tanh"}, r"'hidden_act': expected .*silu.* but got \"tanh\"")
+    for number in ("0", "-1", "1.5", "1e300", "99999999999999999999999", "9223372036854775807"):
+        bad(f"hidden_size {number}", json.dumps(CONFIG).replace("64", number), r"'hidden_size': expected an integer from 1")
+    bad("more choices than experts", {**CONFIG, "num_experts_per_tok": 9}, r"'num_experts_per_tok': expected .* but got 9")
+    bad("an array", "[1, 2]", r"config\.json:1:1: error: expected a JSON object but got \[1,2\]")
+    bad("a number", "12", r"expected a JSON object but got 12")
+    bad("empty", "", r"config\.json:1:1: error: expected JSON")
+    bad("not UTF-8", b'{"architectures": ["\xff\xfe"]}', r"config\.json:1:\d+: error: expected JSON: Invalid UTF-8")
+    bad("deep nesting", "[" * 1000000, r"expected JSON nested at most \d+ deep")
+    bad("deep nesting in a key", '{"a": ' + '{"b": [' * 5000 + "]}" * 5000 + "}", r"expected JSON nested at most \d+ deep")
+    text = json.dumps(CONFIG, indent=1)
+    commands = [(f"{n} bytes", ["moe-import", suite.write(f"cut{n}.json", text[:n])]) for n in cuts(len(text), 60)]
+    suite.expect_each("config: truncated", commands, r"\.json:\d+:\d+: error: expected JSON")
+    for option, pattern in (("--seq=0", "'seq': expected an integer from 1"), ("--batch=-1", "'batch': expected an integer"),
+                            ("--layers=0", "'layers': expected an integer"), ("--seq=99999999999", "'seq': expected"),
+                            ("--capacity-factor=0", "'capacity-factor': expected a number greater than 0"),
+                            ("--capacity-factor=nan", "'capacity-factor': expected a number"),
+                            ("--max-load=-1", "'max-load': expected"), ("--seq=x", "--seq .*'x'"),
+                            ("--dtype=f16", "'f16'")):
+        bad(option, CONFIG, pattern, options=[option])
+    bad("both token forms", CONFIG, r"'capacity-factor' and 'dropless': expected one of them but got both",
+        options=["--capacity-factor=1", "--dropless"])
+    suite.expect("config: no such output", ["moe-import", suite.write("config.json", text), "-o", "no/such/file"],
+                 r"'no/such/file': No such file")
+
+
+def plans(suite):
+    """Plans that are none, and options of moe-run."""
+    suite.make("moe-compile", suite.write("graph.mlir", GRAPH), "--parallel=dp=2,ep=2", "-o", suite.path("plan.so"))
+    with open(suite.path("plan.so"), "rb") as file:
+        plan = file.read()
+    suite.make("moe-run", suite.path("plan.so"), "--verify", "--workers=1")
+
+    def bad(name, file, *patterns, status=2):
+        suite.expect("plan: " + name, ["moe-run", file], *patterns, status=status)
+
+    match = re.search(rb'"abi": ?(\d)', plan)
+    if not match:
+        sys.exit("error: expected '\"abi\":1' in the plan")
+    other = plan[: match.start(1)] + b"9" + plan[match.end(1) :]
+    bad("another ABI", suite.write("abi.so", other), r"abi\.so': .*(abi|version).*9")
+    bad("no metadata", suite.write("json.so", plan.replace(b'"moeplan"', b'"moeplam"')), r"json\.so': .*moeplan")
+    bad("metadata that are no JSON", suite.write("json.so", plan.replace(b'"moeplan"', b'xmoeplan"')), r"json\.so': .*")
+    libc = next((path for path in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6")
+                 if os.path.exists(path)), None)
+    if libc:
+        bad("the C library", libc, r"is not a plan: it does not export 'moeplan_metadata'")
+    bad("text", suite.write("text.so", "not a plan\n"), r"cannot load plan")
+    bad("empty file", suite.write("empty.so", ""), r"cannot load plan")
+    bad("missing", "none.so", r"cannot load plan: .*none\.so.*No such file")
+    bad("a folder", make_folder(suite, "folder.so"), r"cannot load plan: .*Is a directory")
+    # Behind the program headers' parts is what only a linker reads.
+    used = max(struct.unpack_from("<Q", plan, offset + 8)[0] + struct.unpack_from("<Q", plan, offset + 32)[0]
+               for offset in (struct.unpack_from("<Q", plan, 32)[0] + 56 * i
+                              for i in range(struct.unpack_from("<H", plan, 56)[0])))
+    commands = [(f"{n} bytes", ["moe-run", suite.write(f"cut{n}.so", plan[:n])]) for n in cuts(used, 40)]
+    suite.expect_each("plan: truncated", commands, r"cannot load plan: ")
+
+    def option(name, *patterns):
+        suite.expect("moe-run: " + name, ["moe-run", "plan.so", name], *patterns)
+
+    for value in ("0", "-1", "x", "1e3", "99999999999999999999"):
+        for name in ("--iters", "--workers", "--ranks"):
+            option(f"{name}={value}", rf"expected a positive integer for {name} but got '{re.escape(value)}'")
+    option("--workers=5000", r"expected at most 4096 for --workers but got 5000")
+    for value in ("-1", "x", "1.5", "99999999999999999999"):
+        option(f"--seed={value}", r"expected an integer that is not negative for --seed")
+    for value in ("0", "-1", "nan", "inf", "x", "1e400"):
+        option(f"--timeout={value}", r"expected a positive number of seconds for --timeout")
+    option("--ranks=4", r"compiled for 2 ranks, but --ranks asks for 4")
+    option("--backend=foo", r"unknown backend 'foo', expected host, mpi, cuda or cuda-loopback")
+    option("--iters", r"expected a value: --iters=")
+    option("--verify=1", r"--verify takes no value")
+    option("--foo", r"unknown option '--foo'; moe-run --help lists them")
+    option("other.so", r"expected one plan but got 'plan\.so' and 'other\.so'")
+    suite.expect("moe-run: --reference --verify", ["moe-run", "plan.so", "--reference", "--verify"], r"nothing to compare")
+    suite.expect("moe-run: nothing at all", ["moe-run"], r"expected a plan: moe-run PLAN\.so")
+    option("--save=no/such/file", r"'no/such/file': cannot be written")
+    option("--trace=no/such/file", r"'no/such/file': cannot be written")
+    option("--load=none", r"'none': cannot be opened for reading")
+    text = json.dumps(CONFIG)
+    suite.make("moe-compile", suite.write("config.json", text), "--seq=8", "--dtype=bf16", "-o", suite.path("bf16.so"))
+    bad("bf16 on the host", "bf16.so", r"bf16 .*f32 or f64")
+
+
+def tensors(suite):
+    """safetensors files for --load."""
+    suite.make("moe-compile", suite.write("graph.mlir", GRAPH), "-o", suite.path("plan.so"))
+
+    def bad(name, content, *patterns, status=2, options=()):
+        if isinstance(content, dict):
+            safetensors.save(suite.path("in.safetensors"), content, "f32")
+        else:
+            suite.write("in.safetensors", content)
+        suite.expect("tensors: " + name, ["moe-run", "plan.so", "--load=in.safetensors", *options], *patterns, status=status)
+
+    def raw(header, data=b"", length=None):
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+    def one(dtype, shape, offsets, data):
+        return raw({"layer0.gate": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}, data)
+
+    bad("wrong shape", {"layer0.gate": np.zeros((4, 8))},
+        r"'layer0\.gate': expected F32 \[8, 4\] but got F32 \[4, 8\]")
+    bad("wrong dtype", one("F64", [8, 4], [0, 256], bytes(256)), r"expected F32 \[8, 4\] but got F64 \[8, 4\]")
+    bad("unknown dtype", one("F8", [8, 4], [0, 32], bytes(32)), r"unknown dtype \"F8\", expected one of F32")
+    bad("unknown name", {"layer0.gats": np.zeros((8, 4))},
+        r"no argument 'layer0\.gats'; its arguments are .*'layer0\.gate'")
+    bad("text", "this is no safetensors file at all\n", r"the header says it has \d+ bytes, expected at most")
+    bad("header too long", raw(b"{}", length=1 << 62), r"the header says it has \d+ bytes, expected at most 100000000")
+    bad("header behind the end", raw(b"{}", length=1000), r"1000 bytes, but only 2 follow: the file is truncated")
+    bad("header no JSON", raw(b"{..}"), r"the header is not JSON")
+    bad("header not UTF-8", raw(b'{"\xff": 1}'), r"the header is not JSON")
+    bad("header an array", raw([1]), r"expected the header to be an object but got array")
+    bad("header nested deep", raw(b"[" * 100000), r"header")
+    bad("a tensor that is no object", raw({"layer0.gate": 3}), r"'layer0\.gate': expected an object but got number")
+    bad("no shape", raw({"layer0.gate": {"dtype": "F32", "data_offsets": [0, 0]}}), r"missing 'shape'")
+    bad("negative size", one("F32", [-8, 4], [0, 128], bytes(128)), r"expected an integer that is not negative but got -8")
+    bad("size that overflows", one("F32", [1 << 62, 8], [0, 128], bytes(128)), r"the shape is too large")
+    bad("offsets outside", one("F32", [8, 4], [0, 128], bytes(127)), r"lie outside the 127 bytes")
+    bad("offsets the wrong way", one("F32", [8, 4], [128, 0], bytes(128)), r"data_offsets \[128,0\] lie outside")
+    bad("bytes of another shape", one("F32", [8, 4], [0, 64], bytes(64)), r"expected 128 bytes for F32 \[8, 4\]")
+    bad("bytes behind", one("F32", [8, 4], [0, 128], bytes(130)), r"expected 128 bytes of data but the file has 130")
+    bad("a name twice", raw(b'{"a": {}, "a": {}}'), r"names \"a\" twice")
+    for value in (math.nan, math.inf, -math.inf):
+        gate = np.zeros((8, 4))
+        gate[2, 3] = value
+        bad(f"{value} under --verify", {"layer0.gate": gate}, r"argument 'layer0\.gate' holds (NaN|Inf) at \[2, 3\]", status=1,
+            options=["--verify"])
+    safetensors.save(suite.path("good.safetensors"), {"layer0.gate": np.zeros((8, 4)), "x": np.zeros((16, 8))}, "f32")
+    suite.make("moe-run", suite.path("plan.so"), "--load=" + suite.path("good.safetensors"))
+    with open(suite.path("good.safetensors"), "rb") as file:
+        good = file.read()
+    commands = [(f"{n} bytes", ["moe-run", "plan.so", "--load=" + suite.write(f"cut{n}.safetensors", good[:n])])
+                for n in cuts(len(good), 30)]
+    suite.expect_each("tensors: truncated", commands, r"cut\d+\.safetensors': ")
+
+
+def overflow(suite):
+    """More rows for a rank than --max-load reserved."""
+    suite.make("moe-compile", suite.write("graph.mlir", LAYER.replace("ATTRIBUTES", BOUNDED)), "--parallel=dp=2,ep=2", "-o",
+               suite.path("bounded.so"))
+    safetensors.save(suite.path("skew.safetensors"), {"layer0.gate_bias": np.array([1e3, 0, 0, 0])}, "f32")
+    for options in ([], ["--verify"]):
+        suite.expect(" ".join(["dropless overflow", *options]),
+                     ["moe-run", "bounded.so", "--load=skew.safetensors", *options], r"layer0", r"--max-load", status=(1, 2))
+
+
+def memory(suite):
+    """Plans that do not fit."""
+    sanitized = re.search(rb"__[at]san_init", open(os.path.join(suite.tools, "moe-run"), "rb").read())
+    large = GRAPH.replace("16x8x", "524288x16384x").replace("<8x4x", "<16384x4x").replace("4x8x6", "4x16384x65536").replace(
+        "4x6x8", "4x65536x16384")
+    suite.make("moe-compile", suite.write("large.mlir", large), "--parallel=dp=64,ep=4", "-o", suite.path("large.so"))
+    refusal = r"64 ranks.* arena of \d+ bytes.*(TiB|bytes)"
+    suite.expect("memory: terabytes", ["moe-run", "large.so"], refusal)
+    suite.expect("memory: terabytes, --verify", ["moe-run", "large.so", "--verify", "--timeout=5"], refusal)
+    if sanitized:
+        return  # A sanitizer's shadow memory fits no limit.
+    # About 1 GB.
+    middle = GRAPH.replace("16x8x", "2048x1024x").replace("<8x4x", "<1024x4x").replace("4x8x6", "4x1024x8192").replace(
+        "4x6x8", "4x8192x1024")
+    suite.make("moe-compile", suite.write("middle.mlir", middle), "-o", suite.path("middle.so"))
+    for limit in (200, 400, 600, 800):
+        suite.expect(f"memory: {limit} MB of address space", ["moe-run", "middle.so"], r"needs \d+ bytes .* of which this machine has .* available",
+                     limit=limit << 20)
+
+
+GROUPS = [compile_graph, compile_options, configurations, plans, tensors, overflow, memory]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-compile, moe-import and moe-run")
+    parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="moeplan-")
+    suite = Suite(options, folder)
+    try:
+        for group in GROUPS:
+            group(suite)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not suite.passed + suite.failed:
+        print("error: no case is selected", file=sys.stderr)
+        return 2
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 1 if suite.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

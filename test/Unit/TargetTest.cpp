@@ -1,0 +1,118 @@
+//===- TargetTest.cpp - shared libraries and memory reports ---------------===//
+#include "moe/Target/Object.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+using namespace mlir;
+namespace fs = llvm::sys::fs;
+
+namespace {
+
+class TargetTest : public testing::Test {
+protected:
+  TargetTest() {
+    context.loadDialect<func::FuncDialect, LLVM::LLVMDialect, plan::PlanDialect>();
+    context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) { messages.push_back(diagnostic.str()); });
+    EXPECT_FALSE(fs::createUniqueDirectory("moe-target-test", directory));
+  }
+  ~TargetTest() override { fs::remove_directories(directory); }
+
+  OwningOpRef<ModuleOp> parse(StringRef text) { return parseSourceString<ModuleOp>(text, &context); }
+  std::string path(StringRef name) { return (directory + "/" + name).str(); }
+  /// How many files the test has left.
+  int countFiles() {
+    std::error_code error;
+    int count = 0;
+    for (fs::directory_iterator it(directory, error), end; it != end && !error; it.increment(error))
+      ++count;
+    return count;
+  }
+
+  MLIRContext context;
+  SmallString<128> directory;
+  std::vector<std::string> messages;
+};
+
+constexpr const char *kLibrary = R"mlir(
+  llvm.mlir.global external constant @moeplan_metadata("{}\00") : !llvm.array<3 x i8>
+  llvm.func @moeplan_rank(%rank: !llvm.ptr) -> i32 {
+    %0 = llvm.mlir.constant(7 : i32) : i32
+    llvm.return %0 : i32
+  })mlir";
+
+/// A library that exports what the runtime looks for, alone in its folder: no temporary file stays.
+TEST_F(TargetTest, SharedLibraryLoads) {
+  auto module = parse(kLibrary);
+  ASSERT_TRUE(succeeded(moe::emitSharedLibrary(*module, path("plan.so"))));
+  EXPECT_EQ(countFiles(), 1);
+  void *library = dlopen(path("plan.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  EXPECT_STREQ(static_cast<const char *>(dlsym(library, "moeplan_metadata")), "{}");
+  auto rank = reinterpret_cast<int32_t (*)(void *)>(dlsym(library, "moeplan_rank"));
+  ASSERT_NE(rank, nullptr);
+  EXPECT_EQ(rank(nullptr), 7);
+  dlclose(library);
+}
+
+/// A path that cannot be written is named, and nothing is left behind.
+TEST_F(TargetTest, SharedLibraryNeedsAWritablePath) {
+  auto module = parse(kLibrary);
+  EXPECT_TRUE(failed(moe::emitSharedLibrary(*module, path("missing/plan.so"))));
+  EXPECT_TRUE(failed(moe::emitSharedLibrary(*module, directory)));
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0], "cannot write '" + path("missing/plan.so") + "': No such file or directory");
+  EXPECT_EQ(messages[1], "cannot write '" + directory.str().str() + "': Is a directory");
+  EXPECT_EQ(countFiles(), 0);
+}
+
+/// An object file for an optimisation level that is none.
+TEST_F(TargetTest, ObjectNeedsALevel) {
+  auto module = parse(kLibrary);
+  SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream os(bytes);
+  EXPECT_TRUE(failed(moe::emitObject(*module, os, 9)));
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(messages[0], "expected an optimisation level from 0 to 3 but got 9");
+}
+
+/// At the launch of "b" 256 bytes and 64 bytes are alive; the buffer that "c" takes over in place counts once.
+TEST_F(TargetTest, MemoryReportListsThePeak) {
+  auto module = parse(R"mlir(
+    func.func @rank(%x: memref<64xf32>)
+        attributes {plan.inputs = 1 : i64, plan.arenas = {device = 320 : i64, host_pinned = 0 : i64}} {
+      %0 = plan.buffer {offset = 256 : i64} : memref<16xf32, #plan<space device>>
+      %1 = plan.buffer {offset = 0 : i64} : memref<64xf32, #plan<space device>>
+      %2 = plan.buffer {offset = 0 : i64} : memref<64xf32, #plan<space device>>
+      plan.launch "a"(%x) -> (%0) on "compute" {label = "first"}
+        : (memref<64xf32>) -> memref<16xf32, #plan<space device>>
+      plan.launch "b"(%x) -> (%1) on "compute" {label = "second"}
+        : (memref<64xf32>) -> memref<64xf32, #plan<space device>>
+      plan.launch "c"(%1, %0) -> (%2) on "compute" {in_place = array<i64: 0>}
+        : (memref<64xf32, #plan<space device>>, memref<16xf32, #plan<space device>>) -> memref<64xf32, #plan<space device>>
+      return
+    })mlir");
+  auto reports = plan::reportMemory(*module->getOps<func::FuncOp>().begin());
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].space, plan::Space::device);
+  EXPECT_EQ(reports[0].arenaBytes, 320);
+  EXPECT_EQ(reports[0].liveBytes, 320);
+  EXPECT_EQ(reports[0].peak.getKernel(), "b");
+  ASSERT_EQ(reports[0].live.size(), 2u);
+  EXPECT_EQ(reports[0].live[0].bytes, 256);
+  EXPECT_EQ(reports[0].live[0].getLabel(), "second");
+  EXPECT_EQ(reports[0].live[0].offset, 0);
+  EXPECT_EQ(reports[0].live[1].bytes, 64);
+  EXPECT_EQ(reports[0].live[1].getLabel(), "first");
+  EXPECT_EQ(reports[1].liveBytes, 0);
+  EXPECT_TRUE(reports[1].live.empty());
+}
+
+} // namespace
