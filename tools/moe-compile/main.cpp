@@ -13,6 +13,7 @@
 #include "moe/Compiler/Report.h"
 #include "moe/Import/CommandLine.h"
 #include "moe/Target/Object.h"
+#include "moe/Target/PlanReport.h"
 
 using namespace mlir;
 namespace cl = llvm::cl;
@@ -36,18 +37,18 @@ static cl::opt<std::string> schedule("schedule", cl::desc("Schedules joined by '
                                      cl::cat(category));
 static cl::opt<std::string> mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"),
                                  cl::cat(category));
-static cl::opt<Emit> emit("emit", cl::desc("What to write"), cl::init(Emit::SharedLibrary),
-                          cl::values(clEnumValN(Emit::L0, "l0", "The model graph"),
-                                     clEnumValN(Emit::Spmd, "spmd", "The per-rank program"),
-                                     clEnumValN(Emit::Plan, "plan", "The plan"),
-                                     clEnumValN(Emit::LLVM, "llvm", "LLVM IR"),
-                                     clEnumValN(Emit::Object, "obj", "An object file"),
-                                     clEnumValN(Emit::SharedLibrary, "so", "A plan .so")),
-                          cl::cat(category));
+static cl::opt<Emit> emit(
+    "emit", cl::desc("What to write"), cl::init(Emit::SharedLibrary),
+    cl::values(clEnumValN(Emit::L0, "l0", "The model graph"), clEnumValN(Emit::Spmd, "spmd", "The per-rank program"),
+               clEnumValN(Emit::Plan, "plan", "The plan"), clEnumValN(Emit::LLVM, "llvm", "LLVM IR"),
+               clEnumValN(Emit::Object, "obj", "An object file"), clEnumValN(Emit::SharedLibrary, "so", "A plan .so")),
+    cl::cat(category));
 static cl::opt<int64_t> memoryLimit("memory-limit", cl::desc("Bytes that one rank may use; 0 for no limit"),
                                     cl::init(0), cl::cat(category));
-static cl::opt<std::string> report("report", cl::desc("Write a report of the plan to this file; - for standard output"),
-                                   cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    report("report",
+           cl::desc("Write a report of the plan to this file, as JSON if it ends in .json; - for standard output"),
+           cl::value_desc("file"), cl::cat(category));
 
 static moe::ImportCommandLine importing(category);
 
@@ -109,6 +110,21 @@ static LogicalResult writeModule(ModuleOp module) {
   llvm_unreachable("all kinds of output are handled");
 }
 
+/// A table for people, or JSON where the file's name says so.
+static LogicalResult writeReport(ModuleOp plan) {
+  if (emit == Emit::Spmd)
+    return plan.emitError() << "expected --report with a plan: --emit=spmd stops before there is one";
+  return writeText(
+      *plan.getContext(),
+      [&](llvm::raw_pwrite_stream &os) {
+        if (!StringRef(report).ends_with(".json"))
+          return moe::printReport(plan, os);
+        moe::writePlanReport(plan, os);
+        return success();
+      },
+      report);
+}
+
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
   auto error = [&] { return emitError(UnknownLoc::get(&context)); };
   if (mode != "train" && mode != "forward")
@@ -134,8 +150,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<OwningOpRef<ModuleOp>> module = moe::compile(**graph, options);
   if (failed(module))
     return failure();
-  if (!report.empty() && emit != Emit::Spmd &&
-      failed(writeText(context, [&](llvm::raw_pwrite_stream &os) { return moe::printReport(**module, os); }, report)))
+  if (!report.empty() && failed(writeReport(**module)))
     return failure();
   if (emit != Emit::Spmd && emit != Emit::Plan && failed(moe::lowerToLLVM(**module)))
     return failure();

@@ -47,6 +47,20 @@ inline const char *dtypeName(int32_t dtype) {
   }
 }
 
+/// How far two values that differ by rounding alone may lie apart, relative to the norm; 0 for exact types.
+inline double roundingTolerance(int32_t dtype) {
+  switch (dtype) {
+  case MOERT_F32:
+    return 1e-5;
+  case MOERT_F64:
+    return 1e-12;
+  case MOERT_BF16:
+    return 2e-2;
+  default:
+    return 0;
+  }
+}
+
 /// A dense row-major value. An absent optional operand has no data. The memory is not owned.
 struct View {
   void *data = nullptr;

@@ -57,7 +57,7 @@ Status checkCounts(const Ragged &ragged, int64_t expertRows, int64_t member) {
   if (sum > expertRows)
     return Status::error(MOERT_ERROR_OVERFLOW, std::to_string(sum) + " rows arrived at member " +
                                                    std::to_string(member) + ", whose buffer has room for " +
-                                                   std::to_string(expertRows));
+                                                   std::to_string(expertRows) + "; compile with a larger --max-load");
   return {};
 }
 
@@ -140,20 +140,6 @@ double element(const View &view, int64_t index) {
   }
 }
 
-/// How far replicas may lie apart, relative to the norm.
-double replicaTolerance(int32_t dtype) {
-  switch (dtype) {
-  case MOERT_F32:
-    return 1e-5;
-  case MOERT_F64:
-    return 1e-12;
-  case MOERT_BF16:
-    return 2e-2;
-  default:
-    return 0;
-  }
-}
-
 } // namespace
 
 Status pullAllToAllV(Calls calls, int64_t member) {
@@ -178,7 +164,7 @@ Status compareReplicas(Calls calls, int64_t member, const Group &group, int64_t 
     difference += (a - b) * (a - b);
     norm += b * b;
   }
-  double limit = replicaTolerance(mine.dtype) * std::sqrt(norm);
+  double limit = roundingTolerance(mine.dtype) * std::sqrt(norm);
   // Written so that NaN fails.
   if (std::sqrt(difference) <= limit)
     return {};

@@ -86,7 +86,7 @@ Status Session::verifyAgainstReference() {
   if (Status status = runProgram(plan, true, options, inputs, nullptr, reference); !status.ok())
     return Status::error(status.code, "reference: " + status.message);
   int32_t dtype = dtypeFromName(plan.metadata.dtype);
-  verification.tolerance = toleranceOf(dtype < 0 ? MOERT_F32 : dtype);
+  verification.tolerance = roundingTolerance(dtype < 0 ? MOERT_F32 : dtype);
   compareResults(result, reference, verification);
   return {};
 }

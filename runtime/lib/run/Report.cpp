@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <map>
 
 using nlohmann::json;
 
@@ -59,7 +61,7 @@ void printOps(const Report &report, std::ostream &out) {
     const OpTotals &totals = report.result.ops[i];
     std::string name = op.label.empty() ? op.name : op.name + " (" + op.label + ")";
     std::string group = op.group < 0 ? "" : report.metadata.groups[static_cast<size_t>(op.group)].name;
-    double bytes = op.group < 0 ? totals.bytes : totals.bytesSent;
+    double bytes = totals.bytesSent > 0 ? totals.bytesSent : totals.bytes;
     out << format("%5zu  %-40s %-12s %-8s %9.3f %9.3f %9.3f\n", i, fitted(name, 40).c_str(),
                   fitted(report.program.streams[static_cast<size_t>(op.stream)], 12).c_str(), fitted(group, 8).c_str(),
                   bytes / ranks * 1e-6, totals.flops / ranks * 1e-9, totals.seconds / ranks * 1e3);
@@ -80,15 +82,16 @@ void printVerification(const Verification &verification, std::ostream &out) {
 
 void printJson(const Report &report, std::ostream &out) {
   double flops = 0;
-  json bytes = json::object();
+  std::map<std::string, double> bytesSent;
   for (size_t i = 0; i < report.program.ops.size(); ++i) {
     const Op &op = report.program.ops[i];
     flops += report.result.ops[i].flops;
-    if (op.group >= 0) {
-      json &sum = bytes[report.metadata.groups[static_cast<size_t>(op.group)].name];
-      sum = (sum.is_null() ? 0.0 : sum.get<double>()) + report.result.ops[i].bytesSent;
-    }
+    if (op.group >= 0)
+      bytesSent[report.metadata.groups[static_cast<size_t>(op.group)].name] += report.result.ops[i].bytesSent;
   }
+  json bytes = json::object();
+  for (const auto &[group, sent] : bytesSent)
+    bytes[group] = std::llround(sent);
   StepTimes times = stepTimes(report.result.stepSeconds);
   json root = {{"backend", report.options.backend},
                {"ranks", report.result.ranks},

@@ -14,19 +14,6 @@ static std::string scientific(double value) {
   return text;
 }
 
-double toleranceOf(int32_t dtype) {
-  switch (dtype) {
-  case MOERT_F32:
-    return 1e-5;
-  case MOERT_F64:
-    return 1e-12;
-  case MOERT_BF16:
-    return 2e-2;
-  default:
-    return 0;
-  }
-}
-
 double Verification::maxError() const {
   double largest = 0;
   for (const Comparison &value : values)
@@ -85,7 +72,7 @@ void compareResults(const RunResult &plan, const RunResult &reference, Verificat
   for (const auto &[name, tensor] : plan.results) {
     const Tensor &expected = reference.results.at(name);
     double error = relativeError(tensor, expected), replicas = plan.replicaErrors.at(name);
-    Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas), toleranceOf(tensor.dtype)};
+    Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas), roundingTolerance(tensor.dtype)};
     if (std::isnan(error))
       value.relativeError = error;
     verification.values.push_back(value);
@@ -106,7 +93,7 @@ void compareResults(const RunResult &plan, const RunResult &reference, Verificat
 
 void checkReplicas(const RunResult &plan, Verification &verification) {
   for (const auto &[name, error] : plan.replicaErrors)
-    if (double tolerance = toleranceOf(plan.results.at(name).dtype); !(error <= tolerance))
+    if (double tolerance = roundingTolerance(plan.results.at(name).dtype); !(error <= tolerance))
       verification.failures.push_back("result '" + name + "': ranks that should hold equal parts differ by " +
                                       scientific(error) + " (tolerance " + scientific(tolerance) + ")");
 }

@@ -23,9 +23,6 @@ struct Verification {
   double maxError() const;
 };
 
-/// The largest relative error that passes as rounding: 1e-5 for f32, 1e-12 for f64, 2e-2 for bf16, 0 for i32.
-double toleranceOf(int32_t dtype);
-
 /// ||a - b|| / ||b||; with ||b|| = 0, ||a - b|| / ||a||; 0 for equal ones.
 double relativeError(const Tensor &a, const Tensor &b);
 
