@@ -8,6 +8,10 @@ moe_packages=(
 
 moe_install_packages() {
   local missing=() package
+  if ! command -v dpkg-query >/dev/null; then
+    echo "not a Debian system: going on as if these were installed: ${moe_packages[*]}" >&2
+    return 0
+  fi
   for package in "${moe_packages[@]}"; do
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
   done
@@ -26,8 +30,8 @@ moe_install_packages() {
 moe_build() {
   local preset=$1 log
   shift
-  log=$(mktemp)
+  mkdir -p build
+  log=build/$preset.configure.log
   cmake --preset "$preset" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
-  rm -f "$log"
   cmake --build "build/$preset" --target "$@"
 }

@@ -1,16 +1,29 @@
 #!/usr/bin/env bash
 # Builds everything and runs every test through ctest. With CI=true, also the quick suite under ASan and UBSan.
-# Usage: scripts/test.sh [preset] (dev unless given; release, asan, tsan)
+# Usage: scripts/test.sh [preset [ctest option..]] (dev unless given; release, asan, tsan), e.g. scripts/test.sh asan -L quick
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh
 
-moe_install_packages
 preset=${1:-dev}
-moe_build "$preset" all
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)"
+shift $(($# > 0))
+case $preset in
+dev | release | asan | tsan) ;;
+*)
+  echo "error: expected a preset, dev, release, asan or tsan, but got '$preset'" >&2
+  echo "usage: scripts/test.sh [preset [ctest option..]]" >&2
+  exit 2
+  ;;
+esac
+moe_install_packages
 
+run_tests() {
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
+}
+
+moe_build "$preset" all
+run_tests "$preset" "$@"
 if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then
   moe_build asan all
-  ctest --test-dir build/asan --output-on-failure --no-tests=error -j "$(nproc)" -L quick
+  run_tests asan -L quick
 fi

@@ -87,6 +87,8 @@ class Suite:
         shown = f"\n  $ {' '.join(command)}\n  " + "\n  ".join((stdout[-500:] + stderr[:2000]).splitlines()[:20])
         if got not in (status if isinstance(status, tuple) else (status,)):
             return f"expected status {status} but got {got}{shown}"
+        if "<unknown>" in stderr:
+            return f"expected no unknown place in the message{shown}"
         # An error is a few lines; a dump of the program is not.
         if len(stderr) > 6000:
             return f"expected a message of at most 6000 characters but got {len(stderr)}{shown}"

@@ -170,5 +170,14 @@ int main(int argc, char **argv) {
   context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
+  // What has no place in a file is about the command line.
+  ScopedDiagnosticHandler commandLine(&context, [](Diagnostic &diagnostic) {
+    if (!isa<UnknownLoc>(diagnostic.getLocation()) || diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    llvm::errs() << "moe-compile: error: " << diagnostic << "\n";
+    for (Diagnostic &note : diagnostic.getNotes())
+      llvm::errs() << "note: " << note << "\n";
+    return success();
+  });
   return succeeded(run(context, sources, argv[0])) ? 0 : badInput;
 }
