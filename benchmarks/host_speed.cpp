@@ -1,8 +1,9 @@
 //===- host_speed.cpp - a plan's step against its floor -------------------===//
 //
-// One rank's forward and backward of an MoE layer on the host, next to the plain dnnl_sgemm calls of the same shapes and the
-// memory copies of dispatch and combine, step by step in one process on one thread. Usage: host_speed plan.so [steps]; the plan
-// is one layer of one rank in the capacity form, f32, compiled from the model in benchmarks/CMakeLists.txt.
+// One rank's forward and backward of an MoE layer on the host, next to the plain dnnl_sgemm calls of the same shapes
+// and the memory copies of dispatch and combine, step by step in one process on one thread. Usage: host_speed plan.so
+// [steps]; the plan is one layer of one rank in the capacity form, f32, compiled from the model in
+// benchmarks/CMakeLists.txt.
 //
 //===----------------------------------------------------------------------===//
 #include "moert/world.h"
@@ -46,8 +47,8 @@ class Floor {
 public:
   explicit Floor(Shape shape)
       : shape(shape), narrow(shape.experts * shape.rows * shape.model, 0.5f),
-        wide(shape.experts * shape.rows * shape.hidden, 0.5f), weights(shape.experts * shape.model * shape.hidden, 0.5f),
-        copy(narrow.size()) {}
+        wide(shape.experts * shape.rows * shape.hidden, 0.5f),
+        weights(shape.experts * shape.model * shape.hidden, 0.5f), copy(narrow.size()) {}
 
   /// Forward, input gradients and weight gradients of both matrices of every expert, in seconds.
   double gemms() {
@@ -69,7 +70,8 @@ public:
   double copies() {
     Clock::time_point start = Clock::now();
     for (int i = 0; i < 4; ++i)
-      std::memcpy(copy.data(), narrow.data(), std::min<size_t>(narrow.size(), shape.tokens * shape.model) * sizeof(float));
+      std::memcpy(copy.data(), narrow.data(),
+                  std::min<size_t>(narrow.size(), shape.tokens * shape.model) * sizeof(float));
     return secondsSince(start);
   }
 
@@ -116,8 +118,9 @@ Plan open(const char *path) {
   // The capacity that its expert GEMMs really have.
   for (const nlohmann::json &op : plan.program["ops"])
     if (op["name"] == "grouped_matmul")
-      plan.shape.rows = static_cast<int64_t>(op["flops"].get<double>() / 2 /
-                                             static_cast<double>(plan.shape.experts * plan.shape.model * plan.shape.hidden));
+      plan.shape.rows =
+          static_cast<int64_t>(op["flops"].get<double>() / 2 /
+                               static_cast<double>(plan.shape.experts * plan.shape.model * plan.shape.hidden));
   return plan;
 }
 
@@ -159,7 +162,8 @@ int main(int argc, char **argv) {
   std::printf("E=%lld M=%lld H=%lld, %lld tokens, %lld rows an expert; medians of %d steps, one thread\n",
               (long long)experts, (long long)model, (long long)hidden, (long long)tokens, (long long)rows, steps);
   double flops = 12.0 * static_cast<double>(experts * rows * model * hidden);
-  std::printf("  plain dnnl_sgemm calls          %9.1f ms  %6.1f GFLOP/s\n", median(plain) * 1e3, flops / median(plain) / 1e9);
+  std::printf("  plain dnnl_sgemm calls          %9.1f ms  %6.1f GFLOP/s\n", median(plain) * 1e3,
+              flops / median(plain) / 1e9);
   std::printf("  expert GEMMs inside the plan    %9.1f ms  %6.1f %% of plain speed (at least 90 wanted)\n",
               median(gemm) * 1e3, 100 * median(plain) / median(gemm));
   std::printf("  copies of dispatch and combine  %9.1f ms\n", median(copy) * 1e3);

@@ -28,7 +28,8 @@ LogicalResult mlir::moe::buildSchedule(PassManager &passes, StringRef schedule) 
     if (llvm::none_of(getSchedules(), [&](const Schedule &known) { return known.name == name; }))
       return mlir::emitError(UnknownLoc::get(passes.getContext()))
              << "expected --schedule to be made of "
-             << llvm::join(llvm::map_range(getSchedules(), [](const Schedule &known) { return known.name.str(); }), ", ")
+             << llvm::join(llvm::map_range(getSchedules(), [](const Schedule &known) { return known.name.str(); }),
+                           ", ")
              << ", joined by '+', but got '" << schedule << "'";
   for (const Schedule &known : getSchedules())
     if (llvm::is_contained(names, StringRef(known.name)))

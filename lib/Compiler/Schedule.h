@@ -6,8 +6,8 @@
 
 namespace mlir::moe {
 
-/// Appends the passes that turn the baseline forward into the schedule of that name (names joined by '+', in any order).
-/// Fails with an error that lists the known names.
+/// Appends the passes that turn the baseline forward into the schedule of that name (names joined by '+', in any
+/// order). Fails with an error that lists the known names.
 LogicalResult buildSchedule(PassManager &passes, StringRef schedule);
 
 } // namespace mlir::moe

@@ -9,8 +9,8 @@ namespace mlir::moe {
 /// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
 void printMemory(Operation *program, llvm::raw_ostream &os);
 
-/// Writes a table of the rank program at the plan stage: its launches with their stream, group, FLOPs and bytes, and its memory
-/// with what holds the peak of each arena.
+/// Writes a table of the rank program at the plan stage: its launches with their stream, group, FLOPs and bytes, and
+/// its memory with what holds the peak of each arena.
 LogicalResult printReport(ModuleOp plan, llvm::raw_ostream &os);
 
 } // namespace mlir::moe

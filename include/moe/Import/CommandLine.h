@@ -8,7 +8,8 @@
 
 namespace mlir::moe {
 
-/// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --dtype, and the token form.
+/// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --dtype, and the token
+/// form.
 class ImportCommandLine {
 public:
   explicit ImportCommandLine(llvm::cl::OptionCategory &category);

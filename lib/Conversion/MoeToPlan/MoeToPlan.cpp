@@ -89,8 +89,8 @@ LogicalResult ProgramConverter::convert(Operation *op) {
   } else {
     auto space = plan::SpaceAttr::get(op->getContext(), plan::Space::device);
     for (Value result : op->getResults()) {
-      Value buffer =
-          builder.create<plan::BufferOp>(op->getLoc(), getMemRefType(result.getType(), space), /*offset=*/IntegerAttr());
+      Value buffer = builder.create<plan::BufferOp>(op->getLoc(), getMemRefType(result.getType(), space),
+                                                    /*offset=*/IntegerAttr());
       memory.map(result, buffer);
       outputs.push_back(buffer);
     }
@@ -106,8 +106,7 @@ void ProgramConverter::convertSignature() {
   SmallVector<Value> tensors;
   for (unsigned i = 0; i < numInputs; ++i) {
     BlockArgument tensor = function.getArgument(i);
-    BlockArgument memref =
-        function.front().addArgument(getMemRefType(tensor.getType()), tensor.getLoc());
+    BlockArgument memref = function.front().addArgument(getMemRefType(tensor.getType()), tensor.getLoc());
     memory.map(tensor, memref);
   }
   for (Value result : terminator->getOperands())

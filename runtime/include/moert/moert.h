@@ -1,8 +1,8 @@
 //===- moert.h - the C ABI between compiled plans and the runtime ---------===//
 //
 // A plan .so holds rank programs: straight-line functions that issue the calls below, one per `plan` op, onto streams.
-// Every call only enqueues. Conventions: rank first, the op's index in the plan's metadata second, then inputs, outputs,
-// attributes (int64_t or double), the group where there is one, and the stream last. Every call returns a
+// Every call only enqueues. Conventions: rank first, the op's index in the plan's metadata second, then inputs,
+// outputs, attributes (int64_t or double), the group where there is one, and the stream last. Every call returns a
 // `moert_status`; the text behind the last error of the calling thread is `moert_last_error()`. Absent optional inputs
 // are null. Shapes are written [rows, columns], row-major and dense. `counts` is [sources, experts] i32.
 //
@@ -64,8 +64,8 @@ typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } mo
 
 /// Where a value lies: constant data of the plan.
 typedef struct moert_buffer {
-  int32_t space; ///< moert_space
-  int32_t dtype; ///< moert_dtype
+  int32_t space;  ///< moert_space
+  int32_t dtype;  ///< moert_dtype
   int64_t offset; ///< bytes from the start of the arena, or the argument's index
   int64_t rank;
   int64_t dims[4];
@@ -120,8 +120,8 @@ int32_t moert_local_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in
                            moert_stream_t stream);
 
 // --- Experts -----------------------------------------------------------------
-// With `counts` null, rows are [E, C, K] (capacity form). Otherwise rows are [R, K], sorted by expert and packed from row
-// 0: expert e has sum_s counts[s,e] rows; rows beyond the last used one are neither read nor written.
+// With `counts` null, rows are [E, C, K] (capacity form). Otherwise rows are [R, K], sorted by expert and packed from
+// row 0: expert e has sum_s counts[s,e] rows; rows beyond the last used one are neither read nor written.
 
 /// out = rows * weights[e]; weights are [E, K, N], or [E, N, K] with transpose_weights = 1.
 int32_t moert_grouped_matmul(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *weights,
@@ -142,17 +142,18 @@ int32_t moert_activation(moert_rank_t rank, int64_t op, const moert_buffer *in, 
                          const moert_buffer *out, int64_t kind, moert_stream_t stream);
 /// out = (d activation / d in) * grad, shaped as `in`; out may be in.
 int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *grad,
-                              const moert_buffer *counts, const moert_buffer *out, int64_t kind,
-                              moert_stream_t stream);
+                              const moert_buffer *counts, const moert_buffer *out, int64_t kind, moert_stream_t stream);
 
 // --- Routing -----------------------------------------------------------------
 
 /// Routes the S tokens of `logits` [S, E], `groups` blocks of S/groups consecutive tokens apart from each other.
 ///
 /// scores  [S, E]: softmax over E, or the sigmoid, of the logits.
-/// experts [S, k] i32: the k experts of largest selection value, best first, ties to the lower index. The selection value
-///   is scores + selection_bias (null: zero). With expert_groups > 1 the E experts form that many consecutive groups, each
-///   scored by group_score over its selection values, and only experts of the top_groups best groups may be chosen.
+/// experts [S, k] i32: the k experts of largest selection value, best first, ties to the lower index. The selection
+/// value
+///   is scores + selection_bias (null: zero). With expert_groups > 1 the E experts form that many consecutive groups,
+///   each scored by group_score over its selection values, and only experts of the top_groups best groups may be
+///   chosen.
 /// weights [S, k]: the scores at `experts`; with renormalize = 1 divided by their sum (+1e-20); times routing_scale.
 /// slots   [S, k] i32: the row of the dispatched tokens for each choice, -1 where it is dropped.
 ///   capacity > 0: rows are [E, groups * capacity]; the choices of a group fill an expert's rows of that group in the
@@ -160,8 +161,8 @@ int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer 
 ///   capacity = 0 (dropless): rows are S*k, sorted by expert, then by (token s, choice j).
 /// counts  [1, E] i32: rows really used by each expert.
 /// aux     []: the load-balancing loss (GShard, Switch), the mean over groups g of
-///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens of
-///   scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
+///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens
+///   of scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
 /// `score` is a moert_score_kind, `group_score` a moert_group_score_kind.
 int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, const moert_buffer *selection_bias,
                     const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
@@ -202,11 +203,11 @@ int32_t moert_all_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, 
 int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
                          int64_t split_dim, int64_t concat_dim, const moert_group *group, moert_stream_t stream);
 /// The ragged exchange of the dropless form. With B = dims[0] of block_counts, which is [B, E], the *block* side is
-/// [B * n, M]: block b starts at row b * n and holds its rows sorted by expert, block_counts[b,e] each. The *expert* side
-/// is [R, M], packed: for each of my E/size experts e, for each member i, for each of its blocks b, expert_counts[i*B+b,e]
-/// rows; expert_counts is [size * B, E/size], the all_to_all of block_counts (split_dim 1, concat_dim 0).
-/// direction MOERT_TO_EXPERTS: rows is the block side, out the expert side; MOERT_FROM_EXPERTS: the inverse, unused rows
-/// of the block side becoming zero. More expert-side rows than R: MOERT_ERROR_OVERFLOW.
+/// [B * n, M]: block b starts at row b * n and holds its rows sorted by expert, block_counts[b,e] each. The *expert*
+/// side is [R, M], packed: for each of my E/size experts e, for each member i, for each of its blocks b,
+/// expert_counts[i*B+b,e] rows; expert_counts is [size * B, E/size], the all_to_all of block_counts (split_dim 1,
+/// concat_dim 0). direction MOERT_TO_EXPERTS: rows is the block side, out the expert side; MOERT_FROM_EXPERTS: the
+/// inverse, unused rows of the block side becoming zero. More expert-side rows than R: MOERT_ERROR_OVERFLOW.
 int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
                            const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
                            const moert_group *group, moert_stream_t stream);

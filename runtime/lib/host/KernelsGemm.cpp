@@ -50,8 +50,8 @@ Status gemm(const GemmShape &shape, const double *a, const double *b, double *c)
   const auto [m, n, k, transposeA, transposeB] = shape;
   if (std::max({m, n, k}) > std::numeric_limits<blasint>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of an f64 matrix product exceeds 2^31 - 1");
-  // OpenBLAS built without threads shares its packing buffers between callers without a lock: concurrent calls give wrong
-  // results. Which build is loaded is the system's choice, so such a one is called by one thread at a time.
+  // OpenBLAS built without threads shares its packing buffers between callers without a lock: concurrent calls give
+  // wrong results. Which build is loaded is the system's choice, so such a one is called by one thread at a time.
   static const bool unsafe = openblas_get_parallel && openblas_get_parallel() == 0;
   static std::mutex mutex;
   std::unique_lock<std::mutex> lock(mutex, std::defer_lock);

@@ -32,8 +32,8 @@ struct RunResult {
   std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm
 };
 
-/// Fails where the memory of all ranks is not to be had: to say so before the inputs are made, which takes long where they
-/// are large.
+/// Fails where the memory of all ranks is not to be had: to say so before the inputs are made, which takes long where
+/// they are large.
 Status checkMemory(const Plan &plan, bool reference, const Options &options);
 
 /// Runs `options.iters` steps, of the reference under --verify only one. `progress` may be null.

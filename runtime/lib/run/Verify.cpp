@@ -72,7 +72,8 @@ void compareResults(const RunResult &plan, const RunResult &reference, Verificat
   for (const auto &[name, tensor] : plan.results) {
     const Tensor &expected = reference.results.at(name);
     double error = relativeError(tensor, expected), replicas = plan.replicaErrors.at(name);
-    Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas), roundingTolerance(tensor.dtype)};
+    Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas),
+                     roundingTolerance(tensor.dtype)};
     if (std::isnan(error))
       value.relativeError = error;
     verification.values.push_back(value);

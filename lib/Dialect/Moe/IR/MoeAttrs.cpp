@@ -35,8 +35,8 @@ static SmallVector<int64_t> getBoundaries(int64_t world, int64_t pp, int64_t mp,
 
 LogicalResult ParallelAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t world, int64_t pp, int64_t dp,
                                    int64_t mp, int64_t ep, int64_t esp) {
-  for (auto [name, value] : {std::pair<StringRef, int64_t>{"world", world}, {"pp", pp}, {"dp", dp}, {"mp", mp},
-                             {"ep", ep}, {"esp", esp}})
+  for (auto [name, value] :
+       {std::pair<StringRef, int64_t>{"world", world}, {"pp", pp}, {"dp", dp}, {"mp", mp}, {"ep", ep}, {"esp", esp}})
     if (value < 1 || value > kMaxWorld)
       return emitError() << "expected " << name << " to be between 1 and " << kMaxWorld << " but got " << value;
   if (pp * dp * mp != world)
@@ -138,8 +138,8 @@ FailureOr<RankedTensorType> LayoutAttr::getLocalType(RankedTensorType global, Pa
       used = used | set;
     }
     if (size % *parts != 0)
-      return emitError() << "expected dimension " << dim << " of '" << what << "', " << size
-                         << ", to be divisible by " << llvm::join(getGroups(dim), " * ") << " = " << *parts;
+      return emitError() << "expected dimension " << dim << " of '" << what << "', " << size << ", to be divisible by "
+                         << llvm::join(getGroups(dim), " * ") << " = " << *parts;
     size /= *parts;
   }
   return RankedTensorType::get(shape, global.getElementType());

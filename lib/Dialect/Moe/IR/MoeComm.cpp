@@ -72,8 +72,7 @@ static RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int
 /// Sends `bytes * (size - 1) / size * passes` in equal parts to the other members.
 static OpCost getGroupCost(Operation *op, GroupAttr group, double passes, int64_t bytes) {
   OpCost cost = getMemoryCost(op);
-  cost.bytesSent = static_cast<int64_t>(passes * static_cast<double>(bytes) *
-                                        static_cast<double>(group.getSize() - 1) /
+  cost.bytesSent = static_cast<int64_t>(passes * static_cast<double>(bytes) * static_cast<double>(group.getSize() - 1) /
                                         static_cast<double>(group.getSize()));
   return cost;
 }
@@ -122,9 +121,7 @@ LogicalResult AllGatherOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> ope
 void AllGatherOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<SliceOp>(getLoc(), cotangents[0], getGroup(), getDim()));
 }
-OpCost AllGatherOp::getCost() {
-  return getGroupCost(*this, getGroup(), 1, getByteSize(getResult().getType()));
-}
+OpCost AllGatherOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getResult().getType())); }
 SmallVector<Attribute> AllGatherOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
@@ -168,7 +165,8 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 }
 
 namespace {
-/// all_reduce, then slice over the same group, is one reduce_scatter; worth it only where nobody else needs the whole sum.
+/// all_reduce, then slice over the same group, is one reduce_scatter; worth it only where nobody else needs the whole
+/// sum.
 struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -299,9 +297,9 @@ LogicalResult AllToAllOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> oper
 }
 void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   bool floating = isa<FloatType>(getInput().getType().getElementType());
-  gradients.push_back(floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(),
-                                                            getSplitDim())
-                               : Value());
+  gradients.push_back(
+      floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
+               : Value());
 }
 OpCost AllToAllOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType())); }
 SmallVector<Attribute> AllToAllOp::getKernelParams() {
@@ -323,8 +321,8 @@ LogicalResult AllToAllVOp::verify() {
     return emitOpError() << "expected at least one block but got block_counts " << blockCounts;
   if (expertCounts.getDimSize(0) != size * blockCounts.getDimSize(0) ||
       expertCounts.getDimSize(1) * size != blockCounts.getDimSize(1))
-    return emitOpError() << "expected expert_counts to be [" << size << " B, E / " << size << "] for block_counts [B, E] "
-                         << blockCounts << " but got " << expertCounts;
+    return emitOpError() << "expected expert_counts to be [" << size << " B, E / " << size
+                         << "] for block_counts [B, E] " << blockCounts << " but got " << expertCounts;
   RankedTensorType blocks = getBlockSideType();
   if (blocks.getDimSize(0) % blockCounts.getDimSize(0) != 0)
     return emitOpError() << "expected the block side to have a multiple of " << blockCounts.getDimSize(0)
@@ -372,16 +370,14 @@ LogicalResult BroadcastOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> ope
   return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/false, required, results);
 }
 void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  // The cotangent of a replicated value is replicated: each member holds the whole, so the owner takes its own, and the sum
-  // over the members would count it `size` times.
+  // The cotangent of a replicated value is replicated: each member holds the whole, so the owner takes its own, and the
+  // sum over the members would count it `size` times.
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
   Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup());
   gradients.push_back(builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot()));
 }
-OpCost BroadcastOp::getCost() {
-  return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType()));
-}
+OpCost BroadcastOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType())); }
 SmallVector<Attribute> BroadcastOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
 }

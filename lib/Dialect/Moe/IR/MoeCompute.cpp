@@ -21,9 +21,7 @@ static OpCost withRows(OpCost cost, Value counts, Value rows) {
   return cost;
 }
 
-static bool isGated(Activation kind) {
-  return kind == Activation::swiglu || kind == Activation::swiglu_clamped;
-}
+static bool isGated(Activation kind) { return kind == Activation::swiglu || kind == Activation::swiglu_clamped; }
 
 //===----------------------------------------------------------------------===//
 // MatmulOp
@@ -33,7 +31,8 @@ static bool isGated(Activation kind) {
 static RankedTensorType getProductType(RankedTensorType a, RankedTensorType b, bool transposeA, bool transposeB) {
   if (a.getDimSize(transposeA ? 0 : 1) != b.getDimSize(transposeB ? 1 : 0) || a.getElementType() != b.getElementType())
     return {};
-  return RankedTensorType::get({a.getDimSize(transposeA ? 1 : 0), b.getDimSize(transposeB ? 0 : 1)}, a.getElementType());
+  return RankedTensorType::get({a.getDimSize(transposeA ? 1 : 0), b.getDimSize(transposeB ? 0 : 1)},
+                               a.getElementType());
 }
 
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b, bool transposeA, bool transposeB) {
@@ -41,8 +40,7 @@ void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b
         transposeB);
 }
 LogicalResult MatmulOp::verify() {
-  RankedTensorType expected =
-      getProductType(getA().getType(), getB().getType(), getTransposeA(), getTransposeB());
+  RankedTensorType expected = getProductType(getA().getType(), getB().getType(), getTransposeA(), getTransposeB());
   if (!expected)
     return emitOpError() << "expected operands whose inner dimensions and element types agree but got "
                          << getA().getType() << " and " << getB().getType();
@@ -60,8 +58,7 @@ void MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
 }
 OpCost MatmulOp::getCost() {
   OpCost cost = getMemoryCost(*this);
-  cost.flops = 2 * getElements(getResult()) *
-               static_cast<double>(getA().getType().getDimSize(getTransposeA() ? 0 : 1));
+  cost.flops = 2 * getElements(getResult()) * static_cast<double>(getA().getType().getDimSize(getTransposeA() ? 0 : 1));
   return cost;
 }
 SmallVector<Attribute> MatmulOp::getKernelParams() {
@@ -183,13 +180,13 @@ void GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Sm
   Value ct = cotangents[0];
   bool transpose = getTransposeWeights();
   gradients.push_back(builder.create<GroupedMatmulOp>(getLoc(), ct, getWeights(), getCounts(), !transpose));
-  gradients.push_back(builder.create<GroupedMatmulWgradOp>(getLoc(), getWeights().getType(),
-                                                           transpose ? ct : getRows(), transpose ? getRows() : ct,
-                                                           getCounts()));
+  gradients.push_back(builder.create<GroupedMatmulWgradOp>(getLoc(), getWeights().getType(), transpose ? ct : getRows(),
+                                                           transpose ? getRows() : ct, getCounts()));
   gradients.resize(getNumOperands());
 }
 OpCost GroupedMatmulOp::getCost() {
-  OpCost cost = getElementwiseCost(*this, 2.0 * static_cast<double>(getRows().getType().getShape().back()), getResult());
+  OpCost cost =
+      getElementwiseCost(*this, 2.0 * static_cast<double>(getRows().getType().getShape().back()), getResult());
   return withRows(cost, getCounts(), getRows());
 }
 SmallVector<Value> GroupedMatmulOp::getKernelInputs() { return {getRows(), getWeights(), getCounts()}; }
@@ -224,9 +221,7 @@ static LogicalResult verifyBias(Operation *op, RankedTensorType rows, Value coun
   return verifyType(op, "the bias", bias, RankedTensorType::get(shape, rows.getElementType()));
 }
 
-LogicalResult BiasAddOp::verify() {
-  return verifyBias(*this, getRows().getType(), getCounts(), ::getType(getBias()));
-}
+LogicalResult BiasAddOp::verify() { return verifyBias(*this, getRows().getType(), getCounts(), ::getType(getBias())); }
 void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(cotangents[0]);
   gradients.push_back(
@@ -267,8 +262,8 @@ LogicalResult ActivationOp::verify() {
   return verifyActivation(*this, getKind(), getInput().getType(), getResult().getType(), getCounts(), "the result");
 }
 void ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      builder.create<ActivationGradOp>(getLoc(), getInput().getType(), getInput(), cotangents[0], getCounts(), getKind()));
+  gradients.push_back(builder.create<ActivationGradOp>(getLoc(), getInput().getType(), getInput(), cotangents[0],
+                                                       getCounts(), getKind()));
   gradients.resize(getNumOperands());
 }
 OpCost ActivationOp::getCost() {

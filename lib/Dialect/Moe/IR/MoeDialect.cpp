@@ -31,8 +31,9 @@ ParallelAttr mlir::moe::getParallel(Operation *op) {
   for (Operation *scope = op; scope; scope = scope->getParentOp())
     if (auto parallel = scope->getAttrOfType<ParallelAttr>(kParallelAttrName))
       return parallel;
-  op->emitError() << "expected a '" << kParallelAttrName
-                  << "' attribute on the module, e.g. #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>";
+  op->emitError()
+      << "expected a '" << kParallelAttrName
+      << "' attribute on the module, e.g. #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>";
   return {};
 }
 

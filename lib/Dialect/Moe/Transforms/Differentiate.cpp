@@ -1,12 +1,12 @@
 //===- Differentiate.cpp - append the backward program --------------------===//
 //
-// Reverse mode over one block. A value's cotangent has the value's own type and SPMD state, so gradient sums over ranks are
-// the adjoints of the casts that the forward holds, and no gradient synchronisation is placed by hand.
+// Reverse mode over one block. A value's cotangent has the value's own type and SPMD state, so gradient sums over ranks
+// are the adjoints of the casts that the forward holds, and no gradient synchronisation is placed by hand.
 //
 //===----------------------------------------------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEDIFFERENTIATE
@@ -114,7 +114,8 @@ void Differentiator::addGradientResults() {
       continue;
     terminator->insertOperands(terminator->getNumOperands(), gradient);
     function.insertResult(function.getNumResults(), gradient.getType(),
-                          getValueAttributes(builder, "grad." + getName(function.getArgAttrDict(i), "argument", i).getValue(),
+                          getValueAttributes(builder,
+                                             "grad." + getName(function.getArgAttrDict(i), "argument", i).getValue(),
                                              "gradient", function.getArgAttr(i, kLayoutAttrName)));
   }
 }

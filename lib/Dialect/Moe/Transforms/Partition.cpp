@@ -118,16 +118,15 @@ LogicalResult FunctionPartitioner::partitionResults() {
   }
   for (Operation *op : llvm::reverse(graph))
     op->erase();
-  function.setType(FunctionType::get(function.getContext(), function.front().getArgumentTypes(),
-                                     terminator->getOperandTypes()));
+  function.setType(
+      FunctionType::get(function.getContext(), function.front().getArgumentTypes(), terminator->getOperandTypes()));
   return success();
 }
 
 LogicalResult FunctionPartitioner::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError() << "expected a model graph of one block";
-  if (failed(inferLayouts()) || failed(partitionArguments()) || failed(partitionBody()) ||
-      failed(partitionResults()))
+  if (failed(inferLayouts()) || failed(partitionArguments()) || failed(partitionBody()) || failed(partitionResults()))
     return failure();
   return insertToVarying(function);
 }

@@ -15,7 +15,8 @@ struct OpCost {
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;
   int64_t bytesSent = 0;
-  /// In the dropless form, the number of rows for which the figures hold; they scale with the rows really used. 0: fixed.
+  /// In the dropless form, the number of rows for which the figures hold; they scale with the rows really used. 0:
+  /// fixed.
   int64_t raggedRows = 0;
 };
 

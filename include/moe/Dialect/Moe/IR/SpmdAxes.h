@@ -1,7 +1,8 @@
 //===- SpmdAxes.h - the atomic rank axes and sets of them -------*- C++ -*-===//
 //
-// Group boundaries form a chain of divisors, so every group is a union of the axes between neighbouring boundaries. A value
-// is described by the set of axes over which it varies. At most log2(world) axes exist: nothing grows with the ranks.
+// Group boundaries form a chain of divisors, so every group is a union of the axes between neighbouring boundaries. A
+// value is described by the set of axes over which it varies. At most log2(world) axes exist: nothing grows with the
+// ranks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_SPMDAXES_H

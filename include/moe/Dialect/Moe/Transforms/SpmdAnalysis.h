@@ -9,8 +9,8 @@
 
 namespace mlir::moe {
 
-/// Follows the states of the values of an SPMD program from its arguments' layouts, through MoeSpmdOpInterface. Programs are
-/// one block without control flow, so one walk in order is the whole dataflow.
+/// Follows the states of the values of an SPMD program from its arguments' layouts, through MoeSpmdOpInterface.
+/// Programs are one block without control flow, so one walk in order is the whole dataflow.
 class SpmdAnalysis {
 public:
   /// Fails with an error at the first op that no cast can satisfy, or that has no such interface.
@@ -32,7 +32,8 @@ private:
   llvm::DenseMap<Operation *, SmallVector<AxisSet>> required;
 };
 
-/// Casts every operand to the state that its op wants, by moe.to_varying right behind its definition, one for all users.
+/// Casts every operand to the state that its op wants, by moe.to_varying right behind its definition, one for all
+/// users.
 LogicalResult insertToVarying(func::FuncOp function);
 
 } // namespace mlir::moe
