@@ -1,6 +1,7 @@
 //===- Import.cpp - a model config as an L0 graph -------------------------===//
 
 #include "moe/Import/Import.h"
+#include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -83,8 +84,7 @@ private:
 } // namespace
 
 void GraphBuilder::addParameters(int64_t index) {
-  bool gated = layer.activation == Activation::swiglu || layer.activation == Activation::swiglu_clamped;
-  int64_t m = layer.hidden, h = layer.expertHidden, e = layer.experts, width = gated ? 2 : 1;
+  int64_t m = layer.hidden, h = layer.expertHidden, e = layer.experts, width = getActivationWidth(layer.activation);
   auto add = [&](bool present, StringRef name, ArrayRef<int64_t> shape) {
     if (present)
       arguments.push_back({layerName(index) + "." + name.str(), "parameter", tensor(shape)});

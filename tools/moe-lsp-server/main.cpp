@@ -1,10 +1,10 @@
 //===- main.cpp - the MLIR language server for MoePlan ----------===//
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 
-#include "../RegisterDialects.h"
+#include "../Register.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  mlir::moe::registerDialects(registry);
+  mlir::moe::registerToolDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

@@ -1,4 +1,5 @@
 //===- MoeCompute.cpp - rank-local computation ----------------------------===//
+#include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -20,8 +21,6 @@ static OpCost withRows(OpCost cost, Value counts, Value rows) {
     cost.raggedRows = getType(rows).getDimSize(0);
   return cost;
 }
-
-static bool isGated(Activation kind) { return kind == Activation::swiglu || kind == Activation::swiglu_clamped; }
 
 //===----------------------------------------------------------------------===//
 // MatmulOp
@@ -246,7 +245,7 @@ SmallVector<Attribute> BiasGradOp::getKernelParams() { return {getScaleAttr()}; 
 
 static LogicalResult verifyActivation(Operation *op, Activation kind, RankedTensorType input, RankedTensorType output,
                                       Value counts, StringRef what) {
-  int64_t width = isGated(kind) ? 2 : 1;
+  int64_t width = getActivationWidth(kind);
   if (counts && input.getRank() != 2)
     return op->emitOpError() << "expected 2-D rows with counts but got " << input;
   if (input.getShape().back() % width != 0)
@@ -274,7 +273,7 @@ SmallVector<Attribute> ActivationOp::getKernelParams() {
   return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getKind()))};
 }
 SmallVector<int64_t> ActivationOp::getInPlaceInputs() {
-  return isGated(getKind()) ? SmallVector<int64_t>() : SmallVector<int64_t>{0};
+  return getActivationWidth(getKind()) == 1 ? SmallVector<int64_t>{0} : SmallVector<int64_t>();
 }
 
 LogicalResult ActivationGradOp::verify() {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ExpertGroups.h"
+#include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -21,9 +22,7 @@ int64_t LayerOp::getCapacity(int64_t tokens) {
   return std::min(tokens, static_cast<int64_t>(std::ceil(wanted * (1 - 1e-12))));
 }
 
-int64_t LayerOp::getActivationWidth() {
-  return getActivation() == Activation::swiglu || getActivation() == Activation::swiglu_clamped ? 2 : 1;
-}
+int64_t LayerOp::getActivationWidth() { return moe::getActivationWidth(getActivation()); }
 
 static LogicalResult verifyShape(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
   if (!value)

@@ -1,0 +1,33 @@
+//===- Register.h - the dialects and passes that the tools know -*- C++ -*-===//
+#ifndef MOE_TOOLS_REGISTER_H
+#define MOE_TOOLS_REGISTER_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+#include "moe/Conversion/Passes.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/Passes.h"
+
+namespace mlir::moe {
+
+/// Registers what the compiler uses; registering all of MLIR would triple the tools' build and start-up time.
+inline void registerToolDialects(DialectRegistry &registry) {
+  registry.insert<MoeDialect, plan::PlanDialect, func::FuncDialect, arith::ArithDialect, LLVM::LLVMDialect>();
+}
+
+inline void registerToolPasses() {
+  registerTransformsPasses();
+  registerMoePasses();
+  registerMoeConversionPasses();
+  plan::registerPlanPasses();
+}
+
+} // namespace mlir::moe
+
+#endif // MOE_TOOLS_REGISTER_H
