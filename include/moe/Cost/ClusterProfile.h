@@ -1,0 +1,133 @@
+//===- ClusterProfile.h - what a cluster is made of -------------*- C++ -*-===//
+//
+// The content of a share/clusters/*.json file; docs/CostModel.md documents the format. Units are seconds, bytes and
+// FLOPs. A profile holds numbers with their sources and decides nothing: CostModel.h says what follows from them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_COST_CLUSTERPROFILE_H
+#define MOE_COST_CLUSTERPROFILE_H
+
+#include "moe/Cost/OpCost.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::moe {
+
+/// How much of the peak rate a product of one group reaches, on a grid: value[(r * columns.size() + c) * depth.size() +
+/// d] for rows[r], columns[c], depth[d], each of these rising.
+struct EfficiencyCurve {
+  std::vector<double> rows, columns, depth, values;
+};
+
+/// GEMM speed for one element type.
+struct DeviceRate {
+  std::string dtype; ///< f32, f64, bf16, f16, tf32
+  double flopsPerSecond = 0;
+  EfficiencyCurve efficiency;
+};
+
+/// Measured time of a kernel that is no GEMM: latency + bytes / bytesPerSecond.
+struct KernelRate {
+  std::string kernel;
+  std::string dtype;           ///< empty: any
+  std::vector<int64_t> params; ///< of the call, its leading ones; empty: any
+  double latency = 0;
+  double bytesPerSecond = 0;
+  double r2 = 1;
+};
+
+/// A way for bytes from `from` to `to`. Vertices are `node<n>/<name>`; devices are `node<n>/device<i>`, and fabric
+/// switches have names of their own.
+struct Link {
+  std::string from, to;
+  double bytesPerSecond = 0;
+  double latency = 0;
+};
+
+/// A link as the file gives it: inside every node, both ways. A `*` in both names stands for each device's number, a `*`
+/// in one of them for all of them; `[a-b]` for some. `network` is where the nodes meet.
+struct LinkPattern {
+  std::string from, to;
+  double bytesPerSecond = 0;     ///< from -> to
+  double backBytesPerSecond = 0; ///< to -> from
+  double latency = 0;
+};
+
+/// Switches above the nodes: one for each `nodes` neighbouring nodes, with one link up, both ways. Levels stand from the
+/// nodes up; above the last is one switch that never blocks.
+struct FabricLevel {
+  std::string name;
+  int64_t nodes = 0;
+  double bytesPerSecond = 0;
+  double latency = 0;
+};
+
+/// Speed of each kind, as a fraction of its speed alone, where a set of kinds is at work on one device.
+struct Interference {
+  bool compute = false, communication = false, copy = false; ///< the set
+  double computeSpeed = 1, communicationSpeed = 1, copySpeed = 1;
+};
+
+/// Measured time of a collective: alpha + perMember * members + beta * payload, payload as in OpCost.
+struct CollectiveFit {
+  Collective collective = Collective::None;
+  std::string dtype; ///< empty: any
+  /// Groups that it holds for: numbers of members, and how many of them are on one node.
+  int64_t minMembers = 0, maxMembers = 0;
+  int64_t minPerNode = 0, maxPerNode = 0;
+  double alpha = 0;
+  double perMember = 0;
+  double beta = 0;
+  double r2 = 1;
+  double relativeError = 0; ///< mean over the measurements
+};
+
+/// Devices that are not processors of their own: those of a node share `count` ones, and a ready op waits for a free
+/// one. `speed[resource][k]` is how fast one runs, as a fraction, where k + 1 of them are busy.
+struct Processors {
+  int64_t count = 0; ///< 0: every device is its own
+  std::array<std::vector<double>, kNumResources> speed;
+};
+
+enum class Algorithm : uint8_t { Ring, Tree, Pairwise, Hierarchical };
+llvm::StringRef getName(Algorithm algorithm);
+std::optional<Algorithm> parseAlgorithm(llvm::StringRef name);
+
+struct ClusterProfile {
+  std::string name, description;
+  int64_t minNodes = 1, maxNodes = 1;
+  int64_t devicesPerNode = 1;
+
+  std::string deviceName;
+  double memoryBytes = 0;
+  double memoryBytesPerSecond = 0; ///< reached by kernels that stream, not the data sheet's
+  /// Between two launches that one rank issues, and at least for each kernel on the device.
+  double launchSeconds = 0, kernelSeconds = 0;
+  std::vector<DeviceRate> rates;
+  std::vector<KernelRate> kernels;
+  std::optional<double> hostBytesPerSecond; ///< between device and host memory, one way
+  double hostLatency = 0;
+  Processors processors;
+
+  std::vector<LinkPattern> links;
+  std::vector<FabricLevel> fabric;
+  std::vector<Interference> interference;
+  std::vector<CollectiveFit> collectives;
+  /// How the link-level model carries each collective out; by Collective.
+  std::array<Algorithm, kNumCollectives> algorithms;
+
+  /// Reads and checks a profile. An error is a complete diagnostic, `file:line:column: error: 'key': expected ..`.
+  static llvm::Expected<ClusterProfile> parse(llvm::StringRef text, llvm::StringRef fileName);
+  /// parse() of the file at `path`.
+  static llvm::Expected<ClusterProfile> load(llvm::StringRef path);
+
+  int64_t getMaxDevices() const { return maxNodes * devicesPerNode; }
+  const DeviceRate *getRate(llvm::StringRef dtype) const;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_COST_CLUSTERPROFILE_H

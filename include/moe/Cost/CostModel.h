@@ -1,0 +1,114 @@
+//===- CostModel.h - how long things take on a cluster ----------*- C++ -*-===//
+//
+// Two forms behind one interface. *Closed form*: each exchange takes alpha + beta * bytes, measured or derived from the
+// links. *Link level*: an exchange is the flows of its algorithm on directed links, which share them max-min fairly and
+// whose speeds are computed anew when one starts or ends. Neither invents a number: what the profile does not say is an
+// error that names it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_COST_COSTMODEL_H
+#define MOE_COST_COSTMODEL_H
+
+#include "moe/Cost/ClusterProfile.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <memory>
+
+namespace mlir::moe {
+
+/// A launch that meets nobody.
+struct Work {
+  llvm::StringRef kernel;
+  llvm::ArrayRef<int64_t> params;
+  llvm::StringRef dtype;
+  const OpCost *cost = nullptr;
+  /// Of a ragged launch: rows of each expert; the figures of `cost` scale with their sum. Else empty.
+  llvm::ArrayRef<int64_t> rows;
+};
+
+/// A meeting of the members of a group.
+struct Exchange {
+  Collective collective = Collective::None;
+  llvm::StringRef dtype;
+  int64_t payload = 0;
+  int64_t root = 0;              ///< a member
+  llvm::ArrayRef<int64_t> ranks; ///< by member
+  /// Of a ragged one: bytes[from * members + to]. Else empty.
+  llvm::ArrayRef<int64_t> matrix;
+};
+
+/// Exchanges under way, in virtual time. Time never runs backwards between calls.
+class Network {
+public:
+  struct Completion {
+    uint32_t exchange, member;
+  };
+  virtual ~Network() = default;
+
+  /// All members are there at `now`. Returns the exchange's number; numbers of finished ones are used again.
+  virtual llvm::Expected<uint32_t> start(double now, const Exchange &exchange) = 0;
+  /// From `now` on member `member` of an exchange goes at `speed` of its speed alone (interference). The closed form goes at the
+  /// speed of the slowest member.
+  virtual void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) = 0;
+  /// When the next member is done, if nothing changes; infinity where nothing is under way.
+  virtual double getNextTime() = 0;
+  /// Moves on to `now`, which is at most getNextTime(), and appends the members that are done by then.
+  virtual void advance(double now, llvm::SmallVectorImpl<Completion> &done) = 0;
+};
+
+enum class CostForm { ClosedForm, LinkLevel };
+
+struct LinkFault {
+  std::string from, to; ///< names of Topology
+  double factor = 1;    ///< of the bandwidth, 0.5 for half
+};
+
+class CostModel {
+public:
+  virtual ~CostModel() = default;
+
+  /// `ranks` devices of the profile, which must outlive the model. Fails where it has too few. Faults need links.
+  static llvm::Expected<std::unique_ptr<CostModel>> create(const ClusterProfile &profile, int64_t ranks, CostForm form,
+                                                           llvm::ArrayRef<LinkFault> faults = {});
+
+  const ClusterProfile &getProfile() const { return profile; }
+  int64_t getNumRanks() const { return ranks; }
+
+  /// Seconds on the device alone, the launch itself not included.
+  ///   matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or bytes over memory bandwidth if longer;
+  ///   memory: the kernel's measured latency and rate where the profile has them, else bytes over memory bandwidth;
+  ///   host link: its latency and bytes over its bandwidth.
+  /// Never less than the profile's kernelSeconds; 0 for Resource::None.
+  llvm::Expected<double> getSeconds(const Work &work) const;
+  /// Seconds of an exchange alone, from its last member's arrival to the last member's end.
+  virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
+  /// alpha and beta of an exchange's collective and group: t = alpha + beta * payload.
+  struct AlphaBeta {
+    double alpha = 0, beta = 0;
+    bool measured = false; ///< a fit of the profile; else from its links
+  };
+  llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) const;
+
+  /// Speed of a kind of work, by Resource, where the set `busy` (a bit for each Resource) is at work on its device.
+  llvm::Expected<double> getSpeed(Resource resource, unsigned busy) const;
+
+  virtual std::unique_ptr<Network> createNetwork() const = 0;
+  /// Whether an exchange's time depends on what else is on the links; then all ranks have to be simulated.
+  virtual bool hasContention() const = 0;
+
+  /// Seconds that every link needs for `matrix` bytes between all ranks [from * ranks + to], the longest of them: the
+  /// lower bound of FasterMoE's Eq. 2. Where the profile has no links, the largest bytes sent or received by a rank
+  /// over its fitted all-to-all bandwidth.
+  virtual llvm::Expected<double> getLinkBound(llvm::ArrayRef<double> matrix) const = 0;
+
+protected:
+  CostModel(const ClusterProfile &profile, int64_t ranks) : profile(profile), ranks(ranks) {}
+  const ClusterProfile &profile;
+  int64_t ranks;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_COST_COSTMODEL_H

@@ -1,0 +1,84 @@
+//===- Program.h - a rank program in the simulator's form -------*- C++ -*-===//
+//
+// Flat arrays, made once from a func.func of the plan dialect; all ranks share them. Nothing here is MLIR.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_SIMULATOR_PROGRAM_H
+#define MOE_SIMULATOR_PROGRAM_H
+
+#include "moe/Cost/OpCost.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir {
+namespace func {
+class FuncOp;
+} // namespace func
+} // namespace mlir
+
+namespace mlir::moe {
+
+/// Rank r is member (r / stride) mod size.
+struct SimGroup {
+  std::string name;
+  int64_t size = 1, stride = 1;
+
+  int64_t getMember(int64_t rank) const { return rank / stride % size; }
+  /// Ranks of one instance have one number.
+  int64_t getInstance(int64_t rank) const { return rank / (stride * size) * stride + rank % stride; }
+  int64_t getRank(int64_t instance, int64_t member) const {
+    return instance / stride * (stride * size) + member * stride + instance % stride;
+  }
+  int64_t getNumInstances(int64_t ranks) const { return ranks / size; }
+};
+
+/// A place of the program's memory, or an argument.
+struct SimBuffer {
+  int64_t bytes = 0;
+  bool isArgument = false;
+  bool isHost = false; ///< host-pinned
+  std::string dtype;
+  llvm::SmallVector<int64_t, 4> shape;
+  /// First and last launch that touch it; -1 where none does.
+  int32_t firstLaunch = -1, lastLaunch = -1;
+};
+
+struct SimLaunch {
+  std::string kernel, label;
+  std::string dtype; ///< of the first floating-point buffer that it touches
+  llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
+  OpCost cost;
+  uint32_t stream = 0;
+  int32_t group = -1; ///< of a collective
+  llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent
+};
+
+struct SimOp {
+  enum class Kind : uint8_t { Launch, Record, Wait } kind;
+  uint32_t stream;
+  uint32_t index; ///< of the launch, or of the event
+};
+
+struct SimProgram {
+  std::string name;
+  int64_t firstRank = 0, numRanks = 0;
+  std::vector<std::string> streams;
+  std::vector<SimGroup> groups;
+  std::vector<SimBuffer> buffers;
+  std::vector<SimLaunch> launches; ///< in program order, as the ops table of the plan's metadata
+  std::vector<SimOp> ops;          ///< in program order
+  uint32_t numEvents = 0;
+  /// Labels of the routing launches, each once, in order: the MoE layers.
+  std::vector<std::string> routedLayers;
+};
+
+/// `program` passes plan::verifyRankProgram and has costs; `world` is the number of ranks of the module.
+llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world);
+
+} // namespace mlir::moe
+
+#endif // MOE_SIMULATOR_PROGRAM_H

@@ -1,0 +1,61 @@
+//===- Routing.h - which rank sends how much to which expert ----*- C++ -*-===//
+#ifndef MOE_SIMULATOR_ROUTING_H
+#define MOE_SIMULATOR_ROUTING_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace mlir::moe {
+
+/// Counts by rank, layer and iteration. The file format is JSON lines, one object for each iteration and layer,
+/// docs/CostModel.md:
+///   {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
+/// `layer` counts the MoE layers of the model from 0.
+class RoutingTrace {
+public:
+  /// An error is a complete diagnostic, `file:line: error: ..`.
+  static llvm::Expected<RoutingTrace> parse(llvm::StringRef text, llvm::StringRef fileName);
+  static llvm::Expected<RoutingTrace> load(llvm::StringRef path);
+  void write(llvm::raw_ostream &os) const;
+
+  std::vector<int64_t> getIterations() const;
+  int64_t getNumLayers() const;
+  int64_t getNumRanks() const { return ranks; }
+  int64_t getNumExperts() const { return experts; }
+  /// [ranks * experts], null where the trace does not have it.
+  const std::vector<int32_t> *getCounts(int64_t iteration, int64_t layer) const;
+  void setCounts(int64_t iteration, int64_t layer, int64_t ranks, int64_t experts, std::vector<int32_t> counts);
+
+private:
+  int64_t ranks = 0, experts = 0;
+  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> counts;
+};
+
+/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training (formulas.md, FasterMoE): p =
+/// softmax(z), z a two-time-scale AR(1) process that begins near uniform and is skewed within ten iterations, a multinomial
+/// for each rank, no expert above 1 / k of the choices.
+struct SyntheticRouting {
+  uint64_t seed = 0;
+  int64_t iterations = 1; ///< how many
+  int64_t first = 0;      ///< the first one: early ones are near uniform
+  /// Standard deviation of log p late; 0 is even routing.
+  double skew = 2.7;
+
+  /// Reads `seed=N,iterations=N,first=N,skew=X`, each optional; the error names the key.
+  static llvm::Expected<SyntheticRouting> parse(llvm::StringRef text);
+  /// `tokens` of each rank, each choosing `topK` different experts.
+  RoutingTrace generate(int64_t ranks, int64_t layers, int64_t experts, int64_t tokens, int64_t topK) const;
+};
+
+/// Every rank's assignments spread as evenly as whole numbers allow, different ranks' remainders on different experts.
+std::vector<int32_t> makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments);
+
+} // namespace mlir::moe
+
+#endif // MOE_SIMULATOR_ROUTING_H

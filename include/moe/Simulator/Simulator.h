@@ -1,0 +1,72 @@
+//===- Simulator.h - a plan in virtual time ---------------------*- C++ -*-===//
+//
+// Executes the rank programs of a plan on a cluster that need not be there: streams, events, launches, kinds of work that slow
+// each other, exchanges that wait for their last member. docs/CostModel.md says what is modelled and what is not.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_SIMULATOR_SIMULATOR_H
+#define MOE_SIMULATOR_SIMULATOR_H
+
+#include "moe/Cost/CostModel.h"
+#include "moe/Simulator/Program.h"
+#include "moe/Simulator/Routing.h"
+
+namespace mlir::moe {
+
+struct Straggler {
+  int64_t rank = 0;
+  double slowdown = 1; ///< 1.2: everything its device computes or copies takes 1.2 times as long
+};
+
+struct SimOptions {
+  /// Null: even routing.
+  const RoutingTrace *routing = nullptr;
+  int64_t iteration = 0;
+  std::vector<Straggler> stragglers;
+  /// Every rank, even where one stands for all of its class.
+  bool allRanks = false;
+};
+
+/// When a launch ran on a rank.
+struct SimTime {
+  uint32_t rank;   ///< into SimResult::ranks
+  uint32_t launch; ///< of the rank's program
+  double begin = 0, end = 0;
+  /// Into SimResult::times: what ended last among what it had to wait for; -1 where it waited for its own issue only.
+  int32_t cause = -1;
+  int64_t rows = -1;   ///< used by a ragged launch
+  double flops = 0;    ///< by these rows
+  double bytes = 0;    ///< moved, or sent by an exchange
+};
+
+/// A rank that was simulated, for itself and others that do exactly the same.
+struct SimRank {
+  int64_t rank = 0;  ///< the first of them
+  int64_t count = 1; ///< they are consecutive
+  uint32_t program = 0;
+};
+
+struct SimResult {
+  double seconds = 0;
+  std::vector<SimProgram> programs;
+  std::vector<SimRank> ranks;
+  std::vector<SimTime> times; ///< in order of their ends
+  /// DDL-roofline (FasterMoE Eq. 1-6) of the whole step.
+  struct Roofline {
+    double peakFlops = 0;       ///< P, of one device, at the dtype of most FLOPs
+    double computeSeconds = 0;  ///< most FLOPs on a rank / P
+    double linkSeconds = 0;     ///< CostModel::getLinkBound
+    double totalFlops = 0;      ///< of all ranks
+    double getRatio() const { return linkSeconds > 0 ? computeSeconds / linkSeconds : 0; } ///< R_CC
+  } roofline;
+  uint64_t events = 0; ///< simulated ops, for benchmarks
+};
+
+/// Runs one step of `programs`, which together cover the model's ranks. Even routing on a cost model without contention and
+/// without stragglers simulates one rank for each class of ranks whose groups have the same shapes; otherwise all. Fails where
+/// the cost model does, where counts cannot be followed, and where the programs hang (plan-verify says it better).
+llvm::Expected<SimResult> simulate(std::vector<SimProgram> programs, const CostModel &model, const SimOptions &options);
+
+} // namespace mlir::moe
+
+#endif // MOE_SIMULATOR_SIMULATOR_H
