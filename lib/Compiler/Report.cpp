@@ -14,15 +14,14 @@ using namespace mlir::moe;
 static std::string getText(StringAttr text) { return text ? text.str() : "-"; }
 
 static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream &os) {
-  plan::CostAttr cost = launch.getCostAttr();
+  OpCost cost = launch.getOpCost();
   GroupAttr group = launch.getGroupAttr();
   constexpr double giga = 1e9, mega = 1e6;
   os << llvm::format("%5lld  %-20s %-16s %-11s %-8s %10.3f %10.3f %10.3f\n", static_cast<long long>(index),
                      launch.getKernel().str().c_str(), getText(launch.getLabelAttr()).c_str(),
                      getText(launch.getStreamAttr()).c_str(), group ? group.getName().str().c_str() : "-",
-                     cost ? cost.getFlops() / giga : 0.0,
-                     cost ? static_cast<double>(cost.getRead() + cost.getWritten()) / mega : 0.0,
-                     cost ? static_cast<double>(cost.getSent()) / mega : 0.0);
+                     cost.flops / giga, static_cast<double>(cost.getBytesMoved()) / mega,
+                     group ? static_cast<double>(cost.getBytesSent(group.getSize())) / mega : 0.0);
 }
 
 static void printArena(plan::ArenaReport &arena, llvm::raw_ostream &os) {

@@ -1,6 +1,7 @@
 //===- OpCost.cpp - what an op needs of the machine -----------------------===//
 #include "moe/Cost/OpCost.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
 
@@ -59,7 +60,7 @@ int64_t OpCost::getBytesSent(int64_t members) const {
 
 llvm::hash_code mlir::moe::hash_value(const OpCost &cost) {
   return llvm::hash_combine(cost.resource, llvm::bit_cast<uint64_t>(cost.flops), cost.bytesRead, cost.bytesWritten,
-                            cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth, cost.raggedDepth, cost.collective,
-                            cost.payload, cost.root, cost.raggedRows, cost.countsInput, cost.peerDim,
-                            cost.routedOutput);
+                            cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth, cost.raggedDepth,
+                            cost.collective, cost.payload, cost.root, cost.raggedRows, cost.countsInput, cost.peerDim,
+                            cost.routedOutput, cost.routedRows);
 }

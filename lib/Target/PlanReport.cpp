@@ -22,11 +22,11 @@ struct Totals {
 
   void add(LaunchOp launch) {
     ++launches;
-    if (auto cost = launch.getCost()) {
-      flops += cost->getFlops();
-      bytes += cost->getRead() + cost->getWritten();
-      bytesSent += cost->getSent();
-    }
+    moe::OpCost cost = launch.getOpCost();
+    flops += cost.flops;
+    bytes += cost.getBytesMoved();
+    if (auto group = launch.getGroup())
+      bytesSent += cost.getBytesSent(group->getSize());
   }
 };
 /// In the order of first appearance.

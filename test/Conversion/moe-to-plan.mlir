@@ -9,14 +9,14 @@
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x16xf32> {moe.name = "h"},
 // CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<4x16xf32> {moe.name = "y"}
 // CHECK-NEXT:   plan.launch "matmul"([[X]], [[W]]) -> ([[R0]]) params [0, 0]
-// CHECK-SAME:   {cost = #plan.cost<flops = 1.024e3, read = 640, written = 256, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<matrix, flops = 1.024e3, read = 640, written = 256, gemm = [1, 4, 16, 8]>}
 // CHECK-SAME:   : (memref<4x8xf32>, memref<8x16xf32>) -> memref<4x16xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<4x16xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "scale"([[R0]]) -> ([[BUFFER]]) params [2.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 6.4e1, read = 256, written = 256, sent = 0, rows = 0>, in_place = array<i64: 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 6.4e1, read = 256, written = 256>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x16xf32>) -> memref<4x16xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "add"([[R0]], [[BUFFER]]) -> ([[R1]])
-// CHECK-SAME:   {cost = #plan.cost<flops = 6.4e1, read = 512, written = 256, sent = 0, rows = 0>, in_place = array<i64: 0,
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 6.4e1, read = 512, written = 256>, in_place = array<i64: 0,
 // CHECK-SAME:   1>} : (memref<4x16xf32>, memref<4x16xf32, #plan<space device>>) -> memref<4x16xf32>
 // CHECK-NEXT:   return
 func.func @signature(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>, moe.name = "x"}, %w: tensor<8x16xf32>)
@@ -33,13 +33,13 @@ func.func @signature(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>, mo
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xbf16>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<4x8xbf16, #plan<space device>>
 // CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[BUFFER]]) params [2.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 64, written = 64, sent = 0, rows = 0>, in_place = array<i64: 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 64, written = 64>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x8xbf16>) -> memref<4x8xbf16, #plan<space device>>
 // CHECK-NEXT:   plan.launch "assume_replicated"([[BUFFER]]) -> () collective over <"mp", 2, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 0, written = 0, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<none>}
 // CHECK-SAME:   : (memref<4x8xbf16, #plan<space device>>) -> ()
 // CHECK-NEXT:   plan.launch "scale"([[BUFFER]]) -> ([[R0]]) params [3.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 64, written = 64, sent = 0, rows = 0>, in_place = array<i64: 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 64, written = 64>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x8xbf16, #plan<space device>>) -> memref<4x8xbf16>
 // CHECK-NEXT:   return
 func.func @aliases(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
@@ -60,25 +60,25 @@ func.func @aliases(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<8x8xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "grouped_matmul"([[R]], [[W]]) -> ([[BUFFER]]) params [0]
-// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<flops = 1.024e3, read = 768, written = 256, sent = 0, rows = 0>}
+// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<matrix, flops = 1.024e3, read = 768, written = 256, gemm = [2, 4, 8, 8]>}
 // CHECK-SAME:   : (memref<2x4x8xf32>, memref<2x8x8xf32>) -> memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "bias_add"([[BUFFER]], [[B]]) -> ([[BUFFER2]]) params [5.000000e-01]
-// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<flops = 6.4e1, read = 320, written = 256, sent = 0, rows = 0>,
+// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<memory, flops = 6.4e1, read = 320, written = 256>,
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<2x4x8xf32, #plan<space device>>, memref<2x8xf32>)
 // CHECK-SAME:   -> memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER3:%[a-z0-9_]+]] = plan.buffer : memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "activation"([[BUFFER2]]) -> ([[BUFFER3]]) params [2]
-// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<flops = 7.68e2, read = 256, written = 256, sent = 0, rows = 0>,
+// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<memory, flops = 7.68e2, read = 256, written = 256>,
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<2x4x8xf32, #plan<space device>>)
 // CHECK-SAME:   -> memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER4:%[a-z0-9_]+]] = plan.buffer : memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_reduce"([[BUFFER3]]) -> ([[BUFFER4]]) collective over <"esp", 2, 1>
-// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<flops = 6.4e1, read = 256, written = 256, sent = 256, rows = 0>,
+// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<network, flops = 6.4e1, read = 256, written = 256, collective = all_reduce, payload = 256>,
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<2x4x8xf32, #plan<space device>>)
 // CHECK-SAME:   -> memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "combine"([[BUFFER4]], [[S]]) -> ([[R0]])
-// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<flops = 2.56e2, read = 320, written = 256, sent = 0, rows = 0>}
+// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<memory, flops = 2.56e2, read = 320, written = 256>}
 // CHECK-SAME:   : (memref<2x4x8xf32, #plan<space device>>, memref<8x2xi32>) -> memref<8x8xf32>
 // CHECK-NEXT:   return
 func.func @absent(%r: tensor<2x4x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<2x8xf32>, %s: tensor<8x2xi32>) -> tensor<8x8xf32> {
@@ -103,13 +103,12 @@ func.func @absent(%r: tensor<2x4x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<2x8xf
 // CHECK-NEXT:   [[BUFFER5:%[a-z0-9_]+]] = plan.buffer : memref<f32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "route"([[L]])
 // CHECK-SAME:   -> ([[BUFFER]], [[BUFFER2]], [[R0]], [[BUFFER3]], [[BUFFER4]], [[BUFFER5]]) params [0, 1, 1, 1, 0, 8, 1,
-// CHECK-SAME:   2.500000e+00] {absent = array<i64: 1>, cost = #plan.cost<flops = 1.28e3, read = 256, written = 660,
-// CHECK-SAME:   sent = 0, rows = 0>} : (memref<16x4xf32>)
+// CHECK-SAME:   2.500000e+00] {absent = array<i64: 1>, cost = #plan.cost<memory, flops = 1.28e3, read = 256, written = 660, routed = 4, choices = 32>} : (memref<16x4xf32>)
 // CHECK-SAME:   -> (memref<16x4xf32, #plan<space device>>, memref<16x2xi32, #plan<space device>>, memref<16x2xi32>,
 // CHECK-SAME:   memref<16x2xf32, #plan<space device>>, memref<1x4xi32, #plan<space device>>, memref<f32,
 // CHECK-SAME:   #plan<space device>>)
 // CHECK-NEXT:   plan.launch "route_grad"([[BUFFER]], [[BUFFER2]], [[A]]) -> ([[R1]]) params [0, 0, 1, 1.000000e+00]
-// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<flops = 2.56e2, read = 388, written = 256, sent = 0, rows = 0>}
+// CHECK-SAME:   {absent = array<i64: 2>, cost = #plan.cost<memory, flops = 2.56e2, read = 388, written = 256>}
 // CHECK-SAME:   : (memref<16x4xf32, #plan<space device>>, memref<16x2xi32, #plan<space device>>, memref<f32>)
 // CHECK-SAME:   -> memref<16x4xf32>
 // CHECK-NEXT:   return
@@ -130,10 +129,10 @@ func.func @route(%l: tensor<16x4xf32>, %a: tensor<f32>) -> (tensor<16x2xi32>, te
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<32x16xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<32x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_to_all_v"([[X]], [[B]], [[E]]) -> ([[BUFFER]]) params [0] collective over <"ep", 2, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 512, written = 512, sent = 256, rows = 16>}
+// CHECK-SAME:   {cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512, rows = 16, counts = 1, peers = 1>}
 // CHECK-SAME:   : (memref<16x8xf32>, memref<1x4xi32>, memref<2x2xi32>) -> memref<32x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "grouped_matmul"([[BUFFER]], [[W]], [[E]]) -> ([[R0]]) params [0]
-// CHECK-SAME:   {cost = #plan.cost<flops = 8.192e3, read = 2064, written = 2048, sent = 0, rows = 32>}
+// CHECK-SAME:   {cost = #plan.cost<matrix, flops = 8.192e3, read = 2064, written = 2048, gemm = [2, 16, 16, 8], rows = 32, counts = 2>}
 // CHECK-SAME:   : (memref<32x8xf32, #plan<space device>>, memref<2x8x16xf32>, memref<2x2xi32>) -> memref<32x16xf32>
 // CHECK-NEXT:   return
 func.func @ragged(%x: tensor<16x8xf32>, %w: tensor<2x8x16xf32>, %b: tensor<1x4xi32>, %e: tensor<2x2xi32>) -> tensor<32x16xf32> {
@@ -148,7 +147,7 @@ func.func @ragged(%x: tensor<16x8xf32>, %w: tensor<2x8x16xf32>, %b: tensor<1x4xi
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf64>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xf64>
 // CHECK-NEXT:   plan.launch "copy"([[X]]) -> ([[R0]])
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 256, written = 256, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 256, written = 256>}
 // CHECK-SAME:   : (memref<4x8xf64>) -> memref<4x8xf64>
 // CHECK-NEXT:   return
 func.func @returned_argument(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
@@ -160,7 +159,7 @@ func.func @returned_argument(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf64>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xf64>
 // CHECK-NEXT:   plan.launch "copy"([[X]]) -> ([[R0]])
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 256, written = 256, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 256, written = 256>}
 // CHECK-SAME:   : (memref<4x8xf64>) -> memref<4x8xf64>
 // CHECK-NEXT:   return
 func.func @returned_cast(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
@@ -175,13 +174,13 @@ func.func @returned_cast(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
 // CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<4x8xf32>,
 // CHECK-SAME:   [[R2:%[a-z0-9_]+]]: memref<4x8xf32>
 // CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[R0]]) params [2.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 128, written = 128, sent = 0, rows = 0>, in_place = array<i64: 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
 // CHECK-NEXT:   plan.launch "copy"([[R0]]) -> ([[R1]])
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 128, written = 128, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 128, written = 128>}
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
 // CHECK-NEXT:   plan.launch "copy"([[R0]]) -> ([[R2]])
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 128, written = 128, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 128, written = 128>}
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
 // CHECK-NEXT:   return
 func.func @returned_twice(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
@@ -196,14 +195,14 @@ func.func @returned_twice(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[BUFFER]]) params [2.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 128, written = 128, sent = 0, rows = 0>, in_place = array<i64: 0>,
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>,
 // CHECK-SAME:   label = "layer0"} : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "scale"([[BUFFER]]) -> ([[BUFFER2]]) params [2.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 128, written = 128, sent = 0, rows = 0>, in_place = array<i64: 0>,
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>,
 // CHECK-SAME:   label = "layer0.grad"} : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "scale"([[BUFFER2]]) -> ([[R0]]) params [2.000000e+00]
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 128, written = 128, sent = 0, rows = 0>, in_place = array<i64: 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32>
 // CHECK-NEXT:   return
 func.func @labels(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -219,38 +218,38 @@ func.func @labels(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<16x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_gather"([[X]]) -> ([[BUFFER]]) params [0] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 128, written = 512, sent = 384, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 512, collective = all_gather, payload = 512>}
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<16x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "reduce_scatter"([[BUFFER]]) -> ([[BUFFER2]]) params [0] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 1.28e2, read = 512, written = 128, sent = 384, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, flops = 1.28e2, read = 512, written = 128, collective = reduce_scatter, payload = 512>}
 // CHECK-SAME:   : (memref<16x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER3:%[a-z0-9_]+]] = plan.buffer : memref<1x32xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER2]]) -> ([[BUFFER3]]) params [0, 1] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 128, written = 128, sent = 96, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = all_to_all, payload = 128>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<1x32xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER4:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER3]]) -> ([[BUFFER4]]) params [1, 0] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 128, written = 128, sent = 96, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = all_to_all, payload = 128>}
 // CHECK-SAME:   : (memref<1x32xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER5:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_reduce"([[BUFFER4]]) -> ([[BUFFER5]]) collective over <"mp", 4, 1>
-// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<flops = 3.2e1, read = 128, written = 128, sent = 192, rows = 0>,
+// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<network, flops = 3.2e1, read = 128, written = 128, collective = all_reduce, payload = 128>,
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER6:%[a-z0-9_]+]] = plan.buffer : memref<1x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "slice"([[BUFFER5]]) -> ([[BUFFER6]]) params [0] over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 32, written = 32, sent = 0, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 32, written = 32>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<1x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER7:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_gather"([[BUFFER6]]) -> ([[BUFFER7]]) params [0] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 32, written = 128, sent = 96, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, read = 32, written = 128, collective = all_gather, payload = 128>}
 // CHECK-SAME:   : (memref<1x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER8:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "broadcast"([[BUFFER7]]) -> ([[BUFFER8]]) params [3] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 0.0, read = 128, written = 128, sent = 96, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = broadcast, payload = 128, root = 3>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "reduce"([[BUFFER8]]) -> ([[R0]]) params [1] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<flops = 3.2e1, read = 128, written = 128, sent = 96, rows = 0>}
+// CHECK-SAME:   {cost = #plan.cost<network, flops = 3.2e1, read = 128, written = 128, collective = reduce, payload = 128, root = 1>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32>
 // CHECK-NEXT:   return
 func.func @collectives(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -77,11 +77,11 @@ module attributes {
     %0 = plan.buffer {offset = 512 : i64} : !t
     %1 = plan.buffer {offset = 512 : i64} : !t
     plan.launch "matmul"(%x, %w) -> (%0) params [0, 0] on "compute"
-      {label = "layer0", cost = #plan.cost<flops = 1024.0, read = 640, written = 256, sent = 0, rows = 0>} : (!x, !w) -> !t
+      {label = "layer0", cost = #plan.cost<matrix, flops = 1024.0, read = 640, written = 256, gemm = [1, 4, 16, 8]>} : (!x, !w) -> !t
     plan.record 6 on "compute"
     plan.wait 6 on "comm.intra"
     plan.launch "all_reduce"(%0) -> (%1) collective over <"mp", 2, 1> on "comm.intra"
-      {absent = array<i64: 1>, cost = #plan.cost<flops = 0.0, read = 1, written = 2, sent = 128, rows = 4>} : (!t) -> !t
+      {absent = array<i64: 1>, cost = #plan.cost<network, read = 1, written = 2, collective = all_reduce, payload = 128, rows = 4, counts = 1>} : (!t) -> !t
     plan.launch "assume_replicated"(%1) -> () collective over <"mp", 2, 1> on "comm.intra" : (!t) -> ()
     plan.launch "scale"(%1) -> (%y) params [2.0] on "comm.intra" : (!t) -> memref<4x16xf32>
     return

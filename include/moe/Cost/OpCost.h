@@ -75,8 +75,10 @@ struct OpCost {
   int64_t countsInput = -1;
   /// Of a ragged all_to_all: the dimension of that input whose equal parts are the rows for each member.
   int64_t peerDim = -1;
-  /// The kernel's output that holds the rows of each expert, [1, experts] i32, where the op routes; else -1.
+  /// Where the op routes: the kernel's output that holds the rows of each expert, [1, experts] i32, and how many
+  /// choices it makes in all. Else -1 and 0.
   int64_t routedOutput = -1;
+  int64_t routedRows = 0;
 
   bool operator==(const OpCost &) const = default;
 

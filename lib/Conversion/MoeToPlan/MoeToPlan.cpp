@@ -52,9 +52,7 @@ static plan::CostAttr getCost(Operation *op) {
   auto priced = dyn_cast<MoeCostOpInterface>(op);
   if (!priced)
     return {};
-  OpCost cost = priced.getCost();
-  return plan::CostAttr::get(op->getContext(), cost.flops, cost.bytesRead, cost.bytesWritten, cost.bytesSent,
-                             cost.raggedRows);
+  return plan::CostAttr::get(op->getContext(), priced.getOpCost());
 }
 
 void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs) {
@@ -126,11 +124,13 @@ void ProgramConverter::convertReturn() {
       continue;
     }
     // An input, or a value that is already another result.
-    auto bytes = getByteSize(argument.getType());
+    OpCost cost;
+    cost.resource = Resource::Memory;
+    cost.bytesRead = cost.bytesWritten = getByteSize(argument.getType());
     builder.create<plan::LaunchOp>(terminator->getLoc(), builder.getStringAttr("copy"), value, argument, ArrayAttr(),
                                    UnitAttr(), GroupAttr(), StringAttr(), StringAttr(), DenseI64ArrayAttr(),
                                    DenseI64ArrayAttr(),
-                                   plan::CostAttr::get(builder.getContext(), 0, bytes, bytes, 0, 0));
+                                   plan::CostAttr::get(builder.getContext(), cost));
   }
 }
 

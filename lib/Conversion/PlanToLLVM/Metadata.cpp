@@ -242,7 +242,7 @@ void MetadataWriter::writeTables(func::FuncOp program, moe::ParallelAttr ranks) 
 }
 
 void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
-  CostAttr cost = launch.getCost().value_or(CostAttr::get(launch.getContext(), 0, 0, 0, 0, 0));
+  moe::OpCost cost = launch.getOpCost();
   json.object([&] {
     json.attribute("name", launch.getKernel());
     json.attribute("label", launch.getLabel().value_or(""));
@@ -251,10 +251,10 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
       json.attribute("group", groups.getName(*launch.getGroup()));
     else
       json.attribute("group", nullptr);
-    json.attribute("flops", cost.getFlops());
-    json.attribute("bytes", cost.getRead() + cost.getWritten());
-    json.attribute("bytes_sent", cost.getSent());
-    json.attribute("rows", cost.getRows());
+    json.attribute("flops", cost.flops);
+    json.attribute("bytes", cost.getBytesMoved());
+    json.attribute("bytes_sent", launch.getGroup() ? cost.getBytesSent(launch.getGroup()->getSize()) : 0);
+    json.attribute("rows", cost.raggedRows);
   });
 }
 

@@ -117,8 +117,74 @@ func.func @wait_c1() {
 
 // -----
 
+// plan.launch (C4): an exchange needs members.
+func.func @launch_c4(%a: memref<4xf32>) {
+  // expected-error @+1 {{expected a launch whose cost has an exchange to be collective}}
+  plan.launch "copy"(%a) -> (%a) {cost = #plan.cost<network, collective = broadcast, payload = 16>}
+    : (memref<4xf32>) -> memref<4xf32>
+  return
+}
+
+// -----
+
 // A cost is never negative.
 // expected-error @+1 {{expected costs to be finite and not negative}}
-func.func @cost() attributes {test.cost = #plan.cost<flops = 1.0, read = -1, written = 0, sent = 0, rows = 0>} {
+func.func @cost() attributes {test.cost = #plan.cost<memory, read = -1>} {
+  return
+}
+
+// -----
+
+// A cost names what is kept busy.
+// expected-error @+1 {{expected a resource but got 'wires'}}
+func.func @cost_resource() attributes {test.cost = #plan.cost<wires>} {
+  return
+}
+
+// -----
+
+// An exchange is one of those that the cost models know.
+// expected-error @+1 {{expected a collective but got 'gossip'}}
+func.func @cost_collective() attributes {test.cost = #plan.cost<network, collective = gossip>} {
+  return
+}
+
+// -----
+
+// An exchange keeps the network busy, and nothing else does.
+// expected-error @+1 {{expected a collective with the resource network, and only with it}}
+func.func @cost_network() attributes {test.cost = #plan.cost<memory, collective = reduce>} {
+  return
+}
+
+// -----
+
+// A product has four sizes.
+// expected-error @+1 {{expected gemm = [groups, rows, columns, depth]}}
+func.func @cost_gemm() attributes {test.cost = #plan.cost<matrix, gemm = [1, 2, 3]>} {
+  return
+}
+
+// -----
+
+// The rows of a ragged launch are in some input of the call.
+// expected-error @+1 {{expected rows and counts together}}
+func.func @cost_ragged() attributes {test.cost = #plan.cost<memory, rows = 4>} {
+  return
+}
+
+// -----
+
+// Parts for the members are rows or columns of the counts.
+// expected-error @+1 {{expected peers to be 0 or 1 but got 2}}
+func.func @cost_peers() attributes {test.cost = #plan.cost<memory, rows = 4, counts = 0, peers = 2>} {
+  return
+}
+
+// -----
+
+// No other parts.
+// expected-error @+1 {{expected a part of a cost but got 'sent'}}
+func.func @cost_part() attributes {test.cost = #plan.cost<memory, sent = 4>} {
   return
 }

@@ -20,10 +20,10 @@ func.func @launch(%a: memref<4x8xf32>, %b: memref<8x16xf32>) {
   // CHECK: %[[C:.*]] = plan.buffer
   %0 = plan.buffer {offset = 0 : i64} : memref<4x16xf32, #plan<space device>>
   // CHECK: plan.launch "matmul"(%[[A]], %[[B]]) -> (%[[C]]) params [0, 0] on "compute"
-  // CHECK-SAME: cost = #plan.cost<flops = 1.024e3, read = 640, written = 256, sent = 0, rows = 0>
+  // CHECK-SAME: cost = #plan.cost<matrix, flops = 1.024e3, read = 640, written = 256, gemm = [1, 4, 16, 8]>
   // CHECK-SAME: label = "layer0"
   plan.launch "matmul"(%a, %b) -> (%0) params [0, 0] on "compute"
-    {label = "layer0", cost = #plan.cost<flops = 1024.0, read = 640, written = 256, sent = 0, rows = 0>}
+    {label = "layer0", cost = #plan.cost<matrix, gemm = [1, 4, 16, 8], flops = 1024.0, read = 640, written = 256>}
     : (memref<4x8xf32>, memref<8x16xf32>) -> memref<4x16xf32, #plan<space device>>
   // CHECK: plan.launch "all_reduce"(%[[C]]) -> (%[[C]]) collective over <"mp", 2, 1> on "comm.intra"
   // CHECK-SAME: absent = array<i64: 1>
@@ -63,11 +63,13 @@ func.func @record_wait() {
 // Costs print with as few digits as read back to the same number, in the form that the dialect's page shows.
 // CHECK-LABEL: func.func @cost
 func.func @cost() attributes {
-  // CHECK: test.big = #plan.cost<flops = 1.0e9, read = 4096, written = 4096, sent = 0, rows = 0>
-  test.big = #plan.cost<flops = 1.0e9, read = 4096, written = 4096, sent = 0, rows = 0>,
-  // CHECK-SAME: test.exact = #plan.cost<flops = 1.234567890123456e15, read = 0, written = 0, sent = 7, rows = 3>
-  test.exact = #plan.cost<flops = 1234567890123456.0, read = 0, written = 0, sent = 7, rows = 3>,
-  // CHECK-SAME: test.zero = #plan.cost<flops = 0.0, read = 0, written = 0, sent = 0, rows = 0>
-  test.zero = #plan.cost<flops = 0.0, read = 0, written = 0, sent = 0, rows = 0>} {
+  // CHECK: test.big = #plan.cost<memory, flops = 1.0e9, read = 4096, written = 4096, routed = 4, choices = 32>
+  test.big = #plan.cost<memory, flops = 1.0e9, read = 4096, written = 4096, routed = 4, choices = 32>,
+  // CHECK-SAME: test.exact = #plan.cost<matrix, flops = 1.234567890123456e15, ragged_depth, rows = 3, counts = 0>
+  test.exact = #plan.cost<matrix, flops = 1234567890123456.0, ragged_depth, rows = 3, counts = 0>,
+  // CHECK-SAME: test.exchange = #plan.cost<network, collective = broadcast, payload = 64, root = 3>
+  test.exchange = #plan.cost<network, root = 3, payload = 64, collective = broadcast>,
+  // CHECK-SAME: test.zero = #plan.cost<none>
+  test.zero = #plan.cost<none, flops = 0.0, counts = -1>} {
   return
 }

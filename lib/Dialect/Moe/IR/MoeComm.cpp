@@ -69,11 +69,19 @@ static RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-/// Sends `bytes * (size - 1) / size * passes` in equal parts to the other members.
-static OpCost getGroupCost(Operation *op, GroupAttr group, double passes, int64_t bytes) {
+/// An exchange of the values' `payload`, as Collective says what that is.
+static OpCost getExchangeCost(Operation *op, Collective collective, Value payload) {
   OpCost cost = getMemoryCost(op);
-  cost.bytesSent = static_cast<int64_t>(passes * static_cast<double>(bytes) * static_cast<double>(group.getSize() - 1) /
-                                        static_cast<double>(group.getSize()));
+  cost.resource = Resource::Network;
+  cost.collective = collective;
+  cost.payload = getByteSize(payload.getType());
+  return cost;
+}
+
+/// The same with a sum, one operation for each element of the payload.
+static OpCost getReductionCost(Operation *op, Collective collective, Value payload) {
+  OpCost cost = getExchangeCost(op, collective, payload);
+  cost.flops = static_cast<double>(cast<RankedTensorType>(payload.getType()).getNumElements());
   return cost;
 }
 
@@ -121,7 +129,7 @@ LogicalResult AllGatherOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> ope
 void AllGatherOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<SliceOp>(getLoc(), cotangents[0], getGroup(), getDim()));
 }
-OpCost AllGatherOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getResult().getType())); }
+OpCost AllGatherOp::getOpCost() { return getExchangeCost(*this, Collective::AllGather, getResult()); }
 SmallVector<Attribute> AllGatherOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
@@ -149,7 +157,7 @@ LogicalResult SliceOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operand
 void SliceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim()));
 }
-OpCost SliceOp::getCost() {
+OpCost SliceOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   cost.bytesRead = cost.bytesWritten;
   return cost;
@@ -206,11 +214,12 @@ void AllReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
   gradients.push_back(builder.create<ToVaryingOp>(getLoc(), cotangents[0], getGroup()));
   gradients.resize(getNumOperands());
 }
-OpCost AllReduceOp::getCost() {
-  OpCost cost = getGroupCost(*this, getGroup(), 2, getByteSize(getInput().getType()));
-  cost.flops = static_cast<double>(getInput().getType().getNumElements());
-  if (getCounts())
+OpCost AllReduceOp::getOpCost() {
+  OpCost cost = getReductionCost(*this, Collective::AllReduce, getInput());
+  if (getCounts()) {
     cost.raggedRows = getInput().getType().getDimSize(0);
+    cost.countsInput = 1;
+  }
   return cost;
 }
 SmallVector<Value> AllReduceOp::getKernelInputs() { return {getInput(), getCounts()}; }
@@ -229,7 +238,7 @@ void ToVaryingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
   gradients.push_back(
       builder.create<AllReduceOp>(getLoc(), cotangents[0].getType(), cotangents[0], /*counts=*/Value(), getGroup()));
 }
-OpCost ToVaryingOp::getCost() { return {}; }
+OpCost ToVaryingOp::getOpCost() { return {}; }
 StringRef ToVaryingOp::getKernelName() { return ""; }
 bool ToVaryingOp::isAlias() { return true; }
 OpFoldResult ToVaryingOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
@@ -249,11 +258,7 @@ void ReduceScatterOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Sm
   Value whole = builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim());
   gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
 }
-OpCost ReduceScatterOp::getCost() {
-  OpCost cost = getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType()));
-  cost.flops = static_cast<double>(getInput().getType().getNumElements());
-  return cost;
-}
+OpCost ReduceScatterOp::getOpCost() { return getReductionCost(*this, Collective::ReduceScatter, getInput()); }
 SmallVector<Attribute> ReduceScatterOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
@@ -301,7 +306,7 @@ void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
       floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
                : Value());
 }
-OpCost AllToAllOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType())); }
+OpCost AllToAllOp::getOpCost() { return getExchangeCost(*this, Collective::AllToAll, getInput()); }
 SmallVector<Attribute> AllToAllOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
 }
@@ -343,12 +348,15 @@ void AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
                                                   getExpertCounts(), getGroup(), back));
   gradients.resize(getNumOperands());
 }
-OpCost AllToAllVOp::getCost() {
-  // The block side is always full; how its rows divide over the members is known at run time only.
-  int64_t bytes = getByteSize(getBlockSideType());
-  OpCost cost = getGroupCost(*this, getGroup(), 1, bytes);
-  cost.bytesRead = cost.bytesWritten = bytes;
+OpCost AllToAllVOp::getOpCost() {
+  // The block side is always full; how its rows divide over the members is known at run time only. On the way back a
+  // member sends what its experts received.
+  bool toExperts = getDirection() == Direction::to_experts;
+  OpCost cost = getExchangeCost(*this, Collective::AllToAll, toExperts ? Value(getRows()) : Value(getResult()));
+  cost.bytesRead = cost.bytesWritten = cost.payload;
   cost.raggedRows = getBlockSideType().getDimSize(0);
+  cost.countsInput = toExperts ? 1 : 2;
+  cost.peerDim = toExperts ? 1 : 0;
   return cost;
 }
 SmallVector<Attribute> AllToAllVOp::getKernelParams() {
@@ -377,7 +385,11 @@ void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
   Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup());
   gradients.push_back(builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot()));
 }
-OpCost BroadcastOp::getCost() { return getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType())); }
+OpCost BroadcastOp::getOpCost() {
+  OpCost cost = getExchangeCost(*this, Collective::Broadcast, getInput());
+  cost.root = static_cast<int64_t>(getRoot());
+  return cost;
+}
 SmallVector<Attribute> BroadcastOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getRoot())});
 }
@@ -392,9 +404,9 @@ void ReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
   Value whole = builder.create<BroadcastOp>(getLoc(), cotangents[0], getGroup(), getRoot());
   gradients.push_back(builder.create<ToVaryingOp>(getLoc(), whole, getGroup()));
 }
-OpCost ReduceOp::getCost() {
-  OpCost cost = getGroupCost(*this, getGroup(), 1, getByteSize(getInput().getType()));
-  cost.flops = static_cast<double>(getInput().getType().getNumElements());
+OpCost ReduceOp::getOpCost() {
+  OpCost cost = getReductionCost(*this, Collective::Reduce, getInput());
+  cost.root = static_cast<int64_t>(getRoot());
   return cost;
 }
 SmallVector<Attribute> ReduceOp::getKernelParams() {
@@ -438,6 +450,6 @@ void AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents,
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
   gradients.push_back(builder.create<ToVaryingOp>(getLoc(), share, getGroup()));
 }
-OpCost AssumeReplicatedOp::getCost() { return {}; }
+OpCost AssumeReplicatedOp::getOpCost() { return {}; }
 bool AssumeReplicatedOp::isAlias() { return true; }
 OpFoldResult AssumeReplicatedOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }

@@ -2,6 +2,8 @@
 #include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -15,11 +17,26 @@ static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value el
   return cost;
 }
 
-/// In the dropless form the figures hold for all rows of `rows`.
-static OpCost withRows(OpCost cost, Value counts, Value rows) {
-  if (counts)
+/// In the dropless form the figures hold for all rows of `rows`; `counts` is the kernel's last input.
+static OpCost withRows(OpCost cost, Value counts, Value rows, MoeKernelOpInterface kernel) {
+  if (counts) {
     cost.raggedRows = getType(rows).getDimSize(0);
+    cost.countsInput = static_cast<int64_t>(kernel.getKernelInputs().size()) - 1;
+  }
   return cost;
+}
+
+/// A product of each expert's rows: [E, C, ..], or with counts an E-th of the rows each.
+static OpCost getGemmCost(Operation *op, GemmShape shape) {
+  OpCost cost = getMemoryCost(op);
+  cost.resource = Resource::Matrix;
+  cost.gemm = shape;
+  cost.flops = shape.getFlops();
+  return cost;
+}
+
+static int64_t getRowsPerExpert(RankedTensorType rows, int64_t experts) {
+  return rows.getRank() == 3 ? rows.getDimSize(1) : llvm::divideCeil(rows.getDimSize(0), experts);
 }
 
 //===----------------------------------------------------------------------===//
@@ -55,10 +72,10 @@ void MatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
   gradients.push_back(tb ? builder.create<MatmulOp>(getLoc(), ct, getA(), true, ta)
                          : builder.create<MatmulOp>(getLoc(), getA(), ct, !ta, false));
 }
-OpCost MatmulOp::getCost() {
-  OpCost cost = getMemoryCost(*this);
-  cost.flops = 2 * getElements(getResult()) * static_cast<double>(getA().getType().getDimSize(getTransposeA() ? 0 : 1));
-  return cost;
+OpCost MatmulOp::getOpCost() {
+  RankedTensorType result = getResult().getType();
+  return getGemmCost(
+      *this, {1, result.getDimSize(0), result.getDimSize(1), getA().getType().getDimSize(getTransposeA() ? 0 : 1)});
 }
 SmallVector<Attribute> MatmulOp::getKernelParams() {
   Builder builder(getContext());
@@ -72,7 +89,7 @@ SmallVector<Attribute> MatmulOp::getKernelParams() {
 void AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.assign(2, cotangents[0]);
 }
-OpCost AddOp::getCost() { return getElementwiseCost(*this, 1, getResult()); }
+OpCost AddOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> AddOp::getInPlaceInputs() { return {0, 1}; }
 LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
                                   SmallVectorImpl<LayoutAttr> &results) {
@@ -97,7 +114,7 @@ LogicalResult AddOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ValueR
 void ScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<ScaleOp>(getLoc(), cotangents[0], getFactorAttr()));
 }
-OpCost ScaleOp::getCost() { return getElementwiseCost(*this, 1, getResult()); }
+OpCost ScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<Attribute> ScaleOp::getKernelParams() { return {getFactorAttr()}; }
 SmallVector<int64_t> ScaleOp::getInPlaceInputs() { return {0}; }
 OpFoldResult ScaleOp::fold(FoldAdaptor) {
@@ -121,7 +138,7 @@ void RowScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
   gradients.push_back(builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors()));
   gradients.push_back(builder.create<RowDotOp>(getLoc(), getFactors().getType(), cotangents[0], getRows()));
 }
-OpCost RowScaleOp::getCost() { return getElementwiseCost(*this, 1, getResult()); }
+OpCost RowScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> RowScaleOp::getInPlaceInputs() { return {0}; }
 
 LogicalResult RowDotOp::verify() { return verifyColumn(*this, getLhs().getType(), getResult().getType()); }
@@ -129,7 +146,7 @@ void RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
   gradients.push_back(builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0]));
   gradients.push_back(builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0]));
 }
-OpCost RowDotOp::getCost() { return getElementwiseCost(*this, 2, getLhs()); }
+OpCost RowDotOp::getOpCost() { return getElementwiseCost(*this, 2, getLhs()); }
 
 //===----------------------------------------------------------------------===//
 // Expert rows
@@ -183,10 +200,13 @@ void GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Sm
                                                            transpose ? getRows() : ct, getCounts()));
   gradients.resize(getNumOperands());
 }
-OpCost GroupedMatmulOp::getCost() {
+OpCost GroupedMatmulOp::getOpCost() {
+  RankedTensorType rows = getRows().getType(), result = getResult().getType();
+  int64_t experts = getWeights().getType().getDimSize(0);
   OpCost cost =
-      getElementwiseCost(*this, 2.0 * static_cast<double>(getRows().getType().getShape().back()), getResult());
-  return withRows(cost, getCounts(), getRows());
+      getGemmCost(*this, {experts, getRowsPerExpert(rows, experts), result.getShape().back(), rows.getShape().back()});
+  cost.flops = 2 * getElements(getResult()) * static_cast<double>(rows.getShape().back());
+  return withRows(cost, getCounts(), getRows(), *this);
 }
 SmallVector<Value> GroupedMatmulOp::getKernelInputs() { return {getRows(), getWeights(), getCounts()}; }
 SmallVector<Attribute> GroupedMatmulOp::getKernelParams() {
@@ -202,9 +222,14 @@ LogicalResult GroupedMatmulWgradOp::verify() {
                     RankedTensorType::get({result.getDimSize(0), rows.getShape().back(), grads.getShape().back()},
                                           rows.getElementType()));
 }
-OpCost GroupedMatmulWgradOp::getCost() {
-  OpCost cost = getElementwiseCost(*this, 2.0 * static_cast<double>(getGrads().getType().getShape().back()), getRows());
-  return withRows(cost, getCounts(), getRows());
+OpCost GroupedMatmulWgradOp::getOpCost() {
+  RankedTensorType rows = getRows().getType(), result = getResult().getType();
+  int64_t experts = result.getDimSize(0);
+  OpCost cost =
+      getGemmCost(*this, {experts, result.getDimSize(1), result.getDimSize(2), getRowsPerExpert(rows, experts)});
+  cost.raggedDepth = true;
+  cost.flops = 2 * getElements(getRows()) * static_cast<double>(result.getDimSize(2));
+  return withRows(cost, getCounts(), getRows(), *this);
 }
 SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts()}; }
 
@@ -227,7 +252,9 @@ void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
       builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), getScaleAttr()));
   gradients.resize(getNumOperands());
 }
-OpCost BiasAddOp::getCost() { return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows()); }
+OpCost BiasAddOp::getOpCost() {
+  return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows(), *this);
+}
 SmallVector<Value> BiasAddOp::getKernelInputs() { return {getRows(), getBias(), getCounts()}; }
 SmallVector<Attribute> BiasAddOp::getKernelParams() { return {getScaleAttr()}; }
 SmallVector<int64_t> BiasAddOp::getInPlaceInputs() { return {0}; }
@@ -235,7 +262,9 @@ SmallVector<int64_t> BiasAddOp::getInPlaceInputs() { return {0}; }
 LogicalResult BiasGradOp::verify() {
   return verifyBias(*this, getGrads().getType(), getCounts(), ::getType(getResult()));
 }
-OpCost BiasGradOp::getCost() { return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads()); }
+OpCost BiasGradOp::getOpCost() {
+  return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads(), *this);
+}
 SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts()}; }
 SmallVector<Attribute> BiasGradOp::getKernelParams() { return {getScaleAttr()}; }
 
@@ -265,8 +294,8 @@ void ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Small
                                                        getCounts(), getKind()));
   gradients.resize(getNumOperands());
 }
-OpCost ActivationOp::getCost() {
-  return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(), getInput());
+OpCost ActivationOp::getOpCost() {
+  return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(), getInput(), *this);
 }
 SmallVector<Value> ActivationOp::getKernelInputs() { return {getInput(), getCounts()}; }
 SmallVector<Attribute> ActivationOp::getKernelParams() {
@@ -279,8 +308,9 @@ SmallVector<int64_t> ActivationOp::getInPlaceInputs() {
 LogicalResult ActivationGradOp::verify() {
   return verifyActivation(*this, getKind(), getInput().getType(), getGrad().getType(), getCounts(), "grad");
 }
-OpCost ActivationGradOp::getCost() {
-  return withRows(getElementwiseCost(*this, 2 * getActivationFlops(getKind()), getInput()), getCounts(), getInput());
+OpCost ActivationGradOp::getOpCost() {
+  return withRows(getElementwiseCost(*this, 2 * getActivationFlops(getKind()), getInput()), getCounts(), getInput(),
+                  *this);
 }
 SmallVector<Value> ActivationGradOp::getKernelInputs() { return {getInput(), getGrad(), getCounts()}; }
 SmallVector<Attribute> ActivationGradOp::getKernelParams() {
@@ -316,5 +346,5 @@ LogicalResult LocalReduceOp::verify() {
 void LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<DumpOp>(getLoc(), getInput().getType(), cotangents[0], getDimAttr()));
 }
-OpCost LocalReduceOp::getCost() { return getElementwiseCost(*this, 1, getInput()); }
+OpCost LocalReduceOp::getOpCost() { return getElementwiseCost(*this, 1, getInput()); }
 SmallVector<Attribute> LocalReduceOp::getKernelParams() { return {getDimAttr()}; }

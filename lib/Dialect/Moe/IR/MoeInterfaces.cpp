@@ -11,6 +11,7 @@ int64_t mlir::moe::getByteSize(Type type) {
 
 OpCost mlir::moe::getMemoryCost(Operation *op) {
   OpCost cost;
+  cost.resource = Resource::Memory;
   for (Type type : op->getOperandTypes())
     cost.bytesRead += getByteSize(type);
   for (Type type : op->getResultTypes())

@@ -84,6 +84,24 @@ LogicalResult LayerOp::verify() {
   return verifyShape(*this, "aux", getAux(), {});
 }
 
+OpCost LayerOp::getOpCost() {
+  int64_t tokens = getX().getType().getDimSize(0), model = getX().getType().getDimSize(1);
+  int64_t experts = getNumExperts(), groups = getGroups(), columns = getW1().getType().getDimSize(2);
+  int64_t rows =
+      isDropless() ? tokens * static_cast<int64_t>(getTopK()) / experts : groups * getCapacity(tokens / groups);
+  OpCost cost = getMemoryCost(*this);
+  cost.resource = Resource::Matrix;
+  // Both products as one; gate and shared expert besides.
+  cost.gemm = {experts, rows, columns + getW2().getType().getDimSize(1), model};
+  auto dense = [&](Value weights) {
+    return weights ? 2.0 * static_cast<double>(tokens) *
+                         static_cast<double>(cast<RankedTensorType>(weights.getType()).getNumElements())
+                   : 0.0;
+  };
+  cost.flops = cost.gemm.getFlops() + dense(getGate()) + dense(getSharedW1()) + dense(getSharedW2());
+  return cost;
+}
+
 //===----------------------------------------------------------------------===//
 // Partitioning: Parm's baseline (formulas.md)
 //===----------------------------------------------------------------------===//

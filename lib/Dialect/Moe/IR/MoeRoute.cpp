@@ -81,10 +81,12 @@ void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVecto
         builder.create<RouteGradOp>(getLoc(), getScores().getType(), getScores(), getExperts(), weights, aux,
                                     getScoreAttr(), getRenormalizeAttr(), getRoutingScaleAttr(), getGroupsAttr());
 }
-OpCost RouteOp::getCost() {
+OpCost RouteOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   // exp and the top-k scan, roughly; bound by memory and branches.
   cost.flops = 20.0 * static_cast<double>(getLogits().getType().getNumElements());
+  cost.routedOutput = cast<OpResult>(Value(getCounts())).getResultNumber();
+  cost.routedRows = getExperts().getType().getNumElements();
   return cost;
 }
 SmallVector<Value> RouteOp::getKernelInputs() { return {getLogits(), getSelectionBias()}; }
@@ -111,7 +113,7 @@ LogicalResult RouteGradOp::verify() {
                          << static_cast<int64_t>(getGroups());
   return success();
 }
-OpCost RouteGradOp::getCost() {
+OpCost RouteGradOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   cost.flops = 4.0 * static_cast<double>(getScores().getType().getNumElements());
   return cost;
@@ -170,7 +172,7 @@ void CombineOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
     gradients.push_back(
         builder.create<SlotDotOp>(getLoc(), getWeights().getType(), cotangents[0], getRows(), getSlots()));
 }
-OpCost CombineOp::getCost() { return getSlotCost(*this, getResult().getType(), getSlots().getType()); }
+OpCost CombineOp::getOpCost() { return getSlotCost(*this, getResult().getType(), getSlots().getType()); }
 SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(), getWeights()}; }
 
 LogicalResult SlotDotOp::verify() {
@@ -178,4 +180,4 @@ LogicalResult SlotDotOp::verify() {
     return failure();
   return verifyType(*this, "the result", getResult(), getSlots().getType().getShape(), getTokens().getType());
 }
-OpCost SlotDotOp::getCost() { return getSlotCost(*this, getTokens().getType(), getSlots().getType()); }
+OpCost SlotDotOp::getOpCost() { return getSlotCost(*this, getTokens().getType(), getSlots().getType()); }

@@ -7,6 +7,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <charconv>
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -55,30 +56,122 @@ static std::string formatDouble(double value) {
   return power == 0 ? text : text + "e" + std::to_string(power);
 }
 
+namespace {
+/// The integer parts of a cost by their keys, in the order in which they are printed.
+struct CostField {
+  StringLiteral key;
+  int64_t moe::OpCost::*member;
+  /// What it is where it is left out.
+  int64_t absent;
+};
+} // namespace
+
+static constexpr CostField costFields[] = {
+    {"read", &moe::OpCost::bytesRead, 0},     {"written", &moe::OpCost::bytesWritten, 0},
+    {"payload", &moe::OpCost::payload, 0},    {"root", &moe::OpCost::root, 0},
+    {"rows", &moe::OpCost::raggedRows, 0},    {"counts", &moe::OpCost::countsInput, -1},
+    {"peers", &moe::OpCost::peerDim, -1},     {"routed", &moe::OpCost::routedOutput, -1},
+    {"choices", &moe::OpCost::routedRows, 0},
+};
+
+static ParseResult parseGemm(AsmParser &parser, moe::GemmShape &shape) {
+  SmallVector<int64_t, 4> sizes;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseEqual() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                                            [&] { return parser.parseInteger(sizes.emplace_back()); }))
+    return failure();
+  if (sizes.size() != 4)
+    return parser.emitError(loc) << "expected gemm = [groups, rows, columns, depth]";
+  shape = {sizes[0], sizes[1], sizes[2], sizes[3]};
+  return success();
+}
+
+static ParseResult parseCollective(AsmParser &parser, moe::Collective &collective) {
+  StringRef name;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseEqual() || parser.parseKeyword(&name))
+    return failure();
+  std::optional<moe::Collective> found = moe::parseCollective(name);
+  if (!found)
+    return parser.emitError(loc) << "expected a collective but got '" << name << "'";
+  collective = *found;
+  return success();
+}
+
+static ParseResult parseCostField(AsmParser &parser, moe::OpCost &cost) {
+  StringRef key;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&key))
+    return failure();
+  if (key == "flops")
+    return failure(parser.parseEqual() || parser.parseFloat(cost.flops));
+  if (key == "gemm")
+    return parseGemm(parser, cost.gemm);
+  if (key == "collective")
+    return parseCollective(parser, cost.collective);
+  if (key == "ragged_depth") {
+    cost.raggedDepth = true;
+    return success();
+  }
+  const CostField *field = llvm::find_if(costFields, [&](const CostField &field) { return field.key == key; });
+  if (field == std::end(costFields))
+    return parser.emitError(loc) << "expected a part of a cost but got '" << key << "'";
+  return failure(parser.parseEqual() || parser.parseInteger(cost.*field->member));
+}
+
 Attribute CostAttr::parse(AsmParser &parser, Type) {
-  double flops = 0;
-  int64_t counts[4] = {};
-  auto parseKey = [&](StringRef key) { return failed(parser.parseKeyword(key)) || failed(parser.parseEqual()); };
-  if (parser.parseLess() || parseKey("flops") || parser.parseFloat(flops))
+  moe::OpCost cost;
+  StringRef resource;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&resource))
     return {};
-  static constexpr StringLiteral keys[] = {"read", "written", "sent", "rows"};
-  for (auto [key, count] : llvm::zip(keys, counts))
-    if (parser.parseComma() || parseKey(key) || parser.parseInteger(count))
+  std::optional<moe::Resource> found = moe::parseResource(resource);
+  if (!found) {
+    parser.emitError(loc) << "expected a resource but got '" << resource << "'";
+    return {};
+  }
+  cost.resource = *found;
+  while (succeeded(parser.parseOptionalComma()))
+    if (parseCostField(parser, cost))
       return {};
   if (parser.parseGreater())
     return {};
-  return parser.getChecked<CostAttr>(parser.getContext(), flops, counts[0], counts[1], counts[2], counts[3]);
+  return parser.getChecked<CostAttr>(parser.getContext(), cost);
 }
 
 void CostAttr::print(AsmPrinter &printer) const {
-  printer << "<flops = " << formatDouble(getFlops()) << ", read = " << getRead() << ", written = " << getWritten()
-          << ", sent = " << getSent() << ", rows = " << getRows() << ">";
+  const moe::OpCost &cost = getCost();
+  printer << "<" << moe::getName(cost.resource);
+  if (cost.flops != 0)
+    printer << ", flops = " << formatDouble(cost.flops);
+  auto print = [&](const CostField &field) {
+    if (cost.*field.member != field.absent)
+      printer << ", " << field.key << " = " << cost.*field.member;
+  };
+  ArrayRef<CostField> fields(costFields);
+  llvm::for_each(fields.take_front(2), print);
+  if (cost.gemm != moe::GemmShape())
+    printer << ", gemm = [" << cost.gemm.groups << ", " << cost.gemm.rows << ", " << cost.gemm.columns << ", "
+            << cost.gemm.depth << "]";
+  if (cost.raggedDepth)
+    printer << ", ragged_depth";
+  if (cost.collective != moe::Collective::None)
+    printer << ", collective = " << moe::getName(cost.collective);
+  llvm::for_each(fields.drop_front(2), print);
+  printer << ">";
 }
 
-LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, llvm::APFloat flops, int64_t read,
-                               int64_t written, int64_t sent, int64_t rows) {
-  if (!flops.isFinite() || flops.isNegative() || read < 0 || written < 0 || sent < 0 || rows < 0)
+LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe::OpCost cost) {
+  bool negative = llvm::any_of(costFields, [&](const CostField &field) { return cost.*field.member < field.absent; });
+  negative |= std::min({cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth}) < 0;
+  if (negative || !std::isfinite(cost.flops) || cost.flops < 0)
     return emitError() << "expected costs to be finite and not negative";
+  if ((cost.raggedRows > 0) != (cost.countsInput >= 0))
+    return emitError() << "expected rows and counts together";
+  if (cost.peerDim > 1)
+    return emitError() << "expected peers to be 0 or 1 but got " << cost.peerDim;
+  if ((cost.collective != moe::Collective::None) != (cost.resource == moe::Resource::Network))
+    return emitError() << "expected a collective with the resource network, and only with it";
   return success();
 }
 
@@ -115,6 +208,8 @@ LogicalResult LaunchOp::verify() {
         return emitOpError("expected params of i64 or f64 but got ") << param;
   if (getCollective() && !getGroup()) // (C2)
     return emitOpError("expected a collective to have a group");
+  if (getOpCost().collective != moe::Collective::None && !getCollective()) // (C4)
+    return emitOpError("expected a launch whose cost has an exchange to be collective");
   ArrayRef<int64_t> absent = getAbsentInputs();
   int64_t callInputs = getInputs().size() + absent.size();
   int64_t last = -1;
@@ -130,6 +225,10 @@ LogicalResult LaunchOp::verify() {
       return emitOpError("expected in_place to name one of ") << inputs << " inputs but got " << input;
   return success();
 }
+
+moe::OpCost LaunchOp::getOpCost() { return getCost() ? getCost()->getCost() : moe::OpCost(); }
+
+moe::GroupAttr LaunchOp::getCostGroup() { return getGroupAttr(); }
 
 std::string LaunchOp::describe() {
   std::string text = ("'" + getKernel() + "'").str();

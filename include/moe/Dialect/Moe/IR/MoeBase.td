@@ -29,7 +29,7 @@ defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface>;
 defvar Moe_Cost = DeclareOpInterfaceMethods<MoeCostOpInterface>;
-defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getCost"]>;
+defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost"]>;
 
 class Moe_Kernel<list<string> methods = []> : DeclareOpInterfaceMethods<MoeKernelOpInterface, methods>;
 

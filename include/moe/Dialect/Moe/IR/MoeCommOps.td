@@ -9,9 +9,10 @@
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 /// An op on a group of ranks. `methods`: what differs from the defaults of MoeKernelOpInterface besides the group.
-class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits = []>
+class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits = [],
+                  list<string> costMethods = ["getOpCost"]>
     : Moe_Op<mnemonic, !listconcat([
-        Moe_SpmdOwn, Moe_Differentiable, Moe_CostOwn,
+        Moe_SpmdOwn, Moe_Differentiable, DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>,
         Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], traits)> {
   code kernelGroup = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
@@ -21,9 +22,10 @@ class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits
 
 /// A group op in which the members meet.
 class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> traits = []>
-    : Moe_GroupOp<mnemonic, !listconcat(["isCollective"], methods), traits> {
+    : Moe_GroupOp<mnemonic, !listconcat(["isCollective"], methods), traits, ["getOpCost", "getCostGroup"]> {
   let extraClassDefinition = kernelGroup # [{
     bool $cppClass::isCollective() { return true; }
+    ::mlir::moe::GroupAttr $cppClass::getCostGroup() { return getGroup(); }
   }];
 }
 

@@ -46,11 +46,16 @@ def MoeDifferentiableOpInterface : OpInterface<"MoeDifferentiableOpInterface"> {
 
 def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{What an op needs, per rank: floating-point operations and bytes.}];
+  let description = [{
+    What an op needs, per rank: floating-point operations, bytes, the exchange with the other members of a group, and the
+    resource that it keeps busy. Ops of both dialects implement it, model-graph ops as if one rank did all the work.
+  }];
   let methods = [
     InterfaceMethod<[{
       The default reads every operand and writes every result once and computes nothing.
-    }], "::mlir::moe::OpCost", "getCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>
+    }], "::mlir::moe::OpCost", "getOpCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>,
+    InterfaceMethod<[{The group whose members the exchange of getOpCost() is between; null where there is none.}],
+      "::mlir::moe::GroupAttr", "getCostGroup", (ins), "", [{ return {}; }]>
   ];
 }
 

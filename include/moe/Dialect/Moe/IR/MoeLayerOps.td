@@ -4,7 +4,8 @@
 
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
-def Moe_LayerOp : Moe_Op<"layer", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+def Moe_LayerOp : Moe_Op<"layer", [
+    AttrSizedOperandSegments, Moe_CostOwn, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
   let summary = "a Mixture-of-Experts layer of a model graph";
   let description = [{
     For tokens `x` [N, M], E experts and the k best of them for each token:

@@ -74,4 +74,23 @@ def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
   }];
 }
 
+def MoePrintCost : Pass<"moe-print-cost", "::mlir::func::FuncOp"> {
+  let summary = "print what each op needs";
+  let description = [{
+    Writes to standard error, for each op of a function with MoeCostOpInterface that needs anything, at any level: the resource
+    that it keeps busy, FLOPs, bytes read and written, and of exchanges the group, the payload and the bytes that one member
+    sends to each other. Figures are one rank's; of a ragged op, those of the rows for which it has room.
+
+    ```
+    @model
+    op                           label            resource        GFLOP    MB read MB written  exchange
+    moe.matmul                   layer0           matrix          0.006      1.597      0.016  -
+    moe.all_to_all               layer0           network         0.000      1.966      1.966  all_to_all over ep (4): 0.491 MB to each
+    ```
+  }];
+  let options = [
+    Option<"json", "json", "bool", /*default=*/"false", "One JSON object a line instead of a table">
+  ];
+}
+
 #endif // MOE_DIALECT_MOE_TRANSFORMS_PASSES_TD

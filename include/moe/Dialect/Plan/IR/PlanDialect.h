@@ -9,6 +9,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h.inc"
 #include "moe/Dialect/Plan/IR/PlanEnums.h.inc"

@@ -7,6 +7,7 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "moe/Dialect/Moe/IR/MoeAttrs.td"
+include "moe/Dialect/Moe/IR/MoeInterfaces.td"
 include "moe/Dialect/Plan/IR/PlanEnums.td"
 
 def Plan_Dialect : Dialect {
@@ -35,29 +36,33 @@ def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space">;
 def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
   let summary = "what a launch needs on one rank";
   let description = [{
-    Floating-point operations, bytes read, written, and sent to the other members of its group in equal parts. Where `rows` is
-    not 0 the launch is ragged: the figures are those of that many rows and scale with the rows really used.
+    An `OpCost` (moe/Cost/OpCost.h): the resource that the launch keeps busy, floating-point operations, bytes read and
+    written; `gemm = [groups, rows, columns, depth]` for a product; `collective`, its `payload` in bytes and its `root` for an
+    exchange. A ragged launch has `rows`, for which the figures are, and `counts`, the number of the call's input that holds
+    the rows really used; of a ragged exchange, the `peers` are the parts of the counts along that dimension; in a product,
+    `ragged_depth` says that the rows are its depth. A launch that routes has `routed`, the number of the output that holds
+    the rows of each expert, and `choices`, how many they are. What is zero is left out.
 
-    Example: `#plan.cost<flops = 1.0e9, read = 4096, written = 4096, sent = 0, rows = 0>`
+    Example: `#plan.cost<matrix, flops = 1.0e9, read = 4096, written = 4096, gemm = [2, 64, 128, 256]>`
   }];
-  let parameters = (ins APFloatParameter<"a double">:$flopsValue, "int64_t":$read, "int64_t":$written, "int64_t":$sent,
-                        "int64_t":$rows);
-  let builders = [AttrBuilder<(ins "double":$flops, "int64_t":$read, "int64_t":$written, "int64_t":$sent,
-                                   "int64_t":$rows), [{
-    return $_get($_ctxt, ::llvm::APFloat(flops), read, written, sent, rows);
-  }]>];
+  let parameters = (ins AttrOrTypeParameter<"::mlir::moe::OpCost", "", "const ::mlir::moe::OpCost &">:$cost);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    double getFlops() const { return getFlopsValue().convertToDouble(); }
-  }];
 }
 
 def Plan_Index : ConfinedAttr<I64Attr, [IntNonNegative]>;
 
-class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+class Plan_Op<string mnemonic, list<string> costMethods = ["getOpCost"], list<Trait> traits = []>
+    : Op<Plan_Dialect, mnemonic, !listconcat([DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>], traits)>;
 
-def Plan_BufferOp : Plan_Op<"buffer"> {
+/// An op that takes no time by itself.
+class Plan_FreeOp<string mnemonic> : Plan_Op<mnemonic> {
+  let extraClassDefinition = [{
+    ::mlir::moe::OpCost $cppClass::getOpCost() { return {}; }
+  }];
+}
+
+def Plan_BufferOp : Plan_FreeOp<"buffer"> {
   let summary = "bytes of an arena";
   let description = [{
     A value's place: `offset` bytes into the arena of the memref's memory space, once plan-assign-memory has chosen it.
@@ -83,7 +88,7 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
   let hasVerifier = 1;
 }
 
-def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
+def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedOperandSegments]> {
   let summary = "one call of the runtime on a stream";
   let description = [{
     Calls `moert_<kernel>(rank, op, inputs.., outputs.., params.., group, stream)`. `absent` lists the positions, among the
@@ -95,6 +100,7 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
     - (C1) params holds i64 and f64 attributes only.
     - (C2) a collective has a group.
     - (C3) absent positions rise strictly and lie within the call's inputs; in_place numbers lie within the inputs.
+    - (C4) a cost with an exchange is that of a collective.
 
     Example:
 
@@ -132,7 +138,7 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments]> {
   }];
 }
 
-def Plan_RecordOp : Plan_Op<"record"> {
+def Plan_RecordOp : Plan_FreeOp<"record"> {
   let summary = "marks a point of a stream";
   let description = [{
     Event `event` happens when all earlier ops of `stream` are done.
@@ -154,7 +160,7 @@ def Plan_RecordOp : Plan_Op<"record"> {
   let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
-def Plan_WaitOp : Plan_Op<"wait"> {
+def Plan_WaitOp : Plan_FreeOp<"wait"> {
   let summary = "later ops of a stream start after an event";
   let description = [{
     See plan.record for an example. The last `plan.record` of `event` before this op in program order is meant.

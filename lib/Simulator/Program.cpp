@@ -1,0 +1,164 @@
+//===- Program.cpp - a rank program in the simulator's form ---------------===//
+#include "moe/Simulator/Program.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static std::string getDTypeName(Type type) {
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return name;
+}
+
+namespace {
+class ProgramMaker {
+public:
+  explicit ProgramMaker(func::FuncOp function) : function(function) {}
+
+  llvm::Error make(int64_t world);
+  SimProgram program;
+
+private:
+  void addBuffer(Value value, bool isArgument);
+  int32_t touch(Value value);
+  int32_t getGroup(GroupAttr group);
+  uint32_t getStream(StringRef name) const;
+  void addLaunch(plan::LaunchOp op);
+  void addInputs(plan::LaunchOp op, SimLaunch &launch);
+
+  func::FuncOp function;
+  llvm::DenseMap<Value, int32_t> buffers;
+  llvm::MapVector<std::pair<int64_t, int64_t>, int32_t> groups;
+};
+} // namespace
+
+void ProgramMaker::addBuffer(Value value, bool isArgument) {
+  auto type = cast<MemRefType>(value.getType());
+  SimBuffer buffer;
+  buffer.bytes = plan::getByteSize(type);
+  buffer.isArgument = isArgument;
+  auto space = dyn_cast_or_null<plan::SpaceAttr>(type.getMemorySpace());
+  buffer.isHost = space && space.getValue() == plan::Space::host_pinned;
+  buffer.dtype = getDTypeName(type.getElementType());
+  buffer.shape.assign(type.getShape().begin(), type.getShape().end());
+  buffers[value] = static_cast<int32_t>(program.buffers.size());
+  program.buffers.push_back(std::move(buffer));
+}
+
+/// The buffer's number, noting that the launch being added touches it.
+int32_t ProgramMaker::touch(Value value) {
+  int32_t index = buffers.lookup(value);
+  SimBuffer &buffer = program.buffers[index];
+  auto launch = static_cast<int32_t>(program.launches.size());
+  if (buffer.firstLaunch < 0)
+    buffer.firstLaunch = launch;
+  buffer.lastLaunch = launch;
+  return index;
+}
+
+/// Groups of one size and stride are one, whatever their names.
+int32_t ProgramMaker::getGroup(GroupAttr group) {
+  auto [entry, isNew] =
+      groups.insert({{group.getSize(), group.getStride()}, static_cast<int32_t>(program.groups.size())});
+  if (isNew)
+    program.groups.push_back({group.getName().str(), group.getSize(), group.getStride()});
+  return entry->second;
+}
+
+uint32_t ProgramMaker::getStream(StringRef name) const {
+  return llvm::find(program.streams, name) - program.streams.begin();
+}
+
+void ProgramMaker::addInputs(plan::LaunchOp op, SimLaunch &launch) {
+  auto absent = op.getAbsentInputs();
+  for (Value input : op.getInputs()) {
+    while (llvm::is_contained(absent, static_cast<int64_t>(launch.inputs.size())))
+      launch.inputs.push_back(-1);
+    launch.inputs.push_back(touch(input));
+  }
+  while (llvm::is_contained(absent, static_cast<int64_t>(launch.inputs.size())))
+    launch.inputs.push_back(-1);
+}
+
+void ProgramMaker::addLaunch(plan::LaunchOp op) {
+  SimLaunch launch;
+  launch.kernel = op.getKernel().str();
+  launch.label = op.getLabel().value_or("").str();
+  launch.cost = op.getOpCost();
+  launch.stream = getStream(op.getStreamOrDefault());
+  if (op.getCollective())
+    launch.group = getGroup(*op.getGroup());
+  if (ArrayAttr params = op.getParamsAttr())
+    for (auto param : params.getAsRange<IntegerAttr>())
+      launch.params.push_back(param.getInt());
+  addInputs(op, launch);
+  for (Value output : op.getOutputs())
+    launch.outputs.push_back(touch(output));
+  for (Value value : op->getOperands())
+    if (Type element = cast<MemRefType>(value.getType()).getElementType(); isa<FloatType>(element)) {
+      launch.dtype = getDTypeName(element);
+      break;
+    }
+  if (launch.cost.routedOutput >= 0 && !llvm::is_contained(program.routedLayers, launch.label))
+    program.routedLayers.push_back(launch.label);
+  program.ops.push_back({SimOp::Kind::Launch, launch.stream, static_cast<uint32_t>(program.launches.size())});
+  program.launches.push_back(std::move(launch));
+}
+
+static llvm::Error checkCost(plan::LaunchOp op) {
+  OpCost cost = op.getOpCost();
+  auto fail = [&](const Twine &what) {
+    return llvm::createStringError(llvm::inconvertibleErrorCode(), "launch " + op.describe() + ": " + what);
+  };
+  auto calls = static_cast<int64_t>(op.getInputs().size() + op.getAbsentInputs().size());
+  if (!op.getCost())
+    return fail("expected a cost: without it no time can be given");
+  if (cost.countsInput >= calls || cost.routedOutput >= static_cast<int64_t>(op.getOutputs().size()))
+    return fail("expected the cost's counts and routed to number inputs and outputs of the call");
+  if (op.getCollective() && cost.root >= op.getGroup()->getSize())
+    return fail("expected the cost's root to be a member of the group");
+  return llvm::Error::success();
+}
+
+llvm::Error ProgramMaker::make(int64_t world) {
+  program.name = function.getName().str();
+  program.numRanks = world;
+  if (auto ranks = function->getAttrOfType<DenseI64ArrayAttr>(plan::kRanksAttrName)) {
+    program.firstRank = ranks[0];
+    program.numRanks = ranks[1];
+  }
+  for (StringRef stream : plan::getStreams(function))
+    program.streams.push_back(stream.str());
+  for (BlockArgument argument : function.getArguments())
+    addBuffer(argument, /*isArgument=*/true);
+  for (Operation &op : function.getOps()) {
+    if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
+      addBuffer(buffer.getMemref(), /*isArgument=*/false);
+    } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+      if (llvm::Error error = checkCost(launch))
+        return error;
+      addLaunch(launch);
+    } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
+      program.ops.push_back(
+          {SimOp::Kind::Record, getStream(record.getStream()), static_cast<uint32_t>(record.getEvent())});
+      program.numEvents = std::max<uint32_t>(program.numEvents, record.getEvent() + 1);
+    } else if (auto wait = dyn_cast<plan::WaitOp>(op)) {
+      program.ops.push_back({SimOp::Kind::Wait, getStream(wait.getStream()), static_cast<uint32_t>(wait.getEvent())});
+      program.numEvents = std::max<uint32_t>(program.numEvents, wait.getEvent() + 1);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int64_t world) {
+  ProgramMaker maker(function);
+  if (llvm::Error error = maker.make(world))
+    return std::move(error);
+  return std::move(maker.program);
+}
