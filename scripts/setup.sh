@@ -1,7 +1,7 @@
 # Installs what building and testing need, on Debian 12; sourced by the other scripts. Does nothing where all is there.
 
 moe_packages=(
-  ccache cmake g++ git ninja-build python3 python3-numpy
+  ccache chromium cmake g++ git ninja-build python3 python3-numpy
   libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools clang-format-19
   libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
 )

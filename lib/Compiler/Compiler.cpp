@@ -51,7 +51,9 @@ static LogicalResult buildPasses(PassManager &passes, const CompileOptions &opti
   if (options.stage == Stage::Spmd)
     return success();
   passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
-  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams());
+  plan::PlanAssignStreamsOptions streams;
+  streams.devicesPerNode = options.devicesPerNode;
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams(streams));
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
   return success();
 }

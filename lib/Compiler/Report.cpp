@@ -57,3 +57,36 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   printMemory(program, os);
   return success();
 }
+
+SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const ClusterProfile &cluster) {
+  auto getAttribute = [&](StringRef name) {
+    auto text = plan->getAttrOfType<StringAttr>(name);
+    return text ? text.str() : std::string("-");
+  };
+  SimHeader header;
+  header.plan = planName.str();
+  header.cluster = cluster.name;
+  header.schedule = getAttribute("plan.schedule");
+  header.mode = getAttribute("plan.mode");
+  header.devicesPerNode = cluster.devicesPerNode;
+  header.memoryBytes = cluster.memoryBytes;
+  return header;
+}
+
+llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster) {
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  int64_t ranks = programs->back().firstRank + programs->back().numRanks;
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
+  if (!model)
+    return model.takeError();
+  llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, SimOptions());
+  if (!result)
+    return result.takeError();
+  Prediction prediction{makeSimHeader(plan, planName, cluster), std::move(*result), {}};
+  prediction.header.form = "closed-form";
+  prediction.header.routing = "even";
+  prediction.report = makeReport(prediction.result);
+  return prediction;
+}

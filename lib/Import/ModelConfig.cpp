@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "moe/Import/ModelConfig.h"
-#include "ConfigReader.h"
+#include "moe/Support/JsonReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -38,10 +38,10 @@ struct Family {
   StringRef modelType;
   SizeKeys keys;
   /// Fills what is not in `keys`.
-  void (*read)(ConfigReader &, LayerSpec &);
+  void (*read)(JsonReader &, LayerSpec &);
 };
 
-void readSizes(ConfigReader &reader, const SizeKeys &keys, LayerSpec &layer) {
+void readSizes(JsonReader &reader, const SizeKeys &keys, LayerSpec &layer) {
   layer.hidden = reader.getInteger(keys.hidden, 1, maxSize);
   layer.expertHidden = reader.getInteger(keys.expertHidden, 1, maxSize);
   layer.experts = reader.getInteger(keys.experts, 1, maxExperts);
@@ -49,14 +49,14 @@ void readSizes(ConfigReader &reader, const SizeKeys &keys, LayerSpec &layer) {
 }
 
 /// The activation of a gated expert, `act(x W_gate) * (x W_up)`.
-Activation readGatedActivation(ConfigReader &reader) {
+Activation readGatedActivation(JsonReader &reader) {
   reader.getChoice("hidden_act", {"silu", "swish"}, 0);
   return Activation::swiglu;
 }
 
 /// Switch: the router's probability of the chosen expert is the weight, and each expert takes at most `expert_capacity`
 /// tokens of a sequence, whose length in training was 512.
-void readSwitch(ConfigReader &reader, LayerSpec &layer) {
+void readSwitch(JsonReader &reader, LayerSpec &layer) {
   constexpr double sequenceLength = 512;
   // "gelu_new", the tanh approximation, is another function.
   const StringRef names[] = {"relu", "gelu", "silu"};
@@ -75,13 +75,13 @@ void readSwitch(ConfigReader &reader, LayerSpec &layer) {
 }
 
 /// Mixtral: the softmax over the chosen experts' logits, which is the whole softmax renormalised.
-void readMixtral(ConfigReader &reader, LayerSpec &layer) {
+void readMixtral(JsonReader &reader, LayerSpec &layer) {
   layer.activation = readGatedActivation(reader);
   layer.renormalize = true;
 }
 
 /// Qwen2-MoE: one shared expert, scaled by the sigmoid of a gate of its own.
-void readQwen2(ConfigReader &reader, LayerSpec &layer) {
+void readQwen2(JsonReader &reader, LayerSpec &layer) {
   layer.activation = readGatedActivation(reader);
   layer.renormalize = reader.getBool("norm_topk_prob", false);
   layer.sharedHidden = reader.getInteger("shared_expert_intermediate_size", 1, maxSize);
@@ -89,19 +89,19 @@ void readQwen2(ConfigReader &reader, LayerSpec &layer) {
 }
 
 /// Qwen3-MoE and OLMoE: softmax, renormalised if the config says so.
-void readPlain(ConfigReader &reader, LayerSpec &layer) {
+void readPlain(JsonReader &reader, LayerSpec &layer) {
   layer.activation = readGatedActivation(reader);
   layer.renormalize = reader.getBool("norm_topk_prob", false);
 }
 
 /// DeepSeek: `n_shared_experts` shared experts, which are one of as many times the inner size.
-void readDeepseekExperts(ConfigReader &reader, LayerSpec &layer) {
+void readDeepseekExperts(JsonReader &reader, LayerSpec &layer) {
   layer.activation = readGatedActivation(reader);
   layer.sharedHidden = reader.getInteger("n_shared_experts", 0, maxSize / layer.expertHidden, 0) * layer.expertHidden;
 }
 
 /// Only the `topk_group` best of `n_group` groups of experts are chosen from.
-void readGroups(ConfigReader &reader, LayerSpec &layer, std::optional<int64_t> groups, std::optional<int64_t> topGroups,
+void readGroups(JsonReader &reader, LayerSpec &layer, std::optional<int64_t> groups, std::optional<int64_t> topGroups,
                 int64_t minGroupSize) {
   layer.expertGroups = reader.getInteger("n_group", 1, layer.experts, groups);
   layer.topGroups = reader.getInteger("topk_group", 1, layer.expertGroups, topGroups);
@@ -117,19 +117,19 @@ void readGroups(ConfigReader &reader, LayerSpec &layer, std::optional<int64_t> g
 }
 
 /// DeepSeek-V2: softmax; weights are either renormalised or scaled, and one choice alone is never renormalised.
-void readDeepseekV2(ConfigReader &reader, LayerSpec &layer) {
+void readDeepseekV2(JsonReader &reader, LayerSpec &layer) {
   readDeepseekExperts(reader, layer);
   reader.getChoice("scoring_func", {"softmax"}, 0);
   if (reader.getChoice("topk_method", {"greedy", "group_limited_greedy"}, 0) == 1)
     readGroups(reader, layer, std::nullopt, std::nullopt, 1);
   layer.renormalize = reader.getBool("norm_topk_prob", false) && layer.topK > 1;
-  double scale = reader.getPositive("routed_scaling_factor", 1.0);
+  double scale = reader.getNumber("routed_scaling_factor", kPositive, 1.0);
   layer.routingScale = layer.renormalize ? 1.0 : scale;
 }
 
 /// DeepSeek-V3: sigmoid, balanced by a selection bias instead of a loss; a group of experts is scored by its two best;
 /// weights are scaled, renormalised or not.
-void readDeepseekV3(ConfigReader &reader, LayerSpec &layer) {
+void readDeepseekV3(JsonReader &reader, LayerSpec &layer) {
   readDeepseekExperts(reader, layer);
   reader.getChoice("scoring_func", {"sigmoid"}, 0);
   reader.getChoice("topk_method", {"noaux_tc"}, 0);
@@ -138,13 +138,13 @@ void readDeepseekV3(ConfigReader &reader, LayerSpec &layer) {
   layer.selectionBias = true;
   layer.groupScore = layer.expertGroups > 1 ? GroupScore::top2 : GroupScore::max;
   layer.renormalize = reader.getBool("norm_topk_prob", true) && layer.topK > 1;
-  layer.routingScale = reader.getPositive("routed_scaling_factor", 2.5);
+  layer.routingScale = reader.getNumber("routed_scaling_factor", kPositive, 2.5);
 }
 
 /// gpt-oss: biases everywhere, a clamped activation, and the softmax over the chosen experts' logits as in Mixtral.
-void readGptOss(ConfigReader &reader, LayerSpec &layer) {
+void readGptOss(JsonReader &reader, LayerSpec &layer) {
   readGatedActivation(reader);
-  if (reader.getPositive("swiglu_limit", 7.0) != 7.0)
+  if (reader.getNumber("swiglu_limit", kPositive, 7.0) != 7.0)
     reader.fail("swiglu_limit", "7.0");
   layer.activation = Activation::swiglu_clamped;
   layer.renormalize = true;
@@ -182,7 +182,7 @@ const Family families[] = {
 };
 
 /// The family of the first known name under `architectures`, else of `model_type`.
-const Family *findFamily(ConfigReader &reader) {
+const Family *findFamily(JsonReader &reader) {
   if (const llvm::json::Value *value = reader.find("architectures")) {
     const llvm::json::Array *names = value->getAsArray();
     if (!names) {
@@ -212,7 +212,7 @@ llvm::SmallVector<StringRef> mlir::moe::getKnownArchitectures() {
 }
 
 llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef text, StringRef fileName) {
-  llvm::Expected<ConfigReader> reader = ConfigReader::parse(text, fileName);
+  llvm::Expected<JsonReader> reader = JsonReader::parse(text, fileName);
   if (!reader)
     return reader.takeError();
   const Family *family = findFamily(*reader);
@@ -226,7 +226,7 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef text, StringRe
   family->read(*reader, config.layer);
   if (reader->hasFailed())
     return reader->takeError();
-  ConfigReader::Place place = reader->getPlace(family->keys.experts);
+  JsonReader::Place place = reader->getPlace(family->keys.experts);
   config.line = place.line;
   config.column = place.column;
   return config;

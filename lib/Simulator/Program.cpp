@@ -2,7 +2,7 @@
 #include "moe/Simulator/Program.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
@@ -34,7 +34,7 @@ private:
 
   func::FuncOp function;
   llvm::DenseMap<Value, int32_t> buffers;
-  llvm::MapVector<std::pair<int64_t, int64_t>, int32_t> groups;
+  llvm::DenseMap<Attribute, int32_t> groups;
 };
 } // namespace
 
@@ -62,10 +62,8 @@ int32_t ProgramMaker::touch(Value value) {
   return index;
 }
 
-/// Groups of one size and stride are one, whatever their names.
 int32_t ProgramMaker::getGroup(GroupAttr group) {
-  auto [entry, isNew] =
-      groups.insert({{group.getSize(), group.getStride()}, static_cast<int32_t>(program.groups.size())});
+  auto [entry, isNew] = groups.insert({group, static_cast<int32_t>(program.groups.size())});
   if (isNew)
     program.groups.push_back({group.getName().str(), group.getSize(), group.getStride()});
   return entry->second;
@@ -95,8 +93,9 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   if (op.getCollective())
     launch.group = getGroup(*op.getGroup());
   if (ArrayAttr params = op.getParamsAttr())
-    for (auto param : params.getAsRange<IntegerAttr>())
-      launch.params.push_back(param.getInt());
+    for (Attribute param : params)
+      if (auto integer = dyn_cast<IntegerAttr>(param))
+        launch.params.push_back(integer.getInt());
   addInputs(op, launch);
   for (Value output : op.getOutputs())
     launch.outputs.push_back(touch(output));
@@ -161,4 +160,72 @@ llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int6
   if (llvm::Error error = maker.make(world))
     return std::move(error);
   return std::move(maker.program);
+}
+
+static llvm::Error makeError(const llvm::Twine &text) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
+}
+
+llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan) {
+  auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
+  if (!parallel)
+    return makeError("expected a plan whose module has " + kParallelAttrName);
+  std::vector<SimProgram> programs;
+  for (auto function : plan.getOps<func::FuncOp>()) {
+    // The reference has ranks of its own.
+    if (!plan::isRankProgram(function) || function->hasAttr(kParallelAttrName))
+      continue;
+    if (failed(plan::verifyRankProgram(function)))
+      return makeError("'" + function.getName() + "' is no rank program");
+    llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld());
+    if (!program)
+      return program.takeError();
+    programs.push_back(std::move(*program));
+  }
+  if (programs.empty())
+    return makeError("expected a plan with a rank program, as moe-compile --emit=plan writes it");
+  llvm::sort(programs, [](const SimProgram &a, const SimProgram &b) { return a.firstRank < b.firstRank; });
+  int64_t next = 0;
+  for (const SimProgram &program : programs) {
+    if (program.firstRank != next)
+      return makeError("expected each rank to have one program, but that of rank " + llvm::Twine(next) +
+                       " is missing or double");
+    next += program.numRanks;
+  }
+  if (next != parallel.getWorld())
+    return makeError("expected programs for " + llvm::Twine(parallel.getWorld()) + " ranks but got " +
+                     llvm::Twine(next));
+  return programs;
+}
+
+/// Of one launch that routes.
+static RoutedShape getRoutedShape(const SimProgram &program, const SimLaunch &launch) {
+  RoutedShape shape;
+  shape.experts = program.buffers[launch.outputs[launch.cost.routedOutput]].shape.back();
+  for (int32_t output : launch.outputs) {
+    const SimBuffer &buffer = program.buffers[output];
+    if (buffer.dtype != "i32" || buffer.shape.size() != 2 ||
+        buffer.shape[0] * buffer.shape[1] != launch.cost.routedRows)
+      continue;
+    shape.tokens = buffer.shape[0];
+    shape.topK = buffer.shape[1];
+    break;
+  }
+  return shape;
+}
+
+llvm::Expected<RoutedShape> mlir::moe::getRoutedShape(const SimProgram &program) {
+  RoutedShape shape;
+  for (const SimLaunch &launch : program.launches) {
+    if (launch.cost.routedOutput < 0)
+      continue;
+    RoutedShape found = ::getRoutedShape(program, launch);
+    if (shape.experts && (found.tokens != shape.tokens || found.topK != shape.topK || found.experts != shape.experts))
+      return makeError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
+                       llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) + " experts but '" + launch.label +
+                       "' routes " + llvm::Twine(found.tokens) + " to " + llvm::Twine(found.topK) + " of " +
+                       llvm::Twine(found.experts));
+    shape = found;
+  }
+  return shape;
 }

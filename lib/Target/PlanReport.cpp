@@ -81,12 +81,17 @@ static void writeProgram(json::OStream &json, func::FuncOp program) {
   });
 }
 
-void mlir::moe::writePlanReport(ModuleOp module, raw_ostream &os) {
+void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostream &os) {
   json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     for (auto function : module.getOps<func::FuncOp>())
       if (isRankProgram(function))
         writeProgram(json, function);
+    if (!prediction.empty()) {
+      json.attributeBegin("prediction");
+      json.rawValue(prediction);
+      json.attributeEnd();
+    }
   });
   os << "\n";
 }

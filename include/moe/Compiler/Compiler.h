@@ -30,6 +30,8 @@ struct CompileOptions {
   Stage stage = Stage::Plan;
   /// Bytes that one rank may use: arenas, arguments and results. 0: no limit.
   int64_t memoryLimit = 0;
+  /// Groups that lie inside so many neighbouring ranks exchange inside a node.
+  int64_t devicesPerNode = 8;
 };
 
 /// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:

@@ -4,6 +4,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "moe/Simulator/Report.h"
+
 namespace mlir::moe {
 
 /// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
@@ -12,6 +14,17 @@ void printMemory(Operation *program, llvm::raw_ostream &os);
 /// Writes a table of the rank program at the plan stage: its launches with their stream, group, FLOPs and bytes, and
 /// its memory with what holds the peak of each arena.
 LogicalResult printReport(ModuleOp plan, llvm::raw_ostream &os);
+
+/// What the outputs of a simulation say of the plan and the cluster; form and routing are the caller's.
+SimHeader makeSimHeader(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
+
+/// How long a step of a module at the plan stage takes on `cluster`, in closed form and with even routing.
+struct Prediction {
+  SimHeader header;
+  SimResult result;
+  SimReport report;
+};
+llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
 
 } // namespace mlir::moe
 

@@ -22,11 +22,32 @@ struct EfficiencyCurve {
   std::vector<double> rows, columns, depth, values;
 };
 
+/// The calls of a kernel whose leading integer parameters are these.
+struct KernelCalls {
+  std::string kernel;
+  std::vector<int64_t> params;
+};
+
+/// Products that reach more or less than others of their size: by how their operands are transposed, by the alignment of
+/// their rows in memory.
+struct SpecialCurve {
+  std::vector<KernelCalls> calls; ///< empty: any
+  int64_t columnsMultiple = 1;    ///< only where the columns are a multiple of it
+  EfficiencyCurve efficiency;
+};
+
 /// GEMM speed for one element type.
 struct DeviceRate {
   std::string dtype; ///< f32, f64, bf16, f16, tf32
   double flopsPerSecond = 0;
   EfficiencyCurve efficiency;
+  /// The last one that fits a product holds for it, else `efficiency`.
+  std::vector<SpecialCurve> special;
+};
+
+/// What a fit came from. Its bytes are those that the fit's formula counts.
+struct MeasuredPoint {
+  double bytes = 0, seconds = 0;
 };
 
 /// Measured time of a kernel that is no GEMM: latency + bytes / bytesPerSecond.
@@ -37,6 +58,8 @@ struct KernelRate {
   double latency = 0;
   double bytesPerSecond = 0;
   double r2 = 1;
+  double relativeError = 0; ///< mean over the measurements
+  std::vector<MeasuredPoint> points;
 };
 
 /// A way for bytes from `from` to `to`. Vertices are `node<n>/<name>`; devices are `node<n>/device<i>`, and fabric
@@ -47,17 +70,18 @@ struct Link {
   double latency = 0;
 };
 
-/// A link as the file gives it: inside every node, both ways. A `*` in both names stands for each device's number, a `*`
-/// in one of them for all of them; `[a-b]` for some. `network` is where the nodes meet.
+/// A link as the file gives it: inside every node, both ways. A `*` at the end of a name stands for the numbers of all
+/// devices, `[a-b]` for some. A pattern in one name joins all that it stands for with the other vertex, patterns in
+/// both join their vertices pairwise in order. `network` is where the nodes meet.
 struct LinkPattern {
   std::string from, to;
   double bytesPerSecond = 0;     ///< from -> to
-  double backBytesPerSecond = 0; ///< to -> from
+  double backBytesPerSecond = 0; ///< to -> from; 0: no way back
   double latency = 0;
 };
 
-/// Switches above the nodes: one for each `nodes` neighbouring nodes, with one link up, both ways. Levels stand from the
-/// nodes up; above the last is one switch that never blocks.
+/// Switches above the nodes: one for each `nodes` neighbouring nodes, with one link up, both ways. Levels stand from
+/// the nodes up; above the last is one switch that never blocks.
 struct FabricLevel {
   std::string name;
   int64_t nodes = 0;
@@ -83,6 +107,7 @@ struct CollectiveFit {
   double beta = 0;
   double r2 = 1;
   double relativeError = 0; ///< mean over the measurements
+  std::vector<MeasuredPoint> points;
 };
 
 /// Devices that are not processors of their own: those of a node share `count` ones, and a ready op waits for a free

@@ -49,8 +49,8 @@ public:
 
   /// All members are there at `now`. Returns the exchange's number; numbers of finished ones are used again.
   virtual llvm::Expected<uint32_t> start(double now, const Exchange &exchange) = 0;
-  /// From `now` on member `member` of an exchange goes at `speed` of its speed alone (interference). The closed form goes at the
-  /// speed of the slowest member.
+  /// From `now` on member `member` of an exchange goes at `speed` of its speed alone (interference). The closed form
+  /// goes at the speed of the slowest member.
   virtual void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) = 0;
   /// When the next member is done, if nothing changes; infinity where nothing is under way.
   virtual double getNextTime() = 0;
@@ -65,11 +65,15 @@ struct LinkFault {
   double factor = 1;    ///< of the bandwidth, 0.5 for half
 };
 
+/// How long. Not for use by several threads at once: it keeps what it has computed.
 class CostModel {
 public:
-  virtual ~CostModel() = default;
+  virtual ~CostModel();
+  /// What both forms share; lib/Cost/Forms.h.
+  struct State;
 
-  /// `ranks` devices of the profile, which must outlive the model. Fails where it has too few. Faults need links.
+  /// `ranks` devices of the profile, which must outlive the model. Fails where it has too few, where the link-level
+  /// form finds no links, and where a fault names none; then the profile has to have links.
   static llvm::Expected<std::unique_ptr<CostModel>> create(const ClusterProfile &profile, int64_t ranks, CostForm form,
                                                            llvm::ArrayRef<LinkFault> faults = {});
 
@@ -77,21 +81,30 @@ public:
   int64_t getNumRanks() const { return ranks; }
 
   /// Seconds on the device alone, the launch itself not included.
-  ///   matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or bytes over memory bandwidth if longer;
+  ///   matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or the bytes of its three matrices
+  ///   over
+  ///     memory bandwidth if longer; docs/CostModel.md says what holds outside the efficiency's grid;
   ///   memory: the kernel's measured latency and rate where the profile has them, else bytes over memory bandwidth;
   ///   host link: its latency and bytes over its bandwidth.
   /// Never less than the profile's kernelSeconds; 0 for Resource::None.
+  /// Fails for a dtype without a rate, a profile without a host link, and for exchanges.
   llvm::Expected<double> getSeconds(const Work &work) const;
-  /// Seconds of an exchange alone, from its last member's arrival to the last member's end.
+  /// Seconds of an exchange alone, from its last member's arrival to the last member's end. Of a ragged one, alpha +
+  /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form.
   virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
+  /// Where devices share processors: seconds that one member's share of an exchange takes on a processor, by the
+  /// profile's fit. The payload of a ragged one is what the member receives, its own part included.
+  llvm::Expected<double> getShareSeconds(const Exchange &exchange, unsigned member) const;
   /// alpha and beta of an exchange's collective and group: t = alpha + beta * payload.
   struct AlphaBeta {
     double alpha = 0, beta = 0;
     bool measured = false; ///< a fit of the profile; else from its links
   };
-  llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) const;
+  /// Where neither a fit nor links tell, the error names the collective, the group's shape and the cluster.
+  llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks,
+                                         llvm::StringRef dtype) const;
 
-  /// Speed of a kind of work, by Resource, where the set `busy` (a bit for each Resource) is at work on its device.
+  /// Speed of a kind of work, by Resource, where the set `busy` (bit 1 << r for Resource r) is at work on its device.
   llvm::Expected<double> getSpeed(Resource resource, unsigned busy) const;
 
   virtual std::unique_ptr<Network> createNetwork() const = 0;
@@ -99,14 +112,19 @@ public:
   virtual bool hasContention() const = 0;
 
   /// Seconds that every link needs for `matrix` bytes between all ranks [from * ranks + to], the longest of them: the
-  /// lower bound of FasterMoE's Eq. 2. Where the profile has no links, the largest bytes sent or received by a rank
-  /// over its fitted all-to-all bandwidth.
-  virtual llvm::Expected<double> getLinkBound(llvm::ArrayRef<double> matrix) const = 0;
+  /// lower bound of FasterMoE's Eq. 2. Where the profile has no links, what the processors need, or else the largest
+  /// bytes sent or received by a rank, at the least beta of the profile's all_to_all fits.
+  llvm::Expected<double> getLinkBound(llvm::ArrayRef<double> matrix) const;
 
 protected:
-  CostModel(const ClusterProfile &profile, int64_t ranks) : profile(profile), ranks(ranks) {}
+  explicit CostModel(std::unique_ptr<State> state);
+
+  /// That the ranks exist, and that root and matrix fit them.
+  llvm::Error check(const Exchange &exchange) const;
+
   const ClusterProfile &profile;
   int64_t ranks;
+  std::unique_ptr<State> state;
 };
 
 } // namespace mlir::moe

@@ -15,6 +15,7 @@
 #include <vector>
 
 namespace mlir {
+class ModuleOp;
 namespace func {
 class FuncOp;
 } // namespace func
@@ -76,8 +77,20 @@ struct SimProgram {
   std::vector<std::string> routedLayers;
 };
 
-/// `program` passes plan::verifyRankProgram and has costs; `world` is the number of ranks of the module.
+/// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Fails where a launch has no
+/// cost.
 llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world);
+
+/// The rank programs of a module at the plan stage, without the one-rank reference. Fails where it has none, or where they
+/// do not cover the ranks of the module's `moe.parallel` once each.
+llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan);
+
+/// What a program's routing launches decide on; all zero where there are none.
+struct RoutedShape {
+  int64_t tokens = 0, topK = 0, experts = 0;
+};
+/// Of a program whose layers all have one shape; fails where they differ.
+llvm::Expected<RoutedShape> getRoutedShape(const SimProgram &program);
 
 } // namespace mlir::moe
 

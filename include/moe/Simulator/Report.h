@@ -1,4 +1,9 @@
 //===- Report.h - what a simulated step says --------------------*- C++ -*-===//
+//
+// What follows from the times of a step, and the forms in which people and tools read it: text, JSON, a trace for
+// Perfetto, a page. docs/CostModel.md, "Outputs", documents the JSON.
+//
+//===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_REPORT_H
 #define MOE_SIMULATOR_REPORT_H
 
@@ -14,17 +19,18 @@ struct StreamUse {
   double busy = 0, idle = 0; ///< seconds; they add up to the step
 };
 
-/// One rank's step.
+/// One rank's step. Matrix and memory work is computation, work of the host link is copying.
 struct RankUse {
   std::vector<StreamUse> streams;
   double compute = 0, communication = 0, copy = 0; ///< seconds with any such launch under way
   double exposedCommunication = 0;                 ///< seconds with communication and no computation under way
-  double peakBytes = 0; ///< arguments, results and live buffers
+  double peakBytes = 0;                            ///< of device memory: arguments and live buffers
 };
 
 /// All launches of one kernel name: sums over the simulated ranks' counts, divided by the number of ranks.
 struct KernelUse {
   std::string kernel; ///< with its group, as "all_to_all [ep]"
+  Resource resource = Resource::None;
   double launches = 0, seconds = 0, flops = 0, bytes = 0;
   double criticalSeconds = 0; ///< on the critical path
 };
@@ -35,6 +41,12 @@ struct CriticalPiece {
   double begin = 0, end = 0;
 };
 
+/// Seconds of the critical path by what it is made of; they add up to the step.
+struct CriticalUse {
+  double compute = 0, communication = 0, copy = 0;
+  double waiting = 0; ///< for issue; also launches that keep nothing busy
+};
+
 /// Memory of a rank after each change, in order of time.
 struct MemoryPoint {
   double seconds;
@@ -42,54 +54,77 @@ struct MemoryPoint {
 };
 
 struct SimReport {
-  std::vector<RankUse> ranks; ///< as SimResult::ranks
-  std::vector<KernelUse> kernels;
+  int64_t numRanks = 0;           ///< of the cluster, not only the simulated ones
+  std::vector<RankUse> ranks;     ///< as SimResult::ranks
+  RankUse mean;                   ///< over all ranks; a stream of each name
+  uint32_t largestMemoryRank = 0; ///< into SimResult::ranks: the first with the highest peak
+  std::vector<KernelUse> kernels; ///< most seconds first
   std::vector<CriticalPiece> criticalPath;
+  CriticalUse critical;
   double meanFlopsPerSecond = 0; ///< FLOPs / (ranks * step), FasterMoE Eq. 4
-  double idealFlopsPerSecond = 0, semiIdealFlopsPerSecond = 0; ///< Eq. 5, 6
+  /// Eq. 5, 6: P min(1, R_CC) and P R_CC / (R_CC + 1); P where nothing is communicated.
+  double idealFlopsPerSecond = 0, semiIdealFlopsPerSecond = 0;
 };
 
 SimReport makeReport(const SimResult &result);
+/// Device memory of simulated rank `rank`. A buffer lives from the begin of its first launch to the end of its last, an
+/// argument always; host-pinned buffers are not counted.
 std::vector<MemoryPoint> getMemoryOverTime(const SimResult &result, uint32_t rank);
+
+/// The kernel with its group, as "all_to_all [ep]": the name in traces and tables.
+std::string getLaunchName(const SimProgram &program, uint32_t launch);
+/// "rank 3", or "ranks 0-7 (8 alike)".
+std::string getRankName(const SimRank &rank);
 
 /// What is common to all outputs.
 struct SimHeader {
   std::string plan, cluster, schedule, mode;
-  std::string form;    ///< closed-form or link-level
-  std::string routing; ///< even, a file, or synthetic
+  std::string form;           ///< closed-form or link-level
+  std::string routing;        ///< even, a file, or synthetic
+  int64_t devicesPerNode = 0; ///< 0: not known; the page groups many ranks by it
+  double memoryBytes = 0;     ///< of a device; 0: not known
 };
-
-/// A table that fits a terminal.
-void printText(const SimHeader &header, const SimResult &result, const SimReport &report, llvm::raw_ostream &os);
-/// One object; docs/CostModel.md.
-void writeJson(const SimHeader &header, const SimResult &result, const SimReport &report, llvm::raw_ostream &os);
-/// Chrome/Perfetto, in the form in which moe-run writes it.
-void writeTrace(const SimResult &result, llvm::raw_ostream &os);
-
-/// A trace that moe-run wrote, beside the prediction.
-struct MeasuredOp {
-  int64_t rank, stream, op; ///< op: the launch's number in the program
-  double begin, end;        ///< seconds
-  std::string name;
-};
-llvm::Expected<std::vector<MeasuredOp>> loadTrace(llvm::StringRef path);
 
 /// Measured against predicted, for each kernel name and for the step.
 struct KernelComparison {
   std::string kernel;
-  double launches = 0;
+  double launches = 0;                              ///< mean over ranks
   double measuredSeconds = 0, predictedSeconds = 0; ///< mean over ranks
+  /// (predicted - measured) / measured; 0 where nothing was measured.
+  double getError() const { return measuredSeconds > 0 ? predictedSeconds / measuredSeconds - 1 : 0; }
 };
 struct Comparison {
-  double measuredSeconds = 0, predictedSeconds = 0;
-  std::vector<KernelComparison> kernels;
+  KernelComparison step;                 ///< from the first begin to the last end of any rank
+  std::vector<KernelComparison> kernels; ///< most measured seconds first
 };
-/// Fails where the trace is of another plan: other ranks, ops or kernels.
+
+/// A table that fits a terminal of 80 columns.
+void printText(const SimHeader &header, const SimResult &result, const SimReport &report, llvm::raw_ostream &os);
+void printComparison(const Comparison &comparison, llvm::raw_ostream &os);
+/// One object; docs/CostModel.md. `comparison` may be null.
+void writeJson(const SimHeader &header, const SimResult &result, const SimReport &report, const Comparison *comparison,
+               llvm::raw_ostream &os);
+/// Chrome/Perfetto, in the form in which moe-run writes it; one process for each simulated rank.
+void writeTrace(const SimResult &result, llvm::raw_ostream &os);
+
+/// A launch in a trace.
+struct MeasuredOp {
+  int64_t rank = 0, stream = 0, op = 0; ///< op: the launch's number in the program
+  double begin = 0, end = 0;            ///< seconds
+  std::string name;                     ///< as of getLaunchName
+};
+/// Reads a trace that moe-run wrote. An error is a complete diagnostic, `file: error: 'key': expected .. but got ..`.
+llvm::Expected<std::vector<MeasuredOp>> loadTrace(llvm::StringRef path);
+/// loadTrace of the file's content.
+llvm::Expected<std::vector<MeasuredOp>> parseTrace(llvm::StringRef text, llvm::StringRef fileName);
+
+/// Fails where the trace is of another plan: other ranks, ops, streams or kernels, or not each op once on each rank.
 llvm::Expected<Comparison> compare(const SimResult &result, llvm::ArrayRef<MeasuredOp> measured);
 
-/// One page without any reference to the network: timeline of all ranks, memory, roofline; `measured` may be empty.
+/// One page without any reference to the network: timeline of all ranks, memory, roofline, tables. `measured` may be
+/// empty and `comparison` null; the measured lanes stand below the predicted ones.
 void writeHtml(const SimHeader &header, const SimResult &result, const SimReport &report,
-               llvm::ArrayRef<MeasuredOp> measured, llvm::raw_ostream &os);
+               llvm::ArrayRef<MeasuredOp> measured, const Comparison *comparison, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
 

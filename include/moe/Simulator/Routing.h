@@ -1,4 +1,8 @@
 //===- Routing.h - which rank sends how much to which expert ----*- C++ -*-===//
+//
+// The simulator's input where routing is uneven: counts of a real training run, or made up with the same statistics.
+//
+//===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_ROUTING_H
 #define MOE_SIMULATOR_ROUTING_H
 
@@ -13,8 +17,8 @@
 
 namespace mlir::moe {
 
-/// Counts by rank, layer and iteration. The file format is JSON lines, one object for each iteration and layer,
-/// docs/CostModel.md:
+/// Counts by rank, layer and iteration; the same numbers of ranks and experts everywhere. The file format is JSON
+/// lines, one object for each iteration and layer, docs/CostModel.md:
 ///   {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
 /// `layer` counts the MoE layers of the model from 0.
 class RoutingTrace {
@@ -24,12 +28,15 @@ public:
   static llvm::Expected<RoutingTrace> load(llvm::StringRef path);
   void write(llvm::raw_ostream &os) const;
 
+  /// In rising order.
   std::vector<int64_t> getIterations() const;
+  /// One more than the last layer that any iteration has.
   int64_t getNumLayers() const;
   int64_t getNumRanks() const { return ranks; }
   int64_t getNumExperts() const { return experts; }
   /// [ranks * experts], null where the trace does not have it.
   const std::vector<int32_t> *getCounts(int64_t iteration, int64_t layer) const;
+  /// `counts` is [ranks * experts]; `ranks` and `experts` are those of the counts set before, if any.
   void setCounts(int64_t iteration, int64_t layer, int64_t ranks, int64_t experts, std::vector<int32_t> counts);
 
 private:
@@ -38,22 +45,25 @@ private:
 };
 
 /// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training (formulas.md, FasterMoE): p =
-/// softmax(z), z a two-time-scale AR(1) process that begins near uniform and is skewed within ten iterations, a multinomial
-/// for each rank, no expert above 1 / k of the choices.
+/// softmax(z), z a two-time-scale AR(1) process that begins near uniform and is skewed within ten iterations, a
+/// multinomial for each rank, no expert above 1 / k of the choices. docs/CostModel.md gives its constants and what it
+/// was compared with.
 struct SyntheticRouting {
   uint64_t seed = 0;
   int64_t iterations = 1; ///< how many
   int64_t first = 0;      ///< the first one: early ones are near uniform
-  /// Standard deviation of log p late; 0 is even routing.
+  /// Standard deviation of log p that late iterations tend to; 0 is even routing.
   double skew = 2.7;
 
   /// Reads `seed=N,iterations=N,first=N,skew=X`, each optional; the error names the key.
   static llvm::Expected<SyntheticRouting> parse(llvm::StringRef text);
-  /// `tokens` of each rank, each choosing `topK` different experts.
+  /// `tokens` of each rank, each choosing `topK` different experts, of which there are as many at least. The same for
+  /// the same seed, whatever the number of layers.
   RoutingTrace generate(int64_t ranks, int64_t layers, int64_t experts, int64_t tokens, int64_t topK) const;
 };
 
-/// Every rank's assignments spread as evenly as whole numbers allow, different ranks' remainders on different experts.
+/// Every rank's assignments spread as evenly as whole numbers allow, different ranks' remainders on different experts:
+/// neither in a row nor in a column do two counts differ by more than one. [ranks * experts].
 std::vector<int32_t> makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments);
 
 } // namespace mlir::moe

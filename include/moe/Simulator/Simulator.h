@@ -1,7 +1,8 @@
 //===- Simulator.h - a plan in virtual time ---------------------*- C++ -*-===//
 //
-// Executes the rank programs of a plan on a cluster that need not be there: streams, events, launches, kinds of work that slow
-// each other, exchanges that wait for their last member. docs/CostModel.md says what is modelled and what is not.
+// Executes the rank programs of a plan on a cluster that need not be there: streams, events, launches, kinds of work
+// that slow each other, exchanges that wait for their last member. docs/CostModel.md says what is modelled and what is
+// not.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_SIMULATOR_SIMULATOR_H
@@ -32,11 +33,12 @@ struct SimTime {
   uint32_t rank;   ///< into SimResult::ranks
   uint32_t launch; ///< of the rank's program
   double begin = 0, end = 0;
-  /// Into SimResult::times: what ended last among what it had to wait for; -1 where it waited for its own issue only.
+  /// Into SimResult::times: what ended last among what it had to wait for; -1 where its own issue was last. It ended
+  /// when this began, except where shared processors were busy with something that has no time of its own.
   int32_t cause = -1;
-  int64_t rows = -1;   ///< used by a ragged launch
-  double flops = 0;    ///< by these rows
-  double bytes = 0;    ///< moved, or sent by an exchange
+  int64_t rows = -1; ///< used by a ragged launch
+  double flops = 0;  ///< by these rows
+  double bytes = 0;  ///< moved, or sent by an exchange
 };
 
 /// A rank that was simulated, for itself and others that do exactly the same.
@@ -53,18 +55,20 @@ struct SimResult {
   std::vector<SimTime> times; ///< in order of their ends
   /// DDL-roofline (FasterMoE Eq. 1-6) of the whole step.
   struct Roofline {
-    double peakFlops = 0;       ///< P, of one device, at the dtype of most FLOPs
-    double computeSeconds = 0;  ///< most FLOPs on a rank / P
-    double linkSeconds = 0;     ///< CostModel::getLinkBound
-    double totalFlops = 0;      ///< of all ranks
+    double peakFlops = 0;      ///< P, of one device, at the dtype of most FLOPs of products; 0 where there are none
+    double computeSeconds = 0; ///< most FLOPs on a rank / P
+    double linkSeconds = 0;    ///< CostModel::getLinkBound; of many symmetric ranks the sum of beta * payload
+    double totalFlops = 0;     ///< of all ranks
     double getRatio() const { return linkSeconds > 0 ? computeSeconds / linkSeconds : 0; } ///< R_CC
   } roofline;
   uint64_t events = 0; ///< simulated ops, for benchmarks
 };
 
-/// Runs one step of `programs`, which together cover the model's ranks. Even routing on a cost model without contention and
-/// without stragglers simulates one rank for each class of ranks whose groups have the same shapes; otherwise all. Fails where
-/// the cost model does, where counts cannot be followed, and where the programs hang (plan-verify says it better).
+/// Runs one step of `programs`, which together cover the model's ranks. Even routing on a cost model without contention
+/// and without stragglers simulates one rank for each class of ranks whose groups have the same shapes; otherwise all.
+/// Where the profile has processors, they are shared as in the host runtime. Fails where the cost model does, where the
+/// programs do not fit it or each other, where a trace is not of them, where counts cannot be followed or exceed a
+/// launch's rows, and where the programs hang (plan-verify says it better). An error names the launch.
 llvm::Expected<SimResult> simulate(std::vector<SimProgram> programs, const CostModel &model, const SimOptions &options);
 
 } // namespace mlir::moe

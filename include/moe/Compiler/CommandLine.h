@@ -1,0 +1,58 @@
+//===- CommandLine.h - what tools that compile have in common ---*- C++ -*-===//
+#ifndef MOE_COMPILER_COMMANDLINE_H
+#define MOE_COMPILER_COMMANDLINE_H
+
+#include "llvm/Support/SourceMgr.h"
+
+#include "moe/Compiler/Compiler.h"
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Import/CommandLine.h"
+
+namespace mlir::moe {
+
+/// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
+/// --cluster,
+/// --memory-limit. Errors are reported through the context, without a place where they are about the command line.
+class CompileCommandLine {
+public:
+  explicit CompileCommandLine(llvm::cl::OptionCategory &category);
+
+  llvm::StringRef getInput() const { return input; }
+  /// Options of compile(); the cluster's nodes decide which groups are inside one.
+  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
+  /// The profile that --cluster names, a file or a shared one.
+  FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const char *argv0) const;
+  llvm::StringRef getClusterName() const { return cluster; }
+  /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
+  /// tokens.
+  FailureOr<OwningOpRef<ModuleOp>> readModule(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                              int64_t dataParallel) const;
+
+private:
+  llvm::cl::opt<std::string> input, parallel, schedule, mode, cluster;
+  llvm::cl::opt<int64_t> memoryLimit;
+  ImportCommandLine importing;
+};
+
+/// Prints diagnostics as tools do: with their place, or as `tool: error: ..` where they have none.
+class ToolDiagnostics {
+public:
+  ToolDiagnostics(MLIRContext &context, llvm::StringRef tool);
+  llvm::SourceMgr &getSources() { return sources; }
+
+private:
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler inFiles;
+  ScopedDiagnosticHandler withoutPlace;
+};
+
+/// Reports `error`, which is a complete text, at an unknown place.
+LogicalResult reportError(MLIRContext &context, llvm::Error error);
+
+/// Writes a file, or standard output where `path` is -; nothing is left of a file that could not be written.
+LogicalResult writeFile(MLIRContext &context, llvm::StringRef path,
+                        llvm::function_ref<LogicalResult(llvm::raw_pwrite_stream &)> write, bool isBinary = false);
+
+} // namespace mlir::moe
+
+#endif // MOE_COMPILER_COMMANDLINE_H

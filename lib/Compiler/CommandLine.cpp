@@ -1,0 +1,119 @@
+//===- CommandLine.cpp - what tools that compile have in common -----------===//
+#include "moe/Compiler/CommandLine.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include "moe/Import/ShareDir.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
+    : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
+      parallel("parallel", cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2"), cl::init(""), cl::cat(category)),
+      schedule("schedule", cl::desc("Schedules joined by '+'"), cl::init("baseline"), cl::cat(category)),
+      mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
+      cluster("cluster", cl::desc("Cluster profile: a file, or the name of a shared one"), cl::init("localhost"),
+              cl::cat(category)),
+      memoryLimit("memory-limit", cl::desc("Bytes that one rank may use; 0 for no limit"), cl::init(0),
+                  cl::cat(category)),
+      importing(category) {}
+
+static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
+
+LogicalResult mlir::moe::reportError(MLIRContext &context, llvm::Error error) {
+  return emitUsageError(context) << llvm::toString(std::move(error));
+}
+
+FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster) const {
+  if (mode != "train" && mode != "forward")
+    return emitUsageError(context) << "expected --mode to be train or forward but got '" << mode << "'";
+  if (memoryLimit < 0)
+    return emitUsageError(context) << "expected --memory-limit to be at least 0 but got " << int64_t(memoryLimit);
+  FailureOr<ParallelAttr> groups = parseParallel(&context, parallel);
+  if (failed(groups))
+    return failure();
+  CompileOptions options;
+  options.parallel = *groups;
+  options.schedule = schedule;
+  options.train = mode == "train";
+  options.memoryLimit = memoryLimit;
+  options.devicesPerNode = cluster.devicesPerNode;
+  return options;
+}
+
+FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, const char *argv0) const {
+  llvm::Expected<std::string> path = findShareFile("clusters", cluster, argv0);
+  if (!path) {
+    llvm::errs() << llvm::toString(path.takeError()) << "\n";
+    return failure();
+  }
+  llvm::Expected<ClusterProfile> profile = ClusterProfile::load(*path);
+  if (!profile) {
+    // It says its own place.
+    llvm::errs() << llvm::toString(profile.takeError()) << "\n";
+    return failure();
+  }
+  return std::move(*profile);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &context, llvm::SourceMgr &sources,
+                                                                const char *argv0, int64_t dataParallel) const {
+  if (!StringRef(input).ends_with(".mlir") && input != "-") {
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, argv0, dataParallel);
+    if (module)
+      return std::move(*module);
+    llvm::errs() << llvm::toString(module.takeError()) << "\n";
+    return failure();
+  }
+  if (StringRef given = importing.getGivenOption(); !given.empty())
+    return emitUsageError(context) << "expected --" << given << " with a configuration only: '" << input
+                                   << "' is a model graph";
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> file = openInputFile(input, &message);
+  if (!file)
+    return emitUsageError(context) << message;
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    return failure();
+  return module;
+}
+
+ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool)
+    : inFiles(sources, &context), withoutPlace(&context, [tool = tool.str()](Diagnostic &diagnostic) {
+        if (!isa<UnknownLoc>(diagnostic.getLocation()))
+          return failure();
+        StringRef kind = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
+                         : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
+                                                                                   : "note";
+        llvm::errs() << tool << ": " << kind << ": " << diagnostic << "\n";
+        for (Diagnostic &note : diagnostic.getNotes())
+          llvm::errs() << "note: " << note << "\n";
+        return success();
+      }) {
+  // A whole function after each error would hide what it says.
+  context.printOpOnDiagnostic(false);
+}
+
+LogicalResult mlir::moe::writeFile(MLIRContext &context, StringRef path,
+                                   function_ref<LogicalResult(llvm::raw_pwrite_stream &)> write, bool isBinary) {
+  std::error_code error;
+  llvm::ToolOutputFile file(path, error, isBinary ? llvm::sys::fs::OF_None : llvm::sys::fs::OF_Text);
+  if (error)
+    return emitUsageError(context) << "cannot write '" << path << "': " << error.message();
+  if (failed(write(file.os())))
+    return failure();
+  file.os().flush();
+  if (file.os().has_error()) {
+    error = file.os().error();
+    file.os().clear_error();
+    return emitUsageError(context) << "cannot write '" << path << "': " << error.message();
+  }
+  file.keep();
+  return success();
+}

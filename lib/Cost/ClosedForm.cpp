@@ -1,0 +1,193 @@
+//===- ClosedForm.cpp - alpha and beta ------------------------------------===//
+//
+// An exchange takes alpha + beta * bytes, whatever else is on the links.
+//
+//===----------------------------------------------------------------------===//
+#include "Forms.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+using namespace mlir::moe;
+using llvm::Expected;
+
+namespace {
+
+class ClosedForm final : public CostModel {
+public:
+  explicit ClosedForm(std::unique_ptr<State> state) : CostModel(std::move(state)) {}
+  using CostModel::getSeconds;
+  Expected<double> getSeconds(const Exchange &exchange) const override;
+  std::unique_ptr<Network> createNetwork() const override;
+  bool hasContention() const override { return false; }
+
+private:
+  Expected<double> getSharedSeconds(const Exchange &exchange) const;
+};
+
+/// Exchanges that do not see each other. They are kept in a heap by their ends; one whose end changed is there again,
+/// and what is there of its former end is skipped.
+class ClosedFormNetwork final : public Network {
+public:
+  explicit ClosedFormNetwork(const CostModel &model) : model(model) {}
+  Expected<uint32_t> start(double now, const Exchange &exchange) override;
+  void setSpeed(double now, uint32_t exchange, uint32_t member, double speed) override;
+  double getNextTime() override;
+  void advance(double now, llvm::SmallVectorImpl<Completion> &done) override;
+
+private:
+  struct Running {
+    double remaining = 0; ///< seconds alone, at `since`
+    double since = 0;
+    double speed = 1; ///< the least of `speeds`
+    llvm::SmallVector<double, 8> speeds;
+    uint64_t version = 0; ///< of its end; 0 only where the number is free
+  };
+  struct End {
+    double time;
+    uint32_t exchange;
+    uint64_t version;
+    bool operator<(const End &other) const {
+      return std::tie(other.time, other.exchange) < std::tie(time, exchange); // the first one on top
+    }
+  };
+  void push(uint32_t exchange);
+  void dropOld();
+
+  const CostModel &model;
+  std::vector<Running> running;
+  llvm::SmallVector<uint32_t> freeNumbers;
+  std::vector<End> ends;
+  uint64_t version = 0;
+};
+
+} // namespace
+
+/// The payload that counts: of a ragged exchange, the one of an even exchange whose members send what the busiest one
+/// does.
+static double getPayload(const Exchange &exchange) {
+  if (exchange.matrix.empty())
+    return static_cast<double>(exchange.payload);
+  size_t members = exchange.ranks.size();
+  if (members == 1)
+    return static_cast<double>(exchange.matrix[0]);
+  std::vector<int64_t> received(members);
+  int64_t most = 0;
+  for (size_t from = 0; from < members; ++from) {
+    int64_t sent = 0;
+    for (size_t to = 0; to < members; ++to) {
+      int64_t bytes = from == to ? 0 : exchange.matrix[from * members + to];
+      sent += bytes;
+      received[to] += bytes;
+    }
+    most = std::max(most, sent);
+  }
+  most = std::max(most, *llvm::max_element(received));
+  return static_cast<double>(most) * static_cast<double>(members) / static_cast<double>(members - 1);
+}
+
+Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
+  if (llvm::Error error = check(exchange))
+    return error;
+  if (profile.processors.count > 0)
+    return getSharedSeconds(exchange);
+  Expected<AlphaBeta> group = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype);
+  if (!group)
+    return group.takeError();
+  return group->alpha + group->beta * getPayload(exchange);
+}
+
+/// The members' shares on the processors of their nodes, each on the one that is free first, all at the speed of as
+/// many as there are at the start.
+Expected<double> ClosedForm::getSharedSeconds(const Exchange &exchange) const {
+  std::map<int64_t, std::vector<double>> sharesOf; // by node
+  for (auto [member, rank] : llvm::enumerate(exchange.ranks)) {
+    Expected<double> share = getShareSeconds(exchange, member);
+    if (!share)
+      return share;
+    sharesOf[rank / profile.devicesPerNode].push_back(*share);
+  }
+  llvm::ArrayRef<double> speeds = profile.processors.speed[static_cast<unsigned>(Resource::Network)];
+  double seconds = 0;
+  for (auto &[node, shares] : sharesOf) {
+    size_t busy = std::min<size_t>(shares.size(), profile.processors.count);
+    if (busy > speeds.size())
+      return makeCostError("cluster '" + profile.name + "' has no 'processors.speed.network' for " + llvm::Twine(busy) +
+                           " busy ones");
+    llvm::SmallVector<double> free(busy);
+    for (double share : shares)
+      *llvm::min_element(free) += share / speeds[busy - 1];
+    seconds = std::max(seconds, *llvm::max_element(free));
+  }
+  return seconds;
+}
+
+std::unique_ptr<Network> ClosedForm::createNetwork() const { return std::make_unique<ClosedFormNetwork>(*this); }
+
+std::unique_ptr<CostModel> mlir::moe::makeClosedForm(std::unique_ptr<CostModel::State> state) {
+  return std::make_unique<ClosedForm>(std::move(state));
+}
+
+Expected<uint32_t> ClosedFormNetwork::start(double now, const Exchange &exchange) {
+  Expected<double> seconds = model.getSeconds(exchange);
+  if (!seconds)
+    return seconds.takeError();
+  uint32_t number = running.size();
+  if (freeNumbers.empty())
+    running.emplace_back();
+  else
+    number = freeNumbers.pop_back_val();
+  Running &one = running[number];
+  one.remaining = *seconds;
+  one.since = now;
+  one.speed = 1;
+  one.speeds.assign(exchange.ranks.size(), 1);
+  push(number);
+  return number;
+}
+
+void ClosedFormNetwork::push(uint32_t number) {
+  Running &one = running[number];
+  one.version = ++version;
+  ends.push_back({one.since + one.remaining / one.speed, number, version});
+  std::push_heap(ends.begin(), ends.end());
+}
+
+void ClosedFormNetwork::setSpeed(double now, uint32_t number, uint32_t member, double speed) {
+  Running &one = running[number];
+  one.speeds[member] = speed;
+  double least = *llvm::min_element(one.speeds);
+  if (least == one.speed)
+    return;
+  one.remaining = std::max(one.remaining - (now - one.since) * one.speed, 0.0);
+  one.since = now;
+  one.speed = least;
+  push(number);
+}
+
+void ClosedFormNetwork::dropOld() {
+  while (!ends.empty() && ends.front().version != running[ends.front().exchange].version) {
+    std::pop_heap(ends.begin(), ends.end());
+    ends.pop_back();
+  }
+}
+
+double ClosedFormNetwork::getNextTime() {
+  dropOld();
+  return ends.empty() ? std::numeric_limits<double>::infinity() : ends.front().time;
+}
+
+void ClosedFormNetwork::advance(double now, llvm::SmallVectorImpl<Completion> &done) {
+  while (getNextTime() <= now) {
+    uint32_t number = ends.front().exchange;
+    Running &one = running[number];
+    for (uint32_t member = 0; member < one.speeds.size(); ++member)
+      done.push_back({number, member});
+    one.version = 0;
+    freeNumbers.push_back(number);
+  }
+}

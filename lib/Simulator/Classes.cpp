@@ -1,0 +1,108 @@
+//===- Classes.cpp - ranks that do exactly the same -----------------------===//
+#include "Classes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::moe;
+
+std::vector<SimRank> mlir::moe::getAllRanks(const World &world) {
+  std::vector<SimRank> ranks;
+  for (int64_t rank = 0; rank < world.getNumRanks(); ++rank)
+    ranks.push_back({rank, 1, world.programOfRank[rank]});
+  return ranks;
+}
+
+namespace {
+/// Numbers the shapes of the instances of one group.
+class Shapes {
+public:
+  Shapes(const World &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes);
+  uint32_t get(int64_t rank) const { return shapes[world.groups[group].getInstance(rank)]; }
+
+private:
+  const World &world;
+  uint32_t group;
+  std::vector<uint32_t> shapes; ///< by instance
+};
+} // namespace
+
+/// `unitSizes`: ranks of a node, and of what each switch above serves.
+Shapes::Shapes(const World &world, uint32_t group, llvm::ArrayRef<int64_t> unitSizes) : world(world), group(group) {
+  const SimGroup &it = world.groups[group];
+  std::map<std::vector<uint32_t>, uint32_t> numbers;
+  std::vector<uint32_t> shape;
+  llvm::SmallVector<int64_t> units;
+  for (int64_t instance = 0; instance < it.getNumInstances(world.getNumRanks()); ++instance) {
+    shape.clear();
+    for (int64_t unitSize : unitSizes) {
+      // Units are numbered as they come; members come in rising order, so that a unit seen before is the last one.
+      units.clear();
+      for (int64_t member = 0; member < it.size; ++member) {
+        int64_t unit = it.getRank(instance, member) / unitSize;
+        if (units.empty() || units.back() != unit)
+          units.push_back(unit);
+        shape.push_back(units.size());
+      }
+    }
+    shapes.push_back(numbers.try_emplace(shape, numbers.size()).first->second);
+  }
+}
+
+static llvm::SmallVector<int64_t> getUnitSizes(const ClusterProfile &profile) {
+  llvm::SmallVector<int64_t> sizes = {std::max<int64_t>(1, profile.devicesPerNode)};
+  for (const FabricLevel &level : profile.fabric)
+    sizes.push_back(sizes.front() * std::max<int64_t>(1, level.nodes));
+  return sizes;
+}
+
+/// Whether some collective of the group exchanges data; others do not matter to time.
+static bool isUsed(const World &world, uint32_t group) {
+  return llvm::any_of(world.linked, [&](const LinkedProgram &program) {
+    return llvm::any_of(program.meetings[group], [&](uint32_t launch) { return program.launches[launch].exchanges(); });
+  });
+}
+
+/// By rank, what decides what it does.
+static std::vector<uint32_t> getSignatures(const World &world, const ClusterProfile &profile) {
+  llvm::SmallVector<int64_t> unitSizes = getUnitSizes(profile);
+  std::vector<uint32_t> signatures = world.programOfRank;
+  for (uint32_t group = 0; group < world.groups.size(); ++group) {
+    if (world.groups[group].size == 1 || !isUsed(world, group))
+      continue;
+    Shapes shapes(world, group, unitSizes);
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;
+    for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
+      std::pair key(signatures[rank], shapes.get(rank));
+      signatures[rank] = numbers.try_emplace(key, numbers.size()).first->second;
+    }
+  }
+  return signatures;
+}
+
+static bool isInOneClass(const World &world, uint32_t group, llvm::ArrayRef<uint32_t> signatures) {
+  const SimGroup &it = world.groups[group];
+  for (int64_t rank = 0; rank < world.getNumRanks(); ++rank)
+    if (signatures[rank] != signatures[it.getRank(it.getInstance(rank), 0)])
+      return false;
+  return true;
+}
+
+std::vector<SimRank> mlir::moe::findClasses(const World &world, const ClusterProfile &profile) {
+  std::vector<uint32_t> signatures = getSignatures(world, profile);
+  for (uint32_t group = 0; group < world.groups.size(); ++group)
+    if (isUsed(world, group) && !isInOneClass(world, group, signatures))
+      return getAllRanks(world);
+  std::vector<SimRank> classes;
+  std::vector<bool> seen(std::max<size_t>(world.getNumRanks(), world.programs.size()));
+  for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
+    if (rank > 0 && signatures[rank] == signatures[rank - 1]) {
+      ++classes.back().count;
+      continue;
+    }
+    if (seen[signatures[rank]])
+      return getAllRanks(world);
+    seen[signatures[rank]] = true;
+    classes.push_back({rank, 1, world.programOfRank[rank]});
+  }
+  return classes;
+}

@@ -1,0 +1,259 @@
+//===- Counts.cpp - how many rows each ragged launch uses -----------------===//
+#include "Counts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <numeric>
+
+using namespace mlir::moe;
+
+/// Exchanges on the way of one value; plans have two or three.
+static constexpr unsigned maxDepth = 64;
+/// Elements of a value; those of plans are sources times experts.
+static constexpr int64_t maxElements = int64_t(1) << 28;
+
+Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
+    : world(world), trace(trace), iteration(iteration) {
+  for (const SimProgram &program : world.programs) {
+    for (llvm::StringRef layer : program.routedLayers)
+      layers.insert({layer, static_cast<int64_t>(layers.size())});
+    std::vector<int32_t> &writer = writers.emplace_back(program.buffers.size(), -1);
+    std::vector<bool> several(program.buffers.size());
+    for (auto [index, launch] : llvm::enumerate(program.launches))
+      for (int32_t output : launch.outputs) {
+        if (output < 0)
+          continue;
+        several[output] = several[output] || writer[output] >= 0;
+        writer[output] = several[output] ? -1 : static_cast<int32_t>(index);
+      }
+  }
+}
+
+llvm::Expected<Counts> Counts::create(const World &world, const RoutingTrace *trace, int64_t iteration) {
+  Counts counts(world, trace, iteration);
+  if (trace)
+    if (llvm::Error error = counts.checkTrace())
+      return error;
+  return counts;
+}
+
+//===----------------------------------------------------------------------===//
+// What is routed
+//===----------------------------------------------------------------------===//
+
+static bool isRagged(const SimLaunch &launch) { return launch.cost.raggedRows > 0; }
+
+/// Experts that a routing launch chooses among: its output is [1, experts]. 0 where it is not.
+static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch) {
+  int32_t buffer = launch.outputs[launch.cost.routedOutput];
+  if (buffer < 0 || program.buffers[buffer].dtype != "i32" || program.buffers[buffer].shape.size() != 2)
+    return 0;
+  const auto &shape = program.buffers[buffer].shape;
+  return shape[0] == 1 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
+}
+
+/// Each rank of the program makes as many choices as the launch says.
+llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
+                                 int64_t firstRank, int64_t numRanks) const {
+  int64_t experts = trace->getNumExperts(), choices = program.launches[launch].cost.routedRows;
+  for (int64_t rank = firstRank; rank < firstRank + numRanks; ++rank) {
+    int64_t sum = 0;
+    for (int32_t count : llvm::ArrayRef(counts).slice(rank * experts, experts)) {
+      if (count < 0)
+        return makeLaunchError(program, launch,
+                               "routing trace: expected no negative counts but rank " + llvm::Twine(rank) + " has " +
+                                   llvm::Twine(count));
+      sum += count;
+    }
+    if (sum != choices)
+      return makeLaunchError(program, launch,
+                             "routing trace: expected the counts of rank " + llvm::Twine(rank) + " to add up to " +
+                                 llvm::Twine(choices) + " but got " + llvm::Twine(sum));
+  }
+  return llvm::Error::success();
+}
+
+/// In the capacity form nothing depends on the routing, and the trace may be anything.
+llvm::Error Counts::checkTrace() const {
+  for (const SimProgram &program : world.programs) {
+    if (!llvm::any_of(program.launches, isRagged))
+      continue;
+    for (auto [index, launch] : llvm::enumerate(program.launches)) {
+      if (launch.cost.routedOutput < 0)
+        continue;
+      auto fail = [&, index = index](const llvm::Twine &expected, int64_t got) {
+        return makeLaunchError(program, index, "routing trace: expected " + expected + " but got " + llvm::Twine(got));
+      };
+      int64_t experts = getNumExperts(program, launch), layer = layers.lookup(launch.label);
+      if (trace->getNumRanks() != world.getNumRanks())
+        return fail("counts of " + llvm::Twine(world.getNumRanks()) + " ranks", trace->getNumRanks());
+      if (trace->getNumExperts() != experts)
+        return fail("counts of " + llvm::Twine(experts) + " experts", trace->getNumExperts());
+      const std::vector<int32_t> *counts = trace->getCounts(iteration, layer);
+      if (!counts)
+        return makeLaunchError(program, index,
+                               "routing trace: expected counts of layer " + llvm::Twine(layer) + " in iteration " +
+                                   llvm::Twine(iteration) + " but it has none");
+      if (llvm::Error error = checkRouting(program, index, *counts, program.firstRank, program.numRanks))
+        return error;
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// [ranks, experts]
+const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_t index) {
+  const SimLaunch &launch = program.launches[index];
+  if (trace)
+    return *trace->getCounts(iteration, layers.lookup(launch.label));
+  int64_t experts = getNumExperts(program, launch);
+  std::vector<int32_t> &counts = even[{experts, launch.cost.routedRows}];
+  if (counts.empty())
+    counts = makeEvenCounts(world.getNumRanks(), experts, launch.cost.routedRows);
+  return counts;
+}
+
+//===----------------------------------------------------------------------===//
+// What arrives
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Where one member's part of a value stands in the member's own and in the result, each by dimension.
+struct Part {
+  std::array<int64_t, 2> shape, from = {0, 0}, to = {0, 0};
+};
+} // namespace
+
+static bool isDim(llvm::ArrayRef<int64_t> params, size_t index) {
+  return index < params.size() && (params[index] == 0 || params[index] == 1);
+}
+
+/// An exchange that moves values and does not compute with them.
+static bool moves(const SimLaunch &launch) {
+  if (isRagged(launch) || launch.inputs.empty() || launch.inputs[0] < 0)
+    return false;
+  switch (launch.cost.collective) {
+  case Collective::AllGather:
+    return isDim(launch.params, 0);
+  case Collective::AllToAll:
+    return isDim(launch.params, 0) && isDim(launch.params, 1);
+  default:
+    return false;
+  }
+}
+
+/// The part of member `from` that member `to` gets, of a value of that shape; moert.h has the words.
+static Part getPart(const SimLaunch &launch, int64_t members, int64_t from, int64_t to, std::array<int64_t, 2> shape) {
+  Part part{shape};
+  if (launch.cost.collective == Collective::AllGather) {
+    int64_t dim = launch.params[0];
+    part.to[dim] = from * shape[dim];
+    return part;
+  }
+  int64_t split = launch.params[0], concat = launch.params[1];
+  part.shape[split] /= members;
+  part.from[split] = to * part.shape[split];
+  part.to[concat] = from * part.shape[concat];
+  return part;
+}
+
+/// False where a side has no room for the part.
+static bool copyPart(const Counts::Value &from, Counts::Value &to, const Part &part) {
+  if (part.from[0] + part.shape[0] > from.rows || part.from[1] + part.shape[1] > from.columns ||
+      part.to[0] + part.shape[0] > to.rows || part.to[1] + part.shape[1] > to.columns)
+    return false;
+  for (int64_t row = 0; row < part.shape[0]; ++row)
+    std::copy_n(from.data.begin() + (part.from[0] + row) * from.columns + part.from[1], part.shape[1],
+                to.data.begin() + (part.to[0] + row) * to.columns + part.to[1]);
+  return true;
+}
+
+llvm::Error Counts::fillExchanged(Value &value, int64_t rank, uint32_t index, unsigned depth) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  MeetingId id = world.getMeeting(rank, index);
+  const SimGroup &group = world.groups[id.group];
+  for (int64_t member = 0; member < group.size; ++member) {
+    int64_t other = world.getRank(id, member);
+    std::optional<uint32_t> otherIndex = world.getMeetingLaunch(other, id);
+    if (!otherIndex || !moves(world.getLaunch(other, *otherIndex)))
+      return makeLaunchError(program, index, "expected counts from rank " + llvm::Twine(other) + " too");
+    llvm::Expected<const Value *> input = follow(other, world.getLaunch(other, *otherIndex).inputs[0], depth);
+    if (!input)
+      return input.takeError();
+    Part part = getPart(launch, group.size, member, group.getMember(rank), {(*input)->rows, (*input)->columns});
+    if (!copyPart(**input, value, part))
+      return makeLaunchError(program, index, "expected an output of counts that the members' inputs fill");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Counts::fill(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimBuffer &it = program.buffers[buffer];
+  auto fail = [&] {
+    return makeError(
+        "counts of rows that only the data say: expected them from a routing launch, through all_gather and "
+        "all_to_all");
+  };
+  int32_t writer = writers[world.programOfRank[rank]][buffer];
+  bool isValue = it.dtype == "i32" && it.shape.size() == 2 && it.shape[0] > 0 && it.shape[1] > 0;
+  if (writer < 0 || depth > maxDepth || !isValue || it.shape[0] > maxElements / it.shape[1])
+    return fail();
+  const SimLaunch &launch = program.launches[writer];
+  value.rows = it.shape[0];
+  value.columns = it.shape[1];
+  if (launch.cost.routedOutput >= 0 && launch.outputs[launch.cost.routedOutput] == buffer) {
+    if (getNumExperts(program, launch) == 0)
+      return fail();
+    auto row = getRouted(program, writer).begin() + rank * value.columns;
+    value.data.assign(row, row + value.columns);
+    return llvm::Error::success();
+  }
+  if (launch.group < 0 || !moves(launch) || launch.outputs.size() != 1)
+    return fail();
+  value.data.resize(value.rows * value.columns);
+  return fillExchanged(value, rank, writer, depth + 1);
+}
+
+llvm::Expected<const Counts::Value *> Counts::follow(int64_t rank, int32_t buffer, unsigned depth) {
+  auto known = values.find({rank, buffer});
+  if (known != values.end())
+    return known->second.get();
+  auto value = std::make_unique<Value>();
+  if (llvm::Error error = fill(*value, rank, buffer, depth))
+    return error;
+  value->perExpert.assign(value->columns, 0);
+  for (int64_t row = 0; row < value->rows; ++row)
+    for (int64_t column = 0; column < value->columns; ++column)
+      value->perExpert[column] += value->data[row * value->columns + column];
+  value->total = std::accumulate(value->perExpert.begin(), value->perExpert.end(), int64_t(0));
+  return (values[{rank, buffer}] = std::move(value)).get();
+}
+
+llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  llvm::Expected<const Value *> value = follow(rank, launch.inputs[launch.cost.countsInput], 0);
+  if (!value)
+    return addLaunch(value.takeError(), program, index);
+  // A ragged all_to_all has room for what its block side sends; what arrives is for the launches that use it to say.
+  bool bounded = launch.cost.collective != Collective::AllToAll;
+  if (bounded && (*value)->total > launch.cost.raggedRows)
+    return makeLaunchError(program, index,
+                           llvm::Twine((*value)->total) + " rows arrive at rank " + llvm::Twine(rank) +
+                               ", which has room for " + llvm::Twine(launch.cost.raggedRows) +
+                               "; compile with a larger --max-load");
+  return value;
+}
+
+int64_t Counts::getRowsFor(const Value &counts, int64_t peerDim, int64_t members, int64_t member) {
+  int64_t rows = peerDim == 0 ? counts.rows / members : counts.rows;
+  int64_t columns = peerDim == 1 ? counts.columns / members : counts.columns;
+  int64_t firstRow = peerDim == 0 ? member * rows : 0, firstColumn = peerDim == 1 ? member * columns : 0;
+  int64_t sum = 0;
+  for (int64_t row = firstRow; row < firstRow + rows; ++row)
+    for (int64_t column = firstColumn; column < firstColumn + columns; ++column)
+      sum += counts.data[row * counts.columns + column];
+  return sum;
+}

@@ -1,0 +1,64 @@
+//===- Counts.h - how many rows each ragged launch uses ---------*- C++ -*-===//
+//
+// The counts of rows are data: a routing launch writes them, exchanges move them, ragged launches read them. They are
+// followed here from the latter back to the former, for the ranks that somebody asks for and no others.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_LIB_SIMULATOR_COUNTS_H
+#define MOE_LIB_SIMULATOR_COUNTS_H
+
+#include "World.h"
+
+#include "moe/Simulator/Routing.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <memory>
+
+namespace mlir::moe {
+
+class Counts {
+public:
+  /// The content of a buffer of counts on a rank.
+  struct Value {
+    int64_t rows = 0, columns = 0;
+    std::vector<int32_t> data;      ///< [rows, columns]
+    std::vector<int64_t> perExpert; ///< sums over the rows
+    int64_t total = 0;
+  };
+
+  /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs.
+  static llvm::Expected<Counts> create(const World &world, const RoutingTrace *trace, int64_t iteration);
+
+  bool isEven() const { return !trace; }
+  /// Counts of a ragged launch. Fails where they cannot be followed, and where they are more than the launch has room
+  /// for. Valid as long as this lives.
+  llvm::Expected<const Value *> get(int64_t rank, uint32_t launch);
+  /// Of a ragged all_to_all with these counts: how many of the rows are for member `member` of `members`.
+  static int64_t getRowsFor(const Value &counts, int64_t peerDim, int64_t members, int64_t member);
+
+private:
+  Counts(const World &world, const RoutingTrace *trace, int64_t iteration);
+
+  llvm::Error checkTrace() const;
+  llvm::Error checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
+                           int64_t firstRank, int64_t numRanks) const;
+  const std::vector<int32_t> &getRouted(const SimProgram &program, uint32_t launch);
+  llvm::Expected<const Value *> follow(int64_t rank, int32_t buffer, unsigned depth);
+  llvm::Error fill(Value &value, int64_t rank, int32_t buffer, unsigned depth);
+  llvm::Error fillExchanged(Value &value, int64_t rank, uint32_t launch, unsigned depth);
+
+  const World &world;
+  const RoutingTrace *trace;
+  int64_t iteration;
+  llvm::MapVector<llvm::StringRef, int64_t> layers; ///< of all programs
+  /// By program and buffer: the launch that writes it, -1 where none does or several do.
+  std::vector<std::vector<int32_t>> writers;
+  llvm::DenseMap<std::pair<int64_t, int32_t>, std::unique_ptr<Value>> values; ///< by rank and buffer
+  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> even;           ///< by experts and choices
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_SIMULATOR_COUNTS_H

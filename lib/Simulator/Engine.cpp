@@ -1,0 +1,452 @@
+//===- Engine.cpp - devices in virtual time -------------------------------===//
+//
+// A *slot* is the head of one stream of one rank; whatever happens next, happens at a slot or in the network. A launch
+// gets ready when the last of its dependencies ends, begins when it is issued, and ends when its work is done.
+// Everything that happens at one time is carried out first; then the speeds of the devices touched by it are computed
+// anew, so that an order of events that no clock can see does not matter.
+//
+//===----------------------------------------------------------------------===//
+#include "Engine.h"
+
+#include "IndexedHeap.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace mlir::moe;
+
+namespace {
+/// Sets of resources, a bit for each.
+constexpr unsigned numMasks = 1u << kNumResources;
+
+struct Slot {
+  enum class State : uint8_t { Idle, Issuing, Arrived, Working, Exchanging } state = State::Idle;
+  Resource resource = Resource::None;
+  uint32_t launch = 0;
+  int32_t cause = -1;
+  uint32_t exchange = 0; ///< the network's number
+  double begin = 0;
+  /// Seconds alone that remained of local work at `since`.
+  double remaining = 0, since = 0;
+  double speed = 0; ///< 0 for local work that has just begun
+};
+
+/// Members that have come to a meeting.
+struct Meeting {
+  uint32_t arrived = 0;
+  uint32_t firstRank = 0;
+};
+
+/// An exchange under way, and the member that came last.
+struct Running {
+  MeetingId id;
+  uint32_t slot = 0;
+};
+
+class Engine {
+public:
+  explicit Engine(const Execution &execution);
+  llvm::Error run();
+  std::vector<SimTime> times;
+
+private:
+  void makeRoom();
+  llvm::Error beginAll();
+  llvm::Error step();
+  void advanceNetwork();
+  llvm::Error settle();
+  llvm::Error hang() const;
+
+  llvm::Error makeReady(uint32_t rank, uint32_t launch, int32_t cause);
+  llvm::Error begin(uint32_t slot);
+  llvm::Error arrive(uint32_t slot);
+  llvm::Error startExchange(uint32_t slot);
+  void joinExchange(uint32_t slot, uint32_t exchange, int32_t cause);
+  llvm::Error end(uint32_t slot);
+
+  void changeBusy(uint32_t rank, Resource resource, int change);
+  llvm::Error updateDevice(uint32_t rank);
+  llvm::Error updateSlot(uint32_t slot, unsigned mask);
+  llvm::Error findSpeed(Resource resource, unsigned mask, double &speed);
+
+  uint32_t getRankOf(uint32_t slot) const { return slot / numStreams; }
+  const LinkedProgram &getLinked(uint32_t rank) const { return world.linked[ranks[rank].program]; }
+  const LinkedLaunch &getLaunch(uint32_t slot) const { return getLinked(getRankOf(slot)).launches[slots[slot].launch]; }
+  MeetingId getMeeting(uint32_t slot) const {
+    return world.getMeeting(ranks[getRankOf(slot)].rank, slots[slot].launch);
+  }
+  uint32_t getMember(uint32_t slot) const {
+    return world.groups[getLaunch(slot).group].getMember(ranks[getRankOf(slot)].rank);
+  }
+  uint32_t getMemberSlot(const MeetingId &id, int64_t member) const;
+
+  const Execution &execution;
+  const World &world;
+  llvm::ArrayRef<SimRank> ranks;
+  const uint32_t numStreams;
+  const double launchSeconds;
+  /// One rank stands for its class: the other members of its groups do the same at the same time.
+  const bool representative;
+  std::unique_ptr<Network> network;
+
+  double now = 0;
+  IndexedHeap heap; ///< of slots
+  std::vector<Slot> slots;
+  std::vector<uint32_t> missing;                         ///< by rank and launch: dependencies that have not ended
+  std::vector<size_t> firstMissing;                      ///< by rank
+  std::vector<Meeting> meetings;                         ///< by group, instance and number
+  std::vector<size_t> firstMeeting;                      ///< by group
+  std::vector<uint32_t> numMeetings;                     ///< by group, of each instance
+  std::vector<Running> running;                          ///< by number of the network
+  std::vector<std::array<uint16_t, kNumResources>> busy; ///< by rank: how many launches use each resource
+  std::array<std::array<double, numMasks>, kNumResources> speeds; ///< NaN where not yet asked for
+
+  // Of the present time.
+  std::vector<uint32_t> ended; ///< slots
+  std::vector<uint32_t> touchedRanks;
+  std::vector<bool> isTouched; ///< by rank
+  llvm::SmallVector<Network::Completion> completions;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Set-up
+//===----------------------------------------------------------------------===//
+
+Engine::Engine(const Execution &execution)
+    : execution(execution), world(execution.world), ranks(execution.ranks), numStreams(std::max(1u, world.numStreams)),
+      launchSeconds(execution.model.getProfile().launchSeconds),
+      representative(static_cast<int64_t>(ranks.size()) < world.getNumRanks()),
+      network(execution.model.createNetwork()), heap(static_cast<uint32_t>(ranks.size()) * numStreams),
+      slots(ranks.size() * numStreams), busy(ranks.size()), isTouched(ranks.size()) {
+  for (auto &bySet : speeds)
+    bySet.fill(std::nan(""));
+  makeRoom();
+}
+
+void Engine::makeRoom() {
+  size_t numLaunches = 0;
+  for (const SimRank &rank : ranks) {
+    firstMissing.push_back(numLaunches);
+    numLaunches += world.linked[rank.program].launches.size();
+  }
+  times.reserve(numLaunches);
+  missing.reserve(numLaunches);
+  for (const SimRank &rank : ranks)
+    for (const LinkedLaunch &launch : world.linked[rank.program].launches)
+      missing.push_back(launch.getNumDeps());
+  if (representative)
+    return;
+  size_t numAll = 0;
+  for (auto [index, group] : llvm::enumerate(world.groups)) {
+    size_t most = 0;
+    for (const LinkedProgram &linked : world.linked)
+      most = std::max(most, linked.meetings[index].size());
+    firstMeeting.push_back(numAll);
+    numMeetings.push_back(most);
+    numAll += most * group.getNumInstances(world.getNumRanks());
+  }
+  meetings.resize(numAll);
+}
+
+llvm::Error Engine::beginAll() {
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank)
+    for (auto [launch, linked] : llvm::enumerate(getLinked(rank).launches))
+      if (linked.getNumDeps() == 0)
+        if (llvm::Error error = makeReady(rank, launch, -1))
+          return error;
+  return settle();
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+llvm::Error Engine::makeReady(uint32_t rank, uint32_t launch, int32_t cause) {
+  uint32_t index = rank * numStreams + getLinked(rank).launches[launch].stream;
+  Slot &slot = slots[index];
+  slot.launch = launch;
+  slot.cause = cause;
+  double issued = (launch + 1) * launchSeconds;
+  if (issued <= now)
+    return begin(index);
+  slot.state = Slot::State::Issuing;
+  slot.cause = -1;
+  heap.set(index, issued);
+  return llvm::Error::success();
+}
+
+llvm::Error Engine::begin(uint32_t index) {
+  const LinkedLaunch &launch = getLaunch(index);
+  Slot &slot = slots[index];
+  slot.begin = now;
+  slot.resource = launch.resource;
+  if (launch.exchanges() && world.groups[launch.group].size > 1)
+    return arrive(index);
+  uint32_t rank = getRankOf(index);
+  double seconds = execution.costs.get(rank)[slot.launch].seconds * execution.slowdown[rank];
+  if (seconds == 0 || launch.exchanges()) {
+    slot.state = Slot::State::Idle;
+    ended.push_back(index);
+    return llvm::Error::success();
+  }
+  slot.state = Slot::State::Working;
+  slot.remaining = seconds;
+  slot.since = now;
+  slot.speed = 0;
+  changeBusy(rank, slot.resource, 1);
+  return llvm::Error::success();
+}
+
+llvm::Error Engine::end(uint32_t index) {
+  Slot &slot = slots[index];
+  uint32_t rank = getRankOf(index);
+  const LaunchCost &cost = execution.costs.get(rank)[slot.launch];
+  auto time = static_cast<int32_t>(times.size());
+  times.push_back({rank, slot.launch, slot.begin, now, slot.cause, cost.rows, cost.flops, cost.bytes});
+  if (slot.state != Slot::State::Idle)
+    changeBusy(rank, slot.resource, -1);
+  slot.state = Slot::State::Idle;
+  uint32_t *remaining = missing.data() + firstMissing[rank];
+  for (uint32_t next : getLinked(rank).getSuccessors(slot.launch))
+    if (--remaining[next] == 0)
+      if (llvm::Error error = makeReady(rank, next, time))
+        return error;
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+uint32_t Engine::getMemberSlot(const MeetingId &id, int64_t member) const {
+  auto rank = static_cast<uint32_t>(world.getRank(id, member));
+  uint32_t launch = *world.getMeetingLaunch(rank, id);
+  return rank * numStreams + getLinked(rank).launches[launch].stream;
+}
+
+llvm::Error Engine::arrive(uint32_t index) {
+  if (representative)
+    return startExchange(index);
+  slots[index].state = Slot::State::Arrived;
+  MeetingId id = getMeeting(index);
+  uint32_t rank = getRankOf(index);
+  Meeting &meeting = meetings[firstMeeting[id.group] + size_t(id.instance) * numMeetings[id.group] + id.number];
+  if (meeting.arrived == 0)
+    meeting.firstRank = rank;
+  else if (llvm::Error error = checkSameExchange(
+               world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank, slots[index].launch))
+    return error;
+  return ++meeting.arrived < world.groups[id.group].size ? llvm::Error::success() : startExchange(index);
+}
+
+/// With the arrival at `index` all members are there.
+llvm::Error Engine::startExchange(uint32_t index) {
+  MeetingId id = getMeeting(index);
+  int64_t rank = representative ? ranks[getRankOf(index)].rank : world.getRank(id, 0);
+  uint32_t launch = *world.getMeetingLaunch(rank, id);
+  llvm::Expected<Exchange> exchange = execution.exchanges.make(rank, launch);
+  if (!exchange)
+    return exchange.takeError();
+  llvm::Expected<uint32_t> number = network->start(now, *exchange);
+  if (!number)
+    return addLaunch(number.takeError(), world.getProgram(rank), launch);
+  running.resize(std::max<size_t>(running.size(), *number + size_t(1)));
+  running[*number] = {id, index};
+  int32_t cause = slots[index].cause;
+  if (representative)
+    joinExchange(index, *number, cause);
+  else
+    for (int64_t member = 0; member < world.groups[id.group].size; ++member)
+      joinExchange(getMemberSlot(id, member), *number, cause);
+  return llvm::Error::success();
+}
+
+void Engine::joinExchange(uint32_t index, uint32_t exchange, int32_t cause) {
+  Slot &slot = slots[index];
+  slot.state = Slot::State::Exchanging;
+  slot.begin = now;
+  slot.cause = cause;
+  slot.exchange = exchange;
+  slot.speed = 1;
+  changeBusy(getRankOf(index), Resource::Network, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Speeds
+//===----------------------------------------------------------------------===//
+
+void Engine::changeBusy(uint32_t rank, Resource resource, int change) {
+  busy[rank][static_cast<unsigned>(resource)] += change;
+  if (isTouched[rank])
+    return;
+  isTouched[rank] = true;
+  touchedRanks.push_back(rank);
+}
+
+llvm::Error Engine::findSpeed(Resource resource, unsigned mask, double &speed) {
+  double &known = speeds[static_cast<unsigned>(resource)][mask];
+  if (std::isnan(known)) {
+    llvm::Expected<double> asked = execution.model.getSpeed(resource, mask);
+    if (!asked)
+      return asked.takeError();
+    known = *asked;
+  }
+  speed = known;
+  return llvm::Error::success();
+}
+
+/// `mask` is at work on the slot's device from now on.
+llvm::Error Engine::updateSlot(uint32_t index, unsigned mask) {
+  Slot &slot = slots[index];
+  bool exchanging = slot.state == Slot::State::Exchanging;
+  if (!exchanging && slot.state != Slot::State::Working)
+    return llvm::Error::success();
+  double speed = 0;
+  if (llvm::Error error = findSpeed(slot.resource, mask, speed))
+    return error;
+  // Launches of one kind share what the device has of it; links are the network's to share.
+  if (!exchanging)
+    speed /= busy[getRankOf(index)][static_cast<unsigned>(slot.resource)];
+  if (speed == slot.speed)
+    return llvm::Error::success();
+  if (exchanging) {
+    network->setSpeed(now, slot.exchange, getMember(index), speed);
+  } else {
+    slot.remaining = std::max(0.0, slot.remaining - (now - slot.since) * slot.speed);
+    slot.since = now;
+    heap.set(index, now + slot.remaining / speed);
+  }
+  slot.speed = speed;
+  return llvm::Error::success();
+}
+
+llvm::Error Engine::updateDevice(uint32_t rank) {
+  unsigned mask = 0;
+  for (unsigned resource = 0; resource < kNumResources; ++resource)
+    mask |= busy[rank][resource] > 0 ? 1u << resource : 0;
+  for (uint32_t index = rank * numStreams; index < (rank + 1) * numStreams; ++index)
+    if (llvm::Error error = updateSlot(index, mask))
+      return error;
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+/// Carries out what follows at the present time from the slots in `ended`.
+llvm::Error Engine::settle() {
+  // Ends make others begin, some of which end at once.
+  for (size_t i = 0; i < ended.size(); ++i)
+    if (llvm::Error error = end(ended[i]))
+      return error;
+  ended.clear();
+  for (uint32_t rank : touchedRanks) {
+    isTouched[rank] = false;
+    if (llvm::Error error = updateDevice(rank))
+      return error;
+  }
+  touchedRanks.clear();
+  return llvm::Error::success();
+}
+
+void Engine::advanceNetwork() {
+  completions.clear();
+  network->advance(now, completions);
+  for (const Network::Completion &it : completions) {
+    const Running &exchange = running[it.exchange];
+    if (!representative)
+      ended.push_back(getMemberSlot(exchange.id, it.member));
+    else if (getMember(exchange.slot) == it.member)
+      ended.push_back(exchange.slot);
+  }
+}
+
+llvm::Error Engine::step() {
+  double networkTime = network->getNextTime();
+  if (networkTime <= heap.getTime()) {
+    now = std::max(now, networkTime);
+    advanceNetwork();
+    return settle();
+  }
+  now = std::max(now, heap.getTime());
+  uint32_t index = heap.pop();
+  if (slots[index].state == Slot::State::Working)
+    ended.push_back(index);
+  else if (llvm::Error error = begin(index))
+    return error;
+  return settle();
+}
+
+llvm::Error Engine::run() {
+  if (llvm::Error error = beginAll())
+    return error;
+  auto isOver = [&] { return std::isinf(heap.getTime()) && std::isinf(network->getNextTime()); };
+  while (!isOver())
+    if (llvm::Error error = step())
+      return error;
+  return times.size() == missing.size() ? llvm::Error::success() : hang();
+}
+
+/// Names the first rank that waits in a meeting, and the first that does not come.
+llvm::Error Engine::hang() const {
+  for (uint32_t index = 0; index < slots.size(); ++index) {
+    const Slot &slot = slots[index];
+    if (slot.state != Slot::State::Arrived)
+      continue;
+    MeetingId id = getMeeting(index);
+    for (int64_t member = 0; member < world.groups[id.group].size; ++member) {
+      int64_t other = world.getRank(id, member);
+      std::optional<uint32_t> launch = world.getMeetingLaunch(other, id);
+      if (launch) {
+        const Slot &otherSlot = slots[getMemberSlot(id, member)];
+        if (otherSlot.state == Slot::State::Arrived && otherSlot.launch == *launch)
+          continue;
+      }
+      return makeHangError(world, ranks[getRankOf(index)].rank, slot.launch, other, launch);
+    }
+  }
+  return makeError("the step does not end: a launch takes infinitely long");
+}
+
+llvm::Expected<std::vector<SimTime>> mlir::moe::runOnDevices(const Execution &execution) {
+  Engine engine(execution);
+  if (llvm::Error error = engine.run())
+    return error;
+  return std::move(engine.times);
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+llvm::Error mlir::moe::makeHangError(const World &world, int64_t rank, uint32_t launch, int64_t other,
+                                     std::optional<uint32_t> otherLaunch) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimGroup &group = world.groups[world.getMeeting(rank, launch).group];
+  std::string text = "the programs hang: rank " + std::to_string(rank) + " waits in " + describe(program, launch) +
+                     " over group '" + group.name + "' for rank " + std::to_string(other);
+  if (otherLaunch)
+    return makeError(text + ", which never comes to " + describe(world.getProgram(other), *otherLaunch));
+  return makeError(text + ", whose program has no such collective");
+}
+
+llvm::Error mlir::moe::checkSameExchange(const World &world, int64_t rank, uint32_t launch, int64_t other,
+                                         uint32_t otherLaunch) {
+  const SimProgram &program = world.getProgram(rank), &otherProgram = world.getProgram(other);
+  if (&program == &otherProgram && launch == otherLaunch)
+    return llvm::Error::success();
+  const SimLaunch &a = program.launches[launch], &b = otherProgram.launches[otherLaunch];
+  if (a.cost.collective == b.cost.collective && a.cost.payload == b.cost.payload && a.cost.root == b.cost.root &&
+      a.dtype == b.dtype)
+    return llvm::Error::success();
+  const SimGroup &group = world.groups[world.getMeeting(rank, launch).group];
+  auto exchange = [](const SimLaunch &it) {
+    return (getName(it.cost.collective) + " of " + llvm::Twine(it.cost.payload) + " bytes of '" + it.dtype + "'").str();
+  };
+  return makeError("the programs hang: over group '" + group.name + "' rank " + llvm::Twine(rank) + " comes to " +
+                   describe(program, launch) + " with " + exchange(a) + " but rank " + llvm::Twine(other) + " to " +
+                   describe(otherProgram, otherLaunch) + " with " + exchange(b));
+}

@@ -1,0 +1,117 @@
+//===- Exchanges.cpp - what the members of a group exchange ---------------===//
+#include "Exchanges.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+#include <tuple>
+
+using namespace mlir::moe;
+
+Exchanges::Exchanges(const World &world, Counts &counts) : world(world), counts(counts) {
+  std::map<std::tuple<Collective, int32_t, llvm::StringRef, int64_t, int64_t>, uint32_t> numbers;
+  for (auto [program, linked] : llvm::zip_equal(world.programs, world.linked)) {
+    std::vector<uint32_t> &kind = kinds.emplace_back(program.launches.size());
+    for (auto [index, launch] : llvm::enumerate(program.launches))
+      if (linked.launches[index].exchanges()) {
+        const OpCost &cost = launch.cost;
+        std::tuple key(cost.collective, linked.launches[index].group, llvm::StringRef(launch.dtype), cost.payload,
+                       cost.root);
+        kind[index] = numbers.try_emplace(key, numbers.size()).first->second;
+      }
+  }
+}
+
+/// Even routing is even: members differ by no more than a remainder, and the payload alone says it.
+bool Exchanges::hasMatrix(const SimLaunch &launch) const {
+  return launch.cost.raggedRows > 0 && launch.cost.collective == Collective::AllToAll && !counts.isEven();
+}
+
+llvm::Expected<double> Exchanges::getUse(int64_t rank, uint32_t index) {
+  int64_t rows = world.getLaunch(rank, index).cost.raggedRows;
+  if (rows == 0)
+    return 1;
+  llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
+  if (!value)
+    return value.takeError();
+  return static_cast<double>((*value)->total) / static_cast<double>(rows);
+}
+
+/// One member's row of the matrix of a ragged all_to_all.
+llvm::Error Exchanges::addRow(int64_t rank, uint32_t index, int64_t members, llvm::SmallVectorImpl<int64_t> &bytes) {
+  const OpCost &cost = world.getLaunch(rank, index).cost;
+  llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
+  if (!value)
+    return value.takeError();
+  if ((cost.peerDim == 0 ? (*value)->rows : (*value)->columns) % members != 0)
+    return makeLaunchError(world.getProgram(rank), index,
+                           "expected counts in " + llvm::Twine(members) + " equal parts, one for each member");
+  double rowBytes = static_cast<double>(cost.payload) / static_cast<double>(cost.raggedRows);
+  for (int64_t member = 0; member < members; ++member)
+    bytes.push_back(
+        std::llround(rowBytes * static_cast<double>(Counts::getRowsFor(**value, cost.peerDim, members, member))));
+  return llvm::Error::success();
+}
+
+llvm::Expected<Exchange> Exchanges::make(int64_t rank, uint32_t index) {
+  const SimLaunch &launch = world.getLaunch(rank, index);
+  MeetingId id = world.getMeeting(rank, index);
+  int64_t members = world.groups[id.group].size;
+  ranks.clear();
+  for (int64_t member = 0; member < members; ++member)
+    ranks.push_back(world.getRank(id, member));
+  llvm::Expected<double> use = getUse(rank, index);
+  if (!use)
+    return use.takeError();
+  int64_t payload = std::llround(*use * static_cast<double>(launch.cost.payload));
+  Exchange exchange{launch.cost.collective, launch.dtype, payload, launch.cost.root, ranks, {}};
+  if (!hasMatrix(launch))
+    return exchange;
+  matrix.clear();
+  for (int64_t other : ranks)
+    if (llvm::Error error = addRow(other, *world.getMeetingLaunch(other, id), members, matrix))
+      return error;
+  exchange.payload = launch.cost.payload;
+  exchange.matrix = matrix;
+  return exchange;
+}
+
+llvm::Error Exchanges::addBytesSent(int64_t rank, uint32_t index, llvm::MutableArrayRef<double> to, double times) {
+  const SimLaunch &launch = world.getLaunch(rank, index);
+  MeetingId id = world.getMeeting(rank, index);
+  const SimGroup &group = world.groups[id.group];
+  int64_t from = group.getMember(rank);
+  llvm::Expected<double> use = getUse(rank, index);
+  if (!use)
+    return use.takeError();
+  llvm::SmallVector<int64_t> row;
+  if (hasMatrix(launch))
+    if (llvm::Error error = addRow(rank, index, group.size, row))
+      return error;
+  for (int64_t member = 0; member < group.size; ++member) {
+    if (member == from)
+      continue;
+    double even = *use * static_cast<double>(launch.cost.getBytesToPeer(group.size, from, member));
+    to[world.getRank(id, member)] += times * (row.empty() ? even : static_cast<double>(row[member]));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<double> Exchanges::getBytesSent(int64_t rank, uint32_t index) {
+  const SimLaunch &launch = world.getLaunch(rank, index);
+  const SimGroup &group = world.groups[world.getMeeting(rank, index).group];
+  if (!hasMatrix(launch)) {
+    llvm::Expected<double> use = getUse(rank, index);
+    if (!use)
+      return use.takeError();
+    return *use * static_cast<double>(launch.cost.getBytesSent(group.size));
+  }
+  llvm::SmallVector<int64_t> row;
+  if (llvm::Error error = addRow(rank, index, group.size, row))
+    return error;
+  row[group.getMember(rank)] = 0;
+  double sum = 0;
+  for (int64_t bytes : row)
+    sum += static_cast<double>(bytes);
+  return sum;
+}

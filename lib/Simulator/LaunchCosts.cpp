@@ -1,0 +1,107 @@
+//===- LaunchCosts.cpp - what each launch takes on each rank --------------===//
+#include "LaunchCosts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::moe;
+
+namespace {
+class Pricer {
+public:
+  Pricer(const World &world, const CostModel &model, Counts &counts, Exchanges &exchanges)
+      : world(world), model(model), counts(counts), exchanges(exchanges) {}
+
+  llvm::Error addRank(std::vector<LaunchCost> &costs, int64_t rank);
+
+private:
+  llvm::Expected<LaunchCost> price(int64_t rank, uint32_t launch);
+  llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch, llvm::ArrayRef<int64_t> rows);
+  llvm::Expected<double> getRaggedSeconds(int64_t rank, uint32_t launch, llvm::ArrayRef<int64_t> rows);
+
+  const World &world;
+  const CostModel &model;
+  Counts &counts;
+  Exchanges &exchanges;
+  /// By program and ragged launch: rows of the last rank and what they took; with even routing the next has the same.
+  llvm::DenseMap<std::pair<uint32_t, uint32_t>, std::pair<std::vector<int64_t>, double>> last;
+};
+} // namespace
+
+llvm::Expected<double> Pricer::getSeconds(int64_t rank, uint32_t index, llvm::ArrayRef<int64_t> rows) {
+  const SimLaunch &launch = world.getLaunch(rank, index);
+  llvm::Expected<double> seconds =
+      model.getSeconds(Work{launch.kernel, launch.params, launch.dtype, &launch.cost, rows});
+  if (!seconds)
+    return addLaunch(seconds.takeError(), world.getProgram(rank), index);
+  return seconds;
+}
+
+llvm::Expected<double> Pricer::getRaggedSeconds(int64_t rank, uint32_t index, llvm::ArrayRef<int64_t> rows) {
+  auto &[lastRows, lastSeconds] = last[{world.programOfRank[rank], index}];
+  if (llvm::ArrayRef(lastRows) == rows)
+    return lastSeconds;
+  llvm::Expected<double> seconds = getSeconds(rank, index, rows);
+  if (seconds) {
+    lastRows.assign(rows.begin(), rows.end());
+    lastSeconds = *seconds;
+  }
+  return seconds;
+}
+
+llvm::Expected<LaunchCost> Pricer::price(int64_t rank, uint32_t index) {
+  const OpCost &needs = world.getLaunch(rank, index).cost;
+  LaunchCost cost;
+  llvm::ArrayRef<int64_t> rows;
+  double use = 1;
+  if (needs.raggedRows > 0) {
+    llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
+    if (!value)
+      return value.takeError();
+    rows = (*value)->perExpert;
+    cost.rows = (*value)->total;
+    use = static_cast<double>(cost.rows) / static_cast<double>(needs.raggedRows);
+  }
+  cost.flops = use * needs.flops;
+  cost.bytes = use * static_cast<double>(needs.getBytesMoved());
+  if (needs.resource == Resource::None)
+    return cost;
+  bool isExchange = needs.resource == Resource::Network;
+  llvm::Expected<double> figure = isExchange             ? exchanges.getBytesSent(rank, index)
+                                  : needs.raggedRows > 0 ? getRaggedSeconds(rank, index, rows)
+                                                         : getSeconds(rank, index, {});
+  if (!figure)
+    return figure.takeError();
+  (isExchange ? cost.bytes : cost.seconds) = *figure;
+  return cost;
+}
+
+llvm::Error Pricer::addRank(std::vector<LaunchCost> &costs, int64_t rank) {
+  for (uint32_t launch = 0; launch < world.getProgram(rank).launches.size(); ++launch) {
+    llvm::Expected<LaunchCost> cost = price(rank, launch);
+    if (!cost)
+      return cost.takeError();
+    costs.push_back(*cost);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<LaunchCosts> LaunchCosts::create(const World &world, llvm::ArrayRef<SimRank> ranks,
+                                                const CostModel &model, Counts &counts, Exchanges &exchanges) {
+  LaunchCosts result;
+  Pricer pricer(world, model, counts, exchanges);
+  llvm::SmallVector<bool> differ;
+  for (const SimProgram &program : world.programs)
+    differ.push_back(
+        llvm::any_of(program.launches, [](const SimLaunch &launch) { return launch.cost.raggedRows > 0; }));
+  std::vector<std::optional<size_t>> shared(world.programs.size());
+  for (const SimRank &rank : ranks) {
+    std::optional<size_t> &first = shared[rank.program];
+    if (!first || differ[rank.program]) {
+      first = result.costs.size();
+      if (llvm::Error error = pricer.addRank(result.costs, rank.rank))
+        return error;
+    }
+    result.first.push_back(*first);
+  }
+  return result;
+}

@@ -1,0 +1,33 @@
+//===- LaunchCosts.h - what each launch takes on each rank ------*- C++ -*-===//
+#ifndef MOE_LIB_SIMULATOR_LAUNCHCOSTS_H
+#define MOE_LIB_SIMULATOR_LAUNCHCOSTS_H
+
+#include "Exchanges.h"
+
+#include "moe/Simulator/Simulator.h"
+
+namespace mlir::moe {
+
+struct LaunchCost {
+  double seconds = 0;          ///< of local work, alone on its device; an exchange's are for the engine to find
+  double flops = 0, bytes = 0; ///< as SimTime
+  int64_t rows = -1;
+};
+
+/// Computed once, before time starts. Ranks of a program share them where no launch is ragged.
+class LaunchCosts {
+public:
+  static llvm::Expected<LaunchCosts> create(const World &world, llvm::ArrayRef<SimRank> ranks, const CostModel &model,
+                                            Counts &counts, Exchanges &exchanges);
+
+  /// `rank` counts the simulated ones.
+  const LaunchCost *get(uint32_t rank) const { return costs.data() + first[rank]; }
+
+private:
+  std::vector<LaunchCost> costs;
+  std::vector<size_t> first; ///< by simulated rank
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_SIMULATOR_LAUNCHCOSTS_H

@@ -1,0 +1,255 @@
+//===- Report.cpp - what follows from the times of a step -----------------===//
+#include "moe/Simulator/Report.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+using namespace mlir::moe;
+using llvm::ArrayRef;
+
+namespace {
+enum class Kind { None, Compute, Communication, Copy };
+
+/// The launches of one simulated rank, in order of their begins.
+struct RankTimes {
+  const SimProgram *program = nullptr;
+  std::vector<const SimTime *> times;
+
+  const SimLaunch &getLaunch(const SimTime &time) const { return program->launches[time.launch]; }
+};
+} // namespace
+
+static Kind getKind(Resource resource) {
+  switch (resource) {
+  case Resource::None:
+    return Kind::None;
+  case Resource::Matrix:
+  case Resource::Memory:
+    return Kind::Compute;
+  case Resource::Network:
+    return Kind::Communication;
+  case Resource::HostLink:
+    return Kind::Copy;
+  }
+  return Kind::None;
+}
+
+std::string mlir::moe::getLaunchName(const SimProgram &program, uint32_t launch) {
+  const SimLaunch &op = program.launches[launch];
+  return op.group < 0 ? op.kernel : op.kernel + " [" + program.groups[static_cast<size_t>(op.group)].name + "]";
+}
+
+std::string mlir::moe::getRankName(const SimRank &rank) {
+  if (rank.count == 1)
+    return "rank " + std::to_string(rank.rank);
+  return "ranks " + std::to_string(rank.rank) + "-" + std::to_string(rank.rank + rank.count - 1) + " (" +
+         std::to_string(rank.count) + " alike)";
+}
+
+static const SimLaunch &getLaunch(const SimResult &result, const SimTime &time) {
+  return result.programs[result.ranks[time.rank].program].launches[time.launch];
+}
+
+static std::vector<RankTimes> splitByRank(const SimResult &result) {
+  std::vector<RankTimes> ranks(result.ranks.size());
+  for (auto [times, rank] : llvm::zip_equal(ranks, result.ranks))
+    times.program = &result.programs[rank.program];
+  for (const SimTime &time : result.times)
+    ranks[time.rank].times.push_back(&time);
+  for (RankTimes &rank : ranks)
+    llvm::stable_sort(rank.times, [](const SimTime *a, const SimTime *b) { return a->begin < b->begin; });
+  return ranks;
+}
+
+/// Seconds in which at least one of the launches that `counts` takes is under way.
+static double getBusySeconds(const RankTimes &rank, llvm::function_ref<bool(const SimLaunch &)> counts) {
+  double busy = 0, covered = 0;
+  for (const SimTime *time : rank.times) {
+    if (time->end <= covered || !counts(rank.getLaunch(*time)))
+      continue;
+    busy += time->end - std::max(time->begin, covered);
+    covered = time->end;
+  }
+  return busy;
+}
+
+static std::vector<MemoryPoint> followMemory(const RankTimes &rank) {
+  std::vector<const SimTime *> launches(rank.program->launches.size());
+  for (const SimTime *time : rank.times)
+    launches[time->launch] = time;
+  std::vector<MemoryPoint> changes = {{0, 0}};
+  for (const SimBuffer &buffer : rank.program->buffers) {
+    double bytes = static_cast<double>(buffer.bytes);
+    if (buffer.isHost)
+      continue;
+    if (buffer.isArgument) {
+      changes[0].bytes += bytes;
+      continue;
+    }
+    if (buffer.firstLaunch < 0 || !launches[static_cast<size_t>(buffer.firstLaunch)] ||
+        !launches[static_cast<size_t>(buffer.lastLaunch)])
+      continue;
+    changes.push_back({launches[static_cast<size_t>(buffer.firstLaunch)]->begin, bytes});
+    changes.push_back({launches[static_cast<size_t>(buffer.lastLaunch)]->end, -bytes});
+  }
+  llvm::stable_sort(changes, [](const MemoryPoint &a, const MemoryPoint &b) { return a.seconds < b.seconds; });
+  // What is given up and taken at one time changes places.
+  std::vector<MemoryPoint> points;
+  double bytes = 0;
+  for (const MemoryPoint &change : changes) {
+    bytes += change.bytes;
+    if (!points.empty() && points.back().seconds == change.seconds)
+      points.back().bytes = bytes;
+    else
+      points.push_back({change.seconds, bytes});
+  }
+  return points;
+}
+
+std::vector<MemoryPoint> mlir::moe::getMemoryOverTime(const SimResult &result, uint32_t rank) {
+  RankTimes times;
+  times.program = &result.programs[result.ranks[rank].program];
+  for (const SimTime &time : result.times)
+    if (time.rank == rank)
+      times.times.push_back(&time);
+  return followMemory(times);
+}
+
+static RankUse getRankUse(const RankTimes &rank, double step) {
+  RankUse use;
+  for (auto [number, name] : llvm::enumerate(rank.program->streams)) {
+    double busy = getBusySeconds(rank, [&](const SimLaunch &launch) { return launch.stream == number; });
+    use.streams.push_back({name, busy, step - busy});
+  }
+  auto getSeconds = [&](std::initializer_list<Kind> kinds) {
+    return getBusySeconds(
+        rank, [&](const SimLaunch &launch) { return llvm::is_contained(kinds, getKind(launch.cost.resource)); });
+  };
+  use.compute = getSeconds({Kind::Compute});
+  use.communication = getSeconds({Kind::Communication});
+  use.copy = getSeconds({Kind::Copy});
+  use.exposedCommunication = std::max(0.0, getSeconds({Kind::Compute, Kind::Communication}) - use.compute);
+  for (const MemoryPoint &point : followMemory(rank))
+    use.peakBytes = std::max(use.peakBytes, point.bytes);
+  return use;
+}
+
+/// The mean over all ranks. A rank whose program lacks a stream is idle there.
+static RankUse getMeanUse(const SimResult &result, const SimReport &report) {
+  RankUse mean;
+  for (auto [rank, use] : llvm::zip_equal(result.ranks, report.ranks)) {
+    double weight = static_cast<double>(rank.count) / static_cast<double>(report.numRanks);
+    mean.compute += weight * use.compute;
+    mean.communication += weight * use.communication;
+    mean.copy += weight * use.copy;
+    mean.exposedCommunication += weight * use.exposedCommunication;
+    mean.peakBytes += weight * use.peakBytes;
+    for (const StreamUse &stream : use.streams) {
+      auto found = llvm::find_if(mean.streams, [&](const StreamUse &other) { return other.stream == stream.stream; });
+      if (found == mean.streams.end())
+        found = mean.streams.insert(found, {stream.stream, 0, result.seconds});
+      found->busy += weight * stream.busy;
+      found->idle -= weight * stream.busy;
+    }
+  }
+  return mean;
+}
+
+/// Walks back from what ended last to what it waited for, and so on.
+static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
+  std::vector<CriticalPiece> path;
+  double now = result.seconds;
+  auto goBack = [&](int32_t time, double begin) {
+    if (begin < now)
+      path.push_back({time, begin, now});
+    now = std::min(now, begin);
+  };
+  int32_t current = static_cast<int32_t>(result.times.size()) - 1;
+  // The bound only matters for causes that form a cycle, which no simulation has.
+  for (size_t steps = 0; current >= 0 && steps < result.times.size(); ++steps) {
+    const SimTime &time = result.times[static_cast<size_t>(current)];
+    // An exchange begins before its last member is there; until then something else is critical.
+    double ready = time.cause < 0 ? 0 : result.times[static_cast<size_t>(time.cause)].end;
+    goBack(-1, time.end);
+    goBack(current, std::max(time.begin, ready));
+    current = time.cause;
+  }
+  goBack(-1, 0);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPiece> path) {
+  CriticalUse use;
+  for (const CriticalPiece &piece : path) {
+    Kind kind = Kind::None;
+    if (piece.time >= 0)
+      kind = getKind(getLaunch(result, result.times[static_cast<size_t>(piece.time)]).cost.resource);
+    double &sum = kind == Kind::Compute         ? use.compute
+                  : kind == Kind::Communication ? use.communication
+                  : kind == Kind::Copy          ? use.copy
+                                                : use.waiting;
+    sum += piece.end - piece.begin;
+  }
+  return use;
+}
+
+static std::vector<KernelUse> sumKernels(const SimResult &result, const SimReport &report) {
+  std::vector<KernelUse> kernels;
+  llvm::StringMap<size_t> numbers;
+  // By program and launch, so that names are made once and not for each time.
+  std::vector<std::vector<size_t>> kernelOf;
+  for (const SimProgram &program : result.programs) {
+    std::vector<size_t> &of = kernelOf.emplace_back();
+    for (uint32_t launch = 0; launch < program.launches.size(); ++launch) {
+      std::string name = getLaunchName(program, launch);
+      auto [entry, isNew] = numbers.try_emplace(name, kernels.size());
+      if (isNew)
+        kernels.push_back({name, program.launches[launch].cost.resource});
+      of.push_back(entry->second);
+    }
+  }
+  auto getKernel = [&](const SimTime &time) -> KernelUse & {
+    return kernels[kernelOf[result.ranks[time.rank].program][time.launch]];
+  };
+  for (const SimTime &time : result.times) {
+    double weight = static_cast<double>(result.ranks[time.rank].count) / static_cast<double>(report.numRanks);
+    KernelUse &use = getKernel(time);
+    use.launches += weight;
+    use.seconds += weight * (time.end - time.begin);
+    use.flops += weight * time.flops;
+    use.bytes += weight * time.bytes;
+  }
+  for (const CriticalPiece &piece : report.criticalPath)
+    if (piece.time >= 0)
+      getKernel(result.times[static_cast<size_t>(piece.time)]).criticalSeconds += piece.end - piece.begin;
+  llvm::stable_sort(kernels, [](const KernelUse &a, const KernelUse &b) { return a.seconds > b.seconds; });
+  return kernels;
+}
+
+SimReport mlir::moe::makeReport(const SimResult &result) {
+  SimReport report;
+  for (const SimRank &rank : result.ranks)
+    report.numRanks += rank.count;
+  for (const RankTimes &rank : splitByRank(result))
+    report.ranks.push_back(getRankUse(rank, result.seconds));
+  report.mean = getMeanUse(result, report);
+  auto *largest = std::max_element(report.ranks.data(), report.ranks.data() + report.ranks.size(),
+                                   [](const RankUse &a, const RankUse &b) { return a.peakBytes < b.peakBytes; });
+  report.largestMemoryRank = static_cast<uint32_t>(largest - report.ranks.data());
+  report.criticalPath = findCriticalPath(result);
+  report.critical = sumCriticalPath(result, report.criticalPath);
+  report.kernels = sumKernels(result, report);
+  const SimResult::Roofline &roofline = result.roofline;
+  if (result.seconds > 0)
+    report.meanFlopsPerSecond = roofline.totalFlops / (static_cast<double>(report.numRanks) * result.seconds);
+  report.idealFlopsPerSecond = report.semiIdealFlopsPerSecond = roofline.peakFlops;
+  if (roofline.linkSeconds > 0) {
+    double ratio = roofline.getRatio();
+    report.idealFlopsPerSecond *= std::min(1.0, ratio);
+    report.semiIdealFlopsPerSecond *= ratio / (ratio + 1);
+  }
+  return report;
+}

@@ -1,0 +1,152 @@
+//===- Roofline.cpp - the bounds of a step --------------------------------===//
+#include "Roofline.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir::moe;
+
+/// Where one rank stands for more than so many, the bound of the links comes from its exchanges alone: a matrix of all
+/// ranks would cost more than the simulation.
+static constexpr int64_t maxMatrixRanks = 128;
+
+namespace {
+/// An exchange of a program, and how many do the same.
+struct Repeated {
+  uint32_t launch;
+  double times;
+};
+} // namespace
+
+/// Ragged ones are each their own, as their rows are.
+static std::vector<Repeated> getExchanges(const Execution &execution, uint32_t program) {
+  const World &world = execution.world;
+  std::vector<Repeated> result;
+  llvm::DenseMap<uint32_t, uint32_t> known; ///< by kind, into the result
+  for (auto [index, launch] : llvm::enumerate(world.linked[program].launches)) {
+    if (!launch.exchanges())
+      continue;
+    if (world.programs[program].launches[index].cost.raggedRows > 0) {
+      result.push_back({static_cast<uint32_t>(index), 1});
+      continue;
+    }
+    auto [entry, isNew] = known.try_emplace(execution.exchanges.getKind(program, index), result.size());
+    if (isNew)
+      result.push_back({static_cast<uint32_t>(index), 0});
+    ++result[entry->second].times;
+  }
+  return result;
+}
+
+/// All bytes between all ranks, ranks of a class sending what the simulated one does.
+static llvm::Expected<double> getMatrixBound(const Execution &execution,
+                                             llvm::ArrayRef<std::vector<Repeated>> exchanges) {
+  int64_t ranks = execution.world.getNumRanks();
+  std::vector<double> matrix(ranks * ranks, 0.0);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    llvm::MutableArrayRef<double> row(matrix.data() + rank * ranks, ranks);
+    for (const Repeated &it : exchanges[execution.world.programOfRank[rank]])
+      if (llvm::Error error = execution.exchanges.addBytesSent(rank, it.launch, row, it.times))
+        return error;
+  }
+  if (llvm::all_of(matrix, [](double bytes) { return bytes == 0; }))
+    return 0;
+  return execution.model.getLinkBound(matrix);
+}
+
+/// What does not depend on the bytes is left out.
+static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int64_t rank,
+                                                 llvm::ArrayRef<Repeated> exchanges) {
+  double sum = 0;
+  for (const Repeated &it : exchanges) {
+    llvm::Expected<Exchange> exchange = execution.exchanges.make(rank, it.launch);
+    if (!exchange)
+      return exchange.takeError();
+    if (exchange->ranks.size() == 1)
+      continue;
+    auto fit = execution.model.getAlphaBeta(exchange->collective, exchange->ranks, exchange->dtype);
+    if (!fit)
+      return fit.takeError();
+    sum += it.times * fit->beta * static_cast<double>(exchange->payload);
+  }
+  return sum;
+}
+
+/// The longest sum of a rank's exchanges.
+static llvm::Expected<double> getExchangeBound(const Execution &execution,
+                                               llvm::ArrayRef<std::vector<Repeated>> exchanges) {
+  double longest = 0;
+  for (const SimRank &it : execution.ranks) {
+    llvm::Expected<double> seconds = getExchangeSeconds(execution, it.rank, exchanges[it.program]);
+    if (!seconds)
+      return seconds;
+    longest = std::max(longest, *seconds);
+  }
+  return longest;
+}
+
+static llvm::Expected<double> getLinkSeconds(const Execution &execution) {
+  std::vector<std::vector<Repeated>> exchanges;
+  for (uint32_t program = 0; program < execution.world.programs.size(); ++program)
+    exchanges.push_back(getExchanges(execution, program));
+  int64_t ranks = execution.world.getNumRanks();
+  if (ranks <= maxMatrixRanks || static_cast<int64_t>(execution.ranks.size()) == ranks)
+    return getMatrixBound(execution, exchanges);
+  return getExchangeBound(execution, exchanges);
+}
+
+namespace {
+/// FLOPs of one rank.
+struct Flops {
+  double total = 0;
+  llvm::StringMap<double> products; ///< by dtype
+};
+} // namespace
+
+static Flops addUpFlops(const SimProgram &program, const LaunchCost *costs) {
+  Flops flops;
+  for (const SimLaunch &launch : program.launches) {
+    double its = costs++->flops;
+    flops.total += its;
+    if (launch.cost.resource == Resource::Matrix)
+      flops.products[launch.dtype] += its;
+  }
+  return flops;
+}
+
+/// Sets what depends on the FLOPs alone.
+static void addFlops(SimResult::Roofline &roofline, const Execution &execution) {
+  llvm::StringMap<double> products; ///< of all ranks
+  double most = 0;
+  const LaunchCost *costs = nullptr;
+  Flops flops;
+  for (auto [index, it] : llvm::enumerate(execution.ranks)) {
+    // Ranks that share their costs share these.
+    if (execution.costs.get(index) != costs) {
+      costs = execution.costs.get(index);
+      flops = addUpFlops(execution.world.programs[it.program], costs);
+    }
+    roofline.totalFlops += flops.total * static_cast<double>(it.count);
+    most = std::max(most, flops.total);
+    for (const auto &product : flops.products)
+      products[product.first()] += product.second * static_cast<double>(it.count);
+  }
+  // Of equal ones the first in the profile's order.
+  double largest = 0;
+  for (const DeviceRate &rate : execution.model.getProfile().rates)
+    if (double its = products.lookup(rate.dtype); its > largest) {
+      largest = its;
+      roofline.peakFlops = rate.flopsPerSecond;
+    }
+  roofline.computeSeconds = roofline.peakFlops > 0 ? most / roofline.peakFlops : 0;
+}
+
+llvm::Expected<SimResult::Roofline> mlir::moe::computeRoofline(const Execution &execution) {
+  SimResult::Roofline roofline;
+  addFlops(roofline, execution);
+  llvm::Expected<double> seconds = getLinkSeconds(execution);
+  if (!seconds)
+    return addContext(seconds.takeError(), "the bound of the links");
+  roofline.linkSeconds = *seconds;
+  return roofline;
+}

@@ -1,0 +1,380 @@
+//===- Routing.cpp - which rank sends how much to which expert ------------===//
+#include "moe/Simulator/Routing.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+using namespace mlir::moe;
+using llvm::Expected;
+using llvm::StringRef;
+using llvm::Twine;
+
+static llvm::Error makeError(const Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+//===----------------------------------------------------------------------===//
+// Traces
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// One line of a trace. Of several errors the first stays.
+struct Line {
+  int64_t iteration = 0, layer = 0, ranks = 0, experts = 0;
+  std::vector<int32_t> counts;
+  std::string error;
+
+  explicit Line(const llvm::json::Object &object);
+
+private:
+  void fail(const Twine &message) {
+    if (error.empty())
+      error = message.str();
+  }
+  int64_t getNumber(const llvm::json::Value *value, const Twine &key);
+  void readCounts(const llvm::json::Array &rows);
+};
+
+} // namespace
+
+Line::Line(const llvm::json::Object &object) {
+  iteration = getNumber(object.get("iteration"), "iteration");
+  layer = getNumber(object.get("layer"), "layer");
+  if (const llvm::json::Array *rows = object.getArray("counts"))
+    readCounts(*rows);
+  else
+    fail("'counts': expected a list for each rank");
+  for (const auto &entry : object)
+    if (StringRef key = entry.first; key != "iteration" && key != "layer" && key != "counts")
+      fail("'" + key + "': expected only 'iteration', 'layer' and 'counts'");
+}
+
+int64_t Line::getNumber(const llvm::json::Value *value, const Twine &key) {
+  std::optional<int64_t> number = value ? value->getAsInteger() : std::nullopt;
+  if (number && *number >= 0 && *number <= std::numeric_limits<int32_t>::max())
+    return *number;
+  std::string found = "nothing";
+  if (value)
+    llvm::raw_string_ostream(found = "") << *value;
+  fail("'" + key + "': expected a whole number from 0 on but got " + found);
+  return 0;
+}
+
+void Line::readCounts(const llvm::json::Array &rows) {
+  ranks = rows.size();
+  for (auto [rank, value] : llvm::enumerate(rows)) {
+    const llvm::json::Array *row = value.getAsArray();
+    std::string key = ("counts[" + Twine(rank) + "]").str();
+    if (!row || row->empty())
+      return fail("'" + key + "': expected a count for each expert");
+    if (rank == 0)
+      experts = row->size();
+    if (static_cast<int64_t>(row->size()) != experts)
+      return fail("'" + key + "': expected " + Twine(experts) + " counts, as for rank 0, but got " +
+                  Twine(row->size()));
+    for (auto [expert, count] : llvm::enumerate(*row))
+      counts.push_back(getNumber(&count, key + "[" + Twine(expert) + "]"));
+  }
+  if (ranks == 0)
+    fail("'counts': expected a list for each rank");
+}
+
+Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
+  RoutingTrace trace;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    StringRef content;
+    std::tie(content, text) = text.split('\n');
+    if (content.trim().empty())
+      continue;
+    auto fail = [&](const Twine &message) { return makeError(fileName + ":" + Twine(number) + ": error: " + message); };
+    Expected<llvm::json::Value> value = llvm::json::parse(content);
+    if (!value)
+      return fail(llvm::toString(value.takeError()));
+    const llvm::json::Object *object = value->getAsObject();
+    if (!object)
+      return fail("expected an object with 'iteration', 'layer' and 'counts'");
+    Line line(*object);
+    if (!line.error.empty())
+      return fail(line.error);
+    if (trace.ranks && (line.ranks != trace.ranks || line.experts != trace.experts))
+      return fail("'counts': expected " + Twine(trace.ranks) + " ranks and " + Twine(trace.experts) +
+                  " experts, as before, but got " + Twine(line.ranks) + " and " + Twine(line.experts));
+    if (trace.getCounts(line.iteration, line.layer))
+      return fail("iteration " + Twine(line.iteration) + ", layer " + Twine(line.layer) + ": expected only once");
+    trace.setCounts(line.iteration, line.layer, line.ranks, line.experts, std::move(line.counts));
+  }
+  if (trace.counts.empty())
+    return makeError(fileName + ":1: error: expected a line for each iteration and layer");
+  return trace;
+}
+
+Expected<RoutingTrace> RoutingTrace::load(StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError(path + ": error: " + buffer.getError().message());
+  return parse((*buffer)->getBuffer(), path);
+}
+
+void RoutingTrace::write(llvm::raw_ostream &os) const {
+  for (const auto &[key, values] : counts) {
+    os << "{\"iteration\": " << key.first << ", \"layer\": " << key.second << ", \"counts\": [";
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      os << (rank ? ", [" : "[");
+      llvm::interleaveComma(llvm::ArrayRef(values).slice(rank * experts, experts), os);
+      os << "]";
+    }
+    os << "]}\n";
+  }
+}
+
+std::vector<int64_t> RoutingTrace::getIterations() const {
+  std::vector<int64_t> iterations;
+  for (const auto &entry : counts)
+    if (iterations.empty() || iterations.back() != entry.first.first)
+      iterations.push_back(entry.first.first);
+  return iterations;
+}
+
+int64_t RoutingTrace::getNumLayers() const {
+  int64_t layers = 0;
+  for (const auto &entry : counts)
+    layers = std::max(layers, entry.first.second + 1);
+  return layers;
+}
+
+const std::vector<int32_t> *RoutingTrace::getCounts(int64_t iteration, int64_t layer) const {
+  auto it = counts.find({iteration, layer});
+  return it == counts.end() ? nullptr : &it->second;
+}
+
+void RoutingTrace::setCounts(int64_t iteration, int64_t layer, int64_t newRanks, int64_t newExperts,
+                             std::vector<int32_t> values) {
+  assert((ranks == 0 || (ranks == newRanks && experts == newExperts)) && "one shape for all");
+  assert(static_cast<int64_t>(values.size()) == newRanks * newExperts && "a count for each rank and expert");
+  ranks = newRanks;
+  experts = newExperts;
+  counts[{iteration, layer}] = std::move(values);
+}
+
+std::vector<int32_t> mlir::moe::makeEvenCounts(int64_t ranks, int64_t experts, int64_t assignments) {
+  std::vector<int32_t> counts(ranks * experts, assignments / experts);
+  int64_t remainder = assignments % experts;
+  // The remainders of all ranks, one after the other, go round the experts.
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (int64_t i = 0; i < remainder; ++i)
+      ++counts[rank * experts + (rank * remainder + i) % experts];
+  return counts;
+}
+
+//===----------------------------------------------------------------------===//
+// Synthetic routing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The standard library's engine is the same everywhere, its distributions are not.
+class Random {
+public:
+  explicit Random(uint64_t seed) : engine(seed) {}
+
+  /// In [0, 1).
+  double getUniform() { return static_cast<double>(engine() >> 11) * 0x1p-53; }
+  /// Marsaglia's polar method.
+  double getNormal();
+  /// How many of `trials` succeed.
+  int64_t getBinomial(int64_t trials, double probability);
+
+private:
+  std::mt19937_64 engine;
+};
+
+/// Log probabilities of the experts of one layer over the iterations.
+class Popularity {
+public:
+  Popularity(uint64_t seed, int64_t experts, int64_t iteration, double skew);
+  void advance();
+  /// Their probabilities, none above `most`.
+  std::vector<double> getProbabilities(double most) const;
+
+private:
+  // Chosen to give the statistics in docs/CostModel.md, which says how they compare.
+  static constexpr double startFraction = 0.1;     // of the spread, at iteration 0
+  static constexpr double rampIterations = 3;      // in which it gets there
+  static constexpr double earlyFraction = 0.78;    // of the final spread, after the ramp
+  static constexpr double growthIterations = 3000; // in which half of the rest is made up
+  static constexpr double fastFraction = 0.016;    // of the spread, that changes fast
+  static constexpr double fastIterations = 4;
+  // The slow part changes ever more slowly: its time is slowIterations + iteration^2 / slowdown.
+  static constexpr double slowIterations = 300, slowdown = 20;
+
+  double getSpread() const;
+
+  Random random;
+  int64_t iteration;
+  double skew;
+  std::vector<double> slow, fast; ///< of unit variance
+};
+
+} // namespace
+
+double Random::getNormal() {
+  for (;;) {
+    double x = 2 * getUniform() - 1, y = 2 * getUniform() - 1, square = x * x + y * y;
+    if (square > 0 && square < 1)
+      return x * std::sqrt(-2 * std::log(square) / square);
+  }
+}
+
+int64_t Random::getBinomial(int64_t trials, double probability) {
+  if (probability > 0.5)
+    return trials - getBinomial(trials, 1 - probability);
+  if (trials == 0 || probability <= 0)
+    return 0;
+  double mean = trials * probability, variance = mean * (1 - probability);
+  // A normal distribution is near enough from here on, and takes the same time for any number of trials.
+  constexpr double largeVariance = 25;
+  if (variance > largeVariance)
+    return std::clamp<int64_t>(std::llround(mean + std::sqrt(variance) * getNormal()), 0, trials);
+  // Inversion: the probabilities of 0, 1, .. successes in turn.
+  double left = getUniform(), odds = probability / (1 - probability);
+  double ofThis = std::exp(trials * std::log1p(-probability));
+  int64_t successes = 0;
+  for (; left > ofThis && successes < trials; ++successes) {
+    left -= ofThis;
+    ofThis *= odds * static_cast<double>(trials - successes) / static_cast<double>(successes + 1);
+  }
+  return successes;
+}
+
+Popularity::Popularity(uint64_t seed, int64_t experts, int64_t iteration, double skew)
+    : random(seed), iteration(iteration), skew(skew), slow(experts), fast(experts) {
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    slow[expert] = random.getNormal();
+    fast[expert] = random.getNormal();
+  }
+}
+
+void Popularity::advance() {
+  auto step = [&](std::vector<double> &values, double iterations) {
+    double kept = std::exp(-1 / iterations), renewed = std::sqrt(1 - kept * kept);
+    for (double &value : values)
+      value = kept * value + renewed * random.getNormal();
+  };
+  double time = iteration;
+  step(slow, slowIterations + time * time / slowdown);
+  step(fast, fastIterations);
+  ++iteration;
+}
+
+double Popularity::getSpread() const {
+  double time = iteration;
+  double ramp = 1 - (1 - startFraction) * std::exp(-time / rampIterations);
+  double growth = earlyFraction + (1 - earlyFraction) * time / (time + growthIterations);
+  return skew * ramp * growth;
+}
+
+std::vector<double> Popularity::getProbabilities(double most) const {
+  double spread = getSpread(), slowFraction = std::sqrt(1 - fastFraction * fastFraction);
+  std::vector<double> result;
+  for (auto [slowPart, fastPart] : llvm::zip_equal(slow, fast))
+    result.push_back(std::exp(spread * (slowFraction * slowPart + fastFraction * fastPart)));
+  // What is above `most` goes to the others in proportion; the next round sees those that this lifts above it.
+  double capped = 0;
+  std::vector<bool> isCapped(result.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    double sum = 0;
+    for (auto [expert, value] : llvm::enumerate(result))
+      sum += isCapped[expert] ? 0 : value;
+    double scale = sum > 0 ? (1 - capped) / sum : 0;
+    for (auto [expert, value] : llvm::enumerate(result)) {
+      if (isCapped[expert])
+        continue;
+      value *= scale;
+      if (value > most) {
+        value = most;
+        isCapped[expert] = changed = true;
+      }
+    }
+    capped = most * static_cast<double>(llvm::count(isCapped, true));
+  }
+  return result;
+}
+
+/// `tokens` tokens choose `topK` experts each, by `probabilities`: no expert twice, so that none gets more than
+/// `tokens`.
+static void drawCounts(Random &random, llvm::ArrayRef<double> probabilities, int64_t tokens, int64_t topK,
+                       llvm::MutableArrayRef<int32_t> counts) {
+  int64_t left = tokens * topK;
+  double leftProbability = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  for (auto [expert, probability] : llvm::enumerate(probabilities)) {
+    double share = leftProbability > 0 ? std::clamp(probability / leftProbability, 0.0, 1.0) : 1;
+    int64_t after = probabilities.size() - expert - 1;
+    int64_t least = std::max<int64_t>(left - after * tokens, 0), most = std::min(left, tokens);
+    counts[expert] = std::clamp(random.getBinomial(left, share), least, most);
+    left -= counts[expert];
+    leftProbability -= probability;
+  }
+}
+
+RoutingTrace SyntheticRouting::generate(int64_t ranks, int64_t layers, int64_t experts, int64_t tokens,
+                                        int64_t topK) const {
+  assert(topK <= experts && "different experts");
+  RoutingTrace trace;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::seed_seq mixed{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(layer)};
+    std::array<uint32_t, 4> seeds;
+    mixed.generate(seeds.begin(), seeds.end());
+    auto join = [&](unsigned index) { return static_cast<uint64_t>(seeds[index]) << 32 | seeds[index + 1]; };
+    Popularity popularity(join(0), experts, first, skew);
+    Random draws(join(2));
+    for (int64_t iteration = first; iteration < first + iterations; ++iteration, popularity.advance()) {
+      std::vector<int32_t> counts = makeEvenCounts(ranks, experts, tokens * topK);
+      if (skew > 0) {
+        std::vector<double> probabilities = popularity.getProbabilities(1.0 / static_cast<double>(topK));
+        for (int64_t rank = 0; rank < ranks; ++rank)
+          drawCounts(draws, probabilities, tokens, topK, llvm::MutableArrayRef(counts).slice(rank * experts, experts));
+      }
+      trace.setCounts(iteration, layer, ranks, experts, std::move(counts));
+    }
+  }
+  return trace;
+}
+
+Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
+  SyntheticRouting result;
+  llvm::SmallVector<StringRef> entries;
+  text.split(entries, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef entry : entries) {
+    auto [key, value] = entry.split('=');
+    constexpr int64_t limit = 1 << 30;
+    auto readInteger = [&, value = value](int64_t &number, int64_t min) {
+      return llvm::to_integer(value, number, 10) && number >= min && number <= limit;
+    };
+    StringRef expected;
+    if (key == "seed")
+      expected = llvm::to_integer(value, result.seed, 10) ? "" : "a whole number from 0 on";
+    else if (key == "iterations")
+      expected = readInteger(result.iterations, 1) ? "" : "a whole number from 1 on";
+    else if (key == "first")
+      expected = readInteger(result.first, 0) ? "" : "a whole number from 0 on";
+    else if (key == "skew")
+      expected =
+          llvm::to_float(value, result.skew) && result.skew >= 0 && result.skew <= 100 ? "" : "a number from 0 to 100";
+    else
+      return makeError("synthetic routing: expected 'seed', 'iterations', 'first' or 'skew' but got '" + key + "'");
+    if (!expected.empty())
+      return makeError("synthetic routing: '" + key + "': expected " + expected + " but got '" + value + "'");
+  }
+  return result;
+}

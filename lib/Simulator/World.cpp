@@ -1,0 +1,267 @@
+//===- World.cpp - programs, checked and linked ---------------------------===//
+#include "World.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::moe;
+
+llvm::Error mlir::moe::makeError(const llvm::Twine &what) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), what);
+}
+
+llvm::Error mlir::moe::addContext(llvm::Error error, const llvm::Twine &context) {
+  return makeError(context + ": " + llvm::toString(std::move(error)));
+}
+
+std::string mlir::moe::describe(const SimProgram &program, uint32_t launch) {
+  const SimLaunch &it = program.launches[launch];
+  std::string text = "launch " + std::to_string(launch) + ", '" + it.kernel + "'";
+  return it.label.empty() ? text : text + " (" + it.label + ")";
+}
+
+llvm::Error mlir::moe::makeLaunchError(const SimProgram &program, uint32_t launch, const llvm::Twine &what) {
+  return makeError(describe(program, launch) + ": " + what);
+}
+
+llvm::Error mlir::moe::addLaunch(llvm::Error error, const SimProgram &program, uint32_t launch) {
+  return makeLaunchError(program, launch, llvm::toString(std::move(error)));
+}
+
+MeetingId World::getMeeting(int64_t rank, uint32_t launch) const {
+  const LinkedLaunch &it = getLinked(rank).launches[launch];
+  auto instance = static_cast<uint32_t>(groups[it.group].getInstance(rank));
+  return {static_cast<uint32_t>(it.group), instance, it.meeting};
+}
+
+std::optional<uint32_t> World::getMeetingLaunch(int64_t rank, const MeetingId &id) const {
+  llvm::ArrayRef<uint32_t> meetings = getLinked(rank).meetings[id.group];
+  if (id.number >= meetings.size())
+    return std::nullopt;
+  return meetings[id.number];
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+static llvm::Error checkGroup(const SimProgram &program, const SimGroup &group, int64_t ranks) {
+  bool fits = group.size >= 1 && group.stride >= 1 && group.size <= ranks && group.stride <= ranks &&
+              ranks % (group.size * group.stride) == 0;
+  if (fits)
+    return llvm::Error::success();
+  return makeError("program '" + program.name + "': group '" + group.name + "': expected size times stride to divide " +
+                   llvm::Twine(ranks) + " ranks but got " + llvm::Twine(group.size) + " times " +
+                   llvm::Twine(group.stride));
+}
+
+static bool hasRaggedCounts(const SimProgram &program, const SimLaunch &launch) {
+  int64_t input = launch.cost.countsInput;
+  return input >= 0 && input < static_cast<int64_t>(launch.inputs.size()) && launch.inputs[input] >= 0;
+}
+
+static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
+  const SimLaunch &launch = program.launches[index];
+  const OpCost &cost = launch.cost;
+  auto fail = [&](const llvm::Twine &what) { return makeLaunchError(program, index, what); };
+  auto isBuffer = [&](int32_t buffer) { return buffer >= -1 && buffer < static_cast<int64_t>(program.buffers.size()); };
+  if (launch.stream >= program.streams.size())
+    return fail("expected a stream below " + llvm::Twine(program.streams.size()));
+  if (!llvm::all_of(launch.inputs, isBuffer) || !llvm::all_of(launch.outputs, isBuffer))
+    return fail("expected buffers below " + llvm::Twine(program.buffers.size()));
+  if (launch.group >= static_cast<int64_t>(program.groups.size()))
+    return fail("expected a group below " + llvm::Twine(program.groups.size()));
+  if ((cost.resource == Resource::Network) != (cost.collective != Collective::None))
+    return fail("expected a collective where the network is used, and only there");
+  if (cost.resource == Resource::Network && launch.group < 0)
+    return fail("expected a group whose members exchange data");
+  if (launch.group >= 0 && cost.resource != Resource::Network && cost.resource != Resource::None)
+    return fail("expected a collective to use the network or nothing");
+  if (launch.group >= 0 && (cost.root < 0 || cost.root >= program.groups[launch.group].size))
+    return fail("expected the root to be a member of the group");
+  if (cost.routedOutput >= static_cast<int64_t>(launch.outputs.size()))
+    return fail("expected the routed output among " + llvm::Twine(launch.outputs.size()) + " outputs");
+  if (cost.raggedRows < 0 || (cost.raggedRows > 0 && !hasRaggedCounts(program, launch)))
+    return fail("expected a ragged launch to have the counts of its rows among its inputs");
+  bool needsPeers = cost.raggedRows > 0 && cost.collective == Collective::AllToAll;
+  if (needsPeers && cost.peerDim != 0 && cost.peerDim != 1)
+    return fail("expected the counts' dimension by members to be 0 or 1 but got " + llvm::Twine(cost.peerDim));
+  bool finite = cost.flops >= 0 && cost.flops < 1e300 && cost.bytesRead >= 0 && cost.bytesWritten >= 0 &&
+                cost.payload >= 0 && cost.routedRows >= 0;
+  return finite ? llvm::Error::success() : fail("expected finite figures that are not negative");
+}
+
+/// Each launch has one op, on its own stream, in order.
+static llvm::Error checkOps(const SimProgram &program) {
+  uint32_t next = 0;
+  for (const SimOp &op : program.ops) {
+    if (op.stream >= program.streams.size())
+      return makeError("program '" + program.name + "': expected streams below " + llvm::Twine(program.streams.size()));
+    if (op.kind != SimOp::Kind::Launch)
+      continue;
+    if (op.index != next || op.index >= program.launches.size() || program.launches[op.index].stream != op.stream)
+      return makeError("program '" + program.name + "': expected its launches in order, on their streams");
+    ++next;
+  }
+  if (next != program.launches.size())
+    return makeError("program '" + program.name + "': expected an op for each launch");
+  return llvm::Error::success();
+}
+
+static llvm::Error check(const SimProgram &program, int64_t ranks) {
+  for (const SimGroup &group : program.groups)
+    if (llvm::Error error = checkGroup(program, group, ranks))
+      return error;
+  for (uint32_t launch = 0; launch < program.launches.size(); ++launch)
+    if (llvm::Error error = checkLaunch(program, launch))
+      return error;
+  return checkOps(program);
+}
+
+static llvm::Error assignRanks(World &world, int64_t ranks) {
+  world.programOfRank.assign(ranks, ~0u);
+  for (auto [index, program] : llvm::enumerate(world.programs)) {
+    if (program.firstRank < 0 || program.numRanks < 0 || program.numRanks > ranks ||
+        program.firstRank > ranks - program.numRanks)
+      return makeError("program '" + program.name + "': expected ranks below " + llvm::Twine(ranks) + " but got " +
+                       llvm::Twine(program.numRanks) + " from " + llvm::Twine(program.firstRank));
+    for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
+      if (world.programOfRank[rank] != ~0u)
+        return makeError("expected one program for rank " + llvm::Twine(rank) + " but got '" +
+                         world.programs[world.programOfRank[rank]].name + "' and '" + program.name + "'");
+      world.programOfRank[rank] = index;
+    }
+  }
+  auto missing = llvm::find(world.programOfRank, ~0u);
+  if (missing != world.programOfRank.end())
+    return makeError("expected a program for each of " + llvm::Twine(ranks) + " ranks but rank " +
+                     llvm::Twine(missing - world.programOfRank.begin()) + " has none");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Links
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Finds what each launch waits for.
+class Linker {
+public:
+  Linker(const SimProgram &program, LinkedProgram &linked)
+      : program(program), linked(linked), pending(program.streams.size()) {}
+
+  llvm::Error link();
+
+private:
+  using Launches = llvm::SmallVector<uint32_t, 4>;
+
+  void add(Launches &to, uint32_t launch) const;
+  void linkLaunch(uint32_t launch);
+  void linkSuccessors();
+
+  const SimProgram &program;
+  LinkedProgram &linked;
+  /// By stream: what has to be done before its next op. After a launch, that is the launch alone.
+  std::vector<Launches> pending;
+  /// By event: what its last record stands for.
+  llvm::DenseMap<uint32_t, Launches> events;
+};
+} // namespace
+
+/// Of two launches of one stream the later is done later, so one is enough.
+void Linker::add(Launches &to, uint32_t launch) const {
+  for (uint32_t &other : to)
+    if (program.launches[other].stream == program.launches[launch].stream) {
+      other = std::max(other, launch);
+      return;
+    }
+  to.push_back(launch);
+}
+
+void Linker::linkLaunch(uint32_t launch) {
+  LinkedLaunch &it = linked.launches[launch];
+  Launches &before = pending[it.stream];
+  it.firstDep = linked.deps.size();
+  llvm::append_range(linked.deps, before);
+  it.endDep = linked.deps.size();
+  before.assign(1, launch);
+}
+
+void Linker::linkSuccessors() {
+  std::vector<uint32_t> count(linked.launches.size() + 1, 0);
+  for (uint32_t dep : linked.deps)
+    ++count[dep + 1];
+  for (auto [launch, it] : llvm::enumerate(linked.launches)) {
+    count[launch + 1] += count[launch];
+    it.firstSuccessor = it.endSuccessor = count[launch];
+  }
+  linked.successors.resize(linked.deps.size());
+  for (uint32_t launch = 0; launch < linked.launches.size(); ++launch)
+    for (uint32_t dep : linked.getDeps(launch))
+      linked.successors[linked.launches[dep].endSuccessor++] = launch;
+}
+
+llvm::Error Linker::link() {
+  for (const SimOp &op : program.ops) {
+    if (op.kind == SimOp::Kind::Launch) {
+      linkLaunch(op.index);
+    } else if (op.kind == SimOp::Kind::Record) {
+      events[op.index] = pending[op.stream];
+    } else {
+      auto event = events.find(op.index);
+      if (event == events.end())
+        return makeError("program '" + program.name + "': stream '" + program.streams[op.stream] +
+                         "' waits for event " + llvm::Twine(op.index) + ", which was not recorded before");
+      for (uint32_t launch : event->second)
+        add(pending[op.stream], launch);
+    }
+  }
+  linkSuccessors();
+  return llvm::Error::success();
+}
+
+/// The number of a program's group among the world's.
+static int32_t addGroup(World &world, const SimGroup &group) {
+  auto isSame = [&](const SimGroup &other) { return other.size == group.size && other.stride == group.stride; };
+  auto found = llvm::find_if(world.groups, isSame);
+  if (found != world.groups.end())
+    return static_cast<int32_t>(found - world.groups.begin());
+  world.groups.push_back(group);
+  return static_cast<int32_t>(world.groups.size()) - 1;
+}
+
+static void linkMeetings(World &world, const SimProgram &program, LinkedProgram &linked) {
+  llvm::SmallVector<int32_t> numbers;
+  for (const SimGroup &group : program.groups)
+    numbers.push_back(addGroup(world, group));
+  linked.meetings.resize(world.groups.size());
+  for (auto [index, launch] : llvm::enumerate(program.launches)) {
+    LinkedLaunch &it = linked.launches.emplace_back();
+    it.stream = launch.stream;
+    it.resource = launch.cost.resource;
+    if (launch.group < 0)
+      continue;
+    it.group = numbers[launch.group];
+    it.meeting = linked.meetings[it.group].size();
+    linked.meetings[it.group].push_back(index);
+  }
+}
+
+llvm::Expected<World> World::create(llvm::ArrayRef<SimProgram> programs, int64_t ranks) {
+  World world;
+  world.programs = programs;
+  if (llvm::Error error = assignRanks(world, ranks))
+    return error;
+  for (const SimProgram &program : programs) {
+    if (llvm::Error error = check(program, ranks))
+      return error;
+    LinkedProgram &linked = world.linked.emplace_back();
+    linkMeetings(world, program, linked);
+    if (llvm::Error error = Linker(program, linked).link())
+      return error;
+    world.numStreams = std::max<uint32_t>(world.numStreams, program.streams.size());
+  }
+  for (LinkedProgram &linked : world.linked)
+    linked.meetings.resize(world.groups.size());
+  return world;
+}

@@ -1,0 +1,405 @@
+//===- JsonReader.cpp - typed reads of JSON objects, with places ----------===//
+
+#include "moe/Support/JsonReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace mlir::moe;
+using llvm::StringRef;
+using llvm::Twine;
+using Place = JsonReader::Place;
+
+/// The JSON parser of LLVM recurses, so what it is given must not nest deeper than the stack allows.
+static constexpr size_t maxDepth = 64;
+
+/// The value as it stands in a file, cut where it is long.
+static std::string describe(const llvm::json::Value &value) {
+  constexpr size_t longest = 60;
+  std::string text = llvm::formatv("{0}", value).str();
+  if (text.size() <= longest)
+    return text;
+  size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end;
+  return text.substr(0, end) + "...";
+}
+
+static std::string quoteAll(llvm::ArrayRef<StringRef> strings) {
+  return llvm::join(llvm::map_range(strings, [](StringRef s) { return ("\"" + s + "\"").str(); }), ", ");
+}
+
+static std::string describeRange(int64_t min, int64_t max) {
+  if (min == max)
+    return std::to_string(min);
+  if (min == std::numeric_limits<int64_t>::min() && max == std::numeric_limits<int64_t>::max())
+    return "an integer";
+  return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
+}
+
+static llvm::Error makeError(StringRef fileName, Place place, const Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), fileName + ":" + Twine(place.line) + ":" +
+                                                                     Twine(place.column) + ": error: " + message);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Walks JSON text, valid or not, and tells of the root, each key and each element of a list where it stands. A path is
+/// `a.b[2].c`, the root's is empty.
+class PlaceFinder {
+public:
+  using Visitor = llvm::function_ref<void(StringRef path, Place place, bool repeated)>;
+  PlaceFinder(StringRef text, Visitor visit) : text(text), visit(visit) {}
+
+  /// Returns how deep the brackets nest.
+  size_t run();
+
+private:
+  /// An open bracket.
+  struct Frame {
+    size_t pathSize; ///< of the object or list
+    bool isObject;
+    /// A key or an element begins next.
+    bool expectsNext = true;
+    size_t index = 0;
+    llvm::StringSet<> keys = {};
+  };
+  void open(char bracket);
+  void beginElement();
+  /// At a string's first quote; moves on to its last. False where it has none.
+  bool readString();
+
+  StringRef text;
+  Visitor visit;
+  size_t position = 0;
+  Place here;
+  std::string path;
+  std::vector<Frame> frames;
+  bool seenRoot = false;
+};
+
+size_t PlaceFinder::run() {
+  size_t deepest = 0;
+  for (; position < text.size(); ++position, ++here.column) {
+    char c = text[position];
+    if (c == '\n') {
+      ++here.line;
+      here.column = 0;
+      continue;
+    }
+    if (llvm::isSpace(c))
+      continue;
+    if (c != ']' && c != ',')
+      beginElement();
+    if (c == '{' || c == '[') {
+      open(c);
+      deepest = std::max(deepest, frames.size());
+    } else if ((c == '}' || c == ']') && !frames.empty()) {
+      frames.pop_back();
+    } else if (c == ',' && !frames.empty()) {
+      frames.back().expectsNext = true;
+    } else if (c == '"' && !readString()) {
+      break;
+    }
+  }
+  return deepest;
+}
+
+void PlaceFinder::open(char bracket) {
+  if (!std::exchange(seenRoot, true))
+    visit("", here, false);
+  frames.push_back({path.size(), bracket == '{'});
+}
+
+void PlaceFinder::beginElement() {
+  if (frames.empty() || frames.back().isObject || !frames.back().expectsNext)
+    return;
+  Frame &list = frames.back();
+  list.expectsNext = false;
+  path.resize(list.pathSize);
+  path += "[" + std::to_string(list.index++) + "]";
+  visit(path, here, false);
+}
+
+bool PlaceFinder::readString() {
+  size_t end = position + 1;
+  while (end < text.size() && text[end] != '"' && text[end] != '\n')
+    end += text[end] == '\\' ? 2 : 1;
+  if (end >= text.size() || text[end] != '"')
+    return false;
+  StringRef token = text.slice(position, end + 1);
+  if (!frames.empty() && frames.back().isObject && std::exchange(frames.back().expectsNext, false)) {
+    // Parsing the token again undoes its escapes.
+    if (llvm::Expected<llvm::json::Value> key = llvm::json::parse(token)) {
+      Frame &object = frames.back();
+      path.resize(object.pathSize);
+      path += (path.empty() ? "" : ".") + key->getAsString()->str();
+      visit(path, here, !object.keys.insert(*key->getAsString()).second);
+    } else {
+      llvm::consumeError(key.takeError());
+    }
+  }
+  here.column += token.size() - 1;
+  position = end;
+  return true;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// JsonReader
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName) {
+  Place rootPlace, repeatedPlace;
+  std::string repeated;
+  size_t depth = PlaceFinder(text, [&](StringRef path, Place place, bool isRepeated) {
+                   if (path.empty())
+                     rootPlace = place;
+                   if (isRepeated && repeated.empty()) {
+                     repeated = path.str();
+                     repeatedPlace = place;
+                   }
+                 }).run();
+  if (depth > maxDepth)
+    return makeError(fileName, {}, "expected JSON nested at most " + Twine(maxDepth) + " deep");
+  llvm::Expected<llvm::json::Value> root = llvm::json::parse(text);
+  if (!root) {
+    // The text of the error is "[line:column, byte=offset]: reason"; its column counts the characters of the line up to
+    // and with the wrong one.
+    std::string message = llvm::toString(root.takeError());
+    StringRef rest = message;
+    Place place;
+    unsigned column = 0;
+    if (rest.consume_front("[") && !rest.consumeInteger(10, place.line) && rest.consume_front(":") &&
+        !rest.consumeInteger(10, column)) {
+      place.column = std::max(column, 1u);
+      rest = rest.split("]: ").second;
+    } else {
+      place = Place();
+      rest = message;
+    }
+    return makeError(fileName, place, "expected JSON: " + rest);
+  }
+  if (!root->getAsObject())
+    return makeError(fileName, rootPlace, "expected a JSON object but got " + describe(*root));
+  if (!repeated.empty())
+    return makeError(fileName, repeatedPlace, "'" + repeated + "': expected each key once");
+  auto file = std::make_shared<File>();
+  file->name = fileName.str();
+  file->text = text.str();
+  file->root = std::move(*root);
+  const llvm::json::Object *object = file->root.getAsObject();
+  return JsonReader(std::move(file), object, "");
+}
+
+const llvm::json::Value *JsonReader::find(StringRef key) const {
+  asked.insert(key);
+  const llvm::json::Value *value = object->get(key);
+  return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
+}
+
+std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }
+
+JsonReader::Place JsonReader::getPlace(StringRef key) const {
+  // Places are wanted for errors only, so they are looked up and not kept.
+  std::string keyPath = getPath(key);
+  std::optional<Place> ofKey, ofObject;
+  PlaceFinder(file->text, [&](StringRef found, Place place, bool) {
+    if (!ofKey && found == keyPath)
+      ofKey = place;
+    if (!ofObject && found == path)
+      ofObject = place;
+  }).run();
+  return ofKey ? *ofKey : ofObject.value_or(Place());
+}
+
+void JsonReader::failAt(StringRef key, const llvm::json::Value *value, const Twine &expected) {
+  if (hasFailed())
+    return;
+  std::string got = value ? " but got " + describe(*value) : std::string(" but the key is missing");
+  file->error =
+      llvm::toString(makeError(file->name, getPlace(key), "'" + getPath(key) + "': expected " + expected + got));
+}
+
+void JsonReader::fail(StringRef key, const Twine &expected) {
+  auto [name, rest] = key.split('[');
+  const llvm::json::Value *value = object->get(name);
+  size_t index = 0;
+  if (value && value->getAsArray() && !rest.consumeInteger(10, index) && index < value->getAsArray()->size())
+    value = &(*value->getAsArray())[index];
+  failAt(key, value, expected);
+}
+
+void JsonReader::refuseOtherKeys() {
+  if (hasFailed())
+    return;
+  std::optional<std::pair<Place, StringRef>> first;
+  for (const auto &[key, value] : *object) {
+    if (asked.contains(key))
+      continue;
+    Place place = getPlace(key);
+    if (!first || std::pair(place.line, place.column) < std::pair(first->first.line, first->first.column))
+      first.emplace(place, key);
+  }
+  if (!first)
+    return;
+  llvm::SmallVector<StringRef> known(asked.keys());
+  llvm::sort(known);
+  file->error = llvm::toString(makeError(
+      file->name, first->first, "'" + getPath(first->second) + "': expected one of the keys " + quoteAll(known)));
+}
+
+llvm::Error JsonReader::takeError() {
+  if (!hasFailed())
+    return llvm::Error::success();
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), file->error);
+}
+
+int64_t JsonReader::getInteger(StringRef key, int64_t min, int64_t max, std::optional<int64_t> defaultValue) {
+  const llvm::json::Value *value = find(key);
+  if (!value && defaultValue)
+    return *defaultValue;
+  if (value)
+    if (std::optional<int64_t> integer = value->getAsInteger(); integer && *integer >= min && *integer <= max)
+      return *integer;
+  fail(key, describeRange(min, max));
+  return min;
+}
+
+double JsonReader::getNumber(StringRef key, const NumberRange &range, std::optional<double> defaultValue) {
+  const llvm::json::Value *value = find(key);
+  if (!value && defaultValue)
+    return *defaultValue;
+  if (value)
+    if (std::optional<double> number = value->getAsNumber(); number && range.contains(*number))
+      return *number;
+  fail(key, range.text);
+  return defaultValue.value_or(1); // fits every range
+}
+
+bool JsonReader::getBool(StringRef key, std::optional<bool> defaultValue) {
+  const llvm::json::Value *value = find(key);
+  if (!value && defaultValue)
+    return *defaultValue;
+  if (value)
+    if (std::optional<bool> boolean = value->getAsBoolean())
+      return *boolean;
+  fail(key, "true or false");
+  return defaultValue.value_or(false);
+}
+
+std::string JsonReader::getString(StringRef key, std::optional<StringRef> defaultValue) {
+  const llvm::json::Value *value = find(key);
+  if (!value && defaultValue)
+    return defaultValue->str();
+  if (value)
+    if (std::optional<StringRef> string = value->getAsString(); string && !string->trim().empty())
+      return string->str();
+  fail(key, "a string that is not empty");
+  return "";
+}
+
+size_t JsonReader::getChoice(StringRef key, llvm::ArrayRef<StringRef> accepted, std::optional<size_t> defaultIndex) {
+  const llvm::json::Value *value = find(key);
+  if (!value && defaultIndex)
+    return *defaultIndex;
+  if (value)
+    if (std::optional<StringRef> string = value->getAsString())
+      if (const auto *it = llvm::find(accepted, *string); it != accepted.end())
+        return it - accepted.begin();
+  fail(key, (accepted.size() > 1 ? "one of " : "") + quoteAll(accepted));
+  return defaultIndex.value_or(0);
+}
+
+JsonReader JsonReader::getObject(StringRef key) {
+  static const llvm::json::Object none;
+  const llvm::json::Value *value = find(key);
+  const llvm::json::Object *found = value ? value->getAsObject() : nullptr;
+  if (!found)
+    fail(key, "an object");
+  return JsonReader(file, found ? found : &none, getPath(key));
+}
+
+const llvm::json::Array *JsonReader::getArray(StringRef key, StringRef expected) {
+  const llvm::json::Value *value = find(key);
+  if (value && !value->getAsArray())
+    fail(key, expected);
+  return value ? value->getAsArray() : nullptr;
+}
+
+std::vector<JsonReader> JsonReader::getObjects(StringRef key) {
+  std::vector<JsonReader> readers;
+  if (const llvm::json::Array *array = getArray(key, "a list of objects"))
+    for (const auto &[i, value] : llvm::enumerate(*array)) {
+      std::string element = (key + "[" + Twine(i) + "]").str();
+      if (const llvm::json::Object *found = value.getAsObject())
+        readers.push_back(JsonReader(file, found, getPath(element)));
+      else
+        failAt(element, &value, "an object");
+    }
+  return readers;
+}
+
+std::vector<double> JsonReader::getNumbers(StringRef key, const NumberRange &range) {
+  std::vector<double> numbers;
+  if (const llvm::json::Array *array = getArray(key, "a list of numbers"))
+    for (const auto &[i, value] : llvm::enumerate(*array)) {
+      std::optional<double> number = value.getAsNumber();
+      if (!number || !range.contains(*number))
+        failAt((key + "[" + Twine(i) + "]").str(), &value, range.text);
+      numbers.push_back(number.value_or(1));
+    }
+  return numbers;
+}
+
+std::vector<std::pair<double, double>> JsonReader::getPairs(StringRef key, const NumberRange &first,
+                                                            const NumberRange &second) {
+  std::vector<std::pair<double, double>> pairs;
+  if (const llvm::json::Array *array = getArray(key, "a list of pairs of numbers"))
+    for (const auto &[i, value] : llvm::enumerate(*array)) {
+      const llvm::json::Array *pair = value.getAsArray();
+      auto get = [&](size_t at, const NumberRange &range) {
+        std::optional<double> number = pair && pair->size() == 2 ? (*pair)[at].getAsNumber() : std::nullopt;
+        return number && range.contains(*number) ? number : std::nullopt;
+      };
+      std::optional<double> a = get(0, first), b = get(1, second);
+      if (!a || !b)
+        failAt((key + "[" + Twine(i) + "]").str(), &value, "a list of " + first.text + " and " + second.text);
+      pairs.emplace_back(a.value_or(1), b.value_or(1));
+    }
+  return pairs;
+}
+
+std::vector<int64_t> JsonReader::getIntegers(StringRef key, int64_t min, int64_t max) {
+  std::vector<int64_t> integers;
+  if (const llvm::json::Array *array = getArray(key, "a list of integers"))
+    for (const auto &[i, value] : llvm::enumerate(*array)) {
+      std::optional<int64_t> integer = value.getAsInteger();
+      if (!integer || *integer < min || *integer > max)
+        failAt((key + "[" + Twine(i) + "]").str(), &value, describeRange(min, max));
+      integers.push_back(integer.value_or(min));
+    }
+  return integers;
+}
+
+std::vector<std::string> JsonReader::getStrings(StringRef key) {
+  std::vector<std::string> strings;
+  if (const llvm::json::Array *array = getArray(key, "a list of strings"))
+    for (const auto &[i, value] : llvm::enumerate(*array)) {
+      std::optional<StringRef> string = value.getAsString();
+      if (!string)
+        failAt((key + "[" + Twine(i) + "]").str(), &value, "a string");
+      strings.push_back(string.value_or("").str());
+    }
+  return strings;
+}

@@ -1,0 +1,70 @@
+//===- Calibrate.cpp - all measurements, and the machine ------------------===//
+
+#include "calibrate/Calibrate.h"
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <unistd.h>
+
+namespace moert::calibrate {
+namespace {
+
+/// As Linux names the processor; "CPU" where it does not.
+std::string processorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  std::tm parts;
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return text;
+}
+
+void describeMachine(const Settings &settings, Profile &profile) {
+  profile.name = "localhost";
+  profile.deviceName = processorName();
+  profile.processors = settings.workers;
+  profile.memoryBytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  profile.description = "Ranks of the host runtime on " + std::to_string(settings.workers) + " processors of one machine";
+  profile.source = "measured by moe-calibrate on " + profile.deviceName + ", " + today();
+  if (settings.quick)
+    profile.source += ", --quick";
+}
+
+/// What the fastest of the kernels reaches on its largest operands.
+double streamingRate(const std::vector<KernelFit> &kernels) {
+  double rate = 0;
+  for (const KernelFit &kernel : kernels)
+    rate = std::max(rate, kernel.samples.back().bytes / kernel.samples.back().seconds);
+  return rate;
+}
+
+} // namespace
+
+Status calibrate(const Settings &settings, Profile &profile) {
+  describeMachine(settings, profile);
+  for (int32_t dtype : {MOERT_F32, MOERT_F64}) {
+    Pool pool;
+    if (Status status = pool.create(dtype); !status.ok())
+      return status;
+    if (Status status = calibrateProducts(pool, settings, profile.rates.emplace_back()); !status.ok())
+      return status;
+    if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
+      return status;
+  }
+  profile.memoryBytesPerSecond = streamingRate(profile.kernels);
+  if (Status status = calibrateExchanges(settings, profile.exchanges); !status.ok())
+    return status;
+  return calibrateExecutor(settings, profile);
+}
+
+} // namespace moert::calibrate

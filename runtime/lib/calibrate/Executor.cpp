@@ -1,0 +1,129 @@
+//===- Executor.cpp - the cost of launches, and of busy neighbours --------===//
+
+#include "calibrate/Calibrate.h"
+#include "calibrate/Ranks.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace moert::calibrate {
+namespace {
+
+/// Launches of a step.
+constexpr int64_t kLaunches = 1000;
+constexpr int64_t kMegabyte = int64_t(1) << 20;
+
+/// Launches that do next to nothing: what issuing them takes, and what running them does.
+Status measureLaunches(Profile &profile) {
+  std::unique_ptr<Ranks> ranks;
+  if (Status status = Ranks::create(1, 1, 4096, ranks); !status.ok())
+    return status;
+  moert_buffer value = Ranks::buffer(MOERT_F32, 0, {1});
+  auto issue = [&](moert_rank_t rank) {
+    int32_t code = MOERT_OK;
+    for (int64_t i = 0; i < kLaunches && !code; ++i)
+      code = moert_scale(rank, Ranks::kCompute, &value, &value, 1, Ranks::kCompute);
+    return code;
+  };
+  profile.launchSeconds = profile.kernelSeconds = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < 21; ++pass) {
+    Ranks::StepTime time;
+    if (Status status = ranks->run(issue, time); !status.ok())
+      return status;
+    profile.launchSeconds = std::min(profile.launchSeconds, time.issue / kLaunches);
+    profile.kernelSeconds = std::min(profile.kernelSeconds, time.work / kLaunches);
+  }
+  return {};
+}
+
+/// A product with few rows, whose second operand comes from memory, as an expert's does.
+int32_t issueMatrix(moert_rank_t rank, const moert_group &) {
+  constexpr int64_t rows = 64, columns = 704, depth = 768;
+  moert_buffer a = Ranks::buffer(MOERT_F32, 0, {rows, depth});
+  moert_buffer c = Ranks::buffer(MOERT_F32, kMegabyte, {rows, columns});
+  int32_t code = MOERT_OK;
+  for (int64_t i = 2; i < 32 && !code; i += 3) {
+    moert_buffer b = Ranks::buffer(MOERT_F32, i * kMegabyte, {depth, columns});
+    code = moert_matmul(rank, Ranks::kCompute, &a, &b, &c, 0, 0, Ranks::kCompute);
+  }
+  return code;
+}
+
+int32_t issueMemory(moert_rank_t rank, const moert_group &) {
+  int32_t code = MOERT_OK;
+  for (int64_t i = 0; i + 3 <= 32 && !code; i += 3) {
+    auto value = [&](int64_t k) { return Ranks::buffer(MOERT_F32, (i + k) * kMegabyte, {kMegabyte / 4}); };
+    moert_buffer a = value(0), b = value(1), out = value(2);
+    code = moert_add(rank, Ranks::kCompute, &a, &b, &out, Ranks::kCompute);
+  }
+  return code;
+}
+
+int32_t issueNetwork(moert_rank_t rank, const moert_group &group) {
+  int32_t code = MOERT_OK;
+  for (int64_t i = 0; i + 2 <= 32 && !code; i += 2) {
+    int64_t elements = kMegabyte / 4 / group.size * group.size;
+    moert_buffer in = Ranks::buffer(MOERT_F32, i * kMegabyte, {elements / group.size});
+    moert_buffer out = Ranks::buffer(MOERT_F32, (i + 1) * kMegabyte, {elements});
+    code = moert_all_gather(rank, Ranks::kMeet, &in, &out, 0, &group, Ranks::kMeet);
+  }
+  return code;
+}
+
+using IssueWork = int32_t (*)(moert_rank_t, const moert_group &);
+
+/// The least CPU seconds of a step on `workers` workers.
+Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, double &seconds) {
+  std::unique_ptr<Ranks> ranks;
+  if (Status status = Ranks::create(size, workers, 32 * kMegabyte, ranks); !status.ok())
+    return status;
+  seconds = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass <= passes; ++pass) {
+    Ranks::StepTime time;
+    Status status = ranks->run([&](moert_rank_t rank) { return work(rank, ranks->group()); }, time);
+    if (!status.ok())
+      return status;
+    if (pass > 0)
+      seconds = std::min(seconds, time.work);
+  }
+  return {};
+}
+
+/// Speed where 1, 2, .. processors do the same; measured where their number is a power of two or all, in between on a
+/// line.
+Status measureSpeeds(const Settings &settings, IssueWork work, std::vector<double> &speeds) {
+  double alone = 0;
+  for (int64_t busy = 1; busy <= settings.workers; busy = busy == settings.workers ? busy + 1 : std::min(2 * busy, settings.workers)) {
+    double seconds = 0;
+    if (Status status = measureWork(busy, 2 * settings.workers, work, settings.quick ? 3 : 9, seconds); !status.ok())
+      return status;
+    if (busy == 1)
+      alone = seconds;
+    double speed = std::min(1.0, alone / seconds);
+    double last = speeds.empty() ? speed : speeds.back();
+    auto known = static_cast<int64_t>(speeds.size());
+    for (int64_t k = known + 1; k <= busy; ++k)
+      speeds.push_back(last + (speed - last) * static_cast<double>(k - known) / static_cast<double>(busy - known));
+  }
+  return {};
+}
+
+} // namespace
+
+Status calibrateExecutor(const Settings &settings, Profile &profile) {
+  if (Status status = measureLaunches(profile); !status.ok())
+    return status;
+  Progress progress(settings.progress, "processors", 3);
+  const std::pair<IssueWork, std::vector<double> *> works[] = {{issueMatrix, &profile.speeds.matrix},
+                                                               {issueMemory, &profile.speeds.memory},
+                                                               {issueNetwork, &profile.speeds.network}};
+  for (const auto &[work, speeds] : works) {
+    if (Status status = measureSpeeds(settings, work, *speeds); !status.ok())
+      return status;
+    progress.step();
+  }
+  return {};
+}
+
+} // namespace moert::calibrate

@@ -1,0 +1,17 @@
+//===- Main.h - moe-calibrate ---------------------------------------------===//
+#ifndef MOERT_CALIBRATE_MAIN_H
+#define MOERT_CALIBRATE_MAIN_H
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace moert::calibrate {
+
+/// Runs moe-calibrate with `arguments` (without the program's name): the profile goes to a file, or to `out` where that
+/// is asked for, messages to `err`, progress there too where `isTerminal`. Returns the exit status.
+int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err, bool isTerminal);
+
+} // namespace moert::calibrate
+
+#endif // MOERT_CALIBRATE_MAIN_H

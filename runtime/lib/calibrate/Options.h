@@ -1,0 +1,27 @@
+//===- Options.h - the command line of moe-calibrate ----------------------===//
+#ifndef MOERT_CALIBRATE_OPTIONS_H
+#define MOERT_CALIBRATE_OPTIONS_H
+
+#include "core/View.h"
+
+#include <string>
+#include <vector>
+
+namespace moert::calibrate {
+
+struct Options {
+  std::string backend = "host";
+  std::string output;
+  int64_t workers = 0; ///< 0: one for each core
+  bool quick = false;
+  bool help = false;
+};
+
+/// `arguments` without the program's name.
+Status parseOptions(const std::vector<std::string> &arguments, Options &options);
+
+extern const char *const kHelpText;
+
+} // namespace moert::calibrate
+
+#endif // MOERT_CALIBRATE_OPTIONS_H

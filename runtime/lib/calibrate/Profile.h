@@ -1,0 +1,77 @@
+//===- Profile.h - a cluster profile as calibration makes it --------------===//
+//
+// The part of the format of docs/CostModel.md that describes ranks on the processors of one machine.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CALIBRATE_PROFILE_H
+#define MOERT_CALIBRATE_PROFILE_H
+
+#include "calibrate/Fit.h"
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace moert::calibrate {
+
+/// Calls of a kernel whose leading integer parameters are these.
+struct KernelCalls {
+  std::string kernel;
+  std::vector<int64_t> params;
+};
+
+/// The fraction of the peak that products reach; efficiency in the order rows, columns, depth, the last fastest.
+struct Curve {
+  std::vector<KernelCalls> calls; ///< empty: all
+  int64_t columnsMultiple = 1;    ///< only where this divides the columns
+  std::vector<int64_t> rows, columns, depth;
+  std::vector<double> efficiency;
+};
+
+struct Rate {
+  std::string dtype;
+  double flopsPerSecond = 0;
+  std::vector<Curve> curves; ///< the general one, then special ones; the last that fits a product holds for it
+};
+
+struct KernelFit {
+  KernelCalls calls;
+  std::string dtype;
+  Fit fit;
+  std::vector<Sample> samples;
+};
+
+/// One member's share of a collective in groups of minMembers to maxMembers.
+struct ExchangeFit {
+  std::string collective;
+  std::string dtype; ///< empty: any
+  int64_t minMembers = 0, maxMembers = 0;
+  Fit fit;
+  std::vector<Sample> samples;
+};
+
+/// Speed of one processor where 1, 2, .. of them are busy.
+struct Speeds {
+  std::vector<double> matrix, memory, network;
+};
+
+struct Profile {
+  std::string name, description;
+  std::string deviceName, source;
+  int64_t processors = 1;
+  double memoryBytes = 0;
+  double memoryBytesPerSecond = 0;
+  double launchSeconds = 0, kernelSeconds = 0;
+  std::vector<Rate> rates;
+  std::vector<KernelFit> kernels;
+  std::vector<ExchangeFit> exchanges;
+  Speeds speeds;
+};
+
+/// Writes the profile as JSON, lists of numbers on lines of their own.
+void writeProfile(const Profile &profile, std::ostream &out);
+
+} // namespace moert::calibrate
+
+#endif // MOERT_CALIBRATE_PROFILE_H

@@ -1,0 +1,499 @@
+//===- CostModelTest.cpp - how long things take, by hand ------------------===//
+#include "ToyCluster.h"
+
+#include <cmath>
+
+using namespace mlir::moe;
+
+namespace {
+
+constexpr int64_t kFour[] = {0, 1, 2, 3}, kThree[] = {0, 1, 2};
+
+/// What a launch costs, and the launch.
+struct Launch {
+  OpCost cost;
+  std::vector<int64_t> rows, params;
+  std::string kernel = "kernel", dtype = "f32";
+  Work get() const { return {kernel, params, dtype, &cost, rows}; }
+};
+
+Launch makeProduct(int64_t groups, int64_t rows, int64_t columns, int64_t depth) {
+  Launch launch;
+  launch.cost.resource = Resource::Matrix;
+  launch.cost.gemm = {groups, rows, columns, depth};
+  return launch;
+}
+
+Launch makeCopy(Resource resource, int64_t bytes) {
+  Launch launch;
+  launch.cost.resource = resource;
+  launch.cost.bytesRead = launch.cost.bytesWritten = bytes / 2;
+  return launch;
+}
+
+/// 1000 FLOP/s, half of it at 2 rows; 4 columns and 4 deep.
+ClusterProfile makeCurve() {
+  ClusterProfile profile = makeToyDevices(1, 1);
+  profile.memoryBytesPerSecond = 1e9;
+  profile.rates = {{"f32", 1000, {{2, 8}, {4}, {4}, {0.5, 1}}, {}}, {"bf16", 4000, {{1}, {1}, {1}, {1}}, {}}};
+  return profile;
+}
+
+double getSeconds(const ClusterProfile &profile, const Launch &launch) {
+  return getValue(makeModel(profile, CostForm::ClosedForm)->getSeconds(launch.get()));
+}
+
+std::string getLaunchError(const ClusterProfile &profile, const Launch &launch) {
+  return getError(makeModel(profile, CostForm::ClosedForm)->getSeconds(launch.get()));
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+/// At a point of the curve a product takes its FLOPs over peak times efficiency; groups follow each other.
+TEST(CostModelTest, ProductOnTheCurve) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 2, 4, 4)), 64 / 500.0);
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 8, 4, 4)), 256 / 1000.0);
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(3, 8, 4, 4)), 768 / 1000.0);
+}
+
+/// Between points the logarithm of the efficiency is linear in that of the size: 4 rows are half way from 2 to 8.
+TEST(CostModelTest, ProductBetweenPoints) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 4, 4, 4)), 128 / (1000 * std::sqrt(0.5)));
+}
+
+/// The same in three dimensions at once: the middle of a cube whose corners are 1 and 1/4 is 1/2.
+TEST(CostModelTest, ProductInsideACube) {
+  ClusterProfile profile = makeCurve();
+  profile.rates[0].efficiency = {{2, 8}, {2, 8}, {2, 8}, {1, 0.25, 0.25, 1, 0.25, 1, 1, 0.25}};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeProduct(1, 4, 4, 4)), 128 / 500.0);
+}
+
+/// The index order is rows, columns, depth, the last fastest.
+TEST(CostModelTest, CurveOrder) {
+  ClusterProfile profile = makeCurve();
+  profile.rates[0].efficiency = {{1, 2}, {1, 2}, {1, 2}, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeProduct(1, 1, 1, 2)), 4 / 200.0);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeProduct(1, 1, 2, 1)), 4 / 300.0);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeProduct(1, 2, 1, 1)), 4 / 500.0);
+}
+
+/// Fewer rows than the first take no less time; fewer columns and a smaller depth take time in proportion.
+TEST(CostModelTest, ProductBelowTheCurve) {
+  double first = getSeconds(makeCurve(), makeProduct(1, 2, 4, 4));
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 1, 4, 4)), first);
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 2, 2, 4)), first / 2);
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 1, 1, 1)), first / 16);
+}
+
+/// Above the curve the last efficiency holds.
+TEST(CostModelTest, ProductAboveTheCurve) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), makeProduct(1, 16, 8, 4)), 1024 / 1000.0);
+}
+
+/// The last special curve that fits the call's kernel, parameters and columns holds.
+TEST(CostModelTest, SpecialCurves) {
+  ClusterProfile profile = makeCurve();
+  auto add = [&](std::vector<KernelCalls> calls, int64_t columnsMultiple, double efficiency) {
+    profile.rates[0].special.push_back({std::move(calls), columnsMultiple, {{1}, {1}, {1}, {efficiency}}});
+  };
+  add({}, 8, 0.8);
+  add({{"kernel", {7}}, {"other", {}}}, 1, 0.25);
+  Launch launch = makeProduct(1, 8, 4, 4);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 256 / 1000.0);
+  launch.cost.gemm.columns = 16;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1024 / 800.0);
+  launch.params = {7, 9};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1024 / 250.0);
+  launch.params = {8};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1024 / 800.0);
+  launch.kernel = "other";
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1024 / 250.0);
+}
+
+/// A product that reads and writes longer than it computes takes the time of its bytes: (2*4 + 4*4 + 2*4) * 4.
+TEST(CostModelTest, ProductBoundByMemory) {
+  ClusterProfile profile = makeCurve();
+  profile.memoryBytesPerSecond = 16;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeProduct(1, 2, 4, 4)), 128 / 16.0);
+  Launch half = makeProduct(1, 2, 4, 4);
+  half.dtype = "bf16";
+  EXPECT_DOUBLE_EQ(getSeconds(profile, half), 64 / 16.0);
+}
+
+/// Ragged products: each expert by its rows, or by its depth; an empty one costs nothing.
+TEST(CostModelTest, RaggedProduct) {
+  Launch launch = makeProduct(3, 100, 4, 4);
+  launch.rows = {2, 0, 8};
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), launch), 0.128 + 0.256);
+  launch = makeProduct(3, 8, 4, 100);
+  launch.cost.raggedDepth = true;
+  launch.rows = {2, 0, 8};
+  EXPECT_DOUBLE_EQ(getSeconds(makeCurve(), launch), 0.128 + 0.512);
+}
+
+/// A dtype without a rate is refused, with those that have one.
+TEST(CostModelTest, UnknownDtype) {
+  Launch launch = makeProduct(1, 2, 4, 4);
+  launch.dtype = "f64";
+  EXPECT_EQ(getLaunchError(makeCurve(), launch), "cluster 'toy' has no rate for dtype 'f64'; it has f32, bf16");
+}
+
+/// Without a measurement a kernel streams its bytes; a ragged one those of the rows used.
+TEST(CostModelTest, MemoryStreams) {
+  ClusterProfile profile = makeToyDevices(1, 1);
+  Launch launch = makeCopy(Resource::Memory, 400);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 4);
+  launch.cost.raggedRows = 40;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 4);
+  launch.rows = {4, 6};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1);
+}
+
+/// Of the measurements that fit, the one with most parameters counts, then the one for the dtype.
+TEST(CostModelTest, MeasuredKernel) {
+  ClusterProfile profile = makeToyDevices(1, 1);
+  auto add = [&](llvm::StringRef kernel, llvm::StringRef dtype, std::vector<int64_t> params, double latency) {
+    KernelRate &rate = profile.kernels.emplace_back();
+    rate.kernel = kernel.str();
+    rate.dtype = dtype.str();
+    rate.params = std::move(params);
+    rate.latency = latency;
+    rate.bytesPerSecond = 100;
+  };
+  add("kernel", "f32", {}, 1);
+  add("kernel", "", {}, 2);
+  add("kernel", "", {7}, 3);
+  add("other", "", {7, 8}, 4);
+  Launch launch = makeCopy(Resource::Memory, 400);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1 + 4);
+  launch.dtype = "f64";
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 + 4);
+  launch.params = {7, 8};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 3 + 4);
+}
+
+/// No kernel is shorter than the profile says, except one that is none.
+TEST(CostModelTest, LeastTime) {
+  ClusterProfile profile = makeToyDevices(1, 1);
+  profile.kernelSeconds = 0.5;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::Memory, 4)), 0.5);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::None, 4)), 0);
+}
+
+/// Copies to the host take its link, which a profile may not have.
+TEST(CostModelTest, HostLink) {
+  ClusterProfile profile = makeToyDevices(1, 1);
+  EXPECT_EQ(getLaunchError(profile, makeCopy(Resource::HostLink, 100)),
+            "cluster 'toy' has no 'device.host_link', which 'kernel' needs");
+  profile.hostBytesPerSecond = 50;
+  profile.hostLatency = 1;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::HostLink, 100)), 3);
+}
+
+/// An exchange is no launch that meets nobody.
+TEST(CostModelTest, ExchangeIsNoLaunch) {
+  EXPECT_EQ(getLaunchError(makeToyDevices(1, 1), makeCopy(Resource::Network, 100)),
+            "'kernel' is an exchange: its time depends on its group");
+}
+
+//===----------------------------------------------------------------------===//
+// Alpha and beta
+//===----------------------------------------------------------------------===//
+
+double getSeconds(const ClusterProfile &profile, Collective collective, llvm::ArrayRef<int64_t> ranks, int64_t payload,
+                  llvm::ArrayRef<LinkFault> faults = {}) {
+  auto model = makeModel(profile, CostForm::ClosedForm, faults);
+  return getValue(model->getSeconds(makeExchange(collective, ranks, payload)));
+}
+
+/// Four devices on one switch, 40 bytes: rings and pairs take n - 1 steps of 1 + 1 s, trees 2 of 1 + 4 s.
+TEST(CostModelTest, CollectivesFromLinks) {
+  ClusterProfile profile = makeToyNode(4);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, kFour, 40), 6);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::ReduceScatter, kFour, 40), 6);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 12);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllToAll, kFour, 40), 6);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::Broadcast, kFour, 40), 10);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::Reduce, kFour, 40), 10);
+  profile.algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::Tree;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 20);
+}
+
+/// Three members need two steps of a tree as well.
+TEST(CostModelTest, TreeOfThree) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyNode(3), Collective::Broadcast, {0, 1, 2}, 40), 10);
+}
+
+/// Between two nodes of two, the second of three steps sends both devices' 10 bytes over one NIC: 3 * 1 + 1 + 2 + 1.
+TEST(CostModelTest, PairwiseOverNics) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllToAll, kFour, 40), 7);
+}
+
+/// Hierarchical: all_to_all sends 20 bytes inside, then 20 to the other node, both devices at once; reduce_scatter 20 inside
+/// and 10 between, all_gather the reverse, all_reduce both.
+TEST(CostModelTest, Hierarchical) {
+  ClusterProfile profile = makeToyPair();
+  profile.algorithms.fill(Algorithm::Hierarchical);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllToAll, kFour, 40), 2 + 1 + 4);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::ReduceScatter, kFour, 40), 2 + 1 + 2);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, kFour, 40), 2 + 1 + 2);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 10);
+}
+
+/// What an algorithm cannot carry out, or not for this group, is refused.
+TEST(CostModelTest, ImpossibleAlgorithms) {
+  ClusterProfile profile = makeToyPair();
+  profile.algorithms.fill(Algorithm::Hierarchical);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::Broadcast, kFour, 40))),
+            "cluster 'toy': algorithm 'hierarchical' does not carry out 'broadcast'");
+  EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllGather, kThree, 40))),
+            "cluster 'toy': hierarchical 'all_gather': expected as many members on each node, but the group of 3 has "
+            "more on some");
+}
+
+/// The groups {0, 2} and {1, 3} exchange at the same time and share the NICs; {0, 3} is no such pattern and is alone.
+TEST(CostModelTest, SiblingsShareLinks) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {0, 2}, 20), 1 + 2);
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {1, 3}, 20), 1 + 2);
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {0, 3}, 20), 1 + 1);
+}
+
+/// A group of one exchanges nothing.
+TEST(CostModelTest, GroupOfOne) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyNode(2), Collective::AllToAll, {1}, 40), 0);
+}
+
+CollectiveFit makeFit(Collective collective, llvm::StringRef dtype, int64_t members, int64_t perNode, double alpha) {
+  CollectiveFit fit;
+  fit.collective = collective;
+  fit.dtype = dtype.str();
+  fit.minMembers = fit.maxMembers = members;
+  fit.minPerNode = fit.maxPerNode = perNode;
+  fit.alpha = alpha;
+  fit.beta = 0.5;
+  return fit;
+}
+
+/// A fit for the shape of the group goes before the links: by collective, members, members on a node, and dtype.
+TEST(CostModelTest, Fits) {
+  ClusterProfile profile = makeToyPair();
+  profile.collectives = {makeFit(Collective::AllGather, "", 2, 1, 10), makeFit(Collective::AllGather, "", 2, 2, 20),
+                         makeFit(Collective::AllGather, "f32", 2, 2, 30), makeFit(Collective::AllGather, "f64", 2, 2, 40),
+                         makeFit(Collective::AllGather, "", 3, 2, 50)};
+  profile.collectives[0].perMember = 3;
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  auto get = [&](llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) {
+    CostModel::AlphaBeta result = llvm::cantFail(model->getAlphaBeta(Collective::AllGather, ranks, dtype));
+    EXPECT_TRUE(result.measured);
+    return result.alpha + result.beta;
+  };
+  EXPECT_DOUBLE_EQ(get({1, 3}, "f32"), 16.5);
+  EXPECT_DOUBLE_EQ(get({2, 3}, "f32"), 30.5);
+  EXPECT_DOUBLE_EQ(get({2, 3}, "f64"), 40.5);
+  EXPECT_DOUBLE_EQ(get({2, 3}, "bf16"), 20.5);
+  // What was asked before is not confused with it.
+  EXPECT_DOUBLE_EQ(get({0, 2}, "f32"), 16.5);
+  EXPECT_DOUBLE_EQ(get({2, 3}, "f32"), 30.5);
+  // Two on one node and one on the other: no number of members on a node, so no fit.
+  EXPECT_FALSE(llvm::cantFail(model->getAlphaBeta(Collective::AllGather, {0, 1, 2}, "f32")).measured);
+}
+
+/// Without links and without a fit the error names what is missing.
+TEST(CostModelTest, NeitherFitNorLinks) {
+  ClusterProfile profile = makeToyDevices(2, 2);
+  profile.collectives = {makeFit(Collective::AllToAll, "f32", 4, 2, 1)};
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllGather, kFour, 40))),
+            "cluster 'toy' has neither links nor a fit for 'all_gather' of dtype 'f32' among 4 members, 2 on each node");
+  EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllToAll, kThree, 40))),
+            "cluster 'toy' has neither links nor a fit for 'all_to_all' of dtype 'f32' among 3 members, not as many on "
+            "each node");
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makeExchange(Collective::AllToAll, kFour, 40))), 21);
+}
+
+/// Three members, 1 s and 10 bytes/s: the busiest receives 50 bytes from others, as in an even exchange of 75.
+TEST(CostModelTest, RaggedExchange) {
+  ClusterProfile profile = makeToyNode(3);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  Exchange exchange = makeExchange(Collective::AllToAll, kThree, 0);
+  constexpr int64_t matrix[] = {5, 20, 0, /**/ 10, 5, 10, /**/ 40, 0, 5};
+  exchange.matrix = matrix;
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(exchange)), 2 + 5);
+}
+
+/// An even matrix takes exactly the time of its payload.
+TEST(CostModelTest, EvenMatrix) {
+  ClusterProfile profile = makeToyNode(3);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  Exchange even = makeExchange(Collective::AllToAll, kThree, 21), ragged = even;
+  std::vector<int64_t> matrix(9, 7);
+  ragged.payload = 0;
+  ragged.matrix = matrix;
+  EXPECT_EQ(getValue(model->getSeconds(even)), getValue(model->getSeconds(ragged)));
+}
+
+/// Exchanges that do not fit together are refused.
+TEST(CostModelTest, WrongExchanges) {
+  ClusterProfile profile = makeToyNode(3);
+  for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
+    auto model = makeModel(profile, form);
+    constexpr int64_t tooHigh[] = {0, 1, 7};
+    Exchange exchange = makeExchange(Collective::AllToAll, tooHigh, 40);
+    EXPECT_EQ(getError(model->getSeconds(exchange)), "rank 7 of a 'all_to_all' is none of the 3 ranks");
+    exchange = makeExchange(Collective::AllToAll, kThree, 40);
+    exchange.root = 3;
+    EXPECT_EQ(getError(model->getSeconds(exchange)), "expected a root below 3 but got 3");
+    exchange.root = 0;
+    constexpr int64_t matrix[] = {1, 2, 3, 4};
+    exchange.matrix = matrix;
+    EXPECT_EQ(getError(model->getSeconds(exchange)), "expected bytes between 3 members but got 4 numbers");
+    exchange.collective = Collective::AllGather;
+    EXPECT_EQ(getError(model->getSeconds(exchange)),
+              "expected a ragged exchange to be an 'all_to_all' but got 'all_gather'");
+    EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllGather, {}, 40))),
+              "expected a collective with members but got 'all_gather' among 0");
+  }
+}
+
+/// A link at half its speed doubles what goes over it, measured or not.
+TEST(CostModelTest, Fault) {
+  ClusterProfile profile = makeToyNode(2);
+  profile.links[0].latency = 0;
+  LinkFault fault = {"node0/device0", "node0/switch", 0.5};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, {0, 1}, 40), 2);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, {0, 1}, 40, fault), 4);
+  profile.collectives = {makeFit(Collective::AllGather, "", 2, 2, 1)};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, {0, 1}, 40), 21);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllGather, {0, 1}, 40, fault), 41);
+}
+
+/// What a model cannot be made of.
+TEST(CostModelTest, CreateErrors) {
+  ClusterProfile profile = makeToyDevices(1, 2);
+  EXPECT_EQ(getError(CostModel::create(profile, 3, CostForm::ClosedForm)),
+            "cluster 'toy' has 2 devices, but the plan is for 3 ranks");
+  EXPECT_EQ(getError(CostModel::create(profile, 2, CostForm::LinkLevel)),
+            "cluster 'toy' has no links, which the link-level form needs");
+  EXPECT_EQ(getError(CostModel::create(profile, 2, CostForm::ClosedForm, LinkFault{"a", "b", 0.5})),
+            "cluster 'toy' has no links to slow down");
+}
+
+//===----------------------------------------------------------------------===//
+// Shared processors
+//===----------------------------------------------------------------------===//
+
+/// Four ranks on two processors, each half as fast where both are busy.
+ClusterProfile makeShared() {
+  ClusterProfile profile = makeToyDevices(1, 4);
+  profile.processors.count = 2;
+  profile.processors.speed[static_cast<unsigned>(Resource::Network)] = {1, 0.5};
+  profile.collectives = {makeFit(Collective::AllToAll, "", 4, 4, 1)};
+  profile.collectives[0].perMember = 0.25;
+  return profile;
+}
+
+/// A share is alpha + 4 * 0.25 + 0.5 * payload; of a ragged exchange the payload is what the member receives.
+TEST(CostModelTest, Shares) {
+  ClusterProfile profile = makeShared();
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  Exchange exchange = makeExchange(Collective::AllToAll, kFour, 8);
+  EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 0)), 2 + 4);
+  // Two shares on each processor, at half speed.
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(exchange)), 24);
+  constexpr int64_t matrix[] = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4};
+  exchange.matrix = matrix;
+  EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 0)), 2 + 2);
+  EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 3)), 2 + 8);
+}
+
+/// Devices that are processors of their own have no shares.
+TEST(CostModelTest, NoShares) {
+  ClusterProfile profile = makeToyNode(4);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_EQ(getError(model->getShareSeconds(makeExchange(Collective::AllToAll, kFour, 8), 0)),
+            "the devices of cluster 'toy' share no processors");
+}
+
+//===----------------------------------------------------------------------===//
+// Interference and bounds
+//===----------------------------------------------------------------------===//
+
+constexpr unsigned getBit(Resource resource) { return 1u << static_cast<unsigned>(resource); }
+
+/// Kinds that are alone have full speed; together each has its own, and products and memory are one kind.
+TEST(CostModelTest, Interference) {
+  ClusterProfile profile = makeToyDevices(1, 1);
+  profile.interference = {{true, true, false, 0.9, 0.8, 1}, {true, true, true, 0.7, 0.6, 0.5}};
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  unsigned compute = getBit(Resource::Matrix), memory = getBit(Resource::Memory), network = getBit(Resource::Network),
+           copy = getBit(Resource::HostLink);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::Matrix, compute | memory)), 1);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::Network, 0)), 1);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::None, compute | network)), 1);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::Memory, memory | network)), 0.9);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::Network, compute | network)), 0.8);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::Matrix, compute | network | copy)), 0.7);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::Network, compute | network | copy)), 0.6);
+  EXPECT_EQ(getValue(model->getSpeed(Resource::HostLink, compute | network | copy)), 0.5);
+  EXPECT_EQ(getError(model->getSpeed(Resource::HostLink, compute | copy)),
+            "cluster 'toy' has no interference of compute, copy");
+}
+
+/// 0 -> 2 and 1 -> 3 share a NIC: 30 + 50 bytes at 10 bytes/s. What stays on a rank goes over no link.
+TEST(CostModelTest, LinkBound) {
+  ClusterProfile profile = makeToyPair();
+  std::vector<double> matrix(16);
+  matrix[0 * 4 + 0] = 1000;
+  matrix[0 * 4 + 2] = 30;
+  matrix[1 * 4 + 3] = 50;
+  matrix[0 * 4 + 1] = 45;
+  EXPECT_DOUBLE_EQ(getValue(makeModel(profile, CostForm::ClosedForm)->getLinkBound(matrix)), 8);
+  EXPECT_DOUBLE_EQ(getValue(makeModel(profile, CostForm::LinkLevel)->getLinkBound(matrix)), 8);
+}
+
+/// Without links the most bytes sent or received count, and what a node's processors have to do.
+TEST(CostModelTest, LinkBoundWithoutLinks) {
+  std::vector<double> matrix(16);
+  matrix[0 * 4 + 2] = matrix[1 * 4 + 2] = matrix[0 * 4 + 3] = 10;
+  ClusterProfile profile = makeToyDevices(1, 4);
+  EXPECT_EQ(getError(makeModel(profile, CostForm::ClosedForm)->getLinkBound(matrix)),
+            "cluster 'toy' has neither links nor a fit for 'all_to_all'");
+  profile.collectives = {makeFit(Collective::AllToAll, "", 4, 4, 1)};
+  EXPECT_DOUBLE_EQ(getValue(makeModel(profile, CostForm::ClosedForm)->getLinkBound(matrix)), 10);
+  profile.processors.count = 1;
+  EXPECT_DOUBLE_EQ(getValue(makeModel(profile, CostForm::ClosedForm)->getLinkBound(matrix)), 15);
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges under way
+//===----------------------------------------------------------------------===//
+
+/// An exchange of 6 s that goes at half speed from 2 to 4 ends at 7, for all members; another does not see it.
+TEST(CostModelTest, SlowedExchange) {
+  ClusterProfile profile = makeToyNode(4);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  auto running = model->createNetwork();
+  uint32_t slow = llvm::cantFail(running->start(0, makeExchange(Collective::AllToAll, kFour, 40)));
+  uint32_t other = llvm::cantFail(running->start(0, makeExchange(Collective::AllToAll, kFour, 40)));
+  running->setSpeed(2, slow, 1, 0.5);
+  running->setSpeed(2, slow, 2, 0.75); // not the slowest
+  running->setSpeed(4, slow, 1, 1);
+  running->setSpeed(4, slow, 2, 1);
+  EXPECT_DOUBLE_EQ(running->getNextTime(), 6);
+  llvm::SmallVector<Network::Completion> done;
+  running->advance(6, done);
+  ASSERT_EQ(done.size(), 4u);
+  EXPECT_EQ(done[0].exchange, other);
+  EXPECT_DOUBLE_EQ(running->getNextTime(), 7);
+  done.clear();
+  running->advance(7, done);
+  ASSERT_EQ(done.size(), 4u);
+  EXPECT_EQ(done[3].exchange, slow);
+  EXPECT_EQ(done[3].member, 3u);
+  EXPECT_TRUE(std::isinf(running->getNextTime()));
+}
+
+} // namespace

@@ -1,0 +1,289 @@
+//===- LinkLevelTest.cpp - flows and the link-level form, by hand ---------===//
+#include "../../lib/Cost/Flows.h"
+#include "ToyCluster.h"
+
+#include <cmath>
+#include <map>
+#include <random>
+
+using namespace mlir::moe;
+
+namespace {
+
+constexpr int64_t kFour[] = {0, 1, 2, 3}, kThree[] = {0, 1, 2}, kTwo[] = {0, 1}, kEven[] = {0, 2}, kOdd[] = {1, 3};
+
+//===----------------------------------------------------------------------===//
+// Flows
+//===----------------------------------------------------------------------===//
+
+/// Moves on to the next event and returns the flows that ended.
+llvm::SmallVector<uint32_t> step(FlowEngine &engine) {
+  llvm::SmallVector<uint32_t> ended;
+  engine.advance(engine.getNextTime(), ended);
+  return ended;
+}
+
+/// Two flows share a link of 10 bytes/s; when the one of 10 bytes ends at 2 s, the other speeds up and ends at 4.
+TEST(FlowsTest, TwoFlowsShareALink) {
+  FlowEngine engine({10});
+  const uint32_t path[] = {0};
+  uint32_t big = engine.start(0, path, 30, 0, 1), small = engine.start(0, path, 10, 0, 1);
+  EXPECT_DOUBLE_EQ(engine.getRate(big), 5);
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 2);
+  EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({small}));
+  EXPECT_DOUBLE_EQ(engine.getRate(big), 10);
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 4);
+  EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({big}));
+  EXPECT_TRUE(std::isinf(engine.getNextTime()));
+}
+
+/// The one over both links gets half of the narrow one; what it leaves of the wide one goes to the other there.
+TEST(FlowsTest, MaxMinOfThree) {
+  FlowEngine engine({10, 4});
+  const uint32_t wide[] = {0}, narrow[] = {1}, both[] = {0, 1};
+  uint32_t a = engine.start(0, wide, 100, 0, 1), b = engine.start(0, both, 100, 0, 1),
+           c = engine.start(0, narrow, 100, 0, 1);
+  EXPECT_DOUBLE_EQ(engine.getRate(a), 8);
+  EXPECT_DOUBLE_EQ(engine.getRate(b), 2);
+  EXPECT_DOUBLE_EQ(engine.getRate(c), 2);
+}
+
+/// A flow takes nothing from others before its latency has passed, and ends at once if it has no bytes.
+TEST(FlowsTest, Latency) {
+  FlowEngine engine({10});
+  const uint32_t path[] = {0};
+  uint32_t first = engine.start(0, path, 30, 0, 1), late = engine.start(0, path, 10, 2, 1),
+           empty = engine.start(0, path, 0, 1, 1);
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 1);
+  EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({empty}));
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 2);
+  EXPECT_TRUE(step(engine).empty());
+  EXPECT_DOUBLE_EQ(engine.getRate(late), 5);
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 4);
+  EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({first, late}));
+}
+
+/// A slowed flow leaves its fair share unused: half of 5 bytes/s, while the other stays at 5.
+TEST(FlowsTest, Speed) {
+  FlowEngine engine({10});
+  const uint32_t path[] = {0};
+  uint32_t slow = engine.start(0, path, 20, 0, 1), other = engine.start(0, path, 20, 0, 1);
+  engine.setSpeed(2, slow, 0.5);
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 4);
+  EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({other}));
+  // 20 - 2 * 5 - 2 * 2.5 bytes are left, then at half of 10.
+  EXPECT_DOUBLE_EQ(engine.getNextTime(), 5);
+  EXPECT_EQ(step(engine), llvm::SmallVector<uint32_t>({slow}));
+}
+
+/// Rates of all flows from nothing, the textbook's way.
+std::vector<double> fillAll(llvm::ArrayRef<double> bandwidths, llvm::ArrayRef<std::vector<uint32_t>> paths) {
+  std::vector<double> rates(paths.size(), -1), room(bandwidths.begin(), bandwidths.end());
+  for (;;) {
+    std::vector<unsigned> left(room.size());
+    for (size_t flow = 0; flow < paths.size(); ++flow)
+      for (uint32_t link : paths[flow])
+        left[link] += rates[flow] < 0;
+    double level = std::numeric_limits<double>::infinity();
+    size_t full = 0;
+    for (size_t link = 0; link < room.size(); ++link)
+      if (left[link] && room[link] / left[link] < level) {
+        level = room[link] / left[link];
+        full = link;
+      }
+    if (std::isinf(level))
+      return rates;
+    for (size_t flow = 0; flow < paths.size(); ++flow)
+      if (rates[flow] < 0 && llvm::is_contained(paths[flow], full)) {
+        rates[flow] = level;
+        for (uint32_t link : paths[flow])
+          room[link] -= level;
+      }
+  }
+}
+
+/// Computed near the change only, rates are those computed from nothing: 2000 changes of up to 40 flows on 12 links.
+TEST(FlowsTest, RatesAreMaxMinAfterEachChange) {
+  std::mt19937_64 random(1);
+  std::vector<double> bandwidths;
+  for (unsigned link = 0; link < 12; ++link)
+    bandwidths.push_back(1 + random() % 9);
+  FlowEngine engine(bandwidths);
+  std::map<uint32_t, std::vector<uint32_t>> paths; // of flows under way; a map's values stay where they are
+  double now = 0;
+  for (unsigned change = 0; change < 2000; ++change) {
+    if (paths.size() < 40 && (paths.empty() || random() % 2)) {
+      std::vector<uint32_t> path = {static_cast<uint32_t>(random() % bandwidths.size())};
+      for (uint32_t link = 0; link < bandwidths.size(); ++link)
+        if (random() % 4 == 0 && link != path[0])
+          path.push_back(link);
+      // The flow refers to the path, whose place must be its own before there is a number.
+      auto stored = paths.extract(paths.emplace(~0u, path).first);
+      uint32_t flow = engine.start(now, stored.mapped(), 1 + random() % 100, 0, 1);
+      stored.key() = flow;
+      paths.insert(std::move(stored));
+    } else {
+      now = engine.getNextTime();
+      for (uint32_t flow : step(engine))
+        paths.erase(flow);
+    }
+    std::vector<std::vector<uint32_t>> all;
+    for (auto &[flow, path] : paths)
+      all.push_back(path);
+    std::vector<double> expected = fillAll(bandwidths, all);
+    size_t index = 0;
+    for (auto &[flow, path] : paths)
+      ASSERT_NEAR(engine.getRate(flow), expected[index++], 1e-9) << "after change " << change;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+double getSeconds(const ClusterProfile &profile, CostForm form, const Exchange &exchange,
+                  llvm::ArrayRef<LinkFault> faults = {}) {
+  return getValue(makeModel(profile, form, faults)->getSeconds(exchange));
+}
+
+/// Where nothing shares a link, both forms say the same of every algorithm.
+TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
+  ClusterProfile profile = makeToyNode(4);
+  for (Collective collective : {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce,
+                                Collective::AllToAll, Collective::Broadcast, Collective::Reduce}) {
+    Exchange exchange = makeExchange(collective, kFour, 40);
+    EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange),
+                     getSeconds(profile, CostForm::ClosedForm, exchange))
+        << getName(collective).str();
+  }
+  profile = makeToyPair();
+  profile.algorithms.fill(Algorithm::Hierarchical);
+  for (Collective collective :
+       {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce, Collective::AllToAll}) {
+    Exchange exchange = makeExchange(collective, kFour, 40);
+    EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange),
+                     getSeconds(profile, CostForm::ClosedForm, exchange))
+        << getName(collective).str();
+  }
+}
+
+/// From member 2, the tree reaches all of three members in two steps, whoever is the root.
+TEST(LinkLevelTest, Root) {
+  ClusterProfile profile = makeToyNode(3);
+  Exchange exchange = makeExchange(Collective::Broadcast, kThree, 40);
+  exchange.root = 2;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 10);
+  exchange.collective = Collective::Reduce;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 10);
+}
+
+/// Two nodes of two, 40 bytes: members do not wait for each other, so that the NIC's flows come one after the other. 0: to 1
+/// until 1, to 2 until 3, to 3 until 5; 1: to 2 until 2, to 3 until 4, to 0 until 5.
+TEST(LinkLevelTest, PairwiseOverNics) {
+  EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 5);
+}
+
+/// A group alone has the NICs for itself; with its sibling at the same time each has half.
+TEST(LinkLevelTest, SiblingsShareLinks) {
+  ClusterProfile profile = makeToyPair();
+  auto model = makeModel(profile, CostForm::LinkLevel);
+  Exchange first = makeExchange(Collective::AllGather, kEven, 20), second = makeExchange(Collective::AllGather, kOdd, 20);
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(first)), 2);
+  auto network = model->createNetwork();
+  (void)llvm::cantFail(network->start(0, first));
+  (void)llvm::cantFail(network->start(0, second));
+  llvm::SmallVector<Network::Completion> done;
+  while (done.empty())
+    network->advance(network->getNextTime(), done);
+  EXPECT_EQ(done.size(), 4u);
+  EXPECT_DOUBLE_EQ(network->getNextTime(), std::numeric_limits<double>::infinity());
+  // A number that is free is used again.
+  EXPECT_LT(llvm::cantFail(network->start(3, first)), 2u);
+  EXPECT_DOUBLE_EQ(network->getNextTime(), 4);
+}
+
+/// Three members on one switch: 2 -> 0 has 10 bytes/s until 1 -> 0 joins it at 3; members end on their own. Zeros are skipped.
+TEST(LinkLevelTest, RaggedExchange) {
+  ClusterProfile profile = makeToyNode(3);
+  auto model = makeModel(profile, CostForm::LinkLevel);
+  Exchange exchange = makeExchange(Collective::AllToAll, kThree, 0);
+  constexpr int64_t matrix[] = {5, 20, 0, /**/ 10, 5, 10, /**/ 40, 0, 5};
+  exchange.matrix = matrix;
+  auto network = model->createNetwork();
+  (void)llvm::cantFail(network->start(0, exchange));
+  double ends[3] = {};
+  for (size_t count = 0; count < 3;) {
+    double now = network->getNextTime();
+    llvm::SmallVector<Network::Completion> done;
+    network->advance(now, done);
+    for (const Network::Completion &completion : done)
+      ends[completion.member] = now;
+    count += done.size();
+  }
+  EXPECT_DOUBLE_EQ(ends[0], 6);
+  EXPECT_DOUBLE_EQ(ends[1], 5);
+  EXPECT_DOUBLE_EQ(ends[2], 6);
+}
+
+/// An even matrix takes exactly the time of its payload; a hierarchical one too.
+TEST(LinkLevelTest, EvenMatrix) {
+  ClusterProfile profile = makeToyPair();
+  std::vector<int64_t> matrix(16, 10);
+  for (Algorithm algorithm : {Algorithm::Pairwise, Algorithm::Hierarchical}) {
+    profile.algorithms[static_cast<unsigned>(Collective::AllToAll)] = algorithm;
+    Exchange even = makeExchange(Collective::AllToAll, kFour, 40), ragged = even;
+    ragged.matrix = matrix;
+    EXPECT_EQ(getSeconds(profile, CostForm::LinkLevel, even), getSeconds(profile, CostForm::LinkLevel, ragged));
+  }
+}
+
+/// Members that have nothing to do are done at once.
+TEST(LinkLevelTest, NothingToDo) {
+  ClusterProfile profile = makeToyNode(2);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllGather, {1}, 40)), 0);
+  Exchange empty = makeExchange(Collective::AllToAll, kTwo, 0);
+  constexpr int64_t matrix[] = {7, 0, 0, 7};
+  empty.matrix = matrix;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, empty), 0);
+}
+
+/// A link at half its speed doubles the time of what goes over it.
+TEST(LinkLevelTest, Fault) {
+  ClusterProfile profile = makeToyNode(2);
+  profile.links[0].latency = 0;
+  Exchange exchange = makeExchange(Collective::AllGather, kTwo, 40);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 2);
+  EXPECT_DOUBLE_EQ(
+      getSeconds(profile, CostForm::LinkLevel, exchange, LinkFault{"node0/device0", "node0/switch", 0.5}), 4);
+}
+
+/// A member at half speed sends at half speed, its next sends too: 3 * (1 + 2) s, and nobody else ends later than it.
+TEST(LinkLevelTest, SlowMember) {
+  ClusterProfile profile = makeToyNode(4);
+  auto model = makeModel(profile, CostForm::LinkLevel);
+  auto network = model->createNetwork();
+  uint32_t number = llvm::cantFail(network->start(0, makeExchange(Collective::AllToAll, kFour, 40)));
+  network->setSpeed(0, number, 2, 0.5);
+  llvm::SmallVector<Network::Completion> done;
+  double now = 0;
+  while (done.size() < 4) {
+    now = network->getNextTime();
+    network->advance(now, done);
+  }
+  EXPECT_DOUBLE_EQ(now, 9);
+}
+
+/// Links that can never be the narrowest are left out; what remains gives the times of all of them.
+TEST(LinkLevelTest, WideLinksDoNotCount) {
+  ClusterProfile profile = makeToyPair();
+  profile.links = {{"device*", "switch", 10, 10, 0},
+                   {"switch", "port", 20, 20, 0.25},
+                   {"port", "network", 10, 10, 0.25}};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 5);
+  profile.links[1].bytesPerSecond = profile.links[1].backBytesPerSecond = 5;
+  profile.links[2].bytesPerSecond = profile.links[2].backBytesPerSecond = 20;
+  // 10 bytes between nodes now take 2 s. 0: to 1 until 1, to 2 until 4, with 1 -> 3 that begins at 4 then, to 3 until 7.
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 9);
+}
+
+} // namespace

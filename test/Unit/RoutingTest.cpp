@@ -1,0 +1,236 @@
+//===- RoutingTest.cpp - routing traces, read, written and made up --------===//
+#include "moe/Simulator/Routing.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace mlir::moe;
+
+namespace {
+
+std::string getError(llvm::StringRef text) {
+  llvm::Expected<RoutingTrace> trace = RoutingTrace::parse(text, "trace.jsonl");
+  return trace ? "no error" : llvm::toString(trace.takeError());
+}
+
+//===----------------------------------------------------------------------===//
+// Traces
+//===----------------------------------------------------------------------===//
+
+/// What is written is read again; lines may stand in any order, with empty ones between them.
+TEST(RoutingTest, RoundTrip) {
+  constexpr llvm::StringLiteral first = "{\"iteration\": 0, \"layer\": 1, \"counts\": [[1, 2, 3], [4, 5, 6]]}\n",
+                                second = "{\"iteration\": 7, \"layer\": 0, \"counts\": [[0, 0, 6], [6, 0, 0]]}\n";
+  RoutingTrace trace = llvm::cantFail(RoutingTrace::parse((second + "\n" + first).str(), "trace.jsonl"));
+  EXPECT_EQ(trace.getNumRanks(), 2);
+  EXPECT_EQ(trace.getNumExperts(), 3);
+  EXPECT_EQ(trace.getNumLayers(), 2);
+  EXPECT_EQ(trace.getIterations(), std::vector<int64_t>({0, 7}));
+  ASSERT_NE(trace.getCounts(0, 1), nullptr);
+  EXPECT_EQ(*trace.getCounts(0, 1), std::vector<int32_t>({1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(trace.getCounts(0, 0), nullptr);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  trace.write(os);
+  EXPECT_EQ(text, (first + second).str());
+}
+
+/// Errors name the line and the key.
+TEST(RoutingTest, Errors) {
+  EXPECT_EQ(getError("\n"), "trace.jsonl:1: error: expected a line for each iteration and layer");
+  EXPECT_EQ(getError("[1]"), "trace.jsonl:1: error: expected an object with 'iteration', 'layer' and 'counts'");
+  EXPECT_NE(getError("\n{").find("trace.jsonl:2: error: "), std::string::npos);
+  EXPECT_EQ(getError("{\"layer\": 0, \"counts\": [[1]]}"),
+            "trace.jsonl:1: error: 'iteration': expected a whole number from 0 on but got nothing");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": -1, \"counts\": [[1]]}"),
+            "trace.jsonl:1: error: 'layer': expected a whole number from 0 on but got -1");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0}"),
+            "trace.jsonl:1: error: 'counts': expected a list for each rank");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": []}"),
+            "trace.jsonl:1: error: 'counts': expected a list for each rank");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 2], [3]]}"),
+            "trace.jsonl:1: error: 'counts[1]': expected 2 counts, as for rank 0, but got 1");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 2], 3]}"),
+            "trace.jsonl:1: error: 'counts[1]': expected a count for each expert");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 2.5]]}"),
+            "trace.jsonl:1: error: 'counts[0][1]': expected a whole number from 0 on but got 2.5");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 4294967296]]}"),
+            "trace.jsonl:1: error: 'counts[0][1]': expected a whole number from 0 on but got 4294967296");
+  EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1]], \"step\": 1}"),
+            "trace.jsonl:1: error: 'step': expected only 'iteration', 'layer' and 'counts'");
+  constexpr llvm::StringLiteral line = "{\"iteration\": 3, \"layer\": 2, \"counts\": [[1, 2]]}\n";
+  EXPECT_EQ(getError((line + line).str()), "trace.jsonl:2: error: iteration 3, layer 2: expected only once");
+  EXPECT_EQ(getError((line + "{\"iteration\": 4, \"layer\": 2, \"counts\": [[1], [2]]}").str()),
+            "trace.jsonl:2: error: 'counts': expected 1 ranks and 2 experts, as before, but got 2 and 1");
+}
+
+/// A file that is not there.
+TEST(RoutingTest, MissingFile) {
+  llvm::Expected<RoutingTrace> trace = RoutingTrace::load("no/such.jsonl");
+  ASSERT_FALSE(trace);
+  EXPECT_EQ(llvm::toString(trace.takeError()), "no/such.jsonl: error: No such file or directory");
+}
+
+/// 3 ranks' 5 assignments to 4 experts: remainders go round.
+TEST(RoutingTest, EvenCounts) {
+  EXPECT_EQ(makeEvenCounts(3, 4, 5), std::vector<int32_t>({2, 1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 1}));
+  EXPECT_EQ(makeEvenCounts(2, 4, 2), std::vector<int32_t>({1, 1, 0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(makeEvenCounts(1, 2, 6), std::vector<int32_t>({3, 3}));
+}
+
+//===----------------------------------------------------------------------===//
+// Synthetic routing
+//===----------------------------------------------------------------------===//
+
+/// Options, and what is said of wrong ones.
+TEST(RoutingTest, SyntheticOptions) {
+  SyntheticRouting routing = llvm::cantFail(SyntheticRouting::parse("seed=7,first=100,iterations=5,skew=1.5"));
+  EXPECT_EQ(routing.seed, 7u);
+  EXPECT_EQ(routing.first, 100);
+  EXPECT_EQ(routing.iterations, 5);
+  EXPECT_EQ(routing.skew, 1.5);
+  EXPECT_EQ(llvm::cantFail(SyntheticRouting::parse("")).skew, 2.7);
+  auto getParseError = [](llvm::StringRef text) {
+    llvm::Expected<SyntheticRouting> routing = SyntheticRouting::parse(text);
+    return routing ? "no error" : llvm::toString(routing.takeError());
+  };
+  EXPECT_EQ(getParseError("speed=1"),
+            "synthetic routing: expected 'seed', 'iterations', 'first' or 'skew' but got 'speed'");
+  EXPECT_EQ(getParseError("seed=-1"), "synthetic routing: 'seed': expected a whole number from 0 on but got '-1'");
+  EXPECT_EQ(getParseError("iterations=0"),
+            "synthetic routing: 'iterations': expected a whole number from 1 on but got '0'");
+  EXPECT_EQ(getParseError("first"), "synthetic routing: 'first': expected a whole number from 0 on but got ''");
+  EXPECT_EQ(getParseError("skew=nan"), "synthetic routing: 'skew': expected a number from 0 to 100 but got 'nan'");
+}
+
+/// Each row has all of its rank's choices, and no expert more than once those of a token, however skewed.
+TEST(RoutingTest, SyntheticRowSums) {
+  for (double skew : {0.0, 2.7, 50.0})
+    for (int64_t topK : {1, 2, 4}) {
+      SyntheticRouting routing;
+      routing.iterations = 20;
+      routing.skew = skew;
+      RoutingTrace trace = routing.generate(3, 2, 4, 100, topK);
+      EXPECT_EQ(trace.getNumLayers(), 2);
+      EXPECT_EQ(trace.getIterations().size(), 20u);
+      for (int64_t iteration : trace.getIterations())
+        for (int64_t layer : {0, 1})
+          for (int64_t rank = 0; rank < 3; ++rank) {
+            auto row = llvm::ArrayRef(*trace.getCounts(iteration, layer)).slice(rank * 4, 4);
+            ASSERT_EQ(std::accumulate(row.begin(), row.end(), 0), 100 * topK);
+            ASSERT_GE(*llvm::min_element(row), 0);
+            ASSERT_LE(*llvm::max_element(row), 100);
+          }
+    }
+}
+
+/// The same seed gives the same counts, also where there are more layers; another one does not. These counts are the same on
+/// every platform.
+TEST(RoutingTest, SyntheticIsDeterministic) {
+  SyntheticRouting routing;
+  routing.first = 1000;
+  routing.iterations = 2;
+  RoutingTrace one = routing.generate(2, 1, 4, 100, 1), two = routing.generate(2, 2, 4, 100, 1);
+  EXPECT_EQ(*one.getCounts(1001, 0), *two.getCounts(1001, 0));
+  EXPECT_NE(*two.getCounts(1001, 0), *two.getCounts(1001, 1));
+  EXPECT_EQ(*one.getCounts(1000, 0), std::vector<int32_t>({0}));
+  routing.seed = 1;
+  EXPECT_NE(*routing.generate(2, 1, 4, 100, 1).getCounts(1001, 0), *one.getCounts(1001, 0));
+}
+
+/// No skew is even routing.
+TEST(RoutingTest, SyntheticWithoutSkew) {
+  SyntheticRouting routing;
+  routing.skew = 0;
+  EXPECT_EQ(*routing.generate(3, 1, 4, 5, 1).getCounts(0, 0), makeEvenCounts(3, 4, 5));
+}
+
+/// As in formulas.md: 32 experts, 16 ranks, 2048 tokens with two choices each.
+constexpr int64_t kExperts = 32, kRanks = 16, kTokens = 2048, kTopK = 2;
+
+/// Shares of the experts in the choices of all ranks.
+std::vector<double> getShares(llvm::ArrayRef<int32_t> counts) {
+  std::vector<double> shares(kExperts);
+  for (size_t i = 0; i < counts.size(); ++i)
+    shares[i % kExperts] += static_cast<double>(counts[i]) / (kTokens * kTopK * (counts.size() / kExperts));
+  return shares;
+}
+
+double getDistance(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += std::abs(a[i] - b[i]) / 2;
+  return sum;
+}
+
+double getMedian(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// Medians over layers and iterations from..to of what formulas.md counts.
+struct Statistics {
+  double maxOverMean, variation, topFour, logDeviation;
+};
+
+Statistics measure(const RoutingTrace &trace, int64_t from, int64_t to) {
+  std::vector<double> maxOverMean, variation, topFour, logDeviation;
+  for (int64_t layer = 0; layer < trace.getNumLayers(); ++layer)
+    for (int64_t iteration = from; iteration < to; ++iteration) {
+      std::vector<double> shares = getShares(*trace.getCounts(iteration, layer));
+      llvm::sort(shares, std::greater<>());
+      double square = 0, logs = 0, logSquare = 0;
+      for (double share : shares) {
+        square += std::pow(share * kExperts - 1, 2) / kExperts;
+        double log = std::log(std::max(share, 0.5 / (kTokens * kTopK * kRanks)));
+        logs += log / kExperts;
+        logSquare += log * log / kExperts;
+      }
+      maxOverMean.push_back(shares[0] * kExperts);
+      variation.push_back(std::sqrt(square));
+      topFour.push_back(shares[0] + shares[1] + shares[2] + shares[3]);
+      logDeviation.push_back(std::sqrt(logSquare - logs * logs));
+    }
+  return {getMedian(maxOverMean), getMedian(variation), getMedian(topFour), getMedian(logDeviation)};
+}
+
+/// The median distance of iterations `apart`, the first from..to.
+double measureDistance(const RoutingTrace &trace, int64_t from, int64_t to, int64_t apart) {
+  std::vector<double> distances;
+  for (int64_t layer = 0; layer < trace.getNumLayers(); ++layer)
+    for (int64_t iteration = from; iteration < to; iteration += 10)
+      distances.push_back(getDistance(getShares(*trace.getCounts(iteration, layer)),
+                                      getShares(*trace.getCounts(iteration + apart, layer))));
+  return getMedian(distances);
+}
+
+RoutingTrace generate(int64_t first, int64_t iterations, int64_t layers) {
+  SyntheticRouting routing;
+  routing.first = first;
+  routing.iterations = iterations;
+  return routing.generate(kRanks, layers, kExperts, kTokens, kTopK);
+}
+/// Of one iteration in many layers, which have nothing to do with each other.
+Statistics measure(int64_t iteration) { return measure(generate(iteration, 1, 500), iteration, iteration + 1); }
+
+/// The first iteration is near uniform, the tenth is skewed, late ones are as real training has them.
+TEST(RoutingTest, SyntheticSkew) {
+  for (int64_t i : {0,10,250,1000,3500,5000,20000}) {
+    Statistics s = measure(i); printf("%ld: %.3f %.3f %.3f %.3f\n",i,s.maxOverMean,s.variation,s.topFour,s.logDeviation);
+  }
+}
+
+/// How fast the distribution moves, early and late, and how much ranks differ.
+TEST(RoutingTest, SyntheticMotion) {
+  RoutingTrace early = generate(10, 700, 24), late = generate(4500, 700, 24);
+  for (int64_t apart : {10,100,500}) printf("%ld: %.4f %.4f\n",apart,measureDistance(early, 10, 200, apart),measureDistance(late, 4500, 4690, apart));
+  std::vector<double> p,m;
+  for (int64_t layer=0; layer<24; ++layer) for (int64_t it=4500; it<5200; it+=50) { auto &c=*late.getCounts(it,layer); auto all=getShares(c);
+    for (int r=0;r<16;++r){ m.push_back(getDistance(getShares(llvm::ArrayRef(c).slice(r*32,32)),all)); if(r) p.push_back(getDistance(getShares(llvm::ArrayRef(c).slice(r*32,32)),getShares(llvm::ArrayRef(c).slice(r*32-32,32))));}}
+  printf("ranks: pair %.4f mean %.4f\n",getMedian(p),getMedian(m));
+}
+
+} // namespace

@@ -1,0 +1,499 @@
+//===- SimReportTest.cpp - what a simulated step says ---------------------===//
+//
+// A step made by hand on which all figures are small whole numbers:
+//
+//   seconds        0 1 2 3 4 5 6 7 8 9 10
+//   ranks 0-2        |mm | |a|              compute
+//                        |all_to_all|       comm
+//   rank 3           |  mm   |     |add|    compute
+//                            |a2a  |        comm
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Simulator/Report.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "gtest/gtest.h"
+
+using namespace mlir::moe;
+using llvm::StringRef;
+namespace json = llvm::json;
+
+static SimLaunch makeLaunch(std::string kernel, Resource resource, uint32_t stream, int32_t group = -1) {
+  SimLaunch launch;
+  launch.kernel = std::move(kernel);
+  launch.label = "layer0";
+  launch.cost.resource = resource;
+  launch.stream = stream;
+  launch.group = group;
+  return launch;
+}
+
+static SimBuffer makeBuffer(int64_t bytes, int32_t firstLaunch, int32_t lastLaunch) {
+  SimBuffer buffer;
+  buffer.bytes = bytes;
+  buffer.firstLaunch = firstLaunch;
+  buffer.lastLaunch = lastLaunch;
+  return buffer;
+}
+
+static SimProgram makeProgram() {
+  SimProgram program;
+  program.name = "rank";
+  program.streams = {"compute", "comm"};
+  program.groups = {{"ep", 2, 1}};
+  program.launches = {makeLaunch("matmul", Resource::Matrix, 0), makeLaunch("all_to_all", Resource::Network, 1, 0),
+                      makeLaunch("add", Resource::Memory, 0)};
+  program.buffers = {makeBuffer(100, 0, 2), makeBuffer(10, 0, 1), makeBuffer(20, 2, 2), makeBuffer(1000, 0, 2)};
+  program.buffers[0].isArgument = true;
+  program.buffers[3].isHost = true;
+  return program;
+}
+
+/// The first of the two simulated ranks stands for `alike` ranks.
+static SimResult makeResult(int64_t alike = 3) {
+  SimResult result;
+  result.seconds = 10;
+  result.programs = {makeProgram()};
+  result.ranks = {{0, alike, 0}, {alike, 1, 0}};
+  // rank, launch, begin, end, cause, rows, FLOPs, bytes
+  result.times = {{0, 0, 1, 3, -1, -1, 800, 40}, {1, 0, 1, 5, -1, -1, 1600, 40}, {0, 2, 4, 5, 0, -1, 0, 12},
+                  {0, 1, 3, 8, 1, 16, 0, 50},    {1, 1, 5, 8, 1, 32, 0, 30},     {1, 2, 8, 10, 3, -1, 0, 12}};
+  result.roofline = {1000, 2, 4, 4000};
+  return result;
+}
+
+static SimHeader makeHeader() { return {"plan.mlir", "toy", "baseline", "train", "closed-form", "even", 2, 200}; }
+
+static json::Value parseJson(StringRef text) {
+  llvm::Expected<json::Value> value = json::parse(text);
+  if (value)
+    return *value;
+  ADD_FAILURE() << llvm::toString(value.takeError());
+  return nullptr;
+}
+
+static json::Value writeAndParse(const SimResult &result, const Comparison *comparison = nullptr) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeJson(makeHeader(), result, makeReport(result), comparison, os);
+  return parseJson(text);
+}
+
+static std::string writePage(const SimResult &result, llvm::ArrayRef<MeasuredOp> measured = {}) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeHtml(makeHeader(), result, makeReport(result), measured, nullptr, os);
+  return text;
+}
+
+/// The object in a page.
+static json::Value getPageData(StringRef page) {
+  StringRef data = page.split("<script type=\"application/json\" id=\"data\">").second.split("</script>").first;
+  return parseJson(data);
+}
+
+static std::string writeTraceText(const SimResult &result) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeTrace(result, os);
+  return text;
+}
+
+/// The trace of `result`, all of whose ranks are simulated, as a measurement.
+static std::vector<MeasuredOp> measure(const SimResult &result) {
+  llvm::Expected<std::vector<MeasuredOp>> ops = parseTrace(writeTraceText(result), "run.trace");
+  if (ops)
+    return *ops;
+  ADD_FAILURE() << llvm::toString(ops.takeError());
+  return {};
+}
+
+// A rank's kinds of work are unions of intervals, and communication is exposed where nothing computes.
+TEST(SimReport, RankUse) {
+  SimReport report = makeReport(makeResult());
+  ASSERT_EQ(report.ranks.size(), 2u);
+  EXPECT_EQ(report.numRanks, 4);
+  EXPECT_DOUBLE_EQ(report.ranks[0].compute, 3);
+  EXPECT_DOUBLE_EQ(report.ranks[0].communication, 5);
+  EXPECT_DOUBLE_EQ(report.ranks[0].exposedCommunication, 4);
+  EXPECT_DOUBLE_EQ(report.ranks[0].copy, 0);
+  EXPECT_DOUBLE_EQ(report.ranks[1].compute, 6);
+  EXPECT_DOUBLE_EQ(report.ranks[1].exposedCommunication, 3);
+  ASSERT_EQ(report.ranks[0].streams.size(), 2u);
+  EXPECT_EQ(report.ranks[0].streams[1].stream, "comm");
+  EXPECT_DOUBLE_EQ(report.ranks[0].streams[0].busy, 3);
+  EXPECT_DOUBLE_EQ(report.ranks[0].streams[0].idle, 7);
+}
+
+// Work of one kind on two streams counts once while it overlaps, and copies are a kind of their own.
+TEST(SimReport, OverlapCountsOnce) {
+  SimResult result = makeResult();
+  result.programs[0].launches[2].cost.resource = Resource::Network;
+  EXPECT_DOUBLE_EQ(makeReport(result).ranks[0].communication, 5);
+  result.programs[0].launches[2].cost.resource = Resource::HostLink;
+  SimReport report = makeReport(result);
+  EXPECT_DOUBLE_EQ(report.ranks[0].copy, 1);
+  EXPECT_DOUBLE_EQ(report.ranks[0].compute, 2);
+  EXPECT_DOUBLE_EQ(report.ranks[0].exposedCommunication, 5);
+}
+
+// A simulated rank weighs as much as the ranks that it stands for.
+TEST(SimReport, MeansOverRanks) {
+  SimReport report = makeReport(makeResult());
+  EXPECT_DOUBLE_EQ(report.mean.compute, 3.75);
+  EXPECT_DOUBLE_EQ(report.mean.exposedCommunication, 3.75);
+  EXPECT_DOUBLE_EQ(report.mean.streams[0].busy, 3.75);
+  EXPECT_DOUBLE_EQ(report.mean.streams[0].idle, 6.25);
+  ASSERT_EQ(report.kernels.size(), 3u);
+  EXPECT_EQ(report.kernels[0].kernel, "all_to_all [ep]");
+  EXPECT_EQ(report.kernels[0].resource, Resource::Network);
+  EXPECT_DOUBLE_EQ(report.kernels[0].launches, 1);
+  EXPECT_DOUBLE_EQ(report.kernels[0].seconds, 4.5);
+  EXPECT_DOUBLE_EQ(report.kernels[0].bytes, 45);
+  EXPECT_EQ(report.kernels[1].kernel, "matmul");
+  EXPECT_DOUBLE_EQ(report.kernels[1].seconds, 2.5);
+  EXPECT_DOUBLE_EQ(report.kernels[1].flops, 1000);
+  EXPECT_DOUBLE_EQ(report.kernels[2].seconds, 1.25);
+}
+
+// The critical path crosses ranks where an exchange waited, and covers the step without gaps.
+TEST(SimReport, CriticalPath) {
+  SimReport report = makeReport(makeResult());
+  ASSERT_EQ(report.criticalPath.size(), 4u);
+  const int32_t times[] = {-1, 1, 3, 5};
+  const double ends[] = {1, 5, 8, 10};
+  double begin = 0;
+  for (auto [piece, time, end] : llvm::zip_equal(report.criticalPath, times, ends)) {
+    EXPECT_EQ(piece.time, time);
+    EXPECT_DOUBLE_EQ(piece.begin, begin);
+    EXPECT_DOUBLE_EQ(piece.end, end);
+    begin = piece.end;
+  }
+  EXPECT_DOUBLE_EQ(report.critical.waiting, 1);
+  EXPECT_DOUBLE_EQ(report.critical.compute, 6);
+  EXPECT_DOUBLE_EQ(report.critical.communication, 3);
+  EXPECT_DOUBLE_EQ(report.kernels[0].criticalSeconds, 3);
+  EXPECT_DOUBLE_EQ(report.kernels[1].criticalSeconds, 4);
+  EXPECT_DOUBLE_EQ(report.kernels[2].criticalSeconds, 2);
+}
+
+// A launch that began after its cause ended waited for its issue.
+TEST(SimReport, CriticalPathWaits) {
+  SimResult result = makeResult();
+  result.times[5] = {1, 2, 9, 10, 4, -1, 0, 12};
+  SimReport report = makeReport(result);
+  ASSERT_EQ(report.criticalPath.size(), 5u);
+  EXPECT_EQ(report.criticalPath[3].time, -1);
+  EXPECT_DOUBLE_EQ(report.criticalPath[3].begin, 8);
+  EXPECT_DOUBLE_EQ(report.critical.waiting, 2);
+}
+
+// Buffers live from the begin of the first launch to the end of the last, arguments always, and host memory is apart.
+TEST(SimReport, Memory) {
+  SimResult result = makeResult();
+  auto expect = [&](uint32_t rank, std::vector<std::pair<double, double>> expected) {
+    std::vector<MemoryPoint> points = getMemoryOverTime(result, rank);
+    ASSERT_EQ(points.size(), expected.size());
+    for (auto [point, pair] : llvm::zip_equal(points, expected)) {
+      EXPECT_DOUBLE_EQ(point.seconds, pair.first);
+      EXPECT_DOUBLE_EQ(point.bytes, pair.second);
+    }
+  };
+  expect(0, {{0, 100}, {1, 110}, {4, 130}, {5, 110}, {8, 100}});
+  // At 8 s one buffer takes the place of another.
+  expect(1, {{0, 100}, {1, 110}, {8, 120}, {10, 100}});
+  SimReport report = makeReport(result);
+  EXPECT_EQ(report.largestMemoryRank, 0u);
+  EXPECT_DOUBLE_EQ(report.ranks[0].peakBytes, 130);
+  EXPECT_DOUBLE_EQ(report.ranks[1].peakBytes, 120);
+}
+
+// FasterMoE's Eq. 4 to 6; with no communication both roofs are the peak.
+TEST(SimReport, Roofline) {
+  SimResult result = makeResult();
+  SimReport report = makeReport(result);
+  EXPECT_DOUBLE_EQ(report.meanFlopsPerSecond, 100);
+  EXPECT_DOUBLE_EQ(report.idealFlopsPerSecond, 500);
+  EXPECT_DOUBLE_EQ(report.semiIdealFlopsPerSecond, 1000.0 / 3);
+  result.roofline.linkSeconds = 1;
+  EXPECT_DOUBLE_EQ(makeReport(result).idealFlopsPerSecond, 1000);
+  result.roofline.linkSeconds = 0;
+  EXPECT_DOUBLE_EQ(makeReport(result).idealFlopsPerSecond, 1000);
+  EXPECT_DOUBLE_EQ(makeReport(result).semiIdealFlopsPerSecond, 1000);
+}
+
+// A step of nothing has a report too, in all forms.
+TEST(SimReport, Empty) {
+  SimResult result;
+  EXPECT_TRUE(makeReport(result).criticalPath.empty());
+  EXPECT_TRUE(writeAndParse(result).getAsObject());
+  EXPECT_TRUE(getPageData(writePage(result)).getAsObject());
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printText(makeHeader(), result, makeReport(result), os);
+  result.programs = {makeProgram()};
+  result.ranks = {{0, 1, 0}};
+  EXPECT_TRUE(writeAndParse(result).getAsObject());
+  EXPECT_TRUE(getPageData(writePage(result)).getAsObject());
+}
+
+// The text says what bounds the step, and no line is wider than a terminal.
+TEST(SimReport, Text) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  SimResult result = makeResult();
+  printText(makeHeader(), result, makeReport(result), os);
+  for (StringRef part :
+       {"4 ranks (2 simulated, the others do the same)", "step        10000.000 ms",
+        "computation 60.0%, communication 30.0%, copies 0.0%, waiting 10.0%",
+        "communication 3750.000 ms of 4500.000 ms a rank", "130 B at most, 65.0% of a device's 200 B",
+        "R_CC 0.5: ideal 500 FLOP/s, semi-ideal 333 FLOP/s", "slowest     rank 3: computes 6000.000 ms",
+        "fastest     ranks 0-2 (3 alike): computes 3000.000 ms"})
+    EXPECT_TRUE(StringRef(text).contains(part)) << part.str() << "\n" << text;
+  for (StringRef line : llvm::split(text, '\n'))
+    EXPECT_LE(line.size(), 100u) << line.str();
+}
+
+// The JSON object has what the documentation promises.
+TEST(SimReport, Json) {
+  json::Value value = writeAndParse(makeResult());
+  const json::Object *object = value.getAsObject();
+  ASSERT_TRUE(object);
+  EXPECT_EQ(object->getNumber("step_s"), 10);
+  EXPECT_EQ(object->getInteger("num_ranks"), 4);
+  EXPECT_EQ(object->getString("cluster"), "toy");
+  const json::Object *rank = (*object->getArray("ranks"))[0].getAsObject();
+  EXPECT_EQ(rank->getInteger("count"), 3);
+  EXPECT_EQ(rank->getNumber("exposed_communication_s"), 4);
+  const json::Object *op = (*object->getArray("ops"))[1].getAsObject();
+  EXPECT_EQ(op->getString("kernel"), "all_to_all [ep]");
+  EXPECT_EQ(op->getNumber("begin_s"), 3.5);
+  EXPECT_EQ(op->getNumber("end_s"), 8);
+  const json::Array *path = object->getArray("critical_path");
+  ASSERT_EQ(path->size(), 4u);
+  EXPECT_FALSE((*path)[0].getAsObject()->get("kernel"));
+  EXPECT_EQ((*path)[2].getAsObject()->getString("kernel"), "all_to_all [ep]");
+  EXPECT_EQ((*path)[2].getAsObject()->getInteger("rank"), 0);
+  EXPECT_EQ(object->getObject("memory")->getNumber("peak_bytes"), 130);
+  EXPECT_EQ(object->getObject("roofline")->getNumber("r_cc"), 0.5);
+  EXPECT_FALSE(object->get("comparison"));
+}
+
+// A trace has one process for each simulated rank and an event for each launch, as moe-run writes them.
+TEST(SimReport, Trace) {
+  json::Value value = parseJson(writeTraceText(makeResult()));
+  ASSERT_TRUE(value.getAsObject());
+  const json::Array &events = *value.getAsObject()->getArray("traceEvents");
+  ASSERT_EQ(events.size(), 2 * 3 + 6u);
+  EXPECT_EQ(events[0].getAsObject()->getObject("args")->getString("name"), "ranks 0-2 (3 alike)");
+  EXPECT_EQ(events[3].getAsObject()->getObject("args")->getString("name"), "rank 3");
+  EXPECT_EQ(events[4].getAsObject()->getString("name"), "thread_name");
+  const json::Object &event = *events[10].getAsObject();
+  EXPECT_EQ(event.getString("ph"), "X");
+  EXPECT_EQ(event.getString("name"), "all_to_all [ep]");
+  EXPECT_EQ(event.getString("cat"), "communication");
+  EXPECT_EQ(event.getInteger("pid"), 3);
+  EXPECT_EQ(event.getInteger("tid"), 1);
+  EXPECT_EQ(event.getNumber("ts"), 5e6);
+  EXPECT_EQ(event.getNumber("dur"), 3e6);
+  const json::Object &args = *event.getObject("args");
+  EXPECT_EQ(args.getInteger("op"), 1);
+  EXPECT_EQ(args.getString("label"), "layer0");
+  EXPECT_EQ(args.getNumber("bytes"), 30);
+  EXPECT_EQ(args.getInteger("rows"), 32);
+  EXPECT_FALSE(events[6].getAsObject()->getObject("args")->get("rows"));
+}
+
+// A trace in the runtime's own words is read.
+TEST(SimReport, ParseTrace) {
+  llvm::Expected<std::vector<MeasuredOp>> ops = parseTrace(R"({"displayTimeUnit": "ms", "traceEvents": [
+{"args":{"name":"rank 0"},"name":"process_name","ph":"M","pid":0,"tid":0},
+{"args":{"bytes":147456.0,"flops":0.0,"label":"layer0","op":3},"cat":"communication","dur":1.5,"name":"all_to_all [ep]","ph":"X","pid":2,"tid":1,"ts":10.25}
+]})",
+                                                           "run.trace");
+  ASSERT_TRUE(static_cast<bool>(ops)) << llvm::toString(ops.takeError());
+  ASSERT_EQ(ops->size(), 1u);
+  EXPECT_EQ((*ops)[0].rank, 2);
+  EXPECT_EQ((*ops)[0].stream, 1);
+  EXPECT_EQ((*ops)[0].op, 3);
+  EXPECT_EQ((*ops)[0].name, "all_to_all [ep]");
+  EXPECT_DOUBLE_EQ((*ops)[0].begin, 10.25e-6);
+  EXPECT_DOUBLE_EQ((*ops)[0].end, 11.75e-6);
+}
+
+// What is no trace is refused with the file's name and what is wrong.
+TEST(SimReport, ParseTraceErrors) {
+  auto expectError = [](const std::string &text, StringRef expected) {
+    llvm::Expected<std::vector<MeasuredOp>> ops = parseTrace(text, "run.trace");
+    ASSERT_FALSE(static_cast<bool>(ops)) << text;
+    std::string message = llvm::toString(ops.takeError());
+    EXPECT_TRUE(StringRef(message).starts_with("run.trace:")) << message;
+    EXPECT_TRUE(StringRef(message).contains(expected)) << message;
+  };
+  auto event = [](const std::string &text) { return "{\"traceEvents\": [{\"ph\": \"X\"" + text + "}]}"; };
+  const std::string good = R"(, "pid": 0, "tid": 0, "ts": 1, "dur": 1, "name": "add")";
+  expectError("", "run.trace:1:");
+  expectError("{\"traceEvents\":\n [}", "run.trace:2:3: error: expected a trace in JSON: ");
+  expectError("[]", "'traceEvents': expected an array");
+  expectError("{\"traceEvents\": 3}", "'traceEvents': expected an array");
+  expectError("{\"traceEvents\": []}", "expected launches");
+  expectError("{\"traceEvents\": [7]}", "'traceEvents[0].ph': expected an event but got 7");
+  expectError(event(", \"pid\": -1"), "'traceEvents[0].pid': expected an integer that is not negative but got -1");
+  expectError(event(", \"pid\": 0"), "'traceEvents[0].tid': expected an integer that is not negative but got nothing");
+  expectError(event(R"(, "pid": 0, "tid": 0, "ts": "x")"), "'traceEvents[0].ts': expected a number but got \"x\"");
+  expectError(event(R"(, "pid": 0, "tid": 0, "ts": 1, "dur": -2)"), "dur': expected a number that is not negative");
+  expectError(event(R"(, "pid": 0, "tid": 0, "ts": 1, "dur": 1, "name": 4)"), "name': expected a string but got 4");
+  expectError(event(good), "'traceEvents[0].args': expected an object with 'op' but got nothing");
+  expectError(event(good + ", \"args\": 1"), "'traceEvents[0].args': expected an object with 'op' but got 1");
+  expectError(event(good + ", \"args\": {}"), "'traceEvents[0].args.op': expected an integer");
+  expectError(std::string(100000, '['), "run.trace:1:65: error: expected at most 64 nested brackets");
+  expectError("{\"traceEvents\": [\"\xff\xfe\"]}", "expected a trace in JSON");
+  std::string whole = writeTraceText(makeResult());
+  for (size_t size = 0; size + 4 < whole.size(); size += 7)
+    expectError(whole.substr(0, size), "expected a trace in JSON");
+}
+
+// A file that is not there is an error that names it.
+TEST(SimReport, LoadTrace) {
+  llvm::Expected<std::vector<MeasuredOp>> ops = loadTrace("no/such.trace");
+  ASSERT_FALSE(static_cast<bool>(ops));
+  EXPECT_TRUE(StringRef(llvm::toString(ops.takeError())).starts_with("no/such.trace: error: "));
+}
+
+// A prediction that was measured exactly has no error, whenever the measurement began.
+TEST(SimReport, CompareWithItself) {
+  SimResult result = makeResult(1);
+  std::vector<MeasuredOp> measured = measure(result);
+  for (MeasuredOp &op : measured) {
+    op.begin += 100;
+    op.end += 100;
+  }
+  llvm::Expected<Comparison> comparison = compare(result, measured);
+  ASSERT_TRUE(static_cast<bool>(comparison)) << llvm::toString(comparison.takeError());
+  ASSERT_EQ(comparison->kernels.size(), 3u);
+  for (const KernelComparison &kernel : comparison->kernels) {
+    EXPECT_NEAR(kernel.getError(), 0, 1e-12);
+    EXPECT_DOUBLE_EQ(kernel.launches, 1);
+  }
+  // The step is measured from the first launch, and predicted from its issue.
+  EXPECT_NEAR(comparison->step.measuredSeconds, 9, 1e-12);
+  EXPECT_DOUBLE_EQ(comparison->step.predictedSeconds, 10);
+  const json::Value value = writeAndParse(result, &*comparison);
+  EXPECT_EQ(value.getAsObject()->getObject("comparison")->getArray("kernels")->size(), 3u);
+}
+
+// Sums and errors of a measurement that differs, one of whose predicted ranks stands for two.
+TEST(SimReport, CompareSums) {
+  SimResult result = makeResult(2);
+  // The third rank does what the first does, in twice the time.
+  std::vector<MeasuredOp> measured;
+  for (const SimTime &time : result.times)
+    for (int64_t rank = 0; rank < 3; ++rank)
+      if ((rank < 2) == (time.rank == 0))
+        measured.push_back({rank, time.launch == 1, time.launch, 0, 2 * (time.end - time.begin),
+                            getLaunchName(result.programs[0], time.launch)});
+  llvm::Expected<Comparison> comparison = compare(result, measured);
+  ASSERT_TRUE(static_cast<bool>(comparison)) << llvm::toString(comparison.takeError());
+  EXPECT_EQ(comparison->kernels[0].kernel, "all_to_all [ep]");
+  EXPECT_DOUBLE_EQ(comparison->kernels[0].measuredSeconds, 26.0 / 3);
+  EXPECT_DOUBLE_EQ(comparison->kernels[0].predictedSeconds, 13.0 / 3);
+  EXPECT_DOUBLE_EQ(comparison->kernels[0].getError(), -0.5);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printComparison(*comparison, os);
+  EXPECT_TRUE(StringRef(text).contains("8666.667      4333.333    -50.0%")) << text;
+}
+
+// A trace of another plan is refused, and the error says where they part.
+TEST(SimReport, CompareErrors) {
+  SimResult result = makeResult(1);
+  auto expectError = [&](llvm::function_ref<void(std::vector<MeasuredOp> &)> change, StringRef expected) {
+    std::vector<MeasuredOp> measured = measure(result);
+    change(measured);
+    llvm::Expected<Comparison> comparison = compare(result, measured);
+    ASSERT_FALSE(static_cast<bool>(comparison)) << expected.str();
+    EXPECT_EQ(llvm::toString(comparison.takeError()), expected);
+  };
+  using Ops = std::vector<MeasuredOp>;
+  expectError([](Ops &ops) { ops[0].rank = 2; }, "the trace is of another plan: expected 2 ranks but got rank 2");
+  expectError([](Ops &ops) { ops[0].op = 3; }, "the trace is of another plan: expected 3 ops but got op 3 of rank 0");
+  expectError([](Ops &ops) { ops[3].name = "all_to_all"; },
+              "the trace is of another plan: expected 'all_to_all [ep]' as op 1 of rank 0 but got 'all_to_all'");
+  expectError([](Ops &ops) { ops[0].stream = 1; },
+              "the trace is of another plan: expected op 0 of rank 0 on stream 0 but got stream 1");
+  expectError([](Ops &ops) { ops.push_back(ops[0]); }, "expected a trace of one step but got op 0 of rank 0 twice");
+  expectError([](Ops &ops) { ops.pop_back(); }, "the trace is of another plan: expected op 2 of rank 1 but got none");
+  expectError([](Ops &ops) { ops.clear(); }, "the trace is of another plan: expected op 0 of rank 0 but got none");
+}
+
+// Nothing that a name or label holds can leave the page's data, which reads back as it was.
+TEST(SimReport, PageEscapes) {
+  SimResult result = makeResult();
+  const std::string label = "</script><!--<b>\"&'\x01\x7f\\u003c{{data}}";
+  result.programs[0].launches[0].label = label;
+  result.programs[0].launches[1].kernel = "\xff<i>";
+  std::string page = writePage(result);
+  EXPECT_EQ(StringRef(page).count("</script>"), 2u);
+  EXPECT_FALSE(StringRef(page).contains("<!--"));
+  EXPECT_FALSE(StringRef(page).contains("<i>"));
+  for (StringRef reference : {"http:", "https:", "src=", "@import", "fetch(", "url("})
+    EXPECT_FALSE(StringRef(page).contains(reference)) << reference.str();
+  json::Value data = getPageData(page);
+  ASSERT_TRUE(data.getAsObject());
+  const json::Object &timeline = *data.getAsObject()->getObject("timeline");
+  const json::Object &program = *(*timeline.getArray("programs"))[0].getAsObject();
+  EXPECT_EQ((*(*program.getArray("launches"))[0].getAsArray())[1].getAsString(), label);
+}
+
+// The page's arrays give launches as number, gap on the stream and duration, and what differs from the first rank.
+TEST(SimReport, PageLanes) {
+  SimResult result = makeResult(1);
+  json::Value data = getPageData(writePage(result, measure(result)));
+  const json::Object &timeline = *data.getAsObject()->getObject("timeline");
+  EXPECT_EQ(timeline.getInteger("intervals"), 0);
+  ASSERT_EQ(timeline.getArray("rows")->size(), 2u);
+  const json::Object &row = *(*timeline.getArray("rows"))[1].getAsObject();
+  EXPECT_EQ(row.getString("name"), "rank 1");
+  const int64_t second = 10'000'000;
+  EXPECT_EQ(*row.getArray("predicted"),
+            json::Array({0, second, 4 * second, 1, 5 * second, 3 * second, 2, 3 * second, 2 * second}));
+  // Measured times count from the first launch on any rank.
+  EXPECT_EQ(*row.getArray("measured"),
+            json::Array({0, 0, 4 * second, 1, 4 * second, 3 * second, 2, 3 * second, 2 * second}));
+  EXPECT_EQ(*row.getArray("figures"), json::Array({0, -1, 1600, 40, 1, 32, 0, 30}));
+}
+
+// Of very many launches the page keeps some ranks', and how busy the others are, and stays of moderate size.
+TEST(SimReport, PageOfManyRanks) {
+  SimResult one = makeResult(1), result = one;
+  result.ranks.clear();
+  result.times.clear();
+  constexpr uint32_t ranks = 1024;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    result.ranks.push_back({rank, 1, 0});
+  for (int repeat = 0; repeat < 70; ++repeat)
+    for (SimTime time : one.times)
+      for (uint32_t pair = 0; pair < ranks; pair += 2) {
+        time.rank = pair + time.rank % 2;
+        result.times.push_back(time);
+      }
+  std::string page = writePage(result);
+  EXPECT_LT(page.size(), 4'000'000u);
+  json::Value data = getPageData(page);
+  const json::Object &timeline = *data.getAsObject()->getObject("timeline");
+  EXPECT_EQ(timeline.getInteger("intervals"), 512);
+  size_t detailed = 0;
+  for (const json::Value &row : *timeline.getArray("rows"))
+    detailed += row.getAsObject()->get("predicted") != nullptr;
+  // Most computation, median, least, and the one on the critical path.
+  EXPECT_EQ(detailed, 4u);
+  // Matrix work of an even rank is from 1 to 3 of 10 seconds.
+  StringRef busy = *(*timeline.getArray("rows"))[0].getAsObject()->getString("busy");
+  ASSERT_EQ(busy.size(), 4 * 512u);
+  EXPECT_EQ(busy[50], 'A');
+  EXPECT_EQ(busy[60], '/');
+  EXPECT_EQ(busy[150], '/');
+  EXPECT_EQ(busy[160], 'A');
+}

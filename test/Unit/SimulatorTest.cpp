@@ -1,0 +1,807 @@
+//===- SimulatorTest.cpp - plans in virtual time, by hand -----------------===//
+//
+// On the clusters here a byte of memory, of the host link and of a payload takes one second, so that every figure can
+// be computed in the head.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Simulator/Simulator.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir::moe;
+
+namespace {
+
+ClusterProfile makeProfile(int64_t devicesPerNode, int64_t nodes = 1) {
+  ClusterProfile profile;
+  profile.name = "toy";
+  profile.maxNodes = nodes;
+  profile.devicesPerNode = devicesPerNode;
+  profile.memoryBytesPerSecond = 1;
+  profile.hostBytesPerSecond = 1;
+  profile.algorithms.fill(Algorithm::Pairwise);
+  for (unsigned collective = 1; collective < kNumCollectives; ++collective) {
+    CollectiveFit fit;
+    fit.collective = static_cast<Collective>(collective);
+    fit.minMembers = fit.minPerNode = 1;
+    fit.maxMembers = fit.maxPerNode = 1024;
+    fit.beta = 1;
+    profile.collectives.push_back(fit);
+  }
+  return profile;
+}
+
+/// One way for everything on a node: a switch.
+void addSwitch(ClusterProfile &profile) {
+  profile.collectives.clear();
+  profile.links.push_back({"device*", "switch", 1, 1, 0});
+  profile.links.push_back({"switch", "network", 1, 1, 0});
+}
+
+void addInterference(ClusterProfile &profile, bool compute, bool communication, bool copy, double computeSpeed,
+                     double communicationSpeed, double copySpeed) {
+  Interference set;
+  set.compute = compute;
+  set.communication = communication;
+  set.copy = copy;
+  set.computeSpeed = computeSpeed;
+  set.communicationSpeed = communicationSpeed;
+  set.copySpeed = copySpeed;
+  profile.interference.push_back(set);
+}
+
+/// Writes a program op by op.
+class Maker {
+public:
+  explicit Maker(int64_t numRanks, int64_t firstRank = 0) {
+    program.name = "rank";
+    program.firstRank = firstRank;
+    program.numRanks = numRanks;
+  }
+
+  uint32_t stream(const char *name) {
+    program.streams.push_back(name);
+    return program.streams.size() - 1;
+  }
+  int32_t group(const char *name, int64_t size, int64_t stride) {
+    program.groups.push_back({name, size, stride});
+    return static_cast<int32_t>(program.groups.size()) - 1;
+  }
+  int32_t counts(int64_t rows, int64_t columns) {
+    SimBuffer buffer;
+    buffer.dtype = "i32";
+    buffer.shape = {rows, columns};
+    program.buffers.push_back(buffer);
+    return static_cast<int32_t>(program.buffers.size()) - 1;
+  }
+
+  SimLaunch &launch(uint32_t stream, const char *kernel, Resource resource) {
+    program.ops.push_back({SimOp::Kind::Launch, stream, static_cast<uint32_t>(program.launches.size())});
+    SimLaunch &it = program.launches.emplace_back();
+    it.kernel = kernel;
+    it.dtype = "f32";
+    it.stream = stream;
+    it.cost.resource = resource;
+    return it;
+  }
+  SimLaunch &compute(uint32_t stream, int64_t seconds) {
+    SimLaunch &it = launch(stream, "activation", Resource::Memory);
+    it.cost.bytesRead = seconds;
+    return it;
+  }
+  SimLaunch &copy(uint32_t stream, int64_t seconds) {
+    SimLaunch &it = launch(stream, "offload", Resource::HostLink);
+    it.cost.bytesRead = seconds;
+    return it;
+  }
+  SimLaunch &exchange(uint32_t stream, int32_t group, Collective collective, int64_t seconds) {
+    SimLaunch &it = launch(stream, getName(collective).data(), Resource::Network);
+    it.cost.collective = collective;
+    it.cost.payload = seconds;
+    it.group = group;
+    return it;
+  }
+  void record(uint32_t event, uint32_t stream) { program.ops.push_back({SimOp::Kind::Record, stream, event}); }
+  void wait(uint32_t event, uint32_t stream) { program.ops.push_back({SimOp::Kind::Wait, stream, event}); }
+
+  SimProgram program;
+};
+
+llvm::Expected<SimResult> run(std::vector<SimProgram> programs, const ClusterProfile &profile,
+                              const SimOptions &options = {}, CostForm form = CostForm::ClosedForm) {
+  int64_t ranks = 0;
+  for (const SimProgram &program : programs)
+    ranks += program.numRanks;
+  auto model = CostModel::create(profile, ranks, form);
+  if (!model)
+    return model.takeError();
+  return simulate(std::move(programs), **model, options);
+}
+
+/// Of a run that must not fail.
+SimResult get(llvm::Expected<SimResult> result) {
+  if (result)
+    return std::move(*result);
+  ADD_FAILURE() << llvm::toString(result.takeError());
+  return {};
+}
+
+std::string getError(llvm::Expected<SimResult> result) {
+  if (result)
+    return "no error";
+  return llvm::toString(result.takeError());
+}
+
+SimOptions allRanks() {
+  SimOptions options;
+  options.allRanks = true;
+  return options;
+}
+
+/// A launch's time on a simulated rank.
+const SimTime &getTime(const SimResult &result, uint32_t rank, uint32_t launch) {
+  for (const SimTime &time : result.times)
+    if (time.rank == rank && time.launch == launch)
+      return time;
+  ADD_FAILURE() << "launch " << launch << " of rank " << rank << " did not run";
+  static const SimTime none{};
+  return none;
+}
+
+void expectTime(const SimResult &result, uint32_t rank, uint32_t launch, double begin, double end) {
+  EXPECT_DOUBLE_EQ(getTime(result, rank, launch).begin, begin) << "launch " << launch << " of rank " << rank;
+  EXPECT_DOUBLE_EQ(getTime(result, rank, launch).end, end) << "launch " << launch << " of rank " << rank;
+}
+
+/// That a launch waited for another last; `causeLaunch` -1: for its own issue.
+void expectCause(const SimResult &result, uint32_t rank, uint32_t launch, uint32_t causeRank, int causeLaunch) {
+  int32_t cause = getTime(result, rank, launch).cause;
+  if (causeLaunch < 0) {
+    EXPECT_EQ(cause, -1);
+    return;
+  }
+  ASSERT_GE(cause, 0);
+  ASSERT_LT(cause, static_cast<int32_t>(result.times.size()));
+  EXPECT_EQ(result.times[cause].rank, causeRank);
+  EXPECT_EQ(result.times[cause].launch, static_cast<uint32_t>(causeLaunch));
+}
+
+void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "expected '" << part << "' in: " << text;
+}
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+/// Launches of one stream follow each other, each waiting for the one before.
+TEST(Simulator, SerialChain) {
+  Maker maker(1);
+  uint32_t s = maker.stream("compute");
+  for (int64_t seconds : {2, 3, 4})
+    maker.compute(s, seconds);
+  SimResult result = get(run({maker.program}, makeProfile(1)));
+  EXPECT_DOUBLE_EQ(result.seconds, 9);
+  EXPECT_EQ(result.events, 3u);
+  expectTime(result, 0, 0, 0, 2);
+  expectTime(result, 0, 1, 2, 5);
+  expectTime(result, 0, 2, 5, 9);
+  expectCause(result, 0, 0, 0, -1);
+  expectCause(result, 0, 1, 0, 0);
+  expectCause(result, 0, 2, 0, 1);
+}
+
+/// A wait holds its stream until the record's stream has come to it, and nothing else.
+TEST(Simulator, RecordAndWait) {
+  ClusterProfile profile = makeProfile(1);
+  addInterference(profile, true, false, true, 1, 1, 1);
+  Maker maker(1);
+  uint32_t a = maker.stream("compute"), b = maker.stream("copy");
+  maker.compute(a, 5);
+  maker.record(0, a);
+  maker.copy(b, 2);
+  maker.wait(0, b);
+  maker.copy(b, 4);
+  maker.compute(a, 3);
+  SimResult result = get(run({maker.program}, profile));
+  EXPECT_DOUBLE_EQ(result.seconds, 9);
+  expectTime(result, 0, 1, 0, 2);
+  expectTime(result, 0, 2, 5, 9);
+  expectTime(result, 0, 3, 5, 8);
+  expectCause(result, 0, 2, 0, 0);
+  EXPECT_EQ(result.events, 6u);
+}
+
+/// A record also stands for the waits before it on its stream, and a wait means the last record before it.
+TEST(Simulator, RecordsPassOnWhatTheyWaitFor) {
+  ClusterProfile profile = makeProfile(1);
+  addInterference(profile, true, false, true, 1, 1, 1);
+  Maker maker(1);
+  uint32_t a = maker.stream("a"), b = maker.stream("b"), c = maker.stream("c");
+  maker.compute(a, 5);
+  maker.record(0, a);
+  maker.wait(0, b);
+  maker.record(1, b);
+  maker.record(0, c);
+  maker.wait(1, c);
+  maker.copy(c, 1);
+  maker.wait(0, b); // recorded at the beginning of c
+  maker.copy(b, 1);
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 1, 5, 7); // two copies share the host link
+  expectTime(result, 0, 2, 5, 7);
+  expectCause(result, 0, 1, 0, 0);
+}
+
+/// Two launches of one kind on one device share it: 4 s at half speed, then the other's last 2 s alone.
+TEST(Simulator, OneKindShares) {
+  Maker maker(1);
+  uint32_t a = maker.stream("a"), b = maker.stream("b");
+  maker.compute(a, 4);
+  maker.compute(b, 6);
+  SimResult result = get(run({maker.program}, makeProfile(1)));
+  expectTime(result, 0, 0, 0, 8);
+  expectTime(result, 0, 1, 0, 10);
+}
+
+/// Two kinds slow each other: a copy of 4 s at 0.8 takes 5 s, in which the computation does 2.5 of its 10.
+TEST(Simulator, TwoKindsSlowEachOther) {
+  ClusterProfile profile = makeProfile(1);
+  addInterference(profile, true, false, true, 0.5, 1, 0.8);
+  Maker maker(1);
+  uint32_t a = maker.stream("compute"), b = maker.stream("copy");
+  maker.compute(a, 10);
+  maker.copy(b, 4);
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 1, 0, 5);
+  expectTime(result, 0, 0, 0, 12.5);
+}
+
+/// A set of kinds that the profile does not have is an error that names it.
+TEST(Simulator, UnknownInterference) {
+  Maker maker(1);
+  uint32_t a = maker.stream("compute"), b = maker.stream("copy");
+  maker.compute(a, 10);
+  maker.copy(b, 4);
+  expectContains(getError(run({maker.program}, makeProfile(1))), "no interference of compute, copy");
+}
+
+/// The host issues a launch every 2 s; those that are done sooner wait for it, and a long one does not.
+TEST(Simulator, LaunchIssue) {
+  ClusterProfile profile = makeProfile(1);
+  profile.launchSeconds = 2;
+  Maker maker(1);
+  uint32_t s = maker.stream("compute");
+  for (int64_t seconds : {1, 5, 1})
+    maker.compute(s, seconds);
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 0, 2, 3);
+  expectTime(result, 0, 1, 4, 9);
+  expectTime(result, 0, 2, 9, 10);
+  expectCause(result, 0, 1, 0, -1);
+  expectCause(result, 0, 2, 0, 1);
+}
+
+/// Nothing to do takes no time.
+TEST(Simulator, NothingToDo) {
+  Maker empty(1);
+  SimResult result = get(run({empty.program}, makeProfile(1)));
+  EXPECT_EQ(result.seconds, 0);
+  EXPECT_TRUE(result.times.empty());
+  EXPECT_EQ(result.roofline.linkSeconds, 0);
+
+  Maker maker(2);
+  uint32_t s = maker.stream("comm");
+  maker.launch(s, "alias", Resource::None);
+  maker.exchange(s, maker.group("one", 1, 1), Collective::AllReduce, 7);
+  maker.launch(s, "assume_replicated", Resource::None).group = maker.group("mp", 2, 1);
+  EXPECT_EQ(get(run({maker.program}, makeProfile(2), allRanks())).seconds, 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+/// A rank that takes 1.5 times as long delays all members of its group, and is why.
+TEST(Simulator, StragglerDelaysAll) {
+  Maker maker(4);
+  uint32_t s = maker.stream("compute");
+  maker.compute(s, 4);
+  maker.exchange(s, maker.group("dp", 4, 1), Collective::AllReduce, 3);
+  SimOptions options;
+  options.stragglers = {{2, 1.5}};
+  SimResult result = get(run({maker.program}, makeProfile(4), options));
+  EXPECT_DOUBLE_EQ(result.seconds, 9);
+  ASSERT_EQ(result.ranks.size(), 4u);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    expectTime(result, rank, 1, 6, 9);
+    expectCause(result, rank, 1, 2, 0);
+  }
+  expectTime(result, 0, 0, 0, 4);
+}
+
+/// An exchange goes at the speed of its slowest member: half of it while one of them copies for 3 s.
+TEST(Simulator, SlowestMember) {
+  ClusterProfile profile = makeProfile(2);
+  addInterference(profile, false, true, true, 1, 0.5, 1);
+  Maker first(1), second(1, 1);
+  for (Maker *maker : {&first, &second})
+    maker->exchange(maker->stream("comm"), maker->group("dp", 2, 1), Collective::AllReduce, 8);
+  second.copy(second.stream("copy"), 3);
+  SimResult result = get(run({first.program, second.program}, profile));
+  expectTime(result, 0, 0, 0, 9.5);
+  expectTime(result, 1, 0, 0, 9.5);
+  expectTime(result, 1, 1, 0, 3);
+}
+
+/// Two exchanges of 2 bytes each way share the links at link level, and do not see each other in closed form.
+TEST(Simulator, LinksAreShared) {
+  ClusterProfile profile = makeProfile(2);
+  addSwitch(profile);
+  Maker maker(2);
+  int32_t group = maker.group("ep", 2, 1);
+  for (const char *name : {"a", "b"})
+    maker.exchange(maker.stream(name), group, Collective::AllToAll, 4);
+  EXPECT_DOUBLE_EQ(get(run({maker.program}, profile)).seconds, 2);
+  SimResult shared = get(run({maker.program}, profile, {}, CostForm::LinkLevel));
+  EXPECT_DOUBLE_EQ(shared.seconds, 4);
+  EXPECT_EQ(shared.ranks.size(), 2u);
+}
+
+/// Random streams, records and waits, of launches that do not slow each other, against a clock for each stream and
+/// event.
+TEST(Simulator, RandomPrograms) {
+  std::mt19937 random(1);
+  auto pick = [&](uint32_t count) { return static_cast<uint32_t>(random() % count); };
+  ClusterProfile profile = makeProfile(2);
+  profile.launchSeconds = 2;
+  for (int round = 0; round < 100; ++round) {
+    Maker maker(2);
+    int32_t group = maker.group("dp", 2, 1);
+    uint32_t numStreams = 1 + pick(4);
+    for (uint32_t s = 0; s < numStreams; ++s)
+      maker.stream("s");
+    std::vector<double> streams(numStreams), events(3, -1), begins, ends;
+    for (int op = 0; op < 60; ++op) {
+      uint32_t kind = pick(3), s = pick(numStreams), event = pick(3);
+      if (kind == 0) {
+        int64_t seconds = pick(6);
+        maker.exchange(s, group, Collective::AllReduce, seconds);
+        begins.push_back(std::max(streams[s], 2.0 * static_cast<double>(begins.size() + 1)));
+        ends.push_back(streams[s] = begins.back() + static_cast<double>(seconds));
+      } else if (kind == 1) {
+        maker.record(event, s);
+        events[event] = streams[s];
+      } else if (events[event] >= 0) {
+        maker.wait(event, s);
+        streams[s] = std::max(streams[s], events[event]);
+      }
+    }
+    for (const SimOptions &options : {SimOptions(), allRanks()}) {
+      SimResult result = get(run({maker.program}, profile, options));
+      ASSERT_EQ(result.times.size(), begins.size() * result.ranks.size());
+      for (const SimTime &time : result.times) {
+        EXPECT_EQ(time.begin, begins[time.launch]);
+        EXPECT_EQ(time.end, ends[time.launch]);
+        // What a launch waited for ended when it began.
+        if (time.cause >= 0)
+          EXPECT_EQ(result.times[time.cause].end, time.begin);
+        else
+          EXPECT_EQ(time.begin, 2.0 * (time.launch + 1));
+      }
+    }
+  }
+}
+
+/// Collectives of a group that one rank orders otherwise than another: nobody goes on.
+TEST(Simulator, HangInACycle) {
+  std::vector<SimProgram> programs;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    Maker maker(1, rank);
+    uint32_t s = maker.stream("comm");
+    int32_t row = maker.group("row", 2, 1), column = maker.group("column", 2, 2);
+    bool rowFirst = rank == 0 || rank == 3;
+    maker.exchange(s, rowFirst ? row : column, Collective::AllReduce, 1);
+    maker.exchange(s, rowFirst ? column : row, Collective::AllReduce, 1);
+    programs.push_back(maker.program);
+  }
+  expectContains(getError(run(programs, makeProfile(4))),
+                 "the programs hang: rank 0 waits in launch 0, 'all_reduce' over group 'row' for rank 1, which never "
+                 "comes to launch 1, 'all_reduce'");
+}
+
+/// A member whose program ends before, and one that comes with something else.
+TEST(Simulator, HangOfTwoPrograms) {
+  Maker first(1), second(1, 1);
+  for (Maker *maker : {&first, &second}) {
+    maker->stream("comm");
+    maker->group("dp", 2, 1);
+  }
+  first.exchange(0, 0, Collective::AllReduce, 8);
+  expectContains(getError(run({first.program, second.program}, makeProfile(2))),
+                 "rank 0 waits in launch 0, 'all_reduce' over group 'dp' for rank 1, whose program has no such "
+                 "collective");
+  second.exchange(0, 0, Collective::AllReduce, 4);
+  expectContains(getError(run({first.program, second.program}, makeProfile(2))),
+                 "all_reduce of 8 bytes of 'f32' but rank 1 to launch 0, 'all_reduce' with all_reduce of 4 bytes");
+}
+
+//===----------------------------------------------------------------------===//
+// Classes
+//===----------------------------------------------------------------------===//
+
+SimProgram makeGroupProgram(int64_t ranks, int64_t size, int64_t stride) {
+  Maker maker(ranks);
+  uint32_t s = maker.stream("comm");
+  maker.compute(s, 2);
+  maker.exchange(s, maker.group("ep", size, stride), Collective::AllToAll, 12);
+  return maker.program;
+}
+
+/// Groups that lie on the nodes in one way make one class, which one rank stands for; the time is that of all.
+TEST(Simulator, OneClass) {
+  for (auto [size, stride] : {std::pair(4, 1), {2, 4}, {8, 1}}) {
+    SimProgram program = makeGroupProgram(8, size, stride);
+    SimResult one = get(run({program}, makeProfile(4, 2)));
+    ASSERT_EQ(one.ranks.size(), 1u);
+    EXPECT_EQ(one.ranks[0].count, 8);
+    EXPECT_DOUBLE_EQ(one.seconds, 14);
+    SimResult all = get(run({program}, makeProfile(4, 2), allRanks()));
+    EXPECT_EQ(all.ranks.size(), 8u);
+    EXPECT_DOUBLE_EQ(all.seconds, one.seconds);
+    EXPECT_DOUBLE_EQ(all.roofline.totalFlops, one.roofline.totalFlops);
+    EXPECT_DOUBLE_EQ(all.roofline.linkSeconds, one.roofline.linkSeconds);
+  }
+}
+
+/// Groups of 3 on nodes of 4: ranks 3 to 5 are on two nodes. Where such a group stands between others, the others are
+/// no run.
+TEST(Simulator, UnevenClasses) {
+  ClusterProfile profile = makeProfile(4, 3);
+  addSwitch(profile);
+  SimResult two = get(run({makeGroupProgram(6, 3, 1)}, profile));
+  ASSERT_EQ(two.ranks.size(), 2u);
+  EXPECT_EQ(two.ranks[0].rank, 0);
+  EXPECT_EQ(two.ranks[0].count, 3);
+  EXPECT_EQ(two.ranks[1].rank, 3);
+  EXPECT_EQ(two.ranks[1].count, 3);
+  EXPECT_DOUBLE_EQ(two.seconds, get(run({makeGroupProgram(6, 3, 1)}, profile, allRanks())).seconds);
+  EXPECT_EQ(get(run({makeGroupProgram(12, 3, 1)}, profile)).ranks.size(), 12u);
+}
+
+/// A level of switches above the nodes makes a difference too: nodes 2 and 3 are under two of them.
+TEST(Simulator, FabricMakesClasses) {
+  ClusterProfile profile = makeProfile(1, 6);
+  addSwitch(profile);
+  EXPECT_EQ(get(run({makeGroupProgram(6, 2, 1)}, profile)).ranks.size(), 1u);
+  profile.fabric.push_back({"leaf", 3, 1, 0});
+  EXPECT_EQ(get(run({makeGroupProgram(6, 2, 1)}, profile)).ranks.size(), 6u);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows that the routing decides
+//===----------------------------------------------------------------------===//
+
+/// A dropless layer on 2 x 2 ranks: esp of 2 neighbours, ep of 2 at distance 2, one expert each; each rank routes 4
+/// choices. Blocks of 8 rows of one byte; room for 12 rows at the experts.
+struct Dropless {
+  enum Launch : uint32_t { Route, Gather, Exchange, ToExperts, Experts, FromExperts };
+
+  Dropless() : maker(4) {
+    uint32_t s = maker.stream("compute");
+    int32_t esp = maker.group("esp", 2, 1), ep = maker.group("ep", 2, 2);
+    int32_t routed = maker.counts(1, 2), blocks = maker.counts(2, 2), experts = maker.counts(4, 1);
+    SimLaunch &route = maker.compute(s, 1);
+    route.kernel = "route";
+    route.label = "layer0";
+    route.cost.routedOutput = 0;
+    route.cost.routedRows = 4;
+    route.outputs = {routed};
+    maker.program.routedLayers = {"layer0"};
+    move(maker.exchange(s, esp, Collective::AllGather, 1), {0}, routed, blocks);
+    move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, blocks, experts);
+    ragged(maker.exchange(s, ep, Collective::AllToAll, 8), 8, blocks).cost.peerDim = 1;
+    ragged(maker.compute(s, 12), 12, experts).cost.flops = 24;
+    ragged(maker.exchange(s, ep, Collective::AllToAll, 8), 8, experts).cost.peerDim = 0;
+  }
+
+  static void move(SimLaunch &launch, std::initializer_list<int64_t> params, int32_t from, int32_t to) {
+    launch.params = params;
+    launch.inputs = {from};
+    launch.outputs = {to};
+  }
+  static SimLaunch &ragged(SimLaunch &launch, int64_t rows, int32_t counts) {
+    launch.cost.raggedRows = rows;
+    launch.cost.countsInput = 1;
+    launch.inputs = {-1, counts};
+    return launch;
+  }
+
+  Maker maker;
+};
+
+RoutingTrace makeTrace(int64_t ranks, int64_t experts, std::vector<int32_t> counts) {
+  RoutingTrace trace;
+  trace.setCounts(0, 0, ranks, experts, std::move(counts));
+  return trace;
+}
+
+SimOptions withTrace(const RoutingTrace &trace) {
+  SimOptions options;
+  options.routing = &trace;
+  return options;
+}
+
+/// Even routing: each member sends half of its 8 rows to the other, each expert gets 8. One rank stands for all.
+TEST(Simulator, EvenRouting) {
+  Dropless layer;
+  SimResult one = get(run({layer.maker.program}, makeProfile(4)));
+  ASSERT_EQ(one.ranks.size(), 1u);
+  expectTime(one, 0, Dropless::ToExperts, 3, 11);
+  expectTime(one, 0, Dropless::Experts, 11, 19);
+  expectTime(one, 0, Dropless::FromExperts, 19, 27);
+  const SimTime &experts = getTime(one, 0, Dropless::Experts);
+  EXPECT_EQ(experts.rows, 8);
+  EXPECT_DOUBLE_EQ(experts.flops, 16);
+  EXPECT_DOUBLE_EQ(experts.bytes, 8);
+  EXPECT_DOUBLE_EQ(getTime(one, 0, Dropless::ToExperts).bytes, 4);
+  SimResult all = get(run({layer.maker.program}, makeProfile(4), allRanks()));
+  EXPECT_EQ(all.ranks.size(), 4u);
+  EXPECT_DOUBLE_EQ(all.seconds, one.seconds);
+  EXPECT_DOUBLE_EQ(all.roofline.totalFlops, 64);
+  EXPECT_DOUBLE_EQ(one.roofline.totalFlops, 64);
+}
+
+/// Blocks [3 1; 4 0] of ranks 0 and 1 and [1 3; 2 2] of ranks 2 and 3: ranks 0 and 1 have 3 + 4 + 1 + 2 rows for their
+/// expert, ranks 2 and 3 have 6. The busiest member sends 3 rows to the other: an even exchange of 6.
+TEST(Simulator, RaggedExchange) {
+  Dropless layer;
+  RoutingTrace trace = makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2});
+  SimResult result = get(run({layer.maker.program}, makeProfile(4), withTrace(trace)));
+  ASSERT_EQ(result.ranks.size(), 4u);
+  for (uint32_t rank : {0, 1}) {
+    expectTime(result, rank, Dropless::ToExperts, 3, 9);
+    expectTime(result, rank, Dropless::Experts, 9, 19);
+    EXPECT_EQ(getTime(result, rank, Dropless::Experts).rows, 10);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::ToExperts).bytes, 1);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::FromExperts).bytes, 3);
+  }
+  for (uint32_t rank : {2, 3}) {
+    expectTime(result, rank, Dropless::Experts, 9, 15);
+    EXPECT_EQ(getTime(result, rank, Dropless::Experts).rows, 6);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::ToExperts).bytes, 3);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::FromExperts).bytes, 1);
+    expectTime(result, rank, Dropless::FromExperts, 19, 25);
+    expectCause(result, rank, Dropless::FromExperts, rank - 2, Dropless::Experts);
+  }
+  EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 64);
+  EXPECT_DOUBLE_EQ(result.seconds, 25);
+}
+
+/// A trace of another plan is refused, with what was expected of it.
+TEST(Simulator, TraceMismatch) {
+  Dropless layer;
+  auto fail = [&](RoutingTrace trace, int64_t iteration = 0) {
+    SimOptions options = withTrace(trace);
+    options.iteration = iteration;
+    return getError(run({layer.maker.program}, makeProfile(4), options));
+  };
+  std::string where = "launch 0, 'route' (layer0): routing trace: expected ";
+  expectContains(fail(makeTrace(2, 2, {3, 1, 4, 0})), where + "counts of 4 ranks but got 2");
+  expectContains(fail(makeTrace(4, 1, {4, 4, 4, 4})), where + "counts of 2 experts but got 1");
+  expectContains(fail(makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 1})),
+                 where + "the counts of rank 3 to add up to 4 but got 3");
+  expectContains(fail(makeTrace(4, 2, {3, 1, 5, -1, 1, 3, 2, 2})), where + "no negative counts but rank 1 has -1");
+  expectContains(fail(makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2}), 7),
+                 where + "counts of layer 0 in iteration 7 but it has none");
+  expectContains(fail(makeTrace(4, 2, {4, 0, 4, 0, 4, 0, 2, 2})),
+                 "14 rows arrive at rank 0, which has room for 12; compile with a larger --max-load");
+}
+
+/// In the capacity form nothing is ragged, and any trace does.
+TEST(Simulator, TraceOfCapacityForm) {
+  RoutingTrace trace = makeTrace(1, 1, {1});
+  EXPECT_DOUBLE_EQ(get(run({makeGroupProgram(4, 4, 1)}, makeProfile(4), withTrace(trace))).seconds, 14);
+}
+
+/// Counts that no routing launch wrote cannot be known.
+TEST(Simulator, CountsOfUnknownOrigin) {
+  Dropless layer;
+  layer.maker.program.launches[Dropless::Gather].cost.collective = Collective::AllReduce;
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "launch 3, 'all_to_all': counts of rows that only the data say");
+}
+
+//===----------------------------------------------------------------------===//
+// Processors
+//===----------------------------------------------------------------------===//
+
+ClusterProfile makeHost(int64_t ranks, int64_t processors) {
+  ClusterProfile profile = makeProfile(ranks);
+  profile.processors.count = processors;
+  for (Resource resource : {Resource::Matrix, Resource::Memory, Resource::Network})
+    profile.processors.speed[static_cast<unsigned>(resource)].assign(processors, 1);
+  return profile;
+}
+
+/// Three ranks on two processors. Each is issued in 3 s, computes 2 s, has a share of 1 s in an exchange, and computes
+/// 1 s. Ranks 0 and 1 are issued at 3; the first processor then issues rank 2 until 6, the second runs 0 (3 to 5) and 1
+/// (5 to 7).
+TEST(Simulator, ProcessorsTakeJobsInOrder) {
+  ClusterProfile profile = makeHost(3, 2);
+  profile.launchSeconds = 1;
+  Maker maker(3);
+  uint32_t s = maker.stream("compute");
+  maker.compute(s, 2);
+  maker.exchange(s, maker.group("dp", 3, 1), Collective::AllReduce, 1);
+  maker.compute(s, 1);
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 0, 3, 5);
+  expectTime(result, 1, 0, 5, 7);
+  expectTime(result, 2, 0, 6, 8);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    expectTime(result, rank, 1, 8, 10); // shares from 8 to 9, 8 to 9 and 9 to 10
+    expectCause(result, rank, 1, 2, 0);
+  }
+  expectTime(result, 0, 2, 10, 11);
+  expectTime(result, 1, 2, 10, 11);
+  expectTime(result, 2, 2, 11, 12);
+  expectCause(result, 0, 0, 0, -1);
+  expectCause(result, 1, 0, 0, 0); // the processor was busy with it
+  expectCause(result, 2, 0, 2, -1);
+  EXPECT_EQ(result.times[getTime(result, 2, 2).cause].launch, 2u);
+  EXPECT_DOUBLE_EQ(result.seconds, 12);
+}
+
+/// Two busy processors run at half speed: after 4 s the first rank's 2 s are done, and the other has 2 of 4 left.
+TEST(Simulator, ProcessorsSlowEachOther) {
+  ClusterProfile profile = makeHost(2, 2);
+  profile.processors.speed[static_cast<unsigned>(Resource::Memory)] = {1, 0.5};
+  Maker maker(2);
+  maker.compute(maker.stream("compute"), 2);
+  SimOptions options;
+  options.stragglers = {{1, 2}};
+  SimResult result = get(run({maker.program}, profile, options));
+  expectTime(result, 0, 0, 0, 4);
+  expectTime(result, 1, 0, 0, 6);
+}
+
+/// One processor: a stream runs until it has to wait, a record makes the waiting stream ready, and what only states
+/// something of values still lets its members meet.
+TEST(Simulator, ProcessorRunsStreams) {
+  Maker maker(2);
+  uint32_t a = maker.stream("a"), b = maker.stream("b");
+  maker.compute(a, 1);
+  maker.record(0, a);
+  maker.launch(a, "assume_replicated", Resource::None).group = maker.group("mp", 2, 1);
+  maker.compute(a, 1);
+  maker.wait(0, b);
+  maker.compute(b, 1);
+  SimResult result = get(run({maker.program}, makeHost(2, 1)));
+  // Ready: both ranks' a and b. a of 0 makes its launch and comes to the meeting, b of 0 was not yet there to be woken.
+  expectTime(result, 0, 0, 0, 1);
+  expectTime(result, 0, 3, 1, 2);
+  expectTime(result, 1, 0, 2, 3);
+  expectTime(result, 0, 1, 3, 4);
+  EXPECT_DOUBLE_EQ(result.seconds, 6);
+  EXPECT_EQ(result.times.size(), 8u);
+}
+
+/// A record wakes the stream that waits for it; its own goes on without a pause.
+TEST(Simulator, ProcessorWakesStreams) {
+  Maker maker(1);
+  uint32_t a = maker.stream("a"), b = maker.stream("b"), c = maker.stream("c");
+  maker.compute(a, 2);
+  maker.record(0, a);
+  for (uint32_t s : {b, c}) {
+    maker.wait(0, s);
+    maker.compute(s, 3);
+  }
+  maker.compute(a, 4);
+  SimResult result = get(run({maker.program}, makeHost(1, 2)));
+  expectTime(result, 0, 1, 2, 5);
+  expectTime(result, 0, 3, 2, 6);
+  expectTime(result, 0, 2, 5, 8); // after b, on its processor
+  expectCause(result, 0, 2, 0, 1);
+  expectCause(result, 0, 1, 0, 0);
+}
+
+/// A profile that does not say how fast so many processors are, and one whose links are asked for.
+TEST(Simulator, ProcessorErrors) {
+  ClusterProfile profile = makeHost(2, 2);
+  profile.processors.speed[static_cast<unsigned>(Resource::Memory)] = {1};
+  Maker maker(2);
+  maker.compute(maker.stream("compute"), 2);
+  expectContains(getError(run({maker.program}, profile)),
+                 "'processors.speed.memory' for 2 busy processors but got 1 values");
+  addSwitch(profile);
+  expectContains(getError(run({maker.program}, profile, {}, CostForm::LinkLevel)), "expected the closed form");
+}
+
+/// A hang is seen where processors are shared, too.
+TEST(Simulator, ProcessorHang) {
+  Maker first(1), second(1, 1);
+  for (Maker *maker : {&first, &second}) {
+    maker->stream("comm");
+    maker->group("dp", 2, 1);
+  }
+  first.exchange(0, 0, Collective::AllReduce, 8);
+  expectContains(getError(run({first.program, second.program}, makeHost(2, 2))), "for rank 1, whose program has no");
+}
+
+//===----------------------------------------------------------------------===//
+// Bounds and checks
+//===----------------------------------------------------------------------===//
+
+/// 2 x 3 x 4 x 5 products at 10 FLOP/s; each rank sends 2 of 8 bytes to each of 3 others.
+TEST(Simulator, Roofline) {
+  ClusterProfile profile = makeProfile(4);
+  profile.memoryBytesPerSecond = 1e9;
+  DeviceRate &rate = profile.rates.emplace_back();
+  rate.dtype = "f32";
+  rate.flopsPerSecond = 10;
+  rate.efficiency = {{1}, {1}, {1}, {1}};
+  Maker maker(4);
+  uint32_t s = maker.stream("compute");
+  SimLaunch &product = maker.launch(s, "matmul", Resource::Matrix);
+  product.cost.gemm = {1, 3, 4, 5};
+  product.cost.flops = 120;
+  maker.exchange(s, maker.group("ep", 4, 1), Collective::AllToAll, 8);
+  for (const SimOptions &options : {SimOptions(), allRanks()}) {
+    SimResult result = get(run({maker.program}, profile, options));
+    EXPECT_DOUBLE_EQ(result.seconds, 20);
+    EXPECT_DOUBLE_EQ(result.roofline.peakFlops, 10);
+    EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 480);
+    EXPECT_DOUBLE_EQ(result.roofline.computeSeconds, 12);
+    EXPECT_DOUBLE_EQ(result.roofline.linkSeconds, 6);
+    EXPECT_DOUBLE_EQ(result.roofline.getRatio(), 2);
+  }
+}
+
+/// What programs get wrong is an error, not a crash.
+TEST(Simulator, BadPrograms) {
+  auto fail = [](const Maker &maker, int64_t ranks = 2) {
+    ClusterProfile profile = makeProfile(2);
+    auto model = CostModel::create(profile, ranks, CostForm::ClosedForm);
+    return getError(simulate({maker.program}, **model, {}));
+  };
+  Maker maker(2);
+  uint32_t s = maker.stream("compute");
+  maker.compute(s, 1);
+  expectContains(fail(maker, 1), "expected ranks below 1 but got 2 from 0");
+  Maker other = maker;
+  other.program.numRanks = 1;
+  expectContains(fail(other), "rank 1 has none");
+  other = maker;
+  other.wait(3, s);
+  expectContains(fail(other), "waits for event 3, which was not recorded before");
+  other = maker;
+  other.exchange(s, other.group("odd", 2, 2), Collective::AllReduce, 1);
+  expectContains(fail(other), "group 'odd': expected size times stride to divide 2 ranks but got 2 times 2");
+  other = maker;
+  other.launch(s, "matmul", Resource::Matrix);
+  expectContains(fail(other), "launch 1, 'matmul'");
+  other = maker;
+  other.compute(s, 1).inputs = {5};
+  expectContains(fail(other), "expected buffers below 0");
+  other = maker;
+  other.compute(7, 1);
+  expectContains(fail(other), "expected a stream below 1");
+  other = maker;
+  other.compute(s, 1).cost.raggedRows = 4;
+  expectContains(fail(other), "expected a ragged launch to have the counts of its rows among its inputs");
+}
+
+/// A straggler that is none of the ranks, and one that would run backwards.
+TEST(Simulator, BadStragglers) {
+  SimOptions options;
+  options.stragglers = {{9, 2}};
+  expectContains(getError(run({makeGroupProgram(4, 4, 1)}, makeProfile(4), options)),
+                 "expected a straggler's rank below 4 but got 9");
+  options.stragglers = {{1, -2}};
+  expectContains(getError(run({makeGroupProgram(4, 4, 1)}, makeProfile(4), options)),
+                 "expected a positive slowdown of rank 1");
+}
+
+} // namespace

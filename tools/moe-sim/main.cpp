@@ -1,0 +1,237 @@
+//===- main.cpp - moe-sim: a plan in virtual time -------------------------===//
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/InitLLVM.h"
+
+#include "moe/Compiler/CommandLine.h"
+#include "moe/Compiler/Report.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+/// Exit status for bad usage or input.
+static constexpr int badInput = 2;
+
+static cl::OptionCategory category("moe-sim options");
+static CompileCommandLine compiling(category);
+
+static cl::opt<CostForm> network("network", cl::desc("How exchanges take time"), cl::init(CostForm::ClosedForm),
+                                 cl::values(clEnumValN(CostForm::ClosedForm, "closed-form", "alpha + beta * bytes"),
+                                            clEnumValN(CostForm::LinkLevel, "link-level", "flows that share links")),
+                                 cl::cat(category));
+static cl::opt<std::string> routingFile("routing", cl::desc("Routing trace (JSON lines); even routing without it"),
+                                        cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string> syntheticRouting("synthetic-routing", cl::ValueOptional,
+                                             cl::desc("Routing with the statistics of real training: "
+                                                      "seed=0,iterations=1,first=0,skew=2.7, each optional"),
+                                             cl::value_desc("key=value,.."), cl::cat(category));
+static cl::opt<std::string> writeRouting("write-routing", cl::desc("Write the synthetic routing as a trace"),
+                                         cl::value_desc("file"), cl::cat(category));
+static cl::opt<int64_t> iteration("iteration", cl::desc("Iteration of the routing; its first without it"), cl::init(-1),
+                                  cl::cat(category));
+static cl::list<std::string> stragglers("straggler", cl::desc("A rank whose own work takes FACTOR times as long"),
+                                        cl::value_desc("RANK:FACTOR"), cl::cat(category));
+static cl::list<std::string> linkFaults("link-fault",
+                                        cl::desc("A directed link with FACTOR of its bandwidth, "
+                                                 "e.g. node0/nic,network:0.5"),
+                                        cl::value_desc("FROM,TO:FACTOR"), cl::cat(category));
+static cl::opt<bool> allRanks("all-ranks", cl::desc("Simulate every rank, also where one stands for many"),
+                              cl::cat(category));
+static cl::opt<bool> json("json", cl::desc("One JSON object instead of tables"), cl::cat(category));
+static cl::opt<std::string> traceFile("trace", cl::desc("Write the timeline as a Perfetto/Chrome trace"),
+                                      cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory and roofline as one page"),
+                                     cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string> compareFile("compare", cl::desc("A trace by moe-run --trace, put beside the prediction"),
+                                        cl::value_desc("file"), cl::cat(category));
+
+static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
+
+/// The plan that the input is or becomes.
+static FailureOr<OwningOpRef<ModuleOp>> makePlan(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                                 const CompileOptions &options) {
+  FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(context, sources, argv0, options.parallel.getDp());
+  if (failed(module))
+    return failure();
+  if (llvm::any_of((*module)->getOps<func::FuncOp>(), plan::isRankProgram))
+    return module;
+  return compile(**module, options);
+}
+
+/// `RANK:FACTOR` or `FROM,TO:FACTOR`: what stands before the colon, and a positive factor.
+static FailureOr<std::pair<StringRef, double>> parseFactor(MLIRContext &context, StringRef option, StringRef text) {
+  auto [what, number] = text.rsplit(':');
+  double factor = 0;
+  if (what.empty() || number.getAsDouble(factor) || !(factor > 0) || !std::isfinite(factor))
+    return emitUsageError(context) << "expected --" << option << " to end in ':' and a positive factor but got '"
+                                   << text << "'";
+  return std::pair(what, factor);
+}
+
+static FailureOr<std::vector<Straggler>> parseStragglers(MLIRContext &context, int64_t ranks) {
+  std::vector<Straggler> result;
+  for (const std::string &text : stragglers) {
+    auto parts = parseFactor(context, "straggler", text);
+    if (failed(parts))
+      return failure();
+    Straggler straggler{0, parts->second};
+    if (parts->first.getAsInteger(10, straggler.rank) || straggler.rank < 0 || straggler.rank >= ranks)
+      return emitUsageError(context) << "expected --straggler to name a rank below " << ranks << " but got '" << text
+                                     << "'";
+    result.push_back(straggler);
+  }
+  return result;
+}
+
+static FailureOr<std::vector<LinkFault>> parseLinkFaults(MLIRContext &context) {
+  std::vector<LinkFault> result;
+  for (const std::string &text : linkFaults) {
+    auto parts = parseFactor(context, "link-fault", text);
+    if (failed(parts))
+      return failure();
+    auto [from, to] = parts->first.split(',');
+    if (from.empty() || to.empty() || parts->second > 1)
+      return emitUsageError(context) << "expected --link-fault=FROM,TO:FACTOR with a factor of at most 1 but got '"
+                                     << text << "'";
+    result.push_back({from.str(), to.str(), parts->second});
+  }
+  return result;
+}
+
+/// The routing that the options ask for; none for an even one.
+static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, const std::vector<SimProgram> &programs,
+                                                          int64_t ranks) {
+  bool isSynthetic = syntheticRouting.getNumOccurrences() > 0;
+  if (isSynthetic && !routingFile.empty())
+    return emitUsageError(context) << "expected --routing or --synthetic-routing, not both";
+  if (!isSynthetic && !writeRouting.empty())
+    return emitUsageError(context) << "expected --write-routing with --synthetic-routing";
+  if (!isSynthetic && routingFile.empty())
+    return std::optional<RoutingTrace>();
+  if (!isSynthetic) {
+    llvm::Expected<RoutingTrace> trace = RoutingTrace::load(routingFile);
+    if (!trace)
+      return reportError(context, trace.takeError());
+    return std::optional<RoutingTrace>(std::move(*trace));
+  }
+  llvm::Expected<SyntheticRouting> synthetic = SyntheticRouting::parse(syntheticRouting);
+  if (!synthetic)
+    return reportError(context, synthetic.takeError());
+  llvm::Expected<RoutedShape> shape = getRoutedShape(programs.front());
+  if (!shape)
+    return reportError(context, shape.takeError());
+  if (shape->experts == 0)
+    return emitUsageError(context) << "expected a plan that routes with --synthetic-routing";
+  auto layers = static_cast<int64_t>(programs.front().routedLayers.size());
+  RoutingTrace trace = synthetic->generate(ranks, layers, shape->experts, shape->tokens, shape->topK);
+  if (!writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
+        trace.write(os);
+        return success();
+      })))
+    return failure();
+  return std::optional<RoutingTrace>(std::move(trace));
+}
+
+static std::string describeRouting() {
+  if (syntheticRouting.getNumOccurrences())
+    return "synthetic" + (syntheticRouting.empty() ? std::string() : " " + syntheticRouting);
+  return routingFile.empty() ? "even" : routingFile.getValue();
+}
+
+static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
+  SimHeader header = makeSimHeader(plan, compiling.getInput(), cluster);
+  header.form = network == CostForm::ClosedForm ? "closed-form" : "link-level";
+  header.routing = describeRouting();
+  return header;
+}
+
+/// Writes whatever the options ask for.
+static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header, const SimResult &result) {
+  SimReport report = makeReport(result);
+  std::vector<MeasuredOp> measured;
+  std::optional<Comparison> comparison;
+  if (!compareFile.empty()) {
+    llvm::Expected<std::vector<MeasuredOp>> trace = loadTrace(compareFile);
+    if (!trace)
+      return reportError(context, trace.takeError());
+    measured = std::move(*trace);
+    llvm::Expected<Comparison> compared = compare(result, measured);
+    if (!compared)
+      return reportError(context, compared.takeError());
+    comparison = std::move(*compared);
+  }
+  const Comparison *compared = comparison ? &*comparison : nullptr;
+  auto write = [&](StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+    return writeFile(context, path, [&](llvm::raw_ostream &os) {
+      print(os);
+      return success();
+    });
+  };
+  if (!traceFile.empty() && failed(write(traceFile, [&](llvm::raw_ostream &os) { writeTrace(result, os); })))
+    return failure();
+  if (!htmlFile.empty() && failed(write(htmlFile, [&](llvm::raw_ostream &os) {
+        writeHtml(header, result, report, measured, compared, os);
+      })))
+    return failure();
+  if (json) {
+    writeJson(header, result, report, compared, llvm::outs());
+    return success();
+  }
+  printText(header, result, report, llvm::outs());
+  if (compared)
+    printComparison(*compared, llvm::outs());
+  return success();
+}
+
+static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
+  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
+  if (failed(cluster))
+    return failure();
+  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
+  if (failed(options))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> plan = makePlan(context, sources, argv0, *options);
+  if (failed(plan))
+    return failure();
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(**plan);
+  if (!programs)
+    return reportError(context, programs.takeError());
+  int64_t ranks = programs->back().firstRank + programs->back().numRanks;
+  SimOptions simulation;
+  FailureOr<std::vector<Straggler>> slow = parseStragglers(context, ranks);
+  FailureOr<std::vector<LinkFault>> faults = parseLinkFaults(context);
+  if (failed(slow) || failed(faults))
+    return failure();
+  FailureOr<std::optional<RoutingTrace>> routing = makeRouting(context, *programs, ranks);
+  if (failed(routing))
+    return failure();
+  simulation.stragglers = std::move(*slow);
+  simulation.allRanks = allRanks;
+  if (*routing) {
+    simulation.routing = &**routing;
+    simulation.iteration = iteration.getNumOccurrences() ? iteration.getValue() : (*routing)->getIterations().front();
+  } else if (iteration.getNumOccurrences()) {
+    return emitUsageError(context) << "expected --iteration with --routing or --synthetic-routing";
+  }
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(*cluster, ranks, network, *faults);
+  if (!model)
+    return reportError(context, model.takeError());
+  llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, simulation);
+  if (!result)
+    return reportError(context, result.takeError());
+  return writeOutputs(context, makeHeader(**plan, *cluster), *result);
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan simulator: how long a plan takes on a cluster, and why\n",
+                                   &llvm::errs()))
+    return badInput;
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  ToolDiagnostics diagnostics(context, "moe-sim");
+  return succeeded(run(context, diagnostics.getSources(), argv[0])) ? 0 : badInput;
+}
