@@ -162,7 +162,7 @@ static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Wo
         llvm::join(llvm::map_range(profile.rates, [](const DeviceRate &rate) { return rate.dtype; }), ", ");
     return makeCostError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " + known);
   }
-  const EfficiencyCurve &curve = findCurve(*rate, work);
+  const EfficiencyCurve &curve = getCurve(*rate, work);
   const GemmShape &gemm = work.cost->gemm;
   auto getProduct = [&](int64_t rows, int64_t depth) {
     return getProductSeconds(profile, *rate, curve, rows, gemm.columns, depth);

@@ -212,10 +212,10 @@ private:
   static constexpr double rampIterations = 3;      // in which it gets there
   static constexpr double earlyFraction = 0.78;    // of the final spread, after the ramp
   static constexpr double growthIterations = 3000; // in which half of the rest is made up
-  static constexpr double fastFraction = 0.016;    // of the spread, that changes fast
+  static constexpr double fastFraction = 0.022;    // of the spread, that changes fast
   static constexpr double fastIterations = 4;
   // The slow part changes ever more slowly: its time is slowIterations + iteration^2 / slowdown.
-  static constexpr double slowIterations = 300, slowdown = 20;
+  static constexpr double slowIterations = 400, slowdown = 20;
 
   double getSpread() const;
 

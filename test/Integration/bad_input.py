@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import safetensors
 
 TIMEOUT = 60
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 LAYER = """\
 func.func @model(%x: tensor<16x8xf32> {moe.name = "x", moe.role = "input"},
@@ -400,12 +401,102 @@ def memory(suite):
                      limit=limit << 20)
 
 
-GROUPS = [compile_graph, compile_options, configurations, plans, tensors, overflow, memory]
+def simulations(suite):
+    """Options and inputs of moe-sim, and clusters."""
+    suite.write("graph.mlir", GRAPH)
+    with open(os.path.join(ROOT, "test", "Simulator", "Inputs", "toy.json")) as file:
+        toy = file.read()
+    suite.write("toy.json", toy)
+
+    def bad(name, arguments, *patterns, cluster="toy.json"):
+        suite.expect("moe-sim: " + name, ["moe-sim", "graph.mlir", "--parallel=dp=2", f"--cluster={cluster}", *arguments], *patterns)
+
+    bad("no such cluster", [], r"'none': expected a file or the name of one of the shared clusters, which are .*hgx-h100", cluster="none")
+    suite.expect("moe-compile: no such cluster", ["moe-compile", "graph.mlir", "--cluster=none", "-o", "bad.so"],
+                 r"'none': expected a file or the name of one of the shared clusters")
+    bad("too few devices", ["--parallel=dp=8"], r"cluster 'toy' has 4 devices, but the plan is for 8 ranks")
+    bad("no fit and no links", [], r"cluster 'toy' has neither links nor a fit for 'all_reduce' of dtype 'f32' among 2 members",
+        cluster=write_cluster(suite, "fitless.json", toy, lambda c: c.pop("links")))
+    bad("--network", ["--network=wires"], r"--network.*'wires'")
+    bad("link-level without links", ["--network=link-level"], r"cluster 'toy' has no links, which the link-level form needs",
+        cluster="fitless.json")
+    for text in ("0", "0:", ":2", "0:-1", "0:0", "0:nan", "0:inf", "0:fast"):
+        bad(f"--straggler={text}", [f"--straggler={text}"], r"expected --straggler to end in ':' and a positive factor but got")
+    for text in ("2:2", "-1:2", "one:2"):
+        bad(f"--straggler={text}", [f"--straggler={text}"], r"expected --straggler to name a rank below 2 but got")
+    bad("--link-fault, one end", ["--link-fault=node0/device0:0.5"], r"expected --link-fault=FROM,TO:FACTOR with a factor of at most 1")
+    bad("--link-fault, faster", ["--link-fault=node0/device0,node0/switch:2"], r"expected --link-fault=.*at most 1")
+    bad("--link-fault, no such link", ["--link-fault=node0/device0,node0/device1:0.5"], r"no link .*node0/device0.*node0/device1|expected .*link")
+    bad("two routings", ["--routing=r.jsonl", "--synthetic-routing"], r"expected --routing or --synthetic-routing, not both")
+    bad("--iteration without routing", ["--iteration=3"], r"expected --iteration with --routing or --synthetic-routing")
+    bad("--write-routing without one", ["--write-routing=r.jsonl"], r"expected --write-routing with --synthetic-routing")
+    for text in ("speed=1", "seed=x", "iterations=0", "skew=-1", "skew=nan", "seed"):
+        bad(f"--synthetic-routing={text}", [f"--synthetic-routing={text}"], re.escape(text.split("=")[0]))
+    bad("missing routing", ["--routing=none.jsonl"], r"none\.jsonl")
+    bad("missing trace", ["--compare=none.json"], r"none\.json")
+    bad("a trace that is none", ["--compare=toy.json"], r"toy\.json")
+    for option in ("--html", "--trace"):
+        bad(f"{option} in no folder", [f"{option}=no/such/file"], r"cannot write 'no/such/file'")
+    routing(suite)
+    clusters(suite, toy)
+
+
+def write_cluster(suite, name, toy, change):
+    cluster = json.loads(toy)
+    change(cluster)
+    suite.write(name, json.dumps(cluster, indent=1))
+    return name
+
+
+def routing(suite):
+    """Routing traces that are none, or of another plan: 2 ranks with 8 tokens each, 4 experts, top 1."""
+    suite.write("dropless.mlir", LAYER.replace("ATTRIBUTES", CAPACITY.replace("capacity_factor = 2.0 : f64, ", "")))
+    good = '{"iteration": 0, "layer": 0, "counts": [[2, 2, 2, 2], [8, 0, 0, 0]]}\n'
+
+    def run(text, *options):
+        suite.write("routing.jsonl", text)
+        return ["moe-sim", "dropless.mlir", "--parallel=dp=2", "--cluster=toy.json", "--routing=routing.jsonl", *options]
+
+    suite.expect("routing: good", run(good), status=0)
+    for name, text, *patterns in (
+            ("empty", "", r"routing\.jsonl"),
+            ("no JSON", "counts\n", r"routing\.jsonl:1"),
+            ("second line", good + "{\n", r"routing\.jsonl:2"),
+            ("no counts", '{"iteration": 0, "layer": 0}\n', r"routing\.jsonl:1.*counts"),
+            ("negative", good.replace("8, 0", "9, -1"), r"routing\.jsonl:1"),
+            ("ragged", good.replace("[8, 0, 0, 0]", "[8, 0, 0]"), r"routing\.jsonl:1"),
+            ("too large", good.replace("8, 0", "99999999999, 0"), r"routing\.jsonl:1"),
+            ("ranks", good.replace(", [8, 0, 0, 0]", ""), r"2 ranks|ranks"),
+            ("experts", good.replace("2, 2, 2, 2", "4, 4").replace("8, 0, 0, 0", "8, 0"), r"experts"),
+            ("sums", good.replace("8, 0", "7, 0"), r"8 .*7|7 .*8"),
+            ("layers", good.replace('"layer": 0', '"layer": 1'), r"layer"),
+            ("twice", good + good, r"routing\.jsonl:2")):
+        suite.expect("routing: " + name, run(text), *patterns)
+    suite.expect("routing: iteration", run(good, "--iteration=5"), r"iteration")
+    suite.expect_each("routing: truncated", [(f"{n} bytes", [*run(good)[:4], f"--routing={suite.write(f'cut{n}.jsonl', good[:n])}"])
+                                             for n in cuts(len(good.rstrip()), 20)], r"cut\d+\.jsonl")
+
+
+def clusters(suite, toy):
+    """A profile with something wrong; all messages of the schema are in test/Unit/ClusterProfileTest.cpp."""
+    def bad(name, change, *patterns):
+        suite.expect("cluster: " + name, ["moe-sim", "graph.mlir", "--parallel=dp=2",
+                                          f"--cluster={write_cluster(suite, 'bad.json', toy, change)}"], *patterns)
+
+    bad("unknown key", lambda c: c.update(nodez=2), r"bad\.json:\d+:\d+: error: .*'nodez'")
+    bad("no source", lambda c: c["device"].pop("source"), r"bad\.json:\d+:\d+: error: .*'device\.source'")
+    bad("type", lambda c: c["device"]["rates"][0].update(flop_per_s="fast"), r"bad\.json:\d+:\d+: error: .*'device\.rates\[0\]\.flop_per_s'")
+    bad("link", lambda c: c["links"][0].update({"from": "device7"}), r"bad\.json:\d+:\d+: error: .*'links\[0\]\.from'")
+    suite.expect_each("cluster: truncated", [(f"{n} bytes", ["moe-sim", "graph.mlir", f"--cluster={suite.write(f'cut{n}.json', toy[:n])}"])
+                                             for n in cuts(len(toy.rstrip()), 40)], r"cut\d+\.json:\d+:\d+: error: ")
+
+
+GROUPS = [compile_graph, compile_options, configurations, plans, tensors, overflow, memory, simulations]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-compile, moe-import and moe-run")
+    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
     parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="moeplan-")

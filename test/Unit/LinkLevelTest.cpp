@@ -167,14 +167,14 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   }
 }
 
-/// From member 2, the tree reaches all of three members in two steps, whoever is the root.
+/// From member 2 the tree reaches three members in two steps of 5 s. Back, both others send to it at once, at 5 bytes/s each.
 TEST(LinkLevelTest, Root) {
   ClusterProfile profile = makeToyNode(3);
   Exchange exchange = makeExchange(Collective::Broadcast, kThree, 40);
   exchange.root = 2;
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 10);
   exchange.collective = Collective::Reduce;
-  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 10);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 1 + 8);
 }
 
 /// Two nodes of two, 40 bytes: members do not wait for each other, so that the NIC's flows come one after the other. 0: to 1
@@ -257,20 +257,26 @@ TEST(LinkLevelTest, Fault) {
       getSeconds(profile, CostForm::LinkLevel, exchange, LinkFault{"node0/device0", "node0/switch", 0.5}), 4);
 }
 
-/// A member at half speed sends at half speed, its next sends too: 3 * (1 + 2) s, and nobody else ends later than it.
+/// Two members all-reduce 40 bytes in two steps of 1 + 2 s. One at half speed needs 1 + 4 s for each, and the other waits.
 TEST(LinkLevelTest, SlowMember) {
-  ClusterProfile profile = makeToyNode(4);
+  ClusterProfile profile = makeToyNode(2);
   auto model = makeModel(profile, CostForm::LinkLevel);
   auto network = model->createNetwork();
-  uint32_t number = llvm::cantFail(network->start(0, makeExchange(Collective::AllToAll, kFour, 40)));
-  network->setSpeed(0, number, 2, 0.5);
+  uint32_t number = llvm::cantFail(network->start(0, makeExchange(Collective::AllReduce, kTwo, 40)));
+  network->setSpeed(0, number, 1, 0.5);
   llvm::SmallVector<Network::Completion> done;
   double now = 0;
-  while (done.size() < 4) {
+  for (; done.size() < 2; network->advance(now, done))
     now = network->getNextTime();
-    network->advance(now, done);
-  }
-  EXPECT_DOUBLE_EQ(now, 9);
+  EXPECT_DOUBLE_EQ(now, 10);
+  // Slowed from 2 on, until when 10 bytes have moved: 2 s more for the other 10, and 5 s for the next step.
+  number = llvm::cantFail(network->start(10, makeExchange(Collective::AllReduce, kTwo, 40)));
+  done.clear();
+  network->advance(network->getNextTime(), done);
+  network->setSpeed(12, number, 0, 0.5);
+  for (; done.size() < 2; network->advance(now, done))
+    now = network->getNextTime();
+  EXPECT_DOUBLE_EQ(now, 10 + 4 + 5);
 }
 
 /// Links that can never be the narrowest are left out; what remains gives the times of all of them.
