@@ -115,13 +115,11 @@ def run(command):
 
 
 def measure(tools, arguments, steps, folder):
-    """The median of the steps after the first one, from the trace-free runs of one process."""
+    """The median step. The first one is slow, because it touches the memory: it moves the median by half a place."""
     plan = os.path.join(folder, "plan.so")
     run([os.path.join(tools, "moe-compile"), *arguments, "-o", plan])
-    # moe-run gives the median of all its steps; with an odd number of them the first, slow one moves it by one place.
     result = json.loads(run([os.path.join(tools, "moe-run"), plan, f"--iters={steps}", "--json"]))
-    times = result.get("steps_ms")
-    return statistics.median(times[1:]) / 1e3 if times else result["step_ms"]["median"] / 1e3
+    return result["step_ms"]["median"] / 1e3
 
 
 def predict(tools, arguments, cluster):
@@ -212,7 +210,7 @@ def main():
     parser.add_argument("--cluster", default="localhost", help="profile of this machine, by moe-calibrate")
     parser.add_argument("--svg", help="write a scatter plot")
     parser.add_argument("--json", help="write all figures")
-    parser.add_argument("--steps", type=int, default=7, help="steps of each run")
+    parser.add_argument("--steps", type=int, default=8, help="steps of each run")
     parser.add_argument("--only", default="", help="only configurations that contain this text")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

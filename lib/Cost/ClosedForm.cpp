@@ -118,7 +118,7 @@ Expected<double> ClosedForm::getSharedSeconds(const Exchange &exchange) const {
     if (busy > speeds.size())
       return makeCostError("cluster '" + profile.name + "' has no 'processors.speed.network' for " + llvm::Twine(busy) +
                            " busy ones");
-    llvm::SmallVector<double> free(busy);
+    std::vector<double> free(busy);
     for (double share : shares)
       *llvm::min_element(free) += share / speeds[busy - 1];
     seconds = std::max(seconds, *llvm::max_element(free));

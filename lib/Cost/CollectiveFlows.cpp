@@ -13,7 +13,8 @@ using Rings = llvm::ArrayRef<llvm::SmallVector<uint32_t>>;
 
 class Builder {
 public:
-  Builder(const Exchange &exchange, int64_t devicesPerNode) : exchange(exchange), members(exchange.ranks.size()) {
+  Builder(const Exchange &exchange, int64_t devicesPerNode, size_t senders)
+      : exchange(exchange), members(exchange.ranks.size()), senders(std::min<size_t>(senders, members)) {
     all.emplace_back();
     for (uint32_t member = 0; member < members; ++member)
       all[0].push_back(member);
@@ -56,7 +57,7 @@ private:
   }
 
   const Exchange &exchange;
-  uint32_t members;
+  uint32_t members, senders;
   llvm::SmallVector<llvm::SmallVector<uint32_t>> all, nodes, indices;
 };
 
@@ -68,7 +69,7 @@ void Builder::addPhase(uint32_t repeats, SendsOf sendsOf) {
   Phase phase;
   phase.repeats = repeats;
   phase.begin.push_back(0);
-  for (uint32_t member = 0; member < members; ++member) {
+  for (uint32_t member = 0; member < senders; ++member) {
     sendsOf(member, phase.sends);
     phase.begin.push_back(phase.sends.size());
   }
@@ -208,8 +209,8 @@ static llvm::Error makeError(const llvm::Twine &message) {
 }
 
 llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const Exchange &exchange, Algorithm algorithm,
-                                                         int64_t devicesPerNode) {
-  Builder builder(exchange, devicesPerNode);
+                                                         int64_t devicesPerNode, size_t senders) {
+  Builder builder(exchange, devicesPerNode, senders);
   if (algorithm == Algorithm::Hierarchical && !builder.isUniform())
     return makeError("hierarchical '" + getName(exchange.collective) +
                      "': expected as many members on each node, but the group of " +

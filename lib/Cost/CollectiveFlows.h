@@ -40,8 +40,10 @@ struct Phase {
 ///     all_to_all: pairwise inside nodes, what is for all members of the same index; then pairwise between same
 ///     indices; reduce_scatter: rings of x / d inside nodes, then of x / n between same indices; all_gather: the
 ///     reverse; all_reduce: both. With one node, or one member a node, what is left of that: the plain algorithm.
-/// Members are `exchange.ranks`; rank r is on node r / devicesPerNode. The error names what was expected.
-llvm::Expected<std::vector<Phase>> makePhases(const Exchange &exchange, Algorithm algorithm, int64_t devicesPerNode);
+/// Members are `exchange.ranks`; rank r is on node r / devicesPerNode. Sends are those of the first `senders` members
+/// only. The error names what was expected.
+llvm::Expected<std::vector<Phase>> makePhases(const Exchange &exchange, Algorithm algorithm, int64_t devicesPerNode,
+                                              size_t senders = ~size_t(0));
 
 /// How many members each node has, where it is the same for all that have any; else 0.
 int64_t getMembersPerNode(llvm::ArrayRef<int64_t> ranks, int64_t devicesPerNode);

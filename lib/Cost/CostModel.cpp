@@ -253,23 +253,29 @@ void GroupCache::insert(Collective collective, llvm::ArrayRef<int64_t> ranks, St
   entries[getKey(collective, ranks, dtype)].push_back({collective, ranks.vec(), dtype.str(), value});
 }
 
-/// The groups that do the same at the same time in an SPMD program: of the same size and stride, one after the other
-/// over all ranks. Only the group itself where its ranks are no such pattern.
-static std::vector<std::vector<int64_t>> getSiblings(llvm::ArrayRef<int64_t> group, int64_t ranks) {
+namespace {
+
+/// Groups that exchange at the same time, and the members whose sends have to be added up.
+struct Siblings {
+  std::vector<std::vector<int64_t>> groups;
+  size_t senders = 0; ///< the first ones of each group
+  /// All periods of the topology see the same: only what ranks of the first one send is added up, on links of the first
+  /// one.
+  bool isFolded = false;
+};
+
+} // namespace
+
+/// The stride of `group` if groups of its size and stride, one after the other, are all ranks and it is one of them;
+/// else 0.
+static int64_t getStride(llvm::ArrayRef<int64_t> group, int64_t ranks) {
   int64_t size = group.size(), stride = size > 1 ? group[1] - group[0] : 1;
-  bool isPattern = stride > 0 && ranks % (size * stride) == 0 && group[0] % (size * stride) < stride;
-  for (int64_t member = 0; isPattern && member < size; ++member)
-    isPattern = group[member] == group[0] + member * stride;
-  if (!isPattern)
-    return {group.vec()};
-  std::vector<std::vector<int64_t>> siblings;
-  for (int64_t first = 0; first < ranks; first += size * stride)
-    for (int64_t offset = 0; offset < stride; ++offset) {
-      auto &sibling = siblings.emplace_back();
-      for (int64_t member = 0; member < size; ++member)
-        sibling.push_back(first + offset + member * stride);
-    }
-  return siblings;
+  if (stride <= 0 || ranks % (size * stride) != 0 || group[0] % (size * stride) >= stride)
+    return 0;
+  for (int64_t member = 0; member < size; ++member)
+    if (group[member] != group[0] + member * stride)
+      return 0;
+  return stride;
 }
 
 /// Whether the members of both are on nodes in the same way.
@@ -277,24 +283,52 @@ static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_
   auto getNode = [&](llvm::ArrayRef<int64_t> group, size_t member) {
     return group[member] / devicesPerNode - group[0] / devicesPerNode;
   };
-  return llvm::all_of(llvm::seq<size_t>(0, a.size()),
-                      [&](size_t member) { return getNode(a, member) == getNode(b, member); });
+  return llvm::all_of(llvm::seq<size_t>(0, a.size()), [&](size_t m) { return getNode(a, m) == getNode(b, m); });
+}
+
+/// In an SPMD program the groups of one size and stride do the same at the same time. A group that is no such pattern
+/// is alone.
+static Siblings getSiblings(llvm::ArrayRef<int64_t> group, const ClusterProfile &profile, const Topology &topology,
+                            Algorithm algorithm, bool hasFaults) {
+  int64_t size = group.size(), ranks = topology.getNumRanks(), period = topology.getPeriod();
+  Siblings siblings = {{}, group.size(), false};
+  int64_t stride = getStride(group, ranks), span = size * stride;
+  // A tree is not the same for all of its members.
+  siblings.isFolded = stride && !hasFaults && algorithm != Algorithm::Tree && ranks % period == 0 &&
+                      (span % period == 0 || period % span == 0) && (stride % period == 0 || period % stride == 0);
+  if (siblings.isFolded)
+    siblings.senders = std::clamp<int64_t>(period / stride, 1, size);
+  int64_t end = siblings.isFolded ? period : ranks;
+  for (int64_t first = 0; stride && first < end; first += span)
+    for (int64_t offset = 0; offset < stride && first + offset < end; ++offset) {
+      auto &sibling = siblings.groups.emplace_back();
+      for (int64_t member = 0; member < size; ++member)
+        sibling.push_back(first + offset + member * stride);
+    }
+  // What the members of a hierarchical one do depends on their nodes.
+  bool areAlike = algorithm != Algorithm::Hierarchical || llvm::all_of(siblings.groups, [&](const auto &sibling) {
+                    return isAlike(sibling, group, profile.devicesPerNode);
+                  });
+  if (!stride || !areAlike)
+    return {{group.vec()}, group.size(), false};
+  return siblings;
 }
 
 /// A step of all groups at once, one byte of payload each: the worst latency, and the seconds of the worst link.
 static CostModel::AlphaBeta addUpStep(const Topology &topology, const Phase &phase, size_t step,
-                                      llvm::ArrayRef<std::vector<int64_t>> groups, std::vector<double> &loads) {
+                                      const Siblings &siblings, std::vector<double> &loads) {
   CostModel::AlphaBeta sum;
   llvm::SmallVector<uint32_t, 0> used;
-  for (const std::vector<int64_t> &group : groups)
-    for (size_t member = 0; member < group.size(); ++member) {
+  for (const std::vector<int64_t> &group : siblings.groups)
+    for (size_t member = 0; member < siblings.senders; ++member) {
       llvm::ArrayRef<Send> sends = phase.getSends(member);
       if (step >= sends.size())
         continue;
-      int64_t from = group[member], to = group[sends[step].to];
       double latency = 0;
-      for (uint32_t link : topology.getPath(from, to)) {
+      for (uint32_t link : topology.getPath(group[member], group[sends[step].to])) {
         latency += topology.getLinks()[link].latency;
+        if (siblings.isFolded)
+          link = topology.getFirstAlike(link);
         if (loads[link] == 0)
           used.push_back(link);
         loads[link] += sends[step].bytes;
@@ -308,16 +342,15 @@ static CostModel::AlphaBeta addUpStep(const Topology &topology, const Phase &pha
   return sum;
 }
 
-static CostModel::AlphaBeta addUp(const Topology &topology, llvm::ArrayRef<Phase> phases,
-                                  llvm::ArrayRef<std::vector<int64_t>> groups) {
+static CostModel::AlphaBeta addUp(const Topology &topology, llvm::ArrayRef<Phase> phases, const Siblings &siblings) {
   CostModel::AlphaBeta sum;
   std::vector<double> loads(topology.getLinks().size());
   for (const Phase &phase : phases) {
     size_t steps = 0;
-    for (size_t member = 0; member + 1 < phase.begin.size(); ++member)
+    for (size_t member = 0; member < siblings.senders; ++member)
       steps = std::max(steps, phase.getSends(member).size());
     for (size_t step = 0; step < steps; ++step) {
-      CostModel::AlphaBeta one = addUpStep(topology, phase, step, groups, loads);
+      CostModel::AlphaBeta one = addUpStep(topology, phase, step, siblings, loads);
       sum.alpha += phase.repeats * one.alpha;
       sum.beta += phase.repeats * one.beta;
     }
@@ -326,26 +359,21 @@ static CostModel::AlphaBeta addUp(const Topology &topology, llvm::ArrayRef<Phase
 }
 
 static Expected<CostModel::AlphaBeta> getFromLinks(const ClusterProfile &profile, const Topology &topology,
-                                                   Collective collective, llvm::ArrayRef<int64_t> ranks,
+                                                   Collective collective, llvm::ArrayRef<int64_t> ranks, bool hasFaults,
                                                    GroupCache &cache) {
   Algorithm algorithm = profile.algorithms[static_cast<unsigned>(collective)];
-  std::vector<std::vector<int64_t>> groups = getSiblings(ranks, topology.getNumRanks());
-  // What the members of a hierarchical one do depends on their nodes.
-  if (algorithm == Algorithm::Hierarchical && !llvm::all_of(groups, [&](const std::vector<int64_t> &group) {
-        return isAlike(group, ranks, profile.devicesPerNode);
-      }))
-    groups = {ranks.vec()};
-  if (const CostModel::AlphaBeta *known = cache.find(collective, groups[0], ""))
+  Siblings siblings = getSiblings(ranks, profile, topology, algorithm, hasFaults);
+  if (const CostModel::AlphaBeta *known = cache.find(collective, siblings.groups[0], ""))
     return *known;
   Exchange exchange;
   exchange.collective = collective;
   exchange.payload = 1;
-  exchange.ranks = groups[0];
-  Expected<std::vector<Phase>> phases = makePhases(exchange, algorithm, profile.devicesPerNode);
+  exchange.ranks = siblings.groups[0];
+  Expected<std::vector<Phase>> phases = makePhases(exchange, algorithm, profile.devicesPerNode, siblings.senders);
   if (!phases)
     return makeCostError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
-  CostModel::AlphaBeta sum = addUp(topology, *phases, groups);
-  cache.insert(collective, groups[0], "", sum);
+  CostModel::AlphaBeta sum = addUp(topology, *phases, siblings);
+  cache.insert(collective, siblings.groups[0], "", sum);
   return sum;
 }
 
@@ -391,14 +419,16 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
   else if (!state->topology)
     return makeNoGroupError(profile, collective, group.size(), perNode, dtype);
   if (!fit || state->healthy) {
-    Expected<AlphaBeta> links = getFromLinks(profile, *state->topology, collective, group, state->fromLinks);
+    Expected<AlphaBeta> links =
+        getFromLinks(profile, *state->topology, collective, group, state->healthy != nullptr, state->fromLinks);
     if (!links)
       return links;
     if (!fit) {
       result = *links;
     } else {
       // The fit was measured without the faults: they slow it down as they do the links.
-      Expected<AlphaBeta> healthy = getFromLinks(profile, *state->healthy, collective, group, state->fromHealthyLinks);
+      Expected<AlphaBeta> healthy =
+          getFromLinks(profile, *state->healthy, collective, group, false, state->fromHealthyLinks);
       if (!healthy)
         return healthy;
       if (healthy->beta > 0)

@@ -279,6 +279,14 @@ llvm::ArrayRef<uint32_t> Topology::getPath(int64_t from, int64_t to) const {
   return it->second;
 }
 
+uint32_t Topology::getFirstAlike(uint32_t link) const {
+  uint32_t nodes = getPeriod() / devices;
+  auto fitting = llvm::find_if(llvm::reverse(levels), [&](const Level &level) { return level.firstLink <= link; });
+  if (fitting == levels.rend())
+    return link % (nodes * linksPerNode);
+  return fitting->firstLink + (link - fitting->firstLink) % (2 * nodes / fitting->nodes);
+}
+
 double Topology::getLatency(int64_t from, int64_t to) const {
   double latency = 0;
   for (uint32_t link : getPath(from, to))

@@ -35,6 +35,7 @@ struct Job {
   uint32_t index;       ///< rank, slot, or member
   uint32_t meeting = 0; ///< of a share
   double pushed = 0;
+  int32_t trigger = -1; ///< into times: why it was pushed then and not before
 };
 
 /// A slot is a stream of a rank.
@@ -65,10 +66,10 @@ struct Processor {
   double begin = 0;
   double remaining = 0, since = 0, speed = 0;
   int32_t cause = -1;
-  /// Into times: what its last job ended with, where that was a launch or an exchange's last share; else -1.
+  /// Into times: what it was busy with last, of what has a time; issuing and shares of exchanges under way have none.
   int32_t last = -1;
-  /// That the present job had to wait for this processor, until it was free of `last`.
-  bool waited = false;
+  /// Into times: why its present job goes on now and not before.
+  int32_t trigger = -1;
   bool busy = false;
 };
 
@@ -87,16 +88,16 @@ public:
 private:
   // The runtime's functions, by the same names.
   llvm::Error runJob(uint32_t processor);
-  void issueRank(uint32_t rank);
+  void issueRank(uint32_t processor);
   llvm::Error advance(uint32_t processor);
   llvm::Error runItem(uint32_t processor, const Item &item, bool &goesOn);
   llvm::Error runCall(uint32_t processor, uint32_t launch, bool &goesOn);
-  void wake(uint32_t rank, Record &record);
+  void wake(uint32_t processor, Record &record);
   llvm::Error arrive(uint32_t processor, uint32_t launch);
   llvm::Error price(Meeting &meeting) const;
   void complete(uint32_t processor, const Meeting &meeting);
 
-  void push(uint32_t rank, Job job);
+  void push(uint32_t rank, Job job, int32_t trigger);
   void work(uint32_t processor, Resource resource, double seconds);
   llvm::Error finish(uint32_t processor);
   llvm::Error dispatch();
@@ -104,6 +105,9 @@ private:
   llvm::Expected<double> getSpeed(Resource resource, uint32_t numBusy) const;
 
   int32_t addTime(uint32_t rank, uint32_t launch, double begin, int32_t cause);
+  bool isLater(int32_t time, int32_t than) const {
+    return time >= 0 && (than < 0 || times[time].end > times[than].end);
+  }
   int32_t findCause(const Processor &processor, uint32_t rank, uint32_t launch) const;
   llvm::Error hang() const;
 
@@ -173,8 +177,9 @@ Executor::Executor(const Execution &execution)
 // Jobs
 //===----------------------------------------------------------------------===//
 
-void Executor::push(uint32_t rank, Job job) {
+void Executor::push(uint32_t rank, Job job, int32_t trigger) {
   job.pushed = now;
+  job.trigger = trigger;
   nodes[getNode(rank)].ready.push_back(job);
 }
 
@@ -209,11 +214,12 @@ llvm::Error Executor::runJob(uint32_t index) {
   return llvm::Error::success();
 }
 
-void Executor::issueRank(uint32_t rank) {
+void Executor::issueRank(uint32_t index) {
+  uint32_t rank = processors[index].job.index;
   issued[rank] = now;
   for (uint32_t slot = rank * numStreams; slot < rank * numStreams + getStreams(rank).items.size(); ++slot)
     if (!getItems(slot).empty())
-      push(rank, {Job::Type::Stream, slot});
+      push(rank, {Job::Type::Stream, slot}, processors[index].trigger);
 }
 
 /// Runs a stream's items until one takes time or has to wait.
@@ -237,7 +243,7 @@ llvm::Error Executor::runItem(uint32_t index, const Item &item, bool &goesOn) {
     return runCall(index, item.index, goesOn);
   Record &record = records[rank][item.index];
   if (item.kind == SimOp::Kind::Record) {
-    wake(rank, record);
+    wake(index, record);
     return llvm::Error::success();
   }
   goesOn = record.done;
@@ -250,14 +256,14 @@ llvm::Error Executor::runItem(uint32_t index, const Item &item, bool &goesOn) {
   return llvm::Error::success();
 }
 
-void Executor::wake(uint32_t rank, Record &record) {
+void Executor::wake(uint32_t index, Record &record) {
   record.done = true;
   while (record.firstWaiting >= 0) {
     uint32_t slot = record.firstWaiting;
     record.firstWaiting = slots[slot].nextWaiting;
     slots[slot].nextWaiting = -1;
     ++slots[slot].head;
-    push(rank, {Job::Type::Stream, slot});
+    push(getRankOf(slot), {Job::Type::Stream, slot}, processors[index].trigger);
   }
 }
 
@@ -272,7 +278,7 @@ llvm::Error Executor::runCall(uint32_t index, uint32_t launch, bool &goesOn) {
   double seconds = execution.costs.get(rank)[launch].seconds * execution.slowdown[rank];
   if (seconds == 0) {
     goesOn = true;
-    processor.last = addTime(rank, launch, now, cause);
+    processor.last = processor.trigger = addTime(rank, launch, now, cause);
     return llvm::Error::success();
   }
   processor.launch = launch;
@@ -287,16 +293,15 @@ llvm::Error Executor::finish(uint32_t index) {
   Job job = processor.job;
   processor.busy = false;
   if (job.type == Job::Type::Stream) {
-    processor.last = addTime(getRankOf(job.index), processor.launch, processor.begin, processor.cause);
+    processor.last = processor.trigger =
+        addTime(getRankOf(job.index), processor.launch, processor.begin, processor.cause);
     ++slots[job.index].head;
     if (llvm::Error error = advance(index))
       return error;
-  } else {
-    processor.last = -1;
-    if (job.type == Job::Type::Issue)
-      issueRank(job.index);
-    else if (Meeting &meeting = meetings[job.meeting]; --meeting.remaining == 0)
-      complete(index, meeting);
+  } else if (job.type == Job::Type::Issue) {
+    issueRank(index);
+  } else if (Meeting &meeting = meetings[job.meeting]; --meeting.remaining == 0) {
+    complete(index, meeting);
   }
   uint32_t node = index / perNode;
   changedNodes.push_back(node);
@@ -330,7 +335,7 @@ llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
   if (llvm::Error error = price(meeting))
     return error;
   for (uint32_t member = 0; member < meeting.remaining; ++member)
-    push(world.getRank(id, member), {Job::Type::Share, member, entry->second});
+    push(world.getRank(id, member), {Job::Type::Share, member, entry->second}, processor.trigger);
   return llvm::Error::success();
 }
 
@@ -360,7 +365,7 @@ void Executor::complete(uint32_t index, const Meeting &meeting) {
     uint32_t slot = rank * numStreams + world.getLinked(rank).launches[launch].stream;
     processors[index].last = addTime(rank, launch, meeting.begin, meeting.cause);
     ++slots[slot].head;
-    push(rank, {Job::Type::Stream, slot});
+    push(rank, {Job::Type::Stream, slot}, processors[index].last);
   }
 }
 
@@ -375,21 +380,15 @@ int32_t Executor::addTime(uint32_t rank, uint32_t launch, double begin, int32_t 
   return timeOf[rank][launch] = index;
 }
 
-/// What ended last of the launch's dependencies, its issue, and what its processor was busy with while it was ready.
+/// What ended last of the launch's dependencies, its issue, and what kept the processors busy while it was ready.
 int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t launch) const {
   int32_t cause = -1;
-  double latest = issued[rank];
-  auto consider = [&](int32_t time, bool orEqual) {
-    if (time < 0 || times[time].end < latest || (times[time].end == latest && !orEqual))
-      return;
-    cause = time;
-    latest = times[time].end;
-  };
   for (uint32_t dep : world.getLinked(rank).getDeps(launch))
-    consider(timeOf[rank][dep], /*orEqual=*/true);
-  if (processor.waited)
-    consider(processor.last, /*orEqual=*/false);
-  return cause;
+    if (int32_t time = timeOf[rank][dep]; isLater(time, cause))
+      cause = time;
+  if (isLater(processor.trigger, cause))
+    cause = processor.trigger;
+  return cause >= 0 && times[cause].end < issued[rank] ? -1 : cause;
 }
 
 //===----------------------------------------------------------------------===//
@@ -404,7 +403,10 @@ llvm::Error Executor::dispatch() {
       uint32_t number = node.idle.back();
       Processor &processor = processors[number];
       processor.job = node.ready.front();
-      processor.waited = processor.job.pushed < now;
+      processor.trigger = processor.job.trigger;
+      // It could have run before, had the processor been free.
+      if (processor.job.pushed < now && isLater(processor.last, processor.trigger))
+        processor.trigger = processor.last;
       node.ready.pop_front();
       if (llvm::Error error = runJob(number))
         return error;
@@ -450,7 +452,7 @@ llvm::Error Executor::updateNode(Node &node, uint32_t first) {
 
 llvm::Error Executor::run() {
   for (uint32_t rank = 0; rank < world.getNumRanks(); ++rank)
-    push(rank, {Job::Type::Issue, rank});
+    push(rank, {Job::Type::Issue, rank}, -1);
   while (true) {
     if (llvm::Error error = dispatch())
       return error;

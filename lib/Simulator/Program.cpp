@@ -158,7 +158,7 @@ llvm::Error ProgramMaker::make(int64_t world) {
 llvm::Expected<SimProgram> mlir::moe::makeSimProgram(func::FuncOp function, int64_t world) {
   ProgramMaker maker(function);
   if (llvm::Error error = maker.make(world))
-    return std::move(error);
+    return error;
   return std::move(maker.program);
 }
 

@@ -231,8 +231,8 @@ TEST(CostModelTest, PairwiseOverNics) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllToAll, kFour, 40), 7);
 }
 
-/// Hierarchical: all_to_all sends 20 bytes inside, then 20 to the other node, both devices at once; reduce_scatter 20 inside
-/// and 10 between, all_gather the reverse, all_reduce both.
+/// Hierarchical: all_to_all sends 20 bytes inside, then 20 to the other node, both devices at once; reduce_scatter 20
+/// inside and 10 between, all_gather the reverse, all_reduce both.
 TEST(CostModelTest, Hierarchical) {
   ClusterProfile profile = makeToyPair();
   profile.algorithms.fill(Algorithm::Hierarchical);
@@ -261,10 +261,35 @@ TEST(CostModelTest, SiblingsShareLinks) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {0, 3}, 20), 1 + 1);
 }
 
-/// A group of one exchanges nothing.
-TEST(CostModelTest, GroupOfOne) {
-  EXPECT_DOUBLE_EQ(getSeconds(makeToyNode(2), Collective::AllToAll, {1}, 40), 0);
+/// What one node, or one switch above the nodes, sees of all groups stands for the others: the same as adding up all of
+/// them, which a fault that is none makes it do.
+TEST(CostModelTest, OnePeriodStandsForAll) {
+  LinkFault none = {"node0/switch", "node0/port", 1};
+  for (int64_t switchNodes : {0, 2, 4})
+    for (Algorithm algorithm : {Algorithm::Pairwise, Algorithm::Hierarchical}) {
+      ClusterProfile profile = makeToyDevices(8, 4);
+      profile.links = {{"device*", "switch", 12, 11, 0.5}, {"switch", "port", 20, 20, 0}, {"port", "network", 6, 5, 2}};
+      if (switchNodes)
+        profile.fabric = {{"leaf", switchNodes, 7, 1}};
+      profile.algorithms[static_cast<unsigned>(Collective::AllToAll)] = algorithm;
+      auto model = makeModel(profile, CostForm::ClosedForm), whole = makeModel(profile, CostForm::ClosedForm, none);
+      for (int64_t size = 2; size <= 32; size *= 2)
+        for (int64_t stride = 1; size * stride <= 32; stride *= 2) {
+          std::vector<int64_t> ranks;
+          for (int64_t member = 0; member < size; ++member)
+            ranks.push_back(stride - 1 + member * stride);
+          for (Collective collective : {Collective::AllToAll, Collective::AllReduce}) {
+            CostModel::AlphaBeta one = llvm::cantFail(model->getAlphaBeta(collective, ranks, "f32"));
+            CostModel::AlphaBeta all = llvm::cantFail(whole->getAlphaBeta(collective, ranks, "f32"));
+            EXPECT_DOUBLE_EQ(one.alpha, all.alpha) << size << " " << stride;
+            EXPECT_DOUBLE_EQ(one.beta, all.beta) << size << " " << stride;
+          }
+        }
+    }
 }
+
+/// A group of one exchanges nothing.
+TEST(CostModelTest, GroupOfOne) { EXPECT_DOUBLE_EQ(getSeconds(makeToyNode(2), Collective::AllToAll, {1}, 40), 0); }
 
 CollectiveFit makeFit(Collective collective, llvm::StringRef dtype, int64_t members, int64_t perNode, double alpha) {
   CollectiveFit fit;
@@ -281,8 +306,8 @@ CollectiveFit makeFit(Collective collective, llvm::StringRef dtype, int64_t memb
 TEST(CostModelTest, Fits) {
   ClusterProfile profile = makeToyPair();
   profile.collectives = {makeFit(Collective::AllGather, "", 2, 1, 10), makeFit(Collective::AllGather, "", 2, 2, 20),
-                         makeFit(Collective::AllGather, "f32", 2, 2, 30), makeFit(Collective::AllGather, "f64", 2, 2, 40),
-                         makeFit(Collective::AllGather, "", 3, 2, 50)};
+                         makeFit(Collective::AllGather, "f32", 2, 2, 30),
+                         makeFit(Collective::AllGather, "f64", 2, 2, 40), makeFit(Collective::AllGather, "", 3, 2, 50)};
   profile.collectives[0].perMember = 3;
   auto model = makeModel(profile, CostForm::ClosedForm);
   auto get = [&](llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) {
@@ -306,8 +331,9 @@ TEST(CostModelTest, NeitherFitNorLinks) {
   ClusterProfile profile = makeToyDevices(2, 2);
   profile.collectives = {makeFit(Collective::AllToAll, "f32", 4, 2, 1)};
   auto model = makeModel(profile, CostForm::ClosedForm);
-  EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllGather, kFour, 40))),
-            "cluster 'toy' has neither links nor a fit for 'all_gather' of dtype 'f32' among 4 members, 2 on each node");
+  EXPECT_EQ(
+      getError(model->getSeconds(makeExchange(Collective::AllGather, kFour, 40))),
+      "cluster 'toy' has neither links nor a fit for 'all_gather' of dtype 'f32' among 4 members, 2 on each node");
   EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllToAll, kThree, 40))),
             "cluster 'toy' has neither links nor a fit for 'all_to_all' of dtype 'f32' among 3 members, not as many on "
             "each node");

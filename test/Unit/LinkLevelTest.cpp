@@ -167,7 +167,8 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   }
 }
 
-/// From member 2 the tree reaches three members in two steps of 5 s. Back, both others send to it at once, at 5 bytes/s each.
+/// From member 2 the tree reaches three members in two steps of 5 s. Back, both others send to it at once, at 5 bytes/s
+/// each.
 TEST(LinkLevelTest, Root) {
   ClusterProfile profile = makeToyNode(3);
   Exchange exchange = makeExchange(Collective::Broadcast, kThree, 40);
@@ -177,8 +178,8 @@ TEST(LinkLevelTest, Root) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 1 + 8);
 }
 
-/// Two nodes of two, 40 bytes: members do not wait for each other, so that the NIC's flows come one after the other. 0: to 1
-/// until 1, to 2 until 3, to 3 until 5; 1: to 2 until 2, to 3 until 4, to 0 until 5.
+/// Two nodes of two, 40 bytes: members do not wait for each other, so that the NIC's flows come one after the other. 0:
+/// to 1 until 1, to 2 until 3, to 3 until 5; 1: to 2 until 2, to 3 until 4, to 0 until 5.
 TEST(LinkLevelTest, PairwiseOverNics) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 5);
 }
@@ -187,7 +188,8 @@ TEST(LinkLevelTest, PairwiseOverNics) {
 TEST(LinkLevelTest, SiblingsShareLinks) {
   ClusterProfile profile = makeToyPair();
   auto model = makeModel(profile, CostForm::LinkLevel);
-  Exchange first = makeExchange(Collective::AllGather, kEven, 20), second = makeExchange(Collective::AllGather, kOdd, 20);
+  Exchange first = makeExchange(Collective::AllGather, kEven, 20),
+           second = makeExchange(Collective::AllGather, kOdd, 20);
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(first)), 2);
   auto network = model->createNetwork();
   (void)llvm::cantFail(network->start(0, first));
@@ -202,7 +204,8 @@ TEST(LinkLevelTest, SiblingsShareLinks) {
   EXPECT_DOUBLE_EQ(network->getNextTime(), 4);
 }
 
-/// Three members on one switch: 2 -> 0 has 10 bytes/s until 1 -> 0 joins it at 3; members end on their own. Zeros are skipped.
+/// Three members on one switch: 2 -> 0 has 10 bytes/s until 1 -> 0 joins it at 3; members end on their own. Zeros are
+/// skipped.
 TEST(LinkLevelTest, RaggedExchange) {
   ClusterProfile profile = makeToyNode(3);
   auto model = makeModel(profile, CostForm::LinkLevel);
@@ -253,11 +256,12 @@ TEST(LinkLevelTest, Fault) {
   profile.links[0].latency = 0;
   Exchange exchange = makeExchange(Collective::AllGather, kTwo, 40);
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 2);
-  EXPECT_DOUBLE_EQ(
-      getSeconds(profile, CostForm::LinkLevel, exchange, LinkFault{"node0/device0", "node0/switch", 0.5}), 4);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange, LinkFault{"node0/device0", "node0/switch", 0.5}),
+                   4);
 }
 
-/// Two members all-reduce 40 bytes in two steps of 1 + 2 s. One at half speed needs 1 + 4 s for each, and the other waits.
+/// Two members all-reduce 40 bytes in two steps of 1 + 2 s. One at half speed needs 1 + 4 s for each, and the other
+/// waits.
 TEST(LinkLevelTest, SlowMember) {
   ClusterProfile profile = makeToyNode(2);
   auto model = makeModel(profile, CostForm::LinkLevel);
@@ -282,13 +286,13 @@ TEST(LinkLevelTest, SlowMember) {
 /// Links that can never be the narrowest are left out; what remains gives the times of all of them.
 TEST(LinkLevelTest, WideLinksDoNotCount) {
   ClusterProfile profile = makeToyPair();
-  profile.links = {{"device*", "switch", 10, 10, 0},
-                   {"switch", "port", 20, 20, 0.25},
-                   {"port", "network", 10, 10, 0.25}};
+  profile.links = {
+      {"device*", "switch", 10, 10, 0}, {"switch", "port", 20, 20, 0.25}, {"port", "network", 10, 10, 0.25}};
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 5);
   profile.links[1].bytesPerSecond = profile.links[1].backBytesPerSecond = 5;
   profile.links[2].bytesPerSecond = profile.links[2].backBytesPerSecond = 20;
-  // 10 bytes between nodes now take 2 s. 0: to 1 until 1, to 2 until 4, with 1 -> 3 that begins at 4 then, to 3 until 7.
+  // 10 bytes between nodes now take 2 s. 0: to 1 until 1, to 2 until 4, with 1 -> 3 that begins at 4 then, to 3
+  // until 7.
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 9);
 }
 

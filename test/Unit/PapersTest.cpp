@@ -82,8 +82,8 @@ TEST(FasterMoeTest, ShadowingPays) {
 /// H = 1, alpha = 1, s = 1, P = 12: 12 B alpha H^2 / P is B seconds.
 constexpr fastermoe::Model getUnitModel(double bytesPerSecond) { return {1, 1, 1, 12, bytesPerSecond}; }
 
-/// Two experts of 10 tokens: 10.04 s. The first shadow alone moves load to where the other expert is, 12.504; with both it is
-/// 5.008. Only the search over prefixes finds that.
+/// Two experts of 10 tokens: 10.04 s. The first shadow alone moves load to where the other expert is, 12.504; with both
+/// it is 5.008. Only the search over prefixes finds that.
 TEST(FasterMoeTest, PaysFromTwoOn) {
   fastermoe::Model model = getUnitModel(1000);
   std::vector<double> matrix(16);
@@ -163,12 +163,11 @@ TEST(MPipeMoeTest, SavedFraction) {
     double embedding, hidden, tokens, phi[3];
   };
   constexpr double kilo = 1024, digits = 0.0005;
-  constexpr Row rows[] = {
-      {768, 3072, 4 * kilo, {.181, .363, .453}},   {768, 3072, 16 * kilo, {.228, .457, .571}},
-      {768, 3072, 32 * kilo, {.239, .477, .597}},  {1024, 4096, 4 * kilo, {.166, .332, .416}},
-      {1024, 4096, 16 * kilo, {.222, .444, .555}}, {1024, 4096, 32 * kilo, {.235, .470, .588}},
-      {2048, 8192, 4 * kilo, {.125, .250, .312}},  {2048, 8192, 16 * kilo, {.200, .400, .500}},
-      {2048, 8192, 32 * kilo, {.222, .444, .555}}};
+  constexpr Row rows[] = {{768, 3072, 4 * kilo, {.181, .363, .453}},   {768, 3072, 16 * kilo, {.228, .457, .571}},
+                          {768, 3072, 32 * kilo, {.239, .477, .597}},  {1024, 4096, 4 * kilo, {.166, .332, .416}},
+                          {1024, 4096, 16 * kilo, {.222, .444, .555}}, {1024, 4096, 32 * kilo, {.235, .470, .588}},
+                          {2048, 8192, 4 * kilo, {.125, .250, .312}},  {2048, 8192, 16 * kilo, {.200, .400, .500}},
+                          {2048, 8192, 32 * kilo, {.222, .444, .555}}};
   for (const Row &row : rows)
     for (int i = 0; i < 3; ++i)
       EXPECT_NEAR(mpipemoe::getSavedFraction({row.embedding, row.hidden, row.tokens, 64}, 2 << i), row.phi[i], digits)
@@ -179,8 +178,8 @@ TEST(MPipeMoeTest, SavedFraction) {
   EXPECT_NEAR(mpipemoe::getSavedFraction(endless, 8), 0.625, 1e-9);
 }
 
-/// Eq. 10 by hand: b H M = 64 and b M = 8. Computation 64/32 = 2 a pass, communication 8/8 = 1 a pass, a copy 8/4 = 2 a pass,
-/// with everything together 8/4 = 2 for communication and 8/2 = 4 for copies.
+/// Eq. 10 by hand: b H M = 64 and b M = 8. Computation 64/32 = 2 a pass, communication 8/8 = 1 a pass, a copy 8/4 = 2 a
+/// pass, with everything together 8/4 = 2 for communication and 8/2 = 4 for copies.
 TEST(MPipeMoeTest, Strategies) {
   mpipemoe::Model model = {2, 8, 4, 3};
   mpipemoe::Rates rates = {32, 8, 4, 1, 1, 0.5, 0.5};

@@ -28,7 +28,8 @@ inline ClusterProfile makeToyNode(int64_t devices) {
   return profile;
 }
 
-/// Two nodes of two devices: 10 bytes/s everywhere, also into the network. A way between nodes takes 1 s, one inside none.
+/// Two nodes of two devices: 10 bytes/s everywhere, also into the network. A way between nodes takes 1 s, one inside
+/// none.
 inline ClusterProfile makeToyPair() {
   ClusterProfile profile = makeToyDevices(2, 2);
   profile.links = {{"device*", "switch", 10, 10, 0}, {"switch", "network", 10, 10, 0.5}};
@@ -57,8 +58,7 @@ inline double getValue(llvm::Expected<double> seconds) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-template <typename T>
-std::string getError(llvm::Expected<T> value) {
+template <typename T> std::string getError(llvm::Expected<T> value) {
   if (value)
     return "no error";
   return llvm::toString(value.takeError());

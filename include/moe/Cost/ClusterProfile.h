@@ -28,8 +28,8 @@ struct KernelCalls {
   std::vector<int64_t> params;
 };
 
-/// Products that reach more or less than others of their size: by how their operands are transposed, by the alignment of
-/// their rows in memory.
+/// Products that reach more or less than others of their size: by how their operands are transposed, by the alignment
+/// of their rows in memory.
 struct SpecialCurve {
   std::vector<KernelCalls> calls; ///< empty: any
   int64_t columnsMultiple = 1;    ///< only where the columns are a multiple of it

@@ -31,6 +31,10 @@ public:
   llvm::ArrayRef<uint32_t> getPath(int64_t from, int64_t to) const;
   /// Sum over the path, in seconds.
   double getLatency(int64_t from, int64_t to) const;
+  /// After how many ranks links repeat: those of a node, or of the nodes under one switch of the fabric's last level.
+  int64_t getPeriod() const { return devices * (levels.empty() ? 1 : levels.back().nodes); }
+  /// The link of the first period that is where `link` is in its own.
+  uint32_t getFirstAlike(uint32_t link) const;
   /// Multiplies the bandwidth of the directed link `from` -> `to` by `factor`, in (0, 1]. Names are those of
   /// getLinks(); the error lists some that exist. Ways stay as they are.
   llvm::Error slowDown(llvm::StringRef from, llvm::StringRef to, double factor);

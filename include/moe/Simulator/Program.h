@@ -50,11 +50,11 @@ struct SimBuffer {
 
 struct SimLaunch {
   std::string kernel, label;
-  std::string dtype; ///< of the first floating-point buffer that it touches
+  std::string dtype;                    ///< of the first floating-point buffer that it touches
   llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
   OpCost cost;
   uint32_t stream = 0;
-  int32_t group = -1; ///< of a collective
+  int32_t group = -1;                            ///< of a collective
   llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent
 };
 
@@ -81,8 +81,8 @@ struct SimProgram {
 /// cost.
 llvm::Expected<SimProgram> makeSimProgram(func::FuncOp program, int64_t world);
 
-/// The rank programs of a module at the plan stage, without the one-rank reference. Fails where it has none, or where they
-/// do not cover the ranks of the module's `moe.parallel` once each.
+/// The rank programs of a module at the plan stage, without the one-rank reference. Fails where it has none, or where
+/// they do not cover the ranks of the module's `moe.parallel` once each.
 llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan);
 
 /// What a program's routing launches decide on; all zero where there are none.

@@ -129,8 +129,7 @@ void ProgramConverter::convertReturn() {
     cost.bytesRead = cost.bytesWritten = getByteSize(argument.getType());
     builder.create<plan::LaunchOp>(terminator->getLoc(), builder.getStringAttr("copy"), value, argument, ArrayAttr(),
                                    UnitAttr(), GroupAttr(), StringAttr(), StringAttr(), DenseI64ArrayAttr(),
-                                   DenseI64ArrayAttr(),
-                                   plan::CostAttr::get(builder.getContext(), cost));
+                                   DenseI64ArrayAttr(), plan::CostAttr::get(builder.getContext(), cost));
   }
 }
 

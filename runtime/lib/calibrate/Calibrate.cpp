@@ -34,7 +34,8 @@ void describeMachine(const Settings &settings, Profile &profile) {
   profile.deviceName = processorName();
   profile.processors = settings.workers;
   profile.memoryBytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  profile.description = "Ranks of the host runtime on " + std::to_string(settings.workers) + " processors of one machine";
+  profile.description =
+      "Ranks of the host runtime on " + std::to_string(settings.workers) + " processors of one machine";
   profile.source = "measured by moe-calibrate on " + profile.deviceName + ", " + today();
   if (settings.quick)
     profile.source += ", --quick";

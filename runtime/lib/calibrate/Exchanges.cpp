@@ -9,7 +9,6 @@
 #include "calibrate/Ranks.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace moert::calibrate {
 namespace {
@@ -76,8 +75,7 @@ const ExchangeCase kCases[] = {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
        return moert_broadcast(rank, Ranks::kMeet, &in, &out, 0, &group, Ranks::kMeet);
      }},
-    {"reduce", true,
-     [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
+    {"reduce", true, [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
        return moert_reduce(rank, Ranks::kMeet, &in, &out, 0, &group, Ranks::kMeet);
      }}};
@@ -100,7 +98,7 @@ int64_t countPlaces(const Exchange &exchange) {
   return std::clamp<int64_t>(kRecentBytes / (2 * exchange.bytes * exchange.members), 2, 64);
 }
 
-/// Seconds of one member's share: the least of `passes` steps after a first one.
+/// Seconds of one member's share.
 Status timeShare(Ranks &ranks, const ExchangeCase &one, const Exchange &exchange, int64_t places, int passes,
                  double &seconds) {
   auto issue = [&](moert_rank_t rank) -> int32_t {
@@ -110,14 +108,10 @@ Status timeShare(Ranks &ranks, const ExchangeCase &one, const Exchange &exchange
         return code;
     return MOERT_OK;
   };
-  seconds = std::numeric_limits<double>::infinity();
-  for (int pass = 0; pass <= passes; ++pass) {
-    Ranks::StepTime time;
-    if (Status status = ranks.run(issue, time); !status.ok())
-      return status;
-    if (pass > 0)
-      seconds = std::min(seconds, time.work / static_cast<double>(places * exchange.members));
-  }
+  Ranks::StepTime time;
+  if (Status status = ranks.measure(issue, passes, time); !status.ok())
+    return status;
+  seconds = time.work / static_cast<double>(places * exchange.members);
   return {};
 }
 

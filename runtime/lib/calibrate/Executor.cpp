@@ -4,7 +4,6 @@
 #include "calibrate/Ranks.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 namespace moert::calibrate {
@@ -26,14 +25,12 @@ Status measureLaunches(Profile &profile) {
       code = moert_scale(rank, Ranks::kCompute, &value, &value, 1, Ranks::kCompute);
     return code;
   };
-  profile.launchSeconds = profile.kernelSeconds = std::numeric_limits<double>::infinity();
-  for (int pass = 0; pass < 21; ++pass) {
-    Ranks::StepTime time;
-    if (Status status = ranks->run(issue, time); !status.ok())
-      return status;
-    profile.launchSeconds = std::min(profile.launchSeconds, time.issue / kLaunches);
-    profile.kernelSeconds = std::min(profile.kernelSeconds, time.work / kLaunches);
-  }
+  constexpr int kPasses = 21;
+  Ranks::StepTime time;
+  if (Status status = ranks->measure(issue, kPasses, time); !status.ok())
+    return status;
+  profile.launchSeconds = time.issue / kLaunches;
+  profile.kernelSeconds = time.work / kLaunches;
   return {};
 }
 
@@ -73,20 +70,16 @@ int32_t issueNetwork(moert_rank_t rank, const moert_group &group) {
 
 using IssueWork = int32_t (*)(moert_rank_t, const moert_group &);
 
-/// The least CPU seconds of a step on `workers` workers.
+/// CPU seconds of a step on `workers` workers.
 Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, double &seconds) {
   std::unique_ptr<Ranks> ranks;
   if (Status status = Ranks::create(size, workers, 32 * kMegabyte, ranks); !status.ok())
     return status;
-  seconds = std::numeric_limits<double>::infinity();
-  for (int pass = 0; pass <= passes; ++pass) {
-    Ranks::StepTime time;
-    Status status = ranks->run([&](moert_rank_t rank) { return work(rank, ranks->group()); }, time);
-    if (!status.ok())
-      return status;
-    if (pass > 0)
-      seconds = std::min(seconds, time.work);
-  }
+  Ranks::StepTime time;
+  auto issue = [&](moert_rank_t rank) { return work(rank, ranks->group()); };
+  if (Status status = ranks->measure(issue, passes, time); !status.ok())
+    return status;
+  seconds = time.work;
   return {};
 }
 
@@ -94,7 +87,8 @@ Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, do
 /// line.
 Status measureSpeeds(const Settings &settings, IssueWork work, std::vector<double> &speeds) {
   double alone = 0;
-  for (int64_t busy = 1; busy <= settings.workers; busy = busy == settings.workers ? busy + 1 : std::min(2 * busy, settings.workers)) {
+  for (int64_t busy = 1; busy <= settings.workers;
+       busy = busy == settings.workers ? busy + 1 : std::min(2 * busy, settings.workers)) {
     double seconds = 0;
     if (Status status = measureWork(busy, 2 * settings.workers, work, settings.quick ? 3 : 9, seconds); !status.ok())
       return status;

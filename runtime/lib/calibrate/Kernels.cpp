@@ -60,31 +60,31 @@ void addActivations(std::vector<KernelCase> &cases) {
 }
 
 void addElementwise(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::Add, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}),
-                                     pool.output({rows, kColumns})});
-                   }});
+  cases.push_back(
+      {Kind::Add, {}, [](Call &call, Pool &pool, int64_t rows) {
+         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+       }});
   for (Kind kind : {Kind::Scale, Kind::Copy})
     cases.push_back({kind, {}, [](Call &call, Pool &pool, int64_t rows) {
                        call.real = 0.5;
                        addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
                      }});
-  cases.push_back({Kind::BiasAdd, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.real = 1;
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(),
-                                     pool.output({rows, kColumns})});
-                   }});
+  cases.push_back(
+      {Kind::BiasAdd, {}, [](Call &call, Pool &pool, int64_t rows) {
+         call.real = 1;
+         addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
+       }});
   cases.push_back({Kind::BiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
                      call.real = 1;
                      addViews(call, {pool.input({rows, kColumns}), View(), pool.output({kColumns})});
                    }});
   cases.push_back({Kind::RowScale, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, 1}),
-                                     pool.output({rows, kColumns})});
+                     addViews(call,
+                              {pool.input({rows, kColumns}), pool.input({rows, 1}), pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::RowDot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}),
-                                     pool.output({rows, 1})});
+                     addViews(call,
+                              {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, 1})});
                    }});
 }
 
@@ -104,17 +104,17 @@ void addShapes(std::vector<KernelCase> &cases) {
 }
 
 void addTokens(std::vector<KernelCase> &cases) {
-  cases.push_back({Kind::Dispatch, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), makeSlots(rows, 2), View(),
-                                     pool.output({2 * rows, kColumns})});
-                   }});
+  cases.push_back(
+      {Kind::Dispatch, {}, [](Call &call, Pool &pool, int64_t rows) {
+         addViews(call, {pool.input({rows, kColumns}), makeSlots(rows, 2), View(), pool.output({2 * rows, kColumns})});
+       }});
   cases.push_back({Kind::Combine, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({2 * rows, kColumns}), makeSlots(rows, 2), pool.input({rows, 2}),
                                      pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::SlotDot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}),
-                                     makeSlots(rows, 2), pool.output({rows, 2})});
+                     addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}), makeSlots(rows, 2),
+                                     pool.output({rows, 2})});
                    }});
 }
 

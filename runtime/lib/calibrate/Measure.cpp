@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <limits>
 #include <unistd.h>
 
 namespace moert::calibrate {
@@ -103,17 +102,24 @@ void Progress::step() {
   *out << "\r" << what << ": " << percent << "%" << std::flush;
 }
 
+double typical(std::vector<double> seconds) {
+  auto quartile = seconds.begin() + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 4);
+  std::nth_element(seconds.begin(), quartile, seconds.end());
+  return *quartile;
+}
+
 Status measureKernels(const std::vector<MakeCall> &calls, int passes, Progress &progress,
                       std::vector<double> &seconds) {
-  seconds.assign(calls.size(), std::numeric_limits<double>::infinity());
+  std::vector<std::vector<double>> times(calls.size());
   for (int pass = 0; pass < passes; ++pass)
     for (size_t i = 0; i < calls.size(); ++i) {
-      double once = 0;
-      if (Status status = timeCall(calls[i], once); !status.ok())
+      if (Status status = timeCall(calls[i], times[i].emplace_back()); !status.ok())
         return status;
-      seconds[i] = std::min(seconds[i], once);
       progress.step();
     }
+  seconds.clear();
+  for (std::vector<double> &one : times)
+    seconds.push_back(typical(std::move(one)));
   return {};
 }
 

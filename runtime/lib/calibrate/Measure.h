@@ -26,8 +26,8 @@ int64_t coldBytes();
 /// Bytes that have been used since a plan's activations were: more than the cache of one core, less than the last one.
 constexpr int64_t kRecentBytes = int64_t(8) << 20;
 
-/// Memory for the operands of calls, in a ring: what is taken next was touched longest ago. Inputs are not where outputs
-/// are, so that their values stay.
+/// Memory for the operands of calls, in a ring: what is taken next was touched longest ago. Inputs are not where
+/// outputs are, so that their values stay.
 class Pool {
 public:
   /// Memory for inputs, filled with numbers of both signs between 0.1 and 1 in size, and as much for outputs.
@@ -70,8 +70,10 @@ private:
   size_t total, done = 0, shown = 101;
 };
 
-/// Seconds of each of the calls: the least in `passes` rounds through all of them, because what disturbs a measurement
-/// only ever adds to it. Stops at the first error.
+/// The lower quartile: what disturbs a measurement only ever adds to it, but the very best one had luck. Not empty.
+double typical(std::vector<double> seconds);
+
+/// Seconds of each of the calls: the typical ones of `passes` rounds through all of them. Stops at the first error.
 Status measureKernels(const std::vector<MakeCall> &calls, int passes, Progress &progress, std::vector<double> &seconds);
 
 } // namespace moert::calibrate

@@ -32,7 +32,8 @@ Status parseWorkers(const std::string &text, int64_t &workers) {
   bool isNumber = error == std::errc() && end == text.data() + text.size();
   if (isNumber && workers >= 1 && workers <= kMostWorkers)
     return {};
-  return invalid("expected an integer from 1 to " + std::to_string(kMostWorkers) + " for --workers but got '" + text + "'");
+  return invalid("expected an integer from 1 to " + std::to_string(kMostWorkers) + " for --workers but got '" + text +
+                 "'");
 }
 
 Status parseBackend(const std::string &name, Options &options) {

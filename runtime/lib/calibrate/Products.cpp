@@ -47,8 +47,8 @@ std::vector<CurveGrid> fullGrids() {
   CurveGrid &gradients = grids.emplace_back();
   gradients.transposeA = true;
   gradients.curve.calls = {{"matmul", {1, 0}}, {"grouped_matmul_wgrad", {}}};
-  gradients.curve.rows = {8, 64, 256, 1024, 2048};
-  gradients.curve.columns = {1, 8, 64, 256, 1024, 2048};
+  gradients.curve.rows = {8, 64, 192, 352, 704, 1408};
+  gradients.curve.columns = {1, 8, 64, 192, 704, 1408, 2880};
   gradients.curve.depth = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   return grids;
 }

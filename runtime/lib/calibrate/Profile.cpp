@@ -91,8 +91,7 @@ json exchangeJson(const ExchangeFit &exchange, const std::string &source) {
   return entry;
 }
 
-template <class Entries, class ToJson>
-json list(const Entries &entries, const std::string &source, ToJson toJson) {
+template <class Entries, class ToJson> json list(const Entries &entries, const std::string &source, ToJson toJson) {
   json result = json::array();
   for (const auto &entry : entries)
     result.push_back(toJson(entry, source));

@@ -78,4 +78,18 @@ Status Ranks::run(const std::function<int32_t(moert_rank_t)> &issue, StepTime &t
   return status;
 }
 
+Status Ranks::measure(const std::function<int32_t(moert_rank_t)> &issue, int passes, StepTime &time) {
+  std::vector<double> issued, worked;
+  for (int pass = 0; pass <= passes; ++pass) {
+    if (Status status = run(issue, time); !status.ok())
+      return status;
+    if (pass == 0)
+      continue;
+    issued.push_back(time.issue);
+    worked.push_back(time.work);
+  }
+  time = {typical(std::move(issued)), typical(std::move(worked))};
+  return {};
+}
+
 } // namespace moert::calibrate

@@ -29,6 +29,8 @@ public:
   };
   /// One step: `issue` returns a moert_status.
   Status run(const std::function<int32_t(moert_rank_t)> &issue, StepTime &time);
+  /// The typical times of `passes` steps after a first one.
+  Status measure(const std::function<int32_t(moert_rank_t)> &issue, int passes, StepTime &time);
 
 private:
   Ranks() = default;
