@@ -103,9 +103,9 @@ void Progress::step() {
 }
 
 double typical(std::vector<double> seconds) {
-  auto quartile = seconds.begin() + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 4);
-  std::nth_element(seconds.begin(), quartile, seconds.end());
-  return *quartile;
+  auto middle = seconds.begin() + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
 }
 
 Status measureKernels(const std::vector<MakeCall> &calls, int passes, Progress &progress,

@@ -70,7 +70,7 @@ private:
   size_t total, done = 0, shown = 101;
 };
 
-/// The lower quartile: what disturbs a measurement only ever adds to it, but the very best one had luck. Not empty.
+/// The middle one, the lower of two; not empty. A few disturbed measurements do not move it.
 double typical(std::vector<double> seconds);
 
 /// Seconds of each of the calls: the typical ones of `passes` rounds through all of them. Stops at the first error.

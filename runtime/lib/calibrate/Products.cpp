@@ -17,7 +17,8 @@ struct CurveGrid {
   bool transposeA = false, transposeB = false;
 };
 
-const std::vector<int64_t> kRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 1024};
+/// Dense where libraries change from one kernel to the next: an expert has few rows.
+const std::vector<int64_t> kRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384, 512, 1024};
 
 /// Columns whose largest divisor of two is `multiple`, but for 1: any that no other curve has.
 CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
@@ -27,6 +28,18 @@ CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
   grid.curve.rows = kRows;
   grid.curve.columns = std::move(columns);
   grid.curve.depth = {64, 256, 1024};
+  return grid;
+}
+
+/// Weight gradients, whose depth is an expert's rows.
+CurveGrid gradientGrid(int64_t multiple, std::vector<int64_t> columns) {
+  CurveGrid grid;
+  grid.transposeA = true;
+  grid.curve.calls = {{"matmul", {1, 0}}, {"grouped_matmul_wgrad", {}}};
+  grid.curve.columnsMultiple = multiple;
+  grid.curve.rows = {8, 64, 192, 352, 704, 1408};
+  grid.curve.columns = std::move(columns);
+  grid.curve.depth = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024};
   return grid;
 }
 
@@ -43,13 +56,9 @@ std::vector<CurveGrid> fullGrids() {
   grids.push_back(plainGrid(256, {256, 768, 2816}));
   grids.push_back(plainGrid(512, {512, 1536, 2560}));
   grids.push_back(plainGrid(1024, {1024, 3072}));
-  // Weight gradients: the rows are the depth.
-  CurveGrid &gradients = grids.emplace_back();
-  gradients.transposeA = true;
-  gradients.curve.calls = {{"matmul", {1, 0}}, {"grouped_matmul_wgrad", {}}};
-  gradients.curve.rows = {8, 64, 192, 352, 704, 1408};
-  gradients.curve.columns = {1, 8, 64, 192, 704, 1408, 2880};
-  gradients.curve.depth = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+  grids.push_back(gradientGrid(1, {1, 8, 64, 192, 704, 1408}));
+  grids.push_back(gradientGrid(256, {256, 768, 2816}));
+  grids.push_back(gradientGrid(1024, {1024, 3072}));
   return grids;
 }
 
