@@ -115,11 +115,11 @@ def run(command):
 
 
 def measure(tools, arguments, steps, folder):
-    """The median step. The first one is slow, because it touches the memory: it moves the median by half a place."""
+    """The median of the steps after the first, which touches the memory for the first time."""
     plan = os.path.join(folder, "plan.so")
     run([os.path.join(tools, "moe-compile"), *arguments, "-o", plan])
     result = json.loads(run([os.path.join(tools, "moe-run"), plan, f"--iters={steps}", "--json"]))
-    return result["step_ms"]["median"] / 1e3
+    return statistics.median(result["step_ms"]["all"][1:]) / 1e3
 
 
 def predict(tools, arguments, cluster):
@@ -144,7 +144,11 @@ def summarise(rows):
 
 
 def axis_ticks(low, high):
-    return [10.0 ** e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    """1, 2, 5, 10, .. from the last one below `low` to the first one above `high`."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0 ** exponent for exponent in exponents for digit in (1, 2, 5)]
+    return [tick for i, tick in enumerate(ticks)
+            if (i + 1 == len(ticks) or ticks[i + 1] > low) and (i == 0 or ticks[i - 1] < high)]
 
 
 def draw(rows, summary, path):
@@ -210,7 +214,7 @@ def main():
     parser.add_argument("--cluster", default="localhost", help="profile of this machine, by moe-calibrate")
     parser.add_argument("--svg", help="write a scatter plot")
     parser.add_argument("--json", help="write all figures")
-    parser.add_argument("--steps", type=int, default=8, help="steps of each run")
+    parser.add_argument("--steps", type=int, default=11, help="steps of each run")
     parser.add_argument("--only", default="", help="only configurations that contain this text")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

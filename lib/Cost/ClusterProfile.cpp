@@ -129,7 +129,8 @@ std::vector<DeviceRate> readRates(JsonReader &device) {
 /// Fills what kernels and collectives say of their fits.
 template <typename Fit> void readFit(JsonReader &reader, Fit &fit) {
   fit.r2 = reader.getNumber("r2", kAtMostOne, 1);
-  fit.relativeError = reader.getNumber("relative_error", kNotNegative, 0);
+  if (double error = reader.getNumber("relative_error", kNotNegative, 0); reader.find("relative_error"))
+    fit.relativeError = error;
   for (const auto &[bytes, seconds] : reader.getPairs("points", kNotNegative, kPositive))
     fit.points.push_back({bytes, seconds});
 }

@@ -176,10 +176,11 @@ static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Wo
 }
 
 /// The entry that says most about the launch, or null.
-static const KernelRate *findKernel(llvm::ArrayRef<const KernelRate *> kernels, const Work &work) {
+static const KernelRate *findKernel(const llvm::StringMap<llvm::SmallVector<const KernelRate *>> &kernels,
+                                    const Work &work) {
   const KernelRate *best = nullptr;
   auto getDetail = [](const KernelRate *kernel) { return std::pair(kernel->params.size(), !kernel->dtype.empty()); };
-  for (const KernelRate *kernel : kernels) {
+  for (const KernelRate *kernel : kernels.lookup(work.kernel)) {
     bool hasDtype = kernel->dtype.empty() || kernel->dtype == work.dtype;
     if (hasDtype && hasLeadingParams(work, kernel->params) && (!best || getDetail(kernel) > getDetail(best)))
       best = kernel;
@@ -198,6 +199,11 @@ static double getBytes(const Work &work) {
   return bytes * used / work.cost->raggedRows;
 }
 
+std::optional<double> CostModel::getRelativeError(const Work &work) const {
+  const KernelRate *kernel = work.cost->resource == Resource::Memory ? findKernel(state->kernels, work) : nullptr;
+  return kernel ? kernel->relativeError : std::nullopt;
+}
+
 Expected<double> CostModel::getSeconds(const Work &work) const {
   double seconds = 0;
   switch (work.cost->resource) {
@@ -211,8 +217,7 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
     break;
   }
   case Resource::Memory: {
-    auto kernels = state->kernels.find(work.kernel);
-    const KernelRate *kernel = kernels == state->kernels.end() ? nullptr : findKernel(kernels->second, work);
+    const KernelRate *kernel = findKernel(state->kernels, work);
     seconds = kernel ? kernel->latency + getBytes(work) / kernel->bytesPerSecond
                      : getBytes(work) / profile.memoryBytesPerSecond;
     break;
@@ -415,7 +420,7 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
   int64_t perNode = getMembersPerNode(group, profile.devicesPerNode);
   const CollectiveFit *fit = perNode ? findFit(profile, collective, group.size(), perNode, dtype) : nullptr;
   if (fit)
-    result = {fit->alpha + fit->perMember * static_cast<double>(group.size()), fit->beta, true};
+    result = {fit->alpha + fit->perMember * static_cast<double>(group.size()), fit->beta, true, fit->relativeError};
   else if (!state->topology)
     return makeNoGroupError(profile, collective, group.size(), perNode, dtype);
   if (!fit || state->healthy) {

@@ -53,13 +53,18 @@ llvm::Error Exchanges::addRow(int64_t rank, uint32_t index, int64_t members, llv
   return llvm::Error::success();
 }
 
+llvm::ArrayRef<int64_t> Exchanges::getMembers(int64_t rank, uint32_t index) {
+  MeetingId id = world.getMeeting(rank, index);
+  ranks.clear();
+  for (int64_t member = 0; member < world.groups[id.group].size; ++member)
+    ranks.push_back(world.getRank(id, member));
+  return ranks;
+}
+
 llvm::Expected<Exchange> Exchanges::make(int64_t rank, uint32_t index) {
   const SimLaunch &launch = world.getLaunch(rank, index);
   MeetingId id = world.getMeeting(rank, index);
-  int64_t members = world.groups[id.group].size;
-  ranks.clear();
-  for (int64_t member = 0; member < members; ++member)
-    ranks.push_back(world.getRank(id, member));
+  int64_t members = getMembers(rank, index).size();
   llvm::Expected<double> use = getUse(rank, index);
   if (!use)
     return use.takeError();

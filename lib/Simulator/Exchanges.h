@@ -13,6 +13,8 @@ class Exchanges {
 public:
   Exchanges(const World &world, Counts &counts);
 
+  /// The ranks that meet there, by member. Valid until the next call.
+  llvm::ArrayRef<int64_t> getMembers(int64_t rank, uint32_t launch);
   /// With what `rank` brings where all members are the same, with what each brings where a trace says that they are
   /// not. Valid until the next call.
   llvm::Expected<Exchange> make(int64_t rank, uint32_t launch);

@@ -181,6 +181,13 @@ static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
   return path;
 }
 
+static std::optional<double> getFitError(const SimResult &result, const CriticalPiece &piece) {
+  if (piece.time < 0 || result.fitErrors.empty())
+    return std::nullopt;
+  const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+  return result.fitErrors[result.ranks[time.rank].program][time.launch];
+}
+
 static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPiece> path) {
   CriticalUse use;
   for (const CriticalPiece &piece : path) {
@@ -192,7 +199,13 @@ static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPie
                   : kind == Kind::Copy          ? use.copy
                                                 : use.waiting;
     sum += piece.end - piece.begin;
+    if (std::optional<double> error = getFitError(result, piece)) {
+      use.fitted += piece.end - piece.begin;
+      use.fitError += *error * (piece.end - piece.begin);
+    }
   }
+  if (use.fitted > 0)
+    use.fitError /= use.fitted;
   return use;
 }
 

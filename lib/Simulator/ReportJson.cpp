@@ -136,6 +136,8 @@ static void writeSums(json::OStream &json, const SimReport &report) {
     json.attribute("communication_s", report.critical.communication);
     json.attribute("copy_s", report.critical.copy);
     json.attribute("waiting_s", report.critical.waiting);
+    json.attribute("fitted_s", report.critical.fitted);
+    json.attribute("fit_error", report.critical.fitError);
   });
   json.attributeObject("mean", [&] { writeUse(json, report.mean); });
   json.attributeArray("kernels", [&] {

@@ -49,6 +49,8 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
   os << "step        " << format("%.3f ms\n", result.seconds / milli);
   os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
+  os << "how sure    " << share(critical.fitted) << " of the critical path rests on fits with a known error, "
+     << format("%.1f%%", critical.fitError * 100) << " on average\n";
   os << "exposed     communication "
      << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / milli,
                report.mean.communication / milli);

@@ -3,6 +3,7 @@
 
 #include "Classes.h"
 #include "Engine.h"
+#include "FitErrors.h"
 #include "Roofline.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -77,5 +78,9 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   if (!roofline)
     return roofline.takeError();
   result.roofline = *roofline;
+  auto fitErrors = findFitErrors(execution);
+  if (!fitErrors)
+    return fitErrors.takeError();
+  result.fitErrors = std::move(*fitErrors);
   return result;
 }

@@ -79,6 +79,7 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
   EXPECT_LE(root["step_ms"]["min"], root["step_ms"]["median"]);
   EXPECT_LE(root["step_ms"]["median"], root["step_ms"]["max"]);
+  EXPECT_EQ(root["step_ms"]["all"].size(), 3u);
   EXPECT_EQ(root["verify"]["ok"], true);
   EXPECT_EQ(root["verify"]["tolerance"], 1e-5);
   EXPECT_EQ(root["verify"]["values"].size(), 2u);

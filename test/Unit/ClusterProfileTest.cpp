@@ -369,6 +369,39 @@ ClusterProfile loadShared(const std::string &name) {
   return {};
 }
 
+// What a profile says of special products, and what it must say.
+TEST(ClusterProfile, SpecialCurves) {
+  auto read = [](const std::string &special) {
+    std::string text = toy, rate = "\"flop_per_s\": 10e12,";
+    text.insert(text.find(rate) + rate.size(), " \"special\": [{" + special +
+                                                   "\"rows\": [1], \"columns\": [64], \"depth\": [1], "
+                                                   "\"values\": [0.5], \"source\": \"s\"}],");
+    return ClusterProfile::parse(text, "c.json");
+  };
+  llvm::Expected<ClusterProfile> profile =
+      read("\"calls\": [{\"kernel\": \"matmul\", \"params\": [1, 0]}, {\"kernel\": \"other\"}], "
+           "\"columns_multiple_of\": 64, ");
+  ASSERT_TRUE(static_cast<bool>(profile)) << llvm::toString(profile.takeError());
+  ASSERT_EQ(profile->rates[0].special.size(), 1u);
+  const SpecialCurve &special = profile->rates[0].special[0];
+  ASSERT_EQ(special.calls.size(), 2u);
+  EXPECT_EQ(special.calls[0].kernel, "matmul");
+  EXPECT_EQ(special.calls[0].params, (std::vector<int64_t>{1, 0}));
+  EXPECT_TRUE(special.calls[1].params.empty());
+  EXPECT_EQ(special.columnsMultiple, 64);
+  EXPECT_EQ(special.efficiency.values, (std::vector<double>{0.5}));
+
+  auto getError = [&](const std::string &text) { return llvm::toString(read(text).takeError()); };
+  EXPECT_NE(getError("").find("'device.rates[0].special[0].calls': expected a list of calls, or "
+                              "'columns_multiple_of' above 1, but the key is missing"),
+            std::string::npos)
+      << getError("");
+  EXPECT_NE(getError("\"columns_multiple_of\": 0, ").find("'device.rates[0].special[0].columns_multiple_of'"),
+            std::string::npos);
+  EXPECT_NE(getError("\"calls\": [{\"params\": [1]}], ").find("'device.rates[0].special[0].calls[0].kernel'"),
+            std::string::npos);
+}
+
 // Every shipped profile loads, is named as its file, and, if it has links, knows what happens where kinds of work meet.
 TEST(SharedProfiles, Load) {
   std::error_code ec;

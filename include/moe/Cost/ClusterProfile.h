@@ -58,7 +58,7 @@ struct KernelRate {
   double latency = 0;
   double bytesPerSecond = 0;
   double r2 = 1;
-  double relativeError = 0; ///< mean over the measurements
+  std::optional<double> relativeError; ///< mean over the measurements, where the source states it
   std::vector<MeasuredPoint> points;
 };
 
@@ -106,7 +106,7 @@ struct CollectiveFit {
   double perMember = 0;
   double beta = 0;
   double r2 = 1;
-  double relativeError = 0; ///< mean over the measurements
+  std::optional<double> relativeError; ///< mean over the measurements, where the source states it
   std::vector<MeasuredPoint> points;
 };
 

@@ -89,6 +89,8 @@ public:
   /// Never less than the profile's kernelSeconds; 0 for Resource::None.
   /// Fails for a dtype without a rate, a profile without a host link, and for exchanges.
   llvm::Expected<double> getSeconds(const Work &work) const;
+  /// Mean relative error of the fit that getSeconds(work) takes, where it takes one whose error the profile states.
+  std::optional<double> getRelativeError(const Work &work) const;
   /// Seconds of an exchange alone, from its last member's arrival to the last member's end. Of a ragged one, alpha +
   /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form.
   virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
@@ -99,6 +101,8 @@ public:
   struct AlphaBeta {
     double alpha = 0, beta = 0;
     bool measured = false; ///< a fit of the profile; else from its links
+    /// Mean over the measurements of that fit, where the profile states it.
+    std::optional<double> relativeError;
   };
   /// Where neither a fit nor links tell, the error names the collective, the group's shape and the cluster.
   llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks,

@@ -45,6 +45,8 @@ struct CriticalPiece {
 struct CriticalUse {
   double compute = 0, communication = 0, copy = 0;
   double waiting = 0; ///< for issue; also launches that keep nothing busy
+  /// Seconds that rest on measured fits whose error the profile states, and the mean of these errors over them.
+  double fitted = 0, fitError = 0;
 };
 
 /// Memory of a rank after each change, in order of time.

@@ -53,6 +53,9 @@ struct SimResult {
   std::vector<SimProgram> programs;
   std::vector<SimRank> ranks;
   std::vector<SimTime> times; ///< in order of their ends
+  /// By program and launch: mean relative error of the measured fit that its time rests on, where there is one that
+  /// states it.
+  std::vector<std::vector<std::optional<double>>> fitErrors;
   /// DDL-roofline (FasterMoE Eq. 1-6) of the whole step.
   struct Roofline {
     double peakFlops = 0;      ///< P, of one device, at the dtype of most FLOPs of products; 0 where there are none

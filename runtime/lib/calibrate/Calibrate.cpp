@@ -2,7 +2,6 @@
 
 #include "calibrate/Calibrate.h"
 
-#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <unistd.h>
@@ -41,12 +40,25 @@ void describeMachine(const Settings &settings, Profile &profile) {
     profile.source += ", --quick";
 }
 
-/// What the fastest of the kernels reaches on its largest operands.
-double streamingRate(const std::vector<KernelFit> &kernels) {
-  double rate = 0;
-  for (const KernelFit &kernel : kernels)
-    rate = std::max(rate, kernel.samples.back().bytes / kernel.samples.back().seconds);
-  return rate;
+/// Bytes per second of a kernel that only reads, from memory that no cache holds.
+Status measureMemory(Pool &pool, double &bytesPerSecond) {
+  constexpr int64_t kRows = 8192, kColumns = 512;
+  constexpr int kPasses = 9;
+  pool.setReach(coldBytes());
+  auto make = [&] {
+    pool.beginCall();
+    Call call;
+    call.kind = Kind::RowDot;
+    call.viewCount = 3;
+    call.views = {pool.input({kRows, kColumns}), pool.input({kRows, kColumns}), pool.output({kRows, 1})};
+    return call;
+  };
+  Progress silent(nullptr, "", kPasses);
+  std::vector<double> seconds;
+  Status status = measureKernels({make}, kPasses, silent, seconds);
+  if (status.ok())
+    bytesPerSecond = static_cast<double>(2 * make().views[0].bytes()) / seconds[0];
+  return status;
 }
 
 } // namespace
@@ -61,8 +73,9 @@ Status calibrate(const Settings &settings, Profile &profile) {
       return status;
     if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
       return status;
+    if (Status status = measureMemory(pool, profile.memoryBytesPerSecond); !status.ok())
+      return status;
   }
-  profile.memoryBytesPerSecond = streamingRate(profile.kernels);
   if (Status status = calibrateExchanges(settings, profile.exchanges); !status.ok())
     return status;
   return calibrateExecutor(settings, profile);

@@ -196,6 +196,9 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
     for (size_t s = 0; s < sizes.size(); ++s)
       fit.samples.push_back({countBytes(calls[c * sizes.size() + s]()), seconds[c * sizes.size() + s]});
     fit.fit = fitLine(fit.samples);
+    if (fit.fit.perByte <= 0)
+      return Status::error(MOERT_ERROR_INTERNAL, "the times of '" + fit.calls.kernel +
+                                                     "' do not grow with its size: too much else runs on this machine");
   }
   return {};
 }

@@ -41,10 +41,10 @@ Status timeBatch(const MakeCall &make, int count, double &seconds) {
 /// Short calls are timed several at once, because reading the clock takes as long as they.
 Status timeCall(const MakeCall &make, double &seconds) {
   constexpr double kEnough = 2e-5;
-  constexpr int kMostCalls = 32;
+  constexpr double kMostCalls = 32;
   if (Status status = timeBatch(make, 1, seconds); !status.ok() || seconds > kEnough)
     return status;
-  return timeBatch(make, std::clamp(static_cast<int>(kEnough / seconds), 2, kMostCalls), seconds);
+  return timeBatch(make, static_cast<int>(std::clamp(kEnough / seconds, 2.0, kMostCalls)), seconds);
 }
 
 } // namespace
@@ -120,6 +120,8 @@ Status measureKernels(const std::vector<MakeCall> &calls, int passes, Progress &
   seconds.clear();
   for (std::vector<double> &one : times)
     seconds.push_back(typical(std::move(one)));
+  if (std::any_of(seconds.begin(), seconds.end(), [](double time) { return !(time > 0); }))
+    return Status::error(MOERT_ERROR_INTERNAL, "the clock of CPU time is too coarse to measure a kernel");
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 using json = nlohmann::ordered_json;
@@ -35,7 +36,7 @@ void addFit(json &entry, const Fit &fit, const std::vector<Sample> &samples) {
   entry["relative_error"] = rounded(fit.relativeError);
   json points = json::array();
   for (const Sample &sample : samples)
-    points.push_back(numbers({sample.bytes, sample.seconds}));
+    points.push_back({sample.bytes, rounded(sample.seconds)});
   entry["points"] = points;
 }
 
@@ -128,13 +129,26 @@ bool isFlat(const json &value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), isNumber);
 }
 
+/// As short as the digits are; nlohmann's own are the nearest ones, which may be many.
+std::string numberText(const json &value) {
+  if (!value.is_number_float())
+    return value.dump();
+  char text[32];
+  std::snprintf(text, sizeof text, "%.12g", value.get<double>());
+  return text;
+}
+
+std::string itemText(const json &item) {
+  return item.is_array() ? "[" + numberText(item[0]) + ", " + numberText(item[1]) + "]" : numberText(item);
+}
+
 /// Items separated by commas, a new line where the next would pass the margin.
 void printWrapped(const json &items, const std::string &indent, std::ostream &out) {
   constexpr size_t kMargin = 120;
   out << "[";
   size_t column = kMargin;
   for (size_t i = 0; i < items.size(); ++i) {
-    std::string text = items[i].dump();
+    std::string text = itemText(items[i]);
     bool fits = items.size() <= 16 || column + text.size() + 2 <= kMargin;
     if (!fits)
       out << "\n" << indent << "  ";
@@ -150,7 +164,7 @@ void print(const json &value, const std::string &indent, std::ostream &out) {
   if (isFlat(value))
     return printWrapped(value, indent, out);
   if (!value.is_structured()) {
-    out << value.dump();
+    out << numberText(value);
     return;
   }
   std::string inner = indent + "  ";

@@ -93,11 +93,14 @@ void printJson(const Report &report, std::ostream &out) {
   for (const auto &[group, sent] : bytesSent)
     bytes[group] = std::llround(sent);
   StepTimes times = stepTimes(report.result.stepSeconds);
+  json all = json::array();
+  for (double seconds : report.result.stepSeconds)
+    all.push_back(seconds * 1e3);
   json root = {{"backend", report.options.backend},
                {"ranks", report.result.ranks},
                {"iters", report.result.stepSeconds.size()},
                {"seed", report.options.seed},
-               {"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}}},
+               {"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}, {"all", all}}},
                {"flops", flops},
                {"bytes", bytes},
                {"arena_bytes",
