@@ -1,11 +1,15 @@
 //===- CommandLine.cpp - what tools that compile have in common -----------===//
 #include "moe/Compiler/CommandLine.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Import/ShareDir.h"
 
 using namespace mlir;
@@ -82,6 +86,22 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
   if (!module)
     return failure();
   return module;
+}
+
+void mlir::moe::warnOfMemory(ModuleOp plan, const ClusterProfile &cluster) {
+  auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
+  for (auto program : plan.getOps<func::FuncOp>()) {
+    if (!parallel || !program->hasAttr(plan::kArenasAttrName) || program->hasAttr(kParallelAttrName))
+      continue;
+    // Ranks that share processors share memory too.
+    int64_t sharing = cluster.processors.count ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
+    double bytes = static_cast<double>(getProgramBytes(program)) * static_cast<double>(sharing);
+    if (bytes > cluster.memoryBytes)
+      emitWarning(UnknownLoc::get(plan.getContext()))
+          << llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB",
+                           bytes / 1e9, cluster.name, cluster.memoryBytes / 1e9)
+                 .str();
+  }
 }
 
 ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool)

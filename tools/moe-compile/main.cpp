@@ -104,6 +104,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<OwningOpRef<ModuleOp>> module = moe::compile(**graph, *options);
   if (failed(module))
     return failure();
+  if (options->stage == moe::Stage::Plan)
+    moe::warnOfMemory(**module, *cluster);
   if (!report.empty() && failed(writeReport(**module, *cluster)))
     return failure();
   if (emit != Emit::Spmd && emit != Emit::Plan && failed(moe::lowerToLLVM(**module)))

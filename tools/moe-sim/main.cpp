@@ -194,6 +194,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<OwningOpRef<ModuleOp>> plan = makePlan(context, sources, argv0, *options);
   if (failed(plan))
     return failure();
+  warnOfMemory(**plan, *cluster);
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(**plan);
   if (!programs)
     return reportError(context, programs.takeError());

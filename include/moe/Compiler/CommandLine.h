@@ -34,6 +34,9 @@ private:
   ImportCommandLine importing;
 };
 
+/// Warns where a module at the plan stage needs more memory than the cluster's devices have.
+void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
+
 /// Prints diagnostics as tools do: with their place, or as `tool: error: ..` where they have none.
 class ToolDiagnostics {
 public:
