@@ -1,6 +1,8 @@
 //===- Report.cpp - what follows from the times of a step -----------------===//
 #include "moe/Simulator/Report.h"
 
+#include "moe/Cost/Papers.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -260,9 +262,8 @@ SimReport mlir::moe::makeReport(const SimResult &result) {
     report.meanFlopsPerSecond = roofline.totalFlops / (static_cast<double>(report.numRanks) * result.seconds);
   report.idealFlopsPerSecond = report.semiIdealFlopsPerSecond = roofline.peakFlops;
   if (roofline.linkSeconds > 0) {
-    double ratio = roofline.getRatio();
-    report.idealFlopsPerSecond *= std::min(1.0, ratio);
-    report.semiIdealFlopsPerSecond *= ratio / (ratio + 1);
+    report.idealFlopsPerSecond = fastermoe::getIdealFlopsPerSecond(roofline.peakFlops, roofline.getRatio());
+    report.semiIdealFlopsPerSecond = fastermoe::getSemiIdealFlopsPerSecond(roofline.peakFlops, roofline.getRatio());
   }
   return report;
 }

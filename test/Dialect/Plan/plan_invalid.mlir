@@ -108,6 +108,15 @@ func.func @record_c1() {
 
 // -----
 
+// plan.record (C1): the largest event.
+func.func @record_c1_large() {
+  // expected-error @+1 {{attribute 'event' failed to satisfy constraint}}
+  plan.record 16777216 on "compute"
+  return
+}
+
+// -----
+
 // plan.wait (C1): the event.
 func.func @wait_c1() {
   // expected-error @+1 {{attribute 'event' failed to satisfy constraint}}

@@ -51,6 +51,8 @@ def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
 }
 
 def Plan_Index : ConfinedAttr<I64Attr, [IntNonNegative]>;
+/// Runtimes keep a table of events.
+def Plan_Event : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<16777215>]>;
 
 class Plan_Op<string mnemonic, list<string> costMethods = ["getOpCost"], list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, !listconcat([DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>], traits)>;
@@ -144,7 +146,7 @@ def Plan_RecordOp : Plan_FreeOp<"record"> {
     Event `event` happens when all earlier ops of `stream` are done.
 
     Constraints:
-    - (C1) event >= 0.
+    - (C1) 0 <= event < 2^24.
 
     Example:
 
@@ -156,7 +158,7 @@ def Plan_RecordOp : Plan_FreeOp<"record"> {
     }
     ```
   }];
-  let arguments = (ins Plan_Index:$event, StrAttr:$stream);
+  let arguments = (ins Plan_Event:$event, StrAttr:$stream);
   let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
@@ -166,9 +168,9 @@ def Plan_WaitOp : Plan_FreeOp<"wait"> {
     See plan.record for an example. The last `plan.record` of `event` before this op in program order is meant.
 
     Constraints:
-    - (C1) event >= 0.
+    - (C1) 0 <= event < 2^24.
   }];
-  let arguments = (ins Plan_Index:$event, StrAttr:$stream);
+  let arguments = (ins Plan_Event:$event, StrAttr:$stream);
   let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
