@@ -95,7 +95,7 @@ Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
     return error;
   if (profile.processors.count > 0)
     return getSharedSeconds(exchange);
-  Expected<AlphaBeta> group = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype);
+  Expected<AlphaBeta> group = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype, exchange.payload);
   if (!group)
     return group.takeError();
   return group->alpha + group->beta * getPayload(exchange);

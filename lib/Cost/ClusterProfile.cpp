@@ -15,7 +15,8 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-static constexpr llvm::StringLiteral algorithmNames[] = {"ring", "tree", "pairwise", "hierarchical"};
+static constexpr llvm::StringLiteral algorithmNames[kNumAlgorithms] = {"ring", "tree", "pairwise", "hierarchical",
+                                                                       "ring_or_tree"};
 
 StringRef mlir::moe::getName(Algorithm algorithm) { return algorithmNames[static_cast<unsigned>(algorithm)]; }
 std::optional<Algorithm> mlir::moe::parseAlgorithm(StringRef name) {
@@ -216,6 +217,7 @@ std::vector<FabricLevel> readFabric(JsonReader &root) {
 std::array<Algorithm, kNumCollectives> readAlgorithms(JsonReader &root) {
   std::array<Algorithm, kNumCollectives> algorithms;
   algorithms.fill(Algorithm::Ring);
+  algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::RingOrTree;
   algorithms[static_cast<unsigned>(Collective::AllToAll)] = Algorithm::Pairwise;
   algorithms[static_cast<unsigned>(Collective::Broadcast)] = Algorithm::Tree;
   algorithms[static_cast<unsigned>(Collective::Reduce)] = Algorithm::Tree;

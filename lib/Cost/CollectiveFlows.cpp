@@ -200,6 +200,8 @@ bool Builder::build(Algorithm algorithm) {
     return buildPairwise();
   case Algorithm::Hierarchical:
     return buildHierarchical();
+  case Algorithm::RingOrTree: // chosen before
+    break;
   }
   return false;
 }

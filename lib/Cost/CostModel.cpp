@@ -364,9 +364,10 @@ static CostModel::AlphaBeta addUp(const Topology &topology, llvm::ArrayRef<Phase
 }
 
 static Expected<CostModel::AlphaBeta> getFromLinks(const ClusterProfile &profile, const Topology &topology,
-                                                   Collective collective, llvm::ArrayRef<int64_t> ranks, bool hasFaults,
-                                                   GroupCache &cache) {
-  Algorithm algorithm = profile.algorithms[static_cast<unsigned>(collective)];
+                                                   Collective collective, llvm::ArrayRef<int64_t> ranks,
+                                                   Algorithm algorithm, bool hasFaults,
+                                                   std::array<GroupCache, kNumAlgorithms> &caches) {
+  GroupCache &cache = caches[static_cast<unsigned>(algorithm)];
   Siblings siblings = getSiblings(ranks, profile, topology, algorithm, hasFaults);
   if (const CostModel::AlphaBeta *known = cache.find(collective, siblings.groups[0], ""))
     return *known;
@@ -403,19 +404,45 @@ static llvm::Error makeNoGroupError(const ClusterProfile &profile, Collective co
                        "' of dtype '" + dtype + "' among " + Twine(members) + " members, " + nodes);
 }
 
+Expected<Algorithm> CostModel::chooseAlgorithm(Collective collective, llvm::ArrayRef<int64_t> group,
+                                               int64_t payload) const {
+  Algorithm algorithm = profile.algorithms[static_cast<unsigned>(collective)];
+  if (algorithm != Algorithm::RingOrTree)
+    return algorithm;
+  // Where there are no links there is a fit, which is of what the cluster chose.
+  if (!state->topology)
+    return Algorithm::Ring;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (Algorithm candidate : {Algorithm::Ring, Algorithm::Tree}) {
+    Expected<AlphaBeta> links = getFromLinks(profile, *state->topology, collective, group, candidate,
+                                             state->healthy != nullptr, state->fromLinks);
+    if (!links)
+      return links.takeError();
+    double seconds = links->alpha + links->beta * static_cast<double>(payload);
+    if (seconds < shortest)
+      algorithm = candidate;
+    shortest = std::min(shortest, seconds);
+  }
+  return algorithm;
+}
+
 Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> group,
-                                                       StringRef dtype) const {
+                                                       StringRef dtype, int64_t payload) const {
   Exchange exchange;
   exchange.collective = collective;
   exchange.ranks = group;
   if (llvm::Error error = check(exchange))
     return error;
-  if (const AlphaBeta *known = state->groups.find(collective, group, dtype))
-    return *known;
   for (int64_t rank : group)
     if (rank < 0 || rank >= ranks)
       return makeCostError("rank " + Twine(rank) + " of a '" + getName(collective) + "' is none of the " +
                            Twine(ranks) + " ranks");
+  Expected<Algorithm> algorithm = chooseAlgorithm(collective, group, payload);
+  if (!algorithm)
+    return algorithm.takeError();
+  GroupCache &cache = state->groups[static_cast<unsigned>(*algorithm)];
+  if (const AlphaBeta *known = cache.find(collective, group, dtype))
+    return *known;
   AlphaBeta result;
   int64_t perNode = getMembersPerNode(group, profile.devicesPerNode);
   const CollectiveFit *fit = perNode ? findFit(profile, collective, group.size(), perNode, dtype) : nullptr;
@@ -424,8 +451,8 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
   else if (!state->topology)
     return makeNoGroupError(profile, collective, group.size(), perNode, dtype);
   if (!fit || state->healthy) {
-    Expected<AlphaBeta> links =
-        getFromLinks(profile, *state->topology, collective, group, state->healthy != nullptr, state->fromLinks);
+    Expected<AlphaBeta> links = getFromLinks(profile, *state->topology, collective, group, *algorithm,
+                                             state->healthy != nullptr, state->fromLinks);
     if (!links)
       return links;
     if (!fit) {
@@ -433,14 +460,14 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
     } else {
       // The fit was measured without the faults: they slow it down as they do the links.
       Expected<AlphaBeta> healthy =
-          getFromLinks(profile, *state->healthy, collective, group, false, state->fromHealthyLinks);
+          getFromLinks(profile, *state->healthy, collective, group, *algorithm, false, state->fromHealthyLinks);
       if (!healthy)
         return healthy;
       if (healthy->beta > 0)
         result.beta *= links->beta / healthy->beta;
     }
   }
-  state->groups.insert(collective, group, dtype, result);
+  cache.insert(collective, group, dtype, result);
   return result;
 }
 
@@ -467,7 +494,7 @@ Expected<double> CostModel::getShareSeconds(const Exchange &exchange, unsigned m
     return makeCostError("the devices of cluster '" + profile.name + "' share no processors");
   if (llvm::Error error = check(exchange))
     return error;
-  Expected<AlphaBeta> fit = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype);
+  Expected<AlphaBeta> fit = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype, exchange.payload);
   if (!fit)
     return fit.takeError();
   if (exchange.matrix.empty())

@@ -37,7 +37,7 @@ struct CostModel::State {
   std::unique_ptr<Topology> healthy;
   llvm::StringMap<llvm::SmallVector<const KernelRate *>> kernels;
   /// Results of getAlphaBeta, and those that come from `topology` and from `healthy`.
-  GroupCache groups, fromLinks, fromHealthyLinks;
+  std::array<GroupCache, kNumAlgorithms> groups, fromLinks, fromHealthyLinks; ///< by algorithm
 };
 
 std::unique_ptr<CostModel> makeClosedForm(std::unique_ptr<CostModel::State> state);

@@ -165,8 +165,10 @@ Expected<std::vector<Phase>> LinkLevel::getPhases(const Exchange &exchange) cons
     if (rank < 0 || rank >= ranks)
       return makeCostError("rank " + llvm::Twine(rank) + " of a '" + getName(exchange.collective) +
                            "' is none of the " + llvm::Twine(ranks) + " ranks");
-  Algorithm algorithm = profile.algorithms[static_cast<unsigned>(exchange.collective)];
-  Expected<std::vector<Phase>> phases = makePhases(exchange, algorithm, profile.devicesPerNode);
+  Expected<Algorithm> algorithm = chooseAlgorithm(exchange.collective, exchange.ranks, exchange.payload);
+  if (!algorithm)
+    return algorithm.takeError();
+  Expected<std::vector<Phase>> phases = makePhases(exchange, *algorithm, profile.devicesPerNode);
   if (!phases)
     return makeCostError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
   return phases;

@@ -14,7 +14,7 @@ static llvm::Expected<std::optional<double>> findExchangeError(const Execution &
   llvm::ArrayRef<int64_t> members = execution.exchanges.getMembers(program.firstRank, index);
   if (members.size() == 1)
     return std::nullopt;
-  auto fit = execution.model.getAlphaBeta(launch.cost.collective, members, launch.dtype);
+  auto fit = execution.model.getAlphaBeta(launch.cost.collective, members, launch.dtype, launch.cost.payload);
   if (!fit)
     return fit.takeError();
   return fit->relativeError;

@@ -64,7 +64,7 @@ static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int
       return exchange.takeError();
     if (exchange->ranks.size() == 1)
       continue;
-    auto fit = execution.model.getAlphaBeta(exchange->collective, exchange->ranks, exchange->dtype);
+    auto fit = execution.model.getAlphaBeta(exchange->collective, exchange->ranks, exchange->dtype, exchange->payload);
     if (!fit)
       return fit.takeError();
     sum += it.times * fit->beta * static_cast<double>(exchange->payload);

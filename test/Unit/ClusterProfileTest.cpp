@@ -138,7 +138,7 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.fabric[1].name, "spine");
   EXPECT_EQ(p.fabric[1].nodes, 4);
   EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllToAll)], Algorithm::Hierarchical);
-  EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllReduce)], Algorithm::Ring);
+  EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllReduce)], Algorithm::RingOrTree);
   EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::Reduce)], Algorithm::Tree);
   ASSERT_EQ(p.interference.size(), 2u);
   EXPECT_TRUE(p.interference[1].compute && p.interference[1].copy && !p.interference[1].communication);
@@ -275,8 +275,8 @@ const BadProfile badProfiles[] = {
     {"\"name\": \"spine\", \"nodes\": 4", "\"name\": \"spine\", \"nodes\": 2",
      "35:23: error: 'fabric[1].nodes': expected a multiple of the level below, 2, but got 2"},
     {"{\"all_to_all\": \"hierarchical\"}", "{\"all_to_all\": \"fast\"}",
-     "37:18: error: 'algorithms.all_to_all': expected one of \"ring\", \"tree\", \"pairwise\", \"hierarchical\" but "
-     "got \"fast\""},
+     "37:18: error: 'algorithms.all_to_all': expected one of \"ring\", \"tree\", \"pairwise\", \"hierarchical\", "
+     "\"ring_or_tree\" but got \"fast\""},
     {"{\"all_to_all\": \"hierarchical\"}", "{\"alltoall\": \"ring\"}",
      "37:18: error: 'algorithms.alltoall': expected one of the keys \"all_gather\", \"all_reduce\", \"all_to_all\", "
      "\"broadcast\", \"reduce\", \"reduce_scatter\""},

@@ -221,6 +221,18 @@ TEST(CostModelTest, CollectivesFromLinks) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 20);
 }
 
+/// Of 4 bytes a tree takes 4 * (1 + 0.4) s and a ring 6 * (1 + 0.1); of 40 bytes the ring is the shorter. Both forms
+/// choose alike.
+TEST(CostModelTest, RingOrTree) {
+  ClusterProfile profile = makeToyNode(4);
+  profile.algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::RingOrTree;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 4), 5.6);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::AllReduce, kFour, 40), 12);
+  auto links = makeModel(profile, CostForm::LinkLevel);
+  EXPECT_NEAR(getValue(links->getSeconds(makeExchange(Collective::AllReduce, kFour, 4))), 5.6, 1e-9);
+  EXPECT_NEAR(getValue(links->getSeconds(makeExchange(Collective::AllReduce, kFour, 40))), 12, 1e-9);
+}
+
 /// Three members need two steps of a tree as well.
 TEST(CostModelTest, TreeOfThree) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyNode(3), Collective::Broadcast, {0, 1, 2}, 40), 10);
@@ -279,8 +291,8 @@ TEST(CostModelTest, OnePeriodStandsForAll) {
           for (int64_t member = 0; member < size; ++member)
             ranks.push_back(stride - 1 + member * stride);
           for (Collective collective : {Collective::AllToAll, Collective::AllReduce}) {
-            CostModel::AlphaBeta one = llvm::cantFail(model->getAlphaBeta(collective, ranks, "f32"));
-            CostModel::AlphaBeta all = llvm::cantFail(whole->getAlphaBeta(collective, ranks, "f32"));
+            CostModel::AlphaBeta one = llvm::cantFail(model->getAlphaBeta(collective, ranks, "f32", 1));
+            CostModel::AlphaBeta all = llvm::cantFail(whole->getAlphaBeta(collective, ranks, "f32", 1));
             EXPECT_DOUBLE_EQ(one.alpha, all.alpha) << size << " " << stride;
             EXPECT_DOUBLE_EQ(one.beta, all.beta) << size << " " << stride;
           }
@@ -311,7 +323,7 @@ TEST(CostModelTest, Fits) {
   profile.collectives[0].perMember = 3;
   auto model = makeModel(profile, CostForm::ClosedForm);
   auto get = [&](llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype) {
-    CostModel::AlphaBeta result = llvm::cantFail(model->getAlphaBeta(Collective::AllGather, ranks, dtype));
+    CostModel::AlphaBeta result = llvm::cantFail(model->getAlphaBeta(Collective::AllGather, ranks, dtype, 1));
     EXPECT_TRUE(result.measured);
     return result.alpha + result.beta;
   };
@@ -323,7 +335,7 @@ TEST(CostModelTest, Fits) {
   EXPECT_DOUBLE_EQ(get({0, 2}, "f32"), 16.5);
   EXPECT_DOUBLE_EQ(get({2, 3}, "f32"), 30.5);
   // Two on one node and one on the other: no number of members on a node, so no fit.
-  EXPECT_FALSE(llvm::cantFail(model->getAlphaBeta(Collective::AllGather, {0, 1, 2}, "f32")).measured);
+  EXPECT_FALSE(llvm::cantFail(model->getAlphaBeta(Collective::AllGather, {0, 1, 2}, "f32", 1)).measured);
 }
 
 /// Without links and without a fit the error names what is missing.

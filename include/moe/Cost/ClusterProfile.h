@@ -117,7 +117,14 @@ struct Processors {
   std::array<std::vector<double>, kNumResources> speed;
 };
 
-enum class Algorithm : uint8_t { Ring, Tree, Pairwise, Hierarchical };
+enum class Algorithm : uint8_t {
+  Ring,
+  Tree,
+  Pairwise,
+  Hierarchical,
+  RingOrTree, ///< whichever is shorter for its bytes, as NCCL chooses
+};
+inline constexpr unsigned kNumAlgorithms = 5;
 llvm::StringRef getName(Algorithm algorithm);
 std::optional<Algorithm> parseAlgorithm(llvm::StringRef name);
 

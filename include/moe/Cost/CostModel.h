@@ -105,8 +105,9 @@ public:
     std::optional<double> relativeError;
   };
   /// Where neither a fit nor links tell, the error names the collective, the group's shape and the cluster.
-  llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks,
-                                         llvm::StringRef dtype) const;
+  /// Of an algorithm that depends on the bytes, the one for `payload`.
+  llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype,
+                                         int64_t payload) const;
 
   /// Speed of a kind of work, by Resource, where the set `busy` (bit 1 << r for Resource r) is at work on its device.
   llvm::Expected<double> getSpeed(Resource resource, unsigned busy) const;
@@ -123,6 +124,10 @@ public:
 protected:
   explicit CostModel(std::unique_ptr<State> state);
 
+  /// The profile's algorithm for a collective; where it leaves the choice to the bytes, the one whose derived time is
+  /// shorter.
+  llvm::Expected<Algorithm> chooseAlgorithm(Collective collective, llvm::ArrayRef<int64_t> ranks,
+                                            int64_t payload) const;
   /// That the ranks exist, and that root and matrix fit them.
   llvm::Error check(const Exchange &exchange) const;
 
