@@ -19,12 +19,6 @@ static constexpr llvm::StringLiteral algorithmNames[kNumAlgorithms] = {"ring", "
                                                                        "ring_or_tree"};
 
 StringRef mlir::moe::getName(Algorithm algorithm) { return algorithmNames[static_cast<unsigned>(algorithm)]; }
-std::optional<Algorithm> mlir::moe::parseAlgorithm(StringRef name) {
-  const auto *found = llvm::find(algorithmNames, name);
-  if (found == std::end(algorithmNames))
-    return std::nullopt;
-  return static_cast<Algorithm>(found - std::begin(algorithmNames));
-}
 
 namespace {
 

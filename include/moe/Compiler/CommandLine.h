@@ -22,7 +22,6 @@ public:
   FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
   /// The profile that --cluster names, a file or a shared one.
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const char *argv0) const;
-  llvm::StringRef getClusterName() const { return cluster; }
   /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
   /// tokens.
   FailureOr<OwningOpRef<ModuleOp>> readModule(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,

@@ -126,7 +126,6 @@ enum class Algorithm : uint8_t {
 };
 inline constexpr unsigned kNumAlgorithms = 5;
 llvm::StringRef getName(Algorithm algorithm);
-std::optional<Algorithm> parseAlgorithm(llvm::StringRef name);
 
 struct ClusterProfile {
   std::string name, description;
