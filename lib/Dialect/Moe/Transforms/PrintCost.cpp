@@ -82,28 +82,29 @@ static void printJson(StringRef function, const Line &line, llvm::raw_ostream &o
   os << "\n";
 }
 
+static void printFunction(func::FuncOp function, bool asJson, llvm::raw_ostream &os) {
+  if (!asJson)
+    os << "@" << function.getName()
+       << "\nop                           label            resource        GFLOP    MB read MB written  exchange\n";
+  function.walk([&](MoeCostOpInterface priced) {
+    Line line(priced);
+    if (line.cost.resource == Resource::None)
+      return;
+    if (asJson)
+      printJson(function.getName(), line, os);
+    else
+      printText(line, os);
+  });
+}
+
 namespace {
+/// Of a module and not of a function: passes over functions run in parallel, and would print them in any order.
 struct MoePrintCost : moe::impl::MoePrintCostBase<MoePrintCost> {
   using Base::Base;
 
   void runOnOperation() override {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    StringRef name = getOperation().getName();
-    if (!json)
-      os << "@" << name
-         << "\nop                           label            resource        GFLOP    MB read MB written  exchange\n";
-    getOperation().walk([&](MoeCostOpInterface priced) {
-      Line line(priced);
-      if (line.cost.resource == Resource::None)
-        return;
-      if (json)
-        printJson(name, line, os);
-      else
-        printText(line, os);
-    });
-    // At once, so that functions in parallel do not mix.
-    llvm::errs() << text;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      printFunction(function, json, llvm::errs());
     markAllAnalysesPreserved();
   }
 };

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::func {

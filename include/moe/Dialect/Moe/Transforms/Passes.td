@@ -74,10 +74,10 @@ def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
   }];
 }
 
-def MoePrintCost : Pass<"moe-print-cost", "::mlir::func::FuncOp"> {
+def MoePrintCost : Pass<"moe-print-cost", "::mlir::ModuleOp"> {
   let summary = "print what each op needs";
   let description = [{
-    Writes to standard error, for each op of a function with MoeCostOpInterface that needs anything, at any level: the resource
+    Writes to standard error, function by function, for each op with MoeCostOpInterface that needs anything, at any level: the resource
     that it keeps busy, FLOPs, bytes read and written, and of exchanges the group, the payload and the bytes that one member
     sends to each other. Figures are one rank's; of a ragged op, those of the rows for which it has room.
 
