@@ -47,6 +47,7 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   options.train = mode == "train";
   options.memoryLimit = memoryLimit;
   options.devicesPerNode = cluster.devicesPerNode;
+  options.cluster = &cluster;
   return options;
 }
 
@@ -65,10 +66,19 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, 
   return std::move(*profile);
 }
 
+FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
+  llvm::Expected<llvm::SmallVector<ImportShape>> shapes = importing.getShapes();
+  if (shapes)
+    return std::move(*shapes);
+  llvm::errs() << llvm::toString(shapes.takeError()) << "\n";
+  return failure();
+}
+
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &context, llvm::SourceMgr &sources,
-                                                                const char *argv0, int64_t dataParallel) const {
+                                                                const char *argv0, int64_t dataParallel,
+                                                                std::optional<ImportShape> shape) const {
   if (!StringRef(input).ends_with(".mlir") && input != "-") {
-    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, argv0, dataParallel);
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, argv0, dataParallel, shape);
     if (module)
       return std::move(*module);
     llvm::errs() << llvm::toString(module.takeError()) << "\n";

@@ -15,8 +15,9 @@
 #include "moe/Compiler/Report.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
@@ -29,42 +30,77 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-/// From the model graph to one program at the SPMD or plan stage.
-static LogicalResult buildPasses(PassManager &passes, const CompileOptions &options, bool reference) {
+static void addSimplification(PassManager &passes) {
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+}
+
+/// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
+static LogicalResult addForwardPasses(PassManager &passes, const CompileOptions &options, ModuleOp graph,
+                                      bool reference) {
   MoePartitionOptions partition;
   partition.reference = reference;
   if (reference)
     partition.groups = options.parallel.getDp();
   passes.addPass(createMoePartition(partition));
-  if (!reference && failed(buildSchedule(passes, options.schedule)))
+  if (!reference && failed(addSchedule(passes, options, graph)))
     return failure();
-  auto simplify = [&] {
-    passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-    passes.addNestedPass<func::FuncOp>(createCSEPass());
-  };
-  simplify();
+  addSimplification(passes);
+  return success();
+}
+
+/// From the forward program to the one at the SPMD or plan stage.
+static void addBackwardPasses(PassManager &passes, const CompileOptions &options, bool reference) {
   if (options.train) {
     passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
-    simplify();
+    addSimplification(passes);
   }
+  if (!reference)
+    addOverlap(passes, options);
   passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
   if (options.stage == Stage::Spmd)
-    return success();
+    return;
   passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
   plan::PlanAssignStreamsOptions streams;
   streams.devicesPerNode = options.devicesPerNode;
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams(streams));
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
+}
+
+static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
+
+/// Schedules may route in other groups, or pad capacities: gives each layer of `graph` the routing that it has in `rank`,
+/// the forward program that was made of it, so that the reference drops the same tokens.
+static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
+  FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(rank);
+  if (failed(states))
+    return failure();
+  auto layers = llvm::to_vector(getFunction(graph).getOps<LayerOp>());
+  auto routes = llvm::to_vector(rank.getOps<RouteOp>());
+  if (layers.size() != routes.size())
+    return rank.emitError() << "expected " << layers.size() << " layers to be routed but got " << routes.size();
+  for (auto [layer, route] : llvm::zip_equal(layers, routes)) {
+    int64_t groups = route.getGroups();
+    for (GroupAttr group : states->getAxes().getGroups(states->getState(route.getLogits())))
+      groups *= group.getSize();
+    layer.setGroups(groups);
+    if (!layer.isDropless())
+      layer.setExpertCapacity(route.getCapacity());
+  }
   return success();
 }
 
-/// A copy of the graph, compiled to one program of that name.
-static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const CompileOptions &options, StringRef name) {
+/// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the reference.
+static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const CompileOptions &options, bool reference) {
   OwningOpRef<ModuleOp> module = graph.clone();
-  bool reference = name == "reference";
-  (*module->getOps<func::FuncOp>().begin()).setName(name);
-  PassManager passes(graph.getContext());
-  if (failed(buildPasses(passes, options, reference)) || failed(passes.run(*module)))
+  getFunction(*module).setName(reference ? "reference" : "rank");
+  PassManager forward(graph.getContext()), backward(graph.getContext());
+  if (failed(addForwardPasses(forward, options, graph, reference)) || failed(forward.run(*module)))
+    return failure();
+  if (!reference && failed(copyRouting(getFunction(*module), graph)))
+    return failure();
+  addBackwardPasses(backward, options, reference);
+  if (failed(backward.run(*module)))
     return failure();
   return module;
 }
@@ -147,24 +183,25 @@ static LogicalResult checkGraph(ModuleOp graph) {
   return failure(failed(checkNames(function)) || failed(checkSizes(function)));
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp graph, const CompileOptions &options) {
-  if (failed(checkGraph(graph)))
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const CompileOptions &options) {
+  if (failed(checkGraph(model)))
     return failure();
-  graph->setAttr(kParallelAttrName, options.parallel);
-  FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(graph, options, "rank");
+  OwningOpRef<ModuleOp> graph = model.clone();
+  (*graph)->setAttr(kParallelAttrName, options.parallel);
+  FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, options, /*reference=*/false);
   if (failed(module) || options.stage == Stage::Spmd)
     return module;
-  func::FuncOp rank = *(*module)->getOps<func::FuncOp>().begin();
+  func::FuncOp rank = getFunction(**module);
   if (failed(checkSizes(rank)) || failed(checkMemory(rank, options.memoryLimit)))
     return failure();
-  FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(graph, options, "reference");
+  FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(*graph, options, /*reference=*/true);
   if (failed(reference))
     return failure();
-  (*(*reference)->getOps<func::FuncOp>().begin())->moveAfter(rank);
-  Builder builder(graph.getContext());
+  getFunction(**reference)->moveAfter(rank);
+  Builder builder(model.getContext());
   (**module)->setAttr("plan.schedule", builder.getStringAttr(options.schedule));
   (**module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
-  PassManager passes(graph.getContext());
+  PassManager passes(model.getContext());
   passes.addPass(plan::createPlanVerify());
   if (failed(passes.run(**module)))
     return failure();

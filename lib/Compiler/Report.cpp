@@ -45,10 +45,40 @@ void mlir::moe::printMemory(Operation *program, llvm::raw_ostream &os) {
     printArena(arena, os);
 }
 
+/// Every term of Eq. 13 and 14 and which was less.
+static void printChoice(DictionaryAttr choice, llvm::raw_ostream &os) {
+  constexpr double milli = 1e3, micro = 1e6, mega = 1e-6, perMb = 1e12;
+  auto number = [&](StringRef name) { return choice.getAs<FloatAttr>(name).getValueAsDouble(); };
+  auto printTerm = [&](StringRef name, StringRef text, StringRef bytesName) {
+    auto term = llvm::map_to_vector(choice.getAs<ArrayAttr>(name).getAsRange<FloatAttr>(),
+                                    [](FloatAttr value) { return value.getValueAsDouble(); });
+    os << llvm::format("    %-28s %9.3f ms = %.1f us + %s %.3f MB x %.2f us/MB\n", text.str().c_str(), term[3] * milli,
+                       term[0] * micro, bytesName.str().c_str(), term[2] * mega, term[1] * perMb);
+  };
+  double t1 = number("s1"), t2 = number("s2");
+  StringRef obstacle = choice.getAs<StringAttr>("obstacle");
+  os << "  " << choice.getAs<StringAttr>("layer").getValue() << ": "
+     << (choice.getAs<StringAttr>("chosen") == "s1" ? "S1, since t1 <= t2"
+         : obstacle.empty()                         ? StringRef("S2, since t1 > t2")
+                                                    : StringRef("S2, since S1 cannot be: "))
+     << obstacle << "\n"
+     << llvm::format("    t1 %9.3f ms = 2 EP&ESP-AlltoAll(y) + MP-AllGather(BLM)\n", t1 * milli)
+     << llvm::format("    t2 %9.3f ms = EP&ESP-AlltoAll(y) + overlapped(y)\n", t2 * milli);
+  printTerm("all_to_all", "EP&ESP-AlltoAll(y)", "y");
+  printTerm("all_gather", "MP-AllGather(BLM)", "BLM");
+  printTerm("overlapped", "AlltoAll with AllGather(y)", "y");
+}
+
 LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   auto program = plan.lookupSymbol<func::FuncOp>("rank");
   if (!program)
     return plan.emitError() << "expected a rank program '@rank'";
+  if (auto choices = program->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName)) {
+    os << "Algorithm 1 (Parm, section V): seconds of a layer's exchanges, forward\n";
+    for (auto choice : choices.getAsRange<DictionaryAttr>())
+      printChoice(choice, os);
+    os << "\n";
+  }
   os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
   int64_t index = 0;
   for (auto launch : program.getOps<plan::LaunchOp>())

@@ -68,10 +68,10 @@ private:
 } // namespace
 
 /// The payload that counts: of a ragged exchange, the one of an even exchange whose members send what the busiest one
-/// does.
+/// does; of a phase, that of all phases.
 static double getPayload(const Exchange &exchange) {
   if (exchange.matrix.empty())
-    return static_cast<double>(exchange.payload);
+    return exchange.getWholePayload();
   size_t members = exchange.ranks.size();
   if (members == 1)
     return static_cast<double>(exchange.matrix[0]);
@@ -98,7 +98,7 @@ Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
   Expected<AlphaBeta> group = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype, exchange.payload);
   if (!group)
     return group.takeError();
-  return group->alpha + group->beta * getPayload(exchange);
+  return exchange.getPart() * (group->alpha + group->beta * getPayload(exchange));
 }
 
 /// The members' shares on the processors of their nodes, each on the one that is free first, all at the speed of as

@@ -43,6 +43,7 @@ private:
   bool buildRing();
   bool buildTree();
   bool buildPairwise();
+  void buildPhase();
   bool buildHierarchical();
 
   using SendsOf = llvm::function_ref<void(uint32_t member, std::vector<Send> &sends)>;
@@ -148,6 +149,17 @@ bool Builder::buildPairwise() {
   return true;
 }
 
+/// One phase of an all_to_all: from each member to those of one block, each beginning with the one in its own place.
+void Builder::buildPhase() {
+  auto blocks = static_cast<uint32_t>(exchange.phases);
+  uint32_t size = members / blocks;
+  addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
+    uint32_t first = (member / size + blocks - static_cast<uint32_t>(exchange.phase)) % blocks * size;
+    for (uint32_t step = exchange.phase == 0 ? 1 : 0; step < size; ++step)
+      sends.push_back({first + (member + step) % size, payload() / size});
+  });
+}
+
 bool Builder::buildHierarchical() {
   uint32_t perNode = indices.size();
   double inside = payload() / perNode, between = payload() / members;
@@ -191,6 +203,10 @@ bool Builder::buildHierarchical() {
 }
 
 bool Builder::build(Algorithm algorithm) {
+  if (exchange.phases > 1) {
+    buildPhase();
+    return true;
+  }
   switch (algorithm) {
   case Algorithm::Ring:
     return buildRing();
@@ -213,7 +229,7 @@ static llvm::Error makeError(const llvm::Twine &message) {
 llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const Exchange &exchange, Algorithm algorithm,
                                                          int64_t devicesPerNode, size_t senders) {
   Builder builder(exchange, devicesPerNode, senders);
-  if (algorithm == Algorithm::Hierarchical && !builder.isUniform())
+  if (algorithm == Algorithm::Hierarchical && exchange.phases == 1 && !builder.isUniform())
     return makeError("hierarchical '" + getName(exchange.collective) +
                      "': expected as many members on each node, but the group of " +
                      llvm::Twine(exchange.ranks.size()) + " has more on some");

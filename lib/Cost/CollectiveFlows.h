@@ -40,6 +40,8 @@ struct Phase {
 ///     all_to_all: pairwise inside nodes, what is for all members of the same index; then pairwise between same
 ///     indices; reduce_scatter: rings of x / d inside nodes, then of x / n between same indices; all_gather: the
 ///     reverse; all_reduce: both. With one node, or one member a node, what is left of that: the plain algorithm.
+/// One of several phases of an all_to_all is pairwise whatever the algorithm: x / members of a block to each of its
+/// peers.
 /// Members are `exchange.ranks`; rank r is on node r / devicesPerNode. Sends are those of the first `senders` members
 /// only. The error names what was expected.
 llvm::Expected<std::vector<Phase>> makePhases(const Exchange &exchange, Algorithm algorithm, int64_t devicesPerNode,

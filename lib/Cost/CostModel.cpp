@@ -471,6 +471,13 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
   return result;
 }
 
+double Exchange::getPart() const {
+  if (phases == 1)
+    return 1;
+  auto members = static_cast<int64_t>(ranks.size());
+  return static_cast<double>(getNumPeers(members, phase, phases)) / static_cast<double>(members - 1);
+}
+
 llvm::Error CostModel::check(const Exchange &exchange) const {
   size_t members = exchange.ranks.size();
   if (members == 0 || exchange.collective == Collective::None)
@@ -478,6 +485,12 @@ llvm::Error CostModel::check(const Exchange &exchange) const {
                          Twine(members));
   if (exchange.root < 0 || exchange.root >= static_cast<int64_t>(members))
     return makeCostError("expected a root below " + Twine(members) + " but got " + Twine(exchange.root));
+  bool isPhase =
+      exchange.phases >= 1 && exchange.phase >= 0 && exchange.phase < exchange.phases && members % exchange.phases == 0;
+  if (!isPhase || (exchange.phases > 1 && (exchange.collective != Collective::AllToAll || !exchange.matrix.empty())))
+    return makeCostError("expected phases of an even 'all_to_all', whose " + Twine(members) +
+                         " members are as many blocks, but got phase " + Twine(exchange.phase) + " of " +
+                         Twine(exchange.phases) + " of '" + getName(exchange.collective) + "'");
   if (exchange.matrix.empty())
     return llvm::Error::success();
   if (exchange.collective != Collective::AllToAll)
@@ -498,7 +511,7 @@ Expected<double> CostModel::getShareSeconds(const Exchange &exchange, unsigned m
   if (!fit)
     return fit.takeError();
   if (exchange.matrix.empty())
-    return fit->alpha + fit->beta * exchange.payload;
+    return exchange.getPart() * (fit->alpha + fit->beta * exchange.getWholePayload());
   int64_t received = 0;
   for (size_t from = 0, members = exchange.ranks.size(); from < members; ++from)
     received += exchange.matrix[from * members + member];

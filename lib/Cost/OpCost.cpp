@@ -5,6 +5,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
 
+#include <algorithm>
+
 using namespace mlir::moe;
 
 static constexpr llvm::StringLiteral resourceNames[kNumResources] = {"none", "matrix", "memory", "network",
@@ -29,6 +31,13 @@ std::optional<Collective> mlir::moe::parseCollective(llvm::StringRef name) {
   return parseName<Collective>(collectiveNames, name);
 }
 
+/// A group that the phases do not divide is refused elsewhere; here it only must not divide by zero.
+static int64_t getBlockSize(int64_t members, int64_t phases) { return std::max<int64_t>(1, members / phases); }
+
+int64_t mlir::moe::getNumPeers(int64_t members, int64_t phase, int64_t phases) {
+  return getBlockSize(members, phases) - (phase == 0 ? 1 : 0);
+}
+
 int64_t OpCost::getBytesToPeer(int64_t members, int64_t from, int64_t to) const {
   if (from == to || members < 2)
     return 0;
@@ -37,8 +46,11 @@ int64_t OpCost::getBytesToPeer(int64_t members, int64_t from, int64_t to) const 
     return 0;
   case Collective::AllGather:
   case Collective::ReduceScatter:
-  case Collective::AllToAll:
     return payload / members;
+  case Collective::AllToAll: {
+    int64_t size = getBlockSize(members, phases);
+    return to / size == (from / size + phases - phase) % phases ? payload / size : 0;
+  }
   case Collective::AllReduce:
     return 2 * (payload / members);
   case Collective::Broadcast:
@@ -52,6 +64,8 @@ int64_t OpCost::getBytesToPeer(int64_t members, int64_t from, int64_t to) const 
 int64_t OpCost::getBytesSent(int64_t members) const {
   if (members < 2)
     return 0;
+  if (phases > 1)
+    return payload / getBlockSize(members, phases) * getNumPeers(members, phase, phases);
   // A broadcast's owner sends to all, a reduce's members to the owner: (members - 1) times the payload in sum.
   double passes = collective == Collective::None ? 0 : collective == Collective::AllReduce ? 2 : 1;
   return static_cast<int64_t>(passes * static_cast<double>(payload) * static_cast<double>(members - 1) /
@@ -61,6 +75,6 @@ int64_t OpCost::getBytesSent(int64_t members) const {
 llvm::hash_code mlir::moe::hash_value(const OpCost &cost) {
   return llvm::hash_combine(cost.resource, llvm::bit_cast<uint64_t>(cost.flops), cost.bytesRead, cost.bytesWritten,
                             cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth, cost.raggedDepth,
-                            cost.collective, cost.payload, cost.root, cost.raggedRows, cost.countsInput, cost.peerDim,
-                            cost.routedOutput, cost.routedRows);
+                            cost.collective, cost.payload, cost.root, cost.phase, cost.phases, cost.raggedRows,
+                            cost.countsInput, cost.peerDim, cost.copies, cost.routedOutput, cost.routedRows);
 }

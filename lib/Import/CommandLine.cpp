@@ -10,8 +10,10 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
-    : batch("batch", cl::init(1), cl::desc("Sequences of a data-parallel rank"), cl::cat(category)),
-      seq("seq", cl::init(512), cl::desc("Tokens of a sequence"), cl::cat(category)),
+    : batch("batch", cl::CommaSeparated, cl::desc("Sequences of a data-parallel rank (1)"), cl::value_desc("int,.."),
+            cl::cat(category)),
+      seq("seq", cl::CommaSeparated, cl::desc("Tokens of a sequence (512)"), cl::value_desc("int,.."),
+          cl::cat(category)),
       layers("layers", cl::init(1), cl::desc("MoE layers"), cl::cat(category)),
       capacityFactor("capacity-factor", cl::desc("Use the capacity form with this factor"), cl::cat(category)),
       dropless("dropless", cl::desc("Use the dropless form"), cl::cat(category)),
@@ -22,17 +24,42 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
             cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {
-  for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{&batch, &seq, &layers, &capacityFactor, &dropless, &maxLoad, &dtype})
-    if (option->getNumOccurrences())
-      return option->ArgStr;
+  std::reference_wrapper<const cl::Option> options[] = {batch, seq, layers, capacityFactor, dropless, maxLoad, dtype};
+  for (const cl::Option &option : options)
+    if (option.getNumOccurrences())
+      return option.ArgStr;
   return "";
 }
 
-ImportOptions ImportCommandLine::getOptions() const {
+/// The values given, or else `otherwise`; each once.
+static llvm::Expected<std::vector<int64_t>> getSizes(const cl::list<int64_t> &list, int64_t otherwise) {
+  std::vector<int64_t> sizes(list.begin(), list.end());
+  for (auto it = sizes.begin(); it != sizes.end(); ++it)
+    if (std::find(sizes.begin(), it, *it) != it)
+      return llvm::createStringError("error: '" + list.ArgStr + "': expected each value once but got " +
+                                     llvm::Twine(*it) + " twice");
+  return sizes.empty() ? std::vector{otherwise} : sizes;
+}
+
+llvm::Expected<llvm::SmallVector<ImportShape>> ImportCommandLine::getShapes() const {
+  ImportOptions defaults;
+  llvm::Expected<std::vector<int64_t>> batches = getSizes(batch, defaults.batch);
+  if (!batches)
+    return batches.takeError();
+  llvm::Expected<std::vector<int64_t>> seqs = getSizes(seq, defaults.seq);
+  if (!seqs)
+    return seqs.takeError();
+  llvm::SmallVector<ImportShape> shapes;
+  for (int64_t sequences : *batches)
+    for (int64_t tokens : *seqs)
+      shapes.push_back({sequences, tokens});
+  return shapes;
+}
+
+ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
   ImportOptions options;
-  options.batch = batch;
-  options.seq = seq;
+  options.batch = shape.batch;
+  options.seq = shape.seq;
   options.layers = layers;
   options.dtype = dtype;
   options.dropless = dropless;
@@ -44,7 +71,17 @@ ImportOptions ImportCommandLine::getOptions() const {
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
-                                                                    const char *argv0, int64_t dataParallel) const {
+                                                                    const char *argv0, int64_t dataParallel,
+                                                                    std::optional<ImportShape> shape) const {
+  if (!shape) {
+    llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
+    if (!shapes)
+      return shapes.takeError();
+    if (shapes->size() > 1)
+      return llvm::createStringError("error: 'batch' and 'seq': expected one value of each but got " +
+                                     llvm::Twine(shapes->size()) + " shapes; only plans hold several");
+    shape = shapes->front();
+  }
   std::string path = input.str();
   if (path != "-") {
     llvm::Expected<std::string> found = findShareFile("models", input, argv0);
@@ -58,7 +95,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
   llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path);
   if (!config)
     return config.takeError();
-  ImportOptions options = getOptions();
+  ImportOptions options = getOptions(*shape);
   options.dataParallel = dataParallel;
   return importModel(context, *config, options);
 }

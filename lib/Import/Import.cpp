@@ -122,7 +122,7 @@ BlockResults GraphBuilder::buildLayer(int64_t index, Value x) {
       layer.routingScale == 1.0 ? FloatAttr() : real(layer.routingScale), integer(layer.expertGroups, 1),
       integer(layer.topGroups, 1),
       layer.groupScore == GroupScore::max ? GroupScoreAttr() : GroupScoreAttr::get(context, layer.groupScore),
-      real(layer.capacityFactor), real(maxLoad), /*groups=*/IntegerAttr());
+      real(layer.capacityFactor), /*expert_capacity=*/IntegerAttr(), real(maxLoad), /*groups=*/IntegerAttr());
   return {op.getY(), op.getAux()};
 }
 

@@ -12,21 +12,34 @@ static constexpr unsigned maxDepth = 64;
 /// Elements of a value; those of plans are sources times experts.
 static constexpr int64_t maxElements = int64_t(1) << 28;
 
+static bool isSlice(const SimLaunch &launch) { return launch.kernel == "slice_counts"; }
+
 Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
-    : world(world), trace(trace), iteration(iteration) {
+    : world(world), trace(trace), iteration(iteration), even(!trace) {
   for (const SimProgram &program : world.programs) {
     for (llvm::StringRef layer : program.routedLayers)
       layers.insert({layer, static_cast<int64_t>(layers.size())});
-    std::vector<int32_t> &writer = writers.emplace_back(program.buffers.size(), -1);
-    std::vector<bool> several(program.buffers.size());
-    for (auto [index, launch] : llvm::enumerate(program.launches))
-      for (int32_t output : launch.outputs) {
-        if (output < 0)
-          continue;
-        several[output] = several[output] || writer[output] >= 0;
-        writer[output] = several[output] ? -1 : static_cast<int32_t>(index);
-      }
+    findWriters(program);
+    even = even && llvm::none_of(program.launches, isSlice);
   }
+}
+
+void Counts::findWriters(const SimProgram &program) {
+  std::vector<int32_t> &writer = writers.emplace_back(program.buffers.size(), -1);
+  std::vector<int32_t> viewed(program.buffers.size(), -1); ///< by base: the one of its names that is written
+  std::vector<bool> several(program.buffers.size());
+  for (auto [index, launch] : llvm::enumerate(program.launches))
+    for (int32_t output : launch.outputs) {
+      if (output < 0)
+        continue;
+      int32_t base = program.buffers[output].base < 0 ? output : program.buffers[output].base;
+      several[base] = several[base] || writer[output] >= 0 || (viewed[base] >= 0 && viewed[base] != output);
+      viewed[base] = output;
+      writer[output] = static_cast<int32_t>(index);
+    }
+  for (auto [index, buffer] : llvm::enumerate(program.buffers))
+    if (several[buffer.base < 0 ? static_cast<int32_t>(index) : buffer.base])
+      writer[index] = -1;
 }
 
 llvm::Expected<Counts> Counts::create(const World &world, const RoutingTrace *trace, int64_t iteration) {
@@ -107,7 +120,7 @@ const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_
   if (trace)
     return *trace->getCounts(iteration, layers.lookup(launch.label));
   int64_t experts = getNumExperts(program, launch);
-  std::vector<int32_t> &counts = even[{experts, launch.cost.routedRows}];
+  std::vector<int32_t> &counts = evenCounts[{experts, launch.cost.routedRows}];
   if (counts.empty())
     counts = makeEvenCounts(world.getNumRanks(), experts, launch.cost.routedRows);
   return counts;
@@ -136,10 +149,16 @@ static bool moves(const SimLaunch &launch) {
   case Collective::AllGather:
     return isDim(launch.params, 0);
   case Collective::AllToAll:
-    return isDim(launch.params, 0) && isDim(launch.params, 1);
+    // A phase fills a part of its output only; counts are exchanged at once.
+    return isDim(launch.params, 0) && isDim(launch.params, 1) && launch.cost.phases == 1;
   default:
     return false;
   }
+}
+
+/// Neighbouring members that get the same part of an all_to_all; the call's third parameter, where it has one.
+static int64_t getNumCopies(const SimLaunch &launch) {
+  return launch.params.size() > 2 ? std::max<int64_t>(1, launch.params[2]) : 1;
 }
 
 /// The part of member `from` that member `to` gets, of a value of that shape; moert.h has the words.
@@ -150,9 +169,9 @@ static Part getPart(const SimLaunch &launch, int64_t members, int64_t from, int6
     part.to[dim] = from * shape[dim];
     return part;
   }
-  int64_t split = launch.params[0], concat = launch.params[1];
-  part.shape[split] /= members;
-  part.from[split] = to * part.shape[split];
+  int64_t split = launch.params[0], concat = launch.params[1], copies = getNumCopies(launch);
+  part.shape[split] = part.shape[split] * copies / members;
+  part.from[split] = to / copies * part.shape[split];
   part.to[concat] = from * part.shape[concat];
   return part;
 }
@@ -188,13 +207,67 @@ llvm::Error Counts::fillExchanged(Value &value, int64_t rank, uint32_t index, un
   return llvm::Error::success();
 }
 
+/// Rows sorted by expert are cut into `parts` equal parts: of each expert's, those that lie in part `part`.
+static bool slice(const Counts::Value &from, Counts::Value &to, int64_t rows, int64_t parts, int64_t part) {
+  if (from.rows != 1 || to.rows != 1 || from.columns != to.columns || rows < 0 || rows > maxElements)
+    return false;
+  int64_t begin = part * rows / parts, end = (part + 1) * rows / parts, first = 0;
+  for (int64_t expert = 0; expert < from.columns; ++expert) {
+    int64_t last = first + from.data[expert];
+    to.data[expert] = static_cast<int32_t>(std::max<int64_t>(0, std::min(last, end) - std::max(first, begin)));
+    first = last;
+  }
+  return true;
+}
+
+/// out[.., (b * c + q) * n + i, ..] = in[.., b * n + i, ..]: each of `blocks` parts along `dim` c times.
+static bool dump(const Counts::Value &from, Counts::Value &to, int64_t dim, int64_t blocks) {
+  std::array<int64_t, 2> size = {from.rows, from.columns}, outSize = {to.rows, to.columns};
+  if (blocks < 1 || size[dim] % blocks != 0 || outSize[dim] % size[dim] != 0 || size[1 - dim] != outSize[1 - dim])
+    return false;
+  int64_t copies = outSize[dim] / size[dim];
+  Part part{size};
+  part.shape[dim] /= blocks;
+  for (int64_t copy = 0; copy < blocks * copies; ++copy) {
+    part.from[dim] = copy / copies * part.shape[dim];
+    part.to[dim] = copy * part.shape[dim];
+    copyPart(from, to, part);
+  }
+  return true;
+}
+
+static bool isDump(const SimLaunch &launch) { return launch.kernel == "dump" && isDim(launch.params, 0); }
+
+/// What a launch that meets nobody makes of its first input.
+llvm::Error Counts::fillLocal(Value &value, int64_t rank, uint32_t index, unsigned depth) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  size_t numParams = isSlice(launch) ? 1 : 2;
+  if (launch.inputs.empty() || launch.inputs[0] < 0 || launch.params.size() < numParams ||
+      (isSlice(launch) && launch.partGroup < 0))
+    return makeLaunchError(program, index, "expected an input of counts and the parameters of the call");
+  llvm::Expected<const Value *> input = follow(rank, launch.inputs[0], depth);
+  if (!input)
+    return input.takeError();
+  bool fits;
+  if (isSlice(launch)) {
+    const SimGroup &group = program.groups[launch.partGroup];
+    fits = slice(**input, value, launch.params[0], group.size, group.getMember(rank));
+  } else {
+    fits = dump(**input, value, launch.params[0], launch.params[1]);
+  }
+  if (!fits)
+    return makeLaunchError(program, index, "expected an output of counts that the input fills");
+  return llvm::Error::success();
+}
+
 llvm::Error Counts::fill(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
   const SimProgram &program = world.getProgram(rank);
   const SimBuffer &it = program.buffers[buffer];
   auto fail = [&] {
     return makeError(
-        "counts of rows that only the data say: expected them from a routing launch, through all_gather and "
-        "all_to_all");
+        "counts of rows that only the data say: expected them from a routing launch, through all_gather, all_to_all, "
+        "slice_counts and dump");
   };
   int32_t writer = writers[world.programOfRank[rank]][buffer];
   bool isValue = it.dtype == "i32" && it.shape.size() == 2 && it.shape[0] > 0 && it.shape[1] > 0;
@@ -210,9 +283,13 @@ llvm::Error Counts::fill(Value &value, int64_t rank, int32_t buffer, unsigned de
     value.data.assign(row, row + value.columns);
     return llvm::Error::success();
   }
-  if (launch.group < 0 || !moves(launch) || launch.outputs.size() != 1)
+  bool isLocal = launch.group < 0 && (isSlice(launch) || isDump(launch));
+  bool isExchange = launch.group >= 0 && moves(launch);
+  if (launch.outputs.size() != 1 || (!isLocal && !isExchange))
     return fail();
   value.data.resize(value.rows * value.columns);
+  if (isLocal)
+    return fillLocal(value, rank, writer, depth + 1);
   return fillExchanged(value, rank, writer, depth + 1);
 }
 
@@ -247,10 +324,18 @@ llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) 
   return value;
 }
 
-int64_t Counts::getRowsFor(const Value &counts, int64_t peerDim, int64_t members, int64_t member) {
-  int64_t rows = peerDim == 0 ? counts.rows / members : counts.rows;
-  int64_t columns = peerDim == 1 ? counts.columns / members : counts.columns;
-  int64_t firstRow = peerDim == 0 ? member * rows : 0, firstColumn = peerDim == 1 ? member * columns : 0;
+/// To the experts, each row goes to all that hold its expert. On the way back a member sends the rows that it has.
+static int64_t getCopiesSent(const OpCost &cost) { return cost.peerDim == 1 ? cost.copies : 1; }
+
+int64_t Counts::getRows(const Value &counts, const OpCost &cost) { return counts.total * getCopiesSent(cost); }
+
+int64_t Counts::getNumParts(const OpCost &cost, int64_t members) { return members / getCopiesSent(cost); }
+
+int64_t Counts::getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t member) {
+  int64_t parts = getNumParts(cost, members), part = member / getCopiesSent(cost);
+  int64_t rows = cost.peerDim == 0 ? counts.rows / parts : counts.rows;
+  int64_t columns = cost.peerDim == 1 ? counts.columns / parts : counts.columns;
+  int64_t firstRow = cost.peerDim == 0 ? part * rows : 0, firstColumn = cost.peerDim == 1 ? part * columns : 0;
   int64_t sum = 0;
   for (int64_t row = firstRow; row < firstRow + rows; ++row)
     for (int64_t column = firstColumn; column < firstColumn + columns; ++column)

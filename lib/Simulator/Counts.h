@@ -31,16 +31,22 @@ public:
   /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs.
   static llvm::Expected<Counts> create(const World &world, const RoutingTrace *trace, int64_t iteration);
 
-  bool isEven() const { return !trace; }
+  /// Whether all members of a group have alike counts: without a trace, and where no launch takes its member's part of
+  /// the rows, which are sorted by expert.
+  bool isEven() const { return even; }
   /// Counts of a ragged launch. Fails where they cannot be followed, and where they are more than the launch has room
   /// for. Valid as long as this lives.
   llvm::Expected<const Value *> get(int64_t rank, uint32_t launch);
-  /// Of a ragged all_to_all with these counts: how many of the rows are for member `member` of `members`.
-  static int64_t getRowsFor(const Value &counts, int64_t peerDim, int64_t members, int64_t member);
+  /// Rows that a ragged launch with these counts uses; of an exchange, that it sends, all copies counted.
+  static int64_t getRows(const Value &counts, const OpCost &cost);
+  /// Of a ragged all_to_all: the parts of its counts, and how many of the rows are for member `member` of `members`.
+  static int64_t getNumParts(const OpCost &cost, int64_t members);
+  static int64_t getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t member);
 
 private:
   Counts(const World &world, const RoutingTrace *trace, int64_t iteration);
 
+  void findWriters(const SimProgram &program);
   llvm::Error checkTrace() const;
   llvm::Error checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
                            int64_t firstRank, int64_t numRanks) const;
@@ -48,15 +54,18 @@ private:
   llvm::Expected<const Value *> follow(int64_t rank, int32_t buffer, unsigned depth);
   llvm::Error fill(Value &value, int64_t rank, int32_t buffer, unsigned depth);
   llvm::Error fillExchanged(Value &value, int64_t rank, uint32_t launch, unsigned depth);
+  llvm::Error fillLocal(Value &value, int64_t rank, uint32_t launch, unsigned depth);
 
   const World &world;
   const RoutingTrace *trace;
   int64_t iteration;
+  bool even;
   llvm::MapVector<llvm::StringRef, int64_t> layers; ///< of all programs
-  /// By program and buffer: the launch that writes it, -1 where none does or several do.
+  /// By program and buffer: the launch that writes it, -1 where none does, several do, or another view of it is
+  /// written.
   std::vector<std::vector<int32_t>> writers;
   llvm::DenseMap<std::pair<int64_t, int32_t>, std::unique_ptr<Value>> values; ///< by rank and buffer
-  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> even;           ///< by experts and choices
+  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> evenCounts;     ///< by experts and choices
 };
 
 } // namespace mlir::moe

@@ -439,12 +439,19 @@ llvm::Error mlir::moe::checkSameExchange(const World &world, int64_t rank, uint3
   if (&program == &otherProgram && launch == otherLaunch)
     return llvm::Error::success();
   const SimLaunch &a = program.launches[launch], &b = otherProgram.launches[otherLaunch];
-  if (a.cost.collective == b.cost.collective && a.cost.payload == b.cost.payload && a.cost.root == b.cost.root &&
-      a.dtype == b.dtype)
+  auto getAll = [](const SimLaunch &it) {
+    return std::tie(it.cost.collective, it.cost.payload, it.cost.root, it.cost.phase, it.cost.phases, it.cost.copies,
+                    it.dtype);
+  };
+  if (getAll(a) == getAll(b))
     return llvm::Error::success();
   const SimGroup &group = world.groups[world.getMeeting(rank, launch).group];
   auto exchange = [](const SimLaunch &it) {
-    return (getName(it.cost.collective) + " of " + llvm::Twine(it.cost.payload) + " bytes of '" + it.dtype + "'").str();
+    std::string text = (getName(it.cost.collective) + " of " + llvm::Twine(it.cost.payload) + " bytes of '").str();
+    text += it.dtype + "'";
+    if (it.cost.phases > 1)
+      text += (" in phase " + llvm::Twine(it.cost.phase) + " of " + llvm::Twine(it.cost.phases)).str();
+    return it.cost.copies > 1 ? (text + " in " + llvm::Twine(it.cost.copies) + " copies").str() : text;
   };
   return makeError("the programs hang: over group '" + group.name + "' rank " + llvm::Twine(rank) + " comes to " +
                    describe(program, launch) + " with " + exchange(a) + " but rank " + llvm::Twine(other) + " to " +

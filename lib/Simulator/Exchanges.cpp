@@ -9,14 +9,14 @@
 using namespace mlir::moe;
 
 Exchanges::Exchanges(const World &world, Counts &counts) : world(world), counts(counts) {
-  std::map<std::tuple<Collective, int32_t, llvm::StringRef, int64_t, int64_t>, uint32_t> numbers;
+  std::map<std::tuple<Collective, int32_t, llvm::StringRef, int64_t, int64_t, int64_t, int64_t>, uint32_t> numbers;
   for (auto [program, linked] : llvm::zip_equal(world.programs, world.linked)) {
     std::vector<uint32_t> &kind = kinds.emplace_back(program.launches.size());
     for (auto [index, launch] : llvm::enumerate(program.launches))
       if (linked.launches[index].exchanges()) {
         const OpCost &cost = launch.cost;
         std::tuple key(cost.collective, linked.launches[index].group, llvm::StringRef(launch.dtype), cost.payload,
-                       cost.root);
+                       cost.root, cost.phase, cost.phases);
         kind[index] = numbers.try_emplace(key, numbers.size()).first->second;
       }
   }
@@ -28,13 +28,13 @@ bool Exchanges::hasMatrix(const SimLaunch &launch) const {
 }
 
 llvm::Expected<double> Exchanges::getUse(int64_t rank, uint32_t index) {
-  int64_t rows = world.getLaunch(rank, index).cost.raggedRows;
-  if (rows == 0)
+  const OpCost &cost = world.getLaunch(rank, index).cost;
+  if (cost.raggedRows == 0)
     return 1;
   llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
   if (!value)
     return value.takeError();
-  return static_cast<double>((*value)->total) / static_cast<double>(rows);
+  return static_cast<double>(Counts::getRows(**value, cost)) / static_cast<double>(cost.raggedRows);
 }
 
 /// One member's row of the matrix of a ragged all_to_all.
@@ -43,13 +43,14 @@ llvm::Error Exchanges::addRow(int64_t rank, uint32_t index, int64_t members, llv
   llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
   if (!value)
     return value.takeError();
-  if ((cost.peerDim == 0 ? (*value)->rows : (*value)->columns) % members != 0)
+  int64_t parts = Counts::getNumParts(cost, members);
+  if ((cost.peerDim == 0 ? (*value)->rows : (*value)->columns) % parts != 0)
     return makeLaunchError(world.getProgram(rank), index,
-                           "expected counts in " + llvm::Twine(members) + " equal parts, one for each member");
+                           "expected counts in " + llvm::Twine(parts) + " equal parts, one for each " +
+                               (parts == members ? "member" : "member and its copies"));
   double rowBytes = static_cast<double>(cost.payload) / static_cast<double>(cost.raggedRows);
   for (int64_t member = 0; member < members; ++member)
-    bytes.push_back(
-        std::llround(rowBytes * static_cast<double>(Counts::getRowsFor(**value, cost.peerDim, members, member))));
+    bytes.push_back(std::llround(rowBytes * static_cast<double>(Counts::getRowsFor(**value, cost, members, member))));
   return llvm::Error::success();
 }
 
@@ -69,7 +70,8 @@ llvm::Expected<Exchange> Exchanges::make(int64_t rank, uint32_t index) {
   if (!use)
     return use.takeError();
   int64_t payload = std::llround(*use * static_cast<double>(launch.cost.payload));
-  Exchange exchange{launch.cost.collective, launch.dtype, payload, launch.cost.root, ranks, {}};
+  Exchange exchange{launch.cost.collective, launch.dtype,      payload, launch.cost.root, ranks, {},
+                    launch.cost.phase,      launch.cost.phases};
   if (!hasMatrix(launch))
     return exchange;
   matrix.clear();

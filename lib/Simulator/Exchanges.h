@@ -27,7 +27,7 @@ public:
   uint32_t getKind(uint32_t program, uint32_t launch) const { return kinds[program][launch]; }
 
 private:
-  /// The share of a ragged exchange's rows that is used; 1 for others.
+  /// The share of a ragged exchange's rows that a rank sends; 1 for others.
   llvm::Expected<double> getUse(int64_t rank, uint32_t launch);
   llvm::Error addRow(int64_t rank, uint32_t launch, int64_t members, llvm::SmallVectorImpl<int64_t> &bytes);
   bool hasMatrix(const SimLaunch &launch) const;

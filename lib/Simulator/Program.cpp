@@ -26,6 +26,7 @@ public:
 
 private:
   void addBuffer(Value value, bool isArgument);
+  void addView(plan::ViewOp view);
   int32_t touch(Value value);
   int32_t getGroup(GroupAttr group);
   uint32_t getStream(StringRef name) const;
@@ -51,10 +52,20 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   program.buffers.push_back(std::move(buffer));
 }
 
+/// Another name, with a shape of its own; its bytes are those of what it is part of.
+void ProgramMaker::addView(plan::ViewOp view) {
+  int32_t base = buffers.lookup(plan::getMemory(view.getResult()));
+  addBuffer(view.getResult(), /*isArgument=*/false);
+  SimBuffer &buffer = program.buffers.back();
+  buffer.base = base;
+  buffer.bytes = 0;
+}
+
 /// The buffer's number, noting that the launch being added touches it.
 int32_t ProgramMaker::touch(Value value) {
   int32_t index = buffers.lookup(value);
-  SimBuffer &buffer = program.buffers[index];
+  int32_t base = program.buffers[index].base;
+  SimBuffer &buffer = program.buffers[base < 0 ? index : base];
   auto launch = static_cast<int32_t>(program.launches.size());
   if (buffer.firstLaunch < 0)
     buffer.firstLaunch = launch;
@@ -90,8 +101,8 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   launch.label = op.getLabel().value_or("").str();
   launch.cost = op.getOpCost();
   launch.stream = getStream(op.getStreamOrDefault());
-  if (op.getCollective())
-    launch.group = getGroup(*op.getGroup());
+  if (op.getGroup())
+    (op.getCollective() ? launch.group : launch.partGroup) = getGroup(*op.getGroup());
   if (ArrayAttr params = op.getParamsAttr())
     for (Attribute param : params)
       if (auto integer = dyn_cast<IntegerAttr>(param))
@@ -139,6 +150,8 @@ llvm::Error ProgramMaker::make(int64_t world) {
   for (Operation &op : function.getOps()) {
     if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
       addBuffer(buffer.getMemref(), /*isArgument=*/false);
+    } else if (auto view = dyn_cast<plan::ViewOp>(op)) {
+      addView(view);
     } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
       if (llvm::Error error = checkCost(launch))
         return error;

@@ -67,7 +67,7 @@ static llvm::Expected<double> getExchangeSeconds(const Execution &execution, int
     auto fit = execution.model.getAlphaBeta(exchange->collective, exchange->ranks, exchange->dtype, exchange->payload);
     if (!fit)
       return fit.takeError();
-    sum += it.times * fit->beta * static_cast<double>(exchange->payload);
+    sum += it.times * fit->beta * exchange->getPart() * exchange->getWholePayload();
   }
   return sum;
 }

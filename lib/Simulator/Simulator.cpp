@@ -29,8 +29,9 @@ static llvm::Error check(const CostModel &model, const SimOptions &options) {
   return llvm::Error::success();
 }
 
-static std::vector<SimRank> chooseRanks(const World &world, const CostModel &model, const SimOptions &options) {
-  bool mayDiffer = options.routing || options.allRanks || !options.stragglers.empty() || model.hasContention() ||
+static std::vector<SimRank> chooseRanks(const World &world, const CostModel &model, const Counts &counts,
+                                        const SimOptions &options) {
+  bool mayDiffer = !counts.isEven() || options.allRanks || !options.stragglers.empty() || model.hasContention() ||
                    sharesProcessors(model);
   return mayDiffer ? getAllRanks(world) : findClasses(world, model.getProfile());
 }
@@ -62,7 +63,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   llvm::Expected<Counts> counts = Counts::create(*world, options.routing, options.iteration);
   if (!counts)
     return counts.takeError();
-  result.ranks = chooseRanks(*world, model, options);
+  result.ranks = chooseRanks(*world, model, *counts, options);
   Exchanges exchanges(*world, *counts);
   llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, result.ranks, model, *counts, exchanges);
   if (!costs)

@@ -69,7 +69,7 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
     return fail("expected a stream below " + llvm::Twine(program.streams.size()));
   if (!llvm::all_of(launch.inputs, isBuffer) || !llvm::all_of(launch.outputs, isBuffer))
     return fail("expected buffers below " + llvm::Twine(program.buffers.size()));
-  if (launch.group >= static_cast<int64_t>(program.groups.size()))
+  if (std::max(launch.group, launch.partGroup) >= static_cast<int64_t>(program.groups.size()))
     return fail("expected a group below " + llvm::Twine(program.groups.size()));
   if ((cost.resource == Resource::Network) != (cost.collective != Collective::None))
     return fail("expected a collective where the network is used, and only there");
@@ -86,6 +86,14 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
   bool needsPeers = cost.raggedRows > 0 && cost.collective == Collective::AllToAll;
   if (needsPeers && cost.peerDim != 0 && cost.peerDim != 1)
     return fail("expected the counts' dimension by members to be 0 or 1 but got " + llvm::Twine(cost.peerDim));
+  bool isPhase = cost.phases >= 1 && cost.phase >= 0 && cost.phase < cost.phases;
+  bool isEvenExchange = cost.collective == Collective::AllToAll && cost.raggedRows == 0;
+  if (!isPhase || (cost.phases > 1 && (!isEvenExchange || program.groups[launch.group].size % cost.phases != 0)))
+    return fail(
+        "expected phases of an all_to_all that is not ragged, whose members are as many blocks, but got phase " +
+        llvm::Twine(cost.phase) + " of " + llvm::Twine(cost.phases));
+  if (cost.copies < 1 || (needsPeers && program.groups[launch.group].size % cost.copies != 0))
+    return fail("expected copies to divide the members but got " + llvm::Twine(cost.copies));
   bool finite = cost.flops >= 0 && cost.flops < 1e300 && cost.bytesRead >= 0 && cost.bytesWritten >= 0 &&
                 cost.payload >= 0 && cost.routedRows >= 0;
   return finite ? llvm::Error::success() : fail("expected finite figures that are not negative");

@@ -81,12 +81,37 @@ static void writeProgram(json::OStream &json, func::FuncOp program) {
   });
 }
 
+/// What moe::kScheduleChoicesAttrName says of a layer, under its names.
+static void writeChoice(json::OStream &json, DictionaryAttr choice) {
+  auto number = [](Attribute value) { return cast<FloatAttr>(value).getValueAsDouble(); };
+  for (NamedAttribute entry : choice) {
+    StringRef name = entry.getName();
+    if (auto text = dyn_cast<StringAttr>(entry.getValue()))
+      json.attribute(name, text.getValue());
+    else if (auto integer = dyn_cast<IntegerAttr>(entry.getValue()))
+      json.attribute(name, integer.getInt());
+    else if (auto term = dyn_cast<ArrayAttr>(entry.getValue()))
+      json.attributeObject(name, [&] {
+        for (auto [key, value] : llvm::zip(ArrayRef<StringRef>{"alpha_s", "beta_s_per_byte", "bytes", "seconds"}, term))
+          json.attribute(key, number(value));
+      });
+    else
+      json.attribute(name, number(entry.getValue()));
+  }
+}
+
 void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostream &os) {
   json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     for (auto function : module.getOps<func::FuncOp>())
       if (isRankProgram(function))
         writeProgram(json, function);
+    for (auto function : module.getOps<func::FuncOp>())
+      if (auto choices = function->getAttrOfType<ArrayAttr>(moe::kScheduleChoicesAttrName))
+        json.attributeArray("schedule_choices", [&] {
+          for (auto choice : choices.getAsRange<DictionaryAttr>())
+            json.object([&] { writeChoice(json, choice); });
+        });
     if (!prediction.empty()) {
       json.attributeBegin("prediction");
       json.rawValue(prediction);

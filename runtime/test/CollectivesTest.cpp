@@ -76,6 +76,9 @@ public:
     return status;
   }
 
+  /// Bytes that `rank` received in the last run.
+  int64_t received(int64_t rank) const { return backend.device->timeline(rank, 0).at(0).received; }
+
   /// Small integers, so that sums are exact in every dtype.
   Operand random(const Dims &dims) {
     Operand operand{dims, {}};
@@ -153,6 +156,51 @@ double at(const std::vector<double> &values, const Dims &dims, const Dims &index
   return values[static_cast<size_t>(flat)];
 }
 
+/// What `rank` gets in an all_to_all, element by element, by the words of moert.h.
+struct Exchange {
+  size_t split, concat;
+  int64_t copies = 1, phase = 0, phases = 1;
+
+  std::vector<int64_t> ints() const {
+    return {static_cast<int64_t>(split), static_cast<int64_t>(concat), copies, phase, phases};
+  }
+  Dims part(const World &world, Dims in) const {
+    in[split] = in[split] * copies / world.size();
+    return in;
+  }
+  Dims result(const World &world, const Dims &in) const {
+    Dims dims = part(world, in);
+    dims[concat] *= world.size() / phases;
+    return dims;
+  }
+  std::vector<double> of(const World &world, const Operand &in, int64_t rank) const {
+    Dims one = part(world, in.dims), all = result(world, in.dims);
+    int64_t width = world.size() / phases, block = world.me(rank) / width;
+    std::vector<double> values;
+    for (int64_t flat = 0; flat < product(all); ++flat) {
+      Dims index = indexOf(all, flat);
+      int64_t source = (block + phase) % phases * width + index[concat] / one[concat];
+      index[concat] %= one[concat];
+      index[split] += world.me(rank) / copies * one[split];
+      values.push_back(at(in.ranks[world.peer(rank, source)], in.dims, index));
+    }
+    return values;
+  }
+};
+
+std::vector<int64_t> divisors(int64_t of) {
+  std::vector<int64_t> result;
+  for (int64_t d = 1; d <= of; ++d)
+    if (of % d == 0)
+      result.push_back(d);
+  return result;
+}
+
+/// Elements that `member` sums of `count` for all.
+int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
+  return count * (member + 1) / size - count * member / size;
+}
+
 /// Worlds and groups inside them.
 struct Shape {
   int64_t ranks, size, stride;
@@ -163,6 +211,7 @@ protected:
   Shape shape = std::get<0>(GetParam());
   int32_t dtype = std::get<1>(GetParam());
   World world{shape.ranks, {"g", shape.size, shape.stride}};
+  int64_t width = static_cast<int64_t>(dtypeSize(dtype));
 };
 
 INSTANTIATE_TEST_SUITE_P(Groups, CollectivesTest,
@@ -178,6 +227,8 @@ TEST_P(CollectivesTest, AllGather) {
     large[dim] *= shape.size;
     Operand in = world.random(small), out = world.garbage(large);
     ASSERT_TRUE(world.run(Kind::AllGather, dtype, {&in, &out}, {static_cast<int64_t>(dim)}).ok());
+    for (int64_t rank = 0; rank < shape.ranks; ++rank)
+      ASSERT_EQ(world.received(rank), (shape.size - 1) * product(small) * width);
     for (int64_t rank = 0; rank < shape.ranks; ++rank)
       for (int64_t flat = 0; flat < product(large); ++flat) {
         Dims index = indexOf(large, flat);
@@ -195,6 +246,8 @@ TEST_P(CollectivesTest, ReduceScatter) {
     large[dim] *= shape.size;
     Operand in = world.random(large), out = world.garbage(small);
     ASSERT_TRUE(world.run(Kind::ReduceScatter, dtype, {&in, &out}, {static_cast<int64_t>(dim)}).ok());
+    for (int64_t rank = 0; rank < shape.ranks; ++rank)
+      ASSERT_EQ(world.received(rank), (shape.size - 1) * product(small) * width);
     for (int64_t rank = 0; rank < shape.ranks; ++rank)
       for (int64_t flat = 0; flat < product(small); ++flat) {
         Dims index = indexOf(small, flat);
@@ -220,6 +273,12 @@ TEST_P(CollectivesTest, AllReduce) {
       if (inPlace)
         alias = {0, 1, 0};
       ASSERT_TRUE(world.run(Kind::AllReduce, dtype, {&in, used < 0 ? nullptr : &counts, &out}, {}, {1}, alias).ok());
+      // Its own segment from each other member, then their segments: 2 (n-1)/n of all where n divides it.
+      int64_t count = used < 0 ? 35 : used * 7;
+      for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+        int64_t own = segmentOf(count, world.me(rank), shape.size);
+        ASSERT_EQ(world.received(rank), ((shape.size - 1) * own + count - own) * width);
+      }
       for (int64_t rank = 0; rank < shape.ranks; ++rank)
         for (size_t flat = 0; flat < 35; ++flat) {
           double sum = 0;
@@ -237,24 +296,75 @@ TEST_P(CollectivesTest, AllToAll) {
     for (size_t concat = 0; concat < 3; ++concat) {
       Dims from{2, 3, 4};
       from[split] *= shape.size;
-      Dims part = from;
-      part[split] /= shape.size;
-      Dims to = part;
-      to[concat] *= shape.size;
-      Operand in = world.random(from), out = world.garbage(to);
-      ASSERT_TRUE(
-          world.run(Kind::AllToAll, dtype, {&in, &out}, {static_cast<int64_t>(split), static_cast<int64_t>(concat)})
-              .ok());
-      for (int64_t rank = 0; rank < shape.ranks; ++rank)
-        for (int64_t flat = 0; flat < product(to); ++flat) {
-          Dims index = indexOf(to, flat);
-          int64_t source = index[concat] / part[concat];
-          index[concat] %= part[concat];
-          index[split] += world.me(rank) * part[split];
-          ASSERT_EQ(out.ranks[static_cast<size_t>(rank)][static_cast<size_t>(flat)],
-                    at(in.ranks[world.peer(rank, source)], from, index));
-        }
+      Exchange exchange{split, concat};
+      Operand in = world.random(from), out = world.garbage(exchange.result(world, from));
+      ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&in, &out}, exchange.ints()).ok());
+      for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+        ASSERT_EQ(out.ranks[static_cast<size_t>(rank)], exchange.of(world, in, rank));
+        ASSERT_EQ(world.received(rank), (shape.size - 1) * 24 * width);
+      }
     }
+}
+
+// Members that hold the same experts are sent the same part of the one buffer; each phase brings what it should and
+// nothing else, and counts only what came from others.
+TEST_P(CollectivesTest, AllToAllCopiesAndPhases) {
+  for (auto [split, concat] : {std::pair<size_t, size_t>{0, 0}, {1, 0}, {0, 2}, {2, 1}})
+    for (int64_t copies : divisors(shape.size))
+      for (int64_t phases : divisors(shape.size)) {
+        Dims from{2, 1, 3};
+        from[split] *= shape.size / copies;
+        Operand in = world.random(from);
+        for (int64_t phase = 0; phase < phases; ++phase) {
+          Exchange exchange{split, concat, copies, phase, phases};
+          Operand out = world.garbage(exchange.result(world, from));
+          ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&in, &out}, exchange.ints()).ok());
+          for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+            ASSERT_EQ(out.ranks[static_cast<size_t>(rank)], exchange.of(world, in, rank));
+            ASSERT_EQ(world.received(rank), (shape.size / phases - (phase == 0)) * 6 * width);
+          }
+        }
+      }
+}
+
+// All phases together are the whole exchange: the block that comes in phase p lies at its members' place.
+TEST_P(CollectivesTest, PhasesMakeTheWhole) {
+  for (int64_t copies : divisors(shape.size))
+    for (int64_t phases : divisors(shape.size)) {
+      Operand in = world.random({shape.size / copies, 5});
+      Operand whole = world.garbage({shape.size, 5}), pieces = whole;
+      int64_t block = shape.size / phases, bytes = 0;
+      ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&in, &whole}, {0, 0, copies, 0, 1}).ok());
+      for (int64_t phase = 0; phase < phases; ++phase) {
+        Operand piece = world.garbage({block, 5});
+        ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&in, &piece}, {0, 0, copies, phase, phases}).ok());
+        bytes += world.received(0);
+        for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+          int64_t from = (world.me(rank) / block + phase) % phases;
+          std::copy(piece.ranks[static_cast<size_t>(rank)].begin(), piece.ranks[static_cast<size_t>(rank)].end(),
+                    pieces.ranks[static_cast<size_t>(rank)].begin() + from * block * 5);
+        }
+      }
+      EXPECT_EQ(pieces.ranks, whole.ranks);
+      EXPECT_EQ(bytes, (shape.size - 1) * 5 * width);
+    }
+}
+
+// Virtual duplication is what duplicates in memory would give.
+TEST_P(CollectivesTest, CopiesAreDuplicates) {
+  for (int64_t copies : divisors(shape.size)) {
+    Operand in = world.random({2, shape.size / copies, 3}), wide = world.garbage({2, shape.size, 3});
+    for (size_t rank = 0; rank < wide.ranks.size(); ++rank)
+      for (int64_t flat = 0; flat < product(wide.dims); ++flat) {
+        Dims index = indexOf(wide.dims, flat);
+        index[1] /= copies;
+        wide.ranks[rank][static_cast<size_t>(flat)] = at(in.ranks[rank], in.dims, index);
+      }
+    Operand out = world.garbage({2 * shape.size, 1, 3}), want = out;
+    ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&in, &out}, {1, 0, copies, 0, 1}).ok());
+    ASSERT_TRUE(world.run(Kind::AllToAll, dtype, {&wide, &want}, {1, 0, 1, 0, 1}).ok());
+    EXPECT_EQ(out.ranks, want.ranks);
+  }
 }
 
 TEST_P(CollectivesTest, BroadcastAndReduce) {
@@ -266,10 +376,18 @@ TEST_P(CollectivesTest, BroadcastAndReduce) {
       Operand in = world.random({5, 3}), out = world.garbage({5, 3}), before = in;
       if (!inPlace) {
         ASSERT_TRUE(world.run(Kind::Broadcast, dtype, {&in, &out}, {root}).ok());
+        for (int64_t rank = 0; rank < shape.ranks; ++rank)
+          ASSERT_EQ(world.received(rank), world.me(rank) == root ? 0 : 15 * width);
       }
       for (int64_t rank = 0; rank < shape.ranks && !inPlace; ++rank)
         ASSERT_EQ(out.ranks[static_cast<size_t>(rank)], before.ranks[world.peer(rank, root)]);
       ASSERT_TRUE(world.run(Kind::Reduce, dtype, {&in, &out}, {root}, {}, alias).ok());
+      // Its own segment from each other member; the root also the sums of their segments.
+      for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+        int64_t own = segmentOf(15, world.me(rank), shape.size);
+        int64_t sums = world.me(rank) == root ? 15 - own : 0;
+        ASSERT_EQ(world.received(rank), ((shape.size - 1) * own + sums) * width);
+      }
       for (int64_t rank = 0; rank < shape.ranks; ++rank)
         for (size_t flat = 0; flat < 15; ++flat) {
           double sum = 0;
@@ -280,55 +398,109 @@ TEST_P(CollectivesTest, BroadcastAndReduce) {
     }
 }
 
-// There and back with random counts, empty experts and full blocks among them.
-TEST_P(CollectivesTest, AllToAllV) {
-  const int64_t own = 3, columns = 2, blockRows = 9;
-  const int64_t experts = own * shape.size;
-  for (int64_t blocks : {1, 2}) {
-    int64_t room = shape.size * blocks * blockRows;
-    Operand blockCounts = world.garbage({blocks, experts});
-    Operand expertCounts = world.garbage({shape.size * blocks, own});
+namespace {
+
+/// A ragged exchange with random counts, empty experts and full blocks among them. Its oracles go row by row.
+struct RaggedCase {
+  static constexpr int64_t own = 3, columns = 2, blockRows = 9;
+  World &world;
+  int64_t blocks, copies;
+  int64_t experts = own * world.size() / copies, room = world.size() * blocks * blockRows;
+  Operand blockCounts = world.garbage({blocks, experts}), expertCounts = world.garbage({world.size() * blocks, own});
+  std::vector<size_t> integers{1, 2};
+
+  RaggedCase(World &world, int64_t blocks, int64_t copies) : world(world), blocks(blocks), copies(copies) {
     for (auto &counts : blockCounts.ranks) {
       std::fill(counts.begin(), counts.end(), 0);
       for (int64_t b = 0; b < blocks; ++b)
         for (int64_t row = static_cast<int64_t>(world.generator() % 3); row < blockRows; ++row)
           ++counts[static_cast<size_t>(b * experts + static_cast<int64_t>(world.generator() % 97) % experts)];
     }
-    ASSERT_TRUE(world.run(Kind::AllToAll, MOERT_I32, {&blockCounts, &expertCounts}, {1, 0}).ok());
-
-    Operand rows = world.random({blocks * blockRows, columns}), packed = world.garbage({room, columns});
-    // What lies behind the used rows of a block never travels, and comes back as zero.
-    std::vector<std::vector<double>> expected = rows.ranks;
-    std::vector<size_t> integers{1, 2};
-    ASSERT_TRUE(world.run(Kind::AllToAllV, dtype, {&rows, &blockCounts, &expertCounts, &packed}, {0}, integers).ok());
-
-    // (rank, block, expert) -> where its rows begin.
-    auto begin = [&](int64_t rank, int64_t block, int64_t expert) {
-      double row = static_cast<double>(block * blockRows);
-      for (int64_t e = 0; e < expert; ++e)
-        row += blockCounts.ranks[static_cast<size_t>(rank)][static_cast<size_t>(block * experts + e)];
-      return static_cast<int64_t>(row);
-    };
-    for (int64_t rank = 0; rank < shape.ranks; ++rank) {
-      std::vector<double> want;
-      for (int64_t e = 0; e < own; ++e)
-        for (int64_t i = 0; i < shape.size; ++i)
-          for (int64_t b = 0; b < blocks; ++b) {
-            auto source = static_cast<int64_t>(world.peer(rank, i));
-            int64_t expert = world.me(rank) * own + e;
-            for (int64_t k = begin(source, b, expert) * columns; k < begin(source, b, expert + 1) * columns; ++k)
-              want.push_back(rows.ranks[static_cast<size_t>(source)][static_cast<size_t>(k)]);
-          }
-      want.resize(static_cast<size_t>(room * columns), 99);
-      ASSERT_EQ(packed.ranks[static_cast<size_t>(rank)], want);
-      for (int64_t b = 0; b < blocks; ++b)
-        for (int64_t k = begin(rank, b, experts) * columns; k < (b + 1) * blockRows * columns; ++k)
-          expected[static_cast<size_t>(rank)][static_cast<size_t>(k)] = 0;
-    }
-    Operand back = world.garbage({blocks * blockRows, columns});
-    ASSERT_TRUE(world.run(Kind::AllToAllV, dtype, {&packed, &blockCounts, &expertCounts, &back}, {1}, integers).ok());
-    EXPECT_EQ(back.ranks, expected);
+    EXPECT_TRUE(world.run(Kind::AllToAll, MOERT_I32, {&blockCounts, &expertCounts}, {1, 0, copies, 0, 1}).ok());
   }
+
+  int64_t count(int64_t rank, int64_t block, int64_t expert) const {
+    return static_cast<int64_t>(
+        blockCounts.ranks[static_cast<size_t>(rank)][static_cast<size_t>(block * experts + expert)]);
+  }
+  /// Where the rows of an expert begin in copy `copy` of a rank's block.
+  int64_t blockRow(int64_t rank, int64_t copy, int64_t block, int64_t expert) const {
+    int64_t row = (copy * blocks + block) * blockRows;
+    for (int64_t e = 0; e < expert; ++e)
+      row += count(rank, block, e);
+    return row;
+  }
+  /// Calls what(expert, source, block, row) for each stretch of rows on the expert side of `rank`, `row` its first.
+  template <class What> void forExpertSide(int64_t rank, What what) const {
+    int64_t row = 0;
+    for (int64_t e = 0; e < own; ++e)
+      for (int64_t i = 0; i < world.size(); ++i)
+        for (int64_t b = 0; b < blocks; ++b) {
+          int64_t expert = world.me(rank) / copies * own + e;
+          auto source = static_cast<int64_t>(world.peer(rank, i));
+          what(expert, source, b, row);
+          row += count(source, b, expert);
+        }
+  }
+  static void copyRows(const std::vector<double> &from, int64_t fromRow, std::vector<double> &to, int64_t toRow,
+                       int64_t count) {
+    std::copy_n(from.begin() + fromRow * columns, count * columns, to.begin() + toRow * columns);
+  }
+};
+
+} // namespace
+
+// To the experts, from one stored copy or from as many as there are holders of an expert.
+TEST_P(CollectivesTest, AllToAllVToExperts) {
+  for (int64_t blocks : {1, 2})
+    for (int64_t copies : divisors(shape.size))
+      for (int64_t stored : copies > 1 ? std::vector<int64_t>{1, copies} : std::vector<int64_t>{1}) {
+        RaggedCase ragged(world, blocks, copies);
+        Operand rows = world.random({stored * blocks * RaggedCase::blockRows, RaggedCase::columns});
+        Operand out = world.garbage({ragged.room, RaggedCase::columns}), want = out;
+        std::vector<int64_t> bytes(static_cast<size_t>(shape.ranks));
+        for (int64_t rank = 0; rank < shape.ranks; ++rank)
+          ragged.forExpertSide(rank, [&](int64_t expert, int64_t source, int64_t block, int64_t row) {
+            int64_t copy = stored > 1 ? world.me(rank) % copies : 0, count = ragged.count(source, block, expert);
+            ragged.copyRows(rows.ranks[static_cast<size_t>(source)], ragged.blockRow(source, copy, block, expert),
+                            want.ranks[static_cast<size_t>(rank)], row, count);
+            if (source != rank)
+              bytes[static_cast<size_t>(rank)] += count * RaggedCase::columns * width;
+          });
+        Status status = world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &ragged.expertCounts, &out},
+                                  {MOERT_TO_EXPERTS, copies, stored}, ragged.integers);
+        ASSERT_TRUE(status.ok()) << status.message;
+        ASSERT_EQ(out.ranks, want.ranks);
+        for (int64_t rank = 0; rank < shape.ranks; ++rank)
+          EXPECT_EQ(world.received(rank), bytes[static_cast<size_t>(rank)]);
+      }
+}
+
+// From the experts: each holder fills a copy of its own, and what nobody sends becomes zero. `stored` is not looked at.
+TEST_P(CollectivesTest, AllToAllVFromExperts) {
+  for (int64_t blocks : {1, 2})
+    for (int64_t copies : divisors(shape.size)) {
+      RaggedCase ragged(world, blocks, copies);
+      Operand rows = world.random({ragged.room, RaggedCase::columns});
+      Operand out = world.garbage({copies * blocks * RaggedCase::blockRows, RaggedCase::columns}), want = out;
+      for (auto &values : want.ranks)
+        std::fill(values.begin(), values.end(), 0);
+      std::vector<int64_t> bytes(static_cast<size_t>(shape.ranks));
+      for (int64_t holder = 0; holder < shape.ranks; ++holder)
+        ragged.forExpertSide(holder, [&](int64_t expert, int64_t target, int64_t block, int64_t row) {
+          int64_t copy = world.me(holder) % copies, count = ragged.count(target, block, expert);
+          ragged.copyRows(rows.ranks[static_cast<size_t>(holder)], row, want.ranks[static_cast<size_t>(target)],
+                          ragged.blockRow(target, copy, block, expert), count);
+          if (target != holder)
+            bytes[static_cast<size_t>(target)] += count * RaggedCase::columns * width;
+        });
+      Status status = world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &ragged.expertCounts, &out},
+                                {MOERT_FROM_EXPERTS, copies, 77}, ragged.integers);
+      ASSERT_TRUE(status.ok()) << status.message;
+      ASSERT_EQ(out.ranks, want.ranks);
+      for (int64_t rank = 0; rank < shape.ranks; ++rank)
+        EXPECT_EQ(world.received(rank), bytes[static_cast<size_t>(rank)]);
+    }
 }
 
 // Rounding differs with the order of a sum: all members must use the same.
@@ -347,7 +519,7 @@ TEST(Collectives, Overflow) {
   World world(2, {"g", 2, 1});
   Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{4, 0}, {3, 0}}};
   Operand expertCounts{{2, 1}, {{4, 3}, {0, 0}}}, out = world.garbage({6, 1});
-  Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, &out}, {0}, {1, 2});
+  Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, &out}, {0, 1, 1}, {1, 2});
   EXPECT_EQ(status.code, MOERT_ERROR_OVERFLOW);
   EXPECT_THAT(status.message, HasSubstr("'layer7'"));
   EXPECT_THAT(status.message, HasSubstr("7 rows arrived at member 0, whose buffer has room for 6"));
@@ -361,7 +533,8 @@ TEST(Collectives, BadCounts) {
     World world(2, {"g", 2, 1});
     Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{first, second}, {1, 1}}};
     Operand expertCounts{{2, 1}, {{2, 1}, {0, 1}}}, out = world.garbage({6, 1});
-    Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, &out}, {0}, {1, 2});
+    Status status =
+        world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, &out}, {0, 1, 1}, {1, 2});
     EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
     EXPECT_THAT(status.message, HasSubstr(text));
   }
@@ -373,8 +546,39 @@ TEST(Collectives, ShapesAreChecked) {
   EXPECT_THAT(world.run(Kind::AllGather, MOERT_F32, {&a, &b}, {0}).message,
               HasSubstr("expected an output [8, 3] f32 but got [8, 4] f32"));
   EXPECT_THAT(world.run(Kind::AllGather, MOERT_F32, {&a, &b}, {2}).message, HasSubstr("expected dim below 2"));
-  EXPECT_THAT(world.run(Kind::AllToAll, MOERT_F32, {&a, &b}, {0, 1}).message, HasSubstr("multiple of the group's"));
+  auto exchange = [&](std::vector<int64_t> ints) {
+    return world.run(Kind::AllToAll, MOERT_F32, {&a, &b}, std::move(ints)).message;
+  };
+  EXPECT_THAT(exchange({0, 1, 1, 0, 1}),
+              HasSubstr("dimension 0 of the input to be a multiple of the group's size 4 but"));
+  EXPECT_THAT(exchange({1, 1, 2, 0, 1}), HasSubstr("multiple of the group's size 4 over 2 copies but got [2, 3] f32"));
+  EXPECT_THAT(exchange({0, 1, 2, 1, 2}), HasSubstr("expected an output [1, 6] f32 but got [8, 4] f32"));
+  EXPECT_THAT(exchange({0, 1, 3, 0, 1}), HasSubstr("expected copies that divide the group's size 4 but got 3"));
+  EXPECT_THAT(exchange({0, 1, 0, 0, 1}), HasSubstr("expected copies that divide the group's size 4 but got 0"));
+  EXPECT_THAT(exchange({0, 1, 2, 0, 3}), HasSubstr("expected phases that divide the group's size 4 but got 3"));
+  EXPECT_THAT(exchange({0, 1, 2, 2, 2}), HasSubstr("expected a phase below 2 but got 2"));
+  EXPECT_THAT(exchange({0, 1, 2, -1, 2}), HasSubstr("expected a phase below 2 but got -1"));
   EXPECT_THAT(world.run(Kind::Broadcast, MOERT_F32, {&a, &a}, {4}).message, HasSubstr("expected a root below"));
+}
+
+TEST(Collectives, RaggedShapesAreChecked) {
+  World world(4, {"g", 4, 1});
+  auto exchange = [&](std::vector<int64_t> ints, const Dims &rows, const Dims &out, int64_t experts, int64_t own) {
+    Operand a = world.garbage(rows), b = world.garbage(out);
+    Operand counts{{2, experts}, std::vector<std::vector<double>>(4, std::vector<double>(2 * experts))};
+    Operand ownCounts{{8, own}, std::vector<std::vector<double>>(4, std::vector<double>(8 * own))};
+    return world.run(Kind::AllToAllV, MOERT_F32, {&a, &counts, &ownCounts, &b}, std::move(ints), {1, 2}).message;
+  };
+  EXPECT_EQ(exchange({0, 2, 2}, {12, 1}, {5, 1}, 2, 1), "");
+  EXPECT_EQ(exchange({0, 2, 1}, {6, 1}, {5, 1}, 2, 1), "");
+  EXPECT_EQ(exchange({1, 2, 1}, {5, 1}, {12, 1}, 2, 1), "");
+  EXPECT_THAT(exchange({0, 3, 1}, {6, 1}, {5, 1}, 2, 1), HasSubstr("expected copies that divide the group's size 4"));
+  EXPECT_THAT(exchange({0, 4, 2}, {6, 1}, {5, 1}, 2, 2), HasSubstr("1 or all of 4 copies to be stored but got 2"));
+  EXPECT_THAT(exchange({2, 2, 1}, {6, 1}, {5, 1}, 2, 1), HasSubstr("expected direction 0 or 1 but got 2"));
+  EXPECT_THAT(exchange({0, 2, 1}, {6, 1}, {5, 1}, 3, 1), HasSubstr("block_counts [blocks, a multiple of 2] i32"));
+  EXPECT_THAT(exchange({0, 2, 1}, {6, 1}, {5, 1}, 4, 1), HasSubstr("expert_counts [8, 2] i32 but got [8, 1] i32"));
+  EXPECT_THAT(exchange({0, 2, 2}, {6, 1}, {5, 1}, 2, 1), HasSubstr("the block side to have a multiple of 4 rows"));
+  EXPECT_THAT(exchange({1, 2, 1}, {5, 1}, {6, 1}, 2, 1), HasSubstr("the block side to have a multiple of 4 rows"));
 }
 
 TEST(Collectives, AssumeReplicated) {
@@ -388,6 +592,10 @@ TEST(Collectives, AssumeReplicated) {
       Status status = world.run(Kind::AssumeReplicated, MOERT_F32, {&in}, {});
       if (!verify || offset < 1e-5) {
         EXPECT_TRUE(status.ok()) << status.message;
+        if (verify) {
+          EXPECT_EQ(world.received(0), 0);
+          EXPECT_EQ(world.received(3), 24);
+        }
         continue;
       }
       EXPECT_EQ(status.code, MOERT_ERROR_NOT_REPLICATED);

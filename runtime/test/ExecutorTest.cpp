@@ -29,9 +29,10 @@ public:
     return {};
   }
   int phases(const Call &) const override { return 2; }
-  Status pull(std::span<const Call *const> calls, int64_t, int phase, int64_t) override {
+  Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t, int64_t &received) override {
     // All members were at work on the same value before, and none goes on before all have pulled twice.
     (phase ? second : first) += calls.size() > 0;
+    received = 10 * member + phase;
     return {};
   }
 
@@ -240,6 +241,27 @@ TEST_F(ExecutorTest, ErrorsEndTheStep) {
                   .ok());
   EXPECT_EQ(executor.timeline(3, 0).size(), 1u);
   EXPECT_GE(executor.timeline(3, 0)[0].end, executor.timeline(3, 0)[0].begin);
+}
+
+// What a member receives is the sum over the phases; what is no collective says -1.
+TEST_F(ExecutorTest, CountsWhatIsReceived) {
+  Executor executor(program, groups, 4, 2, log);
+  auto issue = [&](int64_t rank) {
+    executor.submit(rank, 0, kernel(0));
+    executor.submit(rank, 0, collective(1));
+    executor.submit(rank, 0, collective(1, 1));
+    return Status{};
+  };
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ASSERT_TRUE(executor.run(issue, 0).ok());
+    for (int64_t rank = 0; rank < 4; ++rank) {
+      const std::vector<OpTime> &times = executor.timeline(rank, 0);
+      ASSERT_EQ(times.size(), 3u);
+      EXPECT_EQ(times[0].received, -1);
+      EXPECT_EQ(times[1].received, 20 * (rank % 2) + 1);
+      EXPECT_EQ(times[2].received, 20 * (rank / 2) + 1);
+    }
+  }
 }
 
 TEST_F(ExecutorTest, ErrorOfIssue) {

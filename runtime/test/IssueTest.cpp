@@ -40,8 +40,15 @@ std::string errorOf(std::function<int32_t(moert_rank_t)> what) {
   return world->run(seconds).message;
 }
 
+moert_buffer buffer(int32_t space, int32_t dtype, int64_t offset, std::vector<int64_t> dims, int64_t parts = 0,
+                    int64_t shift = 0, int64_t stride = 0) {
+  moert_buffer result{space, dtype, offset, static_cast<int64_t>(dims.size()), {}, parts, shift, stride};
+  std::copy_n(dims.begin(), std::min<size_t>(dims.size(), 4), result.dims);
+  return result;
+}
+
 moert_buffer device(int64_t offset, int64_t rows, int32_t dtype = MOERT_F32) {
-  return {MOERT_SPACE_DEVICE, dtype, offset, 2, {rows, 2}};
+  return buffer(MOERT_SPACE_DEVICE, dtype, offset, {rows, 2});
 }
 
 std::string errorOfOperand(moert_buffer buffer) {
@@ -65,14 +72,35 @@ TEST(Issue, Operands) {
   EXPECT_THAT(errorOfOperand(device(0, 4, 9)), HasSubstr("unknown dtype 9"));
   EXPECT_THAT(errorOfOperand(device(0, -1)), HasSubstr("negative"));
   EXPECT_THAT(errorOfOperand(device(0, INT64_MAX)), HasSubstr("too large"));
-  EXPECT_THAT(errorOfOperand({7, MOERT_F32, 0, 2, {4, 2}}), HasSubstr("unknown memory space 7"));
-  EXPECT_THAT(errorOfOperand({MOERT_SPACE_DEVICE, MOERT_F32, 0, 5, {}}), HasSubstr("expected a rank from 0 to 4"));
-  EXPECT_THAT(errorOfOperand({MOERT_SPACE_HOST_PINNED, MOERT_F32, 0, 2, {4, 2}}), HasSubstr("arena of 0 bytes"));
-  EXPECT_THAT(errorOfOperand({MOERT_SPACE_ARGUMENT, MOERT_F32, 1, 2, {4, 2}}), HasSubstr("the index of an argument"));
-  EXPECT_THAT(errorOfOperand({MOERT_SPACE_ARGUMENT, MOERT_F64, 0, 2, {4, 2}}),
+  EXPECT_THAT(errorOfOperand(buffer(7, MOERT_F32, 0, {4, 2})), HasSubstr("unknown memory space 7"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_DEVICE, MOERT_F32, 0, {1, 1, 1, 1, 1})),
+              HasSubstr("expected a rank from 0 to 4"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_HOST_PINNED, MOERT_F32, 0, {4, 2})), HasSubstr("arena of 0 bytes"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 1, {4, 2})),
+              HasSubstr("the index of an argument"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F64, 0, {4, 2})),
               HasSubstr("expected 'x' to be used as [4, 2] f32 but got 8 elements of f64"));
   EXPECT_THAT(errorOf([](moert_rank_t rank) { return moert_add(rank, 0, nullptr, nullptr, nullptr, 0); }),
               HasSubstr("operand 'a': expected a buffer but got null"));
+}
+
+// All parts must be there, not only the rank's own.
+TEST(Issue, BadParts) {
+  auto part = [](int64_t offset, std::vector<int64_t> dims, int64_t parts, int64_t stride) {
+    return errorOfOperand(buffer(MOERT_SPACE_DEVICE, MOERT_F32, offset, dims, parts, 0, stride));
+  };
+  EXPECT_THAT(part(232, {1, 2}, 4, 1),
+              HasSubstr("op 0 add 'layer0': operand 'out': bytes 232 to 264 lie outside the arena of 256 bytes"));
+  EXPECT_THAT(part(0, {4, 2}, -1, 1), HasSubstr("expected parts of 0 or more but got -1"));
+  EXPECT_THAT(part(0, {4, 2}, 2, 0), HasSubstr("expected a stride of 1 or more for parts but got 0"));
+  EXPECT_THAT(part(0, {int64_t(1) << 30, 2}, int64_t(1) << 40, 1), HasSubstr("too large"));
+  EXPECT_THAT(part(2, {1, 2}, 4, 1), HasSubstr("offset 2 is not aligned for f32"));
+  EXPECT_EQ(part(0, {4, 2}, 8, 1), "");
+  EXPECT_EQ(part(0, {4, 2}, 1, 0), "");
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {4, 2}, 2, 0, 1)),
+              HasSubstr("expected 'x' to be used as [4, 2] f32 but got 2 parts of 8 elements of f32"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {2, 2}, 1, 0, 1)),
+              HasSubstr("expected 'x' to be used as [4, 2] f32 but got 4 elements of f32"));
 }
 
 TEST(Issue, OpsAndStreams) {
@@ -107,7 +135,151 @@ TEST(Issue, Groups) {
 TEST(Issue, NullRank) {
   EXPECT_EQ(moert_record(nullptr, 0, 0), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_slice(nullptr, 0, nullptr, nullptr, 0, nullptr, 0), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_slice_counts(nullptr, 0, nullptr, nullptr, 0, nullptr, 0), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(moert_last_error(), HasSubstr("expected a rank"));
+}
+
+namespace {
+
+/// Runs `what` on `ranks` ranks whose argument k is what `inputs[k]` gives; values are f32 or i32 and shown as double.
+using Values = std::vector<double>;
+struct Argument {
+  int32_t dtype;
+  std::vector<int64_t> dims;
+  std::function<Values(int64_t rank)> values;
+};
+
+std::vector<Values> runOnArguments(int64_t ranks, Group group, const std::vector<Argument> &arguments, size_t wanted,
+                                   std::function<int32_t(moert_rank_t)> what) {
+  Program program = makeProgram();
+  program.arguments.clear();
+  for (const Argument &argument : arguments)
+    program.arguments.push_back({"x", "input", argument.dtype, argument.dims, argument.dims, {}});
+  std::vector<Group> groups{group};
+  body = std::move(what);
+  std::unique_ptr<World> world;
+  Status status = World::create(program, groups, ranks, [](moert_rank_t rank) { return body(rank); }, {}, world);
+  EXPECT_TRUE(status.ok()) << status.message;
+  std::vector<float> floats;
+  std::vector<int32_t> integers;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      Values values = arguments[k].values(rank);
+      floats.assign(values.begin(), values.end());
+      integers.assign(values.begin(), values.end());
+      const void *data = arguments[k].dtype == MOERT_I32 ? static_cast<const void *>(integers.data()) : floats.data();
+      EXPECT_TRUE(world->write(rank, static_cast<int64_t>(k), data, static_cast<int64_t>(values.size()) * 4).ok());
+    }
+  double seconds;
+  status = world->run(seconds);
+  EXPECT_TRUE(status.ok()) << status.message;
+  std::vector<Values> results;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    size_t count = arguments[wanted].values(rank).size();
+    floats.resize(count), integers.resize(count);
+    bool integer = arguments[wanted].dtype == MOERT_I32;
+    void *data = integer ? static_cast<void *>(integers.data()) : floats.data();
+    EXPECT_TRUE(world->read(rank, static_cast<int64_t>(wanted), data, static_cast<int64_t>(count) * 4).ok());
+    results.push_back(integer ? Values(integers.begin(), integers.end()) : Values(floats.begin(), floats.end()));
+  }
+  return results;
+}
+
+moert_buffer argument(int64_t index, std::vector<int64_t> dims, int32_t dtype = MOERT_F32) {
+  return buffer(MOERT_SPACE_ARGUMENT, dtype, index, std::move(dims));
+}
+
+Values constant(size_t count, double value) { return Values(count, value); }
+
+} // namespace
+
+// A part of an argument goes to a part of the arena, from there back to a part of an argument, on each rank its own.
+TEST(Issue, Parts) {
+  auto mod4 = [](__int128 value) { return static_cast<size_t>((value % 4 + 4) % 4); };
+  for (int64_t stride : {1, 2, 5})
+    for (int64_t shift : {int64_t(0), int64_t(1), int64_t(-1), int64_t(6), int64_t(-7), INT64_MAX, INT64_MIN}) {
+      auto part = [&](int32_t space, int64_t offset, int64_t by) {
+        return buffer(space, MOERT_F32, offset, {1, 2}, 4, by, stride);
+      };
+      std::vector<Values> got = runOnArguments(
+          6, {"ep", 2, 1},
+          {{MOERT_F32, {4, 2}, [](int64_t rank) { return Values{0, 1, 2, 3, 4, 5, 6, 7.0 + 8 * double(rank)}; }},
+           {MOERT_F32, {4, 2}, [](int64_t) { return constant(8, -1); }}},
+          1, [&](moert_rank_t rank) {
+            moert_buffer x = part(MOERT_SPACE_ARGUMENT, 0, shift), kept = part(MOERT_SPACE_DEVICE, 64, -2);
+            moert_buffer y = part(MOERT_SPACE_ARGUMENT, 1, 3);
+            if (int32_t code = moert_copy(rank, 0, &x, &kept, 0))
+              return code;
+            return moert_copy(rank, 0, &kept, &y, 0);
+          });
+      for (int64_t rank = 0; rank < 6; ++rank) {
+        Values want = constant(8, -1);
+        size_t from = mod4(__int128(rank / stride) + shift), to = mod4(rank / stride + 3);
+        for (size_t i = 0; i < 2; ++i)
+          want[2 * to + i] = 2 * from + i == 7 ? 7.0 + 8 * double(rank) : double(2 * from + i);
+        EXPECT_EQ(got[static_cast<size_t>(rank)], want) << rank << " " << stride << " " << shift;
+      }
+    }
+}
+
+// Attributes arrive in their order: each case differs from every other order.
+TEST(Issue, Attributes) {
+  Group all{"all", 4, 1};
+  static const moert_group kAll = {"all", 4, 1};
+  auto rankly = [](size_t count) {
+    return [count](int64_t rank) {
+      Values values;
+      for (size_t i = 0; i < count; ++i)
+        values.push_back(double(10 * rank) + double(i));
+      return values;
+    };
+  };
+  auto blank = [](size_t count) { return [count](int64_t) { return constant(count, -1); }; };
+
+  std::vector<Values> got = runOnArguments(1, {"one", 1, 1}, {{MOERT_F32, {4}, rankly(4)}, {MOERT_F32, {8}, blank(8)}},
+                                           1, [](moert_rank_t rank) {
+                                             moert_buffer in = argument(0, {1, 4}), out = argument(1, {1, 8});
+                                             return moert_dump(rank, 0, &in, &out, 1, 2, 0);
+                                           });
+  EXPECT_EQ(got[0], (Values{0, 1, 0, 1, 2, 3, 2, 3}));
+  got = runOnArguments(1, {"one", 1, 1}, {{MOERT_F32, {8}, rankly(8)}, {MOERT_F32, {4}, blank(4)}}, 1,
+                       [](moert_rank_t rank) {
+                         moert_buffer in = argument(0, {1, 8}), out = argument(1, {1, 4});
+                         return moert_local_reduce(rank, 0, &in, &out, 1, 2, 0);
+                       });
+  EXPECT_EQ(got[0], (Values{0 + 2, 1 + 3, 4 + 6, 5 + 7}));
+
+  // Block 0 is ranks 0 and 1, block 1 ranks 2 and 3; each gets from the other block.
+  got =
+      runOnArguments(4, all, {{MOERT_F32, {2, 1}, rankly(2)}, {MOERT_F32, {1, 2}, blank(2)}}, 1, [](moert_rank_t rank) {
+        moert_buffer in = argument(0, {2, 1}), out = argument(1, {1, 2});
+        return moert_all_to_all(rank, 1, &in, &out, 0, 1, 2, 1, 2, &kAll, 1);
+      });
+  EXPECT_EQ(got, (std::vector<Values>{{20, 30}, {20, 30}, {1, 11}, {1, 11}}));
+
+  // Two experts, each on two members, the second of which gets the second copy.
+  got = runOnArguments(4, all,
+                       {{MOERT_F32, {4, 1}, rankly(4)},
+                        {MOERT_I32, {1, 2}, [](int64_t) { return constant(2, 1); }},
+                        {MOERT_I32, {4, 1}, [](int64_t) { return constant(4, 1); }},
+                        {MOERT_F32, {4, 1}, blank(4)}},
+                       3, [](moert_rank_t rank) {
+                         moert_buffer rows = argument(0, {4, 1}), blocks = argument(1, {1, 2}, MOERT_I32);
+                         moert_buffer experts = argument(2, {4, 1}, MOERT_I32), out = argument(3, {4, 1});
+                         return moert_all_to_all_v(rank, 1, &rows, &blocks, &experts, &out, MOERT_TO_EXPERTS, 2, 2,
+                                                   &kAll, 1);
+                       });
+  EXPECT_EQ(got, (std::vector<Values>{{0, 10, 20, 30}, {2, 12, 22, 32}, {1, 11, 21, 31}, {3, 13, 23, 33}}));
+
+  // The group of ranks 0, 2 and 1, 3: rows 0 to 3 and 4 to 7.
+  got = runOnArguments(4, {"far", 2, 2},
+                       {{MOERT_I32, {1, 3}, [](int64_t) { return Values{1, 4, 2}; }}, {MOERT_I32, {1, 3}, blank(3)}}, 1,
+                       [](moert_rank_t rank) {
+                         static const moert_group far = {"far", 2, 2};
+                         moert_buffer counts = argument(0, {1, 3}, MOERT_I32), out = argument(1, {1, 3}, MOERT_I32);
+                         return moert_slice_counts(rank, 0, &counts, &out, 8, &far, 0);
+                       });
+  EXPECT_EQ(got, (std::vector<Values>{{1, 3, 0}, {1, 3, 0}, {0, 1, 2}, {0, 1, 2}}));
 }
 
 // A world that does not fit is refused before any memory is touched.

@@ -299,58 +299,76 @@ TYPED_TEST(KernelsMoveTest, SliceAgreesWithLoops) {
       }
 }
 
-// dump repeats, local_reduce sums what was repeated; copy copies.
-TYPED_TEST(KernelsMoveTest, DumpAndCopy) {
-  using T = TypeParam;
-  const std::vector<std::vector<int64_t>> shapes = {{}, {5}, {3, 4}, {2, 3, 4}, {2, 0, 4}};
-  for (const auto &shape : shapes)
-    for (size_t dim = 0; dim <= shape.size(); ++dim)
-      for (int64_t copies : {0, 1, 3}) {
-        auto in = randomTensor<T>(shape, 1, 100.0);
-        auto wide = shape;
-        wide.insert(wide.begin() + dim, copies);
-        int64_t inside = 1;
-        for (size_t d = dim; d < shape.size(); ++d)
-          inside *= shape[d];
-        Tensor<T> out(wide, T(-1)), copied(shape);
-        EXPECT_OK(dump(in.view(), out.view(), int64_t(dim)));
-        for (int64_t i = 0; i < out.size(); ++i)
-          ASSERT_EQ(out[i], in[i / inside / copies * inside + i % inside]);
-        EXPECT_OK(copy(in.view(), copied.view()));
-        EXPECT_EQ(copied.data, in.data);
-      }
+/// Shapes to repeat along each dimension, in blocks that divide it.
+const std::vector<std::vector<int64_t>> kRepeated = {{6}, {6, 4}, {2, 6, 5}, {2, 3, 4, 6}, {2, 0, 4}, {1, 2, 5000}};
+
+/// Where element `i` of what repeats `shape` comes from, by the words of moert_dump.
+int64_t dumpedFrom(int64_t i, const std::vector<int64_t> &shape, size_t dim, int64_t blocks, int64_t copies) {
+  int64_t inside = 1, length = shape[dim], n = length / blocks;
+  for (size_t d = dim + 1; d < shape.size(); ++d)
+    inside *= shape[d];
+  int64_t outside = i / inside / (length * copies), along = i / inside % (length * copies);
+  int64_t block = along / n / copies;
+  return (outside * length + block * n + along % n) * inside + i % inside;
 }
 
-// local_reduce sums over any dimension of any rank, an empty one giving zeros.
+// dump repeats blocks along any dimension of any rank and type; copy copies.
+TYPED_TEST(KernelsMoveTest, DumpAndCopy) {
+  using T = TypeParam;
+  for (const auto &shape : kRepeated)
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      for (int64_t blocks : {1, 2, 3, 6})
+        for (int64_t copies : {0, 1, 3}) {
+          if (shape[dim] % blocks)
+            continue;
+          auto in = randomTensor<T>(shape, 1, 100.0);
+          auto wide = shape;
+          wide[dim] *= copies;
+          Tensor<T> out(wide, T(-1)), copied(shape);
+          EXPECT_OK(dump(in.view(), out.view(), int64_t(dim), blocks));
+          for (int64_t i = 0; i < out.size(); ++i)
+            ASSERT_EQ(out[i], in[dumpedFrom(i, shape, dim, blocks, copies)]);
+          EXPECT_OK(copy(in.view(), copied.view()));
+          EXPECT_EQ(copied.data, in.data);
+        }
+}
+
+// local_reduce sums what dump would have repeated, to the bit in the order of the copies; no copies give zeros.
 TYPED_TEST(KernelsElementwiseTest, LocalReduceAgreesWithLoops) {
   using T = TypeParam;
-  const std::vector<std::vector<int64_t>> shapes = {{7}, {5, 6}, {2, 3, 5}, {2, 3, 4, 5}, {3, 2, 5000}, {4, 0, 3}};
-  for (const auto &shape : shapes)
-    for (size_t dim = 0; dim < shape.size(); ++dim) {
-      auto in = randomTensor<T>(shape, 1);
-      auto narrow = shape;
-      narrow.erase(narrow.begin() + dim);
-      int64_t inside = 1;
-      for (size_t d = dim + 1; d < shape.size(); ++d)
-        inside *= shape[d];
-      Tensor<T> out(narrow, T(NAN));
-      EXPECT_OK(localReduce(in.view(), out.view(), int64_t(dim)));
-      std::vector<double> expected(out.size());
-      for (int64_t i = 0; i < in.size(); ++i)
-        expected[i / inside / shape[dim] * inside + i % inside] += double(in[i]);
-      expectNear(out.data, expected, tolerance<T>());
-    }
+  for (const auto &shape : kRepeated)
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      for (int64_t blocks : {1, 2, 3, 6})
+        for (int64_t copies : {0, 1, 2, 5}) {
+          if (shape[dim] % blocks)
+            continue;
+          auto wide = shape;
+          wide[dim] *= copies;
+          auto in = randomTensor<T>(wide, 1);
+          Tensor<T> out(shape, T(NAN)), expected(shape);
+          EXPECT_OK(localReduce(in.view(), out.view(), int64_t(dim), blocks));
+          // Copies of an element come in their order.
+          for (int64_t i = 0; i < in.size(); ++i)
+            expected[dumpedFrom(i, shape, dim, blocks, copies)] += in[i];
+          ASSERT_EQ(out.data, expected.data);
+        }
 }
 
 // Dimensions and parts out of range, shapes and types that do not fit, and bf16 are refused.
 TYPED_TEST(KernelsElementwiseTest, BadMoves) {
   using T = TypeParam;
-  Tensor<T> in({4, 6}), out({4, 3}), wide({4, 2, 6});
+  Tensor<T> in({4, 6}), out({4, 3}), wide({4, 11}), flat({24});
   expectError(slice(in.view(), out.view(), 2, 0, 2), MOERT_ERROR_INVALID_ARGUMENT, "'dim' from 0 to 1 but got 2");
   expectError(slice(in.view(), out.view(), 1, 2, 2), MOERT_ERROR_INVALID_ARGUMENT, "got 2 of 2");
   expectError(slice(in.view(), out.view(), 1, 0, 4), MOERT_ERROR_INVALID_ARGUMENT, "multiple of 4");
-  expectError(dump(in.view(), wide.view(), 0), MOERT_ERROR_INVALID_ARGUMENT, "[4,4,6] but got");
-  expectError(localReduce(wide.view(), in.view(), 0), MOERT_ERROR_INVALID_ARGUMENT, "[2,6] but got");
+  const char *name = sizeof(T) == 4 ? "'out' to be f32[4,6] but got" : "'out' to be f64[4,6] but got";
+  expectError(dump(in.view(), wide.view(), 1, 1), MOERT_ERROR_INVALID_ARGUMENT, name);
+  expectError(dump(in.view(), wide.view(), 2, 1), MOERT_ERROR_INVALID_ARGUMENT, "'dim' from 0 to 1 but got 2");
+  expectError(dump(in.view(), flat.view(), 0, 1), MOERT_ERROR_INVALID_ARGUMENT, name);
+  expectError(dump(in.view(), in.view(), 1, 0), MOERT_ERROR_INVALID_ARGUMENT, "'blocks' of 1 or more but got 0");
+  expectError(dump(in.view(), in.view(), 1, 4), MOERT_ERROR_INVALID_ARGUMENT, "of 'in' to be a multiple of 4");
+  expectError(localReduce(wide.view(), in.view(), 1, 1), MOERT_ERROR_INVALID_ARGUMENT, "'in' to be f");
+  expectError(localReduce(in.view(), in.view(), 1, 4), MOERT_ERROR_INVALID_ARGUMENT, "of 'out' to be a multiple of 4");
   expectError(copy(in.view(), out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'copy': expected");
   View half = in.view();
   half.dtype = MOERT_BF16;

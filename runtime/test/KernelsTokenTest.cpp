@@ -154,6 +154,46 @@ TYPED_TEST(KernelsTokenTest, BadShapes) {
   expectError(dispatch(tokens.view(), {}, {}, out.view()), MOERT_ERROR_INVALID_ARGUMENT, "'slots'");
 }
 
+// Row by row: each belongs to the expert whose counts reach it. Empty experts, unused rows, parts within one expert.
+TEST(KernelsSliceCountsTest, AgreesWithLoops) {
+  for (auto counts : std::vector<std::vector<int32_t>>{
+           {3, 0, 5, 4}, {0, 0, 0, 0}, {12, 0, 0, 0}, {0, 0, 0, 12}, {1, 1, 1, 1}, {0, 7, 0, 2}, {}})
+    for (int64_t size : {1, 2, 3, 12}) {
+      const int64_t rows = 12, experts = static_cast<int64_t>(counts.size());
+      Tensor<int32_t> in({1, experts}, counts);
+      std::vector<int32_t> sum(counts.size());
+      for (int64_t index = 0; index < size; ++index) {
+        Tensor<int32_t> out({1, experts}, -1);
+        EXPECT_OK(sliceCounts(in.view(), out.view(), rows, index, size));
+        std::vector<int32_t> expected(counts.size());
+        int64_t row = 0;
+        for (int64_t e = 0; e < experts; ++e)
+          for (int32_t i = 0; i < counts[e]; ++i, ++row)
+            expected[e] += row / (rows / size) == index;
+        EXPECT_EQ(out.data, expected);
+        for (size_t e = 0; e < sum.size(); ++e)
+          sum[e] += out.data[e];
+      }
+      EXPECT_EQ(sum, counts);
+    }
+}
+
+TEST(KernelsSliceCountsTest, BadOperands) {
+  Tensor<int32_t> counts({1, 2}, {3, 4}), out({1, 2}), narrow({1, 1}), two({2, 2}), negative({1, 2}, {-1, 2});
+  Tensor<float> floating({1, 2});
+  auto expectBad = [&](View in, View to, int64_t rows, int64_t index, const char *text) {
+    expectError(sliceCounts(in, to, rows, index, 2), MOERT_ERROR_INVALID_ARGUMENT, text);
+  };
+  expectBad(counts.view(), narrow.view(), 8, 0, "'out' to be i32[1,2] but got i32[1,1]");
+  expectBad(two.view(), two.view(), 8, 0, "'counts' to be i32[1,2] but got i32[2,2]");
+  expectBad(floating.view(), out.view(), 8, 0, "'counts' to be i32[1,2]");
+  expectBad(counts.view(), out.view(), 7, 0, "'rows' to be a multiple of 2 but got 7");
+  expectBad(counts.view(), out.view(), -2, 0, "'rows' to be a multiple of 2 but got -2");
+  expectBad(counts.view(), out.view(), 8, 2, "'index' below 'size' but got 2 of 2");
+  expectBad(negative.view(), out.view(), 8, 0, "'counts' of 0 or more");
+  expectError(sliceCounts(counts.view(), out.view(), 6, 0, 2), MOERT_ERROR_OVERFLOW, "6 rows in all at most but got 7");
+}
+
 // Dispatch, combine and slot_dot are each other's adjoints: their finite differences say so.
 TEST(KernelsTokenGradientTest, AgreesWithFiniteDifferences) {
   const int64_t s = 5, k = 3, m = 4, r = 24;

@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 1, "abi": 1, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 2, "abi": 2, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "rank": {
@@ -27,16 +27,28 @@ json good() {
     "reference": {}})");
 }
 
+/// A plan of two shapes, the first by two schedules.
+json goodVariants() {
+  json variants = json::array();
+  for (auto [batch, schedule] : std::vector<std::pair<int, const char *>>{{2, "s1"}, {2, "s2"}, {4, "s1"}}) {
+    json variant = good();
+    variant.erase("moeplan");
+    variant.erase("abi");
+    variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
+    variants.push_back(variant);
+  }
+  return {{"moeplan", 2}, {"abi", 2}, {"variants", variants}};
+}
+
 std::string errorOf(const json &root) {
-  Metadata metadata;
-  Status status = parseMetadata(root.dump(), metadata);
+  std::vector<Metadata> variants;
+  Status status = parseMetadata(root.dump(), variants);
   EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
   return status.message;
 }
 
 /// The error after putting `value` at `pointer`.
-std::string errorWith(const char *pointer, json value) {
-  json root = good();
+std::string errorWith(const char *pointer, json value, json root = good()) {
   root[json::json_pointer(pointer)] = std::move(value);
   return errorOf(root);
 }
@@ -44,9 +56,12 @@ std::string errorWith(const char *pointer, json value) {
 } // namespace
 
 TEST(Metadata, Good) {
-  Metadata metadata;
-  Status status = parseMetadata(good().dump(), metadata);
+  std::vector<Metadata> variants;
+  Status status = parseMetadata(good().dump(), variants);
   ASSERT_TRUE(status.ok()) << status.message;
+  ASSERT_EQ(variants.size(), 1u);
+  EXPECT_FALSE(hasShapes(variants));
+  const Metadata &metadata = variants[0];
   EXPECT_EQ(metadata.world, 8);
   EXPECT_FALSE(metadata.reference);
   EXPECT_EQ(metadata.rank.arguments[0].localBytes(), 48);
@@ -56,10 +71,34 @@ TEST(Metadata, Good) {
   EXPECT_EQ(metadata.rank.ops[0].group, 0);
 }
 
+TEST(Metadata, Variants) {
+  std::vector<Metadata> variants;
+  Status status = parseMetadata(goodVariants().dump(), variants);
+  ASSERT_TRUE(status.ok()) << status.message;
+  ASSERT_EQ(variants.size(), 3u);
+  EXPECT_TRUE(hasShapes(variants));
+  EXPECT_EQ(shapesText(variants), "2 x 64, 4 x 64");
+  EXPECT_EQ(variants[1].batch, 2);
+  EXPECT_EQ(variants[1].sequence, 64);
+  EXPECT_EQ(variants[1].schedule, "s2");
+  EXPECT_EQ(variants[2].rank.arguments[0].name, "x");
+
+  auto error = [](const char *pointer, json value) { return errorWith(pointer, std::move(value), goodVariants()); };
+  EXPECT_THAT(error("/variants", json::array()), HasSubstr("variants: expected at least one variant but got none"));
+  EXPECT_THAT(error("/variants", 3), HasSubstr("variants: expected an array but got number"));
+  EXPECT_THAT(error("/variants/1/batch", 0), HasSubstr("variants[1].batch: expected an integer from 1"));
+  EXPECT_THAT(error("/variants/2/sequence", "64"), HasSubstr("variants[2].sequence: expected an integer but got"));
+  EXPECT_THAT(error("/variants/1/rank/ops/0/stream", "copy"),
+              HasSubstr("variants[1].rank.ops[0].stream: unknown stream 'copy'"));
+  EXPECT_THAT(error("/variants/2/world", 16),
+              HasSubstr("variants[2]: expected a world of 8 ranks as in the first variant but got 16"));
+  EXPECT_THAT(error("/variants/1", json::object()), HasSubstr("variants[1]: missing key 'batch'"));
+}
+
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
-  EXPECT_THAT(errorOf({{"moeplan", 2}}), HasSubstr("moeplan: the plan has version 2, this runtime accepts 1"));
-  EXPECT_THAT(errorOf({{"moeplan", 1}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 1"));
+  EXPECT_THAT(errorOf({{"moeplan", 1}}), HasSubstr("moeplan: the plan has version 1, this runtime accepts 2"));
+  EXPECT_THAT(errorOf({{"moeplan", 2}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 2"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 
@@ -87,9 +126,9 @@ TEST(Metadata, WrongTypes) {
   EXPECT_THAT(errorWith("/rank/arguments/0/shape", {1, 2, 3, 4, 5}), HasSubstr("at most 4 dimensions"));
   EXPECT_THAT(errorWith("/rank/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));
   EXPECT_THAT(errorWith("/rank/arenas/device", 18446744073709551615u), HasSubstr("rank.arenas.device"));
-  Metadata metadata;
-  EXPECT_THAT(parseMetadata("{\"moeplan\": 1,", metadata).message, HasSubstr("not JSON"));
-  EXPECT_THAT(parseMetadata("[]", metadata).message, HasSubstr("expected an object but got array"));
+  std::vector<Metadata> variants;
+  EXPECT_THAT(parseMetadata("{\"moeplan\": 2,", variants).message, HasSubstr("not JSON"));
+  EXPECT_THAT(parseMetadata("[]", variants).message, HasSubstr("expected an object but got array"));
 }
 
 TEST(Metadata, Groups) {
@@ -120,9 +159,9 @@ TEST(Metadata, Names) {
 
 // Cut off anywhere, the metadata is refused and nothing else happens.
 TEST(Metadata, Truncated) {
-  std::string text = good().dump();
-  for (size_t length = 0; length < text.size(); ++length) {
-    Metadata metadata;
-    EXPECT_FALSE(parseMetadata(text.substr(0, length), metadata).ok());
-  }
+  for (const std::string &text : {good().dump(), goodVariants().dump()})
+    for (size_t length = 0; length < text.size(); ++length) {
+      std::vector<Metadata> variants;
+      EXPECT_FALSE(parseMetadata(text.substr(0, length), variants).ok());
+    }
 }

@@ -76,6 +76,12 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(root["seed"], 5);
   EXPECT_EQ(root["flops"], 4 * (96 + 12));
   EXPECT_EQ(root["bytes"], (json{{"mp", 4 * 48}, {"dp", 4 * 96}}));
+  auto exchange = [](const char *name, const char *group, int bytes) {
+    return json{{"collective", name}, {"group", group}, {"calls", 1}, {"bytes_received", bytes}};
+  };
+  // A part from the other member; half summed from the other's and half taken; of replicas the one that is compared.
+  json gather = exchange("all_gather", "mp", 4 * 48), sum = exchange("all_reduce", "dp", 4 * 96);
+  EXPECT_EQ(root["collectives"], json::array({gather, sum, exchange("assume_replicated", "mp", 2 * 96)}));
   EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
   EXPECT_LE(root["step_ms"]["min"], root["step_ms"]["median"]);
   EXPECT_LE(root["step_ms"]["median"], root["step_ms"]["max"]);
@@ -83,7 +89,32 @@ TEST(MoeRun, Json) {
   EXPECT_EQ(root["verify"]["ok"], true);
   EXPECT_EQ(root["verify"]["tolerance"], 1e-5);
   EXPECT_EQ(root["verify"]["values"].size(), 2u);
-  EXPECT_TRUE(json::parse(runPlan("small", "--json").out)["verify"].is_null());
+  root = json::parse(runPlan("small", "--json").out);
+  EXPECT_TRUE(root["verify"].is_null());
+  EXPECT_EQ(root["collectives"], json::array({gather, sum}));
+  EXPECT_EQ(json::parse(runPlan("small", "--json --reference").out)["collectives"], json::array());
+}
+
+// --batch and --seq choose; what is not given is the first variant's.
+TEST(MoeRun, Variants) {
+  for (auto [flags, batch, schedule] : std::vector<std::tuple<const char *, int, const char *>>{
+           {"", 2, "s2"}, {"--batch=4", 4, "s1"}, {"--seq=4", 2, "s2"}, {"--batch=4 --seq=4 --ranks=2", 4, "s1"}}) {
+    Outcome outcome = runPlan("variants", std::string("--verify --json ") + flags);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    json root = json::parse(outcome.out);
+    EXPECT_EQ(root["batch"], batch);
+    EXPECT_EQ(root["sequence"], 4);
+    EXPECT_EQ(root["schedule"], schedule);
+  }
+  EXPECT_THAT(runPlan("variants", "--batch=4").out, HasSubstr("batch 4, sequence 4, schedule s1\n"));
+  EXPECT_EQ(runPlan("variants", "--batch=4 --reference").status, 0);
+  json root = json::parse(runPlan("small", "--json").out);
+  EXPECT_TRUE(root["batch"].is_null() && root["sequence"].is_null());
+  EXPECT_EQ(root["schedule"], "hand");
+
+  Outcome outcome = runPlan("wrong-choice");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the plan chose variant 3 of 3"));
 }
 
 TEST(MoeRun, TablesFit) {
@@ -113,6 +144,11 @@ TEST(MoeRun, FailedChecks) {
 TEST(MoeRun, BadUsage) {
   for (auto [plan, flags, text] : std::vector<std::tuple<const char *, const char *, const char *>>{
            {"small", "--ranks=8", "compiled for 4 ranks, but --ranks asks for 8"},
+           {"small", "--batch=2", "expected --batch and --seq with a plan of several shapes only"},
+           {"variants", "--batch=3", "a sequence that the plan was compiled for, 2 x 4, 4 x 4, but got 3 x 4"},
+           {"variants", "--seq=8", "but got 2 x 8"},
+           {"variants", "--ranks=4", "compiled for 2 ranks, but --ranks asks for 4"},
+           {"no-choice", "", "does not export 'moeplan_choose'"},
            {"small", "--backend=cuda", "backend 'cuda' is not built in this runtime; available: host"},
            {"small", "--backend=x", "unknown backend 'x'"},
            {"small", "--frobnicate", "unknown option '--frobnicate'"},
@@ -121,7 +157,7 @@ TEST(MoeRun, BadUsage) {
            {"small", "--trace=/nonexistent/a", "cannot be written"},
            {"missing", "", "cannot load plan"},
            {"no-metadata", "", "does not export 'moeplan_metadata'"},
-           {"wrong-version", "", "abi: the plan has version 2, this runtime accepts 1"},
+           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 2"},
            {"wrong-buffer", "", "lie outside the arena of 4096 bytes"},
            {"huge", "", "a world of 4 ranks"}}) {
     Outcome outcome = runPlan(plan, flags);
@@ -206,12 +242,21 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 1"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 2"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
   config.program = MOERT_PROGRAM_RANK;
+  config.variant = 1;
+  EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a variant from 0 to 0 but got 1"));
+  config.variant = 0;
+  int64_t variant = -1;
+  EXPECT_EQ(moert_plan_choose(plan, 1, 1, &variant), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(moert_last_error(), HasSubstr("the plan has one shape"));
+  EXPECT_EQ(moert_plan_choose(plan, 1, 1, nullptr), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(variant, -1);
   ASSERT_EQ(moert_world_create(plan, &config, &world), MOERT_OK) << moert_last_error();
   float value = 0;
   EXPECT_EQ(moert_world_write(world, 0, 0, &value, 4), MOERT_ERROR_INVALID_ARGUMENT);

@@ -10,14 +10,16 @@ using testing::HasSubstr;
 
 TEST(Options, All) {
   Options options;
-  Status status =
-      parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--iters=3", "--verify", "--seed=18446744073709551615",
-                    "--load=a", "--save=b", "--trace=c", "--timeout=0.5", "--workers=2", "--json"},
-                   options);
+  Status status = parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--batch=2", "--seq=16", "--iters=3", "--verify",
+                                "--seed=18446744073709551615", "--load=a", "--save=b", "--trace=c", "--timeout=0.5",
+                                "--workers=2", "--json"},
+                               options);
   ASSERT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(options.plan, "p.so");
   EXPECT_EQ(options.seed, UINT64_MAX);
   EXPECT_EQ(options.timeout, 0.5);
+  EXPECT_EQ(options.batch, 2);
+  EXPECT_EQ(options.seq, 16);
   EXPECT_TRUE(options.verify && options.json);
 }
 
@@ -27,6 +29,8 @@ TEST(Options, Wrong) {
            {{"a.so", "b.so"}, "expected one plan"},
            {{"a.so", "--rank=2"}, "unknown option '--rank'"},
            {{"a.so", "--ranks=0"}, "expected a positive integer for --ranks but got '0'"},
+           {{"a.so", "--batch=0"}, "expected a positive integer for --batch but got '0'"},
+           {{"a.so", "--seq=2,4"}, "expected a positive integer for --seq but got '2,4'"},
            {{"a.so", "--ranks=2x"}, "but got '2x'"},
            {{"a.so", "--iters"}, "expected a value: --iters=..."},
            {{"a.so", "--seed=-1"}, "for --seed"},

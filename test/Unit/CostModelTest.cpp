@@ -373,6 +373,96 @@ TEST(CostModelTest, EvenMatrix) {
   EXPECT_EQ(getValue(model->getSeconds(even)), getValue(model->getSeconds(ragged)));
 }
 
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+/// Six members in three blocks, 6 bytes to each: in phase 0 to the neighbour, in phase 1 from block 0 to block 2, whose
+/// members send to block 1. All phases send what the whole exchange sends.
+TEST(CostModelTest, BytesOfPhases) {
+  OpCost cost;
+  cost.collective = Collective::AllToAll;
+  cost.payload = 12;
+  cost.phases = 3;
+  auto get = [&](int64_t phase, int64_t from) {
+    cost.phase = phase;
+    std::vector<int64_t> bytes;
+    for (int64_t to = 0; to < 6; ++to)
+      bytes.push_back(cost.getBytesToPeer(6, from, to));
+    return bytes;
+  };
+  using Bytes = std::vector<int64_t>;
+  EXPECT_EQ(get(0, 0), Bytes({0, 6, 0, 0, 0, 0}));
+  EXPECT_EQ(cost.getBytesSent(6), 6);
+  EXPECT_EQ(get(1, 0), Bytes({0, 0, 0, 0, 6, 6}));
+  EXPECT_EQ(get(1, 5), Bytes({0, 0, 6, 6, 0, 0}));
+  EXPECT_EQ(cost.getBytesSent(6), 12);
+  EXPECT_EQ(get(2, 0), Bytes({0, 0, 6, 6, 0, 0}));
+  EXPECT_EQ(get(2, 3), Bytes({0, 0, 0, 0, 6, 6}));
+  EXPECT_EQ(cost.getBytesSent(6), 12);
+  cost.phases = 1;
+  cost.phase = 0;
+  cost.payload = 36;
+  EXPECT_EQ(cost.getBytesSent(6), 6 + 12 + 12);
+}
+
+/// Costs that differ in nothing but the phase or the copies differ.
+TEST(CostModelTest, PhasesAreOfTheCost) {
+  OpCost plain, phases, second, copies;
+  phases.phases = second.phases = 2;
+  second.phase = 1;
+  copies.copies = 2;
+  for (const OpCost *a : {&plain, &phases, &second, &copies})
+    for (const OpCost *b : {&plain, &phases, &second, &copies}) {
+      EXPECT_EQ(*a == *b, a == b);
+      EXPECT_EQ(hash_value(*a) == hash_value(*b), a == b);
+    }
+}
+
+/// Four members, three peers with 1 + 1 s each. Two blocks of two: one peer, then two. Four of one: none, then one at a
+/// time.
+TEST(CostModelTest, Phases) {
+  auto model = makeModel(makeToyNode(4), CostForm::ClosedForm);
+  auto get = [&](int64_t payload, int64_t phase, int64_t phases) {
+    return getValue(model->getSeconds(makePhase(kFour, payload, phase, phases)));
+  };
+  EXPECT_DOUBLE_EQ(get(40, 0, 1), 6);
+  EXPECT_DOUBLE_EQ(get(20, 0, 2), 2);
+  EXPECT_DOUBLE_EQ(get(20, 1, 2), 4);
+  EXPECT_DOUBLE_EQ(get(10, 0, 4), 0);
+  for (int64_t phase : {1, 2, 3})
+    EXPECT_DOUBLE_EQ(get(10, phase, 4), 2);
+}
+
+/// A fit of 3 s + 0.5 s a byte says 23 s of 40 bytes: a third and two thirds of it.
+TEST(CostModelTest, PhasesOfAFit) {
+  ClusterProfile profile = makeToyPair();
+  profile.collectives = {makeFit(Collective::AllToAll, "", 4, 2, 3)};
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makeExchange(Collective::AllToAll, kFour, 40))), 23);
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makePhase(kFour, 20, 0, 2))), 23 / 3.0);
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makePhase(kFour, 20, 1, 2))), 46 / 3.0);
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makePhase(kFour, 10, 0, 4))), 0);
+}
+
+/// Phases that there are not, of what has none.
+TEST(CostModelTest, WrongPhases) {
+  for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
+    auto model = makeModel(makeToyNode(4), form);
+    std::string expected = "expected phases of an even 'all_to_all', whose 4 members are as many blocks, but got ";
+    for (auto [phase, phases] : {std::pair(2, 2), {-1, 2}, {0, 3}, {0, 0}})
+      EXPECT_EQ(getError(model->getSeconds(makePhase(kFour, 12, phase, phases))),
+                expected + "phase " + std::to_string(phase) + " of " + std::to_string(phases) + " of 'all_to_all'");
+    Exchange exchange = makePhase(kFour, 12, 1, 2);
+    exchange.collective = Collective::AllGather;
+    EXPECT_EQ(getError(model->getSeconds(exchange)), expected + "phase 1 of 2 of 'all_gather'");
+    exchange.collective = Collective::AllToAll;
+    std::vector<int64_t> matrix(16, 1);
+    exchange.matrix = matrix;
+    EXPECT_EQ(getError(model->getSeconds(exchange)), expected + "phase 1 of 2 of 'all_to_all'");
+  }
+}
+
 /// Exchanges that do not fit together are refused.
 TEST(CostModelTest, WrongExchanges) {
   ClusterProfile profile = makeToyNode(3);
@@ -445,6 +535,16 @@ TEST(CostModelTest, Shares) {
   exchange.matrix = matrix;
   EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 0)), 2 + 2);
   EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(exchange, 3)), 2 + 8);
+}
+
+/// Shares of phases add up to the share of the whole: one peer's and two peers' part of 6 s.
+TEST(CostModelTest, SharesOfPhases) {
+  ClusterProfile profile = makeShared();
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(makePhase(kFour, 4, 0, 2), 3)), 2);
+  EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(makePhase(kFour, 4, 1, 2), 0)), 4);
+  EXPECT_DOUBLE_EQ(getValue(model->getShareSeconds(makePhase(kFour, 2, 0, 4), 0)), 0);
+  EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makePhase(kFour, 4, 1, 2))), 16);
 }
 
 /// Devices that are processors of their own have no shares.

@@ -184,6 +184,41 @@ TEST(LinkLevelTest, PairwiseOverNics) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 5);
 }
 
+/// On one switch the phases of two blocks, and of four, take the time of the whole exchange, as in closed form.
+TEST(LinkLevelTest, Phases) {
+  ClusterProfile profile = makeToyNode(4);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, makeExchange(Collective::AllToAll, kFour, 40)), 6);
+  for (int64_t phases : {2, 4}) {
+    double sum = 0;
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      Exchange exchange = makePhase(kFour, 40 / phases, phase, phases);
+      double seconds = getSeconds(profile, CostForm::LinkLevel, exchange);
+      EXPECT_DOUBLE_EQ(seconds, getSeconds(profile, CostForm::ClosedForm, exchange));
+      sum += seconds;
+    }
+    EXPECT_DOUBLE_EQ(sum, 6);
+  }
+}
+
+/// Two nodes of two. Blocks that are the nodes: phase 0 sends 10 bytes inside, phase 1 twice 10 bytes of both devices
+/// over one NIC. Blocks of one: to the member before (2 s over the NIC), to that on the other node (both at once), to
+/// the next. A cluster whose exchanges are hierarchical carries phases out alike.
+TEST(LinkLevelTest, PhasesOverNics) {
+  ClusterProfile profile = makeToyPair();
+  for (Algorithm algorithm : {Algorithm::Pairwise, Algorithm::Hierarchical}) {
+    profile.algorithms[static_cast<unsigned>(Collective::AllToAll)] = algorithm;
+    auto get = [&](int64_t payload, int64_t phase, int64_t phases) {
+      return getSeconds(profile, CostForm::LinkLevel, makePhase(kFour, payload, phase, phases));
+    };
+    EXPECT_DOUBLE_EQ(get(20, 0, 2), 1);
+    EXPECT_DOUBLE_EQ(get(20, 1, 2), 3 + 3);
+    EXPECT_DOUBLE_EQ(get(10, 0, 4), 0);
+    EXPECT_DOUBLE_EQ(get(10, 1, 4), 2);
+    EXPECT_DOUBLE_EQ(get(10, 2, 4), 3);
+    EXPECT_DOUBLE_EQ(get(10, 3, 4), 2);
+  }
+}
+
 /// A group alone has the NICs for itself; with its sibling at the same time each has half.
 TEST(LinkLevelTest, SiblingsShareLinks) {
   ClusterProfile profile = makeToyPair();

@@ -349,6 +349,88 @@ TEST(Simulator, LinksAreShared) {
   EXPECT_EQ(shared.ranks.size(), 2u);
 }
 
+/// Parm's SAA on two blocks of two: an exchange of 2 bytes to each in two phases, phase 1 beside an all_gather of 2
+/// bytes to the neighbour.
+struct Phases {
+  enum Launch : uint32_t { First, Second, Gather };
+
+  Phases() : maker(4) {
+    uint32_t inter = maker.stream("comm.inter"), intra = maker.stream("comm.intra");
+    int32_t all = maker.group("ep_esp", 4, 1), mp = maker.group("mp", 2, 1);
+    for (int64_t phase : {0, 1}) {
+      OpCost &cost = maker.exchange(inter, all, Collective::AllToAll, 4).cost;
+      cost.phase = phase;
+      cost.phases = 2;
+      if (phase == 0)
+        maker.record(0, inter);
+    }
+    maker.wait(0, intra);
+    maker.exchange(intra, mp, Collective::AllGather, 4);
+  }
+
+  static ClusterProfile makeSwitch() {
+    ClusterProfile profile = makeProfile(4);
+    addSwitch(profile);
+    profile.algorithms[static_cast<unsigned>(Collective::AllGather)] = Algorithm::Ring;
+    return profile;
+  }
+
+  Maker maker;
+};
+
+/// In closed form the phases take 2 and 4 of the exchange's 6 s, and nothing slows the all_gather: one rank tells it
+/// for all.
+TEST(Simulator, PhasesInClosedForm) {
+  Phases phases;
+  for (const SimOptions &options : {SimOptions(), allRanks()}) {
+    SimResult result = get(run({phases.maker.program}, Phases::makeSwitch(), options));
+    EXPECT_EQ(result.ranks.size(), options.allRanks ? 4u : 1u);
+    for (uint32_t rank = 0; rank < result.ranks.size(); ++rank) {
+      expectTime(result, rank, Phases::First, 0, 2);
+      expectTime(result, rank, Phases::Second, 2, 6);
+      expectTime(result, rank, Phases::Gather, 2, 4);
+      EXPECT_DOUBLE_EQ(getTime(result, rank, Phases::First).bytes, 2);
+      EXPECT_DOUBLE_EQ(getTime(result, rank, Phases::Second).bytes, 4);
+    }
+    EXPECT_DOUBLE_EQ(result.roofline.linkSeconds, 2 + 4 + 2);
+  }
+}
+
+/// On links both share the device's: the all_gather and the first half of phase 1 take 4 s, the other half 2.
+TEST(Simulator, PhasesOnLinks) {
+  Phases phases;
+  SimResult result = get(run({phases.maker.program}, Phases::makeSwitch(), {}, CostForm::LinkLevel));
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    expectTime(result, rank, Phases::First, 0, 2);
+    expectTime(result, rank, Phases::Gather, 2, 6);
+    expectTime(result, rank, Phases::Second, 2, 8);
+  }
+  EXPECT_DOUBLE_EQ(result.roofline.linkSeconds, 8);
+}
+
+/// More ranks than a matrix of all is made for: the bound adds up the exchange's two thirds and one.
+TEST(Simulator, PhasesOfManyRanks) {
+  Phases phases;
+  phases.maker.program.numRanks = 256;
+  SimResult result = get(run({phases.maker.program}, makeProfile(4, 64)));
+  ASSERT_EQ(result.ranks.size(), 1u);
+  EXPECT_DOUBLE_EQ(result.roofline.linkSeconds, 8 + 4);
+}
+
+/// A phase in which a member has no peers takes no time.
+TEST(Simulator, PhaseWithoutPeers) {
+  Maker maker(2);
+  uint32_t s = maker.stream("comm");
+  for (int64_t phase : {0, 1}) {
+    OpCost &cost = maker.exchange(s, maker.group("ep", 2, 1), Collective::AllToAll, 3).cost;
+    cost.phase = phase;
+    cost.phases = 2;
+  }
+  SimResult result = get(run({maker.program}, makeProfile(2)));
+  expectTime(result, 0, 0, 0, 0);
+  expectTime(result, 0, 1, 0, 6);
+}
+
 /// Random streams, records and waits, of launches that do not slow each other, against a clock for each stream and
 /// event.
 TEST(Simulator, RandomPrograms) {
@@ -425,6 +507,17 @@ TEST(Simulator, HangOfTwoPrograms) {
   second.exchange(0, 0, Collective::AllReduce, 4);
   expectContains(getError(run({first.program, second.program}, makeProfile(2))),
                  "all_reduce of 8 bytes of 'f32' but rank 1 to launch 0, 'all_reduce' with all_reduce of 4 bytes");
+  for (Maker *maker : {&first, &second}) {
+    OpCost &cost = maker->program.launches[0].cost;
+    cost.collective = Collective::AllToAll;
+    cost.payload = 8;
+    cost.phases = 2;
+    cost.phase = maker == &second;
+  }
+  expectContains(
+      getError(run({first.program, second.program}, makeProfile(2))),
+      "all_to_all of 8 bytes of 'f32' in phase 0 of 2 but rank 1 to launch 0, 'all_reduce' with all_to_all of "
+      "8 bytes of 'f32' in phase 1 of 2");
 }
 
 //===----------------------------------------------------------------------===//
@@ -613,6 +706,123 @@ TEST(Simulator, CountsOfUnknownOrigin) {
                  "launch 3, 'all_to_all': counts of rows that only the data say");
 }
 
+/// A dropless layer of Parm's S2 on 4 ranks: all route the 4 choices of their pair of neighbours, each takes half of
+/// the packed rows, of one byte, and sends them to both of the neighbours that hold the expert. Room for 8 rows there.
+struct Copies {
+  enum Launch : uint32_t { Route, Slice, Exchange, ToExperts, Experts, FromExperts };
+
+  /// `dumped`: the counts are repeated for the neighbours in memory, and exchanged as if all had parts of their own.
+  explicit Copies(bool dumped = false) : maker(4) {
+    uint32_t s = maker.stream("compute");
+    int32_t mp = maker.group("mp", 2, 1), all = maker.group("ep_esp", 4, 1);
+    int32_t routed = maker.counts(1, 2), part = maker.counts(1, 2), experts = maker.counts(4, 1);
+    SimLaunch &route = maker.compute(s, 1);
+    route.label = "layer0";
+    route.cost.routedOutput = 0;
+    route.cost.routedRows = 4;
+    route.outputs = {routed};
+    maker.program.routedLayers = {"layer0"};
+    SimLaunch &slice = maker.compute(s, 1);
+    slice.kernel = "slice_counts";
+    slice.partGroup = mp;
+    Dropless::move(slice, {4}, routed, part);
+    if (dumped) {
+      int32_t sent = maker.counts(1, 4);
+      SimLaunch &dump = maker.compute(s, 0);
+      dump.kernel = "dump";
+      Dropless::move(dump, {1, 2}, part, sent);
+      part = sent;
+    }
+    int64_t copies = dumped ? 1 : 2;
+    Dropless::move(maker.exchange(s, all, Collective::AllToAll, 1), {1, 0, copies, 0, 1}, part, experts);
+    addRagged(s, all, part, 1, copies);
+    Dropless::ragged(maker.compute(s, 8), 8, experts);
+    addRagged(s, all, experts, 0, copies);
+  }
+
+  void addRagged(uint32_t stream, int32_t group, int32_t counts, int64_t peerDim, int64_t copies) {
+    OpCost &cost = Dropless::ragged(maker.exchange(stream, group, Collective::AllToAll, 4), 4, counts).cost;
+    cost.peerDim = peerDim;
+    cost.copies = copies;
+  }
+
+  Maker maker;
+};
+
+/// Rows [3 1] of ranks 0 and 1 are parts [2 0] and [1 1], [1 3] of ranks 2 and 3 are [1 1] and [0 2]. Both holders of
+/// expert 0, ranks 0 and 1, get 2, 1, 1 and 0 rows, those of expert 1 get 0, 1, 1 and 2. So the ranks send 2, 3, 3 and
+/// 2 rows to others, and as many on the way back.
+TEST(Simulator, SlicedCountsInCopies) {
+  RoutingTrace trace = makeTrace(4, 2, {3, 1, 3, 1, 1, 3, 1, 3});
+  for (bool dumped : {false, true}) {
+    Copies layer(dumped);
+    uint32_t shift = dumped ? 1 : 0;
+    SimResult result = get(run({layer.maker.program}, makeProfile(4), withTrace(trace)));
+    ASSERT_EQ(result.ranks.size(), 4u);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      expectTime(result, rank, Copies::ToExperts + shift, 3, 7);
+      expectTime(result, rank, Copies::Experts + shift, 7, 11);
+      expectTime(result, rank, Copies::FromExperts + shift, 11, 15);
+      EXPECT_EQ(getTime(result, rank, Copies::ToExperts + shift).rows, 4);
+      EXPECT_EQ(getTime(result, rank, Copies::Experts + shift).rows, 4);
+      EXPECT_EQ(getTime(result, rank, Copies::FromExperts + shift).rows, 4);
+      double sent = rank == 0 || rank == 3 ? 2 : 3;
+      EXPECT_DOUBLE_EQ(getTime(result, rank, Copies::ToExperts + shift).bytes, sent);
+      EXPECT_DOUBLE_EQ(getTime(result, rank, Copies::FromExperts + shift).bytes, sent);
+    }
+  }
+}
+
+/// 2 of 4 rows for each expert, but sorted by it: one neighbour has those of one, the other those of the other. Ranks 1
+/// and 2 send all of 4 rows to others, as in an even exchange of 16/3 bytes. No rank stands for others.
+TEST(Simulator, SlicedCountsAreNotEven) {
+  Copies layer;
+  SimResult result = get(run({layer.maker.program}, makeProfile(4)));
+  ASSERT_EQ(result.ranks.size(), 4u);
+  expectTime(result, 0, Copies::ToExperts, 3, 3 + 16 / 3.0);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, Copies::ToExperts).bytes, 2);
+  EXPECT_DOUBLE_EQ(getTime(result, 1, Copies::ToExperts).bytes, 4);
+}
+
+/// Copies whose members are sent all rows: without slices routing stays even, and the payload is that of all copies.
+TEST(Simulator, EvenCopies) {
+  Copies layer;
+  SimProgram &program = layer.maker.program;
+  program.launches[Copies::Slice].kernel = "dump";
+  program.launches[Copies::Slice].params = {1, 1};
+  for (uint32_t launch : {Copies::ToExperts, Copies::FromExperts})
+    program.launches[launch].cost.raggedRows = program.launches[launch].cost.payload = 8;
+  SimResult result = get(run({program}, makeProfile(4)));
+  ASSERT_EQ(result.ranks.size(), 1u);
+  expectTime(result, 0, Copies::ToExperts, 3, 11);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, Copies::ToExperts).bytes, 6);
+  EXPECT_EQ(getTime(result, 0, Copies::Experts).rows, 8);
+  expectTime(result, 0, Copies::FromExperts, 19, 27);
+}
+
+/// Counts through a launch that does not say what it does to them, and into a value of another shape.
+TEST(Simulator, CountsThatCannotBeCut) {
+  Copies layer;
+  layer.maker.program.launches[Copies::Slice].params.clear();
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "launch 1, 'slice_counts': expected an input of counts and the parameters of the call");
+  layer.maker.program.launches[Copies::Slice].params = {4};
+  layer.maker.program.buffers[0].shape = {1, 4};
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "launch 1, 'slice_counts': expected an output of counts that the input fills");
+}
+
+/// What is written through a view is known under that view's name, as long as the buffer has no other.
+TEST(Simulator, CountsInViews) {
+  Copies layer;
+  SimProgram &program = layer.maker.program;
+  int32_t base = layer.maker.counts(2, 2), part = program.launches[Copies::Slice].outputs[0];
+  program.buffers[part].base = base;
+  EXPECT_EQ(get(run({program}, makeProfile(4))).ranks.size(), 4u);
+  layer.maker.compute(0, 1).outputs = {base};
+  expectContains(getError(run({program}, makeProfile(4))), "counts of rows that only the data say");
+}
+
 //===----------------------------------------------------------------------===//
 // Processors
 //===----------------------------------------------------------------------===//
@@ -707,6 +917,21 @@ TEST(Simulator, ProcessorWakesStreams) {
   expectCause(result, 0, 1, 0, 0);
 }
 
+/// A launch that cuts its member's part out meets nobody, and phases' shares are their parts of the exchange's.
+TEST(Simulator, ProcessorsAndPhases) {
+  Copies layer;
+  SimResult sliced = get(run({layer.maker.program}, makeHost(4, 4)));
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    expectTime(sliced, rank, Copies::Slice, 1, 2);
+  Phases phases;
+  phases.maker.program.launches[Phases::Gather].cost.payload = 0;
+  SimResult result = get(run({phases.maker.program}, makeHost(4, 4)));
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    expectTime(result, rank, Phases::First, 0, 8 / 3.0);
+    expectTime(result, rank, Phases::Second, 8 / 3.0, 8);
+  }
+}
+
 /// A profile that does not say how fast so many processors are, and one whose links are asked for.
 TEST(Simulator, ProcessorErrors) {
   ClusterProfile profile = makeHost(2, 2);
@@ -791,6 +1016,26 @@ TEST(Simulator, BadPrograms) {
   other = maker;
   other.compute(s, 1).cost.raggedRows = 4;
   expectContains(fail(other), "expected a ragged launch to have the counts of its rows among its inputs");
+  for (Collective collective : {Collective::AllToAll, Collective::AllReduce}) {
+    other = maker;
+    OpCost &cost = other.exchange(s, other.group("ep", 2, 1), collective, 6).cost;
+    cost.phases = collective == Collective::AllToAll ? 3 : 2;
+    expectContains(fail(other),
+                   "expected phases of an all_to_all that is not ragged, whose members are as many blocks, "
+                   "but got phase 0 of " +
+                       std::to_string(cost.phases));
+  }
+  other = maker;
+  SimLaunch &ragged = other.exchange(s, other.group("ep", 2, 1), Collective::AllToAll, 6);
+  ragged.inputs = {other.counts(1, 2)};
+  ragged.cost.raggedRows = 6;
+  ragged.cost.countsInput = 0;
+  ragged.cost.peerDim = 1;
+  ragged.cost.copies = 4;
+  expectContains(fail(other), "expected copies to divide the members but got 4");
+  other = maker;
+  other.compute(s, 1).partGroup = 3;
+  expectContains(fail(other), "expected a group below 0");
 }
 
 /// A straggler that is none of the ranks, and one that would run backwards.

@@ -50,6 +50,14 @@ inline Exchange makeExchange(Collective collective, llvm::ArrayRef<int64_t> rank
   return exchange;
 }
 
+/// Of an all_to_all.
+inline Exchange makePhase(llvm::ArrayRef<int64_t> ranks, int64_t payload, int64_t phase, int64_t phases) {
+  Exchange exchange = makeExchange(Collective::AllToAll, ranks, payload);
+  exchange.phase = phase;
+  exchange.phases = phases;
+  return exchange;
+}
+
 /// The value, or NaN and a test failure.
 inline double getValue(llvm::Expected<double> seconds) {
   if (seconds)

@@ -2,9 +2,12 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/JSON.h"
 
 #include "moe/Compiler/CommandLine.h"
 #include "moe/Compiler/Report.h"
+#include "moe/Compiler/Variants.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Target/Object.h"
 #include "moe/Target/PlanReport.h"
 
@@ -34,6 +37,8 @@ static cl::opt<std::string>
            cl::desc("Write a report of the plan to this file, as JSON if it ends in .json; - for standard output"),
            cl::value_desc("file"), cl::cat(category));
 
+static bool isJsonReport() { return StringRef(report).ends_with(".json"); }
+
 static LogicalResult writeModule(ModuleOp module) {
   MLIRContext &context = *module.getContext();
   auto print = [&](llvm::raw_pwrite_stream &os) {
@@ -57,33 +62,121 @@ static LogicalResult writeModule(ModuleOp module) {
   llvm_unreachable("all kinds of output are handled");
 }
 
-/// Tables for people, or JSON where the file's name says so. What the cluster's profile does not know leaves the
-/// prediction out, and says why.
-static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster) {
-  if (emit == Emit::Spmd)
-    return plan.emitError() << "expected --report with a plan: --emit=spmd stops before there is one";
+/// A plan of one shape: tables for people, or JSON where the file's name says so. What the cluster's profile does not
+/// know leaves the prediction out, and says why.
+static LogicalResult printReport(ModuleOp plan, const moe::ClusterProfile &cluster, llvm::raw_ostream &os) {
   llvm::Expected<moe::Prediction> prediction = moe::predict(plan, compiling.getInput(), cluster);
   std::string reason = prediction ? "" : llvm::toString(prediction.takeError());
   if (!reason.empty())
     emitWarning(UnknownLoc::get(plan.getContext())) << "no prediction: " << reason;
-  return moe::writeFile(*plan.getContext(), report, [&](llvm::raw_pwrite_stream &os) -> LogicalResult {
-    if (StringRef(report).ends_with(".json")) {
-      std::string json;
-      llvm::raw_string_ostream text(json);
-      if (prediction)
-        moe::writeJson(prediction->header, prediction->result, prediction->report, /*comparison=*/nullptr, text);
-      moe::writePlanReport(plan, text.str(), os);
-      return success();
-    }
-    if (failed(moe::printReport(plan, os)))
-      return failure();
-    os << "\n";
+  if (isJsonReport()) {
+    std::string json;
+    llvm::raw_string_ostream text(json);
     if (prediction)
-      moe::printText(prediction->header, prediction->result, prediction->report, os);
-    else
-      os << "no prediction: " << reason << "\n";
+      moe::writeJson(prediction->header, prediction->result, prediction->report, /*comparison=*/nullptr, text);
+    moe::writePlanReport(plan, text.str(), os);
     return success();
+  }
+  if (failed(moe::printReport(plan, os)))
+    return failure();
+  os << "\n";
+  if (prediction)
+    moe::printText(prediction->header, prediction->result, prediction->report, os);
+  else
+    os << "no prediction: " << reason << "\n";
+  return success();
+}
+
+/// The report of each variant under what it is for.
+static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::ClusterProfile &cluster,
+                                  llvm::raw_ostream &os) {
+  struct Item {
+    int64_t batch, sequence;
+    StringRef schedule;
+    std::string text;
+  };
+  SmallVector<Item> items;
+  for (ModuleOp variant : variants) {
+    auto getSize = [&](StringRef name) { return variant->getAttrOfType<IntegerAttr>(name).getInt(); };
+    Item &item = items.emplace_back();
+    item.batch = getSize(plan::kBatchAttrName);
+    item.sequence = getSize(plan::kSequenceAttrName);
+    item.schedule = variant->getAttrOfType<StringAttr>(plan::kScheduleAttrName).getValue();
+    llvm::raw_string_ostream stream(item.text);
+    if (failed(printReport(variant, cluster, stream)))
+      return failure();
+  }
+  if (!isJsonReport()) {
+    for (const Item &item : items)
+      os << "== batch " << item.batch << ", sequence " << item.sequence << ", schedule " << item.schedule << " ==\n\n"
+         << item.text << "\n";
+    return success();
+  }
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    json.attributeArray("variants", [&] {
+      for (const Item &item : items)
+        json.object([&] {
+          json.attribute("batch", item.batch);
+          json.attribute("sequence", item.sequence);
+          json.attribute("schedule", item.schedule);
+          json.attributeBegin("report");
+          json.rawValue(StringRef(item.text).trim());
+          json.attributeEnd();
+        });
+    });
   });
+  os << "\n";
+  return success();
+}
+
+static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster) {
+  if (emit == Emit::Spmd)
+    return plan.emitError() << "expected --report with a plan: --emit=spmd stops before there is one";
+  SmallVector<ModuleOp> variants = plan::getVariants(plan);
+  return moe::writeFile(*plan.getContext(), report, [&](llvm::raw_pwrite_stream &os) {
+    return variants.empty() ? printReport(plan, cluster, os) : printReports(variants, cluster, os);
+  });
+}
+
+/// One plan for all `shapes`.
+static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                                      ArrayRef<moe::ImportShape> shapes,
+                                                      const moe::CompileOptions &options) {
+  SmallVector<moe::Variant> variants;
+  for (moe::ImportShape shape : shapes) {
+    FailureOr<OwningOpRef<ModuleOp>> graph =
+        compiling.readModule(context, sources, argv0, options.parallel.getDp(), shape);
+    if (failed(graph))
+      return failure();
+    size_t first = variants.size();
+    if (failed(moe::compileVariants(**graph, options, variants)))
+      return emitError(UnknownLoc::get(&context)) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
+    for (moe::Variant &variant : MutableArrayRef(variants).drop_front(first)) {
+      variant.batch = shape.batch;
+      variant.sequence = shape.seq;
+    }
+  }
+  return moe::mergeVariants(&context, variants);
+}
+
+/// What the input becomes at the stage that --emit asks for, or the plan before it.
+static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                                     const moe::CompileOptions &options) {
+  FailureOr<SmallVector<moe::ImportShape>> shapes = compiling.getShapes();
+  if (failed(shapes))
+    return failure();
+  if (shapes->size() > 1) {
+    if (emit == Emit::L0 || emit == Emit::Spmd)
+      return emitError(UnknownLoc::get(&context))
+             << "expected one --batch and one --seq with --emit=l0 or spmd but got " << shapes->size()
+             << " shapes; plan, llvm, obj and so hold several";
+    return compileShapes(context, sources, argv0, *shapes, options);
+  }
+  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(context, sources, argv0, options.parallel.getDp());
+  if (failed(graph) || emit == Emit::L0)
+    return graph;
+  return moe::compile(**graph, options);
 }
 
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
@@ -95,17 +188,18 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options))
     return failure();
-  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(context, sources, argv0, options->parallel.getDp());
-  if (failed(graph))
-    return failure();
-  if (emit == Emit::L0)
-    return writeModule(**graph);
   options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
-  FailureOr<OwningOpRef<ModuleOp>> module = moe::compile(**graph, *options);
+  FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
   if (failed(module))
     return failure();
+  if (emit == Emit::L0)
+    return writeModule(**module);
+  SmallVector<ModuleOp> plans = plan::getVariants(**module);
+  if (plans.empty())
+    plans.push_back(**module);
   if (options->stage == moe::Stage::Plan)
-    moe::warnOfMemory(**module, *cluster);
+    for (ModuleOp plan : plans)
+      moe::warnOfMemory(plan, *cluster);
   if (!report.empty() && failed(writeReport(**module, *cluster)))
     return failure();
   if (emit != Emit::Spmd && emit != Emit::Plan && failed(moe::lowerToLLVM(**module)))

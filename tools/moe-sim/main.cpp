@@ -4,6 +4,7 @@
 
 #include "moe/Compiler/CommandLine.h"
 #include "moe/Compiler/Report.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
 using namespace mlir;
@@ -54,6 +55,9 @@ static FailureOr<OwningOpRef<ModuleOp>> makePlan(MLIRContext &context, llvm::Sou
   FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(context, sources, argv0, options.parallel.getDp());
   if (failed(module))
     return failure();
+  if (size_t variants = plan::getVariants(**module).size())
+    return emitUsageError(context) << "expected a plan of one shape but got one of " << variants
+                                   << " variants; compile it with one --batch and one --seq";
   if (llvm::any_of((*module)->getOps<func::FuncOp>(), plan::isRankProgram))
     return module;
   return compile(**module, options);

@@ -18,14 +18,17 @@ public:
   explicit CompileCommandLine(llvm::cl::OptionCategory &category);
 
   llvm::StringRef getInput() const { return input; }
-  /// Options of compile(); the cluster's nodes decide which groups are inside one.
+  /// Options of compile(), which refer to the cluster.
   FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
   /// The profile that --cluster names, a file or a shared one.
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const char *argv0) const;
+  /// The batch shapes that --batch and --seq ask for, one unless they are lists.
+  FailureOr<SmallVector<ImportShape>> getShapes() const;
   /// The module of an MLIR file as it is, or the graph of a Hugging Face configuration for `dataParallel` shards of
-  /// tokens.
+  /// tokens. Without a `shape` the options must give one.
   FailureOr<OwningOpRef<ModuleOp>> readModule(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                              int64_t dataParallel) const;
+                                              int64_t dataParallel,
+                                              std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
   llvm::cl::opt<std::string> input, parallel, schedule, mode, cluster;

@@ -14,6 +14,7 @@ class DialectRegistry;
 } // namespace mlir
 
 namespace mlir::moe {
+struct ClusterProfile;
 
 /// The dialects of every stage, and their translation to LLVM IR.
 void registerDialects(DialectRegistry &registry);
@@ -32,6 +33,8 @@ struct CompileOptions {
   int64_t memoryLimit = 0;
   /// Groups that lie inside so many neighbouring ranks exchange inside a node.
   int64_t devicesPerNode = 8;
+  /// For schedules that are chosen by their times; else it may be null.
+  const ClusterProfile *cluster = nullptr;
 };
 
 /// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:

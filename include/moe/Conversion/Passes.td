@@ -33,6 +33,28 @@ def ConvertPlanToLLVM : Pass<"convert-plan-to-llvm", "::mlir::ModuleOp"> {
     Each rank program `@f` becomes `moeplan_f(moert_rank_t) -> i32`, a chain of calls that stops at the first status that is
     not 0; buffers and groups become constant tables. The exported string `moeplan_metadata` describes the programs to the
     runtime (docs/Runtime.md).
+
+    The variants of a plan of several shapes (moe/Conversion/Variants.h) become functions of one module, `moeplan_v0_f` and so
+    on, and `moeplan_choose(batch, sequence) -> i64` gives the index of the one to run: of those for that shape the first of
+    the least `alpha + beta * batch * sequence`, or -1 where none is for it.
+
+    ```mlir
+    module {
+      module attributes {plan.batch = 2 : i64, plan.sequence = 64 : i64, plan.seconds = [1.0e-4, 2.0e-7], plan.schedule = "s1"} {
+        func.func @rank(..)
+      }
+      module attributes {plan.batch = 2 : i64, plan.sequence = 64 : i64, plan.seconds = [2.0e-4, 1.0e-7], plan.schedule = "s2"} {
+        func.func @rank(..)
+      }
+    }
+    // ->
+    module {
+      llvm.func @moeplan_choose(i64, i64) -> i64
+      llvm.func @moeplan_v0_rank(!llvm.ptr) -> i32
+      llvm.func @moeplan_v1_rank(!llvm.ptr) -> i32
+      llvm.mlir.global external constant @moeplan_metadata(..)
+    }
+    ```
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -37,6 +37,14 @@ struct Exchange {
   llvm::ArrayRef<int64_t> ranks; ///< by member
   /// Of a ragged one: bytes[from * members + to]. Else empty.
   llvm::ArrayRef<int64_t> matrix;
+  /// As in OpCost, and `payload` too: one phase of an even all_to_all.
+  int64_t phase = 0, phases = 1;
+
+  /// What one phase is of all: its peers of all others. In closed form start-ups are paid for each peer, and so are
+  /// bytes, so that this is its part of the time.
+  double getPart() const;
+  /// Of all phases.
+  double getWholePayload() const { return static_cast<double>(payload) * static_cast<double>(phases); }
 };
 
 /// Exchanges under way, in virtual time. Time never runs backwards between calls.
@@ -92,10 +100,12 @@ public:
   /// Mean relative error of the fit that getSeconds(work) takes, where it takes one whose error the profile states.
   std::optional<double> getRelativeError(const Work &work) const;
   /// Seconds of an exchange alone, from its last member's arrival to the last member's end. Of a ragged one, alpha +
-  /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form.
+  /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form. Of
+  /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers.
   virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
   /// Where devices share processors: seconds that one member's share of an exchange takes on a processor, by the
-  /// profile's fit. The payload of a ragged one is what the member receives, its own part included.
+  /// profile's fit. The payload of a ragged one is what the member receives, its own part included. A phase
+  /// takes its part, as above.
   llvm::Expected<double> getShareSeconds(const Exchange &exchange, unsigned member) const;
   /// alpha and beta of an exchange's collective and group: t = alpha + beta * payload.
   struct AlphaBeta {
@@ -128,7 +138,7 @@ protected:
   /// shorter.
   llvm::Expected<Algorithm> chooseAlgorithm(Collective collective, llvm::ArrayRef<int64_t> ranks,
                                             int64_t payload) const;
-  /// That the ranks exist, and that root and matrix fit them.
+  /// That there are members, and that root, phases and matrix fit them.
   llvm::Error check(const Exchange &exchange) const;
 
   const ClusterProfile &profile;

@@ -55,6 +55,10 @@ struct GemmShape {
   }
 };
 
+/// How many other members one sends to, and receives from, in phase `phase` of `phases` of an all_to_all: all others
+/// where there is one phase. OpCost says who they are.
+int64_t getNumPeers(int64_t members, int64_t phase, int64_t phases);
+
 /// What one op needs on one rank.
 struct OpCost {
   Resource resource = Resource::None;
@@ -69,12 +73,20 @@ struct OpCost {
   Collective collective = Collective::None;
   int64_t payload = 0;
   int64_t root = 0;
+  /// An all_to_all may take place in `phases` launches, of which this is number `phase`. The members are `phases`
+  /// blocks of neighbours; in phase p block b sends to block b - p alone and receives from block b + p, both modulo
+  /// `phases`. `payload` is what a member would send in this phase, to itself included: its whole send buffer / phases.
+  int64_t phase = 0, phases = 1;
   /// Dropless form: the rows for which the figures hold. All of them scale with the rows really used, which are the sum
   /// of the kernel's input number `countsInput`, [sources, experts] i32. 0: the figures are fixed.
   int64_t raggedRows = 0;
   int64_t countsInput = -1;
   /// Of a ragged all_to_all: the dimension of that input whose equal parts are the rows for each member.
   int64_t peerDim = -1;
+  /// Of such an exchange: each expert is held by so many neighbouring members, which all get its rows, and whose
+  /// results all come back. With peerDim 1 the counts have a part for each `copies` members. Payload and rows count
+  /// every copy.
+  int64_t copies = 1;
   /// Where the op routes: the kernel's output that holds the rows of each expert, [1, experts] i32, and how many
   /// choices it makes in all. Else -1 and 0.
   int64_t routedOutput = -1;

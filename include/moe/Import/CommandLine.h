@@ -8,6 +8,11 @@
 
 namespace mlir::moe {
 
+/// What one graph is for.
+struct ImportShape {
+  int64_t batch, seq; ///< as in ImportOptions
+};
+
 /// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --dtype, and the token
 /// form.
 class ImportCommandLine {
@@ -17,15 +22,22 @@ public:
   /// The name of an option that was given, or an empty string.
   llvm::StringRef getGivenOption() const;
 
+  /// Each --batch with each --seq, in the order given; one shape unless lists were given. An error is a complete
+  /// diagnostic.
+  llvm::Expected<llvm::SmallVector<ImportShape>> getShapes() const;
+
   /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
-  /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models.
+  /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
+  /// `shape` the options must give one.
   llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
-                                                   int64_t dataParallel) const;
+                                                   int64_t dataParallel,
+                                                   std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
-  ImportOptions getOptions() const;
+  ImportOptions getOptions(ImportShape shape) const;
 
-  llvm::cl::opt<int64_t> batch, seq, layers;
+  llvm::cl::list<int64_t> batch, seq;
+  llvm::cl::opt<int64_t> layers;
   llvm::cl::opt<double> capacityFactor;
   llvm::cl::opt<bool> dropless;
   llvm::cl::opt<double> maxLoad;

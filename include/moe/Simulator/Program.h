@@ -37,9 +37,11 @@ struct SimGroup {
   int64_t getNumInstances(int64_t ranks) const { return ranks / size; }
 };
 
-/// A place of the program's memory, or an argument.
+/// A place of the program's memory, an argument, or a view of one of them.
 struct SimBuffer {
   int64_t bytes = 0;
+  /// Of a view: the buffer that it is part of, which is no view itself. A view has no bytes and no launches of its own.
+  int32_t base = -1;
   bool isArgument = false;
   bool isHost = false; ///< host-pinned
   std::string dtype;
@@ -54,7 +56,8 @@ struct SimLaunch {
   llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
   OpCost cost;
   uint32_t stream = 0;
-  int32_t group = -1;                            ///< of a collective
+  int32_t group = -1;     ///< of a collective
+  int32_t partGroup = -1; ///< of a launch that meets nobody but does its member's part of something
   llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent
 };
 

@@ -29,6 +29,11 @@ public:
 
 private:
   LogicalResult convert(Operation *op);
+  Value createBuffer(Type tensor, Location loc);
+  void createCopy(Value from, Value to, Location loc);
+  Value createView(Value memory, moe::RankPart part, Location loc);
+  void convertAlias(Operation *op, MoeKernelOpInterface kernel);
+  void placeOperands(Operation *op);
   void launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs);
   void convertSignature();
   void convertReturn();
@@ -38,6 +43,8 @@ private:
   OpBuilder builder;
   /// From tensors to the memory that holds them.
   IRMapping memory;
+  /// For each op whose operands are computed in their places of its result, the places.
+  llvm::DenseMap<Operation *, SmallVector<Value>> places;
   unsigned numInputs = 0;
 };
 } // namespace
@@ -77,25 +84,80 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
                                  /*stream=*/StringAttr(), getLabel(op), array(absent), array(inPlace), getCost(op));
 }
 
+Value ProgramConverter::createBuffer(Type tensor, Location loc) {
+  auto space = plan::SpaceAttr::get(builder.getContext(), plan::Space::device);
+  return builder.create<plan::BufferOp>(loc, getMemRefType(tensor, space), /*offset=*/IntegerAttr());
+}
+
+/// A view of a view would have two ways to depend on the rank; it is copied first.
+Value ProgramConverter::createView(Value memory, RankPart part, Location loc) {
+  if (memory.getDefiningOp<plan::ViewOp>()) {
+    auto type = cast<MemRefType>(memory.getType());
+    Value copy = createBuffer(RankedTensorType::get(type.getShape(), type.getElementType()), loc);
+    createCopy(memory, copy, loc);
+    memory = copy;
+  }
+  return builder.create<plan::ViewOp>(loc, memory, part);
+}
+
+void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) {
+  Value source = memory.lookup(op->getOperand(0));
+  if (std::optional<RankPart> part = kernel.getAliasPart())
+    source = createView(source, *part, op->getLoc());
+  memory.map(op->getResult(0), source);
+}
+
+/// An op whose operands are its result side by side: their producers, which come later in this walk, find their places
+/// in `memory`. Those that cannot write there, because their memory is another value's too, are copied when the op is met.
+void ProgramConverter::placeOperands(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  Value whole;
+  for (OpOperand &operand : op->getOpOperands()) {
+    std::optional<RankPart> part;
+    if (kernel)
+      part = kernel.getOperandPart(operand.getOperandNumber());
+    if (!part)
+      return;
+    if (!whole)
+      memory.map(op->getResult(0), whole = createBuffer(op->getResult(0).getType(), op->getLoc()));
+    places[op].push_back(builder.create<plan::ViewOp>(op->getLoc(), whole, *part));
+    auto producer = operand.get().getDefiningOp<MoeKernelOpInterface>();
+    if (producer && !producer.isAlias() && !producer.getKernelName().empty() && !memory.contains(operand.get()))
+      memory.map(operand.get(), places[op].back());
+  }
+}
+
 LogicalResult ProgramConverter::convert(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   if (!kernel)
     return op->emitOpError() << "expected an op of an SPMD program, which names a runtime call";
-  SmallVector<Value> outputs;
-  if (kernel.isAlias()) {
-    memory.map(op->getResult(0), memory.lookup(op->getOperand(0)));
-  } else {
-    auto space = plan::SpaceAttr::get(op->getContext(), plan::Space::device);
-    for (Value result : op->getResults()) {
-      Value buffer = builder.create<plan::BufferOp>(op->getLoc(), getMemRefType(result.getType(), space),
-                                                    /*offset=*/IntegerAttr());
-      memory.map(result, buffer);
-      outputs.push_back(buffer);
-    }
+  if (auto it = places.find(op); it != places.end()) {
+    for (auto [operand, place] : llvm::zip_equal(op->getOperands(), it->second))
+      if (Value value = memory.lookup(operand); value != place)
+        createCopy(value, place, op->getLoc());
+    return success();
   }
+  SmallVector<Value> outputs;
+  if (kernel.isAlias())
+    convertAlias(op, kernel);
+  else
+    for (Value result : op->getResults()) {
+      if (!memory.contains(result))
+        memory.map(result, createBuffer(result.getType(), op->getLoc()));
+      outputs.push_back(memory.lookup(result));
+    }
   if (!kernel.getKernelName().empty())
     launch(op, kernel, outputs);
   return success();
+}
+
+void ProgramConverter::createCopy(Value from, Value to, Location loc) {
+  OpCost cost;
+  cost.resource = Resource::Memory;
+  cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
+  builder.create<plan::LaunchOp>(loc, builder.getStringAttr("copy"), from, to, ArrayAttr(), UnitAttr(), GroupAttr(),
+                                 StringAttr(), StringAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+                                 plan::CostAttr::get(builder.getContext(), cost));
 }
 
 /// Inputs keep their places as memory of the caller; results become arguments behind them.
@@ -116,6 +178,9 @@ void ProgramConverter::convertReturn() {
     Value argument = function.front().getArgument(2 * numInputs + operand.getOperandNumber());
     Value value = memory.lookup(operand.get());
     if (auto buffer = value.getDefiningOp<plan::BufferOp>()) {
+      for (Operation *user : value.getUsers())
+        if (auto view = dyn_cast<plan::ViewOp>(user))
+          view.getResult().setType(MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace({}));
       value.replaceAllUsesWith(argument);
       for (unsigned later = operand.getOperandNumber() + 1; later < terminator->getNumOperands(); ++later)
         if (memory.lookup(terminator->getOperand(later)) == value)
@@ -123,13 +188,8 @@ void ProgramConverter::convertReturn() {
       buffer.erase();
       continue;
     }
-    // An input, or a value that is already another result.
-    OpCost cost;
-    cost.resource = Resource::Memory;
-    cost.bytesRead = cost.bytesWritten = getByteSize(argument.getType());
-    builder.create<plan::LaunchOp>(terminator->getLoc(), builder.getStringAttr("copy"), value, argument, ArrayAttr(),
-                                   UnitAttr(), GroupAttr(), StringAttr(), StringAttr(), DenseI64ArrayAttr(),
-                                   DenseI64ArrayAttr(), plan::CostAttr::get(builder.getContext(), cost));
+    // An input, a part of something, or a value that is already another result.
+    createCopy(value, argument, terminator->getLoc());
   }
 }
 
@@ -138,6 +198,8 @@ LogicalResult ProgramConverter::run() {
   SmallVector<Operation *> program;
   for (Operation &op : function.front().without_terminator())
     program.push_back(&op);
+  for (Operation *op : program)
+    placeOperands(op);
   for (Operation *op : program)
     if (failed(convert(op)))
       return failure();

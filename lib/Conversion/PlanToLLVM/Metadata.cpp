@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
 
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
@@ -17,8 +18,8 @@ using namespace mlir::plan;
 namespace json = llvm::json;
 
 /// Versions of the metadata and of moert.h (MOERT_ABI_VERSION) for which this file writes.
-static constexpr int64_t kMetadataVersion = 1;
-static constexpr int64_t kAbiVersion = 1;
+static constexpr int64_t kMetadataVersion = 2;
+static constexpr int64_t kAbiVersion = 2;
 
 DType mlir::plan::getDType(Type type) {
   if (type.isF32())
@@ -70,13 +71,15 @@ private:
   SmallVector<moe::GroupAttr> groups;
 };
 
+/// Writes what a plan of one shape, or a variant, says.
 class MetadataWriter {
 public:
-  MetadataWriter(ModuleOp module, moe::ParallelAttr parallel, raw_ostream &os)
-      : module(module), parallel(parallel), groups(parallel), json(os) {}
+  /// checkPlan has passed for `module`; `prefix` is that of its programs' symbols.
+  MetadataWriter(ModuleOp module, std::string prefix, json::OStream &json)
+      : module(module), prefix(std::move(prefix)), parallel(moe::getParallel(module)), groups(parallel), json(json) {}
 
-  /// `reference` may be null. checkLayouts has passed for both.
-  void write(func::FuncOp rank, func::FuncOp reference);
+  /// The attributes of an object that is open.
+  void write();
 
 private:
   void writeHead(func::FuncOp rank);
@@ -87,9 +90,10 @@ private:
   void writeShape(StringRef key, ArrayRef<int64_t> shape);
 
   ModuleOp module;
+  std::string prefix;
   moe::ParallelAttr parallel;
   GroupTable groups;
-  json::OStream json;
+  json::OStream &json;
 };
 
 } // namespace
@@ -123,12 +127,13 @@ static LogicalResult checkLayouts(func::FuncOp program, moe::ParallelAttr ranks)
   return success();
 }
 
-void MetadataWriter::write(func::FuncOp rank, func::FuncOp reference) {
+void MetadataWriter::write() {
+  auto rank = module.lookupSymbol<func::FuncOp>(kRankProgram);
+  auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram);
   // Launches may use groups that #moe.parallel does not name.
   for (auto launch : rank.getOps<LaunchOp>())
     if (launch.getGroup())
       groups.getName(*launch.getGroup());
-  json.objectBegin();
   writeHead(rank);
   json.attributeBegin("rank");
   writeProgram(rank);
@@ -139,7 +144,6 @@ void MetadataWriter::write(func::FuncOp rank, func::FuncOp reference) {
   else
     json.object([] {});
   json.attributeEnd();
-  json.objectEnd();
 }
 
 void MetadataWriter::writeHead(func::FuncOp rank) {
@@ -150,14 +154,12 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
   StringRef dtype = "f32";
   if (rank.getNumArguments() > 0)
     dtype = getDTypeName(cast<MemRefType>(rank.getArgumentTypes()[0]).getElementType());
-  json.attribute("moeplan", kMetadataVersion);
-  json.attribute("abi", kAbiVersion);
   json.attribute("world", parallel.getWorld());
   json.attributeObject("parallel", [&] {
     for (StringRef name : {"pp", "dp", "mp", "ep", "esp", "edp"})
       json.attribute(name, parallel.getGroup(name).getSize());
   });
-  json.attribute("schedule", getSetting("plan.schedule", "baseline"));
+  json.attribute("schedule", getSetting(kScheduleAttrName, "baseline"));
   json.attribute("mode", getSetting("plan.mode", "train"));
   json.attribute("dtype", getSetting("plan.dtype", dtype));
   json.attributeArray("groups", [&] {
@@ -175,7 +177,7 @@ void MetadataWriter::writeProgram(func::FuncOp program) {
   auto inputs = program->getAttrOfType<IntegerAttr>(kInputsAttrName);
   unsigned numInputs = inputs ? inputs.getInt() : program.getNumArguments();
   json.objectBegin();
-  json.attribute("symbol", (kSymbolPrefix + program.getName()).str());
+  json.attribute("symbol", prefix + program.getName().str());
   for (bool isResult : {false, true}) {
     unsigned end = isResult ? program.getNumArguments() : std::min(numInputs, program.getNumArguments());
     json.attributeArray(isResult ? "results" : "arguments", [&] {
@@ -258,7 +260,13 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
   });
 }
 
-FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp module) {
+std::string mlir::plan::getProgramPrefix(std::optional<size_t> variant) {
+  std::string number = variant ? "v" + std::to_string(*variant) + "_" : "";
+  return kSymbolPrefix.str() + number;
+}
+
+/// Whether there is metadata for a plan of one shape, or a variant.
+static LogicalResult checkPlan(ModuleOp module) {
   auto rank = module.lookupSymbol<func::FuncOp>(kRankProgram);
   if (!rank)
     return emitError(module.getLoc()) << "expected a rank program '" << kRankProgram << "'";
@@ -269,8 +277,30 @@ FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp module) {
   for (func::FuncOp program : {rank, reference})
     if (program && failed(checkLayouts(program, getRanks(program, parallel))))
       return failure();
+  return success();
+}
+
+FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp plan) {
+  SmallVector<ModuleOp> variants = getVariants(plan);
+  for (ModuleOp module : variants.empty() ? ArrayRef(plan) : ArrayRef(variants))
+    if (failed(checkPlan(module)))
+      return failure();
   std::string text;
   llvm::raw_string_ostream os(text);
-  MetadataWriter(module, parallel, os).write(rank, reference);
+  json::OStream json(os);
+  json.object([&] {
+    json.attribute("moeplan", kMetadataVersion);
+    json.attribute("abi", kAbiVersion);
+    if (variants.empty())
+      return MetadataWriter(plan, getProgramPrefix(), json).write();
+    json.attributeArray("variants", [&] {
+      for (auto [index, variant] : llvm::enumerate(variants))
+        json.object([&, index = index, variant = variant] {
+          for (auto [key, name] : {std::pair("batch", kBatchAttrName), {"sequence", kSequenceAttrName}})
+            json.attribute(key, variant->getAttrOfType<IntegerAttr>(name).getInt());
+          MetadataWriter(variant, getProgramPrefix(index), json).write();
+        });
+    });
+  });
   return os.str();
 }

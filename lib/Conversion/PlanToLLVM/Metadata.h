@@ -19,8 +19,12 @@ inline constexpr int32_t kArgumentSpace = 2;
 /// `type` is the element type of a buffer.
 DType getDType(Type type);
 
-/// The JSON object of docs/Runtime.md for the rank programs of `module`; fails after an error.
-FailureOr<std::string> buildMetadata(ModuleOp module);
+/// What the symbols of a program of variant number `variant` begin with; without one, of a plan of one shape.
+std::string getProgramPrefix(std::optional<size_t> variant = std::nullopt);
+
+/// The JSON object of docs/Runtime.md for `plan`, of one shape or several; fails after an error. checkVariants has
+/// passed.
+FailureOr<std::string> buildMetadata(ModuleOp plan);
 
 } // namespace mlir::plan
 

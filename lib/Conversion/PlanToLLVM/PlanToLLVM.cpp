@@ -1,7 +1,8 @@
 //===- PlanToLLVM.cpp - convert-plan-to-llvm ------------------------------===//
 //
 // Each rank program becomes one function, a chain of runtime calls, and constant data in the layout of moert.h. The
-// code is meant to be compiled fast, not to be fast: it only enqueues.
+// code is meant to be compiled fast, not to be fast: it only enqueues. The variants of a plan of several shapes become
+// one flat module.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,8 +12,10 @@
 
 #include <map>
 
+#include "Choose.h"
 #include "Metadata.h"
 #include "moe/Conversion/Passes.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
@@ -48,12 +51,13 @@ private:
 /// Emits one rank program.
 class ProgramEmitter {
 public:
-  ProgramEmitter(func::FuncOp program, RuntimeFunctions &runtime);
+  /// Emits before `place`, with symbols that begin with `prefix`.
+  ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, RuntimeFunctions &runtime);
   LogicalResult emit();
 
 private:
-  /// A buffer as moert_buffer has it: space, dtype, offset, shape.
-  using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>>;
+  /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
+  using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, std::array<int64_t, 3>>;
 
   LogicalResult emitOp(Operation &op);
   LogicalResult emitLaunch(LaunchOp launch);
@@ -105,13 +109,14 @@ FailureOr<LLVM::LLVMFuncOp> RuntimeFunctions::get(StringRef name, ArrayRef<Type>
   return diagnostic;
 }
 
-ProgramEmitter::ProgramEmitter(func::FuncOp program, RuntimeFunctions &runtime)
-    : program(program), runtime(runtime), builder(program), symbol((kSymbolPrefix + program.getName()).str()) {
+ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, RuntimeFunctions &runtime)
+    : program(program), runtime(runtime), builder(place), symbol((prefix + program.getName()).str()) {
   MLIRContext *context = program.getContext();
   i32 = builder.getI32Type();
   i64 = builder.getI64Type();
   ptr = LLVM::LLVMPointerType::get(context);
-  bufferType = LLVM::LLVMStructType::getLiteral(context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4)});
+  bufferType =
+      LLVM::LLVMStructType::getLiteral(context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4), i64, i64, i64});
   groupType = LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64});
   for (auto [number, stream] : llvm::enumerate(getStreams(program)))
     streams[stream] = number;
@@ -192,13 +197,21 @@ LogicalResult ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments
 FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
   auto type = cast<MemRefType>(value.getType());
   auto dtype = static_cast<int32_t>(getDType(type.getElementType()));
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return BufferKey{kArgumentSpace, dtype, argument.getArgNumber(), type.getShape().vec()};
-  auto buffer = value.getDefiningOp<BufferOp>();
+  std::array<int64_t, 3> part = {1, 0, 1};
+  if (auto view = value.getDefiningOp<ViewOp>()) {
+    auto parts = static_cast<int64_t>(view.getParts());
+    moe::GroupAttr group = view.getGroup();
+    // Neighbouring members have the same part.
+    part = {parts, static_cast<int64_t>(view.getShift()), group.getStride() * (group.getSize() / parts)};
+  }
+  Value memory = getMemory(value);
+  if (auto argument = dyn_cast<BlockArgument>(memory))
+    return BufferKey{kArgumentSpace, dtype, argument.getArgNumber(), type.getShape().vec(), part};
+  auto buffer = memory.getDefiningOp<BufferOp>();
   if (!buffer.getOffset())
     return buffer.emitOpError("expected an offset, as plan-assign-memory gives");
   auto space = static_cast<int32_t>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
-  return BufferKey{space, dtype, static_cast<int64_t>(*buffer.getOffset()), type.getShape().vec()};
+  return BufferKey{space, dtype, static_cast<int64_t>(*buffer.getOffset()), type.getShape().vec(), part};
 }
 
 FailureOr<Value> ProgramEmitter::getBuffer(Value value, LaunchOp user) {
@@ -242,19 +255,23 @@ LLVM::GlobalOp ProgramEmitter::createGlobal(const Twine &name, Type type, Locati
 }
 
 void ProgramEmitter::createBufferTable() {
-  Type dimsType = cast<LLVM::LLVMStructType>(bufferType).getBody().back();
+  auto dimsType = LLVM::LLVMArrayType::get(i64, 4);
   for (auto [index, entry] : llvm::enumerate(bufferList)) {
     const auto &[key, loc] = entry;
-    const auto &[space, dtype, offset, shape] = key;
+    const auto &[space, dtype, offset, shape, part] = key;
     SmallVector<int64_t, 4> dims(shape.begin(), shape.end());
     int64_t dimCount = dims.size();
     dims.resize(4, 0);
     createGlobal(symbol + "_buffer" + Twine(index), bufferType, loc,
-                 [&, loc = loc, space = space, dtype = dtype, offset = offset] {
+                 [&, loc = loc, space = space, dtype = dtype, offset = offset, part = part] {
                    Value fields[] = {builder.create<LLVM::ConstantOp>(loc, i32, space),
-                                     builder.create<LLVM::ConstantOp>(loc, i32, dtype), createInt(loc, offset),
+                                     builder.create<LLVM::ConstantOp>(loc, i32, dtype),
+                                     createInt(loc, offset),
                                      createInt(loc, dimCount),
-                                     builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims))};
+                                     builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims)),
+                                     createInt(loc, part[0]),
+                                     createInt(loc, part[1]),
+                                     createInt(loc, part[2])};
                    return createAggregate(loc, bufferType, fields);
                  });
   }
@@ -286,21 +303,36 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
   using Base::Base;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    auto programs = llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isRankProgram));
-    for (func::FuncOp program : programs)
-      if (failed(check(program)))
-        return signalPassFailure();
-    FailureOr<std::string> metadata = buildMetadata(module);
+    ModuleOp plan = getOperation();
+    if (failed(checkVariants(plan)))
+      return signalPassFailure();
+    SmallVector<ModuleOp> variants = getVariants(plan);
+    for (ModuleOp module : variants.empty() ? ArrayRef(plan) : ArrayRef(variants))
+      for (func::FuncOp program : getPrograms(module))
+        if (failed(check(program)))
+          return signalPassFailure();
+    FailureOr<std::string> metadata = buildMetadata(plan);
     if (failed(metadata))
       return signalPassFailure();
-    RuntimeFunctions runtime(module);
-    for (func::FuncOp program : programs) {
-      if (failed(ProgramEmitter(program, runtime).emit()))
+    if (!variants.empty())
+      emitChoose(plan);
+    RuntimeFunctions runtime(plan);
+    for (func::FuncOp program : getPrograms(plan)) {
+      if (failed(ProgramEmitter(program, program, getProgramPrefix(), runtime).emit()))
         return signalPassFailure();
       program.erase();
     }
-    emitMetadata(module, *metadata);
+    for (auto [index, variant] : llvm::enumerate(variants)) {
+      for (func::FuncOp program : getPrograms(variant))
+        if (failed(ProgramEmitter(program, variant, getProgramPrefix(index), runtime).emit()))
+          return signalPassFailure();
+      variant.erase();
+    }
+    emitMetadata(plan, *metadata);
+  }
+
+  static SmallVector<func::FuncOp> getPrograms(ModuleOp module) {
+    return llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isRankProgram));
   }
 
   LogicalResult check(func::FuncOp program) {

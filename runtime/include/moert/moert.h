@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
-#define MOERT_ABI_VERSION 1
+#define MOERT_ABI_VERSION 2
 
 typedef enum moert_status {
   MOERT_OK = 0,
@@ -63,12 +63,19 @@ typedef enum moert_group_score_kind { MOERT_GROUP_MAX = 0, MOERT_GROUP_TOP2 = 1 
 typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } moert_direction;
 
 /// Where a value lies: constant data of the plan.
+///
+/// With parts > 1 the value is one of `parts` equal consecutive parts of what lies at that place: on rank r part number
+/// (r / stride + shift) mod parts, which is never negative. `dims` are those of one part; an argument has as many
+/// elements as all parts. With parts 0 or 1 it is the whole, and shift and stride say nothing.
 typedef struct moert_buffer {
   int32_t space;  ///< moert_space
   int32_t dtype;  ///< moert_dtype
   int64_t offset; ///< bytes from the start of the arena, or the argument's index
   int64_t rank;
   int64_t dims[4];
+  int64_t parts;
+  int64_t shift;
+  int64_t stride; ///< at least 1 where parts > 1
 } moert_buffer;
 
 /// Rank r is member (r / stride) mod size.
@@ -112,12 +119,15 @@ int32_t moert_row_dot(moert_rank_t rank, int64_t op, const moert_buffer *a, cons
 /// The member's part of `in` along `dim`: in is [.., size * n, ..], out is [.., n, ..].
 int32_t moert_slice(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
                     const moert_group *group, moert_stream_t stream);
-/// out = in with a new dimension `dim` of size `copies`, all parts equal.
+/// Repeats each of `blocks` equal blocks along `dim`: in is [.., blocks * n, ..], out is [.., blocks * c * n, ..], and
+/// out[.., (b*c + q)*n + i, ..] = in[.., b*n + i, ..] for all copies q < c. `blocks` is at least 1. Any dtype that
+/// moert_slice moves.
 int32_t moert_dump(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
-                   moert_stream_t stream);
-/// out = the sum of in over dimension `dim`, which is dropped.
+                   int64_t blocks, moert_stream_t stream);
+/// The adjoint of moert_dump: in is [.., blocks * c * n, ..], out is [.., blocks * n, ..], and
+/// out[.., b*n + i, ..] = sum_q in[.., (b*c + q)*n + i, ..], in the order of q.
 int32_t moert_local_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
-                           moert_stream_t stream);
+                           int64_t blocks, moert_stream_t stream);
 
 // --- Experts -----------------------------------------------------------------
 // With `counts` null, rows are [E, C, K] (capacity form). Otherwise rows are [R, K], sorted by expert and packed from
@@ -185,6 +195,12 @@ int32_t moert_combine(moert_rank_t rank, int64_t op, const moert_buffer *rows, c
 /// out[s,j] = <tokens[s,:], rows[slots[s,j],:]>, 0 for dropped choices.
 int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *rows,
                        const moert_buffer *slots, const moert_buffer *out, moert_stream_t stream);
+/// The counts of the member's part of packed rows: of `rows` rows, counts[0,e] of each expert from row 0 on and the
+/// rest unused, cut into size equal parts, out[0,e] lie in the part of this member and belong to expert e. counts and
+/// out are [1, E] i32; the group's size divides `rows`. Counts of more than `rows` in all: MOERT_ERROR_OVERFLOW. Not a
+/// collective: it tells apart what moert_slice of the rows gave.
+int32_t moert_slice_counts(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *out,
+                           int64_t rows, const moert_group *group, moert_stream_t stream);
 
 // --- Collectives -------------------------------------------------------------
 // Every member of the group issues the same sequence. Any dtype where nothing is summed.
@@ -200,17 +216,36 @@ int32_t moert_reduce_scatter(moert_rank_t rank, int64_t op, const moert_buffer *
 int32_t moert_all_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
                          const moert_buffer *out, const moert_group *group, moert_stream_t stream);
 /// Part j of my input along split_dim becomes, on member j, part (my index) along concat_dim of its output.
+///
+/// `copies` = c, which divides the group's size: part j of the input is part j / c of what is stored. `in` holds size /
+/// c parts, and the c members j of one j / c are sent the same bytes from there; nothing is copied before.
+///
+/// `phases` = n, which divides the group's size: the members form n blocks of size / n consecutive ones. In phase p < n
+/// block b sends to block (b - p) mod n and receives from block (b + p) mod n, nothing else moves. `in` is the whole
+/// input in every phase, of which this phase's parts are read; `out` is what this phase brings: size / n parts along
+/// concat_dim, in the order of the members that sent them.
+///
+/// copies 1, phase 0 of phases 1 is the plain exchange.
 int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
-                         int64_t split_dim, int64_t concat_dim, const moert_group *group, moert_stream_t stream);
-/// The ragged exchange of the dropless form. With B = dims[0] of block_counts, which is [B, E], the *block* side is
-/// [B * n, M]: block b starts at row b * n and holds its rows sorted by expert, block_counts[b,e] each. The *expert*
-/// side is [R, M], packed: for each of my E/size experts e, for each member i, for each of its blocks b,
-/// expert_counts[i*B+b,e] rows; expert_counts is [size * B, E/size], the all_to_all of block_counts (split_dim 1,
-/// concat_dim 0). direction MOERT_TO_EXPERTS: rows is the block side, out the expert side; MOERT_FROM_EXPERTS: the
-/// inverse, unused rows of the block side becoming zero. More expert-side rows than R: MOERT_ERROR_OVERFLOW.
+                         int64_t split_dim, int64_t concat_dim, int64_t copies, int64_t phase, int64_t phases,
+                         const moert_group *group, moert_stream_t stream);
+/// The ragged exchange of the dropless form. Each expert is held by `copies` = c neighbouring members, c dividing the
+/// group's size: member j holds the experts of part j / c of size / c parts of all E.
+///
+/// With B = dims[0] of block_counts, which is [B, E], the *block* side is one or more copies of [B * n, M]: block b
+/// starts at row b * n of its copy and holds its rows sorted by expert, block_counts[b,e] each. The *expert* side is
+/// [R, M], packed: for each of my E * c / size experts e, for each member i, for each of its blocks b,
+/// expert_counts[i*B+b,e] rows; expert_counts is [size * B, E * c / size], the moert_all_to_all of block_counts with
+/// `copies` c (split_dim 1, concat_dim 0, one phase).
+///
+/// direction MOERT_TO_EXPERTS: rows is the block side, [stored * B * n, M], out the expert side. `stored` is 1, and the
+/// one copy goes to all holders of an expert, or c: copy q, from row q * B * n on, goes to the members j with
+/// j mod c = q. MOERT_FROM_EXPERTS: rows is the expert side, out the block side, [c * B * n, M]; what comes from member
+/// j goes into copy j mod c, unused rows become zero, and `stored` says nothing. More expert-side rows than R:
+/// MOERT_ERROR_OVERFLOW. copies 1, stored 1 is the plain exchange.
 int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
                            const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
-                           const moert_group *group, moert_stream_t stream);
+                           int64_t copies, int64_t stored, const moert_group *group, moert_stream_t stream);
 /// out = in of member `root`.
 int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
                         const moert_group *group, moert_stream_t stream);

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-#define MOERT_WORLD_CONFIG_VERSION 1
+/// Raised whenever a structure of this header changes.
+#define MOERT_WORLD_CONFIG_VERSION 2
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -33,6 +34,7 @@ typedef struct moert_world_config {
   int64_t workers;     ///< threads; 0: one for each core
   double timeout_s;    ///< of a step; 0: none
   int32_t verify;      ///< 1: check what is assumed replicated, and start from memory full of NaN
+  int64_t variant;     ///< which of the plan's; 0 for a plan of one shape
 } moert_world_config;
 
 /// When one op ran in the last step.
@@ -42,6 +44,9 @@ typedef struct moert_op_time {
   int64_t rows; ///< rows a ragged op used, or -1
   double begin_s;
   double end_s;
+  /// Bytes that a collective copied to this rank, or read for it to sum, from the memory of other members: counted
+  /// where they moved. -1 for what is not a collective.
+  int64_t bytes_received;
 } moert_op_time;
 
 /// Loads a plan .so, checks its metadata and finds its programs.
@@ -49,6 +54,9 @@ int32_t moert_plan_open(const char *path, moert_plan_t *plan);
 void moert_plan_close(moert_plan_t plan);
 /// The plan's metadata as JSON, valid until the plan is closed.
 const char *moert_plan_metadata(moert_plan_t plan);
+/// The variant to run for `batch` sequences of `sequence` tokens of a data-parallel rank, by the plan's own code: every
+/// process that asks gets the same. An error where the plan was not compiled for that shape, or for only one.
+int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, int64_t *variant);
 
 /// Allocates the memory of all ranks. MOERT_ERROR_OUT_OF_MEMORY says how much was wanted and for what.
 int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world);

@@ -68,7 +68,7 @@ const ExchangeCase kCases[] = {
        int64_t inner = exchange.elements() / kOuter / exchange.members;
        moert_buffer in = Ranks::buffer(exchange.dtype, place.in, {exchange.members, kOuter, inner});
        moert_buffer out = Ranks::buffer(exchange.dtype, place.out, {1, exchange.members * kOuter, inner});
-       return moert_all_to_all(rank, Ranks::kMeet, &in, &out, 0, 1, &group, Ranks::kMeet);
+       return moert_all_to_all(rank, Ranks::kMeet, &in, &out, 0, 1, 1, 0, 1, &group, Ranks::kMeet);
      }},
     {"broadcast", false,
      [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {

@@ -94,12 +94,12 @@ void addShapes(std::vector<KernelCase> &cases) {
                      addViews(call, {pool.input({rows, 2, kColumns}), pool.output({rows, 1, kColumns})});
                    }});
   cases.push_back({Kind::Dump, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1};
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, 2, kColumns})});
+                     call.ints = {1, 1};
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, 2 * kColumns})});
                    }});
   cases.push_back({Kind::LocalReduce, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1};
-                     addViews(call, {pool.input({rows, 2, kColumns}), pool.output({rows, kColumns})});
+                     call.ints = {1, 1};
+                     addViews(call, {pool.input({rows, 2 * kColumns}), pool.output({rows, kColumns})});
                    }});
 }
 
@@ -115,6 +115,13 @@ void addTokens(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::SlotDot, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}), makeSlots(rows, 2),
                                      pool.output({rows, 2})});
+                   }});
+  cases.push_back({Kind::SliceCounts, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t experts = rows * kExperts;
+                     call.ints = {experts, 0, 2};
+                     View counts = pool.outputOf(MOERT_I32, {1, experts});
+                     std::fill_n(counts.as<int32_t>(), experts, 1);
+                     addViews(call, {counts, pool.outputOf(MOERT_I32, {1, experts})});
                    }});
 }
 

@@ -8,6 +8,19 @@ using namespace moert;
 /// counts, weights and the like may be null.
 constexpr bool kOptional = true;
 
+/// A kernel that works on this member's part of a group: its attributes are `first`, the member's index and the group's
+/// size.
+static int32_t issuePart(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
+                         std::initializer_list<Operand> operands, int64_t first, const moert_group *group) {
+  int32_t index = -1;
+  if (!rank)
+    return report(Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a rank but got null"));
+  if (int32_t code = guarded([&] { return findGroup(*rank, group, index); }))
+    return code;
+  int64_t member = (*rank->groups)[static_cast<size_t>(index)].memberOf(rank->rank);
+  return issueCall(rank, op, stream, kind, operands, {{first, member, group->size}});
+}
+
 extern "C" {
 
 int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream) {
@@ -48,23 +61,17 @@ int32_t moert_row_dot(moert_rank_t rank, int64_t op, const moert_buffer *a, cons
 
 int32_t moert_slice(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
                     const moert_group *group, moert_stream_t stream) {
-  int32_t index = -1;
-  if (!rank)
-    return report(Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a rank but got null"));
-  if (int32_t code = guarded([&] { return findGroup(*rank, group, index); }))
-    return code;
-  int64_t member = (*rank->groups)[static_cast<size_t>(index)].memberOf(rank->rank);
-  return issueCall(rank, op, stream, Kind::Slice, {{"in", in}, {"out", out}}, {{dim, member, group->size}});
+  return issuePart(rank, op, stream, Kind::Slice, {{"in", in}, {"out", out}}, dim, group);
 }
 
 int32_t moert_dump(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
-                   moert_stream_t stream) {
-  return issueCall(rank, op, stream, Kind::Dump, {{"in", in}, {"out", out}}, {{dim}});
+                   int64_t blocks, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Dump, {{"in", in}, {"out", out}}, {{dim, blocks}});
 }
 
 int32_t moert_local_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
-                           moert_stream_t stream) {
-  return issueCall(rank, op, stream, Kind::LocalReduce, {{"in", in}, {"out", out}}, {{dim}});
+                           int64_t blocks, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::LocalReduce, {{"in", in}, {"out", out}}, {{dim, blocks}});
 }
 
 int32_t moert_grouped_matmul(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *weights,
@@ -156,6 +163,11 @@ int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens
                    {{"tokens", tokens}, {"rows", rows}, {"slots", slots}, {"out", out}});
 }
 
+int32_t moert_slice_counts(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *out,
+                           int64_t rows, const moert_group *group, moert_stream_t stream) {
+  return issuePart(rank, op, stream, Kind::SliceCounts, {{"counts", counts}, {"out", out}}, rows, group);
+}
+
 int32_t moert_all_gather(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
                          const moert_group *group, moert_stream_t stream) {
   return issueCall(rank, op, stream, Kind::AllGather, {{"in", in}, {"out", out}}, {.ints = {dim}, .group = group});
@@ -173,19 +185,21 @@ int32_t moert_all_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, 
 }
 
 int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
-                         int64_t split_dim, int64_t concat_dim, const moert_group *group, moert_stream_t stream) {
+                         int64_t split_dim, int64_t concat_dim, int64_t copies, int64_t phase, int64_t phases,
+                         const moert_group *group, moert_stream_t stream) {
   return issueCall(rank, op, stream, Kind::AllToAll, {{"in", in}, {"out", out}},
-                   {.ints = {split_dim, concat_dim}, .group = group});
+                   {.ints = {split_dim, concat_dim, copies, phase, phases}, .group = group});
 }
 
 int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
                            const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
-                           const moert_group *group, moert_stream_t stream) {
+                           int64_t copies, int64_t stored, const moert_group *group, moert_stream_t stream) {
   // A rank sends the rows of the side that it reads.
-  return issueCall(
-      rank, op, stream, Kind::AllToAllV,
-      {{"rows", rows}, {"block_counts", block_counts}, {"expert_counts", expert_counts}, {"out", out}},
-      {.ints = {direction}, .group = group, .countsView = static_cast<int8_t>(direction == MOERT_TO_EXPERTS ? 1 : 2)});
+  return issueCall(rank, op, stream, Kind::AllToAllV,
+                   {{"rows", rows}, {"block_counts", block_counts}, {"expert_counts", expert_counts}, {"out", out}},
+                   {.ints = {direction, copies, stored},
+                    .group = group,
+                    .countsView = static_cast<int8_t>(direction == MOERT_TO_EXPERTS ? 1 : 2)});
 }
 
 int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,

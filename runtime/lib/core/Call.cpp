@@ -25,6 +25,7 @@ const char *kindName(Kind kind) {
                                            "dispatch",
                                            "combine",
                                            "slot_dot",
+                                           "slice_counts",
                                            "all_gather",
                                            "reduce_scatter",
                                            "all_reduce",

@@ -31,6 +31,7 @@ enum class Kind : uint8_t {
   Dispatch,
   Combine,
   SlotDot,
+  SliceCounts,
   // Collectives from here on.
   AllGather,
   ReduceScatter,

@@ -22,6 +22,7 @@ struct OpTime {
   int64_t rows = -1; ///< rows a ragged op used, or -1
   int64_t begin = 0;
   int64_t end = 0;
+  int64_t received = -1; ///< bytes that a collective got from other members, or -1
 };
 
 class Device {

@@ -15,9 +15,20 @@ std::string range(const char *what, int64_t value, int64_t count) {
          std::to_string(value);
 }
 
-/// Sizes in elements, or -1 where they make no sense.
+int64_t partsOf(const moert_buffer &buffer) { return buffer.parts > 1 ? buffer.parts : 1; }
+
+/// Which part `rank` has; no sum overflows, whatever the shift.
+int64_t partOf(const moert_buffer &buffer, int64_t rank) {
+  if (buffer.parts <= 1)
+    return 0;
+  int64_t own = rank / buffer.stride % buffer.parts, shift = buffer.shift % buffer.parts;
+  int64_t part = own + (shift > 0 ? shift - buffer.parts : shift);
+  return part < 0 ? part + buffer.parts : part;
+}
+
+/// Elements of all parts, or -1 where the sizes make no sense.
 int64_t bufferElements(const moert_buffer &buffer) {
-  int64_t count = 1;
+  int64_t count = partsOf(buffer);
   for (int64_t dim = 0; dim < buffer.rank; ++dim)
     if (buffer.dims[dim] < 0 || __builtin_mul_overflow(count, buffer.dims[dim], &count))
       return -1;
@@ -29,23 +40,25 @@ Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View 
   if (buffer.offset < 0 || buffer.offset >= program.valueCount())
     return invalid(range("the index of an argument", buffer.offset, program.valueCount()));
   const Value &value = program.value(buffer.offset);
-  if (buffer.dtype != value.dtype || view.elements() != value.localElements())
+  if (buffer.dtype != value.dtype || bufferElements(buffer) != value.localElements()) {
+    std::string parts = buffer.parts > 1 ? std::to_string(buffer.parts) + " parts of " : "";
     return invalid("expected '" + value.name + "' to be used as " + shapeText(value.localShape) + " " +
-                   dtypeName(value.dtype) + " but got " + std::to_string(view.elements()) + " elements of " +
+                   dtypeName(value.dtype) + " but got " + parts + std::to_string(view.elements()) + " elements of " +
                    dtypeName(buffer.dtype));
-  view.data = rank.values[static_cast<size_t>(buffer.offset)];
+  }
+  view.data = rank.values[static_cast<size_t>(buffer.offset)] + partOf(buffer, rank.rank) * view.bytes();
   return {};
 }
 
 Status resolveArena(const moert_rank &rank, const moert_buffer &buffer, View &view) {
-  int64_t size = rank.program->arenaBytes[buffer.space];
-  if (buffer.offset < 0 || buffer.offset > size || view.bytes() > size - buffer.offset)
+  int64_t size = rank.program->arenaBytes[buffer.space], bytes = partsOf(buffer) * view.bytes();
+  if (buffer.offset < 0 || buffer.offset > size || bytes > size - buffer.offset)
     return invalid("bytes " + std::to_string(buffer.offset) + " to " +
-                   std::to_string(static_cast<uint64_t>(buffer.offset) + static_cast<uint64_t>(view.bytes())) +
+                   std::to_string(static_cast<uint64_t>(buffer.offset) + static_cast<uint64_t>(bytes)) +
                    " lie outside the arena of " + std::to_string(size) + " bytes");
   if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
-  view.data = rank.arenas[buffer.space] + buffer.offset;
+  view.data = rank.arenas[buffer.space] + buffer.offset + partOf(buffer, rank.rank) * view.bytes();
   return {};
 }
 
@@ -54,6 +67,10 @@ Status resolve(const moert_rank &rank, const moert_buffer &buffer, View &view) {
     return invalid("unknown dtype " + std::to_string(buffer.dtype));
   if (buffer.rank < 0 || buffer.rank > 4)
     return invalid(range("a rank", buffer.rank, 5));
+  if (buffer.parts < 0)
+    return invalid("expected parts of 0 or more but got " + std::to_string(buffer.parts));
+  if (buffer.parts > 1 && buffer.stride < 1)
+    return invalid("expected a stride of 1 or more for parts but got " + std::to_string(buffer.stride));
   if (bufferElements(buffer) < 0)
     return invalid("the dimensions are negative or too large");
   view.dtype = buffer.dtype;

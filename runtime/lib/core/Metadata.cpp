@@ -11,6 +11,7 @@ using nlohmann::json;
 namespace moert {
 namespace {
 
+constexpr int64_t kMetadataVersion = 2;
 constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
 /// So that elements times shards fits 64 bits.
@@ -224,10 +225,8 @@ Program parseProgram(const Node &node, const std::vector<Group> &groups, int64_t
   return program;
 }
 
-void parse(const json &root, Metadata &metadata) {
-  Node top{root, ""};
-  checkVersion(top.at("moeplan"), 1);
-  checkVersion(top.at("abi"), MOERT_ABI_VERSION);
+Metadata parsePlan(const Node &top) {
+  Metadata metadata;
   metadata.world = top.at("world").integer(1, kMaxWorld);
   metadata.schedule = top.at("schedule").string();
   metadata.mode = top.at("mode").string();
@@ -235,8 +234,35 @@ void parse(const json &root, Metadata &metadata) {
   metadata.groups = parseGroups(top.at("groups"), metadata.world);
   metadata.rank = parseProgram(top.at("rank"), metadata.groups, metadata.world);
   // A plan without a reference runs, but cannot be verified.
-  if (top.has("reference") && !root["reference"].empty())
+  if (top.has("reference") && !top.at("reference").value.empty())
     metadata.reference = parseProgram(top.at("reference"), {}, 1);
+  return metadata;
+}
+
+std::vector<Metadata> parseVariants(const Node &node) {
+  if (node.size() == 0)
+    fail(node.path, "expected at least one variant but got none");
+  std::vector<Metadata> variants;
+  for (size_t i = 0; i < node.size(); ++i) {
+    Node item = node.at(i);
+    int64_t batch = item.at("batch").integer(1, kMaxElements), sequence = item.at("sequence").integer(1, kMaxElements);
+    variants.push_back(parsePlan(item));
+    variants.back().batch = batch;
+    variants.back().sequence = sequence;
+    if (int64_t world = variants.front().world; variants.back().world != world)
+      fail(item.path, "expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
+                          std::to_string(variants.back().world));
+  }
+  return variants;
+}
+
+std::vector<Metadata> parse(const json &root) {
+  Node top{root, ""};
+  checkVersion(top.at("moeplan"), kMetadataVersion);
+  checkVersion(top.at("abi"), MOERT_ABI_VERSION);
+  if (top.has("variants"))
+    return parseVariants(top.at("variants"));
+  return {parsePlan(top)};
 }
 
 } // namespace
@@ -251,15 +277,26 @@ static int64_t product(const std::vector<int64_t> &shape) {
 int64_t Value::elements() const { return product(shape); }
 int64_t Value::localElements() const { return product(localShape); }
 
-Status parseMetadata(std::string_view text, Metadata &metadata) {
+Status parseMetadata(std::string_view text, std::vector<Metadata> &variants) {
   try {
-    parse(json::parse(text), metadata);
+    variants = parse(json::parse(text));
   } catch (const MetadataError &error) {
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, error.message);
   } catch (const json::exception &error) {
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("plan metadata is not JSON: ") + error.what());
   }
   return {};
+}
+
+bool hasShapes(const std::vector<Metadata> &variants) { return variants.front().batch > 0; }
+
+std::string shapesText(const std::vector<Metadata> &variants) {
+  std::string text;
+  std::set<std::pair<int64_t, int64_t>> seen;
+  for (const Metadata &variant : variants)
+    if (seen.insert({variant.batch, variant.sequence}).second)
+      text += (text.empty() ? "" : ", ") + std::to_string(variant.batch) + " x " + std::to_string(variant.sequence);
+  return text;
 }
 
 int32_t dtypeFromName(std::string_view name) {

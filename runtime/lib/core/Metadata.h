@@ -75,7 +75,10 @@ struct Program {
   }
 };
 
+/// A plan of one shape, or one variant of a plan of several.
 struct Metadata {
+  /// Sequences of a data-parallel rank, and tokens of a sequence. 0 in a plan of one shape, which does not say them.
+  int64_t batch = 0, sequence = 0;
   int64_t world = 1;
   std::string schedule;
   std::string mode;
@@ -85,8 +88,15 @@ struct Metadata {
   std::optional<Program> reference;
 };
 
-/// Parses and checks `text`. Every error names the key, e.g. "rank.arguments[2].layout[0]", and what was expected.
-Status parseMetadata(std::string_view text, Metadata &metadata);
+/// Parses and checks `text` to the plan's variants; a plan of one shape is one. Every error names the key, e.g.
+/// "variants[1].rank.arguments[2].layout[0]", and what was expected.
+Status parseMetadata(std::string_view text, std::vector<Metadata> &variants);
+
+/// Whether the plan holds variants, so that one of them must be chosen.
+bool hasShapes(const std::vector<Metadata> &variants);
+
+/// Batch times sequence of each shape once, "2 x 512, 4 x 512".
+std::string shapesText(const std::vector<Metadata> &variants);
 
 /// The moert_dtype called `name`, or -1.
 int32_t dtypeFromName(std::string_view name);

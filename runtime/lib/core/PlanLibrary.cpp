@@ -22,6 +22,13 @@ Status PlanLibrary::find(const std::string &path, const std::string &symbol, voi
                        "'" + path + "' is not a plan: it does not export '" + symbol + "'");
 }
 
+Status PlanLibrary::findProgram(const std::string &path, const Program &program, RankProgram &entry) {
+  void *address;
+  Status status = find(path, program.symbol, address);
+  entry = reinterpret_cast<RankProgram>(address);
+  return status;
+}
+
 /// dlopen maps what the program headers name, and touching what a truncated file lacks would end the process.
 static bool isTruncated(const std::string &path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -54,17 +61,21 @@ Status PlanLibrary::open(const std::string &path) {
   if (Status status = find(path, "moeplan_metadata", address); !status.ok())
     return status;
   metadataText = static_cast<const char *>(address);
-  if (Status status = parseMetadata(metadataText, metadata); !status.ok())
+  if (Status status = parseMetadata(metadataText, variants); !status.ok())
     return Status::error(status.code, "'" + path + "': " + status.message);
-  if (Status status = find(path, metadata.rank.symbol, address); !status.ok())
-    return status;
-  rankEntry = reinterpret_cast<RankProgram>(address);
-  if (!metadata.reference)
+  for (const Metadata &variant : variants) {
+    PlanEntries &found = entries.emplace_back();
+    if (Status status = findProgram(path, variant.rank, found.rank); !status.ok())
+      return status;
+    if (variant.reference)
+      if (Status status = findProgram(path, *variant.reference, found.reference); !status.ok())
+        return status;
+  }
+  if (!hasShapes(variants))
     return {};
-  if (Status status = find(path, metadata.reference->symbol, address); !status.ok())
-    return status;
-  referenceEntry = reinterpret_cast<RankProgram>(address);
-  return {};
+  Status status = find(path, "moeplan_choose", address);
+  choose = reinterpret_cast<decltype(choose)>(address);
+  return status;
 }
 
 } // namespace moert

@@ -6,6 +6,12 @@
 
 namespace moert {
 
+/// The programs of a plan of one shape, or of a variant.
+struct PlanEntries {
+  RankProgram rank = nullptr;
+  RankProgram reference = nullptr; ///< null where there is none
+};
+
 class PlanLibrary {
 public:
   ~PlanLibrary();
@@ -17,12 +23,14 @@ public:
   Status open(const std::string &path);
 
   const char *metadataText = nullptr;
-  Metadata metadata;
-  RankProgram rankEntry = nullptr;
-  RankProgram referenceEntry = nullptr; ///< null where the plan has none
+  std::vector<Metadata> variants;   ///< one for a plan of one shape
+  std::vector<PlanEntries> entries; ///< of each variant
+  /// The variant for batch and sequence, or -1; null in a plan of one shape.
+  int64_t (*choose)(int64_t batch, int64_t sequence) = nullptr;
 
 private:
   Status find(const std::string &path, const std::string &symbol, void *&address);
+  Status findProgram(const std::string &path, const Program &program, RankProgram &entry);
 
   void *handle = nullptr;
 };

@@ -36,7 +36,13 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   if (!reference && config->program != MOERT_PROGRAM_RANK)
     return invalid("expected program 0 or 1 but got " + std::to_string(config->program));
   PlanLibrary &library = plan->library;
-  if (reference && !library.metadata.reference)
+  auto variants = static_cast<int64_t>(library.variants.size());
+  if (config->variant < 0 || config->variant >= variants)
+    return invalid("expected a variant from 0 to " + std::to_string(variants - 1) + " but got " +
+                   std::to_string(config->variant));
+  const Metadata &metadata = library.variants[static_cast<size_t>(config->variant)];
+  const PlanEntries &entries = library.entries[static_cast<size_t>(config->variant)];
+  if (reference && !metadata.reference)
     return invalid("the plan has no reference program");
 
   WorldOptions options;
@@ -45,13 +51,26 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.timeout = config->timeout_s;
   static const std::vector<Group> noGroups;
   auto made = std::make_unique<moert_world>();
-  const Metadata &metadata = library.metadata;
-  Status status = World::create(reference ? *metadata.reference : metadata.rank, reference ? noGroups : metadata.groups,
-                                reference ? 1 : metadata.world, reference ? library.referenceEntry : library.rankEntry,
-                                options, made->world);
+  Status status =
+      World::create(reference ? *metadata.reference : metadata.rank, reference ? noGroups : metadata.groups,
+                    reference ? 1 : metadata.world, reference ? entries.reference : entries.rank, options, made->world);
   if (status.ok())
     *out = made.release();
   return status;
+}
+
+static Status chooseVariant(const PlanLibrary &library, int64_t batch, int64_t sequence, int64_t &variant) {
+  if (!library.choose)
+    return invalid("the plan has one shape, so that there is nothing to choose");
+  int64_t chosen = library.choose(batch, sequence);
+  if (chosen < 0)
+    return invalid("expected a batch and a sequence that the plan was compiled for, " + shapesText(library.variants) +
+                   ", but got " + std::to_string(batch) + " x " + std::to_string(sequence));
+  if (chosen >= static_cast<int64_t>(library.variants.size()))
+    return Status::error(MOERT_ERROR_INTERNAL, "the plan chose variant " + std::to_string(chosen) + " of " +
+                                                   std::to_string(library.variants.size()));
+  variant = chosen;
+  return {};
 }
 
 extern "C" {
@@ -71,6 +90,14 @@ int32_t moert_plan_open(const char *path, moert_plan_t *plan) {
 void moert_plan_close(moert_plan_t plan) { delete plan; }
 
 const char *moert_plan_metadata(moert_plan_t plan) { return plan ? plan->library.metadataText : ""; }
+
+int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, int64_t *variant) {
+  return guarded([&]() -> Status {
+    if (!plan || !variant)
+      return invalid("expected a plan and an out-parameter that are not null");
+    return chooseVariant(plan->library, batch, sequence, *variant);
+  });
+}
 
 int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world) {
   return guarded([&] { return createWorld(plan, config, world); });
@@ -114,8 +141,12 @@ int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *t
     for (size_t stream = 0; stream < inner.worldProgram().streams.size(); ++stream)
       for (const OpTime &time : inner.timeline(rank, static_cast<int64_t>(stream))) {
         if (*count < capacity)
-          times[*count] = {time.op, static_cast<int64_t>(stream), time.rows, static_cast<double>(time.begin) * 1e-9,
-                           static_cast<double>(time.end) * 1e-9};
+          times[*count] = {time.op,
+                           static_cast<int64_t>(stream),
+                           time.rows,
+                           static_cast<double>(time.begin) * 1e-9,
+                           static_cast<double>(time.end) * 1e-9,
+                           time.received};
         ++*count;
       }
     return {};

@@ -21,11 +21,6 @@ struct Cut {
   }
 };
 
-void copyBytes(char *to, const char *from, int64_t bytes) {
-  if (to != from && bytes > 0)
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-}
-
 /// Elements a member sums of `count`: the same cut on all members, so that each element is summed by one of them.
 std::pair<int64_t, int64_t> segment(int64_t count, int64_t member, int64_t size) {
   return {count * member / size, count * (member + 1) / size};
@@ -33,13 +28,6 @@ std::pair<int64_t, int64_t> segment(int64_t count, int64_t member, int64_t size)
 
 char *advanced(const View &view, int64_t elements) {
   return view.as<char>() + elements * static_cast<int64_t>(dtypeSize(view.dtype));
-}
-
-std::vector<const void *> inputsFrom(Calls calls, int64_t element) {
-  std::vector<const void *> inputs;
-  for (const Call *call : calls)
-    inputs.push_back(advanced(call->views[0], element));
-  return inputs;
 }
 
 float fromBf16(uint16_t bits) {
@@ -81,35 +69,48 @@ template <class T, class Sum = T> void sumPlain(std::span<const void *const> sou
       [](Sum sum) { return static_cast<T>(sum); });
 }
 
-Status allGather(Calls calls, int64_t member) {
-  const View &out = calls[static_cast<size_t>(member)]->views[1];
-  auto size = static_cast<int64_t>(calls.size());
-  Cut cut(out, calls[0]->ints[0], size);
-  for (int64_t i = 0; i < size; ++i)
+/// All members' inputs from `element` on.
+std::vector<const void *> inputsFrom(const Share &share, int64_t element) {
+  std::vector<const void *> inputs;
+  for (const Call *call : share.calls)
+    inputs.push_back(advanced(call->views[0], element));
+  return inputs;
+}
+
+/// Sums one input of each member, of which all but this member's own is received.
+Status sumInputs(Share &share, std::span<const void *const> inputs, void *out, int64_t count) {
+  int32_t dtype = share.mine().views[0].dtype;
+  share.received += (share.size() - 1) * count * static_cast<int64_t>(dtypeSize(dtype));
+  return sumInOrder(inputs, out, count, dtype);
+}
+
+Status allGather(Share &share) {
+  const View &out = share.mine().views[1];
+  Cut cut(out, share.mine().ints[0], share.size());
+  for (int64_t i = 0; i < share.size(); ++i)
     for (int64_t o = 0; o < cut.outer; ++o)
-      copyBytes(out.as<char>() + (o * size + i) * cut.run,
-                calls[static_cast<size_t>(i)]->views[0].as<char>() + o * cut.run, cut.run);
+      share.copy(i, out.as<char>() + (o * share.size() + i) * cut.run, share.of(i).views[0].as<char>() + o * cut.run,
+                 cut.run);
   return {};
 }
 
-Status reduceScatter(Calls calls, int64_t member) {
-  const View &in = calls[0]->views[0], &out = calls[static_cast<size_t>(member)]->views[1];
-  auto size = static_cast<int64_t>(calls.size());
-  Cut cut(in, calls[0]->ints[0], size);
+Status reduceScatter(Share &share) {
+  const View &in = share.mine().views[0], &out = share.mine().views[1];
+  Cut cut(in, share.mine().ints[0], share.size());
   int64_t run = cut.run / static_cast<int64_t>(dtypeSize(in.dtype));
-  std::vector<const void *> inputs = inputsFrom(calls, member * run);
+  std::vector<const void *> inputs = inputsFrom(share, share.member * run);
   for (int64_t o = 0; o < cut.outer; ++o) {
-    if (Status status = sumInOrder(inputs, advanced(out, o * run), run, in.dtype); !status.ok())
+    if (Status status = sumInputs(share, inputs, advanced(out, o * run), run); !status.ok())
       return status;
     for (const void *&input : inputs)
-      input = static_cast<const char *>(input) + size * cut.run;
+      input = static_cast<const char *>(input) + share.size() * cut.run;
   }
   return {};
 }
 
 /// The elements that take part: all, or those of the used rows.
-Status reducedElements(Calls calls, int64_t member, int64_t &elements) {
-  const Call &call = *calls[static_cast<size_t>(member)];
+Status reducedElements(const Share &share, int64_t &elements) {
+  const Call &call = share.mine();
   elements = call.views[0].elements();
   if (!call.views[1])
     return {};
@@ -117,90 +118,100 @@ Status reducedElements(Calls calls, int64_t member, int64_t &elements) {
   if (rows < 0 || rows > room)
     return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to " + std::to_string(rows) +
                                                    " rows, but there is room for " + std::to_string(room));
-  if (int64_t first = usedRows(*calls[0]); first != rows)
+  if (int64_t first = usedRows(share.of(0)); first != rows)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "expected all members' counts to add up to the same number of rows, "
                          "but member 0 has " +
-                             std::to_string(first) + " and member " + std::to_string(member) + " has " +
+                             std::to_string(first) + " and member " + std::to_string(share.member) + " has " +
                              std::to_string(rows));
   elements = room ? elements / room * rows : 0;
   return {};
 }
 
 /// Each member sums one segment for all; then they take each other's.
-Status allReduce(Calls calls, int64_t member, int phase) {
+Status allReduce(Share &share, int phase) {
   int64_t count;
-  if (Status status = reducedElements(calls, member, count); !status.ok())
+  if (Status status = reducedElements(share, count); !status.ok())
     return status;
-  auto size = static_cast<int64_t>(calls.size());
-  const View &out = calls[static_cast<size_t>(member)]->views[2];
+  const View &out = share.mine().views[2];
   if (phase == 0) {
-    auto [begin, end] = segment(count, member, size);
-    return sumInOrder(inputsFrom(calls, begin), advanced(out, begin), end - begin, out.dtype);
+    auto [begin, end] = segment(count, share.member, share.size());
+    return sumInputs(share, inputsFrom(share, begin), advanced(out, begin), end - begin);
   }
-  for (int64_t i = 0; i < size; ++i) {
-    auto [begin, end] = segment(count, i, size);
-    if (i != member)
-      copyBytes(advanced(out, begin), advanced(calls[static_cast<size_t>(i)]->views[2], begin),
-                (end - begin) * static_cast<int64_t>(dtypeSize(out.dtype)));
+  for (int64_t i = 0; i < share.size(); ++i) {
+    auto [begin, end] = segment(count, i, share.size());
+    if (i != share.member)
+      share.copy(i, advanced(out, begin), advanced(share.of(i).views[2], begin),
+                 (end - begin) * static_cast<int64_t>(dtypeSize(out.dtype)));
   }
   return {};
 }
 
 /// Each member sums one segment into the root's output; zeros go out only when all inputs have been read.
-Status reduce(Calls calls, int64_t member, int phase) {
-  int64_t root = calls[0]->ints[0];
+Status reduce(Share &share, int phase) {
+  int64_t root = share.mine().ints[0];
   if (phase == 1) {
-    const View &out = calls[static_cast<size_t>(member)]->views[1];
-    if (member != root)
+    const View &out = share.mine().views[1];
+    if (share.member != root)
       std::memset(out.data, 0, static_cast<size_t>(out.bytes()));
     return {};
   }
-  const View &out = calls[static_cast<size_t>(root)]->views[1];
-  auto [begin, end] = segment(out.elements(), member, static_cast<int64_t>(calls.size()));
-  return sumInOrder(inputsFrom(calls, begin), advanced(out, begin), end - begin, out.dtype);
+  const View &out = share.of(root).views[1];
+  auto [begin, end] = segment(out.elements(), share.member, share.size());
+  // What the others write into the root's output, it receives.
+  if (share.member == root)
+    share.received += out.bytes() - (end - begin) * static_cast<int64_t>(dtypeSize(out.dtype));
+  return sumInputs(share, inputsFrom(share, begin), advanced(out, begin), end - begin);
 }
 
-/// Copies `box` elements from one place of a value into another's, innermost dimension at once.
-void copyBox(const View &in, std::array<int64_t, 4> from, const View &out, std::array<int64_t, 4> to,
-             const std::array<int64_t, 4> &box, int64_t dim, int64_t inOffset, int64_t outOffset) {
-  auto d = static_cast<size_t>(dim);
-  inOffset = inOffset * in.dims[d] + from[d];
-  outOffset = outOffset * out.dims[d] + to[d];
-  auto width = static_cast<int64_t>(dtypeSize(in.dtype));
-  if (dim + 1 == in.rank)
-    return copyBytes(out.as<char>() + outOffset * width, in.as<char>() + inOffset * width, box[d] * width);
-  // Where all of the inner dimensions is copied, the rest is one run.
-  int64_t inner = 1;
-  bool whole = true;
-  for (size_t k = d + 1; k < static_cast<size_t>(in.rank); ++k) {
-    whole &= box[k] == in.dims[k] && box[k] == out.dims[k];
-    inner *= box[k];
+/// A box of elements at one place of a value, to be copied to another place of another value of the same rank.
+struct BoxCopy {
+  Share &share;
+  int64_t source;
+  const View &in, &out;
+  std::array<int64_t, 4> from{}, to{}, box{};
+
+  /// The box in dimensions from `dim` on, where the offsets are those of the dimensions before: innermost at once.
+  void run(int64_t dim = 0, int64_t inOffset = 0, int64_t outOffset = 0) {
+    auto d = static_cast<size_t>(dim);
+    inOffset = inOffset * in.dims[d] + from[d];
+    outOffset = outOffset * out.dims[d] + to[d];
+    // Where all of the inner dimensions is copied, the rest is one run.
+    auto width = static_cast<int64_t>(dtypeSize(in.dtype));
+    bool whole = true;
+    for (size_t k = d + 1; k < static_cast<size_t>(in.rank); ++k) {
+      whole &= box[k] == in.dims[k] && box[k] == out.dims[k];
+      width *= box[k];
+    }
+    if (whole)
+      return share.copy(source, out.as<char>() + outOffset * width, in.as<char>() + inOffset * width, box[d] * width);
+    for (int64_t i = 0; i < box[d]; ++i)
+      run(dim + 1, inOffset + i, outOffset + i);
   }
-  if (whole)
-    return copyBytes(out.as<char>() + outOffset * inner * width, in.as<char>() + inOffset * inner * width,
-                     box[d] * inner * width);
-  for (int64_t i = 0; i < box[d]; ++i)
-    copyBox(in, from, out, to, box, dim + 1, inOffset + i, outOffset + i);
-}
+};
 
-Status allToAll(Calls calls, int64_t member) {
-  const Call &mine = *calls[static_cast<size_t>(member)];
+Status allToAll(Share &share) {
+  const Call &mine = share.mine();
   auto split = static_cast<size_t>(mine.ints[0]), concat = static_cast<size_t>(mine.ints[1]);
+  int64_t copies = mine.ints[2], phase = mine.ints[3], phases = mine.ints[4];
   std::array<int64_t, 4> box = mine.views[0].dims;
-  box[split] /= static_cast<int64_t>(calls.size());
-  for (size_t i = 0; i < calls.size(); ++i) {
-    std::array<int64_t, 4> from{}, to{};
-    from[split] = member * box[split];
-    to[concat] = static_cast<int64_t>(i) * box[concat];
-    copyBox(calls[i]->views[0], from, mine.views[1], to, box, 0, 0, 0);
+  box[split] /= share.size() / copies;
+  int64_t width = share.size() / phases;
+  int64_t firstSource = (share.member / width + phase) % phases * width;
+  for (int64_t i = 0; i < width; ++i) {
+    BoxCopy copy{share, firstSource + i, share.of(firstSource + i).views[0], mine.views[1]};
+    copy.box = box;
+    copy.from[split] = share.member / copies * box[split];
+    copy.to[concat] = i * box[concat];
+    copy.run();
   }
   return {};
 }
 
-Status broadcast(Calls calls, int64_t member) {
-  const View &in = calls[static_cast<size_t>(calls[0]->ints[0])]->views[0];
-  copyBytes(calls[static_cast<size_t>(member)]->views[1].as<char>(), in.as<char>(), in.bytes());
+Status broadcast(Share &share) {
+  int64_t root = share.mine().ints[0];
+  const View &in = share.of(root).views[0];
+  share.copy(root, share.mine().views[1].as<char>(), in.as<char>(), in.bytes());
   return {};
 }
 
@@ -228,24 +239,32 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
 
 int collectivePhases(Kind kind) { return kind == Kind::AllReduce || kind == Kind::Reduce ? 2 : 1; }
 
-Status pullCollective(Calls calls, int64_t member, int phase, const Group &group, int64_t instance) {
-  switch (calls[0]->kind) {
+void Share::copy(int64_t source, char *to, const char *from, int64_t bytes) {
+  if (to == from || bytes <= 0)
+    return;
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (source != member)
+    received += bytes;
+}
+
+Status pullCollective(Share &share, int phase, const Group &group, int64_t instance) {
+  switch (share.mine().kind) {
   case Kind::AllGather:
-    return allGather(calls, member);
+    return allGather(share);
   case Kind::ReduceScatter:
-    return reduceScatter(calls, member);
+    return reduceScatter(share);
   case Kind::AllReduce:
-    return allReduce(calls, member, phase);
+    return allReduce(share, phase);
   case Kind::AllToAll:
-    return allToAll(calls, member);
+    return allToAll(share);
   case Kind::AllToAllV:
-    return pullAllToAllV(calls, member);
+    return pullAllToAllV(share);
   case Kind::Broadcast:
-    return broadcast(calls, member);
+    return broadcast(share);
   case Kind::Reduce:
-    return reduce(calls, member, phase);
+    return reduce(share, phase);
   case Kind::AssumeReplicated:
-    return compareReplicas(calls, member, group, instance);
+    return compareReplicas(share, group, instance);
   default:
     return Status::error(MOERT_ERROR_INTERNAL, "not a collective");
   }

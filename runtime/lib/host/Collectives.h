@@ -22,16 +22,29 @@ int collectivePhases(Kind kind);
 /// Checks operands and attributes of one member's call on a group of `size`.
 Status checkCollective(const Call &call, int64_t size);
 
-/// Runs one phase for `member`. Group and instance are for messages.
-Status pullCollective(Calls calls, int64_t member, int phase, const Group &group, int64_t instance);
+/// What one member does in a collective: it moves bytes into its own operands, and counts those of other members.
+struct Share {
+  Calls calls; ///< by member
+  int64_t member;
+  int64_t received = 0; ///< bytes
+
+  const Call &of(int64_t other) const { return *calls[static_cast<size_t>(other)]; }
+  const Call &mine() const { return of(member); }
+  int64_t size() const { return static_cast<int64_t>(calls.size()); }
+  /// Copies from what `source` has.
+  void copy(int64_t source, char *to, const char *from, int64_t bytes);
+};
+
+/// Runs one phase for share.member. Group and instance are for messages.
+Status pullCollective(Share &share, int phase, const Group &group, int64_t instance);
 
 /// sources[i][0..count) summed in the order of i; `out` may be one of the sources.
 Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count, int32_t dtype);
 
 /// The ragged exchange, in CollectivesRagged.cpp.
-Status pullAllToAllV(Calls calls, int64_t member);
+Status pullAllToAllV(Share &share);
 /// The check of what is assumed replicated, likewise: `member` against member 0.
-Status compareReplicas(Calls calls, int64_t member, const Group &group, int64_t instance);
+Status compareReplicas(Share &share, const Group &group, int64_t instance);
 
 } // namespace moert::host
 

@@ -37,12 +37,21 @@ Status checkDim(int64_t dim, const View &view, const char *name) {
   return {};
 }
 
-Status checkDivides(int64_t size, int64_t dim, const View &view) {
-  if (view.dims[static_cast<size_t>(dim)] % size != 0)
+/// The group's size, or where `copies` are not 1 that over them, divides dimension `dim`.
+Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies = 1) {
+  if (view.dims[static_cast<size_t>(dim)] % (size / copies) != 0)
     return expected("dimension " + std::to_string(dim) + " of the input to be a multiple of the group's size " +
-                        std::to_string(size),
+                        std::to_string(size) + (copies > 1 ? " over " + std::to_string(copies) + " copies" : ""),
                     view);
   return {};
+}
+
+Status checkPartOfSize(const char *name, int64_t value, int64_t size) {
+  if (value >= 1 && size % value == 0)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("expected ") + name +
+                                                         " that divide the group's size " + std::to_string(size) +
+                                                         " but got " + std::to_string(value));
 }
 
 Status checkOut(const View &want, const View &out) {
@@ -51,20 +60,26 @@ Status checkOut(const View &want, const View &out) {
 
 Status checkAllToAllV(const Call &call, int64_t size) {
   const View &rows = call.views[0], &blocks = call.views[1], &experts = call.views[2], &out = call.views[3];
-  if (rows.rank != 2 || out.rank != 2 || rows.dtype != out.dtype || rows.dims[1] != out.dims[1])
-    return expected("an output of two dimensions with the columns and dtype of the rows " + text(rows), out);
-  if (blocks.dtype != MOERT_I32 || blocks.rank != 2 || blocks.dims[0] < 1 || blocks.dims[1] % size != 0)
-    return expected("block_counts [blocks, a multiple of " + std::to_string(size) + "] i32", blocks);
-  View want = resized(resized(blocks, 1, 1, size), 0, size, 1);
-  if (!sameType(want, experts))
-    return expected("expert_counts " + text(want), experts);
-  int64_t direction = call.ints[0];
+  int64_t direction = call.ints[0], copies = call.ints[1], stored = call.ints[2];
+  if (Status status = checkPartOfSize("copies", copies, size); !status.ok())
+    return status;
   if (direction != MOERT_TO_EXPERTS && direction != MOERT_FROM_EXPERTS)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "expected direction 0 or 1 but got " + std::to_string(direction));
+  if (direction == MOERT_TO_EXPERTS && stored != 1 && stored != copies)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected 1 or all of " + std::to_string(copies) +
+                                                           " copies to be stored but got " + std::to_string(stored));
+  if (rows.rank != 2 || out.rank != 2 || rows.dtype != out.dtype || rows.dims[1] != out.dims[1])
+    return expected("an output of two dimensions with the columns and dtype of the rows " + text(rows), out);
+  if (blocks.dtype != MOERT_I32 || blocks.rank != 2 || blocks.dims[0] < 1 || blocks.dims[1] % (size / copies) != 0)
+    return expected("block_counts [blocks, a multiple of " + std::to_string(size / copies) + "] i32", blocks);
+  View want = resized(resized(blocks, 1, copies, size), 0, size, 1);
+  if (!sameType(want, experts))
+    return expected("expert_counts " + text(want), experts);
   const View &blockSide = direction == MOERT_TO_EXPERTS ? rows : out;
-  if (blockSide.dims[0] % blocks.dims[0] != 0)
-    return expected("the block side to have a multiple of " + std::to_string(blocks.dims[0]) + " rows", blockSide);
+  int64_t parts = blocks.dims[0] * (direction == MOERT_TO_EXPERTS ? stored : copies);
+  if (blockSide.dims[0] % parts != 0)
+    return expected("the block side to have a multiple of " + std::to_string(parts) + " rows", blockSide);
   return {};
 }
 
@@ -84,14 +99,22 @@ Status checkRoot(int64_t root, int64_t size) {
 
 Status checkAllToAll(const Call &call, int64_t size) {
   const View &in = call.views[0];
-  int64_t split = call.ints[0], concat = call.ints[1];
+  int64_t split = call.ints[0], concat = call.ints[1], copies = call.ints[2], phase = call.ints[3],
+          phases = call.ints[4];
   if (Status status = checkDim(split, in, "split_dim"); !status.ok())
     return status;
   if (Status status = checkDim(concat, in, "concat_dim"); !status.ok())
     return status;
-  if (Status status = checkDivides(size, split, in); !status.ok())
+  if (Status status = checkPartOfSize("copies", copies, size); !status.ok())
     return status;
-  return checkOut(resized(resized(in, split, 1, size), concat, size, 1), call.views[1]);
+  if (Status status = checkPartOfSize("phases", phases, size); !status.ok())
+    return status;
+  if (phase < 0 || phase >= phases)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "expected a phase below " + std::to_string(phases) + " but got " + std::to_string(phase));
+  if (Status status = checkDivides(size, split, in, copies); !status.ok())
+    return status;
+  return checkOut(resized(resized(in, split, copies, size), concat, size / phases, 1), call.views[1]);
 }
 
 } // namespace

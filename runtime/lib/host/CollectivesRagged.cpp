@@ -13,21 +13,23 @@ struct Ragged {
   View rows, out;
   const int32_t *blockCounts;  ///< [blocks, experts]
   const int32_t *expertCounts; ///< [size * blocks, ownExperts]
-  int64_t blocks, experts, size, ownExperts, blockRows, rowBytes;
+  int64_t blocks, experts, size, copies, stored, ownExperts, blockRows, rowBytes;
 
   Ragged(const Call &call, int64_t size)
       : rows(call.views[0]), out(call.views[3]), blockCounts(call.views[1].as<int32_t>()),
         expertCounts(call.views[2].as<int32_t>()), blocks(call.views[1].dims[0]), experts(call.views[1].dims[1]),
-        size(size), ownExperts(experts / size) {
-    const View &blockSide = call.ints[0] == MOERT_TO_EXPERTS ? rows : out;
-    blockRows = blockSide.dims[0] / blocks;
+        size(size), copies(call.ints[1]), stored(call.ints[2]), ownExperts(experts / (size / copies)) {
+    bool toExperts = call.ints[0] == MOERT_TO_EXPERTS;
+    const View &blockSide = toExperts ? rows : out;
+    blockRows = blockSide.dims[0] / (blocks * (toExperts ? stored : copies));
     rowBytes = rows.dims[1] * static_cast<int64_t>(dtypeSize(rows.dtype));
   }
 
-  void copyRows(const View &from, int64_t fromRow, int64_t toRow, int64_t count) const {
-    if (count > 0)
-      std::memcpy(out.as<char>() + toRow * rowBytes, from.as<char>() + fromRow * rowBytes,
-                  static_cast<size_t>(count * rowBytes));
+  /// The first of the experts that member `holder` holds.
+  int64_t firstExpert(int64_t holder) const { return holder / copies * ownExperts; }
+
+  void copyRows(Share &share, int64_t source, const View &from, int64_t fromRow, int64_t toRow, int64_t count) const {
+    share.copy(source, out.as<char>() + toRow * rowBytes, from.as<char>() + fromRow * rowBytes, count * rowBytes);
   }
 };
 
@@ -68,13 +70,14 @@ Status disagreement(int64_t from, int64_t to) {
 }
 
 /// `all` holds every member's view of the exchange.
-Status toExperts(const std::vector<Ragged> &all, int64_t member) {
-  const Ragged &mine = all[static_cast<size_t>(member)];
-  int64_t sources = mine.size * mine.blocks, firstExpert = member * mine.ownExperts;
+Status toExperts(const std::vector<Ragged> &all, Share &share) {
+  const Ragged &mine = all[static_cast<size_t>(share.member)];
+  int64_t sources = mine.size * mine.blocks, firstExpert = mine.firstExpert(share.member);
+  int64_t copy = mine.stored > 1 ? share.member % mine.copies : 0;
   std::vector<int64_t> cursor(static_cast<size_t>(sources));
   for (int64_t s = 0; s < sources; ++s) {
     int64_t block = s % mine.blocks;
-    int64_t &row = cursor[static_cast<size_t>(s)] = block * mine.blockRows;
+    int64_t &row = cursor[static_cast<size_t>(s)] = (copy * mine.blocks + block) * mine.blockRows;
     const int32_t *counts = all[static_cast<size_t>(s / mine.blocks)].blockCounts + block * mine.experts;
     for (int64_t e = 0; e < firstExpert; ++e)
       row += counts[e];
@@ -86,37 +89,39 @@ Status toExperts(const std::vector<Ragged> &all, int64_t member) {
       const Ragged &other = all[static_cast<size_t>(source)];
       int64_t count = mine.expertCounts[s * mine.ownExperts + e];
       if (count != other.blockCounts[s % mine.blocks * mine.experts + firstExpert + e])
-        return disagreement(source, member);
-      mine.copyRows(other.rows, cursor[static_cast<size_t>(s)], to, count);
+        return disagreement(source, share.member);
+      mine.copyRows(share, source, other.rows, cursor[static_cast<size_t>(s)], to, count);
       cursor[static_cast<size_t>(s)] += count;
       to += count;
     }
   return {};
 }
 
-Status fromExperts(const std::vector<Ragged> &all, int64_t member) {
-  const Ragged &mine = all[static_cast<size_t>(member)];
-  std::vector<int64_t> cursor(static_cast<size_t>(mine.blocks));
-  for (int64_t b = 0; b < mine.blocks; ++b)
-    cursor[static_cast<size_t>(b)] = b * mine.blockRows;
+Status fromExperts(const std::vector<Ragged> &all, Share &share) {
+  const Ragged &mine = all[static_cast<size_t>(share.member)];
+  // Where the next row of each block of each copy goes.
+  std::vector<int64_t> cursor(static_cast<size_t>(mine.copies * mine.blocks));
+  for (size_t b = 0; b < cursor.size(); ++b)
+    cursor[b] = static_cast<int64_t>(b) * mine.blockRows;
   for (int64_t owner = 0; owner < mine.size; ++owner) {
     const Ragged &other = all[static_cast<size_t>(owner)];
     int64_t from = 0;
     for (int64_t e = 0; e < mine.ownExperts; ++e)
       for (int64_t s = 0; s < mine.size * mine.blocks; ++s) {
         int64_t count = other.expertCounts[s * mine.ownExperts + e];
-        if (s / mine.blocks == member) {
+        if (s / mine.blocks == share.member) {
           int64_t block = s % mine.blocks;
-          if (count != mine.blockCounts[block * mine.experts + owner * mine.ownExperts + e])
-            return disagreement(member, owner);
-          mine.copyRows(other.rows, from, cursor[static_cast<size_t>(block)], count);
-          cursor[static_cast<size_t>(block)] += count;
+          if (count != mine.blockCounts[block * mine.experts + mine.firstExpert(owner) + e])
+            return disagreement(share.member, owner);
+          int64_t &row = cursor[static_cast<size_t>(owner % mine.copies * mine.blocks + block)];
+          mine.copyRows(share, owner, other.rows, from, row, count);
+          row += count;
         }
         from += count;
       }
   }
-  for (int64_t b = 0; b < mine.blocks; ++b) {
-    int64_t used = cursor[static_cast<size_t>(b)], end = (b + 1) * mine.blockRows;
+  for (size_t b = 0; b < cursor.size(); ++b) {
+    int64_t used = cursor[b], end = static_cast<int64_t>(b + 1) * mine.blockRows;
     if (used < end)
       std::memset(mine.out.as<char>() + used * mine.rowBytes, 0, static_cast<size_t>((end - used) * mine.rowBytes));
   }
@@ -142,19 +147,23 @@ double element(const View &view, int64_t index) {
 
 } // namespace
 
-Status pullAllToAllV(Calls calls, int64_t member) {
+Status pullAllToAllV(Share &share) {
+  bool isToExperts = share.mine().ints[0] == MOERT_TO_EXPERTS;
   std::vector<Ragged> all;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    all.emplace_back(*calls[i], static_cast<int64_t>(calls.size()));
-    const View &expertSide = calls[i]->views[calls[i]->ints[0] == MOERT_TO_EXPERTS ? 3 : 0];
-    if (Status status = checkCounts(all.back(), expertSide.dims[0], static_cast<int64_t>(i)); !status.ok())
+  for (int64_t i = 0; i < share.size(); ++i) {
+    all.emplace_back(share.of(i), share.size());
+    const View &expertSide = share.of(i).views[isToExperts ? 3 : 0];
+    if (Status status = checkCounts(all.back(), expertSide.dims[0], i); !status.ok())
       return status;
   }
-  return calls[0]->ints[0] == MOERT_TO_EXPERTS ? toExperts(all, member) : fromExperts(all, member);
+  return isToExperts ? toExperts(all, share) : fromExperts(all, share);
 }
 
-Status compareReplicas(Calls calls, int64_t member, const Group &group, int64_t instance) {
-  const View &mine = calls[static_cast<size_t>(member)]->views[0], &first = calls[0]->views[0];
+Status compareReplicas(Share &share, const Group &group, int64_t instance) {
+  const View &mine = share.mine().views[0], &first = share.of(0).views[0];
+  if (share.member == 0)
+    return {};
+  share.received += first.bytes();
   // Equal NaNs pass too: that they are there is for the check of the results to say.
   if (std::memcmp(mine.data, first.data, static_cast<size_t>(mine.bytes())) == 0)
     return {};
@@ -176,7 +185,7 @@ Status compareReplicas(Calls calls, int64_t member, const Group &group, int64_t 
   return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '" + group.name + "' (ranks " + ranks +
                                                        (group.size > 8 ? ", ..." : "") + "), but ranks " +
                                                        std::to_string(group.rankOf(instance, 0)) + " and " +
-                                                       std::to_string(group.rankOf(instance, member)) +
+                                                       std::to_string(group.rankOf(instance, share.member)) +
                                                        " differ (norm of the difference " + text + ")");
 }
 

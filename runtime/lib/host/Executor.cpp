@@ -221,6 +221,7 @@ Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
     meeting.instance = instance;
     meeting.calls.resize(static_cast<size_t>(group.size));
     meeting.streams.resize(static_cast<size_t>(group.size));
+    meeting.received.resize(static_cast<size_t>(group.size));
   }
   return sequence[static_cast<size_t>(call.sequence)];
 }
@@ -270,10 +271,12 @@ void Executor::startPhase(Meeting &meeting) {
 
 void Executor::pull(Meeting &meeting, int64_t member) {
   const Call &call = *meeting.calls[static_cast<size_t>(member)];
-  Status status = client.pull(meeting.calls, member, meeting.phase, meeting.instance);
+  int64_t received = 0;
+  Status status = client.pull(meeting.calls, member, meeting.phase, meeting.instance, received);
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(located(std::move(status), meeting.streams[static_cast<size_t>(member)], call));
+  meeting.received[static_cast<size_t>(member)] += received;
   if (--meeting.remaining > 0)
     return;
   if (++meeting.phase < client.phases(call))
@@ -288,7 +291,7 @@ void Executor::complete(Meeting &meeting) {
     int64_t stream = meeting.streams[member];
     Stream &queue = streams[static_cast<size_t>(stream)];
     const Call &call = *meeting.calls[member];
-    queue.times.push_back({call.op, usedRows(call), meeting.begin, end});
+    queue.times.push_back({call.op, usedRows(call), meeting.begin, end, meeting.received[member]});
     ++queue.head;
     push({Job::Type::Stream, stream});
   }

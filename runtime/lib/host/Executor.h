@@ -33,7 +33,9 @@ public:
     /// How often pull is called for each member; a phase begins when all members' previous one is done.
     virtual int phases(const Call &call) const = 0;
     /// Member `member`'s share of a collective on an instance of its group; `calls` has one entry for each member.
-    virtual Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance) = 0;
+    /// `received`: bytes that came from other members.
+    virtual Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
+                        int64_t &received) = 0;
   };
 
   /// `program`, `groups` and `client` must outlive the executor. `workers` 0: one for each core.
@@ -85,6 +87,7 @@ private:
     int64_t instance;
     std::vector<const Call *> calls; ///< by member, null until it arrives
     std::vector<int64_t> streams;    ///< by member
+    std::vector<int64_t> received;   ///< bytes, by member
     int64_t arrived = 0;
     int64_t remaining = 0;
     int phase = 0;

@@ -19,8 +19,12 @@ Status HostClient::execute(const Call &call) { return launchKernel(call); }
 
 int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }
 
-Status HostClient::pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance) {
-  return pullCollective(calls, member, phase, groups[static_cast<size_t>(calls[0]->group)], instance);
+Status HostClient::pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
+                        int64_t &received) {
+  Share share{calls, member};
+  Status status = pullCollective(share, phase, groups[static_cast<size_t>(calls[0]->group)], instance);
+  received = share.received;
+  return status;
 }
 
 namespace {

@@ -18,7 +18,8 @@ public:
   void beginThread() override;
   Status execute(const Call &call) override;
   int phases(const Call &call) const override;
-  Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance) override;
+  Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
+              int64_t &received) override;
 
 private:
   const std::vector<Group> &groups;

@@ -39,9 +39,9 @@ Status launchKernel(const Call &call) {
   case Kind::Slice:
     return slice(v[0], v[1], i[0], i[1], i[2]);
   case Kind::Dump:
-    return dump(v[0], v[1], i[0]);
+    return dump(v[0], v[1], i[0], i[1]);
   case Kind::LocalReduce:
-    return localReduce(v[0], v[1], i[0]);
+    return localReduce(v[0], v[1], i[0], i[1]);
   case Kind::GroupedMatmul:
     return groupedMatmul(v[0], v[1], v[2], v[3], i[0] != 0);
   case Kind::GroupedMatmulWgrad:
@@ -64,6 +64,8 @@ Status launchKernel(const Call &call) {
     return combine(v[0], v[1], v[2], v[3]);
   case Kind::SlotDot:
     return slotDot(v[0], v[1], v[2], v[3]);
+  case Kind::SliceCounts:
+    return sliceCounts(v[0], v[1], i[0], i[1], i[2]);
   default:
     return Status::error(MOERT_ERROR_INTERNAL, "not a kernel");
   }

@@ -34,10 +34,10 @@ Status rowScale(View rows, View factors, View out);
 Status rowDot(View a, View b, View out);
 /// Part `index` of `size` equal parts of `in` along `dim`.
 Status slice(View in, View out, int64_t dim, int64_t index, int64_t size);
-/// out = in with a new dimension `dim`, all parts equal.
-Status dump(View in, View out, int64_t dim);
-/// out = the sum of in over dimension `dim`, which is dropped.
-Status localReduce(View in, View out, int64_t dim);
+/// in [..,blocks*n,..] -> out [..,blocks*c*n,..]: each block along `dim` c times.
+Status dump(View in, View out, int64_t dim, int64_t blocks);
+/// in [..,blocks*c*n,..] -> out [..,blocks*n,..]: the c copies of each block summed in their order; c may be 0.
+Status localReduce(View in, View out, int64_t dim, int64_t blocks);
 
 // --- Experts -----------------------------------------------------------------
 // Capacity form, counts absent: rows [E,C,K]. Ragged form, counts [sources,E]: rows [R,K] packed by expert. More used
@@ -85,6 +85,8 @@ Status dispatch(View tokens, View slots, View weights, View out);
 Status combine(View rows, View slots, View weights, View out);
 /// tokens [S,M], rows [E,T,M] or [R,M], slots [S,k] -> out [S,k].
 Status slotDot(View tokens, View rows, View slots, View out);
+/// counts and out [1,E] i32: how many of each expert's rows lie in part `index` of `size` equal parts of `rows` rows.
+Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size);
 
 } // namespace moert::host
 

@@ -248,11 +248,10 @@ template <class T> struct ScaleAll {
   }
 };
 
-/// in [outer, parts, inner] -> out [outer, inner]. `inner` is cut so that the sums stay in the first-level cache.
+/// in [outer, parts, inner] -> out [outer, inner], summed in the order of the parts. `inner` is cut so that the sums
+/// stay in the first-level cache.
 template <class T> struct ReduceMiddle {
   static MOERT_INLINE void run(const T *in, T *out, int64_t outer, int64_t parts, int64_t inner) {
-    if (inner == 1)
-      return reduceLast(in, out, outer, parts);
     constexpr int64_t chunk = 2048;
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t begin = 0; begin < inner; begin += chunk)
@@ -261,16 +260,6 @@ template <class T> struct ReduceMiddle {
   }
 
 private:
-  static MOERT_INLINE void reduceLast(const T *in, T *out, int64_t outer, int64_t parts) {
-    for (int64_t o = 0; o < outer; ++o) {
-      const T *row = in + o * parts;
-      T sum = 0;
-      MOERT_SIMD_SUM(sum)
-      for (int64_t p = 0; p < parts; ++p)
-        sum += row[p];
-      out[o] = sum;
-    }
-  }
   static MOERT_INLINE void reduceChunk(const T *in, T *out, int64_t parts, int64_t stride, int64_t count) {
     if (parts == 0)
       std::fill_n(out, count, T(0));
@@ -287,6 +276,25 @@ private:
 
 void checkDim(Checker &check, int64_t dim, int64_t rank) {
   check.that(dim >= 0 && dim < rank, [&] { return joined("expected 'dim' from 0 to ", rank - 1, " but got ", dim); });
+}
+
+/// Checks that `many` is `one` with each of `blocks` blocks along `dim` so many times, which it returns.
+int64_t checkCopies(Checker &check, const char *oneName, View one, const char *manyName, View many, int64_t dim,
+                    int64_t blocks) {
+  check.valid(oneName, one).valid(manyName, many);
+  checkDim(check, dim, one.rank);
+  check.that(blocks >= 1, [&] { return joined("expected 'blocks' of 1 or more but got ", blocks); });
+  if (!check.ok())
+    return 0;
+  check.that(one.dims[dim] % blocks == 0, [&] {
+    return joined("expected dimension ", dim, " of '", oneName, "' to be a multiple of ", blocks, " but got ",
+                  shapeText(one));
+  });
+  const int64_t copies = one.dims[dim] > 0 && many.rank == one.rank ? many.dims[dim] / one.dims[dim] : 1;
+  View expected = one;
+  expected.dims[dim] *= copies;
+  check.like(manyName, many, expected);
+  return copies;
 }
 
 } // namespace
@@ -408,44 +416,30 @@ Status slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
   return {};
 }
 
-Status dump(View in, View out, int64_t dim) {
+Status dump(View in, View out, int64_t dim, int64_t blocks) {
   Checker check("dump");
-  check.valid("in", in).rank("in", in, 0, 3).rank("out", out, in.rank + 1, in.rank + 1);
-  checkDim(check, dim, in.rank + 1);
-  if (!check.ok())
-    return check.take();
-  View expected = in;
-  expected.rank = in.rank + 1;
-  for (int64_t i = dim; i < expected.rank; ++i)
-    expected.dims[i] = i == dim ? out.dims[dim] : in.dims[i - 1];
-  check.like("out", out, expected);
+  check.valid("in", in);
+  const int64_t copies = checkCopies(check, "in", in, "out", out, dim, blocks);
   if (!check.ok() || out.elements() == 0)
     return check.take();
-  const int64_t outer = product(in, 0, dim), copies = out.dims[dim];
-  const int64_t block = product(in, dim, in.rank) * static_cast<int64_t>(dtypeSize(in.dtype));
+  const int64_t outer = product(in, 0, dim) * blocks;
+  const int64_t block = in.bytes() / outer;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t c = 0; c < copies; ++c)
       std::memcpy(out.as<char>() + (o * copies + c) * block, in.as<char>() + o * block, block);
   return {};
 }
 
-Status localReduce(View in, View out, int64_t dim) {
+Status localReduce(View in, View out, int64_t dim, int64_t blocks) {
   Checker check("local_reduce");
   check.floating("in", in);
-  checkDim(check, dim, in.rank);
-  if (!check.ok())
-    return check.take();
-  View expected = in;
-  expected.rank = in.rank - 1;
-  for (int64_t i = dim; i < expected.rank; ++i)
-    expected.dims[i] = in.dims[i + 1];
-  check.like("out", out, expected);
+  const int64_t copies = checkCopies(check, "out", out, "in", in, dim, blocks);
   if (!check.ok() || out.elements() == 0)
     return check.take();
+  const int64_t outer = product(out, 0, dim) * blocks;
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<ReduceMiddle<T>>(in.as<const T>(), out.as<T>(), product(in, 0, dim), in.dims[dim],
-                                   product(in, dim + 1, in.rank));
+    runVectorised<ReduceMiddle<T>>(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer);
   });
   return {};
 }

@@ -212,6 +212,25 @@ Status slotDot(View tokens, View rows, View slots, View out) {
   return {};
 }
 
+Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
+  Checker check("slice_counts");
+  check.shape("counts", counts, MOERT_I32, {1, columnsOf(counts)}).like("out", out, counts);
+  check.that(size >= 1 && index >= 0 && index < size,
+             [&] { return joined("expected 'index' below 'size' but got ", index, " of ", size); });
+  check.that(size >= 1 && rows >= 0 && rows % size == 0,
+             [&] { return joined("expected 'rows' to be a multiple of ", size, " but got ", rows); });
+  if (!check.ok())
+    return check.take();
+  const std::vector<int64_t> &offsets = readCounts(check, counts, rows);
+  if (!check.ok())
+    return check.take();
+  const int64_t part = rows / size;
+  auto clamped = [&](int64_t row) { return std::clamp(row, index * part, (index + 1) * part); };
+  for (size_t e = 0; e + 1 < offsets.size(); ++e)
+    out.as<int32_t>()[e] = static_cast<int32_t>(clamped(offsets[e + 1]) - clamped(offsets[e]));
+  return {};
+}
+
 Status rowScale(View rows, View factors, View out) {
   Checker check("row_scale");
   check.floating("rows", rows).rank("rows", rows, 2, 2);

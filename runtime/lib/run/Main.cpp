@@ -49,7 +49,7 @@ struct Session {
 };
 
 Status Session::open() {
-  if (Status status = Plan::open(options.plan, plan); !status.ok())
+  if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
     return status;
   const Metadata &metadata = plan.metadata;
   if (options.ranks && options.ranks != metadata.world)

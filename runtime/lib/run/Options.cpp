@@ -14,6 +14,8 @@ Runs a compiled plan on random or loaded values.
 
   --backend=NAME     host (default), mpi, cuda, cuda-loopback
   --ranks=N          must be what the plan was compiled for
+  --batch=N          sequences of a data-parallel rank, and
+  --seq=N            tokens of a sequence: which shape of a plan of several to run (default: its first)
   --iters=N          steps to run (default 1)
   --verify           run the one-rank reference too, and compare all outputs and gradients
   --reference        run only the one-rank reference
@@ -68,6 +70,10 @@ std::string *findText(Options &options, const std::string &name) {
 int64_t *findCount(Options &options, const std::string &name) {
   if (name == "--ranks")
     return &options.ranks;
+  if (name == "--batch")
+    return &options.batch;
+  if (name == "--seq")
+    return &options.seq;
   if (name == "--iters")
     return &options.iters;
   return name == "--workers" ? &options.workers : nullptr;

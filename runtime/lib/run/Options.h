@@ -13,6 +13,8 @@ struct Options {
   std::string plan;
   std::string backend = "host";
   int64_t ranks = 0; ///< 0: not given
+  int64_t batch = 0; ///< 0: not given
+  int64_t seq = 0;   ///< 0: not given
   int64_t iters = 1;
   int64_t workers = 0; ///< 0: one for each core
   uint64_t seed = 0;

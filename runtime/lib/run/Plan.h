@@ -17,12 +17,14 @@ struct WorldCloser {
 };
 using WorldHandle = std::unique_ptr<moert_world, WorldCloser>;
 
-/// A plan and what it says about itself.
+/// A plan, the variant of it to run, and what this says about itself.
 struct Plan {
   std::unique_ptr<moert_plan, PlanCloser> handle;
+  int64_t variant = 0;
   Metadata metadata;
 
-  static Status open(const std::string &path, Plan &plan);
+  /// For `batch` sequences of `sequence` tokens; where either is 0, those of the plan's first variant.
+  static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
   const Program &program(bool reference) const { return reference ? *metadata.reference : metadata.rank; }
 };
 

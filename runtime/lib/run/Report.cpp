@@ -27,6 +27,9 @@ StepTimes stepTimes(std::vector<double> seconds) {
   return {seconds.front() * 1e3, median * 1e3, seconds.back() * 1e3};
 }
 
+/// Null in a plan of one shape, which does not say its sizes.
+json sizeJson(int64_t size) { return size ? json(size) : json(nullptr); }
+
 json verificationJson(const Verification *verification) {
   if (!verification)
     return nullptr;
@@ -37,6 +40,30 @@ json verificationJson(const Verification *verification) {
           {"tolerance", verification->tolerance},
           {"max_relative_error", verification->maxError()},
           {"values", values}};
+}
+
+/// One object for each collective on each group that ran.
+json collectivesJson(const Report &report) {
+  struct Sum {
+    double calls = 0, bytes = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  for (size_t i = 0; i < report.program.ops.size(); ++i) {
+    const Op &op = report.program.ops[i];
+    const OpTotals &totals = report.result.ops[i];
+    if (op.group < 0 || totals.collectives == 0)
+      continue;
+    Sum &sum = sums[{op.name, report.metadata.groups[static_cast<size_t>(op.group)].name}];
+    sum.calls += totals.collectives / static_cast<double>(report.result.ranks);
+    sum.bytes += totals.bytesReceived;
+  }
+  json result = json::array();
+  for (const auto &[key, sum] : sums)
+    result.push_back({{"collective", key.first},
+                      {"group", key.second},
+                      {"calls", std::llround(sum.calls)},
+                      {"bytes_received", std::llround(sum.bytes)}});
+  return result;
 }
 
 template <class... Args> std::string format(const char *pattern, Args... args) {
@@ -100,9 +127,13 @@ void printJson(const Report &report, std::ostream &out) {
                {"ranks", report.result.ranks},
                {"iters", report.result.stepSeconds.size()},
                {"seed", report.options.seed},
+               {"batch", sizeJson(report.metadata.batch)},
+               {"sequence", sizeJson(report.metadata.sequence)},
+               {"schedule", report.metadata.schedule},
                {"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}, {"all", all}}},
                {"flops", flops},
                {"bytes", bytes},
+               {"collectives", collectivesJson(report)},
                {"arena_bytes",
                 {{"device", report.program.arenaBytes[MOERT_SPACE_DEVICE]},
                  {"host_pinned", report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]}}},
@@ -115,6 +146,10 @@ void printTables(const Report &report, std::ostream &out) {
   StepTimes times = stepTimes(report.result.stepSeconds);
   out << format("\n%lld ranks, %zu steps: median %.3f ms (%.3f to %.3f)\n", static_cast<long long>(report.result.ranks),
                 report.result.stepSeconds.size(), times.median, times.min, times.max);
+  if (report.metadata.batch)
+    out << format("batch %lld, sequence %lld, ", static_cast<long long>(report.metadata.batch),
+                  static_cast<long long>(report.metadata.sequence));
+  out << "schedule " << report.metadata.schedule << "\n";
   out << format("arena of a rank: %.3f MB device, %.3f MB host\n",
                 static_cast<double>(report.program.arenaBytes[MOERT_SPACE_DEVICE]) * 1e-6,
                 static_cast<double>(report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]) * 1e-6);

@@ -8,6 +8,17 @@
 namespace moert::run {
 namespace {
 
+moert_world_config makeConfig(const Plan &plan, bool reference, const Options &options) {
+  moert_world_config config{};
+  config.size = sizeof config;
+  config.version = MOERT_WORLD_CONFIG_VERSION;
+  config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
+  config.backend = options.backend.c_str();
+  config.workers = options.workers;
+  config.variant = plan.variant;
+  return config;
+}
+
 /// One world at work.
 struct Runner {
   const Program &program;
@@ -25,12 +36,7 @@ struct Runner {
 };
 
 Status Runner::create(const Plan &plan, bool reference) {
-  moert_world_config config{};
-  config.size = sizeof config;
-  config.version = MOERT_WORLD_CONFIG_VERSION;
-  config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
-  config.backend = options.backend.c_str();
-  config.workers = options.workers;
+  moert_world_config config = makeConfig(plan, reference, options);
   config.timeout_s = options.timeout;
   config.verify = options.verify;
   moert_world_t handle = nullptr;
@@ -80,6 +86,10 @@ Status Runner::addTimes() {
       totals.flops += op.flops * scale;
       totals.bytes += op.bytes * scale;
       totals.bytesSent += op.bytesSent * scale;
+      if (time.bytes_received >= 0) {
+        totals.collectives += 1;
+        totals.bytesReceived += static_cast<double>(time.bytes_received);
+      }
       result.lastStep.push_back({rank, time});
     }
   }
@@ -99,7 +109,8 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
       *progress << "\rstep " << step + 1 << "/" << steps << (step + 1 == steps ? "\n" : "") << std::flush;
   }
   for (OpTotals &totals : result.ops)
-    for (double *figure : {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent})
+    for (double *figure :
+         {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent, &totals.collectives, &totals.bytesReceived})
       *figure /= static_cast<double>(steps);
   return {};
 }
@@ -129,11 +140,7 @@ Status Runner::readResults() {
 } // namespace
 
 Status checkMemory(const Plan &plan, bool reference, const Options &options) {
-  moert_world_config config{};
-  config.size = sizeof config;
-  config.version = MOERT_WORLD_CONFIG_VERSION;
-  config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
-  config.backend = options.backend.c_str();
+  moert_world_config config = makeConfig(plan, reference, options);
   config.workers = 1;
   moert_world_t handle = nullptr;
   Status status = checked(moert_world_create(plan.handle.get(), &config, &handle));

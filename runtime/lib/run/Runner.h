@@ -16,6 +16,8 @@ struct OpTotals {
   double flops = 0;
   double bytes = 0;
   double bytesSent = 0;
+  double collectives = 0;   ///< how often it ran, as a collective
+  double bytesReceived = 0; ///< from other members, counted where they moved
 };
 
 struct RankTime {

@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "1"
+#define ABI "2"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5
@@ -52,7 +52,7 @@
 #define moeplan_metadata other_symbol
 #endif
 const char moeplan_metadata[] =
-    "{\"moeplan\":1,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":2,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"mp\",\"size\":2,\"stride\":1},{\"name\":\"dp\",\"size\":" DP
     ",\"stride\":2}],"
     "\"rank\":{\"symbol\":\"moeplan_rank\"," VALUES("4", "\"dp\"", "3", "\"mp\"")
@@ -107,11 +107,10 @@ int32_t moeplan_reference(moert_rank_t rank) {
   static const moert_buffer x = ARGUMENT(0, MOERT_F32, 2, ALL_ROWS, 4);
   static const moert_buffer w = ARGUMENT(1, MOERT_F32, 2, 4, 6);
   static const moert_buffer y = ARGUMENT(2, MOERT_F32, 2, ALL_ROWS, 6);
-  static const moert_buffer parts = ARGUMENT(2, MOERT_F32, 3, DP_SIZE, LOCAL_ROWS, 6);
   static const moert_buffer g = ARGUMENT(3, MOERT_F32, 2, LOCAL_ROWS, 6);
   static const moert_buffer product = DEVICE(0, MOERT_F32, 2, ALL_ROWS, 6);
   TRY(moert_matmul(rank, 0, &x, &w, &product, 0, 0, 0));
   TRY(moert_scale(rank, 1, &product, &y, 2.0, 0));
-  TRY(moert_local_reduce(rank, 2, &parts, &g, 0, 0));
+  TRY(moert_local_reduce(rank, 2, &y, &g, 0, 1, 0));
   return MOERT_OK;
 }

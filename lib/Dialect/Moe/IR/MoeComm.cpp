@@ -133,6 +133,14 @@ OpCost AllGatherOp::getOpCost() { return getExchangeCost(*this, Collective::AllG
 SmallVector<Attribute> AllGatherOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
+/// All members have to gather the same block at once.
+bool AllGatherOp::canSplit(int64_t parts, GroupAttr group) {
+  int64_t block = group.getStride() * group.getSize() / parts;
+  return getDim() != 0 && block % (getGroup().getStride() * getGroup().getSize()) == 0;
+}
+Value AllGatherOp::buildOnPart(OpBuilder &builder, Value part, int64_t) {
+  return builder.create<AllGatherOp>(getLoc(), part, getGroup(), getDim());
+}
 OpFoldResult AllGatherOp::fold(FoldAdaptor) {
   auto slice = getInput().getDefiningOp<SliceOp>();
   if (slice && isSameGroup(slice.getGroup(), getGroup()) && slice.getDim() == getDim())
@@ -158,10 +166,16 @@ void SliceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVecto
   gradients.push_back(builder.create<AllGatherOp>(getLoc(), cotangents[0], getGroup(), getDim()));
 }
 OpCost SliceOp::getOpCost() {
+  if (isAlias())
+    return {};
   OpCost cost = getMemoryCost(*this);
   cost.bytesRead = cost.bytesWritten;
   return cost;
 }
+StringRef SliceOp::getKernelName() { return isAlias() ? "" : "slice"; }
+/// Along the outermost dimension a part is one piece of memory.
+bool SliceOp::isAlias() { return getDim() == 0; }
+std::optional<RankPart> SliceOp::getAliasPart() { return RankPart{getGroup(), 0, getGroup().getSize()}; }
 SmallVector<Attribute> SliceOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
@@ -306,11 +320,111 @@ void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
       floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
                : Value());
 }
-OpCost AllToAllOp::getOpCost() { return getExchangeCost(*this, Collective::AllToAll, getInput()); }
+/// What is in memory of `input`, an exchange's parts for `size` members along `splitDim`: itself, or what a moe.dump that
+/// made equal parts for neighbouring members made them of.
+static Value getStored(Value input, int64_t splitDim, int64_t size) {
+  auto dump = input.getDefiningOp<DumpOp>();
+  bool whole = dump && static_cast<int64_t>(dump.getDim()) == splitDim &&
+               static_cast<int64_t>(dump.getBlocks()) * dump.getCopies() == size;
+  return whole ? dump.getInput() : input;
+}
+Value AllToAllOp::getStoredInput() { return getStored(getInput(), getSplitDim(), getGroup().getSize()); }
+
+/// `phases` of an exchange move what one of them does; of what is stored each byte is read once.
+static OpCost getAllToAllCost(Operation *op, Value input, Value stored, int64_t phase, int64_t phases) {
+  OpCost cost = getExchangeCost(op, Collective::AllToAll, input);
+  cost.payload /= phases;
+  cost.bytesRead = getByteSize(stored.getType()) / phases;
+  cost.phase = phase;
+  cost.phases = phases;
+  return cost;
+}
+
+/// split_dim, concat_dim, copies, phase, phases.
+static SmallVector<Attribute> getAllToAllParams(Value input, Value stored, int64_t splitDim, int64_t concatDim,
+                                                int64_t phase, int64_t phases) {
+  auto parts = [&](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(splitDim); };
+  int64_t copies = parts(stored) ? parts(input) / parts(stored) : 1;
+  return getIntParams(input.getContext(), {splitDim, concatDim, copies, phase, phases});
+}
+
+OpCost AllToAllOp::getOpCost() { return getAllToAllCost(*this, getInput(), getStoredInput(), 0, 1); }
+SmallVector<Value> AllToAllOp::getKernelInputs() { return {getStoredInput()}; }
 SmallVector<Attribute> AllToAllOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
+  return getAllToAllParams(getInput(), getStoredInput(), getSplitDim(), getConcatDim(), 0, 1);
 }
 OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
+
+//===----------------------------------------------------------------------===//
+// AllToAllPhaseOp, JoinPhasesOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllToAllPhaseOp::verify() {
+  int64_t phase = getPhase(), phases = getPhases(), size = getGroup().getSize();
+  if (phases < 1 || size % phases != 0 || phase < 0 || phase >= phases)
+    return emitOpError() << "expected phases to divide the group's size " << size
+                         << " and phase to be one of them but got phase " << phase << " of " << phases;
+  RankedTensorType whole = getExchangedType(getInput().getType(), size, getSplitDim(), getConcatDim());
+  if (!whole)
+    return emitOpError() << "expected split_dim and concat_dim to be dimensions of " << getInput().getType()
+                         << ", the first divisible by " << size << ", but got " << static_cast<int64_t>(getSplitDim())
+                         << " and " << static_cast<int64_t>(getConcatDim());
+  SmallVector<int64_t> shape(whole.getShape());
+  shape[getConcatDim()] /= phases;
+  if (getResult().getType() != RankedTensorType::get(shape, whole.getElementType()))
+    return emitOpError() << "expected the result to be one of " << phases << " parts of " << whole << " but got "
+                         << getResult().getType();
+  return success();
+}
+LogicalResult AllToAllPhaseOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferGroupSpmd(*this, getGroup(), axes, operands, /*varies=*/true, required, results);
+}
+Value AllToAllPhaseOp::getStoredInput() { return getStored(getInput(), getSplitDim(), getGroup().getSize()); }
+OpCost AllToAllPhaseOp::getOpCost() {
+  return getAllToAllCost(*this, getInput(), getStoredInput(), getPhase(), getPhases());
+}
+StringRef AllToAllPhaseOp::getKernelName() { return "all_to_all"; }
+SmallVector<Value> AllToAllPhaseOp::getKernelInputs() { return {getStoredInput()}; }
+SmallVector<Attribute> AllToAllPhaseOp::getKernelParams() {
+  return getAllToAllParams(getInput(), getStoredInput(), getSplitDim(), getConcatDim(), getPhase(), getPhases());
+}
+
+void JoinPhasesOp::build(OpBuilder &builder, OperationState &state, ValueRange parts, GroupAttr group) {
+  build(builder, state, scaleDim(parts.front(), 0, static_cast<int64_t>(parts.size()), 1), parts, group);
+}
+LogicalResult JoinPhasesOp::verify() {
+  int64_t parts = getParts().size();
+  if (getGroup().getSize() % parts != 0)
+    return emitOpError() << "expected the number of parts to divide the group's size " << getGroup().getSize()
+                         << " but got " << parts;
+  auto part = cast<RankedTensorType>(getParts().front().getType());
+  if (part.getRank() == 0 || getResult().getType() != scaleDim(getParts().front(), 0, parts, 1))
+    return emitOpError() << "expected the result to be " << part << " with dimension 0 times " << parts << " but got "
+                         << getResult().getType();
+  return success();
+}
+LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  // Members of one block order the parts alike; those of different blocks do not.
+  int64_t parts = getParts().size();
+  FailureOr<AxisSet> blocks = getGroupAxes(
+      *this, axes, GroupAttr::get(getContext(), getGroup().getName(), parts,
+                                  getGroup().getStride() * getGroup().getSize() / parts));
+  if (failed(blocks))
+    return failure();
+  AxisSet all;
+  for (AxisSet operand : operands)
+    all = all | operand;
+  required.assign(operands.size(), all);
+  results.assign(1, all | *blocks);
+  return success();
+}
+OpCost JoinPhasesOp::getOpCost() { return {}; }
+StringRef JoinPhasesOp::getKernelName() { return ""; }
+std::optional<RankPart> JoinPhasesOp::getOperandPart(unsigned operand) {
+  return RankPart{getGroup(), operand, static_cast<int64_t>(getParts().size())};
+}
 
 //===----------------------------------------------------------------------===//
 // AllToAllVOp
@@ -321,16 +435,18 @@ RankedTensorType AllToAllVOp::getBlockSideType() {
 }
 LogicalResult AllToAllVOp::verify() {
   RankedTensorType blockCounts = getBlockCounts().getType(), expertCounts = getExpertCounts().getType();
-  int64_t size = getGroup().getSize();
+  int64_t size = getGroup().getSize(), copies = getCopies();
+  if (copies < 1 || size % copies != 0)
+    return emitOpError() << "expected copies to divide the group's size " << size << " but got " << copies;
   if (blockCounts.getDimSize(0) < 1)
     return emitOpError() << "expected at least one block but got block_counts " << blockCounts;
   if (expertCounts.getDimSize(0) != size * blockCounts.getDimSize(0) ||
-      expertCounts.getDimSize(1) * size != blockCounts.getDimSize(1))
-    return emitOpError() << "expected expert_counts to be [" << size << " B, E / " << size
+      expertCounts.getDimSize(1) * size != blockCounts.getDimSize(1) * copies)
+    return emitOpError() << "expected expert_counts to be [" << size << " B, E / " << size / copies
                          << "] for block_counts [B, E] " << blockCounts << " but got " << expertCounts;
   RankedTensorType blocks = getBlockSideType();
-  if (blocks.getDimSize(0) % blockCounts.getDimSize(0) != 0)
-    return emitOpError() << "expected the block side to have a multiple of " << blockCounts.getDimSize(0)
+  if (blocks.getDimSize(0) % (blockCounts.getDimSize(0) * copies) != 0)
+    return emitOpError() << "expected the block side to have a multiple of " << blockCounts.getDimSize(0) * copies
                          << " rows but got " << blocks;
   if (getRows().getType().getDimSize(1) != getResult().getType().getDimSize(1) ||
       getRows().getType().getElementType() != getResult().getType().getElementType())
@@ -345,7 +461,7 @@ LogicalResult AllToAllVOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> ope
 void AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   Direction back = getDirection() == Direction::to_experts ? Direction::from_experts : Direction::to_experts;
   gradients.push_back(builder.create<AllToAllVOp>(getLoc(), getRows().getType(), cotangents[0], getBlockCounts(),
-                                                  getExpertCounts(), getGroup(), back));
+                                                  getExpertCounts(), getGroup(), back, getCopies()));
   gradients.resize(getNumOperands());
 }
 OpCost AllToAllVOp::getOpCost() {
@@ -354,19 +470,52 @@ OpCost AllToAllVOp::getOpCost() {
   bool toExperts = getDirection() == Direction::to_experts;
   OpCost cost = getExchangeCost(*this, Collective::AllToAll, toExperts ? Value(getRows()) : Value(getResult()));
   cost.bytesRead = cost.bytesWritten = cost.payload;
+  cost.copies = static_cast<int64_t>(getCopies());
   cost.raggedRows = getBlockSideType().getDimSize(0);
   cost.countsInput = toExperts ? 1 : 2;
   cost.peerDim = toExperts ? 1 : 0;
   return cost;
 }
+Value AllToAllVOp::getStoredRows() {
+  auto dump = getRows().getDefiningOp<DumpOp>();
+  bool whole = dump && getDirection() == Direction::to_experts && dump.getDim() == 0 && dump.getBlocks() == 1 &&
+               dump.getCopies() == static_cast<int64_t>(getCopies());
+  return whole ? dump.getInput() : getRows();
+}
+SmallVector<Value> AllToAllVOp::getKernelInputs() { return {getStoredRows(), getBlockCounts(), getExpertCounts()}; }
 SmallVector<Attribute> AllToAllVOp::getKernelParams() {
-  return getIntParams(getContext(), {static_cast<int64_t>(getDirection())});
+  auto copies = static_cast<int64_t>(getCopies());
+  return getIntParams(getContext(), {static_cast<int64_t>(getDirection()), copies,
+                                     getStoredRows() == getRows() ? copies : 1});
 }
 OpFoldResult AllToAllVOp::fold(FoldAdaptor) {
   // One block of one rank is already sorted by expert.
   bool identity = getBlockCounts().getType().getDimSize(0) == 1 && getRows().getType() == getResult().getType();
   return identity ? foldSingle(getGroup(), getRows()) : OpFoldResult();
 }
+
+//===----------------------------------------------------------------------===//
+// SliceCountsOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult SliceCountsOp::verify() {
+  if (getCounts().getType().getDimSize(0) != 1)
+    return emitOpError() << "expected counts of one block but got " << getCounts().getType();
+  if (int64_t rows = getRows(); rows < 0 || rows % getGroup().getSize() != 0)
+    return emitOpError() << "expected rows to be divisible by the group's size " << getGroup().getSize() << " but got "
+                         << rows;
+  return success();
+}
+LogicalResult SliceCountsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void SliceCountsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(1); }
+OpCost SliceCountsOp::getOpCost() { return getMemoryCost(*this); }
+SmallVector<Attribute> SliceCountsOp::getKernelParams() {
+  return getIntParams(getContext(), {static_cast<int64_t>(getRows())});
+}
+OpFoldResult SliceCountsOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getCounts()); }
 
 //===----------------------------------------------------------------------===//
 // BroadcastOp, ReduceOp

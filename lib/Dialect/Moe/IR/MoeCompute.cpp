@@ -322,29 +322,83 @@ SmallVector<int64_t> ActivationGradOp::getInPlaceInputs() { return {0}; }
 // DumpOp, LocalReduceOp
 //===----------------------------------------------------------------------===//
 
-/// `large` is `small` with one dimension inserted at `dim`.
-static LogicalResult verifyInsertedDim(Operation *op, RankedTensorType small, RankedTensorType large, int64_t dim) {
-  if (dim < 0 || dim >= large.getRank() || large.getRank() != small.getRank() + 1 || large.getRank() > 4)
-    return op->emitOpError() << "expected " << large << " to have one dimension more than " << small
-                             << ", at dim between 0 and " << small.getRank() << " but got " << dim;
+/// `large` is `small` with dimension `dim` multiplied, `small`'s in `blocks` equal parts.
+static LogicalResult verifyBlocks(Operation *op, RankedTensorType small, RankedTensorType large, int64_t dim,
+                                  int64_t blocks) {
+  if (dim < 0 || dim >= small.getRank())
+    return op->emitOpError() << "expected dim to be a dimension of " << small << " but got " << dim;
+  if (blocks < 1 || small.getDimSize(dim) % blocks != 0)
+    return op->emitOpError() << "expected blocks to divide dimension " << dim << " of " << small << " but got "
+                             << blocks;
   SmallVector<int64_t> shape(large.getShape());
-  shape.erase(shape.begin() + dim);
-  return verifyType(op, "the smaller tensor", small, RankedTensorType::get(shape, large.getElementType()));
+  if (small.getDimSize(dim) > 0 && large.getRank() == small.getRank() && shape[dim] > 0 &&
+      shape[dim] % small.getDimSize(dim) == 0)
+    shape[dim] = small.getDimSize(dim);
+  if (shape != small.getShape() || large.getElementType() != small.getElementType())
+    return op->emitOpError() << "expected " << large << " to be " << small << " with dimension " << dim
+                             << " multiplied";
+  return success();
 }
 
+static RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t divide) {
+  SmallVector<int64_t> shape(::getType(value).getShape());
+  shape[dim] = shape[dim] * multiply / divide;
+  return RankedTensorType::get(shape, ::getType(value).getElementType());
+}
+
+void DumpOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t dim, int64_t blocks,
+                   int64_t copies) {
+  build(builder, state, scaleDim(input, dim, copies, 1), input, dim, blocks);
+}
 LogicalResult DumpOp::verify() {
-  return verifyInsertedDim(*this, ::getType(getInput()), ::getType(getResult()), getDim());
+  return verifyBlocks(*this, ::getType(getInput()), ::getType(getResult()), getDim(), getBlocks());
+}
+int64_t DumpOp::getCopies() {
+  int64_t dim = getDim();
+  return ::getType(getResult()).getDimSize(dim) / ::getType(getInput()).getDimSize(dim);
+}
+bool DumpOp::isVirtual() {
+  return llvm::all_of(getResult().getUsers(), [](Operation *user) {
+    if (auto exchange = dyn_cast<AllToAllOp>(user))
+      return exchange.getStoredInput() != exchange.getInput();
+    if (auto phase = dyn_cast<AllToAllPhaseOp>(user))
+      return phase.getStoredInput() != phase.getInput();
+    auto ragged = dyn_cast<AllToAllVOp>(user);
+    return ragged && ragged.getStoredRows() != ragged.getRows();
+  });
 }
 void DumpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<LocalReduceOp>(getLoc(), getInput().getType(), cotangents[0], getDimAttr()));
+  gradients.push_back(builder.create<LocalReduceOp>(getLoc(), cotangents[0], getDim(), getBlocks(), getCopies()));
 }
-SmallVector<Attribute> DumpOp::getKernelParams() { return {getDimAttr()}; }
+OpCost DumpOp::getOpCost() { return isVirtual() ? OpCost() : getMemoryCost(*this); }
+StringRef DumpOp::getKernelName() { return isVirtual() ? "" : "dump"; }
+bool DumpOp::isAlias() { return isVirtual(); }
+SmallVector<Attribute> DumpOp::getKernelParams() { return {getDimAttr(), getBlocksAttr()}; }
+OpFoldResult DumpOp::fold(FoldAdaptor) {
+  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
+}
 
+void LocalReduceOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t dim, int64_t blocks,
+                          int64_t copies) {
+  build(builder, state, scaleDim(input, dim, 1, copies), input, dim, blocks);
+}
 LogicalResult LocalReduceOp::verify() {
-  return verifyInsertedDim(*this, ::getType(getResult()), ::getType(getInput()), getDim());
+  return verifyBlocks(*this, ::getType(getResult()), ::getType(getInput()), getDim(), getBlocks());
 }
 void LocalReduceOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(builder.create<DumpOp>(getLoc(), getInput().getType(), cotangents[0], getDimAttr()));
+  int64_t dim = getDim();
+  int64_t copies = ::getType(getInput()).getDimSize(dim) / ::getType(getResult()).getDimSize(dim);
+  gradients.push_back(builder.create<DumpOp>(getLoc(), cotangents[0], dim, getBlocks(), copies));
 }
 OpCost LocalReduceOp::getOpCost() { return getElementwiseCost(*this, 1, getInput()); }
-SmallVector<Attribute> LocalReduceOp::getKernelParams() { return {getDimAttr()}; }
+SmallVector<Attribute> LocalReduceOp::getKernelParams() { return {getDimAttr(), getBlocksAttr()}; }
+OpFoldResult LocalReduceOp::fold(FoldAdaptor) {
+  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
+}
+bool LocalReduceOp::canSplit(int64_t parts, GroupAttr) {
+  return getDim() == 0 && static_cast<int64_t>(getBlocks()) % parts == 0;
+}
+Value LocalReduceOp::buildOnPart(OpBuilder &builder, Value part, int64_t parts) {
+  int64_t copies = ::getType(getInput()).getDimSize(0) / ::getType(getResult()).getDimSize(0);
+  return builder.create<LocalReduceOp>(getLoc(), part, 0, static_cast<int64_t>(getBlocks()) / parts, copies);
+}

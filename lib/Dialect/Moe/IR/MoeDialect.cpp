@@ -38,6 +38,8 @@ ParallelAttr mlir::moe::getParallel(Operation *op) {
 }
 
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kScheduleChoicesAttrName && isa<FunctionOpInterface>(op))
+    return success();
   if (attribute.getName() != kParallelAttrName)
     return op->emitError() << "expected '" << attribute.getName().getValue()
                            << "' on an argument or result of a function only";

@@ -15,6 +15,8 @@ using namespace mlir::moe;
 int64_t LayerOp::getCapacity(int64_t tokens) {
   if (isDropless())
     return 0;
+  if (getExpertCapacity())
+    return static_cast<int64_t>(*getExpertCapacity());
   double wanted = getCapacityFactor()->convertToDouble() * static_cast<double>(getTopK() * tokens) /
                   static_cast<double>(getNumExperts());
   // Factors are written in decimal: what rounding adds to 1.1 * 10 is no reason for a twelfth slot. No token chooses an
@@ -50,6 +52,9 @@ static LogicalResult verifyRouting(LayerOp op) {
   if (!op.isDropless() && !(op.getCapacityFactor()->convertToDouble() > 0))
     return op.emitOpError() << "expected capacity_factor to be positive but got "
                             << op.getCapacityFactor()->convertToDouble();
+  if (std::optional<uint64_t> capacity = op.getExpertCapacity();
+      capacity && (op.isDropless() || static_cast<int64_t>(*capacity) < 1))
+    return op.emitOpError() << "expected expert_capacity to be at least 1, and only with capacity_factor";
   if (op.getMaxLoad() && (!op.isDropless() || !(op.getMaxLoad()->convertToDouble() >= 1)))
     return op.emitOpError() << "expected max_load to be at least 1, and only without capacity_factor";
   return success();
@@ -213,7 +218,8 @@ BaselineBuilder::Rows BaselineBuilder::exchangeRagged(Value dispatched, Value co
     reserved = std::min(reserved, static_cast<int64_t>(std::ceil(load->convertToDouble() * static_cast<double>(mean))));
   auto received = RankedTensorType::get({reserved, type.getDimSize(1)}, type.getElementType());
   Value atExperts =
-      builder.create<AllToAllVOp>(loc, received, rows, blockCounts, expertCounts, group("ep"), Direction::to_experts);
+      builder.create<AllToAllVOp>(loc, received, rows, blockCounts, expertCounts, group("ep"), Direction::to_experts,
+                                  /*copies=*/1);
   return {atExperts, blockCounts, expertCounts};
 }
 
@@ -246,7 +252,8 @@ Value BaselineBuilder::exchangeBack(const Rows &at, Value rows) {
       cast<RankedTensorType>(local.getX().getType()).getDimSize(0) * layer.getTopK() * parallel.getEsp();
   Value returned =
       builder.create<AllToAllVOp>(loc, RankedTensorType::get({blockRows, type.getDimSize(1)}, type.getElementType()),
-                                  whole, at.blockCounts, at.expertCounts, group("ep"), Direction::from_experts);
+                                  whole, at.blockCounts, at.expertCounts, group("ep"), Direction::from_experts,
+                                  /*copies=*/1);
   return builder.create<SliceOp>(loc, returned, group("esp"), 0);
 }
 

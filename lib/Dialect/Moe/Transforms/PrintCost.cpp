@@ -25,6 +25,8 @@ struct Line {
   int64_t getMembers() const { return group ? group.getSize() : 1; }
   /// From a member that sends, to one that receives.
   int64_t getBytesToPeer() const {
+    if (cost.phases > 1)
+      return cost.payload / (getMembers() / cost.phases);
     int64_t owner = cost.root, other = (cost.root + 1) % getMembers();
     return std::max(cost.getBytesToPeer(getMembers(), owner, other), cost.getBytesToPeer(getMembers(), other, owner));
   }

@@ -67,11 +67,11 @@ struct CostField {
 } // namespace
 
 static constexpr CostField costFields[] = {
-    {"read", &moe::OpCost::bytesRead, 0},     {"written", &moe::OpCost::bytesWritten, 0},
-    {"payload", &moe::OpCost::payload, 0},    {"root", &moe::OpCost::root, 0},
-    {"rows", &moe::OpCost::raggedRows, 0},    {"counts", &moe::OpCost::countsInput, -1},
-    {"peers", &moe::OpCost::peerDim, -1},     {"routed", &moe::OpCost::routedOutput, -1},
-    {"choices", &moe::OpCost::routedRows, 0},
+    {"read", &moe::OpCost::bytesRead, 0},       {"written", &moe::OpCost::bytesWritten, 0},
+    {"payload", &moe::OpCost::payload, 0},      {"root", &moe::OpCost::root, 0},
+    {"rows", &moe::OpCost::raggedRows, 0},      {"counts", &moe::OpCost::countsInput, -1},
+    {"peers", &moe::OpCost::peerDim, -1},       {"copies", &moe::OpCost::copies, 1},
+    {"routed", &moe::OpCost::routedOutput, -1}, {"choices", &moe::OpCost::routedRows, 0},
 };
 
 static ParseResult parseGemm(AsmParser &parser, moe::GemmShape &shape) {
@@ -84,6 +84,11 @@ static ParseResult parseGemm(AsmParser &parser, moe::GemmShape &shape) {
     return parser.emitError(loc) << "expected gemm = [groups, rows, columns, depth]";
   shape = {sizes[0], sizes[1], sizes[2], sizes[3]};
   return success();
+}
+
+static ParseResult parsePhase(AsmParser &parser, moe::OpCost &cost) {
+  return failure(parser.parseEqual() || parser.parseLSquare() || parser.parseInteger(cost.phase) ||
+                 parser.parseComma() || parser.parseInteger(cost.phases) || parser.parseRSquare());
 }
 
 static ParseResult parseCollective(AsmParser &parser, moe::Collective &collective) {
@@ -109,6 +114,8 @@ static ParseResult parseCostField(AsmParser &parser, moe::OpCost &cost) {
     return parseGemm(parser, cost.gemm);
   if (key == "collective")
     return parseCollective(parser, cost.collective);
+  if (key == "phase")
+    return parsePhase(parser, cost);
   if (key == "ragged_depth") {
     cost.raggedDepth = true;
     return success();
@@ -158,10 +165,23 @@ void CostAttr::print(AsmPrinter &printer) const {
   if (cost.collective != moe::Collective::None)
     printer << ", collective = " << moe::getName(cost.collective);
   llvm::for_each(fields.drop_front(2), print);
+  if (cost.phases != 1)
+    printer << ", phase = [" << cost.phase << ", " << cost.phases << "]";
   printer << ">";
 }
 
+static LogicalResult verifyPhase(function_ref<InFlightDiagnostic()> emitError, const moe::OpCost &cost) {
+  if (cost.phases < 1 || cost.phase < 0 || cost.phase >= cost.phases)
+    return emitError() << "expected phase = [number, phases] with 0 <= number < phases but got [" << cost.phase << ", "
+                       << cost.phases << "]";
+  if (cost.phases > 1 && (cost.collective != moe::Collective::AllToAll || cost.raggedRows > 0))
+    return emitError() << "expected phases of an all_to_all that is not ragged, and of nothing else";
+  return success();
+}
+
 LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe::OpCost cost) {
+  if (cost.copies < 1)
+    return emitError() << "expected copies to be at least 1 but got " << cost.copies;
   bool negative = llvm::any_of(costFields, [&](const CostField &field) { return cost.*field.member < field.absent; });
   negative |= std::min({cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth}) < 0;
   if (negative || !std::isfinite(cost.flops) || cost.flops < 0)
@@ -172,7 +192,9 @@ LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe
     return emitError() << "expected peers to be 0 or 1 but got " << cost.peerDim;
   if ((cost.collective != moe::Collective::None) != (cost.resource == moe::Resource::Network))
     return emitError() << "expected a collective with the resource network, and only with it";
-  return success();
+  if (cost.copies > 1 && cost.collective != moe::Collective::AllToAll)
+    return emitError() << "expected copies of an all_to_all only but got " << cost.copies;
+  return verifyPhase(emitError, cost);
 }
 
 //===----------------------------------------------------------------------===//
@@ -188,6 +210,58 @@ LogicalResult BufferOp::verify() {
     return emitOpError("expected the memory space to be #plan<space device> or #plan<space host_pinned> but got ")
            << type;
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ViewOp
+//===----------------------------------------------------------------------===//
+
+Value mlir::plan::getMemory(Value value) {
+  auto view = value.getDefiningOp<ViewOp>();
+  return view ? view.getSource() : value;
+}
+
+SmallVector<LaunchOp> mlir::plan::getLaunches(BufferOp buffer) {
+  SmallVector<LaunchOp> launches;
+  for (Operation *user : buffer.getMemref().getUsers()) {
+    auto view = dyn_cast<ViewOp>(user);
+    if (!view)
+      launches.push_back(cast<LaunchOp>(user));
+    else
+      for (Operation *launch : view.getResult().getUsers())
+        launches.push_back(cast<LaunchOp>(launch));
+  }
+  return launches;
+}
+
+void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe::RankPart part) {
+  auto type = cast<MemRefType>(source.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[0] /= part.parts;
+  MemRefType result = MemRefType::Builder(type).setShape(shape);
+  build(builder, state, result, source, part.shift, part.parts, part.group);
+}
+
+LogicalResult ViewOp::verify() {
+  if (getSource().getDefiningOp() && !getSource().getDefiningOp<BufferOp>()) // (C1)
+    return emitOpError("expected a view of a plan.buffer or an argument");
+  int64_t size = getGroup().getSize(), parts = getParts(), shift = getShift();
+  if (parts < 1 || size % parts != 0 || shift < 0 || shift >= parts) // (C2)
+    return emitOpError("expected parts to divide the group's size ")
+           << size << " and the part to be one of them but got part " << shift << " of " << parts;
+  auto source = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
+  SmallVector<int64_t> shape(source.getShape());
+  if (!isBufferType(source) || shape.empty() || shape[0] % parts != 0) // (C3)
+    return emitOpError("expected a source with a dimension 0 divisible by ") << parts << " but got " << source;
+  shape[0] /= parts;
+  if (MemRefType expected = MemRefType::Builder(source).setShape(shape); result != expected) // (C3)
+    return emitOpError("expected the result to be ") << expected << " but got " << result;
+  return success();
+}
+
+int64_t ViewOp::getPart(int64_t rank) {
+  int64_t parts = getParts(), block = getGroup().getStride() * (getGroup().getSize() / parts);
+  return (rank / block + static_cast<int64_t>(getShift())) % parts;
 }
 
 //===----------------------------------------------------------------------===//

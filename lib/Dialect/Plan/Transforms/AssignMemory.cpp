@@ -80,8 +80,8 @@ static Space getSpace(BufferOp buffer) { return cast<SpaceAttr>(getType(buffer).
 Lifetime MemoryPlanner::getLifetime(BufferOp buffer) const {
   unsigned streams = order.getNumStreams();
   Lifetime lifetime{Clock(streams, std::numeric_limits<int32_t>::max()), Clock(streams, 0)};
-  for (Operation *user : buffer.getMemref().getUsers()) {
-    unsigned launch = order.getIndex(cast<LaunchOp>(user));
+  for (LaunchOp user : getLaunches(buffer)) {
+    unsigned launch = order.getIndex(user);
     for (auto [first, done] : llvm::zip(lifetime.first, order.getClock(launch)))
       first = std::min(first, done);
     int32_t &last = lifetime.last[order.getStream(launch)];
@@ -99,8 +99,8 @@ void MemoryPlanner::makeBlocks() {
 
 bool MemoryPlanner::isUsedOnly(BufferOp buffer, LaunchOp launch, bool before) const {
   unsigned here = order.getIndex(launch);
-  return llvm::all_of(buffer.getMemref().getUsers(), [&](Operation *user) {
-    unsigned there = order.getIndex(cast<LaunchOp>(user));
+  return llvm::all_of(getLaunches(buffer), [&](LaunchOp user) {
+    unsigned there = order.getIndex(user);
     return there == here || (before ? order.isBefore(there, here) : order.isBefore(here, there));
   });
 }
@@ -110,17 +110,20 @@ BufferOp MemoryPlanner::findInPlaceInput(LaunchOp launch) {
   if (candidates.empty() || launch.getOutputs().empty())
     return {};
   auto output = launch.getOutputs().front().getDefiningOp<BufferOp>();
-  if (!output || llvm::is_contained(launch.getInputs(), output.getMemref()) || !isUsedOnly(output, launch, false))
+  auto touches = [](ValueRange values, BufferOp buffer) {
+    return llvm::any_of(values, [&](Value value) { return getMemory(value) == buffer.getMemref(); });
+  };
+  if (!output || touches(launch.getInputs(), output) || !isUsedOnly(output, launch, false))
     return {};
   for (int64_t position : candidates) {
     auto input = launch.getInputs()[position].getDefiningOp<BufferOp>();
     if (!input || getSpace(input) != getSpace(output) || getByteSize(getType(input)) < getByteSize(getType(output)))
       continue;
     bool everyReadInPlace = llvm::all_of(llvm::enumerate(launch.getInputs()), [&](auto read) {
-      return read.value() != input.getMemref() || launch.isInPlace(read.index());
+      return getMemory(read.value()) != input.getMemref() ||
+             (read.value() == input.getMemref() && launch.isInPlace(read.index()));
     });
-    bool written = llvm::is_contained(launch.getOutputs(), input.getMemref());
-    if (everyReadInPlace && !written && isUsedOnly(input, launch, true))
+    if (everyReadInPlace && !touches(launch.getOutputs(), input) && isUsedOnly(input, launch, true))
       return input;
   }
   return {};

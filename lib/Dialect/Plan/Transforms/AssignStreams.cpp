@@ -106,8 +106,9 @@ void Synchronizer::visit(LaunchOp op) {
   noteUses(op, index, stream);
 }
 
+/// Parts of one memory count as all of it: which bytes they are depends on the rank.
 Synchronizer::Uses &Synchronizer::usesOf(Value value) {
-  Uses &entry = uses[value];
+  Uses &entry = uses[getMemory(value)];
   entry.readers.resize(streams.size());
   return entry;
 }

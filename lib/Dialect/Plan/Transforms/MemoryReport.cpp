@@ -37,8 +37,8 @@ static std::vector<Interval> getIntervals(ArrayRef<LaunchOp> launches) {
   llvm::DenseMap<Value, unsigned> intervalOf;
   for (auto [number, launch] : llvm::enumerate(launches))
     for (Value value : launch->getOperands())
-      if (auto buffer = value.getDefiningOp<BufferOp>()) {
-        auto [it, inserted] = intervalOf.try_emplace(value, intervals.size());
+      if (auto buffer = getMemory(value).getDefiningOp<BufferOp>()) {
+        auto [it, inserted] = intervalOf.try_emplace(buffer.getMemref(), intervals.size());
         if (inserted)
           intervals.push_back({buffer, launch, static_cast<unsigned>(number), 0});
         intervals[it->second].last = number;

@@ -3,12 +3,13 @@
 // One walk in program order over byte intervals, as race detectors do: each interval remembers its last writer and, by
 // stream, its last readers since. An access has to come after those that it conflicts with; transitivity covers the
 // older ones. Without a race every interleaving reads what the walk reads, so the walk also proves that reads are not
-// stale.
+// stale. Views are other bytes on other ranks: the walk is made once for each way in which they lie.
 //
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -35,13 +36,14 @@ struct Segment {
 
 class MemoryChecker {
 public:
-  explicit MemoryChecker(const Program &program);
+  /// The memory of `rank`.
+  MemoryChecker(const Program &program, int64_t rank);
   LogicalResult run();
 
 private:
   using Segments = std::map<int64_t, Segment>;
 
-  void addMemories(func::FuncOp function);
+  void addMemories(func::FuncOp function, int64_t rank);
   /// Splits the segment around `at`, if any, so that none crosses it.
   void split(Segments &segments, int64_t at);
   /// Splits at both ends of `range`; returns the first segment in it.
@@ -62,6 +64,9 @@ private:
 
 /// For messages: "argument 2" or "the buffer of 64 bytes at offset 0 of device".
 static std::string describeValue(Value value) {
+  if (auto view = value.getDefiningOp<ViewOp>())
+    return "part " + std::to_string(view.getShift()) + " of " + std::to_string(view.getParts()) + " of " +
+           describeValue(view.getSource());
   if (auto argument = dyn_cast<BlockArgument>(value))
     return "argument " + std::to_string(argument.getArgNumber());
   auto buffer = value.getDefiningOp<BufferOp>();
@@ -72,9 +77,11 @@ static std::string describeValue(Value value) {
   return text + " in " + stringifySpace(cast<SpaceAttr>(type.getMemorySpace()).getValue()).str();
 }
 
-MemoryChecker::MemoryChecker(const Program &program) : order(program.order) { addMemories(program.function); }
+MemoryChecker::MemoryChecker(const Program &program, int64_t rank) : order(program.order) {
+  addMemories(program.function, rank);
+}
 
-void MemoryChecker::addMemories(func::FuncOp function) {
+void MemoryChecker::addMemories(func::FuncOp function, int64_t rank) {
   memories.resize(getMaxEnumValForSpace() + 1);
   auto addOwn = [&](Value value, bool written) {
     Range range{static_cast<unsigned>(memories.size()), 0, getByteSize(cast<MemRefType>(value.getType()))};
@@ -94,6 +101,12 @@ void MemoryChecker::addMemories(func::FuncOp function) {
       ranges[buffer.getMemref()] = Range{space, *offset, *offset + getByteSize(type)};
     else
       addOwn(buffer.getMemref(), false);
+  }
+  for (auto view : function.getOps<ViewOp>()) {
+    const Range &source = ranges.find(view.getSource())->second;
+    int64_t bytes = getByteSize(cast<MemRefType>(view.getResult().getType()));
+    int64_t begin = source.begin + view.getPart(rank) * bytes;
+    ranges[view.getResult()] = Range{source.memory, begin, begin + bytes};
   }
 }
 
@@ -175,7 +188,7 @@ LogicalResult MemoryChecker::read(unsigned launch, Value value) {
     Segment &segment = it->second;
     if (segment.writer && !order.isBefore(*segment.writer, launch))
       return reportRace(launch, "reads", value, *segment.writer, "writes");
-    if (segment.owner != value) {
+    if (segment.owner != getMemory(value)) {
       LaunchOp writer = order.getLaunches()[*segment.writer];
       InFlightDiagnostic diagnostic = op.emitOpError("stale read: expected ")
                                       << op.describe() << " to read what was written to " << describeValue(value)
@@ -209,8 +222,32 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
         return reportRace(launch, "writes", value, *reader, "reads");
   }
   segments.erase(begin, end);
-  segments[range.begin] = Segment{range.end, launch, value, {}};
+  segments[range.begin] = Segment{range.end, launch, getMemory(value), {}};
   return success();
 }
 
-LogicalResult mlir::plan::verifyMemory(const Program &program) { return MemoryChecker(program).run(); }
+/// Ranks, each with its views at other places than those before. Where views lie repeats with the largest block of
+/// ranks that a group divides.
+static SmallVector<int64_t> getRepresentatives(func::FuncOp function) {
+  auto views = llvm::to_vector(function.getOps<ViewOp>());
+  int64_t ranks = 1;
+  for (ViewOp view : views)
+    ranks = std::max(ranks, view.getGroup().getSize() * view.getGroup().getStride());
+  std::set<std::vector<int64_t>> seen;
+  SmallVector<int64_t> representatives;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    std::vector<int64_t> parts;
+    for (ViewOp view : views)
+      parts.push_back(view.getPart(rank));
+    if (seen.insert(std::move(parts)).second)
+      representatives.push_back(rank);
+  }
+  return representatives;
+}
+
+LogicalResult mlir::plan::verifyMemory(const Program &program) {
+  for (int64_t rank : getRepresentatives(program.function))
+    if (failed(MemoryChecker(program, rank).run()))
+      return failure();
+  return success();
+}

@@ -28,6 +28,7 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
 defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface>;
+defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;
 defvar Moe_Cost = DeclareOpInterfaceMethods<MoeCostOpInterface>;
 defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost"]>;
 

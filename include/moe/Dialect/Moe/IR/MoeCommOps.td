@@ -10,10 +10,10 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 
 /// An op on a group of ranks. `methods`: what differs from the defaults of MoeKernelOpInterface besides the group.
 class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits = [],
-                  list<string> costMethods = ["getOpCost"]>
+                  list<string> costMethods = ["getOpCost"], list<Trait> adjoint = [Moe_Differentiable]>
     : Moe_Op<mnemonic, !listconcat([
-        Moe_SpmdOwn, Moe_Differentiable, DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>,
-        Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], traits)> {
+        Moe_SpmdOwn, DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>,
+        Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], adjoint, traits)> {
   code kernelGroup = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
   }];
@@ -21,15 +21,16 @@ class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits
 }
 
 /// A group op in which the members meet.
-class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> traits = []>
-    : Moe_GroupOp<mnemonic, !listconcat(["isCollective"], methods), traits, ["getOpCost", "getCostGroup"]> {
+class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> traits = [],
+                     list<Trait> adjoint = [Moe_Differentiable]>
+    : Moe_GroupOp<mnemonic, !listconcat(["isCollective"], methods), traits, ["getOpCost", "getCostGroup"], adjoint> {
   let extraClassDefinition = kernelGroup # [{
     bool $cppClass::isCollective() { return true; }
     ::mlir::moe::GroupAttr $cppClass::getCostGroup() { return getGroup(); }
   }];
 }
 
-def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"]> {
+def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"], [Moe_Splittable]> {
   let summary = "concatenates the members' parts: varying -> replicated";
   let description = [{
     `result` is the members' inputs one after the other along `dim`. Adjoint: moe.slice.
@@ -54,10 +55,10 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"]> {
   let hasFolder = 1;
 }
 
-def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelParams"]> {
+def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isAlias", "getAliasPart"]> {
   let summary = "the member's part: replicated -> varying";
   let description = [{
-    Parm's MP-Split and ESP-Split; no data moves between ranks. Adjoint: moe.all_gather.
+    Parm's MP-Split and ESP-Split; no data moves between ranks, along dimension 0 none at all. Adjoint: moe.all_gather.
 
     Constraints:
     - (C1) the input's dimension `dim` is the group's size times the result's; the others agree.
@@ -154,11 +155,11 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"]> 
   let hasFolder = 1;
 }
 
-def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelParams"]> {
+def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"]> {
   let summary = "each member's part for each other: varying -> varying";
   let description = [{
-    Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Adjoint: the exchange with the two
-    dimensions swapped.
+    Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and esp,
+    of a moe.dump, it is Parm's EP&ESP-AlltoAll. Adjoint: the exchange with the two dimensions swapped.
 
     Constraints:
     - (C1) the group's size divides the input's `split_dim`; the result has that dimension divided and `concat_dim`
@@ -181,9 +182,75 @@ def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelParams"]> {
                                  "int64_t":$concatDim)>];
   let hasVerifier = 1;
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// What is in memory: the input, or what a moe.dump, whose copies go to different members, made it of.
+    ::mlir::Value getStoredInput();
+  }];
 }
 
-def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelParams"]> {
+def Moe_AllToAllPhaseOp
+    : Moe_Collective<"all_to_all_phase", ["getKernelName", "getKernelInputs", "getKernelParams"], [], []> {
+  let summary = "one phase of an all_to_all: varying -> varying";
+  let description = [{
+    The members form `phases` = n blocks of neighbours. In phase p block b sends to block (b - p) mod n and receives from
+    block (b + p) mod n: of moe.all_to_all's result only the parts from there, in the order of the members. The input is the
+    whole one in every phase. moe.join_phases puts what the phases bring into the order of the members.
+
+    Made by moe-split-exchanges, behind moe-differentiate: it has no adjoint.
+
+    Constraints:
+    - (C1) phases divides the group's size; 0 <= phase < phases.
+    - (C2) the result is that of moe.all_to_all with dimension `concat_dim` divided by phases.
+
+    Example:
+
+    ```mlir
+    func.func @all_to_all_phase(%x: tensor<8x4x16xf32>) -> tensor<2x8x16xf32> {
+      %0 = moe.all_to_all_phase %x over <"world", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 1 : i64, phases = 2 : i64}
+        : (tensor<8x4x16xf32>) -> tensor<2x8x16xf32>
+      return %0 : tensor<2x8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, I64Attr:$split_dim, I64Attr:$concat_dim,
+                       I64Attr:$phase, I64Attr:$phases);
+  let results = (outs Moe_AnyTensor:$result);
+  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// As of moe.all_to_all.
+    ::mlir::Value getStoredInput();
+  }];
+}
+
+def Moe_JoinPhasesOp
+    : Moe_GroupOp<"join_phases", ["getKernelName", "getOperandPart"], [SameTypeOperands], ["getOpCost"], []> {
+  let summary = "what the phases bring, in the order of the members";
+  let description = [{
+    Part p of n is block (b + p) mod n of the result along dimension 0, b being the member's own block of n
+    (moe.all_to_all_phase). No data moves: each part is computed in its place.
+
+    Constraints:
+    - (C1) the number of parts divides the group's size.
+    - (C2) the result is a part with dimension 0 multiplied by their number.
+
+    Example:
+
+    ```mlir
+    func.func @join_phases(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>) -> tensor<4x8xf32> {
+      %0 = moe.join_phases %a, %b over <"world", 4, 1> : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Moe_AnyTensor>:$parts, Moe_GroupAttr:$group);
+  let results = (outs Moe_AnyTensor:$result);
+  let assemblyFormat = "$parts `over` $group attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$parts, "::mlir::moe::GroupAttr":$group)>];
+  let hasVerifier = 1;
+}
+
+def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams"]> {
   let summary = "ragged exchange of the dropless form: varying -> varying";
   let description = [{
     The *block side* is [B n, M]: block b starts at row b n and holds its rows sorted by expert, `block_counts[b,e]` each.
@@ -191,9 +258,13 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelParams"]> {
     `expert_counts[i B + b, e]` rows. `to_experts` goes from the block side to the expert side, `from_experts` back.
     Adjoint: the other direction. More than R rows is an error at run time that names the layer.
 
+    With `copies` = c each expert is held by c neighbouring members: member j has the experts of part j / c, and the block
+    side is c times as long, copy j mod c being what it gets or gives. moe.dump makes such copies, moe.local_reduce adds
+    them up.
+
     Constraints:
-    - (C1) block_counts is [B, E], expert_counts [size B, E / size].
-    - (C2) the block side has a multiple of B rows; both sides have M columns.
+    - (C1) copies divides size; block_counts is [B, E], expert_counts [size B, E copies / size].
+    - (C2) the block side has a multiple of copies B rows; both sides have M columns.
 
     Example:
 
@@ -206,7 +277,7 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelParams"]> {
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$rows, Moe_Index2D:$block_counts, Moe_Index2D:$expert_counts, Moe_GroupAttr:$group,
-                       Moe_DirectionAttr:$direction);
+                       Moe_DirectionAttr:$direction, DefaultValuedAttr<I64Attr, "1">:$copies);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = [{
     $rows `,` $block_counts `,` $expert_counts `over` $group attr-dict `:` functional-type(operands, results)
@@ -216,7 +287,35 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelParams"]> {
   let extraClassDeclaration = [{
     /// The side with the blocks, and with it the number of rows that are always full.
     ::mlir::RankedTensorType getBlockSideType();
+    /// What is in memory: the rows, or what a moe.dump made them of.
+    ::mlir::Value getStoredRows();
   }];
+}
+
+def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"], [AllTypesMatch<["counts", "result"]>],
+                                    ["getOpCost"]> {
+  let summary = "counts of the member's part of packed rows: replicated -> varying";
+  let description = [{
+    `rows` rows are sorted by expert, `counts[0,e]` each from row 0 on, the rest unused. `result[0,e]` is how many rows of
+    expert e are in the member's part of them (moe.slice along dimension 0).
+
+    Constraints:
+    - (C1) counts is [1, E]; the group's size divides rows.
+
+    Example:
+
+    ```mlir
+    func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
+      %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>
+      return %0 : tensor<1x4xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index2D:$counts, Moe_GroupAttr:$group, I64Attr:$rows);
+  let results = (outs Moe_Index2D:$result);
+  let assemblyFormat = "$counts `over` $group attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypesMatch<["input", "result"]>]> {

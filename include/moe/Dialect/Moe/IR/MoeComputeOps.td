@@ -264,51 +264,67 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
 }
 
 def Moe_DumpOp : Moe_Op<"dump", [
-    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "equal copies along a new dimension";
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
+  let summary = "equal copies of each block, virtual before an exchange";
   let description = [{
-    `result[.., c, ..] = input[.., ..]` for every c of the new dimension `dim` (Parm's dump, before EP&ESP-AlltoAll).
+    Parm's dump, before EP&ESP-AlltoAll: dimension `dim` is `blocks` equal blocks of n, each of which is repeated c times, c
+    being what the result's dimension is of the input's: `result[.., (b c + q) n + i, ..] = input[.., b n + i, ..]`, q < c.
+
+    Exchanges that send the copies to different members (moe.all_to_all with blocks c members, dim its split_dim;
+    moe.all_to_all_v with as many copies) send them from the one input. Where all users do, a dump takes neither memory nor
+    time; else it is a copy. Adjoint: moe.local_reduce.
 
     Constraints:
-    - (C1) the result is the input with one dimension inserted at `dim`; rank 4 at most.
+    - (C1) the result is the input with dimension `dim` multiplied; blocks divides the input's.
 
     Example:
 
     ```mlir
-    func.func @dump(%x: tensor<2x4x8xf32>) -> tensor<2x3x4x8xf32> {
-      %0 = moe.dump %x {dim = 1 : i64} : (tensor<2x4x8xf32>) -> tensor<2x3x4x8xf32>
-      return %0 : tensor<2x3x4x8xf32>
+    func.func @dump(%x: tensor<4x8xf32>) -> tensor<12x8xf32> {
+      %0 = moe.dump %x {blocks = 2 : i64} : (tensor<4x8xf32>) -> tensor<12x8xf32>
+      return %0 : tensor<12x8xf32>
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor:$input, I64Attr:$dim);
-  let results = (outs Moe_Tensor:$result);
+  let arguments = (ins Moe_AnyTensor:$input, DefaultValuedAttr<I64Attr, "0">:$dim,
+                       DefaultValuedAttr<I64Attr, "1">:$blocks);
+  let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
   let hasVerifier = 1;
+  let hasFolder = 1;
+  let extraClassDeclaration = [{
+    int64_t getCopies();
+    /// Whether nobody needs the copies in memory.
+    bool isVirtual();
+  }];
 }
 
 def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "sum over a dimension";
+    Moe_Spmd, Moe_Differentiable, Moe_Splittable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "sum of neighbouring blocks";
   let description = [{
-    `result[.., ..] = sum_c input[.., c, ..]` over dimension `dim`, which is dropped.
+    The adjoint of moe.dump: `result[.., b n + i, ..] = sum_q input[.., (b c + q) n + i, ..]` over `blocks` blocks b of n, c
+    being what the input's dimension `dim` is of the result's.
 
     Constraints:
-    - (C1) the result is the input without dimension `dim`.
+    - (C1) the input is the result with dimension `dim` multiplied; blocks divides the result's.
 
     Example:
 
     ```mlir
-    func.func @local_reduce(%x: tensor<2x3x4x8xf32>) -> tensor<2x4x8xf32> {
-      %0 = moe.local_reduce %x {dim = 1 : i64} : (tensor<2x3x4x8xf32>) -> tensor<2x4x8xf32>
-      return %0 : tensor<2x4x8xf32>
+    func.func @local_reduce(%x: tensor<12x8xf32>) -> tensor<4x8xf32> {
+      %0 = moe.local_reduce %x {blocks = 2 : i64} : (tensor<12x8xf32>) -> tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor:$input, I64Attr:$dim);
+  let arguments = (ins Moe_Tensor:$input, DefaultValuedAttr<I64Attr, "0">:$dim, DefaultValuedAttr<I64Attr, "1">:$blocks);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$blocks, "int64_t":$copies)>];
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOECOMPUTEOPS_TD

@@ -14,6 +14,11 @@ inline constexpr StringLiteral kParallelAttrName = "moe.parallel";
 inline constexpr StringLiteral kLayoutAttrName = "moe.layout";
 inline constexpr StringLiteral kNameAttrName = "moe.name";
 inline constexpr StringLiteral kRoleAttrName = "moe.role";
+/// What a pass that chooses between schedules found, on a function: an array of a dictionary for each layer. Of
+/// moe-pause-mp: `layer` (name), `chosen` (s1 or s2), `obstacle` (why s1 cannot be, or empty), `tokens` of a rank, the
+/// terms `all_to_all`, `all_gather` and `overlapped` as [seconds, seconds a byte, bytes, seconds for these bytes], `s1`
+/// and `s2` (t1 and t2, seconds), and `s1_alpha` and `s2_alpha`, what they are without tokens.
+inline constexpr StringLiteral kScheduleChoicesAttrName = "moe.schedule_choices";
 
 /// The module's `#moe.parallel`, or null after an error at `op` that says what is missing.
 ParallelAttr getParallel(Operation *op);

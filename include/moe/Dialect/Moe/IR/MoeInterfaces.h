@@ -10,6 +10,13 @@
 
 namespace mlir::moe {
 
+/// One of `parts` equal parts of a value along dimension 0, another one on each block of neighbouring members of `group`:
+/// member m has part (m / (size / parts) + shift) mod parts.
+struct RankPart {
+  GroupAttr group;
+  int64_t shift, parts;
+};
+
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);
 /// Of Resource::Memory: every operand read once, every result written once.

@@ -76,8 +76,29 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
       "bool", "isCollective", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{Whether the only result is the first operand's memory; then the call, if any, writes nothing.}],
       "bool", "isAlias", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{Of an alias: which part of that memory, where not all of it.}],
+      "::std::optional<::mlir::moe::RankPart>", "getAliasPart", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<[{
+      For an op without a call whose result is its operands side by side, each of which is to be computed in its place: where
+      operand `operand` lies in the result.
+    }], "::std::optional<::mlir::moe::RankPart>", "getOperandPart", (ins "unsigned":$operand), "", [{ return {}; }]>,
     InterfaceMethod<[{The kernel inputs in whose memory the first result may be written.}],
       "::llvm::SmallVector<int64_t>", "getInPlaceInputs", (ins), "", [{ return {}; }]>
+  ];
+}
+
+def MoeSplittableOpInterface : OpInterface<"MoeSplittableOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An op on operand 0 that can be done block by block along dimension 0: of blocks side by side it gives the results of the
+    blocks side by side. Passes that overlap an exchange with what follows it split both.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Whether it can in `parts` blocks that the members of `group` receive in different orders (moe.all_to_all_phase).
+    }], "bool", "canSplit", (ins "int64_t":$parts, "::mlir::moe::GroupAttr":$group)>,
+    InterfaceMethod<[{Builds the op on one of `parts` blocks.}],
+      "::mlir::Value", "buildOnPart", (ins "::mlir::OpBuilder &":$builder, "::mlir::Value":$part, "int64_t":$parts)>
   ];
 }
 

@@ -29,7 +29,8 @@ def Moe_LayerOp : Moe_Op<"layer", [
 
     *Capacity form* (`capacity_factor` = f present): the N tokens form `groups` = G blocks of N/G consecutive tokens, routed
     apart from each other. In each, an expert takes at most `T = min(N/G, ceil(k f (N/G) / E))` choices, first choices of all tokens
-    before second ones, then by token; the others are dropped and add nothing to y.
+    before second ones, then by token; the others are dropped and add nothing to y. `expert_capacity` is T itself, where it
+    is not that (padded so that members can share it out).
 
     *Dropless form* (absent): every choice is computed. `max_load` bounds the rows that a rank's experts may receive to that
     multiple of the mean; absent, memory for the worst case is reserved.
@@ -46,7 +47,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
     - (C5) shared_w1 is [M, A H'], shared_w2 is [H', M], both or none; shared_gate is [M, 1] and needs them.
     - (C6) expert_groups divides E; 1 <= top_groups <= expert_groups; top_groups E / expert_groups >= top_k; a group scored
       by top2 has at least two experts.
-    - (C7) capacity_factor > 0; max_load >= 1, and only in the dropless form.
+    - (C7) capacity_factor > 0; expert_capacity >= 1, and only with it; max_load >= 1, and only in the dropless form.
     - (C8) all tensors have x's element type; y has x's type.
 
     Example:
@@ -78,6 +79,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
     DefaultValuedAttr<I64Attr, "1">:$top_groups,
     DefaultValuedAttr<Moe_GroupScoreAttr, "::mlir::moe::GroupScore::max">:$group_score,
     OptionalAttr<F64Attr>:$capacity_factor,
+    OptionalAttr<I64Attr>:$expert_capacity,
     OptionalAttr<F64Attr>:$max_load,
     DefaultValuedAttr<I64Attr, "1">:$groups);
   let results = (outs Moe_Tensor2D:$y, Moe_Scalar:$aux);
@@ -91,7 +93,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
   let extraClassDeclaration = [{
     bool isDropless() { return !getCapacityFactor(); }
     int64_t getNumExperts() { return getGate().getType().getDimSize(1); }
-    /// Choices that one expert takes of a group of `tokens` tokens: T = min(tokens, ceil(k f tokens / E)), formulas.md; 0 if dropless.
+    /// Choices that one expert takes of a group of `tokens` tokens: T = min(tokens, ceil(k f tokens / E)) or expert_capacity; 0 if dropless.
     int64_t getCapacity(int64_t tokens);
     /// Columns of w1 for each of the H inner columns: 2 for the swiglu kinds.
     int64_t getActivationWidth();

@@ -13,6 +13,9 @@ class FuncOp;
 
 namespace mlir::moe {
 
+/// Options of moe-pause-mp.
+enum class PauseMpSchedule { S1, S2, Auto };
+
 #define GEN_PASS_DECL
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 

@@ -33,6 +33,81 @@ def MoePartition : Pass<"moe-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
+  let summary = "the baseline's layers to Parm's schedules S1 or S2";
+  let description = [{
+    In the baseline all members of mp dispatch the same tokens, and the experts compute them as often. Here each member sends
+    its own share (Parm, section III-B), over the fused group of ep and esp: ESP-AllGather and EP-AlltoAll become a dump,
+    which takes no memory, and one EP&ESP-AlltoAll; ESP-AllReduce, EP-AlltoAll and ESP-Split one EP&ESP-AlltoAll and a local
+    sum. S1 splits the tokens (MP-Split) before the gate and gathers the layer's output over mp; S2 splits the dispatched
+    rows and gathers them before the combine. Both forms of tokens are rewritten.
+
+    In S1 each member routes its own tokens, so that groups, capacity and auxiliary loss are of its share: where the layer has
+    G routing groups a rank and mp does not divide G, there are mp times as many. In S2 the routing is the baseline's. A
+    capacity that cannot be shared out evenly is padded, with a remark. A layer that is no baseline, or S1 where the tokens
+    cannot be shared out, is left as it is, with a warning that says why.
+
+    With `schedule=auto` each layer gets what Algorithm 1 finds: S1 where t1 (Eq. 13) is not longer than t2 (Eq. 14), from the
+    alpha-beta values of the options. What it found is left in the function's attribute `moe.schedule_choices`.
+
+    Before -> after, S2 with mp = esp = 2 and ep = 2:
+
+    ```mlir
+    %d = moe.dispatch %xv, %slots : .. -> tensor<4x8x16xf32>
+    %g = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : ..
+    %h = moe.all_to_all %g over <"ep", 2, 2> {split_dim = 0 : i64, concat_dim = 1 : i64} : .. -> tensor<2x32x16xf32>
+    // -> half as many rows for each expert
+    %d = moe.dispatch %x, %slots : .. -> tensor<4x8x16xf32>
+    %s = moe.slice %d over <"mp", 2, 1> {dim = 1 : i64} : .. -> tensor<4x4x16xf32>
+    %u = moe.dump %s {blocks = 2 : i64} : .. -> tensor<8x4x16xf32>
+    %h = moe.all_to_all %u over <"world", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : .. -> tensor<2x16x16xf32>
+    ```
+  }];
+  let options = [
+    Option<"schedule", "schedule", "::mlir::moe::PauseMpSchedule", /*default=*/"::mlir::moe::PauseMpSchedule::Auto",
+           "S1, S2, or what Algorithm 1 finds", [{::llvm::cl::values(
+             clEnumValN(::mlir::moe::PauseMpSchedule::S1, "s1", "split the tokens before the gate"),
+             clEnumValN(::mlir::moe::PauseMpSchedule::S2, "s2", "split the rows behind it"),
+             clEnumValN(::mlir::moe::PauseMpSchedule::Auto, "auto", "Algorithm 1"))}]>,
+    Option<"allToAllAlphaUs", "all-to-all-alpha-us", "double", "0", "alpha of EP&ESP-AlltoAll, microseconds">,
+    Option<"allToAllBetaUsPerMb", "all-to-all-beta-us-per-mb", "double", "0", "its beta, per 10^6 bytes of y">,
+    Option<"allGatherAlphaUs", "all-gather-alpha-us", "double", "0", "alpha of MP-AllGather">,
+    Option<"allGatherBetaUsPerMb", "all-gather-beta-us-per-mb", "double", "0", "its beta, per 10^6 bytes gathered">,
+    Option<"overlappedAlphaUs", "overlapped-alpha-us", "double", "0", "alpha of S2's second EP&ESP-AlltoAll with MP-AllGather">,
+    Option<"overlappedBetaUsPerMb", "overlapped-beta-us-per-mb", "double", "0", "its beta, per 10^6 bytes of y">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
+  let summary = "exchange in phases, each overlapping with what is done with the one before";
+  let description = [{
+    An all_to_all whose result goes, through ops that work block by block (MoeSplittableOpInterface), into another exchange
+    is made in phases: in each a member exchanges with one whole block of neighbours, and what arrived goes on at once, on
+    another stream, while the next phase is under way. There are as many phases as all ops on the way allow, or as the option
+    says. Where S2 ends, this is Parm's SAA (section III-D): an all_to_all, a local sum and an all_gather over mp, by ESP
+    groups, or by whole groups of mp where these are larger; and in its backward likewise. To run behind moe-differentiate.
+
+    Before -> after:
+
+    ```mlir
+    %b = moe.all_to_all %o over <"world", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64} : .. -> tensor<8x4x16xf32>
+    %r = moe.local_reduce %b {blocks = 2 : i64} : .. -> tensor<4x4x16xf32>
+    %g = moe.all_gather %r over <"mp", 2, 1> {dim = 1 : i64} : .. -> tensor<4x8x16xf32>
+    // ->
+    %b0 = moe.all_to_all_phase %o over <"world", 4, 1> {.., phase = 0 : i64, phases = 2 : i64} : .. -> tensor<4x4x16xf32>
+    %r0 = moe.local_reduce %b0 : .. -> tensor<2x4x16xf32>
+    %g0 = moe.all_gather %r0 over <"mp", 2, 1> {dim = 1 : i64} : .. -> tensor<2x8x16xf32>
+    // .. %g1 likewise from phase 1
+    %g = moe.join_phases %g0, %g1 over <"world", 4, 1> : .. -> tensor<4x8x16xf32>
+    ```
+  }];
+  let options = [
+    Option<"phases", "phases", "int64_t", /*default=*/"0", "Phases of each exchange at most; 0: as many as can be">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeInsertToVarying : Pass<"moe-insert-to-varying", "::mlir::func::FuncOp"> {
   let summary = "cast operands to the SPMD states that their ops want";
   let description = [{

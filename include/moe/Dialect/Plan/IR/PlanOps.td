@@ -17,7 +17,7 @@ def Plan_Dialect : Dialect {
   let description = [{
     A *rank program* is a `func.func` of one block on memrefs: its arguments are the model's inputs and then its results,
     memory of the caller; everything else lies in one arena for each memory space. Each `plan.launch` becomes one call of
-    `moert.h`. Ops of one stream run in program order; streams meet through `plan.record` and `plan.wait` alone.
+    `moert.h`, on buffers, arguments and views of them. Ops of one stream run in program order; streams meet through `plan.record` and `plan.wait` alone.
 
     Function attributes: `plan.inputs` (i64, how many arguments are inputs; the rest are results), and after
     plan-assign-memory `plan.arenas`, a dictionary from memory space to bytes. `plan.ranks` (array of two i64: first rank,
@@ -39,11 +39,14 @@ def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
     An `OpCost` (moe/Cost/OpCost.h): the resource that the launch keeps busy, floating-point operations, bytes read and
     written; `gemm = [groups, rows, columns, depth]` for a product; `collective`, its `payload` in bytes and its `root` for an
     exchange. A ragged launch has `rows`, for which the figures are, and `counts`, the number of the call's input that holds
-    the rows really used; of a ragged exchange, the `peers` are the parts of the counts along that dimension; in a product,
-    `ragged_depth` says that the rows are its depth. A launch that routes has `routed`, the number of the output that holds
-    the rows of each expert, and `choices`, how many they are. What is zero is left out.
+    the rows really used; of a ragged exchange, the `peers` are the parts of the counts along that dimension, and each
+    part is of `copies` neighbouring members; in a product, `ragged_depth` says that the rows are its depth. An all_to_all
+    that is not ragged may be one of several phases: `phase = [1, 4]` is number 1 of 4. A launch that routes has `routed`,
+    the number of the output that holds the rows of each expert, and `choices`, how many they are. What is zero, one copy
+    and one phase are left out.
 
-    Example: `#plan.cost<matrix, flops = 1.0e9, read = 4096, written = 4096, gemm = [2, 64, 128, 256]>`
+    Examples: `#plan.cost<matrix, flops = 1.0e9, read = 4096, written = 4096, gemm = [2, 64, 128, 256]>`,
+    `#plan.cost<network, collective = all_to_all, payload = 4096, phase = [1, 4]>`
   }];
   let parameters = (ins AttrOrTypeParameter<"::mlir::moe::OpCost", "", "const ::mlir::moe::OpCost &">:$cost);
   let hasCustomAssemblyFormat = 1;
@@ -88,6 +91,39 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
   let results = (outs Res<AnyStaticShapeMemRef, "", [MemAlloc]>:$memref);
   let assemblyFormat = "attr-dict `:` type($memref)";
   let hasVerifier = 1;
+}
+
+def Plan_ViewOp : Plan_FreeOp<"view"> {
+  let summary = "the rank's part of a buffer or argument";
+  let description = [{
+    One of `parts` equal parts of `source` along dimension 0, another one on each block of neighbouring members of `group`: on
+    rank r, member m = (r / stride) mod size, it is part (m / (size / parts) + shift) mod parts. Nothing is copied.
+
+    Constraints:
+    - (C1) the source is a plan.buffer or an argument.
+    - (C2) parts divides the group's size; 0 <= shift < parts.
+    - (C3) the result is the source with dimension 0 divided by parts, in the same memory space.
+
+    Example:
+
+    ```mlir
+    func.func @view(%x: memref<8x4xf32>) {
+      %0 = plan.view %x part 1 of 2 over <"mp", 2, 1> : memref<8x4xf32> -> memref<4x4xf32>
+      %1 = plan.buffer {offset = 0 : i64} : memref<4x4xf32, #plan<space device>>
+      plan.launch "copy"(%0) -> (%1) on "compute" : (memref<4x4xf32>) -> memref<4x4xf32, #plan<space device>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$shift, I64Attr:$parts, Moe_GroupAttr:$group);
+  let results = (outs AnyStaticShapeMemRef:$result);
+  let assemblyFormat = "$source `part` $shift `of` $parts `over` $group attr-dict `:` type($source) `->` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Which of the parts rank `rank` has.
+    int64_t getPart(int64_t rank);
+  }];
 }
 
 def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedOperandSegments]> {

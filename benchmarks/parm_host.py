@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Parm's schedules against its baseline on the host backend, measured: forward and backward of one layer, all ranks in a process.
+
+Usage: parm_host.py --bin DIR [--schedules=s1,s2] [--rounds=N] [--steps=N] [--only=TEXT]. On one machine communication is
+cheap, so this shows the redundant computation: the baseline computes every token N_MP times. In each round all schedules of a
+layer run one after the other, and a speed-up is the median of the rounds' ratios: what disturbs the machine for a while
+disturbs both. Exit status 1: a speed-up is below what is wanted.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# N_MP, N_ESP, ranks, M, H, E, and tokens of a data-parallel rank.
+LAYERS = [
+    (2, 1, 4, 512, 1024, 4, 1024),
+    (2, 2, 4, 512, 2048, 4, 512),
+    (2, 2, 8, 1024, 1024, 8, 512),
+    (2, 4, 8, 512, 1024, 4, 512),
+    (2, 2, 4, 1024, 2048, 4, 512),
+    (4, 1, 4, 512, 1024, 4, 1024),
+    (4, 2, 4, 512, 2048, 4, 512),
+    (4, 4, 4, 1024, 1024, 4, 512),
+    (4, 2, 8, 512, 1024, 8, 512),
+    (4, 4, 8, 1024, 2048, 4, 512),
+]
+TOP_K, FACTOR = 2, 1.2
+WANTED = {2: 1.6, 4: 2.8}
+
+
+def describe(layer):
+    mp, esp, ranks, m, h, experts, tokens = layer
+    return f"N_MP={mp} N_ESP={esp} P={ranks} M={m} H={h} E={experts} BL={tokens}"
+
+
+def graph(layer):
+    """The layer with the tokens of all data-parallel ranks: two products with ReLU for each expert, no biases."""
+    mp, _, ranks, m, h, experts, tokens = layer
+    types = {"x": f"tensor<{ranks // mp * tokens}x{m}xf32>", "gate": f"tensor<{m}x{experts}xf32>",
+             "w1": f"tensor<{experts}x{m}x{h}xf32>", "w2": f"tensor<{experts}x{h}x{m}xf32>"}
+    arguments = ", ".join(f'%{name}: {kind} {{moe.name = "{name}", moe.role = "{"input" if name == "x" else "parameter"}"}}'
+                          for name, kind in types.items())
+    output = lambda kind, name: f'{kind} {{moe.name = "{name}", moe.role = "output"}}'
+    return f"""
+func.func @model({arguments}) -> ({output(types["x"], "y")}, {output("tensor<f32>", "aux")}) {{
+  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = {TOP_K} : i64, activation = #moe<activation relu>,
+    capacity_factor = {FACTOR:e} : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
+  return %y, %aux : {types["x"]}, tensor<f32>
+}}
+"""
+
+
+def run(command):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}: {result.stderr.strip() or result.returncode}")
+    return result.stdout
+
+
+def compile_plan(tools, layer, schedule, folder):
+    mp, esp, ranks, *_ = layer
+    source, plan = os.path.join(folder, "layer.mlir"), os.path.join(folder, f"{schedule}.so")
+    with open(source, "w") as file:
+        file.write(graph(layer))
+    run([os.path.join(tools, "moe-compile"), source, f"--parallel=dp={ranks // mp},mp={mp},ep={ranks // esp},esp={esp}",
+         f"--schedule={schedule}", "-o", plan])
+    return plan
+
+
+def measure(tools, plan, steps):
+    """The least of the steps after the first, which touches the memory for the first time; others only add to a step."""
+    result = json.loads(run([os.path.join(tools, "moe-run"), plan, f"--iters={steps + 1}", "--json"]))
+    return min(result["step_ms"]["all"][1:])
+
+
+def measure_layer(options, layer):
+    """Milliseconds of each round by schedule."""
+    with tempfile.TemporaryDirectory() as folder:
+        plans = {name: compile_plan(options.bin, layer, name, folder) for name in ["baseline", *options.schedules]}
+        times = {name: [] for name in plans}
+        for _ in range(options.rounds):
+            for name, plan in plans.items():
+                times[name].append(measure(options.bin, plan, options.steps))
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, help="folder of the tools")
+    parser.add_argument("--schedules", default="s1,s2", type=lambda text: text.split(","), help="besides the baseline")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each plan")
+    parser.add_argument("--steps", type=int, default=2, help="steps of each run, after one that does not count")
+    parser.add_argument("--only", default="", help="only layers whose description contains this text")
+    options = parser.parse_args()
+    print(f"{'layer':<52} {'baseline':>11}" + "".join(f"  {name:>7} (least .. most)" for name in options.schedules), flush=True)
+    medians = {}
+    for layer in [layer for layer in LAYERS if options.only in describe(layer)]:
+        times = measure_layer(options, layer)
+        line = f"{describe(layer):<52} {statistics.median(times['baseline']):8.1f} ms"
+        for name in options.schedules:
+            ratios = [base / other for base, other in zip(times["baseline"], times[name])]
+            medians.setdefault((layer[0], name), []).append(statistics.median(ratios))
+            line += f"  {statistics.median(ratios):7.2f} ({min(ratios):5.2f} .. {max(ratios):4.2f})"
+        print(line, flush=True)
+    ok = True
+    print()
+    for (mp, name), speedups in sorted(medians.items()):
+        good = min(speedups) >= WANTED[mp]
+        ok &= good
+        print(f"{'ok  ' if good else 'FAIL'}  N_MP={mp}: {name} over the baseline {min(speedups):.2f} .. {max(speedups):.2f}, "
+              f"wanted at least {WANTED[mp]}")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+//===- Variants.h - plans of several batch shapes ---------------*- C++ -*-===//
+//
+// A module at the plan stage is a plan of one shape: @rank, @reference and what they were compiled for. A plan of
+// several is a module of nothing but such modules, its variants. Each says for how many sequences (B) of how many
+// tokens (L) of a data-parallel rank it is; where several are for one shape they are of different schedules, and the
+// one that the fewest seconds are predicted for is chosen at run time.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_CONVERSION_VARIANTS_H
+#define MOE_CONVERSION_VARIANTS_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::plan {
+
+/// Attributes of a variant: B and L (i64), and [alpha, beta] (f64): alpha + beta * (B * L) seconds of communication are
+/// predicted for it.
+inline constexpr StringLiteral kBatchAttrName = "plan.batch";
+inline constexpr StringLiteral kSequenceAttrName = "plan.sequence";
+inline constexpr StringLiteral kSecondsAttrName = "plan.seconds";
+/// Names joined by '+'.
+inline constexpr StringLiteral kScheduleAttrName = "plan.schedule";
+
+/// The variants of a module at the plan stage, in order; none in a plan of one shape.
+SmallVector<ModuleOp> getVariants(ModuleOp plan);
+
+} // namespace mlir::plan
+
+#endif // MOE_CONVERSION_VARIANTS_H

@@ -1,0 +1,148 @@
+//===- Choose.cpp - the choice among variants -----------------------------===//
+//
+// Parm's Algorithm 1 takes, for the batch at hand, the schedule with the smaller alpha + beta * tokens. Here it is code
+// of the plan, with the constants inside: every rank that calls it gets the same answer, with nothing to exchange.
+//
+//===----------------------------------------------------------------------===//
+#include "Choose.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+
+#include <cmath>
+
+#include "Metadata.h"
+#include "moe/Conversion/Variants.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+/// For what a variant is.
+struct Shape {
+  int64_t batch, sequence;
+  bool operator==(const Shape &other) const { return batch == other.batch && sequence == other.sequence; }
+};
+
+/// Predicted seconds of communication of `tokens` tokens of a data-parallel rank.
+struct Seconds {
+  double alpha, beta;
+  double get(double tokens) const { return alpha + beta * tokens; }
+};
+} // namespace
+
+SmallVector<ModuleOp> mlir::plan::getVariants(ModuleOp plan) { return llvm::to_vector(plan.getOps<ModuleOp>()); }
+
+static Shape getShape(ModuleOp variant) {
+  return {variant->getAttrOfType<IntegerAttr>(kBatchAttrName).getInt(),
+          variant->getAttrOfType<IntegerAttr>(kSequenceAttrName).getInt()};
+}
+
+static std::optional<Seconds> getSeconds(ModuleOp variant) {
+  auto seconds = variant->getAttrOfType<ArrayAttr>(kSecondsAttrName);
+  if (!seconds)
+    return std::nullopt;
+  return Seconds{cast<FloatAttr>(seconds[0]).getValueAsDouble(), cast<FloatAttr>(seconds[1]).getValueAsDouble()};
+}
+
+static double getTokens(Shape shape) { return static_cast<double>(shape.batch) * static_cast<double>(shape.sequence); }
+
+/// The attributes of one variant.
+static LogicalResult checkVariant(ModuleOp variant) {
+  for (StringRef name : {kBatchAttrName, kSequenceAttrName}) {
+    auto size = variant->getAttrOfType<IntegerAttr>(name);
+    if (!size || !size.getType().isInteger(64) || size.getInt() < 1)
+      return variant.emitOpError("expected '") << name << "' of a variant to be an i64 of at least 1";
+  }
+  Attribute seconds = variant->getAttr(kSecondsAttrName);
+  if (!seconds)
+    return success();
+  auto isF64 = [](Attribute attr) { return isa<FloatAttr>(attr) && cast<FloatAttr>(attr).getType().isF64(); };
+  auto pair = dyn_cast<ArrayAttr>(seconds);
+  // A sum that is no number would compare as neither more nor less.
+  if (!pair || pair.size() != 2 || !llvm::all_of(pair, isF64) ||
+      !std::isfinite(getSeconds(variant)->get(getTokens(getShape(variant)))))
+    return variant.emitOpError("expected '")
+           << kSecondsAttrName << "' to be [alpha, beta] of f64 with a finite alpha + beta * tokens but got "
+           << seconds;
+  return success();
+}
+
+/// Two variants, of which `other` comes later.
+static LogicalResult checkPair(ModuleOp variant, ModuleOp other) {
+  auto emit = [&](const Twine &message) {
+    InFlightDiagnostic error = other.emitOpError(message);
+    error.attachNote(variant.getLoc()) << "the other variant is here";
+    return error;
+  };
+  Attribute parallel = variant->getAttr(moe::kParallelAttrName), otherParallel = other->getAttr(moe::kParallelAttrName);
+  if (parallel != otherParallel)
+    return emit("expected all variants for ") << parallel << " but got " << otherParallel;
+  Shape shape = getShape(other);
+  if (!(getShape(variant) == shape))
+    return success();
+  auto describe = [&] {
+    return "batch " + std::to_string(shape.batch) + " and sequence " + std::to_string(shape.sequence);
+  };
+  if (variant->getAttr(kScheduleAttrName) == other->getAttr(kScheduleAttrName))
+    return emit("expected variants for " + describe() + " to be of different schedules");
+  for (ModuleOp one : {variant, other})
+    if (!getSeconds(one))
+      return one.emitOpError("expected '") << kSecondsAttrName << "' where several variants are for " << describe();
+  return success();
+}
+
+LogicalResult mlir::plan::checkVariants(ModuleOp plan) {
+  SmallVector<ModuleOp> variants = getVariants(plan);
+  if (variants.empty())
+    return success();
+  for (Operation &op : *plan.getBody())
+    if (!isa<ModuleOp>(op))
+      return op.emitOpError("expected nothing but variants beside a variant, which is a module");
+  for (auto [index, variant] : llvm::enumerate(variants)) {
+    if (failed(checkVariant(variant)))
+      return failure();
+    if (!getVariants(variant).empty())
+      return variant.emitOpError("expected a variant to be a plan of one shape");
+    for (ModuleOp before : ArrayRef(variants).take_front(index))
+      if (failed(checkPair(before, variant)))
+        return failure();
+  }
+  return success();
+}
+
+void mlir::plan::emitChoose(ModuleOp plan) {
+  Location loc = plan.getLoc();
+  auto builder = OpBuilder::atBlockEnd(plan.getBody());
+  Type i64 = builder.getI64Type(), f64 = builder.getF64Type();
+  auto function = builder.create<LLVM::LLVMFuncOp>(loc, (kSymbolPrefix + "choose").str(),
+                                                   LLVM::LLVMFunctionType::get(i64, {i64, i64}));
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToEnd(entry);
+  Value batch = entry->getArgument(0), sequence = entry->getArgument(1);
+  auto createInt = [&](int64_t value) -> Value { return builder.create<LLVM::ConstantOp>(loc, i64, value); };
+  auto createReal = [&](double value) -> Value {
+    return builder.create<LLVM::ConstantOp>(loc, f64, builder.getF64FloatAttr(value));
+  };
+  auto isEqual = [&](Value value, int64_t constant) -> Value {
+    return builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::eq, value, createInt(constant));
+  };
+  // Where it wraps around no variant has the shape.
+  Value product = builder.create<LLVM::MulOp>(loc, batch, sequence);
+  Value tokens = builder.create<LLVM::SIToFPOp>(loc, f64, product);
+  Value best = createInt(-1), least = createReal(HUGE_VAL);
+  for (auto [index, variant] : llvm::enumerate(getVariants(plan))) {
+    Shape shape = getShape(variant);
+    Value isBetter = builder.create<LLVM::AndOp>(loc, isEqual(batch, shape.batch), isEqual(sequence, shape.sequence));
+    if (std::optional<Seconds> seconds = getSeconds(variant)) {
+      Value rest = builder.create<LLVM::FMulOp>(loc, createReal(seconds->beta), tokens);
+      Value sum = builder.create<LLVM::FAddOp>(loc, createReal(seconds->alpha), rest);
+      Value isLess = builder.create<LLVM::FCmpOp>(loc, LLVM::FCmpPredicate::olt, sum, least);
+      isBetter = builder.create<LLVM::AndOp>(loc, isBetter, isLess);
+      least = builder.create<LLVM::SelectOp>(loc, isBetter, sum, least);
+    }
+    best = builder.create<LLVM::SelectOp>(loc, isBetter, createInt(static_cast<int64_t>(index)), best);
+  }
+  builder.create<LLVM::ReturnOp>(loc, best);
+}

@@ -1,0 +1,185 @@
+//===- BaselineLayer.cpp - the baseline schedule of one layer -------------===//
+#include "BaselineLayer.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// Follows one layer from its dispatch on.
+class Matcher {
+public:
+  Matcher(const SpmdAnalysis &states, std::string &reason) : states(states), reason(reason) {}
+
+  LogicalResult run(DispatchOp dispatch);
+  BaselineLayer layer;
+
+private:
+  LogicalResult fail(const Twine &text) {
+    reason = text.str();
+    return failure();
+  }
+  LogicalResult matchGate();
+  LogicalResult matchThere();
+  LogicalResult matchExperts();
+  LogicalResult matchBack();
+  LogicalResult matchCombine();
+  LogicalResult checkGroups();
+  LogicalResult noteGroup(GroupAttr &group, GroupAttr found);
+  /// If the only user of `at` is an `Op` that takes it first, moves on to its result.
+  template <typename Op> Op step();
+
+  const SpmdAnalysis &states;
+  std::string &reason;
+  Value at;
+};
+} // namespace
+
+template <typename Op> Op Matcher::step() {
+  Op user;
+  if (at.hasOneUse())
+    user = dyn_cast<Op>(*at.user_begin());
+  if (!user || user->getOperand(0) != at)
+    return {};
+  at = user->getResult(0);
+  return user;
+}
+
+static bool isSameGroup(GroupAttr a, GroupAttr b) {
+  return a.getSize() == b.getSize() && a.getStride() == b.getStride();
+}
+
+/// Groups of one rank are no groups; each other one is met at least twice, and has to be the same.
+LogicalResult Matcher::noteGroup(GroupAttr &group, GroupAttr found) {
+  if (found.getSize() == 1)
+    return success();
+  if (group && !isSameGroup(group, found))
+    return fail("its exchanges are over the groups '" + group.getName() + "' and '" + found.getName() + "'");
+  group = found;
+  return success();
+}
+
+static Value skipToVarying(Value value) {
+  while (auto cast = value.getDefiningOp<ToVaryingOp>())
+    value = cast.getInput();
+  return value;
+}
+
+LogicalResult Matcher::matchGate() {
+  layer.route = skipToVarying(layer.dispatch.getSlots()).getDefiningOp<RouteOp>();
+  if (!layer.route)
+    return fail("the slots of its dispatch do not come from a moe.route");
+  layer.tokens = skipToVarying(layer.dispatch.getTokens());
+  for (Value value = layer.route.getLogits(); skipToVarying(value) != layer.tokens;) {
+    Operation *op = value.getDefiningOp();
+    // Row by row, so that part of the tokens can be routed alone.
+    auto matmul = dyn_cast_or_null<MatmulOp>(op);
+    if (!(matmul && !matmul.getTransposeA()) && !isa_and_nonnull<BiasAddOp>(op))
+      return fail("its logits are not a product, with or without a bias, of the tokens that it dispatches");
+    layer.gate.insert(layer.gate.begin(), op);
+    value = op->getOperand(0);
+  }
+  return success();
+}
+
+/// ESP-AllGather and EP-AlltoAll.
+LogicalResult Matcher::matchThere() {
+  at = layer.dispatch.getResult();
+  if (layer.dispatch.getWeights())
+    return fail("its dispatch has weights");
+  int64_t dim = layer.isDropless() ? 0 : 1;
+  if (auto gather = step<AllGatherOp>()) {
+    if (static_cast<int64_t>(gather.getDim()) != dim || failed(noteGroup(layer.esp, gather.getGroup())))
+      return fail("what it dispatches is gathered in another way");
+  }
+  while (step<ToVaryingOp>())
+    ;
+  if (layer.isDropless()) {
+    auto exchange = step<AllToAllVOp>();
+    return exchange ? noteGroup(layer.ep, exchange.getGroup()) : success();
+  }
+  auto exchange = step<AllToAllOp>();
+  if (exchange && (exchange.getSplitDim() != 0 || exchange.getConcatDim() != 1))
+    return fail("what it dispatches is exchanged along other dimensions");
+  return exchange ? noteGroup(layer.ep, exchange.getGroup()) : success();
+}
+
+/// Rank-local ops on the experts' rows, up to the first one that is something else.
+LogicalResult Matcher::matchExperts() {
+  while (at.hasOneUse()) {
+    Operation *user = *at.user_begin();
+    if (user->getOperand(0) != at || user->getNumResults() != 1 ||
+        !isa<GroupedMatmulOp, BiasAddOp, ActivationOp>(user))
+      break;
+    layer.experts.push_back(user);
+    at = user->getResult(0);
+  }
+  return layer.experts.empty() ? fail("no experts follow its dispatch") : success();
+}
+
+/// ESP-AllReduce, EP-AlltoAll and ESP-Split.
+LogicalResult Matcher::matchBack() {
+  int64_t dim = layer.isDropless() ? 0 : 1;
+  if (auto both = step<ReduceScatterOp>())
+    return static_cast<int64_t>(both.getDim()) == dim ? noteGroup(layer.esp, both.getGroup())
+                                                      : fail("the shards' sums are divided in another way");
+  if (auto sum = step<AllReduceOp>())
+    if (failed(noteGroup(layer.esp, sum.getGroup())))
+      return failure();
+  while (step<ToVaryingOp>())
+    ;
+  if (layer.isDropless()) {
+    if (auto exchange = step<AllToAllVOp>(); exchange && failed(noteGroup(layer.ep, exchange.getGroup())))
+      return failure();
+  } else if (auto exchange = step<AllToAllOp>()) {
+    if (exchange.getSplitDim() != 1 || exchange.getConcatDim() != 0)
+      return fail("the experts' rows return along other dimensions");
+    if (failed(noteGroup(layer.ep, exchange.getGroup())))
+      return failure();
+  }
+  if (auto slice = step<SliceOp>())
+    return static_cast<int64_t>(slice.getDim()) == dim ? noteGroup(layer.esp, slice.getGroup())
+                                                       : fail("the returned rows are divided in another way");
+  return success();
+}
+
+LogicalResult Matcher::matchCombine() {
+  while (step<ToVaryingOp>())
+    ;
+  layer.combine = step<CombineOp>();
+  if (!layer.combine || !layer.combine.getWeights() || skipToVarying(layer.combine.getSlots()) != layer.route.getSlots() ||
+      skipToVarying(layer.combine.getWeights()) != layer.route.getWeights())
+    return fail("the experts' rows do not return to a moe.combine of the same routing");
+  layer.output = at;
+  if (auto claim = step<AssumeReplicatedOp>()) {
+    layer.output = claim.getResult();
+    return noteGroup(layer.mp, claim.getGroup());
+  }
+  return success();
+}
+
+/// The tokens are the same on all members of mp, and ep and esp are neighbours.
+LogicalResult Matcher::checkGroups() {
+  const SpmdAxes &axes = states.getAxes();
+  auto getAxes = [&](GroupAttr group) { return group ? *axes.getAxes(group) : AxisSet(); };
+  if (!(states.getState(layer.tokens) & getAxes(layer.mp)).empty())
+    return fail("its tokens are not the same on all members of '" + layer.mp.getName() + "'");
+  SmallVector<GroupAttr> groups = axes.getGroups(getAxes(layer.ep) | getAxes(layer.esp));
+  if (groups.size() > 1 || (layer.ep && layer.esp && layer.ep.getStride() != layer.esp.getSize() * layer.esp.getStride()))
+    return fail("the experts' shards are not neighbours");
+  if (!groups.empty())
+    layer.fused = groups.front();
+  return success();
+}
+
+LogicalResult Matcher::run(DispatchOp dispatch) {
+  layer.dispatch = dispatch;
+  return failure(failed(matchGate()) || failed(matchThere()) || failed(matchExperts()) || failed(matchBack()) ||
+                 failed(matchCombine()) || failed(checkGroups()));
+}
+
+FailureOr<BaselineLayer> BaselineLayer::match(DispatchOp dispatch, const SpmdAnalysis &states, std::string &reason) {
+  Matcher matcher(states, reason);
+  if (failed(matcher.run(dispatch)))
+    return failure();
+  return matcher.layer;
+}

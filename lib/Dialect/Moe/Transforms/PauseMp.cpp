@@ -1,0 +1,360 @@
+//===- PauseMp.cpp - moe-pause-mp -----------------------------------------===//
+//
+// Parm's two schedules (section III-B) as rewrites of the baseline. In both each member of mp sends its own share of the
+// tokens, straight to the members that hold the experts' shards. S1 splits the tokens before the gate, S2 the dispatched
+// rows behind it. The forward alone is written; moe-differentiate makes the backward.
+//
+//===----------------------------------------------------------------------===//
+#include "BaselineLayer.h"
+
+#include <numeric>
+
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "moe/Cost/Papers.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOEPAUSEMP
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// Rewrites one layer.
+class LayerRewriter {
+public:
+  explicit LayerRewriter(BaselineLayer layer)
+      : layer(layer), loc(layer.dispatch.getLoc()), builder(layer.combine) {}
+
+  void rewriteToS1();
+  void rewriteToS2();
+
+private:
+  /// Rows of this rank, per expert or packed, and in the dropless form their counts.
+  struct Rows {
+    Value rows, counts;
+  };
+
+  Value slice(Value value, int64_t dim) {
+    return layer.mp ? builder.create<SliceOp>(loc, value, layer.mp, dim).getResult() : value;
+  }
+  Value gather(Value value, int64_t dim) {
+    return layer.mp ? builder.create<AllGatherOp>(loc, value, layer.mp, dim).getResult() : value;
+  }
+  /// `blocks` blocks of `value` along `dim`, each for all shards of an expert, and the sum of what they give back.
+  Value dump(Value value, int64_t dim, int64_t blocks) {
+    return layer.esp ? builder.create<DumpOp>(loc, value, dim, blocks, layer.getEsp()).getResult() : value;
+  }
+  Value reduce(Value value, int64_t dim, int64_t blocks) {
+    return layer.esp ? builder.create<LocalReduceOp>(loc, value, dim, blocks, layer.getEsp()).getResult() : value;
+  }
+
+  RouteOp routeShare(Value tokens);
+  RouteOp routeWithCapacity(int64_t capacity);
+  Value dispatch(Value tokens, RouteOp route, int64_t rows);
+  /// To the experts and back, over the fused group: rows of the shape of `share.rows`.
+  Value runExperts(Rows share);
+  Value runExpertsRagged(Rows share);
+  Value cloneExperts(Value rows, Value counts);
+  int64_t getReservedRows(int64_t sentRows);
+  Value combine(Value rows, RouteOp route, Value tokens);
+  void replaceAux(RouteOp route);
+  void finish(Value output);
+
+  BaselineLayer layer;
+  Location loc;
+  OpBuilder builder;
+};
+
+} // namespace
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = size;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// `op` on operand 0 = `rows` and `counts` for its i32 operands: the same but for dimension `dim`, the rows.
+static Value cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts, int64_t dim) {
+  IRMapping mapping;
+  mapping.map(op->getOperand(0), rows);
+  for (Value operand : op->getOperands().drop_front())
+    if (counts && getType(operand).getElementType().isInteger(32))
+      mapping.map(operand, counts);
+  Operation *clone = builder.clone(*op, mapping);
+  Value result = clone->getResult(0);
+  result.setType(withDim(getType(result), dim, getType(rows).getDimSize(dim)));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Routing
+//===----------------------------------------------------------------------===//
+
+/// In S1 a group of tokens is routed by one member: as the baseline's groups where they do not cross the members'
+/// shares, else each of them in as many groups as the baseline has.
+static int64_t getGroupsOfShare(BaselineLayer &layer) {
+  int64_t groups = layer.route.getGroups(), members = layer.getMp();
+  return groups % members == 0 ? groups / members : groups;
+}
+
+static Operation *cloneRoute(OpBuilder &builder, RouteOp route, Value logits) {
+  IRMapping mapping;
+  mapping.map(route.getLogits(), logits);
+  return builder.clone(*route, mapping);
+}
+
+RouteOp LayerRewriter::routeShare(Value tokens) {
+  Value logits = tokens;
+  for (Operation *op : layer.gate)
+    logits = cloneOnRows(builder, op, logits, {}, 0);
+  auto route = cast<RouteOp>(cloneRoute(builder, layer.route, logits));
+  int64_t share = getType(tokens).getDimSize(0), groups = getGroupsOfShare(layer);
+  for (Value result : std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(),
+                                                   route.getWeights()})
+    result.setType(withDim(getType(result), 0, share));
+  // How many of its groups the baseline routes as one of its own.
+  int64_t parts = layer.getMp() * groups / static_cast<int64_t>(layer.route.getGroups());
+  int64_t capacity = llvm::divideCeil(static_cast<int64_t>(layer.route.getCapacity()), parts);
+  route.setGroups(groups);
+  route.setCapacity(capacity);
+  if (capacity * parts != static_cast<int64_t>(layer.route.getCapacity()))
+    layer.route.emitRemark() << "moe-pause-mp: expected a capacity divisible by " << parts << ", the members of '"
+                             << layer.mp.getName() << "', but got " << static_cast<int64_t>(layer.route.getCapacity())
+                             << "; it is padded to " << capacity * parts;
+  return route;
+}
+
+RouteOp LayerRewriter::routeWithCapacity(int64_t capacity) {
+  if (capacity == static_cast<int64_t>(layer.route.getCapacity()))
+    return layer.route;
+  layer.route.emitRemark() << "moe-pause-mp: expected rows of an expert divisible by " << layer.getMp()
+                           << ", the members of '" << layer.mp.getName() << "', but got "
+                           << static_cast<int64_t>(layer.route.getCapacity() * layer.route.getGroups())
+                           << "; the capacity is padded to " << capacity;
+  auto route = cast<RouteOp>(cloneRoute(builder, layer.route, layer.route.getLogits()));
+  route.setCapacity(capacity);
+  return route;
+}
+
+/// The auxiliary loss is a mean over groups: each member has that of its own.
+void LayerRewriter::replaceAux(RouteOp route) {
+  Value aux = route.getAux();
+  if (route != layer.route && layer.mp && getType(route.getLogits()) != getType(layer.route.getLogits())) {
+    Value share = builder.create<ScaleOp>(
+        loc, aux, builder.getF64FloatAttr(1.0 / static_cast<double>(layer.mp.getSize())));
+    aux = builder.create<AllReduceOp>(loc, share.getType(), share, Value(), layer.mp);
+  }
+  layer.route.getAux().replaceAllUsesWith(aux);
+}
+
+//===----------------------------------------------------------------------===//
+// To the experts and back
+//===----------------------------------------------------------------------===//
+
+Value LayerRewriter::dispatch(Value tokens, RouteOp route, int64_t rows) {
+  RankedTensorType type = layer.dispatch.getResult().getType();
+  return builder.create<DispatchOp>(loc, withDim(type, layer.isDropless() ? 0 : 1, rows), tokens, route.getSlots(),
+                                    Value());
+}
+
+Value LayerRewriter::cloneExperts(Value rows, Value counts) {
+  for (Operation *op : layer.experts)
+    rows = cloneOnRows(builder, op, rows, counts, counts ? 0 : 1);
+  return rows;
+}
+
+/// Dump, EP&ESP-AlltoAll, expert shards, EP&ESP-AlltoAll, local sum.
+Value LayerRewriter::runExperts(Rows share) {
+  if (layer.isDropless())
+    return runExpertsRagged(share);
+  if (!layer.fused)
+    return cloneExperts(share.rows, {});
+  Value there = builder.create<AllToAllOp>(loc, dump(share.rows, 0, layer.getEp()), layer.fused, 0, 1);
+  Value back = builder.create<AllToAllOp>(loc, cloneExperts(there, {}), layer.fused, 1, 0);
+  return reduce(back, 0, layer.getEp());
+}
+
+Value LayerRewriter::runExpertsRagged(Rows share) {
+  if (!layer.fused)
+    return cloneExperts(share.rows, share.counts);
+  Value atExperts = builder.create<AllToAllOp>(loc, dump(share.counts, 1, layer.getEp()), layer.fused, 1, 0);
+  Value rows = dump(share.rows, 0, 1);
+  RankedTensorType sent = getType(rows);
+  Value there = builder.create<AllToAllVOp>(
+      loc, withDim(sent, 0, getReservedRows(getType(share.rows).getDimSize(0))), rows, share.counts, atExperts,
+      layer.fused, Direction::to_experts, layer.getEsp());
+  Value back = builder.create<AllToAllVOp>(loc, sent, cloneExperts(there, atExperts), share.counts, atExperts,
+                                           layer.fused, Direction::from_experts, layer.getEsp());
+  return reduce(back, 0, 1);
+}
+
+/// Where the members of mp send to one set of experts, these receive each token once and not from each of them: the
+/// baseline's room over mp. Where the set is smaller, the rows that its members send at most.
+int64_t LayerRewriter::getReservedRows(int64_t sentRows) {
+  int64_t most = layer.fused.getSize() * sentRows;
+  int64_t baseline = getType(layer.experts.front()->getOperand(0)).getDimSize(0);
+  bool inside = layer.fused.getSize() % layer.getMp() == 0;
+  return inside ? std::min<int64_t>(most, llvm::divideCeil(baseline, layer.getMp())) : most;
+}
+
+Value LayerRewriter::combine(Value rows, RouteOp route, Value tokens) {
+  return builder.create<CombineOp>(loc, tokens.getType(), rows, route.getSlots(), route.getWeights());
+}
+
+static void eraseDead(Block *block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+void LayerRewriter::finish(Value output) {
+  Block *block = layer.combine->getBlock();
+  layer.output.replaceAllUsesWith(output);
+  eraseDead(block);
+  // What used the routing may stand before the layer's end, where all this was built.
+  sortTopologically(block);
+}
+
+void LayerRewriter::rewriteToS1() {
+  Value tokens = slice(layer.tokens, 0);
+  RouteOp route = routeShare(tokens);
+  int64_t choices = route.getExperts().getType().getNumElements();
+  int64_t rows = layer.isDropless() ? choices : static_cast<int64_t>(route.getGroups() * route.getCapacity());
+  Value back = runExperts({dispatch(tokens, route, rows), route.getCounts()});
+  Value output = gather(combine(back, route, tokens), 0);
+  replaceAux(route);
+  finish(output);
+}
+
+void LayerRewriter::rewriteToS2() {
+  int64_t members = layer.getMp(), groups = layer.route.getGroups(), capacity = layer.route.getCapacity();
+  int64_t choices = layer.route.getExperts().getType().getNumElements();
+  // The least that makes the rows of all groups divisible.
+  RouteOp route = routeWithCapacity(llvm::alignTo(capacity, members / std::gcd(members, groups)));
+  int64_t dim = layer.isDropless() ? 0 : 1;
+  int64_t rows = layer.isDropless() ? static_cast<int64_t>(llvm::alignTo(choices, members))
+                                    : groups * static_cast<int64_t>(route.getCapacity());
+  Value counts = route.getCounts();
+  if (layer.isDropless() && layer.mp)
+    counts = builder.create<SliceCountsOp>(loc, counts, layer.mp, rows);
+  Value back = runExperts({slice(dispatch(layer.tokens, route, rows), dim), counts});
+  Value output = combine(gather(back, dim), route, layer.tokens);
+  if (route != layer.route)
+    replaceAux(route);
+  finish(output);
+}
+
+//===----------------------------------------------------------------------===//
+// Algorithm 1, and the pass
+//===----------------------------------------------------------------------===//
+
+/// Why S1 cannot be; empty where it can.
+static std::string getObstacle(BaselineLayer &layer) {
+  int64_t tokens = layer.getTokens(), shares = layer.getMp() * getGroupsOfShare(layer);
+  if (tokens % shares == 0)
+    return "";
+  return "expected the " + std::to_string(tokens) + " tokens of a rank to be divisible by " + std::to_string(shares) +
+         ", the routing groups of all members of '" + layer.mp.getName().str() + "'; s2 has no such limit";
+}
+
+namespace {
+struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<Attribute> choices;
+    for (auto dispatch : llvm::to_vector(getOperation().getOps<DispatchOp>())) {
+      FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
+      if (failed(states))
+        return signalPassFailure();
+      rewrite(dispatch, *states, choices);
+    }
+    if (!choices.empty())
+      getOperation()->setAttr(kScheduleChoicesAttrName, ArrayAttr::get(&getContext(), choices));
+    if (failed(insertToVarying(getOperation())))
+      signalPassFailure();
+  }
+
+  void rewrite(DispatchOp dispatch, const SpmdAnalysis &states, SmallVectorImpl<Attribute> &choices) {
+    auto leave = [&](StringRef reason) {
+      dispatch.emitWarning() << "moe-pause-mp leaves this layer as it is: " << reason;
+    };
+    std::string reason;
+    FailureOr<BaselineLayer> layer = BaselineLayer::match(dispatch, states, reason);
+    if (failed(layer))
+      return leave(reason);
+    std::string obstacle = getObstacle(*layer);
+    bool useS1 = schedule == PauseMpSchedule::S1;
+    if (schedule == PauseMpSchedule::Auto)
+      useS1 = choose(*layer, obstacle, choices);
+    if (useS1 && !obstacle.empty())
+      return leave(obstacle);
+    LayerRewriter rewriter(*layer);
+    if (useS1)
+      rewriter.rewriteToS1();
+    else
+      rewriter.rewriteToS2();
+  }
+
+  /// Algorithm 1. Notes all of its terms, in seconds.
+  bool choose(BaselineLayer &layer, StringRef obstacle, SmallVectorImpl<Attribute> &choices) {
+    Builder builder(&getContext());
+    RankedTensorType tokens = getType(layer.tokens);
+    double elementBytes = static_cast<double>(tokens.getElementTypeBitWidth()) / 8;
+    parm::Layer formula;
+    formula.batch = formula.topK = 1;
+    formula.sequence = static_cast<double>(tokens.getDimSize(0));
+    formula.embedding = static_cast<double>(tokens.getDimSize(1));
+    formula.experts = static_cast<double>(layer.route.getLogits().getType().getDimSize(1));
+    // T E is the rows that the rank dispatches, k f B L.
+    formula.capacityFactor =
+        static_cast<double>(layer.dispatch.getResult().getType().getNumElements()) / tokens.getNumElements();
+    formula.mp = static_cast<double>(layer.getMp());
+    formula.esp = static_cast<double>(layer.getEsp());
+    auto line = [&](double alphaUs, double betaUsPerMb) {
+      return parm::AlphaBeta{alphaUs * 1e-6, betaUsPerMb * 1e-12 * elementBytes};
+    };
+    parm::AlphaBeta allToAll = line(allToAllAlphaUs, allToAllBetaUsPerMb);
+    parm::AlphaBeta allGather = layer.mp ? line(allGatherAlphaUs, allGatherBetaUsPerMb) : parm::AlphaBeta();
+    parm::AlphaBeta overlapped = layer.mp ? line(overlappedAlphaUs, overlappedBetaUsPerMb) : allToAll;
+    bool useS1 = obstacle.empty() &&
+                 parm::chooseSchedule(formula, allToAll, allGather, overlapped) == parm::Schedule::S1;
+    auto number = [&](double value) { return builder.getF64FloatAttr(value); };
+    // Each line with its value for this layer: seconds, seconds a byte, bytes, seconds.
+    auto getTerm = [&](parm::AlphaBeta line, double elements) {
+      return builder.getArrayAttr({number(line.alpha), number(line.beta / elementBytes),
+                                   number(elements * elementBytes), number(line(elements))});
+    };
+    parm::Layer empty = formula;
+    empty.sequence = 0;
+    double y = formula.getSplit();
+    auto name = dyn_cast<NameLoc>(layer.dispatch.getLoc());
+    NamedAttrList choice;
+    choice.append("layer", name ? name.getName() : builder.getStringAttr(""));
+    choice.append("chosen", builder.getStringAttr(useS1 ? "s1" : "s2"));
+    choice.append("obstacle", builder.getStringAttr(obstacle));
+    choice.append("tokens", builder.getI64IntegerAttr(tokens.getDimSize(0)));
+    choice.append("all_to_all", getTerm(allToAll, y));
+    choice.append("all_gather", getTerm(allGather, static_cast<double>(tokens.getNumElements())));
+    choice.append("overlapped", getTerm(overlapped, y));
+    choice.append("s1", number(parm::getS1Seconds(formula, allToAll, allGather)));
+    choice.append("s2", number(parm::getS2Seconds(formula, allToAll, overlapped)));
+    // What is left of them without tokens.
+    choice.append("s1_alpha", number(parm::getS1Seconds(empty, allToAll, allGather)));
+    choice.append("s2_alpha", number(parm::getS2Seconds(empty, allToAll, overlapped)));
+    choices.push_back(choice.getDictionary(&getContext()));
+    return useS1;
+  }
+};
+} // namespace

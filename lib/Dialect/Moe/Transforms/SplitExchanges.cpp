@@ -1,0 +1,81 @@
+//===- SplitExchanges.cpp - moe-split-exchanges ---------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOESPLITEXCHANGES
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// The ops behind `exchange`, each the only user of the one before, up to the last other exchange; all can be split.
+static SmallVector<MoeSplittableOpInterface> getConsumers(AllToAllOp exchange, int64_t parts) {
+  SmallVector<MoeSplittableOpInterface> consumers;
+  size_t upToExchange = 0;
+  for (Value value = exchange.getResult(); value.hasOneUse(); value = consumers.back()->getResult(0)) {
+    Operation *user = *value.user_begin();
+    auto splittable = dyn_cast<MoeSplittableOpInterface>(user);
+    if (!splittable || user->getOperand(0) != value || !splittable.canSplit(parts, exchange.getGroup()))
+      break;
+    consumers.push_back(splittable);
+    if (auto kernel = dyn_cast<MoeKernelOpInterface>(user); kernel && kernel.isCollective())
+      upToExchange = consumers.size();
+  }
+  consumers.truncate(upToExchange);
+  return consumers;
+}
+
+static void split(AllToAllOp exchange, ArrayRef<MoeSplittableOpInterface> consumers, int64_t phases) {
+  OpBuilder builder(exchange);
+  builder.setInsertionPointAfter(consumers.back());
+  auto type = exchange.getResult().getType();
+  SmallVector<int64_t> shape(type.getShape());
+  shape[exchange.getConcatDim()] /= phases;
+  auto part = RankedTensorType::get(shape, type.getElementType());
+  SmallVector<Value> parts;
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    Value value = builder.create<AllToAllPhaseOp>(exchange.getLoc(), part, exchange.getInput(), exchange.getGroup(),
+                                                  exchange.getSplitDim(), exchange.getConcatDim(), phase, phases);
+    for (MoeSplittableOpInterface consumer : consumers)
+      value = consumer.buildOnPart(builder, value, phases);
+    parts.push_back(value);
+  }
+  Value whole = builder.create<JoinPhasesOp>(exchange.getLoc(), parts, exchange.getGroup());
+  consumers.back()->getResult(0).replaceAllUsesWith(whole);
+  for (MoeSplittableOpInterface consumer : llvm::reverse(consumers))
+    consumer->erase();
+  exchange.erase();
+}
+
+namespace {
+struct MoeSplitExchanges : moe::impl::MoeSplitExchangesBase<MoeSplitExchanges> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (phases < 0) {
+      getOperation().emitError() << "expected phases to be at least 0 but got " << phases.getValue();
+      return signalPassFailure();
+    }
+    for (auto exchange : llvm::to_vector(getOperation().getOps<AllToAllOp>()))
+      split(exchange);
+  }
+
+  void split(AllToAllOp exchange) {
+    // What arrives in a phase has to be one piece of the whole.
+    if (exchange.getConcatDim() != 0 || exchange.getSplitDim() == 0)
+      return;
+    int64_t members = exchange.getGroup().getSize();
+    for (int64_t count = phases ? std::min<int64_t>(phases, members) : members; count > 1; --count) {
+      if (members % count != 0)
+        continue;
+      SmallVector<MoeSplittableOpInterface> consumers = getConsumers(exchange, count);
+      if (!consumers.empty())
+        return ::split(exchange, consumers, count);
+    }
+  }
+};
+} // namespace
