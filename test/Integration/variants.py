@@ -83,22 +83,28 @@ def runs(suite):
 
 def chooses(suite):
     """Parm's Algorithm 1: of S1 and S2 the one with the smaller alpha + beta * tokens runs."""
-    options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,64", "--schedule=auto"]
-    suite.make("moe-compile", *options, "--emit=plan", "-o", "plan.mlir")
-    suite.make("moe-compile", *options, "-o", "plan.so")
-    seconds = {}
-    for head in re.findall(r"^  module attributes \{(.*)\} \{$", read(suite.path("plan.mlir")).decode(), re.M):
-        value = lambda name: re.search(rf"plan\.{name} = (\[.*?\]|\".*?\"|\d+)", head).group(1)
-        alpha, beta = (float(number) for number in re.findall(r"-?\d\.\d+e[-+]\d+", value("seconds")))
-        batch, seq = int(value("batch")), int(value("sequence"))
-        seconds.setdefault((batch, seq), []).append((alpha + beta * (batch * seq), value("schedule").strip('"')))
-    suite.equal("auto: shapes", list(seconds), [(1, 8), (1, 64), (3, 8), (3, 64)])
-    for (batch, seq), choices in seconds.items():
-        suite.equal(f"auto: {batch} x {seq}: schedules", [schedule.split("+")[0] for _, schedule in choices], ["s1", "s2"])
-        got = json.loads(suite.make("moe-run", "plan.so", f"--batch={batch}", f"--seq={seq}", "--verify", "--json"))
-        # Python's min takes the first of equal ones, as the plan does.
-        suite.equal(f"auto: {batch} x {seq}: choice", got["schedule"], min(choices, key=lambda choice: choice[0])[1])
-        suite.equal(f"auto: {batch} x {seq}: verification", got["verify"]["ok"], True)
+    chosen = set()
+    for factor in ("2", "0.25"):
+        options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,64", "--schedule=auto", f"--capacity-factor={factor}",
+                   "--cluster=parm-b"]
+        suite.make("moe-compile", *options, "--emit=plan", "-o", "plan.mlir")
+        suite.make("moe-compile", *options, "-o", "plan.so")
+        seconds = {}
+        for head in re.findall(r"^  module attributes \{(.*)\} \{$", read(suite.path("plan.mlir")).decode(), re.M):
+            value = lambda name: json.loads(re.search(rf"plan\.{name} = (\[.*?\]|\".*?\"|\d+)", head).group(1))
+            alpha, beta = value("seconds")
+            batch, seq = value("batch"), value("sequence")
+            seconds.setdefault((batch, seq), []).append((alpha + beta * (batch * seq), value("schedule")))
+        suite.equal(f"auto, {factor}: shapes", list(seconds), [(1, 8), (1, 64), (3, 8), (3, 64)])
+        for (batch, seq), choices in seconds.items():
+            name = f"auto, {factor}: {batch} x {seq}: "
+            suite.equal(name + "schedules", [schedule.split("+")[0] for _, schedule in choices], ["s1", "s2"])
+            got = json.loads(suite.make("moe-run", "plan.so", f"--batch={batch}", f"--seq={seq}", "--verify", "--json"))
+            # Python's min takes the first of equal ones, as the plan does.
+            suite.equal(name + "choice", got["schedule"], min(choices, key=lambda choice: choice[0])[1])
+            suite.equal(name + "verification", got["verify"]["ok"], True)
+            chosen.add(got["schedule"].split("+")[0])
+    suite.equal("auto: both are chosen", sorted(chosen), ["s1", "s2"])
 
 
 def outputs(suite):
