@@ -351,10 +351,10 @@ static void writeText(double x, double y, const char *anchor, const std::string 
 
 void parm_sweep::drawHistogram(const std::vector<Case> &cases, llvm::raw_ostream &os) {
   constexpr int width = 640, height = 400, left = 60, right = 20, top = 65, bottom = 55;
-  constexpr double binWidth = 0.25;
+  constexpr double binWidth = 0.1;
   Selection cluster = selectCluster(cases);
   // From 1 on, as far as there is something.
-  std::vector<int> bins(20);
+  std::vector<int> bins(50);
   for (const Case *it : cluster) {
     auto bin = static_cast<size_t>(std::max(0.0, (it->getSpeedup(Schedule::Auto) - 1) / binWidth));
     bins.resize(std::max(bins.size(), bin + 1));

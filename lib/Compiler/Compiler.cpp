@@ -43,14 +43,12 @@ static LogicalResult addForwardPasses(PassManager &passes, const CompileOptions 
   if (reference)
     partition.groups = options.parallel.getDp();
   passes.addPass(createMoePartition(partition));
-  if (!reference && failed(addSchedule(passes, options, graph)))
-    return failure();
-  addSimplification(passes);
-  return success();
+  return reference ? success() : addSchedule(passes, options, graph);
 }
 
 /// From the forward program to the one at the SPMD or plan stage.
 static void addBackwardPasses(PassManager &passes, const CompileOptions &options, bool reference) {
+  addSimplification(passes);
   if (options.train) {
     passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
     addSimplification(passes);
@@ -188,6 +186,11 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
     return failure();
   OwningOpRef<ModuleOp> graph = model.clone();
   (*graph)->setAttr(kParallelAttrName, options.parallel);
+  // Without layers that nobody needs: each that is left is routed.
+  PassManager simplify(model.getContext());
+  simplify.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  if (failed(simplify.run(*graph)))
+    return failure();
   FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, options, /*reference=*/false);
   if (failed(module) || options.stage == Stage::Spmd)
     return module;

@@ -19,6 +19,58 @@ func.func @single_rank(%x: tensor<4x8xf32>, %c: tensor<1x2xi32>) -> tensor<4x8xf
   return %8 : tensor<4x8xf32>
 }
 
+// Of one member, its part of the rows is all of them.
+// CHECK-LABEL: func.func @single_rank_slice_counts(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> tensor<1x4xi32>
+// CHECK-NEXT:   return [[C]] : tensor<1x4xi32>
+func.func @single_rank_slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
+  %0 = moe.slice_counts %c over <"mp", 1, 1> {rows = 16 : i64} : tensor<1x4xi32>
+  return %0 : tensor<1x4xi32>
+}
+
+// Of two, it has to be found out, even where there are no rows.
+// CHECK-LABEL: func.func @slice_counts(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> tensor<1x4xi32>
+// CHECK-NEXT:   [[SLICE_COUNTS:%[a-z0-9_]+]] = moe.slice_counts [[C]] over <"mp", 2, 1> {rows = 0 : i64}
+// CHECK-SAME:   : tensor<1x4xi32>
+// CHECK-NEXT:   return [[SLICE_COUNTS]] : tensor<1x4xi32>
+func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 0 : i64} : tensor<1x4xi32>
+  return %0 : tensor<1x4xi32>
+}
+
+// Phases that nobody joins are not exchanged.
+// CHECK-LABEL: func.func @phases(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[X]] : tensor<4x8xf32>
+func.func @phases(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_to_all_phase %x over <"g", 2, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %1 = moe.all_to_all_phase %x over <"g", 2, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %2 = moe.join_phases %0, %1 over <"g", 2, 1> : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %x : tensor<4x8xf32>
+}
+
+// Copies are still to be sent where rows and result are of one type.
+// CHECK-LABEL: func.func @all_to_all_v_copies(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<2x4xi32>
+// CHECK-SAME:   ) -> tensor<8x4xf32>
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"g", 2, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<8x4xf32>, tensor<1x4xi32>, tensor<2x4xi32>) -> tensor<8x4xf32>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V]] : tensor<8x4xf32>
+func.func @all_to_all_v_copies(%x: tensor<8x4xf32>, %b: tensor<1x4xi32>, %e: tensor<2x4xi32>) -> tensor<8x4xf32> {
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 2, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<8x4xf32>, tensor<1x4xi32>, tensor<2x4xi32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
 // One block of one rank is already sorted by expert, in both directions.
 // CHECK-LABEL: func.func @single_rank_all_to_all_v(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4xf32>,

@@ -341,6 +341,304 @@ func.func @invalid(%x: tensor<16x8xf32>, %b: tensor<1x4xi32>, %e: tensor<2x2xi32
 
 // -----
 
+// moe.all_to_all_v (C1): copies divides size.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected copies to divide the group's size 4 but got 3}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 3 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C1): copies is at least 1.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected copies to divide the group's size 4 but got 0}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 0 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C1): copies is not negative.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected copies to divide the group's size 4 but got -2}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = -2 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C1): copies does not exceed size.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x8xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected copies to divide the group's size 4 but got 8}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 8 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x8xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C1): with copies, a member has as many times the experts.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x1xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected expert_counts to be [4 B, E / 2] for block_counts [B, E] 'tensor<1x4xi32>' but got 'tensor<4x1xi32>'}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x1xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C1): copies add no rows to expert_counts.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<8x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected expert_counts to be [4 B, E / 2] for block_counts [B, E] 'tensor<1x4xi32>' but got 'tensor<8x2xi32>'}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<8x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C2): the block side, here the input, has a multiple of copies B rows.
+func.func @invalid(%x: tensor<18x8xf32>, %b: tensor<2x4xi32>, %e: tensor<8x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the block side to have a multiple of 4 rows but got 'tensor<18x8xf32>'}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<18x8xf32>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C2): the block side, here the result, has a multiple of copies B rows.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the block side to have a multiple of 2 rows but got 'tensor<17x8xf32>'}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction from_experts>, copies = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<17x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C1): phases divides the group's size.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 0 of 3}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 3 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C1): phases is at least 1.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 0 of 0}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 0 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C1): phases does not exceed the group's size.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 0 of 8}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 8 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C1): phase is one of them.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 2 of 2}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 2 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C1): phase is not negative.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase -1 of 2}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = -1 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C2): the group's size divides split_dim.
+func.func @invalid(%x: tensor<6x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected split_dim and concat_dim to be dimensions of 'tensor<6x4xf32>', the first divisible by 4, but got 0 and 1}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<6x4xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C2): split_dim is a dimension.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected split_dim and concat_dim to be dimensions of 'tensor<8x4xf32>', the first divisible by 4, but got 2 and 1}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 2 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C2): concat_dim is a dimension.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected split_dim and concat_dim to be dimensions of 'tensor<8x4xf32>', the first divisible by 4, but got 0 and -1}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = -1 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C2): the result is a part, not the whole.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected the result to be one of 2 parts of 'tensor<2x16xf32>' but got 'tensor<2x16xf32>'}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C2): of the dimension concat_dim.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected the result to be one of 2 parts of 'tensor<2x16xf32>' but got 'tensor<1x16xf32>'}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<1x16xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_phase (C2): of the same elements.
+func.func @invalid(%x: tensor<8x4xf32>) {
+  // expected-error @+1 {{'moe.all_to_all_phase' op expected the result to be one of 2 parts of 'tensor<2x16xf32>' but got 'tensor<2x8xf64>'}}
+  %0 = moe.all_to_all_phase %x over <"g", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<8x4xf32>) -> tensor<2x8xf64>
+  return
+}
+
+// -----
+
+// moe.join_phases (C1): the number of parts divides the group's size.
+func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>, %c: tensor<2x8xf32>) {
+  // expected-error @+1 {{'moe.join_phases' op expected the number of parts to divide the group's size 4 but got 3}}
+  %0 = moe.join_phases %a, %b, %c over <"g", 4, 1> : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+// moe.join_phases (C1): there are no more parts than members.
+func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>, %c: tensor<2x8xf32>, %d: tensor<2x8xf32>) {
+  // expected-error @+1 {{'moe.join_phases' op expected the number of parts to divide the group's size 2 but got 4}}
+  %0 = moe.join_phases %a, %b, %c, %d over <"g", 2, 1> : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+// moe.join_phases (C1): the parts have one type.
+func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.join_phases' op requires all operands to have the same type}}
+  %0 = moe.join_phases %a, %b over <"g", 4, 1> : (tensor<2x8xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+// moe.join_phases (C2): the result has dimension 0 multiplied.
+func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>) {
+  // expected-error @+1 {{'moe.join_phases' op expected the result to be 'tensor<2x8xf32>' with dimension 0 times 2 but got 'tensor<2x16xf32>'}}
+  %0 = moe.join_phases %a, %b over <"g", 4, 1> : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
+// moe.join_phases (C2): by the number of parts, not the group's size.
+func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>) {
+  // expected-error @+1 {{'moe.join_phases' op expected the result to be 'tensor<2x8xf32>' with dimension 0 times 2 but got 'tensor<8x8xf32>'}}
+  %0 = moe.join_phases %a, %b over <"g", 4, 1> : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+// moe.join_phases (C2): the result has the parts' elements.
+func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>) {
+  // expected-error @+1 {{'moe.join_phases' op expected the result to be 'tensor<2x8xf32>' with dimension 0 times 2 but got 'tensor<4x8xf64>'}}
+  %0 = moe.join_phases %a, %b over <"g", 4, 1> : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<4x8xf64>
+  return
+}
+
+// -----
+
+// moe.join_phases (C2): a scalar has no dimension 0.
+func.func @invalid(%a: tensor<f32>, %b: tensor<f32>) {
+  // expected-error @+1 {{'moe.join_phases' op expected the result to be 'tensor<f32>' with dimension 0 times 2 but got 'tensor<f32>'}}
+  %0 = moe.join_phases %a, %b over <"g", 4, 1> : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// moe.slice_counts (C1): the counts are of one block.
+func.func @invalid(%c: tensor<2x4xi32>) {
+  // expected-error @+1 {{'moe.slice_counts' op expected counts of one block but got 'tensor<2x4xi32>'}}
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<2x4xi32>
+  return
+}
+
+// -----
+
+// moe.slice_counts (C1): and not of none.
+func.func @invalid(%c: tensor<0x4xi32>) {
+  // expected-error @+1 {{'moe.slice_counts' op expected counts of one block but got 'tensor<0x4xi32>'}}
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<0x4xi32>
+  return
+}
+
+// -----
+
+// moe.slice_counts (C1): the group's size divides rows.
+func.func @invalid(%c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.slice_counts' op expected rows to be divisible by the group's size 2 but got 15}}
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 15 : i64} : tensor<1x4xi32>
+  return
+}
+
+// -----
+
+// moe.slice_counts (C1): rows is not negative.
+func.func @invalid(%c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.slice_counts' op expected rows to be divisible by the group's size 2 but got -2}}
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = -2 : i64} : tensor<1x4xi32>
+  return
+}
+
+// -----
+
+// moe.slice_counts (C1): counts are i32.
+func.func @invalid(%c: tensor<1x4xf32>) {
+  // expected-error @+1 {{'moe.slice_counts' op operand #0 must be 2-D tensor of i32, but got 'tensor<1x4xf32>'}}
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xf32>
+  return
+}
+
+// -----
+
 // moe.broadcast (C1): the root is a member.
 func.func @invalid(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{'moe.broadcast' op expected root to be between 0 and 1 but got 2}}

@@ -123,6 +123,112 @@ func.func @all_to_all_v(%x: tensor<16x8xf64>, %b: tensor<2x4xi32>, %e: tensor<4x
   return %1 : tensor<16x8xf64>
 }
 
+// Each expert held by two neighbours: the block side twice as long, half of the experts on a member instead of a quarter.
+// CHECK-LABEL: func.func @all_to_all_v_copies(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xbf16>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<8x2xi32>
+// CHECK-SAME:   ) -> tensor<32x8xbf16>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] : (tensor<16x8xbf16>) -> tensor<32x8xbf16>
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[DUMP]], [[B]], [[E]] over <"world", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<32x8xbf16>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<40x8xbf16>
+// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[ALL_TO_ALL_V]], [[B]], [[E]] over <"world", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction from_experts>}
+// CHECK-SAME:   : (tensor<40x8xbf16>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<32x8xbf16>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V2]] : tensor<32x8xbf16>
+func.func @all_to_all_v_copies(%x: tensor<16x8xbf16>, %b: tensor<2x4xi32>, %e: tensor<8x2xi32>) -> tensor<32x8xbf16> {
+  %0 = moe.dump %x : (tensor<16x8xbf16>) -> tensor<32x8xbf16>
+  %1 = moe.all_to_all_v %0, %b, %e over <"world", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<32x8xbf16>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<40x8xbf16>
+  %2 = moe.all_to_all_v %1, %b, %e over <"world", 4, 1> {direction = #moe<direction from_experts>, copies = 2 : i64}
+    : (tensor<40x8xbf16>, tensor<2x4xi32>, tensor<8x2xi32>) -> tensor<32x8xbf16>
+  return %2 : tensor<32x8xbf16>
+}
+
+// As many copies as members: all of them hold all experts. One copy is what is meant where none is named.
+// CHECK-LABEL: func.func @all_to_all_v_all(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<2x4xi32>,
+// CHECK-SAME:   [[F:%[a-z0-9_]+]]: tensor<2x2xi32>
+// CHECK-SAME:   ) -> (tensor<16x8xf32>, tensor<16x8xf32>)
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"g", 2, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x4xi32>, tensor<2x4xi32>) -> tensor<16x8xf32>
+// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[F]] over <"g", 2, 1>
+// CHECK-SAME:   {direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x4xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V]], [[ALL_TO_ALL_V2]] : tensor<16x8xf32>, tensor<16x8xf32>
+func.func @all_to_all_v_all(%x: tensor<8x8xf32>, %b: tensor<1x4xi32>, %e: tensor<2x4xi32>, %f: tensor<2x2xi32>)
+    -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 2, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<8x8xf32>, tensor<1x4xi32>, tensor<2x4xi32>) -> tensor<16x8xf32>
+  %1 = moe.all_to_all_v %x, %b, %f over <"g", 2, 1> {direction = #moe<direction to_experts>, copies = 1 : i64}
+    : (tensor<8x8xf32>, tensor<1x4xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  return %0, %1 : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// Counts of the member's part of packed rows.
+// CHECK-LABEL: func.func @slice_counts(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> tensor<1x4xi32>
+// CHECK-NEXT:   [[SLICE_COUNTS:%[a-z0-9_]+]] = moe.slice_counts [[C]] over <"mp", 2, 1> {rows = 16 : i64}
+// CHECK-SAME:   : tensor<1x4xi32>
+// CHECK-NEXT:   return [[SLICE_COUNTS]] : tensor<1x4xi32>
+func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>
+  return %0 : tensor<1x4xi32>
+}
+
+// An exchange in two phases and its parts in the order of the members; a whole exchange may be a phase, and one part a whole.
+// CHECK-LABEL: func.func @phases(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x16xf64>
+// CHECK-SAME:   ) -> (tensor<32x1x16xf64>, tensor<32x1x16xf64>)
+// CHECK-NEXT:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase [[X]] over <"world", 4, 1>
+// CHECK-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
+// CHECK-NEXT:   [[ALL_TO_ALL_PHASE2:%[a-z0-9_]+]] = moe.all_to_all_phase [[X]] over <"world", 4, 1>
+// CHECK-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
+// CHECK-NEXT:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_TO_ALL_PHASE]],
+// CHECK-SAME:   [[ALL_TO_ALL_PHASE2]] over <"world", 4, 1>
+// CHECK-SAME:   : (tensor<16x1x16xf64>, tensor<16x1x16xf64>) -> tensor<32x1x16xf64>
+// CHECK-NEXT:   [[ALL_TO_ALL_PHASE3:%[a-z0-9_]+]] = moe.all_to_all_phase [[X]] over <"world", 4, 1>
+// CHECK-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 1 : i64, split_dim = 1 : i64}
+// CHECK-SAME:   : (tensor<8x4x16xf64>) -> tensor<32x1x16xf64>
+// CHECK-NEXT:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_TO_ALL_PHASE3]] over <"world", 4, 1>
+// CHECK-SAME:   : (tensor<32x1x16xf64>) -> tensor<32x1x16xf64>
+// CHECK-NEXT:   return [[JOIN_PHASES]], [[JOIN_PHASES2]] : tensor<32x1x16xf64>, tensor<32x1x16xf64>
+func.func @phases(%x: tensor<8x4x16xf64>) -> (tensor<32x1x16xf64>, tensor<32x1x16xf64>) {
+  %0 = moe.all_to_all_phase %x over <"world", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
+  %1 = moe.all_to_all_phase %x over <"world", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<8x4x16xf64>) -> tensor<16x1x16xf64>
+  %2 = moe.join_phases %0, %1 over <"world", 4, 1> : (tensor<16x1x16xf64>, tensor<16x1x16xf64>) -> tensor<32x1x16xf64>
+  %3 = moe.all_to_all_phase %x over <"world", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 0 : i64, phases = 1 : i64}
+    : (tensor<8x4x16xf64>) -> tensor<32x1x16xf64>
+  %4 = moe.join_phases %3 over <"world", 4, 1> : (tensor<32x1x16xf64>) -> tensor<32x1x16xf64>
+  return %2, %4 : tensor<32x1x16xf64>, tensor<32x1x16xf64>
+}
+
+// As many phases as members, of counts, along one dimension; the phases' parts are divided, not the input.
+// CHECK-LABEL: func.func @phases_of_counts(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x8xi32>
+// CHECK-SAME:   ) -> tensor<1x8xi32>
+// CHECK-NEXT:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase [[C]] over <"ep", 2, 2>
+// CHECK-SAME:   {concat_dim = 1 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+// CHECK-SAME:   : (tensor<1x8xi32>) -> tensor<1x4xi32>
+// CHECK-NEXT:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_TO_ALL_PHASE]], [[ALL_TO_ALL_PHASE]] over <"ep", 2,
+// CHECK-SAME:   2> : (tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<2x4xi32>
+// CHECK-NEXT:   return [[C]] : tensor<1x8xi32>
+func.func @phases_of_counts(%c: tensor<1x8xi32>) -> tensor<1x8xi32> {
+  %0 = moe.all_to_all_phase %c over <"ep", 2, 2> {split_dim = 1 : i64, concat_dim = 1 : i64, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<1x8xi32>) -> tensor<1x4xi32>
+  %1 = moe.join_phases %0, %0 over <"ep", 2, 2> : (tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<2x4xi32>
+  return %c : tensor<1x8xi32>
+}
+
 // An owner's value, floating-point or counts, and the sum back to it.
 // CHECK-LABEL: func.func @broadcast_reduce(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf64>,

@@ -23,6 +23,30 @@ func.func @scale_by_other(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %1 : tensor<4x8xf32>
 }
 
+// One copy of each block is the block, and the sum of one is it.
+// CHECK-LABEL: func.func @one_copy(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[A]] : tensor<4x8xf32>
+func.func @one_copy(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.dump %a {blocks = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.local_reduce %0 {dim = 1 : i64, blocks = 4 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// Two are not, and their sum is twice what was copied.
+// CHECK-LABEL: func.func @two_copies(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf32>
+// CHECK-SAME:   ) -> tensor<4x8xf32>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[A]] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP]] : (tensor<8x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   return [[LOCAL_REDUCE]] : tensor<4x8xf32>
+func.func @two_copies(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.dump %a : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.local_reduce %0 : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
 // An op without uses is pure, and goes.
 // CHECK-LABEL: func.func @unused(
 // CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf32>,

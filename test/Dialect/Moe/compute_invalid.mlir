@@ -390,19 +390,10 @@ func.func @invalid(%h: tensor<4x16xf32>, %g: tensor<4x16xf32>) {
 
 // -----
 
-// moe.dump (C1): the result has one dimension more.
+// moe.dump (C1): dim is a dimension.
 func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{expected 'tensor<2x4xf32>' to have one dimension more than 'tensor<2x4xf32>', at dim between 0 and 2 but got 0}}
-  %0 = moe.dump %x {dim = 0 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  return
-}
-
-// -----
-
-// moe.dump (C1): dim lies within the result.
-func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{at dim between 0 and 2 but got 3}}
-  %0 = moe.dump %x {dim = 3 : i64} : (tensor<2x4xf32>) -> tensor<2x4x3xf32>
+  // expected-error @+1 {{'moe.dump' op expected dim to be a dimension of 'tensor<2x4xf32>' but got 2}}
+  %0 = moe.dump %x {dim = 2 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return
 }
 
@@ -410,61 +401,187 @@ func.func @invalid(%x: tensor<2x4xf32>) {
 
 // moe.dump (C1): dim is not negative.
 func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{at dim between 0 and 2 but got -1}}
-  %0 = moe.dump %x {dim = -1 : i64} : (tensor<2x4xf32>) -> tensor<3x2x4xf32>
+  // expected-error @+1 {{'moe.dump' op expected dim to be a dimension of 'tensor<2x4xf32>' but got -1}}
+  %0 = moe.dump %x {dim = -1 : i64} : (tensor<2x4xf32>) -> tensor<6x4xf32>
   return
 }
 
 // -----
 
-// moe.dump (C1): the other dimensions agree.
-func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{expected the smaller tensor to be 'tensor<3x4xf32>' but got 'tensor<2x4xf32>'}}
-  %0 = moe.dump %x {dim = 1 : i64} : (tensor<2x4xf32>) -> tensor<3x2x4xf32>
+// moe.dump (C1): a scalar has no dimension.
+func.func @invalid(%x: tensor<f32>) {
+  // expected-error @+1 {{'moe.dump' op expected dim to be a dimension of 'tensor<f32>' but got 0}}
+  %0 = moe.dump %x : (tensor<f32>) -> tensor<f32>
   return
 }
 
 // -----
 
-// moe.dump (C1): the element types agree.
-func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{expected the smaller tensor to be 'tensor<2x4xf64>' but got 'tensor<2x4xf32>'}}
-  %0 = moe.dump %x {dim = 0 : i64} : (tensor<2x4xf32>) -> tensor<3x2x4xf64>
+// moe.dump (C1): blocks divides the input's dimension.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected blocks to divide dimension 0 of 'tensor<4x8xf32>' but got 3}}
+  %0 = moe.dump %x {blocks = 3 : i64} : (tensor<4x8xf32>) -> tensor<12x8xf32>
   return
 }
 
 // -----
 
-// moe.dump (C1): rank 4 at most.
-func.func @invalid(%x: tensor<2x3x4x5xf32>) {
-  // expected-error @+1 {{expected 'tensor<2x3x4x5x6xf32>' to have one dimension more than}}
-  %0 = moe.dump %x {dim = 4 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5x6xf32>
+// moe.dump (C1): blocks is at least 1.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected blocks to divide dimension 0 of 'tensor<4x8xf32>' but got 0}}
+  %0 = moe.dump %x {blocks = 0 : i64} : (tensor<4x8xf32>) -> tensor<12x8xf32>
   return
 }
 
 // -----
 
-// moe.local_reduce (C1): the result has one dimension less.
-func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{expected 'tensor<2x4xf32>' to have one dimension more than 'tensor<2x4xf32>', at dim between 0 and 2 but got 0}}
-  %0 = moe.local_reduce %x {dim = 0 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+// moe.dump (C1): blocks is not negative.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected blocks to divide dimension 1 of 'tensor<4x8xf32>' but got -2}}
+  %0 = moe.dump %x {dim = 1 : i64, blocks = -2 : i64} : (tensor<4x8xf32>) -> tensor<4x16xf32>
   return
 }
 
 // -----
 
-// moe.local_reduce (C1): dim is a dimension of the input.
-func.func @invalid(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{at dim between 0 and 1 but got 2}}
-  %0 = moe.local_reduce %x {dim = 2 : i64} : (tensor<2x4xf32>) -> tensor<2xf32>
+// moe.dump (C1): the dimension is multiplied.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected 'tensor<6x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+// moe.dump (C1): the result is not the smaller.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected 'tensor<2x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.dump (C1): the result is not empty.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected 'tensor<0x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<0x8xf32>
+  return
+}
+
+// -----
+
+// moe.dump (C1): the other dimensions stay.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected 'tensor<4x16xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+// moe.dump (C1): the rank stays.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected 'tensor<2x4x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// moe.dump (C1): the element type stays.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected 'tensor<8x8xf64>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<8x8xf64>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): dim is a dimension.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected dim to be a dimension of 'tensor<2x8xf32>' but got 2}}
+  %0 = moe.local_reduce %x {dim = 2 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): dim is not negative.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected dim to be a dimension of 'tensor<2x8xf32>' but got -1}}
+  %0 = moe.local_reduce %x {dim = -1 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): blocks divides the result's dimension, not only the input's.
+func.func @invalid(%x: tensor<12x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected blocks to divide dimension 0 of 'tensor<4x8xf32>' but got 3}}
+  %0 = moe.local_reduce %x {blocks = 3 : i64} : (tensor<12x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): blocks is at least 1.
+func.func @invalid(%x: tensor<12x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected blocks to divide dimension 0 of 'tensor<4x8xf32>' but got 0}}
+  %0 = moe.local_reduce %x {blocks = 0 : i64} : (tensor<12x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): the input's dimension is a multiple.
+func.func @invalid(%x: tensor<6x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<6x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.local_reduce %x : (tensor<6x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): the result is not the larger.
+func.func @invalid(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<2x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.local_reduce %x : (tensor<2x8xf32>) -> tensor<4x8xf32>
   return
 }
 
 // -----
 
 // moe.local_reduce (C1): the other dimensions stay.
-func.func @invalid(%x: tensor<2x3x4xf32>) {
-  // expected-error @+1 {{expected the smaller tensor to be 'tensor<2x4xf32>' but got 'tensor<3x4xf32>'}}
-  %0 = moe.local_reduce %x {dim = 1 : i64} : (tensor<2x3x4xf32>) -> tensor<3x4xf32>
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<4x8xf32>' to be 'tensor<2x4xf32>' with dimension 0 multiplied}}
+  %0 = moe.local_reduce %x : (tensor<4x8xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): the rank stays.
+func.func @invalid(%x: tensor<2x4x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<2x4x8xf32>' to be 'tensor<4x8xf32>' with dimension 0 multiplied}}
+  %0 = moe.local_reduce %x : (tensor<2x4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): the element type stays.
+func.func @invalid(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'moe.local_reduce' op expected 'tensor<4x8xf32>' to be 'tensor<2x8xbf16>' with dimension 0 multiplied}}
+  %0 = moe.local_reduce %x : (tensor<4x8xf32>) -> tensor<2x8xbf16>
+  return
+}
+
+// -----
+
+// moe.local_reduce (C1): counts are not summed.
+func.func @invalid(%x: tensor<4x8xi32>) {
+  // expected-error @+1 {{'moe.local_reduce' op operand #0 must be static tensor of f32, f64 or bf16, but got 'tensor<4x8xi32>'}}
+  %0 = moe.local_reduce %x : (tensor<4x8xi32>) -> tensor<2x8xi32>
   return
 }

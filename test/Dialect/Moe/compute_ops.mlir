@@ -177,21 +177,54 @@ func.func @gated_grad(%h: tensor<4x16xf32>, %g: tensor<4x8xf32>) -> tensor<4x16x
   return %0 : tensor<4x16xf32>
 }
 
-// Copies along a new dimension, first, in between or last, and their sums.
+// Copies of all of a tensor, which is the default, and of two of its blocks, along the first dimension and the last, and their sums.
 // CHECK-LABEL: func.func @dump_local_reduce(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x4xbf16>
 // CHECK-SAME:   ) -> tensor<2x4xbf16>
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] {dim = 0 : i64} : (tensor<2x4xbf16>) -> tensor<3x2x4xbf16>
-// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[DUMP]] {dim = 3 : i64} : (tensor<3x2x4xbf16>) -> tensor<3x2x4x5xbf16>
-// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP2]] {dim = 3 : i64}
-// CHECK-SAME:   : (tensor<3x2x4x5xbf16>) -> tensor<3x2x4xbf16>
-// CHECK-NEXT:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[LOCAL_REDUCE]] {dim = 0 : i64}
-// CHECK-SAME:   : (tensor<3x2x4xbf16>) -> tensor<2x4xbf16>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] : (tensor<2x4xbf16>) -> tensor<6x4xbf16>
+// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[DUMP]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<6x4xbf16>) -> tensor<6x12xbf16>
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP2]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<6x12xbf16>) -> tensor<6x4xbf16>
+// CHECK-NEXT:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[LOCAL_REDUCE]]
+// CHECK-SAME:   : (tensor<6x4xbf16>) -> tensor<2x4xbf16>
 // CHECK-NEXT:   return [[LOCAL_REDUCE2]] : tensor<2x4xbf16>
 func.func @dump_local_reduce(%x: tensor<2x4xbf16>) -> tensor<2x4xbf16> {
-  %0 = moe.dump %x {dim = 0 : i64} : (tensor<2x4xbf16>) -> tensor<3x2x4xbf16>
-  %1 = moe.dump %0 {dim = 3 : i64} : (tensor<3x2x4xbf16>) -> tensor<3x2x4x5xbf16>
-  %2 = moe.local_reduce %1 {dim = 3 : i64} : (tensor<3x2x4x5xbf16>) -> tensor<3x2x4xbf16>
-  %3 = moe.local_reduce %2 {dim = 0 : i64} : (tensor<3x2x4xbf16>) -> tensor<2x4xbf16>
+  %0 = moe.dump %x : (tensor<2x4xbf16>) -> tensor<6x4xbf16>
+  %1 = moe.dump %0 {dim = 1 : i64, blocks = 2 : i64} : (tensor<6x4xbf16>) -> tensor<6x12xbf16>
+  %2 = moe.local_reduce %1 {dim = 1 : i64, blocks = 2 : i64} : (tensor<6x12xbf16>) -> tensor<6x4xbf16>
+  %3 = moe.local_reduce %2 : (tensor<6x4xbf16>) -> tensor<2x4xbf16>
   return %3 : tensor<2x4xbf16>
+}
+
+// Counts are dumped too; defaults that are written out are not printed, and a block may be copied once.
+// CHECK-LABEL: func.func @dump_counts(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> tensor<1x8xi32>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[C]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<1x4xi32>) -> tensor<1x8xi32>
+// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[DUMP]] : (tensor<1x8xi32>) -> tensor<1x8xi32>
+// CHECK-NEXT:   return [[DUMP2]] : tensor<1x8xi32>
+func.func @dump_counts(%c: tensor<1x4xi32>) -> tensor<1x8xi32> {
+  %0 = moe.dump %c {dim = 1 : i64, blocks = 2 : i64} : (tensor<1x4xi32>) -> tensor<1x8xi32>
+  %1 = moe.dump %0 {dim = 0 : i64, blocks = 1 : i64} : (tensor<1x8xi32>) -> tensor<1x8xi32>
+  return %1 : tensor<1x8xi32>
+}
+
+// Any rank above 0: the copies of a vector, of each block of a tensor of rank 4.
+// CHECK-LABEL: func.func @dump_ranks(
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4xf64>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<2x3x4x6xf64>
+// CHECK-SAME:   ) -> (tensor<8xf64>, tensor<2x3x4x6xf64>)
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[A]] {blocks = 4 : i64} : (tensor<4xf64>) -> tensor<8xf64>
+// CHECK-NEXT:   [[DUMP2:%[a-z0-9_]+]] = moe.dump [[B]] {blocks = 3 : i64, dim = 3 : i64}
+// CHECK-SAME:   : (tensor<2x3x4x6xf64>) -> tensor<2x3x4x12xf64>
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[DUMP2]] {blocks = 3 : i64, dim = 3 : i64}
+// CHECK-SAME:   : (tensor<2x3x4x12xf64>) -> tensor<2x3x4x6xf64>
+// CHECK-NEXT:   return [[DUMP]], [[LOCAL_REDUCE]] : tensor<8xf64>, tensor<2x3x4x6xf64>
+func.func @dump_ranks(%a: tensor<4xf64>, %b: tensor<2x3x4x6xf64>) -> (tensor<8xf64>, tensor<2x3x4x6xf64>) {
+  %0 = moe.dump %a {blocks = 4 : i64} : (tensor<4xf64>) -> tensor<8xf64>
+  %1 = moe.dump %b {dim = 3 : i64, blocks = 3 : i64} : (tensor<2x3x4x6xf64>) -> tensor<2x3x4x12xf64>
+  %2 = moe.local_reduce %1 {dim = 3 : i64, blocks = 3 : i64} : (tensor<2x3x4x12xf64>) -> tensor<2x3x4x6xf64>
+  return %0, %2 : tensor<8xf64>, tensor<2x3x4x6xf64>
 }

@@ -142,6 +142,64 @@ func.func @from_experts(%x: tensor<32x8xf32>, %b: tensor<1x4xi32>, %e: tensor<2x
   return %0 : tensor<16x8xf32>
 }
 
+// Copies go to neighbouring members, and come back from them: the adjoint has as many.
+// CHECK-LABEL: func.func @to_copies(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<32x8xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<4x2xi32>,
+// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<64x8xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-SAME:   ) -> (tensor<64x8xf32>, tensor<32x8xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"g", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<32x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
+// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[CT0]], [[B]], [[E]] over <"g", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction from_experts>}
+// CHECK-SAME:   : (tensor<64x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf32>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V]], [[ALL_TO_ALL_V2]] : tensor<64x8xf32>, tensor<32x8xf32>
+func.func @to_copies(%x: tensor<32x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) -> tensor<64x8xf32> {
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64} : (tensor<32x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
+  return %0 : tensor<64x8xf32>
+}
+
+// From the experts with copies, and back to them with as many.
+// CHECK-LABEL: func.func @from_copies(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<64x8xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<4x2xi32>,
+// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<32x8xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-SAME:   ) -> (tensor<32x8xf32>, tensor<64x8xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
+// CHECK-NEXT:   [[ALL_TO_ALL_V:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"g", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction from_experts>}
+// CHECK-SAME:   : (tensor<64x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf32>
+// CHECK-NEXT:   [[ALL_TO_ALL_V2:%[a-z0-9_]+]] = moe.all_to_all_v [[CT0]], [[B]], [[E]] over <"g", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, direction = #moe<direction to_experts>}
+// CHECK-SAME:   : (tensor<32x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
+// CHECK-NEXT:   return [[ALL_TO_ALL_V]], [[ALL_TO_ALL_V2]] : tensor<32x8xf32>, tensor<64x8xf32>
+func.func @from_copies(%x: tensor<64x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) -> tensor<32x8xf32> {
+  %0 = moe.all_to_all_v %x, %b, %e over <"g", 4, 1> {direction = #moe<direction from_experts>, copies = 2 : i64} : (tensor<64x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf32>
+  return %0 : tensor<32x8xf32>
+}
+
+// No gradient flows through counts, sliced or dumped or not.
+// CHECK-LABEL: func.func @slice_counts(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>,
+// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-SAME:   ) -> (tensor<8x8xf32>, tensor<8x8xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
+// CHECK-NEXT:   [[SLICE_COUNTS:%[a-z0-9_]+]] = moe.slice_counts [[C]] over <"mp", 2, 1> {rows = 8 : i64}
+// CHECK-SAME:   : tensor<1x2xi32>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[SLICE_COUNTS]] : (tensor<1x2xi32>) -> tensor<2x2xi32>
+// CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[X]] counts([[DUMP]]) over <"g", 2, 1>
+// CHECK-SAME:   : (tensor<8x8xf32>, tensor<2x2xi32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[CT0]] over <"g", 2, 1> : tensor<8x8xf32>
+// CHECK-NEXT:   return [[ALL_REDUCE]], [[TO_VARYING]] : tensor<8x8xf32>, tensor<8x8xf32>
+func.func @slice_counts(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) -> tensor<8x8xf32> {
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 8 : i64} : tensor<1x2xi32>
+  %1 = moe.dump %0 : (tensor<1x2xi32>) -> tensor<2x2xi32>
+  %2 = moe.all_reduce %x counts(%1) over <"g", 2, 1> : (tensor<8x8xf32>, tensor<2x2xi32>) -> tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+
 // broadcast -> reduce to the owner, of each member's share.
 // CHECK-LABEL: func.func @broadcast(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
@@ -400,31 +458,46 @@ func.func @activation(%h: tensor<32x16xf32>, %c: tensor<1x2xi32>) -> tensor<32x8
   return %0 : tensor<32x8xf32>
 }
 
-// dump -> local_reduce.
+// dump -> local_reduce of the same blocks.
 // CHECK-LABEL: func.func @dump(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x4xf32>,
-// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<2x3x4xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
-// CHECK-SAME:   ) -> (tensor<2x3x4xf32>, tensor<2x4xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] {dim = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x3x4xf32>
-// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[CT0]] {dim = 1 : i64}
-// CHECK-SAME:   : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
-// CHECK-NEXT:   return [[DUMP]], [[LOCAL_REDUCE]] : tensor<2x3x4xf32>, tensor<2x4xf32>
-func.func @dump(%x: tensor<2x4xf32>) -> tensor<2x3x4xf32> {
-  %0 = moe.dump %x {dim = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x3x4xf32>
-  return %0 : tensor<2x3x4xf32>
+// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<2x12xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-SAME:   ) -> (tensor<2x12xf32>, tensor<2x4xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<2x4xf32>) -> tensor<2x12xf32>
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[CT0]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<2x12xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:   return [[DUMP]], [[LOCAL_REDUCE]] : tensor<2x12xf32>, tensor<2x4xf32>
+func.func @dump(%x: tensor<2x4xf32>) -> tensor<2x12xf32> {
+  %0 = moe.dump %x {dim = 1 : i64, blocks = 2 : i64} : (tensor<2x4xf32>) -> tensor<2x12xf32>
+  return %0 : tensor<2x12xf32>
 }
 
-// local_reduce -> dump.
+// local_reduce -> dump of the same blocks.
 // CHECK-LABEL: func.func @local_reduce(
-// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x3x4xf32>,
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x12xf32>,
 // CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<2x4xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
-// CHECK-SAME:   ) -> (tensor<2x4xf32>, tensor<2x3x4xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
-// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[X]] {dim = 1 : i64}
-// CHECK-SAME:   : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
-// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[CT0]] {dim = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x3x4xf32>
-// CHECK-NEXT:   return [[LOCAL_REDUCE]], [[DUMP]] : tensor<2x4xf32>, tensor<2x3x4xf32>
-func.func @local_reduce(%x: tensor<2x3x4xf32>) -> tensor<2x4xf32> {
-  %0 = moe.local_reduce %x {dim = 1 : i64} : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
+// CHECK-SAME:   ) -> (tensor<2x4xf32>, tensor<2x12xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[X]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<2x12xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[CT0]] {blocks = 2 : i64, dim = 1 : i64}
+// CHECK-SAME:   : (tensor<2x4xf32>) -> tensor<2x12xf32>
+// CHECK-NEXT:   return [[LOCAL_REDUCE]], [[DUMP]] : tensor<2x4xf32>, tensor<2x12xf32>
+func.func @local_reduce(%x: tensor<2x12xf32>) -> tensor<2x4xf32> {
+  %0 = moe.local_reduce %x {dim = 1 : i64, blocks = 2 : i64} : (tensor<2x12xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+// Where each block is copied once there is still an adjoint, of the operand's type.
+// CHECK-LABEL: func.func @dump_once(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<2x4xf32>,
+// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<2x4xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-SAME:   ) -> (tensor<2x4xf32>, tensor<2x4xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
+// CHECK-NEXT:   [[DUMP:%[a-z0-9_]+]] = moe.dump [[X]] : (tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[CT0]] : (tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:   return [[DUMP]], [[LOCAL_REDUCE]] : tensor<2x4xf32>, tensor<2x4xf32>
+func.func @dump_once(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = moe.dump %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
 }
 

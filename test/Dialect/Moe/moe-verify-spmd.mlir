@@ -19,7 +19,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
     %7 = moe.to_varying %6 over <"mp", 2, 1> : tensor<2x8xf32>
     %8 = moe.assume_replicated %7 over <"mp", 2, 1> : tensor<2x8xf32>
     %9 = moe.to_varying %8 over <"mp", 2, 1> : tensor<2x8xf32>
-    %10 = moe.dump %9 {dim = 0 : i64} : (tensor<2x8xf32>) -> tensor<2x2x8xf32>
+    %10 = moe.dump %9 : (tensor<2x8xf32>) -> tensor<4x8xf32>
     %11 = moe.all_reduce %9 over <"mp", 2, 1> : (tensor<2x8xf32>) -> tensor<2x8xf32>
     %12 = moe.matmul %x, %11 {transpose_b} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x2xf32>
     %13 = moe.matmul %12, %11 : (tensor<4x2xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
@@ -46,5 +46,46 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
     %0 = moe.to_varying %x over <"one", 1, 1> : tensor<4x8xf32>
     %1 = moe.all_reduce %0 over <"one", 1, 2> : (tensor<4x8xf32>) -> tensor<4x8xf32>
     return %1 : tensor<4x8xf32>
+  }
+  // The phases of an exchange vary as it does: what one brings is gathered over mp, and all of them over dp's ranks make a whole.
+  // CHECK-LABEL: func.func @phases(
+  // CHECK-COUNT-2: moe.all_to_all_phase
+  // CHECK: moe.join_phases
+  func.func @phases(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[world], []>}) -> (tensor<32x1xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.all_to_all_phase %x over <"world", 8, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 0 : i64, phases = 4 : i64} : (tensor<4x8xf32>) -> tensor<8x1xf32>
+    %1 = moe.all_to_all_phase %x over <"world", 8, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 1 : i64, phases = 4 : i64} : (tensor<4x8xf32>) -> tensor<8x1xf32>
+    %2 = moe.all_reduce %0 over <"mp", 2, 1> : (tensor<8x1xf32>) -> tensor<8x1xf32>
+    %3 = moe.all_reduce %1 over <"mp", 2, 1> : (tensor<8x1xf32>) -> tensor<8x1xf32>
+    %4 = moe.join_phases %2, %3, %2, %3 over <"world", 8, 1> : (tensor<8x1xf32>, tensor<8x1xf32>, tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<32x1xf32>
+    return %4 : tensor<32x1xf32>
+  }
+
+  // Equal parts are joined in another order on each block of members; with one part there is one order.
+  // CHECK-LABEL: func.func @joined_replicas(
+  // CHECK-COUNT-2: moe.join_phases
+  func.func @joined_replicas(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}, tensor<4x8xf32>) {
+    %0 = moe.join_phases %x, %y over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %1 = moe.join_phases %x over <"mp", 2, 1> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %0, %1 : tensor<8x8xf32>, tensor<4x8xf32>
+  }
+
+  // The counts of each member's part of the rows are its own.
+  // CHECK-LABEL: func.func @slice_counts(
+  // CHECK: moe.slice_counts
+  func.func @slice_counts(%c: tensor<1x4xi32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<1x4xi32> {moe.layout = #moe.layout<[world], []>}) {
+    %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>
+    return %0 : tensor<1x4xi32>
+  }
+
+  // Copies and their sums are of the rank alone; an exchange with copies varies as one without.
+  // CHECK-LABEL: func.func @copies(
+  // CHECK: moe.all_to_all_v
+  func.func @copies(%x: tensor<8x8xf32>, %r: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}, %b: tensor<1x4xi32> {moe.layout = #moe.layout<[world], []>}, %e: tensor<8x1xi32> {moe.layout = #moe.layout<[world], []>})
+      -> (tensor<8x8xf32>, tensor<64x8xf32> {moe.layout = #moe.layout<[world], []>}) {
+    %0 = moe.dump %x {blocks = 2 : i64} : (tensor<8x8xf32>) -> tensor<16x8xf32>
+    %1 = moe.local_reduce %0 {blocks = 2 : i64} : (tensor<16x8xf32>) -> tensor<8x8xf32>
+    %2 = moe.dump %r : (tensor<8x8xf32>) -> tensor<16x8xf32>
+    %3 = moe.all_to_all_v %2, %b, %e over <"world", 8, 1> {direction = #moe<direction to_experts>, copies = 2 : i64} : (tensor<16x8xf32>, tensor<1x4xi32>, tensor<8x1xi32>) -> tensor<64x8xf32>
+    return %1, %3 : tensor<8x8xf32>, tensor<64x8xf32>
   }
 }

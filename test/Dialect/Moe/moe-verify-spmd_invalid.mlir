@@ -188,6 +188,74 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
+// A phase of an exchange of a replicated value.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32>) -> (tensor<4x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'moe.all_to_all_phase' op expected operand #0 to vary over 'mp' but it varies over none; it is replicated over 'mp'}}
+    %0 = moe.all_to_all_phase %x over <"mp", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64, phase = 0 : i64, phases = 2 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// Parts of which one is the same on all members and the other is not: the result would be neither.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %y: tensor<4x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
+    // expected-error @+1 {{'moe.join_phases' op expected operand #1 to vary over 'dp' but it varies over none; it is replicated over 'dp'}}
+    %0 = moe.join_phases %x, %y over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// Joined in another order on each member, replicas are none any more.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<8x8xf32>) {
+    // expected-note @+1 {{the operand is defined here}}
+    %0 = moe.join_phases %x, %y over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over none but it varies over 'mp'; a sum or gather over 'mp' is missing}}
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// The blocks of two phases of eight ranks are of four, which are no group of this world.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
+    // expected-error @+1 {{expected the boundaries of group #moe.group<"world", 2, 4> to be boundaries of the module's moe.parallel}}
+    %0 = moe.join_phases %x, %y over <"world", 8, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// The counts of rows that are other rows on each member are not those of parts of one.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%c: tensor<1x4xi32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<1x4xi32> {moe.layout = #moe.layout<[mp], []>}) {
+    // expected-error @+1 {{'moe.slice_counts' op expected an operand replicated over group 'mp' but it varies over 'mp'}}
+    %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>
+    return %0 : tensor<1x4xi32>
+  }
+}
+
+// -----
+
+// A forgotten sum: a rank's own blocks added up are still its own.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<4x8xf32>) {
+    // expected-note @+1 {{the operand is defined here}}
+    %0 = moe.local_reduce %x : (tensor<8x8xf32>) -> tensor<4x8xf32>
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over none but it varies over 'mp'; a sum or gather over 'mp' is missing}}
+    return %0 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
 // An argument's layout names groups of the world.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   // expected-error @+1 {{expected the groups of #moe.layout<[tp], []> to be groups of the module's moe.parallel}}
