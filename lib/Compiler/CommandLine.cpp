@@ -19,7 +19,8 @@ namespace cl = llvm::cl;
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel", cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2"), cl::init(""), cl::cat(category)),
-      schedule("schedule", cl::desc("baseline, s1, s2, s2+saa, or auto: the shorter of S1 and S2 on the cluster"), cl::init("baseline"), cl::cat(category)),
+      schedule("schedule", cl::desc("baseline, s1, s2, s2+saa, or auto: the shorter of S1 and S2 on the cluster"),
+               cl::init("baseline"), cl::cat(category)),
       mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
       cluster("cluster", cl::desc("Cluster profile: a file, or the name of a shared one"), cl::init("localhost"),
               cl::cat(category)),

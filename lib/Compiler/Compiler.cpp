@@ -5,6 +5,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
@@ -67,8 +69,8 @@ static void addBackwardPasses(PassManager &passes, const CompileOptions &options
 
 static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
 
-/// Schedules may route in other groups, or pad capacities: gives each layer of `graph` the routing that it has in `rank`,
-/// the forward program that was made of it, so that the reference drops the same tokens.
+/// Schedules may route in other groups, or pad capacities: gives each layer of `graph` the routing that it has in
+/// `rank`, the forward program that was made of it, so that the reference drops the same tokens.
 static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
   FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(rank);
   if (failed(states))
@@ -88,7 +90,8 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
   return success();
 }
 
-/// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the reference.
+/// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
+/// reference.
 static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const CompileOptions &options, bool reference) {
   OwningOpRef<ModuleOp> module = graph.clone();
   getFunction(*module).setName(reference ? "reference" : "rank");
@@ -187,10 +190,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
   OwningOpRef<ModuleOp> graph = model.clone();
   (*graph)->setAttr(kParallelAttrName, options.parallel);
   // Without layers that nobody needs: each that is left is routed.
-  PassManager simplify(model.getContext());
-  simplify.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  if (failed(simplify.run(*graph)))
-    return failure();
+  getFunction(*graph).walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
   FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, options, /*reference=*/false);
   if (failed(module) || options.stage == Stage::Spmd)
     return module;

@@ -54,7 +54,8 @@ static FailureOr<StringRef> checkNames(MLIRContext *context, const CompileOption
     if (known == getSchedules().end())
       return emitUsageError(context)
              << "expected --schedule to be made of "
-             << llvm::join(llvm::map_range(getSchedules(), [](const Schedule &known) { return known.name.str(); }), ", ")
+             << llvm::join(llvm::map_range(getSchedules(), [](const Schedule &known) { return known.name.str(); }),
+                           ", ")
              << ", joined by '+', but got '" << options.schedule << "'";
     if (known->rewritesLayer && !layer.empty() && layer != name)
       return emitUsageError(context) << "expected one of '" << layer << "' and '" << name
@@ -75,8 +76,8 @@ static FailureOr<StringRef> checkNames(MLIRContext *context, const CompileOption
 // What Algorithm 1 needs to know of the cluster
 //===----------------------------------------------------------------------===//
 
-/// How many phases Parm's SAA has, 1 where it cannot be: the exchange has to leave the node, and the gather over mp not,
-/// to be on another stream.
+/// How many phases Parm's SAA has, 1 where it cannot be: the exchange has to leave the node, and the gather over mp
+/// not, to be on another stream.
 static int64_t getSaaPhases(const CompileOptions &options) {
   ParallelAttr parallel = options.parallel;
   int64_t fused = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp();

@@ -9,8 +9,8 @@
 namespace mlir::moe {
 
 /// Appends the passes that turn the baseline forward into options.schedule (names joined by '+', in any order). Fails
-/// with an error that lists the known names, says which exclude each other, or what of the cluster is not known. `graph` is
-/// what is compiled.
+/// with an error that lists the known names, says which exclude each other, or what of the cluster is not known.
+/// `graph` is what is compiled.
 LogicalResult addSchedule(PassManager &passes, const CompileOptions &options, ModuleOp graph);
 /// Appends what the schedule does with forward and backward alike; addSchedule has succeeded.
 void addOverlap(PassManager &passes, const CompileOptions &options);

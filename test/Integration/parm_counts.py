@@ -124,9 +124,9 @@ def expert_flops(layout, schedule, mode):
 
 
 def received(collective, payload, size, world):
-    """Bytes received by all ranks (docs/Runtime.md)."""
+    """Bytes received by all ranks (docs/Runtime.md): (n-1)/n of the payload by each, twice in an all_reduce."""
     passes = 2 if collective == "all_reduce" else 1
-    return passes * (size - 1) * payload * world // size
+    return passes * (size - 1) * payload * (world // size)
 
 
 # What is in a plan
@@ -215,15 +215,16 @@ def check_payloads(layout, schedule, plans):
 
 def check_run(layout, plan, run, trace):
     """What the runtime measured is what the plan says, to the byte."""
-    launches, measured = {}, {}
+    calls, payloads = Counter(), Counter()
     for launch in plan.collectives():
-        calls, payload = launches.get((launch.kernel, launch.group), (0, 0))
-        size = launch.members[0]
-        launches[launch.kernel, launch.group] = (
-            calls + 1, payload + received(launch.kernel, launch.payload, size, layout.world))
-    for entry in run["collectives"]:
-        measured[entry["collective"], entry["group"]] = (entry["calls"], entry["bytes_received"])
-    expect("calls and bytes received", measured, launches)
+        key = launch.kernel, launch.group, launch.members[0]
+        calls[key] += 1
+        payloads[key] += launch.payload
+    planned = {(kernel, group): (calls[kernel, group, size], received(kernel, payload, size, layout.world))
+               for (kernel, group, size), payload in payloads.items()}
+    measured = {(entry["collective"], entry["group"]): (entry["calls"], entry["bytes_received"])
+                for entry in run["collectives"]}
+    expect("calls and bytes received", measured, planned)
     expect("flops", run["flops"], layout.world * sum(launch.flops for launch in plan.launches))
     expect("arena of the run", run["arena_bytes"]["device"], plan.arena)
     experts = [event["args"]["flops"] for event in trace["traceEvents"]

@@ -93,6 +93,10 @@ class Tools:
 
     def call(self, log, tool, *arguments):
         """Runs the tool, adds its command line to `log`, returns its stdout."""
+        return self.call_for_all(log, tool, *arguments)[0]
+
+    def call_for_all(self, log, tool, *arguments):
+        """The same for stdout and stderr."""
         command = [os.path.join(self.folder, tool), *map(str, arguments)]
         log.append(shlex.join(command))
         try:
@@ -104,7 +108,7 @@ class Tools:
         if done.returncode != 0:
             tail = "\n".join((done.stdout[-1500:] + done.stderr[-3000:]).splitlines()[-30:])
             raise CaseFailed(f"{tool} exited with {done.returncode}\n{tail}")
-        return done.stdout
+        return done.stdout, done.stderr
 
 
 # Comparison

@@ -108,7 +108,8 @@ void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) 
 }
 
 /// An op whose operands are its result side by side: their producers, which come later in this walk, find their places
-/// in `memory`. Those that cannot write there, because their memory is another value's too, are copied when the op is met.
+/// in `memory`. Those that cannot write there, because their memory is another value's too, are copied when the op is
+/// met.
 void ProgramConverter::placeOperands(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   Value whole;
@@ -180,7 +181,8 @@ void ProgramConverter::convertReturn() {
     if (auto buffer = value.getDefiningOp<plan::BufferOp>()) {
       for (Operation *user : value.getUsers())
         if (auto view = dyn_cast<plan::ViewOp>(user))
-          view.getResult().setType(MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace({}));
+          view.getResult().setType(
+              MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace({}));
       value.replaceAllUsesWith(argument);
       for (unsigned later = operand.getOperandNumber() + 1; later < terminator->getNumOperands(); ++later)
         if (memory.lookup(terminator->getOperand(later)) == value)

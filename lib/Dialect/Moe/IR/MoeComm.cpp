@@ -320,8 +320,8 @@ void AllToAllOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
       floating ? builder.create<AllToAllOp>(getLoc(), cotangents[0], getGroup(), getConcatDim(), getSplitDim())
                : Value());
 }
-/// What is in memory of `input`, an exchange's parts for `size` members along `splitDim`: itself, or what a moe.dump that
-/// made equal parts for neighbouring members made them of.
+/// What is in memory of `input`, an exchange's parts for `size` members along `splitDim`: itself, or what a moe.dump
+/// that made equal parts for neighbouring members made them of.
 static Value getStored(Value input, int64_t splitDim, int64_t size) {
   auto dump = input.getDefiningOp<DumpOp>();
   bool whole = dump && static_cast<int64_t>(dump.getDim()) == splitDim &&
@@ -409,8 +409,8 @@ LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> op
   // Members of one block order the parts alike; those of different blocks do not.
   int64_t parts = getParts().size();
   FailureOr<AxisSet> blocks = getGroupAxes(
-      *this, axes, GroupAttr::get(getContext(), getGroup().getName(), parts,
-                                  getGroup().getStride() * getGroup().getSize() / parts));
+      *this, axes,
+      GroupAttr::get(getContext(), getGroup().getName(), parts, getGroup().getStride() * getGroup().getSize() / parts));
   if (failed(blocks))
     return failure();
   AxisSet all;
@@ -485,8 +485,8 @@ Value AllToAllVOp::getStoredRows() {
 SmallVector<Value> AllToAllVOp::getKernelInputs() { return {getStoredRows(), getBlockCounts(), getExpertCounts()}; }
 SmallVector<Attribute> AllToAllVOp::getKernelParams() {
   auto copies = static_cast<int64_t>(getCopies());
-  return getIntParams(getContext(), {static_cast<int64_t>(getDirection()), copies,
-                                     getStoredRows() == getRows() ? copies : 1});
+  return getIntParams(getContext(),
+                      {static_cast<int64_t>(getDirection()), copies, getStoredRows() == getRows() ? copies : 1});
 }
 OpFoldResult AllToAllVOp::fold(FoldAdaptor) {
   // One block of one rank is already sorted by expert.

@@ -107,8 +107,7 @@ LogicalResult Matcher::matchThere() {
 LogicalResult Matcher::matchExperts() {
   while (at.hasOneUse()) {
     Operation *user = *at.user_begin();
-    if (user->getOperand(0) != at || user->getNumResults() != 1 ||
-        !isa<GroupedMatmulOp, BiasAddOp, ActivationOp>(user))
+    if (user->getOperand(0) != at || user->getNumResults() != 1 || !isa<GroupedMatmulOp, BiasAddOp, ActivationOp>(user))
       break;
     layer.experts.push_back(user);
     at = user->getResult(0);
@@ -146,7 +145,8 @@ LogicalResult Matcher::matchCombine() {
   while (step<ToVaryingOp>())
     ;
   layer.combine = step<CombineOp>();
-  if (!layer.combine || !layer.combine.getWeights() || skipToVarying(layer.combine.getSlots()) != layer.route.getSlots() ||
+  if (!layer.combine || !layer.combine.getWeights() ||
+      skipToVarying(layer.combine.getSlots()) != layer.route.getSlots() ||
       skipToVarying(layer.combine.getWeights()) != layer.route.getWeights())
     return fail("the experts' rows do not return to a moe.combine of the same routing");
   layer.output = at;
@@ -164,7 +164,8 @@ LogicalResult Matcher::checkGroups() {
   if (!(states.getState(layer.tokens) & getAxes(layer.mp)).empty())
     return fail("its tokens are not the same on all members of '" + layer.mp.getName() + "'");
   SmallVector<GroupAttr> groups = axes.getGroups(getAxes(layer.ep) | getAxes(layer.esp));
-  if (groups.size() > 1 || (layer.ep && layer.esp && layer.ep.getStride() != layer.esp.getSize() * layer.esp.getStride()))
+  if (groups.size() > 1 ||
+      (layer.ep && layer.esp && layer.ep.getStride() != layer.esp.getSize() * layer.esp.getStride()))
     return fail("the experts' shards are not neighbours");
   if (!groups.empty())
     layer.fused = groups.front();

@@ -1,8 +1,8 @@
 //===- PauseMp.cpp - moe-pause-mp -----------------------------------------===//
 //
-// Parm's two schedules (section III-B) as rewrites of the baseline. In both each member of mp sends its own share of the
-// tokens, straight to the members that hold the experts' shards. S1 splits the tokens before the gate, S2 the dispatched
-// rows behind it. The forward alone is written; moe-differentiate makes the backward.
+// Parm's two schedules (section III-B) as rewrites of the baseline. In both each member of mp sends its own share of
+// the tokens, straight to the members that hold the experts' shards. S1 splits the tokens before the gate, S2 the
+// dispatched rows behind it. The forward alone is written; moe-differentiate makes the backward.
 //
 //===----------------------------------------------------------------------===//
 #include "BaselineLayer.h"
@@ -31,8 +31,7 @@ namespace {
 /// Rewrites one layer.
 class LayerRewriter {
 public:
-  explicit LayerRewriter(BaselineLayer layer)
-      : layer(layer), loc(layer.dispatch.getLoc()), builder(layer.combine) {}
+  explicit LayerRewriter(BaselineLayer layer) : layer(layer), loc(layer.dispatch.getLoc()), builder(layer.combine) {}
 
   void rewriteToS1();
   void rewriteToS2();
@@ -120,8 +119,8 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
     logits = cloneOnRows(builder, op, logits, {}, 0);
   auto route = cast<RouteOp>(cloneRoute(builder, layer.route, logits));
   int64_t share = getType(tokens).getDimSize(0), groups = getGroupsOfShare(layer);
-  for (Value result : std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(),
-                                                   route.getWeights()})
+  for (Value result :
+       std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(), route.getWeights()})
     result.setType(withDim(getType(result), 0, share));
   // How many of its groups the baseline routes as one of its own.
   int64_t parts = layer.getMp() * groups / static_cast<int64_t>(layer.route.getGroups());
@@ -151,8 +150,8 @@ RouteOp LayerRewriter::routeWithCapacity(int64_t capacity) {
 void LayerRewriter::replaceAux(RouteOp route) {
   Value aux = route.getAux();
   if (route != layer.route && layer.mp && getType(route.getLogits()) != getType(layer.route.getLogits())) {
-    Value share = builder.create<ScaleOp>(
-        loc, aux, builder.getF64FloatAttr(1.0 / static_cast<double>(layer.mp.getSize())));
+    Value share =
+        builder.create<ScaleOp>(loc, aux, builder.getF64FloatAttr(1.0 / static_cast<double>(layer.mp.getSize())));
     aux = builder.create<AllReduceOp>(loc, share.getType(), share, Value(), layer.mp);
   }
   layer.route.getAux().replaceAllUsesWith(aux);
@@ -191,9 +190,9 @@ Value LayerRewriter::runExpertsRagged(Rows share) {
   Value atExperts = builder.create<AllToAllOp>(loc, dump(share.counts, 1, layer.getEp()), layer.fused, 1, 0);
   Value rows = dump(share.rows, 0, 1);
   RankedTensorType sent = getType(rows);
-  Value there = builder.create<AllToAllVOp>(
-      loc, withDim(sent, 0, getReservedRows(getType(share.rows).getDimSize(0))), rows, share.counts, atExperts,
-      layer.fused, Direction::to_experts, layer.getEsp());
+  Value there =
+      builder.create<AllToAllVOp>(loc, withDim(sent, 0, getReservedRows(getType(share.rows).getDimSize(0))), rows,
+                                  share.counts, atExperts, layer.fused, Direction::to_experts, layer.getEsp());
   Value back = builder.create<AllToAllVOp>(loc, sent, cloneExperts(there, atExperts), share.counts, atExperts,
                                            layer.fused, Direction::from_experts, layer.getEsp());
   return reduce(back, 0, 1);
@@ -328,8 +327,8 @@ struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
     parm::AlphaBeta allToAll = line(allToAllAlphaUs, allToAllBetaUsPerMb);
     parm::AlphaBeta allGather = layer.mp ? line(allGatherAlphaUs, allGatherBetaUsPerMb) : parm::AlphaBeta();
     parm::AlphaBeta overlapped = layer.mp ? line(overlappedAlphaUs, overlappedBetaUsPerMb) : allToAll;
-    bool useS1 = obstacle.empty() &&
-                 parm::chooseSchedule(formula, allToAll, allGather, overlapped) == parm::Schedule::S1;
+    bool useS1 =
+        obstacle.empty() && parm::chooseSchedule(formula, allToAll, allGather, overlapped) == parm::Schedule::S1;
     auto number = [&](double value) { return builder.getF64FloatAttr(value); };
     // Each line with its value for this layer: seconds, seconds a byte, bytes, seconds.
     auto getTerm = [&](parm::AlphaBeta line, double elements) {

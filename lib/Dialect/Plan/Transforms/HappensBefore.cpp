@@ -22,7 +22,8 @@ LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
              << index << " to be a dense row-major memref of f32, f64, bf16 or i32 with rank 4 at most but got "
              << type;
   for (Operation &op : function.getBody().front())
-    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op) && !(isa<func::ReturnOp>(op) && op.getNumOperands() == 0))
+    if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op) &&
+        !(isa<func::ReturnOp>(op) && op.getNumOperands() == 0))
       return op.emitOpError("expected only plan ops and a return of nothing in a rank program");
   return success();
 }

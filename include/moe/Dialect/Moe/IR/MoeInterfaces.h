@@ -10,8 +10,8 @@
 
 namespace mlir::moe {
 
-/// One of `parts` equal parts of a value along dimension 0, another one on each block of neighbouring members of `group`:
-/// member m has part (m / (size / parts) + shift) mod parts.
+/// One of `parts` equal parts of a value along dimension 0, another one on each block of neighbouring members of
+/// `group`: member m has part (m / (size / parts) + shift) mod parts.
 struct RankPart {
   GroupAttr group;
   int64_t shift, parts;
