@@ -132,8 +132,8 @@ def describe(layout, o):
 def capacity_factor(o, tokens):
     """`tokens` are those of a data-parallel rank."""
     mean = o["top_k"] * tokens / o["experts"]
-    # An odd number of rows near the mean, and half a row less, so that rounding up gives it.
-    padded = (int(mean) | 1) - 0.5
+    # An odd number of rows, no more than the mean where that is 1 or more; half a row less, so that rounding up gives it.
+    padded = max(1, (int(mean) - 1) | 1) - 0.5
     return {"drops": 0.5, "room": o["experts"] / o["top_k"], "padded": padded / mean, "dropless": None}[o["form"]]
 
 

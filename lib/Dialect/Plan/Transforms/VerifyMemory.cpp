@@ -103,7 +103,7 @@ void MemoryChecker::addMemories(func::FuncOp function, int64_t rank) {
       addOwn(buffer.getMemref(), false);
   }
   for (auto view : function.getOps<ViewOp>()) {
-    const Range &source = ranges.find(view.getSource())->second;
+    Range source = ranges.find(view.getSource())->second;
     int64_t bytes = getByteSize(cast<MemRefType>(view.getResult().getType()));
     int64_t begin = source.begin + view.getPart(rank) * bytes;
     ranges[view.getResult()] = Range{source.memory, begin, begin + bytes};
