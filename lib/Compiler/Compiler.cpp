@@ -49,14 +49,15 @@ static LogicalResult addForwardPasses(PassManager &passes, const CompileOptions 
 }
 
 /// From the forward program to the one at the SPMD or plan stage.
-static void addBackwardPasses(PassManager &passes, const CompileOptions &options, bool reference) {
+static void addBackwardPasses(PassManager &passes, const CompileOptions &options, func::FuncOp forward,
+                              bool reference) {
   addSimplification(passes);
   if (options.train) {
     passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
     addSimplification(passes);
   }
   if (!reference)
-    addOverlap(passes, options);
+    addOverlap(passes, options, forward);
   passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
   if (options.stage == Stage::Spmd)
     return;
@@ -100,7 +101,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Com
     return failure();
   if (!reference && failed(copyRouting(getFunction(*module), graph)))
     return failure();
-  addBackwardPasses(backward, options, reference);
+  addBackwardPasses(backward, options, getFunction(*module), reference);
   if (failed(backward.run(*module)))
     return failure();
   return module;

@@ -8,6 +8,7 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Cost/CostModel.h"
 #include "moe/Cost/Papers.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
@@ -161,8 +162,16 @@ LogicalResult mlir::moe::addSchedule(PassManager &passes, const CompileOptions &
 
 StringRef mlir::moe::getS2OfAuto(const CompileOptions &options) { return getSaaPhases(options) > 1 ? "s2+saa" : "s2"; }
 
-void mlir::moe::addOverlap(PassManager &passes, const CompileOptions &options) {
+/// Whether Algorithm 1 took S2 for a layer.
+static bool hasS2(func::FuncOp forward) {
+  auto choices = forward->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName);
+  return choices && llvm::any_of(choices.getAsRange<DictionaryAttr>(),
+                                 [](DictionaryAttr choice) { return choice.getAs<StringAttr>("chosen") == "s2"; });
+}
+
+void mlir::moe::addOverlap(PassManager &passes, const CompileOptions &options, func::FuncOp forward) {
   SmallVector<StringRef> names = splitNames(options);
-  if (llvm::is_contained(names, "saa") || (llvm::is_contained(names, "auto") && getSaaPhases(options) > 1))
+  bool chosen = llvm::is_contained(names, "auto") && getSaaPhases(options) > 1 && hasS2(forward);
+  if (chosen || llvm::is_contained(names, "saa"))
     passes.addNestedPass<func::FuncOp>(createMoeSplitExchanges());
 }

@@ -53,16 +53,16 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
   // FIRST-LABEL: func.func @two(
   // FIRST-SAME:    moe.schedule_choices = [{all_gather = [{{[^,]*, [^,]*}}, 2.560000e+02, {{[^,]*}}], all_to_all = [{{[^,]*, [^,]*}}, 5.120000e+02, {{[^,]*}}],
   // FIRST-SAME:    chosen = "s1", layer = "one",
-  // FIRST-SAME:    s1 = [[T1:2.6152[^ ]*]] : f64, {{.*}} s2 = [[T2:3.1536[^ ]*]] : f64,
+  // FIRST-SAME:    s1 = [[T1:2.6151999[^ ]*]] : f64, s1_alpha = {{[^,]*}}, s2 = [[T2:3.153600[^ ]*]] : f64,
   // FIRST-SAME:    chosen = "s1", layer = "two",
-  // FIRST-SAME:    s1 = [[T1]] : f64, {{.*}} s2 = [[T2]] : f64,
+  // FIRST-SAME:    s1 = [[T1]] : f64, s1_alpha = {{[^,]*}}, s2 = [[T2]] : f64,
   func.func @two(%x: tensor<32x8xbf16>, %g: tensor<8x4xbf16>, %w1: tensor<4x8x16xbf16>, %w2: tensor<4x16x8xbf16>) -> tensor<32x8xbf16> {
     %y, %aux = moe.layer "one" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
-      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<f32>)
+      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<bf16>)
     %z, %aux2 = moe.layer "two" %y gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
-      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<f32>)
+      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<bf16>)
     return %z : tensor<32x8xbf16>
   }
 
@@ -82,8 +82,8 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 2, esp = 2>} {
   // FIRST-LABEL: func.func @mp1(
   // FIRST-SAME:    all_gather = [0.000000e+00, 0.000000e+00, 5.120000e+02, 0.000000e+00],
-  // FIRST-SAME:    all_to_all = [[A2A:\[[^]]*, 2.048000e\+03, 1.2048[^]]*\]]], chosen = "s1"
-  // FIRST-SAME:    overlapped = [[A2A]], s1 = [[T1:2.4096[^ ]*]] : f64, {{.*}} s2 = [[T1]] : f64,
+  // FIRST-SAME:    all_to_all = [9.9999999999999991E-6, 1.000000e-09, 2.048000e+03, 1.2047999999999999E-5], chosen = "s1"
+  // FIRST-SAME:    overlapped = [9.9999999999999991E-6, 1.000000e-09, 2.048000e+03, 1.2047999999999999E-5], s1 = [[T1:2.4095999[^ ]*]] : f64, s1_alpha = {{[^,]*}}, s2 = [[T1]] : f64,
   func.func @mp1(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
     %y, %aux = moe.layer "mp1" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}

@@ -60,22 +60,30 @@ struct MoeSplitExchanges : moe::impl::MoeSplitExchangesBase<MoeSplitExchanges> {
       getOperation().emitError() << "expected phases to be at least 0 but got " << phases.getValue();
       return signalPassFailure();
     }
+    bool any = false;
     for (auto exchange : llvm::to_vector(getOperation().getOps<AllToAllOp>()))
-      split(exchange);
+      any |= split(exchange);
+    if (!any)
+      getOperation().emitRemark()
+          << "moe-split-exchanges: no all_to_all of this program can be made in phases: none goes, "
+             "through ops that work block by block, into an exchange inside the blocks";
   }
 
-  void split(AllToAllOp exchange) {
+  bool split(AllToAllOp exchange) {
     // What arrives in a phase has to be one piece of the whole.
     if (exchange.getConcatDim() != 0 || exchange.getSplitDim() == 0)
-      return;
+      return false;
     int64_t members = exchange.getGroup().getSize();
     for (int64_t count = phases ? std::min<int64_t>(phases, members) : members; count > 1; --count) {
       if (members % count != 0)
         continue;
       SmallVector<MoeSplittableOpInterface> consumers = getConsumers(exchange, count);
-      if (!consumers.empty())
-        return ::split(exchange, consumers, count);
+      if (consumers.empty())
+        continue;
+      ::split(exchange, consumers, count);
+      return true;
     }
+    return false;
   }
 };
 } // namespace

@@ -86,7 +86,8 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
     is made in phases: in each a member exchanges with one whole block of neighbours, and what arrived goes on at once, on
     another stream, while the next phase is under way. There are as many phases as all ops on the way allow, or as the option
     says. Where S2 ends, this is Parm's SAA (section III-D): an all_to_all, a local sum and an all_gather over mp, by ESP
-    groups, or by whole groups of mp where these are larger; and in its backward likewise. To run behind moe-differentiate.
+    groups, or by whole groups of mp where these are larger; and in its backward likewise. To run behind moe-differentiate. Where
+    there is nothing to split a remark says so.
 
     Before -> after:
 
