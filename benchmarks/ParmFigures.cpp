@@ -148,21 +148,27 @@ static void printRanges(const std::vector<Case> &cases, char testbed, Schedule s
     os << format("%c %-7s %5.2f .. %4.2f   paper %s\n", testbed, getName(schedule), least, largest, paper);
 }
 
-void parm_sweep::printSpeedups(const std::vector<Case> &cases, llvm::raw_ostream &os) {
-  os << "\nSpeed-up over the baseline: means, and auto's least and largest. Sums of gradients over data-parallel ranks "
-        "take\nno time, as in the paper; the last column is auto's mean with them.\n\n"
-     << "testbed   P  N_MP  N_ESP  cases      s1      s2  s2+saa    auto    least largest with sums\n";
+/// Calls `visit` with the first and all cases of each testbed, P, N_MP and N_ESP that has any.
+template <typename Visit> static void forEachSetting(const std::vector<Case> &cases, Visit visit) {
   for (std::pair<char, int64_t> bed : beds)
     for (int64_t mp : {1, 2, 4})
       for (int64_t esp : {1, 2, 4}) {
         Selection selection =
             select(cases, [&](const Case &it) { return isOn(it, bed) && it.mp == mp && it.esp == esp; });
-        if (selection.empty())
-          continue;
-        os << format("%c       %3d  %4d  %5d", bed.first, static_cast<int>(bed.second), static_cast<int>(mp),
-                     static_cast<int>(esp));
-        printSpeedupRow(selection, os);
+        if (!selection.empty())
+          visit(*selection.front(), selection);
       }
+}
+
+void parm_sweep::printSpeedups(const std::vector<Case> &cases, llvm::raw_ostream &os) {
+  os << "\nSpeed-up over the baseline: means, and auto's least and largest. Sums of gradients over data-parallel ranks "
+        "take\nno time, as in the paper; the last column is auto's mean with them.\n\n"
+     << "testbed   P  N_MP  N_ESP  cases      s1      s2  s2+saa    auto    least largest with sums\n";
+  forEachSetting(cases, [&](const Case &first, const Selection &selection) {
+    os << format("%c       %3d  %4d  %5d", first.testbed->name, static_cast<int>(first.testbed->ranks),
+                 static_cast<int>(first.mp), static_cast<int>(first.esp));
+    printSpeedupRow(selection, os);
+  });
   if (Selection all = select(cases, [](const Case &) { return true; }); !all.empty()) {
     os << "all                    ";
     printSpeedupRow(all, os);
@@ -254,25 +260,19 @@ void parm_sweep::printChoice(const std::vector<Case> &cases, llvm::raw_ostream &
 void parm_sweep::printTerms(const std::vector<Case> &cases, llvm::raw_ostream &os) {
   os << "\nWhat steps consist of: mean milliseconds on the critical path\n\n"
      << "testbed   P N_MP N_ESP schedule     step products  compute      a2a   gather   reduce  scatter  waiting\n";
-  for (std::pair<char, int64_t> bed : beds)
-    for (int64_t mp : {1, 2, 4})
-      for (int64_t esp : {1, 2, 4}) {
-        Selection selection =
-            select(cases, [&](const Case &it) { return isOn(it, bed) && it.mp == mp && it.esp == esp; });
-        if (selection.empty())
-          continue;
-        for (Schedule schedule : {Schedule::Baseline, Schedule::S1, Schedule::S2, Schedule::S2Saa}) {
-          auto print = [&](const char *form, auto get) {
-            os << format(form, 1e3 * getMean(selection, [&](const Case &it) { return get(it.get(schedule)); }));
-          };
-          os << format("%c       %3d %4d %5d %-9s", bed.first, static_cast<int>(bed.second), static_cast<int>(mp),
-                       static_cast<int>(esp), getName(schedule));
-          print("%8.2f", [](const Run &run) { return run.seconds; });
-          for (size_t term = 0; term < kNumTerms; ++term)
-            print("%9.2f", [&](const Run &run) { return run.terms[term]; });
-          os << "\n";
-        }
-      }
+  forEachSetting(cases, [&](const Case &first, const Selection &selection) {
+    for (Schedule schedule : {Schedule::Baseline, Schedule::S1, Schedule::S2, Schedule::S2Saa}) {
+      auto print = [&](const char *form, auto get) {
+        os << format(form, 1e3 * getMean(selection, [&](const Case &it) { return get(it.get(schedule)); }));
+      };
+      os << format("%c       %3d %4d %5d %-9s", first.testbed->name, static_cast<int>(first.testbed->ranks),
+                   static_cast<int>(first.mp), static_cast<int>(first.esp), getName(schedule));
+      print("%8.2f", [](const Run &run) { return run.seconds; });
+      for (size_t term = 0; term < kNumTerms; ++term)
+        print("%9.2f", [&](const Run &run) { return run.terms[term]; });
+      os << "\n";
+    }
+  });
 }
 
 // Checks

@@ -107,9 +107,9 @@ void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) 
   memory.map(op->getResult(0), source);
 }
 
-/// An op whose operands are its result side by side: their producers, which come later in this walk, find their places
-/// in `memory`. Those that cannot write there, because their memory is another value's too, are copied when the op is
-/// met.
+/// Where an op's operands are its result side by side, they are computed there: notes their places in `memory`, before
+/// the ops that compute them are converted. An operand that cannot be, because its memory is another value's too, is
+/// copied when the op itself is converted.
 void ProgramConverter::placeOperands(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   Value whole;

@@ -1,11 +1,11 @@
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s1},moe-differentiate,moe-verify-spmd),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=S1 --implicit-check-not="= moe.all_" \
-// RUN:       --implicit-check-not="= moe.reduce" --implicit-check-not="= moe.slice " --implicit-check-not="= moe.dump" --implicit-check-not="= moe.local_reduce"
+// RUN:       --implicit-check-not="= moe.reduce" --implicit-check-not="= moe.slice %" --implicit-check-not="= moe.dump" --implicit-check-not="= moe.local_reduce"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate,moe-verify-spmd),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=S2 --implicit-check-not="= moe.all_" \
-// RUN:       --implicit-check-not="= moe.reduce" --implicit-check-not="= moe.slice " --implicit-check-not="= moe.dump" --implicit-check-not="= moe.local_reduce"
+// RUN:       --implicit-check-not="= moe.reduce" --implicit-check-not="= moe.slice %" --implicit-check-not="= moe.dump" --implicit-check-not="= moe.local_reduce"
 
 // The backward is what moe-differentiate makes of the forward, and as formulas.md has it: where the baseline's is AG_ESP(X) + 2 A2A_EP(X) +
 // RS_ESP(X) (moe-differentiate-baseline.mlir), S1's and S2's is 2 A2A_EP&ESP(y) + AG_MP, of the sizes of their forward, dumps and local sums

@@ -1,24 +1,25 @@
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges,moe-verify-spmd))" \
-// RUN:   | FileCheck %s --check-prefix=ALL --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
+// RUN:   2> %t.err | FileCheck %s --check-prefix=ALL --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=2},moe-verify-spmd))" \
-// RUN:   | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
+// RUN:   2> %t.err | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=3},moe-verify-spmd))" \
-// RUN:   | FileCheck %s --check-prefix=THREE --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
+// RUN:   2> %t.err | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=1},moe-verify-spmd))" \
-// RUN:   | FileCheck %s --check-prefix=ONE --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
+// RUN:   2> %t.err | FileCheck %s --check-prefix=ONE --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s1},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges,moe-verify-spmd))" \
-// RUN:   | FileCheck %s --check-prefix=ONE --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
+// RUN:   2> %t.err | FileCheck %s --check-prefix=ONE --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 
 // S2's second AlltoAll and its gather, forward, and what the backward has of the first ones: each in phases, with all that is
 // between them. S1 gathers tokens and not rows of experts, so that nothing of it can be split; nor is one phase a phase.
 
 // mp = esp = 2, ep = 2: a phase is an exchange with one ESP group, so that there are ep = 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
+  // ONE-LABEL: func.func @esp_groups(
   // ALL-LABEL: func.func @esp_groups(
   // ALL:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 4, 1>
   // ALL-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
@@ -64,6 +65,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // ep = 4: four phases, or two of two ESP groups each; three at most are two, as three do not divide eight members.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  // ONE-LABEL: func.func @four_groups(
   // ALL-LABEL: func.func @four_groups(
   // ALL:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
   // ALL-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 4 : i64, split_dim = 1 : i64}
@@ -139,6 +141,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // mp = 4 > esp = 2: all members of mp have to have the same block to gather it, so that a phase is of four members: two of eight.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 4, ep = 4, esp = 2>} {
+  // ONE-LABEL: func.func @mp_groups(
   // ALL-LABEL: func.func @mp_groups(
   // ALL:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
   // ALL-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
@@ -184,6 +187,9 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
 // mp = 4 = ep esp: one phase would be all of it.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 2, esp = 2>} {
+  // ALL-LABEL: func.func @one_phase(
+  // TWO-LABEL: func.func @one_phase(
+  // ONE-LABEL: func.func @one_phase(
   func.func @one_phase(%x: tensor<16x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<16x8xf32> {
     %y, %aux = moe.layer "one_phase" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
@@ -196,6 +202,9 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 1, mp = 
 
 // mp = 4 > ep esp = 2: no block of the exchange has all members of mp.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 2, esp = 1>} {
+  // ALL-LABEL: func.func @no_phase(
+  // TWO-LABEL: func.func @no_phase(
+  // ONE-LABEL: func.func @no_phase(
   func.func @no_phase(%x: tensor<16x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<16x8xf32> {
     %y, %aux = moe.layer "no_phase" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
@@ -208,6 +217,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 1, mp = 
 
 // esp = 1: nothing is summed up on the way, so that blocks are members of ep, and of mp where these are more: ep = 4 in two phases of mp = 2.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 4, esp = 1>} {
+  // ONE-LABEL: func.func @no_sum(
   // ALL-LABEL: func.func @no_sum(
   // ALL:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep", 4, 1>
   // ALL-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
@@ -245,6 +255,9 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
 
 // Dropless: all_to_all_v is not split, nor is the exchange of the counts, which ends in no other one.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
+  // ALL-LABEL: func.func @dropless(
+  // TWO-LABEL: func.func @dropless(
+  // ONE-LABEL: func.func @dropless(
   func.func @dropless(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
     %y, %aux = moe.layer "dropless" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>}
@@ -257,6 +270,9 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // N_MP = 1: nothing is gathered.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 2, esp = 2>} {
+  // ALL-LABEL: func.func @no_gather(
+  // TWO-LABEL: func.func @no_gather(
+  // ONE-LABEL: func.func @no_gather(
   func.func @no_gather(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
     %y, %aux = moe.layer "no_gather" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
