@@ -1,4 +1,5 @@
 // RUN: moe-opt %s --convert-moe-to-plan -mlir-print-debuginfo=false | FileCheck %s
+// RUN: moe-opt %s --convert-moe-to-plan --plan-assign-streams --plan-assign-memory --plan-verify -o /dev/null
 
 // One launch for each op, results behind the inputs, device buffers between.
 
@@ -128,11 +129,14 @@ func.func @route(%l: tensor<16x4xf32>, %a: tensor<f32>) -> (tensor<16x2xi32>, te
 // CHECK-SAME:   [[E:%[a-z0-9_]+]]: memref<2x2xi32>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<32x16xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<32x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "all_to_all_v"([[X]], [[B]], [[E]]) -> ([[BUFFER]]) params [0] collective over <"ep", 2, 1>
-// CHECK-SAME:   {cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512, rows = 16, counts = 1, peers = 1>}
+// CHECK-NEXT:   plan.launch "all_to_all_v"([[X]], [[B]], [[E]])
+// CHECK-SAME:   -> ([[BUFFER]]) params [0, 1, 1] collective over <"ep", 2, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512,
+// CHECK-SAME:   rows = 16, counts = 1, peers = 1>}
 // CHECK-SAME:   : (memref<16x8xf32>, memref<1x4xi32>, memref<2x2xi32>) -> memref<32x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "grouped_matmul"([[BUFFER]], [[W]], [[E]]) -> ([[R0]]) params [0]
-// CHECK-SAME:   {cost = #plan.cost<matrix, flops = 8.192e3, read = 2064, written = 2048, gemm = [2, 16, 16, 8], rows = 32, counts = 2>}
+// CHECK-SAME:   {cost = #plan.cost<matrix, flops = 8.192e3, read = 2064, written = 2048, gemm = [2, 16, 16, 8],
+// CHECK-SAME:   rows = 32, counts = 2>}
 // CHECK-SAME:   : (memref<32x8xf32, #plan<space device>>, memref<2x8x16xf32>, memref<2x2xi32>) -> memref<32x16xf32>
 // CHECK-NEXT:   return
 func.func @ragged(%x: tensor<16x8xf32>, %w: tensor<2x8x16xf32>, %b: tensor<1x4xi32>, %e: tensor<2x2xi32>) -> tensor<32x16xf32> {
@@ -222,35 +226,36 @@ func.func @labels(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<16x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "reduce_scatter"([[BUFFER]]) -> ([[BUFFER2]]) params [0] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<network, flops = 1.28e2, read = 512, written = 128, collective = reduce_scatter, payload = 512>}
-// CHECK-SAME:   : (memref<16x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-SAME:   {cost = #plan.cost<network, flops = 1.28e2, read = 512, written = 128, collective = reduce_scatter,
+// CHECK-SAME:   payload = 512>} : (memref<16x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER3:%[a-z0-9_]+]] = plan.buffer : memref<1x32xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER2]]) -> ([[BUFFER3]]) params [0, 1] collective over <"mp", 4, 1>
+// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER2]])
+// CHECK-SAME:   -> ([[BUFFER3]]) params [0, 1, 1, 0, 1] collective over <"mp", 4, 1>
 // CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = all_to_all, payload = 128>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<1x32xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER4:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER3]]) -> ([[BUFFER4]]) params [1, 0] collective over <"mp", 4, 1>
+// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER3]])
+// CHECK-SAME:   -> ([[BUFFER4]]) params [1, 0, 1, 0, 1] collective over <"mp", 4, 1>
 // CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = all_to_all, payload = 128>}
 // CHECK-SAME:   : (memref<1x32xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER5:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_reduce"([[BUFFER4]]) -> ([[BUFFER5]]) collective over <"mp", 4, 1>
-// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<network, flops = 3.2e1, read = 128, written = 128, collective = all_reduce, payload = 128>,
-// CHECK-SAME:   in_place = array<i64: 0>} : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   [[BUFFER6:%[a-z0-9_]+]] = plan.buffer : memref<1x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "slice"([[BUFFER5]]) -> ([[BUFFER6]]) params [0] over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<memory, read = 32, written = 32>}
-// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<1x8xf32, #plan<space device>>
-// CHECK-NEXT:   [[BUFFER7:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "all_gather"([[BUFFER6]]) -> ([[BUFFER7]]) params [0] collective over <"mp", 4, 1>
+// CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<network, flops = 3.2e1, read = 128, written = 128,
+// CHECK-SAME:   collective = all_reduce, payload = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[BUFFER5]] part 0 of 4 over <"mp", 4, 1>
+// CHECK-SAME:   : memref<4x8xf32, #plan<space device>> -> memref<1x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[BUFFER6:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_gather"([[VIEW]]) -> ([[BUFFER6]]) params [0] collective over <"mp", 4, 1>
 // CHECK-SAME:   {cost = #plan.cost<network, read = 32, written = 128, collective = all_gather, payload = 128>}
 // CHECK-SAME:   : (memref<1x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   [[BUFFER8:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "broadcast"([[BUFFER7]]) -> ([[BUFFER8]]) params [3] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = broadcast, payload = 128, root = 3>}
-// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "reduce"([[BUFFER8]]) -> ([[R0]]) params [1] collective over <"mp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<network, flops = 3.2e1, read = 128, written = 128, collective = reduce, payload = 128, root = 1>}
-// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32>
+// CHECK-NEXT:   [[BUFFER7:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "broadcast"([[BUFFER6]]) -> ([[BUFFER7]]) params [3] collective over <"mp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = broadcast, payload = 128,
+// CHECK-SAME:   root = 3>} : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "reduce"([[BUFFER7]]) -> ([[R0]]) params [1] collective over <"mp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, flops = 3.2e1, read = 128, written = 128, collective = reduce,
+// CHECK-SAME:   payload = 128, root = 1>} : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32>
 // CHECK-NEXT:   return
 func.func @collectives(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = moe.all_gather %x over <"mp", 4, 1> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<16x8xf32>
@@ -263,4 +268,350 @@ func.func @collectives(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %7 = moe.broadcast %6 over <"mp", 4, 1> {root = 3 : i64} : tensor<4x8xf32>
   %8 = moe.reduce %7 over <"mp", 4, 1> {root = 1 : i64} : tensor<4x8xf32>
   return %8 : tensor<4x8xf32>
+}
+
+// A slice along dimension 0 is a view of what it is a part of, an argument here; where a view is returned it is copied.
+// CHECK-LABEL: func.func @slice_view(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<8x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<4x8xf32>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[X]] part 0 of 2 over <"mp", 2, 1> : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[VIEW]]) -> ([[R0]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "copy"([[VIEW]]) -> ([[R1]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   return
+func.func @slice_view(%x: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = moe.slice %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.scale %0 {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  return %1, %0 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// The value that a view is part of may be a result: then the view is of the result's argument, and in no arena.
+// CHECK-LABEL: func.func @slice_of_result(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<8x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<8x8xf32>,
+// CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[R0]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 6.4e1, read = 256, written = 256>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<8x8xf32>) -> memref<8x8xf32>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[R0]] part 0 of 2 over <"mp", 2, 4>
+// CHECK-SAME:   : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[VIEW]]) -> ([[R1]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   return
+func.func @slice_of_result(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<4x8xf32>) {
+  %0 = moe.scale %x {factor = 2.000000e+00 : f64} : tensor<8x8xf32>
+  %1 = moe.slice %0 over <"mp", 2, 4> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  %2 = moe.scale %1 {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  return %0, %2 : tensor<8x8xf32>, tensor<4x8xf32>
+}
+
+// Along any other dimension the parts are no pieces of memory: a launch.
+// CHECK-LABEL: func.func @slice_columns(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<8x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<8x4xf32>
+// CHECK-NEXT:   plan.launch "slice"([[X]]) -> ([[R0]]) params [1] over <"mp", 2, 1>
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 128, written = 128>} : (memref<8x8xf32>) -> memref<8x4xf32>
+// CHECK-NEXT:   return
+func.func @slice_columns(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = moe.slice %x over <"mp", 2, 1> {dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// A part of a part would depend on the rank in two ways: the first is copied.
+// CHECK-LABEL: func.func @view_of_view(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<8x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<2x8xf32>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[X]] part 0 of 2 over <"mp", 2, 1> : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "copy"([[VIEW]]) -> ([[BUFFER]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 0 of 2 over <"dp", 2, 2>
+// CHECK-SAME:   : memref<4x8xf32, #plan<space device>> -> memref<2x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "scale"([[VIEW2]]) -> ([[R0]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 1.6e1, read = 64, written = 64>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<2x8xf32, #plan<space device>>) -> memref<2x8xf32>
+// CHECK-NEXT:   return
+func.func @view_of_view(%x: tensor<8x8xf32>) -> tensor<2x8xf32> {
+  %0 = moe.slice %x over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.slice %0 over <"dp", 2, 2> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  %2 = moe.scale %1 {factor = 2.000000e+00 : f64} : tensor<2x8xf32>
+  return %2 : tensor<2x8xf32>
+}
+
+// A dump before an exchange is neither a launch nor a buffer: the exchange sends from the one copy, two copies of each part (its third
+// parameter), phase 0 of 1.
+// CHECK-LABEL: func.func @virtual_dump(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<2x16xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[BUFFER]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<2x32xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER]])
+// CHECK-SAME:   -> ([[BUFFER2]]) params [0, 1, 2, 0, 1] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 256, collective = all_to_all, payload = 256>}
+// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<2x32xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "local_reduce"([[BUFFER2]]) -> ([[R0]]) params [1, 1]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 6.4e1, read = 256, written = 128>}
+// CHECK-SAME:   : (memref<2x32xf32, #plan<space device>>) -> memref<2x16xf32>
+// CHECK-NEXT:   return
+func.func @virtual_dump(%x: tensor<4x8xf32>) -> tensor<2x16xf32> {
+  %0 = moe.scale %x {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  %1 = moe.dump %0 {blocks = 2 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %2 = moe.all_to_all %1 over <"ep_esp", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<2x32xf32>
+  %3 = moe.local_reduce %2 {dim = 1 : i64} : (tensor<2x32xf32>) -> tensor<2x16xf32>
+  return %3 : tensor<2x16xf32>
+}
+
+// So does a ragged one, which is told how many copies there are and how many are in memory: 2 and 1 there, 2 and 2 back.
+// CHECK-LABEL: func.func @virtual_rows(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<8x8xf32>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: memref<1x4xi32>,
+// CHECK-SAME:   [[E:%[a-z0-9_]+]]: memref<4x2xi32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<8x8xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<32x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all_v"([[X]], [[B]], [[E]])
+// CHECK-SAME:   -> ([[BUFFER]]) params [0, 2, 1] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512,
+// CHECK-SAME:   rows = 16, counts = 1, peers = 1, copies = 2>}
+// CHECK-SAME:   : (memref<8x8xf32>, memref<1x4xi32>, memref<4x2xi32>) -> memref<32x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<16x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all_v"([[BUFFER]], [[B]], [[E]])
+// CHECK-SAME:   -> ([[BUFFER2]]) params [1, 2, 2] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512,
+// CHECK-SAME:   rows = 16, counts = 2, peers = 0, copies = 2>}
+// CHECK-SAME:   : (memref<32x8xf32, #plan<space device>>, memref<1x4xi32>, memref<4x2xi32>)
+// CHECK-SAME:   -> memref<16x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "local_reduce"([[BUFFER2]]) -> ([[R0]]) params [0, 1]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 1.28e2, read = 512, written = 256>}
+// CHECK-SAME:   : (memref<16x8xf32, #plan<space device>>) -> memref<8x8xf32>
+// CHECK-NEXT:   return
+func.func @virtual_rows(%x: tensor<8x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32>) -> tensor<8x8xf32> {
+  %0 = moe.dump %x : (tensor<8x8xf32>) -> tensor<16x8xf32>
+  %1 = moe.all_to_all_v %0, %b, %e over <"ep_esp", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64}
+    : (tensor<16x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<32x8xf32>
+  %2 = moe.all_to_all_v %1, %b, %e over <"ep_esp", 4, 1> {direction = #moe<direction from_experts>, copies = 2 : i64}
+    : (tensor<32x8xf32>, tensor<1x4xi32>, tensor<4x2xi32>) -> tensor<16x8xf32>
+  %3 = moe.local_reduce %2 : (tensor<16x8xf32>) -> tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
+}
+
+// Where somebody else needs the copies, they are made; the exchange still sends from the one.
+// CHECK-LABEL: func.func @used_dump(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<2x32xf32>,
+// CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<8x8xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "dump"([[X]]) -> ([[BUFFER]]) params [0, 2]
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 128, written = 256>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all"([[X]]) -> ([[R0]]) params [0, 1, 2, 0, 1] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 256, collective = all_to_all, payload = 256>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<2x32xf32>
+// CHECK-NEXT:   plan.launch "scale"([[BUFFER]]) -> ([[R1]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 6.4e1, read = 256, written = 256>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<8x8xf32, #plan<space device>>) -> memref<8x8xf32>
+// CHECK-NEXT:   return
+func.func @used_dump(%x: tensor<4x8xf32>) -> (tensor<2x32xf32>, tensor<8x8xf32>) {
+  %0 = moe.dump %x {blocks = 2 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.all_to_all %0 over <"ep_esp", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<2x32xf32>
+  %2 = moe.scale %0 {factor = 2.000000e+00 : f64} : tensor<8x8xf32>
+  return %1, %2 : tensor<2x32xf32>, tensor<8x8xf32>
+}
+
+// Copies that do not go to neighbouring members, because they are of other blocks or along another dimension, are made.
+// CHECK-LABEL: func.func @other_blocks(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<2x32xf32>,
+// CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<32x2xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "dump"([[X]]) -> ([[BUFFER]]) params [0, 1]
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 128, written = 256>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER]])
+// CHECK-SAME:   -> ([[R0]]) params [0, 1, 1, 0, 1] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 256, written = 256, collective = all_to_all, payload = 256>}
+// CHECK-SAME:   : (memref<8x8xf32, #plan<space device>>) -> memref<2x32xf32>
+// CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "dump"([[X]]) -> ([[BUFFER2]]) params [0, 2]
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 128, written = 256>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all"([[BUFFER2]])
+// CHECK-SAME:   -> ([[R1]]) params [1, 0, 1, 0, 1] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 256, written = 256, collective = all_to_all, payload = 256>}
+// CHECK-SAME:   : (memref<8x8xf32, #plan<space device>>) -> memref<32x2xf32>
+// CHECK-NEXT:   return
+func.func @other_blocks(%x: tensor<4x8xf32>) -> (tensor<2x32xf32>, tensor<32x2xf32>) {
+  %0 = moe.dump %x : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.all_to_all %0 over <"ep_esp", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x8xf32>) -> tensor<2x32xf32>
+  %2 = moe.dump %x {blocks = 2 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %3 = moe.all_to_all %2 over <"ep_esp", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<32x2xf32>
+  return %1, %3 : tensor<2x32xf32>, tensor<32x2xf32>
+}
+
+// Phases' parts are computed in their places of the joined value: views of one buffer, and no copies.
+// CHECK-LABEL: func.func @joined_phases(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<2x8x4xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<8x4x4xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<8x4x4xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 0 of 2 over <"ep_esp", 4, 1>
+// CHECK-SAME:   : memref<8x4x4xf32, #plan<space device>> -> memref<4x4x4xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 1 of 2 over <"ep_esp", 4, 1>
+// CHECK-SAME:   : memref<8x4x4xf32, #plan<space device>> -> memref<4x4x4xf32, #plan<space device>>
+// CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<4x2x4xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all"([[X]])
+// CHECK-SAME:   -> ([[BUFFER2]]) params [1, 0, 1, 0, 2] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = all_to_all, payload = 128,
+// CHECK-SAME:   phase = [0, 2]>} : (memref<2x8x4xf32>) -> memref<4x2x4xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_gather"([[BUFFER2]]) -> ([[VIEW]]) params [1] collective over <"mp", 2, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 256, collective = all_gather, payload = 256>}
+// CHECK-SAME:   : (memref<4x2x4xf32, #plan<space device>>) -> memref<4x4x4xf32, #plan<space device>>
+// CHECK-NEXT:   [[BUFFER3:%[a-z0-9_]+]] = plan.buffer : memref<4x2x4xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_to_all"([[X]])
+// CHECK-SAME:   -> ([[BUFFER3]]) params [1, 0, 1, 1, 2] collective over <"ep_esp", 4, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 128, collective = all_to_all, payload = 128,
+// CHECK-SAME:   phase = [1, 2]>} : (memref<2x8x4xf32>) -> memref<4x2x4xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "all_gather"([[BUFFER3]]) -> ([[VIEW2]]) params [1] collective over <"mp", 2, 1>
+// CHECK-SAME:   {cost = #plan.cost<network, read = 128, written = 256, collective = all_gather, payload = 256>}
+// CHECK-SAME:   : (memref<4x2x4xf32, #plan<space device>>) -> memref<4x4x4xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "scale"([[BUFFER]]) -> ([[R0]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 1.28e2, read = 512, written = 512>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<8x4x4xf32, #plan<space device>>) -> memref<8x4x4xf32>
+// CHECK-NEXT:   return
+func.func @joined_phases(%x: tensor<2x8x4xf32>) -> tensor<8x4x4xf32> {
+  %0 = moe.all_to_all_phase %x over <"ep_esp", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64} : (tensor<2x8x4xf32>) -> tensor<4x2x4xf32>
+  %1 = moe.all_gather %0 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x2x4xf32>) -> tensor<4x4x4xf32>
+  %2 = moe.all_to_all_phase %x over <"ep_esp", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64} : (tensor<2x8x4xf32>) -> tensor<4x2x4xf32>
+  %3 = moe.all_gather %2 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x2x4xf32>) -> tensor<4x4x4xf32>
+  %4 = moe.join_phases %1, %3 over <"ep_esp", 4, 1> : (tensor<4x4x4xf32>, tensor<4x4x4xf32>) -> tensor<8x4x4xf32>
+  %5 = moe.scale %4 {factor = 2.000000e+00 : f64} : tensor<8x4x4xf32>
+  return %5 : tensor<8x4x4xf32>
+}
+
+// So they are where the joined value is a result.
+// CHECK-LABEL: func.func @joined_result(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<8x8xf32>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[R0]] part 0 of 2 over <"mp", 2, 1>
+// CHECK-SAME:   : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[R0]] part 1 of 2 over <"mp", 2, 1>
+// CHECK-SAME:   : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW2]]) params [3.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   return
+func.func @joined_result(%x: tensor<4x8xf32>) -> tensor<8x8xf32> {
+  %0 = moe.scale %x {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  %1 = moe.scale %x {factor = 3.000000e+00 : f64} : tensor<4x8xf32>
+  %2 = moe.join_phases %0, %1 over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+
+// A part that is an argument, that is one already, or that is another name of one is copied.
+// CHECK-LABEL: func.func @copied_parts(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<16x8xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<16x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 0 of 4 over <"ep_esp", 4, 1>
+// CHECK-SAME:   : memref<16x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 1 of 4 over <"ep_esp", 4, 1>
+// CHECK-SAME:   : memref<16x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW3:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 2 of 4 over <"ep_esp", 4, 1>
+// CHECK-SAME:   : memref<16x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW4:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 3 of 4 over <"ep_esp", 4, 1>
+// CHECK-SAME:   : memref<16x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW2]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "copy"([[X]]) -> ([[VIEW]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "copy"([[VIEW2]]) -> ([[VIEW3]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "copy"([[VIEW2]]) -> ([[VIEW4]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "scale"([[BUFFER]]) -> ([[R0]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 1.28e2, read = 512, written = 512>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<16x8xf32, #plan<space device>>) -> memref<16x8xf32>
+// CHECK-NEXT:   return
+func.func @copied_parts(%x: tensor<4x8xf32>) -> tensor<16x8xf32> {
+  %0 = moe.scale %x {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  %1 = moe.to_varying %0 over <"dp", 2, 4> : tensor<4x8xf32>
+  %2 = moe.join_phases %x, %0, %0, %1 over <"ep_esp", 4, 1> : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %3 = moe.scale %2 {factor = 2.000000e+00 : f64} : tensor<16x8xf32>
+  return %3 : tensor<16x8xf32>
+}
+
+// What is joined of joined values has a place of its own already: copied, too.
+// CHECK-LABEL: func.func @joined_join(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<16x8xf32>
+// CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<8x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 0 of 2 over <"mp", 2, 1>
+// CHECK-SAME:   : memref<8x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 1 of 2 over <"mp", 2, 1>
+// CHECK-SAME:   : memref<8x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   [[VIEW3:%[a-z0-9_]+]] = plan.view [[R0]] part 0 of 2 over <"ep", 2, 2>
+// CHECK-SAME:   : memref<16x8xf32> -> memref<8x8xf32>
+// CHECK-NEXT:   [[VIEW4:%[a-z0-9_]+]] = plan.view [[R0]] part 1 of 2 over <"ep", 2, 2>
+// CHECK-SAME:   : memref<16x8xf32> -> memref<8x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW2]]) params [3.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "copy"([[BUFFER]]) -> ([[VIEW3]]) {cost = #plan.cost<memory, read = 256, written = 256>}
+// CHECK-SAME:   : (memref<8x8xf32, #plan<space device>>) -> memref<8x8xf32>
+// CHECK-NEXT:   plan.launch "copy"([[BUFFER]]) -> ([[VIEW4]]) {cost = #plan.cost<memory, read = 256, written = 256>}
+// CHECK-SAME:   : (memref<8x8xf32, #plan<space device>>) -> memref<8x8xf32>
+// CHECK-NEXT:   return
+func.func @joined_join(%x: tensor<4x8xf32>) -> tensor<16x8xf32> {
+  %0 = moe.scale %x {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  %1 = moe.scale %x {factor = 3.000000e+00 : f64} : tensor<4x8xf32>
+  %2 = moe.join_phases %0, %1 over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %3 = moe.join_phases %2, %2 over <"ep", 2, 2> : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+  return %3 : tensor<16x8xf32>
+}
+
+// Counts of a member's part: the number of rows, and the group that is not met.
+// CHECK-LABEL: func.func @slice_counts(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: memref<1x4xi32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<1x4xi32>
+// CHECK-NEXT:   plan.launch "slice_counts"([[C]]) -> ([[R0]]) params [16] over <"mp", 2, 1>
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 16, written = 16>} : (memref<1x4xi32>) -> memref<1x4xi32>
+// CHECK-NEXT:   return
+func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
+  %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>
+  return %0 : tensor<1x4xi32>
+}
+
+// A part that is a result as well is copied to it from its place.
+// CHECK-LABEL: func.func @returned_part(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<4x8xf32>,
+// CHECK-SAME:   [[R1:%[a-z0-9_]+]]: memref<8x8xf32>
+// CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[R1]] part 0 of 2 over <"mp", 2, 1>
+// CHECK-SAME:   : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[R1]] part 1 of 2 over <"mp", 2, 1>
+// CHECK-SAME:   : memref<8x8xf32> -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW]]) params [2.000000e+00]
+// CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "copy"([[X]]) -> ([[VIEW2]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   plan.launch "copy"([[VIEW]]) -> ([[R0]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32>
+// CHECK-NEXT:   return
+func.func @returned_part(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8x8xf32>) {
+  %0 = moe.scale %x {factor = 2.000000e+00 : f64} : tensor<4x8xf32>
+  %2 = moe.join_phases %0, %x over <"mp", 2, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  return %0, %2 : tensor<4x8xf32>, tensor<8x8xf32>
 }

@@ -205,3 +205,10 @@ module attributes {moe.parallel = 8} {
 // Layouts are lists of names.
 // expected-error @+1 {{expected valid keyword}}
 func.func private @f(tensor<4xf32> {moe.layout = #moe.layout<[8]>})
+
+// -----
+
+// What a schedule's choice was is said of the function that it was made for.
+// expected-error @+1 {{expected 'moe.schedule_choices' on an argument or result of a function only}}
+module attributes {moe.schedule_choices = []} {
+}

@@ -115,3 +115,23 @@ func.func @add(%a: tensor<f32>, %b: tensor<2x3x4xbf16>) -> (tensor<f32>, tensor<
   %1 = moe.add %b, %b : tensor<2x3x4xbf16>
   return %0, %1 : tensor<f32>, tensor<2x3x4xbf16>
 }
+
+// A capacity of its own, other than what the factor says.
+// CHECK-LABEL: func.func @padded(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<64x8xf32>,
+// CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<8x4xf32>,
+// CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<4x8x16xf32>,
+// CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<4x16x8xf32>
+// CHECK-SAME:   ) -> tensor<64x8xf32>
+// CHECK-NEXT:   [[Y:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
+// CHECK-SAME:   moe.layer "padded" [[X]] gate([[G]]) experts([[W1]], [[W2]])
+// CHECK-SAME:   {activation = #moe<activation relu>, capacity_factor = 1.100000e+00 : f64, expert_capacity = 20 : i64,
+// CHECK-SAME:   top_k = 1 : i64} : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
+// CHECK-SAME:   -> (tensor<64x8xf32>, tensor<f32>)
+// CHECK-NEXT:   return [[Y]] : tensor<64x8xf32>
+func.func @padded(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
+  %y, %aux = moe.layer "padded" %x gate(%g) experts(%w1, %w2)
+    {top_k = 1 : i64, activation = #moe<activation relu>, capacity_factor = 1.1 : f64, expert_capacity = 20 : i64}
+    : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
+  return %y : tensor<64x8xf32>
+}

@@ -2,10 +2,10 @@
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges,moe-verify-spmd))" \
 // RUN:   2> %t.err | FileCheck %s --check-prefix=ALL --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
-// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=2},moe-verify-spmd))" \
+// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=2}))" \
 // RUN:   2> %t.err | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
-// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=3},moe-verify-spmd))" \
+// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=3}))" \
 // RUN:   2> %t.err | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=1},moe-verify-spmd))" \
@@ -53,6 +53,39 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // ALL-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
   // ALL:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep_esp", 4,
   // ALL-SAME:   1> : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO-LABEL: func.func @esp_groups(
+  // TWO:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x16x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE]]
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE2:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x16x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE2]]
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE2]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER]], [[ALL_GATHER2]] over <"ep_esp", 4, 1>
+  // TWO-SAME:   : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE3:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x16x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE3:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE3]]
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER3:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE3]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE4:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x16x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE4:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE4]]
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER4:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE4]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep_esp", 4,
+  // TWO-SAME:   1> : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
   func.func @esp_groups(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
     %y, %aux = moe.layer "esp_groups" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
@@ -129,6 +162,39 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // ALL:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER5]], [[ALL_GATHER6]], [[ALL_GATHER7]],
   // ALL-SAME:   [[ALL_GATHER8]] over <"ep_esp", 8, 1>
   // ALL-SAME:   : (tensor<1x8x8xf32>, tensor<1x8x8xf32>, tensor<1x8x8xf32>, tensor<1x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO-LABEL: func.func @four_groups(
+  // TWO:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x32x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE2:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x32x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE2]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE2]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER]], [[ALL_GATHER2]] over <"ep_esp", 8, 1>
+  // TWO-SAME:   : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE3:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x32x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE3:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE3]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER3:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE3]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE4:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x32x8xf32>) -> tensor<4x4x8xf32>
+  // TWO:   [[LOCAL_REDUCE4:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE4]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x4x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER4:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE4]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep_esp", 8,
+  // TWO-SAME:   1> : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
   func.func @four_groups(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
     %y, %aux = moe.layer "four_groups" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
@@ -175,6 +241,39 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
   // ALL-SAME:   : (tensor<2x2x8xf32>) -> tensor<2x8x8xf32>
   // ALL:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep_esp", 8,
   // ALL-SAME:   1> : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO-LABEL: func.func @mp_groups(
+  // TWO:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<4x2x8xf32>
+  // TWO:   [[LOCAL_REDUCE:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x2x8xf32>) -> tensor<2x2x8xf32>
+  // TWO:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE]] over <"mp", 4, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x2x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE2:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<4x2x8xf32>
+  // TWO:   [[LOCAL_REDUCE2:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE2]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x2x8xf32>) -> tensor<2x2x8xf32>
+  // TWO:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE2]] over <"mp", 4, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x2x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER]], [[ALL_GATHER2]] over <"ep_esp", 8, 1>
+  // TWO-SAME:   : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE3:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<4x2x8xf32>
+  // TWO:   [[LOCAL_REDUCE3:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE3]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x2x8xf32>) -> tensor<2x2x8xf32>
+  // TWO:   [[ALL_GATHER3:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE3]] over <"mp", 4, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x2x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE4:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep_esp", 8, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<4x2x8xf32>
+  // TWO:   [[LOCAL_REDUCE4:%[a-z0-9_]+]] = moe.local_reduce [[ALL_TO_ALL_PHASE4]] {blocks = 2 : i64}
+  // TWO-SAME:   : (tensor<4x2x8xf32>) -> tensor<2x2x8xf32>
+  // TWO:   [[ALL_GATHER4:%[a-z0-9_]+]] = moe.all_gather [[LOCAL_REDUCE4]] over <"mp", 4, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x2x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep_esp", 8,
+  // TWO-SAME:   1> : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
   func.func @mp_groups(%x: tensor<32x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<32x8xf32> {
     %y, %aux = moe.layer "mp_groups" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
@@ -243,6 +342,31 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
   // ALL-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
   // ALL:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep", 4, 1>
   // ALL-SAME:   : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO-LABEL: func.func @no_sum(
+  // TWO:   [[ALL_TO_ALL_PHASE:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER:%[a-z0-9_]+]] = moe.all_gather [[ALL_TO_ALL_PHASE]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE2:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER2:%[a-z0-9_]+]] = moe.all_gather [[ALL_TO_ALL_PHASE2]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER]], [[ALL_GATHER2]] over <"ep", 4, 1>
+  // TWO-SAME:   : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE3:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 0 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER3:%[a-z0-9_]+]] = moe.all_gather [[ALL_TO_ALL_PHASE3]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[ALL_TO_ALL_PHASE4:%[a-z0-9_]+]] = moe.all_to_all_phase {{%[a-z0-9_]+}} over <"ep", 4, 1>
+  // TWO-SAME:   {concat_dim = 0 : i64, phase = 1 : i64, phases = 2 : i64, split_dim = 1 : i64}
+  // TWO-SAME:   : (tensor<1x16x8xf32>) -> tensor<2x4x8xf32>
+  // TWO:   [[ALL_GATHER4:%[a-z0-9_]+]] = moe.all_gather [[ALL_TO_ALL_PHASE4]] over <"mp", 2, 1> {dim = 1 : i64}
+  // TWO-SAME:   : (tensor<2x4x8xf32>) -> tensor<2x8x8xf32>
+  // TWO:   [[JOIN_PHASES2:%[a-z0-9_]+]] = moe.join_phases [[ALL_GATHER3]], [[ALL_GATHER4]] over <"ep", 4, 1>
+  // TWO-SAME:   : (tensor<2x8x8xf32>, tensor<2x8x8xf32>) -> tensor<4x8x8xf32>
   func.func @no_sum(%x: tensor<32x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<32x8xf32> {
     %y, %aux = moe.layer "no_sum" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}

@@ -163,3 +163,62 @@ func.func @first_fit() {
              memref<2xf64, #plan<space host_pinned>>)
   return
 }
+
+// -----
+
+!t = memref<8x4xf32, #plan<space device>>
+!h = memref<4x4xf32, #plan<space device>>
+
+
+// A buffer lives as long as what is part of it: from the first write of a part to the last read of one. %3, between them, cannot
+// have its bytes; %4, behind them, has.
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: plan.arenas = {device = 384 : i64, host_pinned = 0 : i64}
+// CHECK-NEXT: %[[B:.*]] = plan.buffer {offset = 0 : i64} : memref<8x4xf32
+// CHECK-NEXT: plan.view %[[B]] part 0 of 2
+// CHECK-NEXT: plan.view %[[B]] part 1 of 2
+// CHECK-NEXT: plan.buffer {offset = 256 : i64} : memref<8x4xf32
+// CHECK-NEXT: plan.buffer {offset = 0 : i64} : memref<8x4xf32
+// ALIGN-LABEL: func.func @views
+func.func @views(%a: memref<4x4xf32>, %b: memref<8x4xf32>, %r: memref<4x4xf32>, %s: memref<8x4xf32>) attributes {plan.inputs = 2 : i64} {
+  %0 = plan.buffer : !t
+  %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : !t -> !h
+  %2 = plan.view %0 part 1 of 2 over <"mp", 2, 1> : !t -> !h
+  %3 = plan.buffer : !t
+  %4 = plan.buffer : !t
+  plan.launch "f"(%a) -> (%1) on "compute" : (memref<4x4xf32>) -> !h
+  plan.launch "f"(%b) -> (%3) on "compute" : (memref<8x4xf32>) -> !t
+  plan.launch "f"(%a) -> (%2) on "compute" : (memref<4x4xf32>) -> !h
+  plan.launch "f"(%1, %2) -> (%r) on "compute" : (!h, !h) -> memref<4x4xf32>
+  plan.launch "f"(%3) -> (%4) on "compute" : (!t) -> !t
+  plan.launch "f"(%4) -> (%s) on "compute" : (!t) -> memref<8x4xf32>
+  return
+}
+
+// -----
+
+!t = memref<8x4xf32, #plan<space device>>
+!h = memref<4x4xf32, #plan<space device>>
+
+
+// In place of a part: what it is part of is more, and still read, so that the output gets other bytes. In place of all of
+// a buffer it can, once nobody reads a part of it any more.
+// CHECK-LABEL: func.func @views_in_place
+// CHECK-SAME: plan.arenas = {device = 320 : i64, host_pinned = 0 : i64}
+// CHECK:      %[[B:.*]] = plan.buffer {offset = 0 : i64} : memref<8x4xf32
+// CHECK-NEXT: plan.view %[[B]]
+// CHECK-NEXT: plan.buffer {offset = 256 : i64} : memref<4x4xf32
+// CHECK-NEXT: plan.buffer {offset = 0 : i64} : memref<8x4xf32
+// ALIGN-LABEL: func.func @views_in_place
+func.func @views_in_place(%a: memref<8x4xf32>, %r: memref<4x4xf32>, %s: memref<8x4xf32>) attributes {plan.inputs = 1 : i64} {
+  %0 = plan.buffer : !t
+  %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : !t -> !h
+  %2 = plan.buffer : !h
+  %3 = plan.buffer : !t
+  plan.launch "f"(%a) -> (%0) on "compute" : (memref<8x4xf32>) -> !t
+  plan.launch "f"(%1) -> (%2) on "compute" {in_place = array<i64: 0>} : (!h) -> !h
+  plan.launch "f"(%2) -> (%r) on "compute" : (!h) -> memref<4x4xf32>
+  plan.launch "f"(%0) -> (%3) on "compute" {in_place = array<i64: 0>} : (!t) -> !t
+  plan.launch "f"(%3) -> (%s) on "compute" : (!t) -> memref<8x4xf32>
+  return
+}

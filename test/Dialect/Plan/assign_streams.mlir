@@ -129,3 +129,57 @@ func.func @anti(%a: memref<4xf32>, %r: memref<4xf32>) {
   plan.launch "scale"(%a) -> (%0) params [4.0] on "copy" : (memref<4xf32>) -> !t
   return
 }
+
+// -----
+
+!t = memref<8x4xf32, #plan<space device>>
+!h = memref<4x4xf32, #plan<space device>>
+
+
+// What writes a part writes the memory: who reads all of it waits for the last part, and who writes a part again waits for that
+// reader.
+// CHECK-LABEL: func.func @views
+// CHECK:      plan.launch "all_to_all"{{.*}} on "comm.intra"
+// CHECK-NEXT: plan.launch "all_to_all"{{.*}} on "comm.intra"
+// CHECK-NEXT: plan.record 0 on "comm.intra"
+// CHECK-NEXT: plan.wait 0 on "compute"
+// CHECK-NEXT: plan.launch "add"{{.*}} on "compute"
+// CHECK-NEXT: plan.record 1 on "compute"
+// CHECK-NEXT: plan.wait 1 on "comm.intra"
+// CHECK-NEXT: plan.launch "all_gather"{{.*}} on "comm.intra"
+// CHECK-NEXT: return
+// NODE2-LABEL: func.func @views
+func.func @views(%a: memref<4x4xf32>, %b: memref<2x4xf32>, %r: memref<8x4xf32>, %s: memref<8x4xf32>) {
+  %0 = plan.buffer : !t
+  %1 = plan.view %0 part 0 of 2 over <"ep", 4, 1> : !t -> !h
+  %2 = plan.view %0 part 1 of 2 over <"ep", 4, 1> : !t -> !h
+  plan.launch "all_to_all"(%a) -> (%1) collective over <"ep", 4, 1> : (memref<4x4xf32>) -> !h
+  plan.launch "all_to_all"(%a) -> (%2) collective over <"ep", 4, 1> : (memref<4x4xf32>) -> !h
+  plan.launch "add"(%0) -> (%r) : (!t) -> memref<8x4xf32>
+  plan.launch "all_gather"(%b) -> (%1) collective over <"mp", 2, 1> : (memref<2x4xf32>) -> !h
+  return
+}
+
+// -----
+
+!t = memref<8x4xf32, #plan<space device>>
+!h = memref<4x4xf32, #plan<space device>>
+
+
+// A read of a part waits for the write of all, also of an argument; two readers of parts wait for nobody.
+// CHECK-LABEL: func.func @read_part
+// CHECK:      plan.launch "scale"{{.*}} on "compute"
+// CHECK-NEXT: plan.record 0 on "compute"
+// CHECK-NEXT: plan.wait 0 on "comm.intra"
+// CHECK-NEXT: plan.launch "all_reduce"{{.*}} on "comm.intra"
+// CHECK-NEXT: plan.launch "copy"{{.*}} on "compute"
+// CHECK-NEXT: return
+// NODE2-LABEL: func.func @read_part
+func.func @read_part(%x: memref<8x4xf32>, %r: memref<8x4xf32>, %s: memref<4x4xf32>, %u: memref<4x4xf32>) {
+  %0 = plan.view %r part 0 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
+  %1 = plan.view %r part 1 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
+  plan.launch "scale"(%x) -> (%r) : (memref<8x4xf32>) -> memref<8x4xf32>
+  plan.launch "all_reduce"(%0) -> (%s) collective over <"mp", 2, 1> : (memref<4x4xf32>) -> memref<4x4xf32>
+  plan.launch "copy"(%1) -> (%u) : (memref<4x4xf32>) -> memref<4x4xf32>
+  return
+}

@@ -197,3 +197,121 @@ func.func @cost_peers() attributes {test.cost = #plan.cost<memory, rows = 4, cou
 func.func @cost_part() attributes {test.cost = #plan.cost<memory, sent = 4>} {
   return
 }
+
+// -----
+
+// plan.view (C1): no view of a view.
+func.func @view_c1_view(%x: memref<8x4xf32>) {
+  %0 = plan.view %x part 0 of 2 over <"mp", 2, 1> : memref<8x4xf32> -> memref<4x4xf32>
+  // expected-error @+1 {{'plan.view' op expected a view of a plan.buffer or an argument}}
+  %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : memref<4x4xf32> -> memref<2x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): parts divides the group's size.
+func.func @view_c2_divide(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 0 of 3}}
+  %0 = plan.view %x part 0 of 3 over <"ep", 4, 1> : memref<8x4xf32> -> memref<2x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): there are no more parts than members.
+func.func @view_c2_more(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 0 of 8}}
+  %0 = plan.view %x part 0 of 8 over <"ep", 4, 1> : memref<8x4xf32> -> memref<1x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): there is a part.
+func.func @view_c2_none(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 0 of 0}}
+  %0 = plan.view %x part 0 of 0 over <"ep", 4, 1> : memref<8x4xf32> -> memref<8x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): the part is one of them.
+func.func @view_c2_beyond(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 2 of 2}}
+  %0 = plan.view %x part 2 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): the part is not negative.
+func.func @view_c2_negative(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part -1 of 2}}
+  %0 = plan.view %x part -1 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C3): parts divides dimension 0.
+func.func @view_c3_divide(%x: memref<6x4xf32>) {
+  // expected-error @+1 {{expected a source with a dimension 0 divisible by 4 but got 'memref<6x4xf32>'}}
+  %0 = plan.view %x part 0 of 4 over <"ep", 4, 1> : memref<6x4xf32> -> memref<1x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C3): there is a dimension 0.
+func.func @view_c3_scalar(%x: memref<f32>) {
+  // expected-error @+1 {{expected a source with a dimension 0 divisible by 2 but got 'memref<f32>'}}
+  %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<f32> -> memref<f32>
+  return
+}
+
+// -----
+
+// plan.view (C3): the source is what a buffer may be.
+func.func @view_c3_source(%x: memref<8x4xi8>) {
+  // expected-error @+1 {{expected a source with a dimension 0 divisible by 2 but got 'memref<8x4xi8>'}}
+  %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<8x4xi8> -> memref<4x4xi8>
+  return
+}
+
+// -----
+
+// plan.view (C3): dimension 0 is divided.
+func.func @view_c3_shape(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected the result to be 'memref<4x4xf32>' but got 'memref<8x2xf32>'}}
+  %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<8x2xf32>
+  return
+}
+
+// -----
+
+// plan.view (C3): by the parts, not the members.
+func.func @view_c3_whole(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected the result to be 'memref<4x4xf32>' but got 'memref<2x4xf32>'}}
+  %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<2x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C3): the elements stay.
+func.func @view_c3_type(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected the result to be 'memref<4x4xf32>' but got 'memref<4x4xi32>'}}
+  %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xi32>
+  return
+}
+
+// -----
+
+// plan.view (C3): the memory space stays.
+func.func @view_c3_space(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected the result to be 'memref<4x4xf32>' but got 'memref<4x4xf32, #plan<space device>>'}}
+  %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32, #plan<space device>>
+  return
+}

@@ -73,3 +73,20 @@ func.func @cost() attributes {
   test.zero = #plan.cost<none, flops = 0.0, counts = -1>} {
   return
 }
+
+// -----
+
+// Parts of a buffer and of an argument, in their memory spaces; all of one part is a part too.
+// CHECK-LABEL: func.func @view
+// CHECK-SAME: %[[X:[a-z0-9]+]]: memref<8x4xi32>
+func.func @view(%x: memref<8x4xi32>) {
+  // CHECK: %[[B:.*]] = plan.buffer {offset = 512 : i64} : memref<8x4x2xbf16, #plan<space host_pinned>>
+  %0 = plan.buffer {offset = 512 : i64} : memref<8x4x2xbf16, #plan<space host_pinned>>
+  // CHECK: plan.view %[[B]] part 3 of 4 over <"ep_esp", 8, 1> : memref<8x4x2xbf16, #plan<space host_pinned>> -> memref<2x4x2xbf16, #plan<space host_pinned>>
+  %1 = plan.view %0 part 3 of 4 over <"ep_esp", 8, 1> : memref<8x4x2xbf16, #plan<space host_pinned>> -> memref<2x4x2xbf16, #plan<space host_pinned>>
+  // CHECK: plan.view %[[X]] part 0 of 2 over <"mp", 2, 4> : memref<8x4xi32> -> memref<4x4xi32>
+  %2 = plan.view %x part 0 of 2 over <"mp", 2, 4> : memref<8x4xi32> -> memref<4x4xi32>
+  // CHECK: plan.view %[[X]] part 0 of 1 over <"mp", 2, 4> : memref<8x4xi32> -> memref<8x4xi32>
+  %3 = plan.view %x part 0 of 1 over <"mp", 2, 4> : memref<8x4xi32> -> memref<8x4xi32>
+  return
+}

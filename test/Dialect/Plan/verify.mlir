@@ -85,3 +85,49 @@ func.func @idle(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
   plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
+
+// -----
+
+// Two parts with different shifts lie apart on every rank: nothing has to order their writers, only the reader of both.
+// CHECK-LABEL: func.func @parts
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @parts(%a: memref<4xf32>, %r: memref<8xf32>, %s: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+    %0 = plan.view %r part 0 of 2 over <"ep_esp", 8, 1> : memref<8xf32> -> memref<4xf32>
+    %1 = plan.view %r part 1 of 2 over <"ep_esp", 8, 1> : memref<8xf32> -> memref<4xf32>
+    plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32>
+    plan.launch "scale"(%a) -> (%1) on "copy" : (memref<4xf32>) -> memref<4xf32>
+    plan.record 0 on "copy"
+    plan.wait 0 on "compute"
+    plan.launch "scale"(%r) -> (%s) on "compute" : (memref<8xf32>) -> memref<8xf32>
+    return
+  }
+}
+
+// -----
+
+// Groups that name the same halves of the ranks otherwise give the same parts: these lie apart on every rank, too.
+// CHECK-LABEL: func.func @halves
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @halves(%a: memref<4xf32>, %r: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+    %0 = plan.view %r part 0 of 2 over <"ep_esp", 8, 1> : memref<8xf32> -> memref<4xf32>
+    %1 = plan.view %r part 1 of 2 over <"half", 2, 4> : memref<8xf32> -> memref<4xf32>
+    plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32>
+    plan.launch "scale"(%a) -> (%1) on "copy" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+// Parts of one another are the same memory: what is written to all is read in parts, and what is written in parts as a whole.
+// CHECK-LABEL: func.func @whole_and_parts
+func.func @whole_and_parts(%a: memref<8xf32>, %r: memref<4xf32>, %s: memref<8xf32>)
+    attributes {plan.inputs = 1 : i64, plan.arenas = {device = 32 : i64, host_pinned = 0 : i64}} {
+  %0 = plan.buffer {offset = 0 : i64} : memref<8xf32, #plan<space device>>
+  %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : memref<8xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<8xf32>) -> memref<8xf32, #plan<space device>>
+  plan.launch "scale"(%1) -> (%1) on "compute" {in_place = array<i64: 0>} : (memref<4xf32, #plan<space device>>) -> memref<4xf32, #plan<space device>>
+  plan.launch "scale"(%1) -> (%r) on "compute" : (memref<4xf32, #plan<space device>>) -> memref<4xf32>
+  plan.launch "scale"(%0) -> (%s) on "compute" : (memref<8xf32, #plan<space device>>) -> memref<8xf32>
+  return
+}

@@ -360,3 +360,72 @@ func.func @no_stream(%a: memref<4xf32>) {
   plan.launch "scale"(%a) -> (%a) : (memref<4xf32>) -> memref<4xf32>
   return
 }
+
+// -----
+
+// Race: the same part twice.
+func.func @same_part(%a: memref<4xf32>, %r: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+  %0 = plan.view %r part 1 of 2 over <"ep", 4, 1> : memref<8xf32> -> memref<4xf32>
+  %1 = plan.view %r part 1 of 2 over <"ep", 4, 1> : memref<8xf32> -> memref<4xf32>
+  // expected-note @+1 {{'scale' on 'compute' is here}}
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32>
+  // expected-error @+1 {{race: 'copy' on 'copy' writes bytes of part 1 of 2 of argument 1 that 'scale' on 'compute' writes, and no plan.record and plan.wait order the two}}
+  plan.launch "copy"(%a) -> (%1) on "copy" : (memref<4xf32>) -> memref<4xf32>
+  return
+}
+
+// -----
+
+// Race on some ranks only: parts by mp and by ep, with different shifts, lie apart on ranks 0 and 3 but not on ranks 1 and 2.
+func.func @some_ranks(%a: memref<4xf32>, %b: memref<2xf32>, %r: memref<8xf32>) attributes {plan.inputs = 2 : i64} {
+  %0 = plan.view %r part 0 of 2 over <"mp", 2, 1> : memref<8xf32> -> memref<4xf32>
+  %1 = plan.view %r part 1 of 2 over <"ep", 2, 2> : memref<8xf32> -> memref<4xf32>
+  // expected-note @+1 {{'scale' on 'compute' is here}}
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32>
+  // expected-error @+1 {{race: 'copy' on 'copy' writes bytes of part 1 of 2 of argument 2 that 'scale' on 'compute' writes, and no plan.record and plan.wait order the two}}
+  plan.launch "copy"(%a) -> (%1) on "copy" : (memref<4xf32>) -> memref<4xf32>
+  return
+}
+
+// -----
+
+// Race: all of a value is read while a part of it is still written.
+func.func @whole_and_part(%a: memref<4xf32>, %r: memref<8xf32>, %s: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+  %0 = plan.view %r part 0 of 2 over <"mp", 2, 1> : memref<8xf32> -> memref<4xf32>
+  %1 = plan.view %r part 1 of 2 over <"mp", 2, 1> : memref<8xf32> -> memref<4xf32>
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32>
+  // expected-note @+1 {{'copy' on 'copy' is here}}
+  plan.launch "copy"(%a) -> (%1) on "copy" : (memref<4xf32>) -> memref<4xf32>
+  // expected-error @+1 {{race: 'scale' on 'compute' reads bytes of argument 1 that 'copy' on 'copy' writes, and no plan.record and plan.wait order the two}}
+  plan.launch "scale"(%r) -> (%s) on "compute" : (memref<8xf32>) -> memref<8xf32>
+  return
+}
+
+// -----
+
+// Stale read: all of a value is read before all of its parts are written.
+func.func @unwritten_part(%a: memref<4xf32>, %r: memref<8xf32>, %s: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+  %0 = plan.view %r part 0 of 2 over <"mp", 2, 1> : memref<8xf32> -> memref<4xf32>
+  %1 = plan.view %r part 1 of 2 over <"mp", 2, 1> : memref<8xf32> -> memref<4xf32>
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<4xf32>) -> memref<4xf32>
+  // expected-error @+1 {{stale read: 'scale' on 'compute' reads argument 1 before anything is written there}}
+  plan.launch "scale"(%r) -> (%s) on "compute" : (memref<8xf32>) -> memref<8xf32>
+  plan.launch "scale"(%a) -> (%1) on "compute" : (memref<4xf32>) -> memref<4xf32>
+  return
+}
+
+// -----
+
+// Stale read: a part of a buffer whose bytes another one has by then, on the odd ranks.
+func.func @reused(%a: memref<8xf32>, %r: memref<4xf32>)
+    attributes {plan.inputs = 1 : i64, plan.arenas = {device = 32 : i64, host_pinned = 0 : i64}} {
+  %0 = plan.buffer {offset = 0 : i64} : memref<8xf32, #plan<space device>>
+  %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : memref<8xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+  %2 = plan.buffer {offset = 16 : i64} : memref<4xf32, #plan<space device>>
+  plan.launch "scale"(%a) -> (%0) on "compute" : (memref<8xf32>) -> memref<8xf32, #plan<space device>>
+  // expected-note @+1 {{'fill' on 'compute' is here}}
+  plan.launch "fill"() -> (%2) on "compute" : () -> memref<4xf32, #plan<space device>>
+  // expected-error @+1 {{stale read: expected 'scale' on 'compute' to read what was written to part 0 of 2 of the buffer of 32 bytes at offset 0 in device but 'fill' on 'compute' has put the buffer of 16 bytes at offset 16 in device there}}
+  plan.launch "scale"(%1) -> (%r) on "compute" : (memref<4xf32, #plan<space device>>) -> memref<4xf32>
+  return
+}
