@@ -49,9 +49,9 @@ private:
 };
 } // namespace
 
-/// Which layer an op belongs to, as its location says.
-static StringAttr getLabel(Operation *op) {
-  auto layer = dyn_cast<NameLoc>(op->getLoc());
+/// Which layer an op there belongs to.
+static StringAttr getLabel(Location loc) {
+  auto layer = dyn_cast<NameLoc>(loc);
   return layer ? layer.getName() : StringAttr();
 }
 
@@ -81,7 +81,8 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
   builder.create<plan::LaunchOp>(op->getLoc(), builder.getStringAttr(kernel.getKernelName()), inputs, outputs,
                                  params.empty() ? ArrayAttr() : builder.getArrayAttr(params),
                                  kernel.isCollective() ? builder.getUnitAttr() : UnitAttr(), kernel.getKernelGroup(),
-                                 /*stream=*/StringAttr(), getLabel(op), array(absent), array(inPlace), getCost(op));
+                                 /*stream=*/StringAttr(), getLabel(op->getLoc()), array(absent), array(inPlace),
+                                 getCost(op));
 }
 
 Value ProgramConverter::createBuffer(Type tensor, Location loc) {
@@ -157,7 +158,7 @@ void ProgramConverter::createCopy(Value from, Value to, Location loc) {
   cost.resource = Resource::Memory;
   cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
   builder.create<plan::LaunchOp>(loc, builder.getStringAttr("copy"), from, to, ArrayAttr(), UnitAttr(), GroupAttr(),
-                                 StringAttr(), StringAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+                                 StringAttr(), getLabel(loc), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
                                  plan::CostAttr::get(builder.getContext(), cost));
 }
 

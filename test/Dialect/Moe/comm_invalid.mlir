@@ -672,3 +672,12 @@ func.func @invalid(%x: tensor<4x8xf32>) {
   %0 = moe.reduce %x over <"g", 2, 1> {root = -1 : i64} : tensor<4x8xf32>
   return
 }
+
+// -----
+
+// moe.join_phases (C1): there is at least one part.
+func.func @invalid() {
+  // expected-error @+1 {{'moe.join_phases' op expected the number of parts to divide the group's size 2 but got 0}}
+  %0 = moe.join_phases over <"g", 2, 1> : () -> tensor<4x8xf32>
+  return
+}

@@ -585,3 +585,12 @@ func.func @invalid(%x: tensor<4x8xi32>) {
   %0 = moe.local_reduce %x : (tensor<4x8xi32>) -> tensor<2x8xi32>
   return
 }
+
+// -----
+
+// moe.dump (C1): blocks of nothing cannot be told apart.
+func.func @invalid(%x: tensor<0x8xf32>) {
+  // expected-error @+1 {{'moe.dump' op expected blocks to divide dimension 0 of 'tensor<0x8xf32>' but got 1}}
+  %0 = moe.dump %x : (tensor<0x8xf32>) -> tensor<0x8xf32>
+  return
+}

@@ -600,3 +600,45 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     return %y : tensor<15x8xf32>
   }
 }
+
+// -----
+
+// Rows that go to the experts and never return.
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {
+  func.func @f(%x: tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<2x8x8xf32> {moe.layout = #moe.layout<[world], [], []>})
+      -> (tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %l = moe.matmul %x, %g : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %p, %e, %s, %q, %c, %a = moe.route %l {capacity = 8 : i64}
+      : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: an exchange over 'ep' has no counterpart}}
+    %d = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
+    %2 = moe.all_to_all %d over <"ep", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<2x16x8xf32>
+    %3 = moe.grouped_matmul %2, %w : (tensor<2x16x8xf32>, tensor<2x8x8xf32>) -> tensor<2x16x8xf32>
+    %7 = moe.combine %3, %s weights(%q) : (tensor<2x16x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
+    return %7 : tensor<16x8xf32>
+  }
+}
+
+// -----
+
+// Shards whose sums are not of gathered rows: other experts than the baseline's.
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 2, esp = 2>} {
+  func.func @f(%x: tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}, %g: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<2x8x8xf32> {moe.layout = #moe.layout<[world], [], []>})
+      -> (tensor<16x8xf32> {moe.layout = #moe.layout<[world], []>}) {
+    %l = moe.matmul %x, %g : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %p, %e, %s, %q, %c, %a = moe.route %l {capacity = 8 : i64}
+      : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+    %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
+    %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
+    %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: it does not gather, sum and divide over 'esp'}}
+    %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
+    %2 = moe.all_to_all %d over <"ep", 2, 2> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<2x16x8xf32>
+    %3 = moe.grouped_matmul %2, %w : (tensor<2x16x8xf32>, tensor<2x8x8xf32>) -> tensor<2x16x8xf32>
+    %4 = moe.all_reduce %3 over <"esp", 2, 1> : (tensor<2x16x8xf32>) -> tensor<2x16x8xf32>
+    %v = moe.to_varying %4 over <"esp", 2, 1> : tensor<2x16x8xf32>
+    %5 = moe.all_to_all %v over <"ep", 2, 2> {split_dim = 1 : i64, concat_dim = 0 : i64} : (tensor<2x16x8xf32>) -> tensor<4x8x8xf32>
+    %7 = moe.combine %5, %sv weights(%qv) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
+    return %7 : tensor<16x8xf32>
+  }
+}

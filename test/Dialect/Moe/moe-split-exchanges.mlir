@@ -2,10 +2,10 @@
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges,moe-verify-spmd))" \
 // RUN:   2> %t.err | FileCheck %s --check-prefix=ALL --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
-// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=2}))" \
+// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=2},moe-verify-spmd))" \
 // RUN:   2> %t.err | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
-// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=3}))" \
+// RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=3},moe-verify-spmd))" \
 // RUN:   2> %t.err | FileCheck %s --check-prefix=TWO --implicit-check-not="= moe.all_to_all_phase" --implicit-check-not="= moe.join_phases"
 // RUN: moe-opt %s -split-input-file \
 // RUN:     --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2},moe-differentiate),canonicalize,cse,func.func(moe-split-exchanges{phases=1},moe-verify-spmd))" \

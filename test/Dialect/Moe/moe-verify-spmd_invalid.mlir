@@ -222,11 +222,12 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
-// The blocks of two phases of eight ranks are of four, which are no group of this world.
+// The blocks of two phases of eight ranks are of four, which are no group of this world: all of dp counts as their order.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
-    // expected-error @+1 {{expected the boundaries of group #moe.group<"world", 2, 4> to be boundaries of the module's moe.parallel}}
+    // expected-note @+1 {{the operand is defined here}}
     %0 = moe.join_phases %x, %y over <"world", 8, 1> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    // expected-error @+1 {{expected operand #0 to vary over 'ep_esp' but it varies over 'dp'; it is replicated over 'mp'}}
     return %0 : tensor<8x8xf32>
   }
 }

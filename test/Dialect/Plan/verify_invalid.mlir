@@ -429,3 +429,16 @@ func.func @reused(%a: memref<8xf32>, %r: memref<4xf32>)
   plan.launch "scale"(%1) -> (%r) on "compute" : (memref<4xf32, #plan<space device>>) -> memref<4xf32>
   return
 }
+
+// -----
+
+// Parts of two kinds lie alike again after twelve ranks only: on rank 7 they overlap.
+func.func @other_period(%a: memref<3x4xf32>, %b: memref<2x4xf32>, %r: memref<12x4xf32>) attributes {plan.inputs = 2 : i64} {
+  %0 = plan.view %r part 1 of 4 over <"a", 4, 1> : memref<12x4xf32> -> memref<3x4xf32>
+  %1 = plan.view %r part 0 of 6 over <"b", 6, 1> : memref<12x4xf32> -> memref<2x4xf32>
+  // expected-note @+1 {{'copy' on 'compute' is here}}
+  plan.launch "copy"(%a) -> (%0) on "compute" : (memref<3x4xf32>) -> memref<3x4xf32>
+  // expected-error @+1 {{race: 'copy' on 'copy' writes bytes of part 0 of 6 of argument 2 that 'copy' on 'compute' writes, and no plan.record and plan.wait order the two}}
+  plan.launch "copy"(%b) -> (%1) on "copy" : (memref<2x4xf32>) -> memref<2x4xf32>
+  return
+}

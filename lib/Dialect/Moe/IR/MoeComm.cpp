@@ -395,7 +395,7 @@ void JoinPhasesOp::build(OpBuilder &builder, OperationState &state, ValueRange p
 }
 LogicalResult JoinPhasesOp::verify() {
   int64_t parts = getParts().size();
-  if (getGroup().getSize() % parts != 0)
+  if (parts == 0 || getGroup().getSize() % parts != 0)
     return emitOpError() << "expected the number of parts to divide the group's size " << getGroup().getSize()
                          << " but got " << parts;
   auto part = cast<RankedTensorType>(getParts().front().getType());
@@ -406,18 +406,17 @@ LogicalResult JoinPhasesOp::verify() {
 }
 LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  if (failed(getGroupAxes(*this, axes, getGroup())))
+    return failure();
   // Members of one block order the parts alike; those of different blocks do not.
   int64_t parts = getParts().size();
-  FailureOr<AxisSet> blocks = getGroupAxes(
-      *this, axes,
+  AxisSet blocks = axes.getCovering(
       GroupAttr::get(getContext(), getGroup().getName(), parts, getGroup().getStride() * getGroup().getSize() / parts));
-  if (failed(blocks))
-    return failure();
   AxisSet all;
   for (AxisSet operand : operands)
     all = all | operand;
   required.assign(operands.size(), all);
-  results.assign(1, all | *blocks);
+  results.assign(1, all | blocks);
   return success();
 }
 OpCost JoinPhasesOp::getOpCost() { return {}; }

@@ -327,12 +327,11 @@ static LogicalResult verifyBlocks(Operation *op, RankedTensorType small, RankedT
                                   int64_t blocks) {
   if (dim < 0 || dim >= small.getRank())
     return op->emitOpError() << "expected dim to be a dimension of " << small << " but got " << dim;
-  if (blocks < 1 || small.getDimSize(dim) % blocks != 0)
+  if (blocks < 1 || small.getDimSize(dim) == 0 || small.getDimSize(dim) % blocks != 0)
     return op->emitOpError() << "expected blocks to divide dimension " << dim << " of " << small << " but got "
                              << blocks;
   SmallVector<int64_t> shape(large.getShape());
-  if (small.getDimSize(dim) > 0 && large.getRank() == small.getRank() && shape[dim] > 0 &&
-      shape[dim] % small.getDimSize(dim) == 0)
+  if (large.getRank() == small.getRank() && shape[dim] > 0 && shape[dim] % small.getDimSize(dim) == 0)
     shape[dim] = small.getDimSize(dim);
   if (shape != small.getShape() || large.getElementType() != small.getElementType())
     return op->emitOpError() << "expected " << large << " to be " << small << " with dimension " << dim

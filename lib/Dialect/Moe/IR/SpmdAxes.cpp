@@ -32,6 +32,14 @@ FailureOr<AxisSet> SpmdAxes::getAxes(GroupAttr group) const {
   return set;
 }
 
+AxisSet SpmdAxes::getCovering(GroupAttr group) const {
+  AxisSet set;
+  for (auto [i, axis] : llvm::enumerate(axes))
+    if (axis.stride * axis.size > group.getStride() && axis.stride < group.getStride() * group.getSize())
+      set.bits |= uint64_t(1) << i;
+  return set;
+}
+
 FailureOr<AxisSet> SpmdAxes::getAxes(LayoutAttr layout) const {
   AxisSet set;
   for (size_t dim = 0; dim < layout.getDims().size(); ++dim)

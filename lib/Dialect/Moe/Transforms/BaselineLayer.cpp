@@ -24,13 +24,17 @@ private:
   LogicalResult matchBack();
   LogicalResult matchCombine();
   LogicalResult checkGroups();
-  LogicalResult noteGroup(GroupAttr &group, GroupAttr found);
+  LogicalResult noteGroup(GroupAttr &group, unsigned &times, GroupAttr found);
+  LogicalResult noteEsp(GroupAttr found) { return noteGroup(layer.esp, timesEsp, found); }
+  LogicalResult noteEp(GroupAttr found) { return noteGroup(layer.ep, timesEp, found); }
   /// If the only user of `at` is an `Op` that takes it first, moves on to its result.
   template <typename Op> Op step();
 
   const SpmdAnalysis &states;
   std::string &reason;
   Value at;
+  /// How often these groups were met: gather, sum and split; there and back.
+  unsigned timesEsp = 0, timesEp = 0, timesMp = 0;
 };
 } // namespace
 
@@ -48,13 +52,14 @@ static bool isSameGroup(GroupAttr a, GroupAttr b) {
   return a.getSize() == b.getSize() && a.getStride() == b.getStride();
 }
 
-/// Groups of one rank are no groups; each other one is met at least twice, and has to be the same.
-LogicalResult Matcher::noteGroup(GroupAttr &group, GroupAttr found) {
+/// Groups of one rank are no groups.
+LogicalResult Matcher::noteGroup(GroupAttr &group, unsigned &times, GroupAttr found) {
   if (found.getSize() == 1)
     return success();
   if (group && !isSameGroup(group, found))
     return fail("its exchanges are over the groups '" + group.getName() + "' and '" + found.getName() + "'");
   group = found;
+  ++times;
   return success();
 }
 
@@ -88,19 +93,19 @@ LogicalResult Matcher::matchThere() {
     return fail("its dispatch has weights");
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto gather = step<AllGatherOp>()) {
-    if (static_cast<int64_t>(gather.getDim()) != dim || failed(noteGroup(layer.esp, gather.getGroup())))
+    if (static_cast<int64_t>(gather.getDim()) != dim || failed(noteEsp(gather.getGroup())))
       return fail("what it dispatches is gathered in another way");
   }
   while (step<ToVaryingOp>())
     ;
   if (layer.isDropless()) {
     auto exchange = step<AllToAllVOp>();
-    return exchange ? noteGroup(layer.ep, exchange.getGroup()) : success();
+    return exchange ? noteEp(exchange.getGroup()) : success();
   }
   auto exchange = step<AllToAllOp>();
   if (exchange && (exchange.getSplitDim() != 0 || exchange.getConcatDim() != 1))
     return fail("what it dispatches is exchanged along other dimensions");
-  return exchange ? noteGroup(layer.ep, exchange.getGroup()) : success();
+  return exchange ? noteEp(exchange.getGroup()) : success();
 }
 
 /// Rank-local ops on the experts' rows, up to the first one that is something else.
@@ -118,25 +123,27 @@ LogicalResult Matcher::matchExperts() {
 /// ESP-AllReduce, EP-AlltoAll and ESP-Split.
 LogicalResult Matcher::matchBack() {
   int64_t dim = layer.isDropless() ? 0 : 1;
-  if (auto both = step<ReduceScatterOp>())
-    return static_cast<int64_t>(both.getDim()) == dim ? noteGroup(layer.esp, both.getGroup())
-                                                      : fail("the shards' sums are divided in another way");
+  if (auto both = step<ReduceScatterOp>()) {
+    if (static_cast<int64_t>(both.getDim()) != dim)
+      return fail("the shards' sums are divided in another way");
+    return failure(failed(noteEsp(both.getGroup())) || failed(noteEsp(both.getGroup())));
+  }
   if (auto sum = step<AllReduceOp>())
-    if (failed(noteGroup(layer.esp, sum.getGroup())))
+    if (failed(noteEsp(sum.getGroup())))
       return failure();
   while (step<ToVaryingOp>())
     ;
   if (layer.isDropless()) {
-    if (auto exchange = step<AllToAllVOp>(); exchange && failed(noteGroup(layer.ep, exchange.getGroup())))
+    if (auto exchange = step<AllToAllVOp>(); exchange && failed(noteEp(exchange.getGroup())))
       return failure();
   } else if (auto exchange = step<AllToAllOp>()) {
     if (exchange.getSplitDim() != 1 || exchange.getConcatDim() != 0)
       return fail("the experts' rows return along other dimensions");
-    if (failed(noteGroup(layer.ep, exchange.getGroup())))
+    if (failed(noteEp(exchange.getGroup())))
       return failure();
   }
   if (auto slice = step<SliceOp>())
-    return static_cast<int64_t>(slice.getDim()) == dim ? noteGroup(layer.esp, slice.getGroup())
+    return static_cast<int64_t>(slice.getDim()) == dim ? noteEsp(slice.getGroup())
                                                        : fail("the returned rows are divided in another way");
   return success();
 }
@@ -152,13 +159,17 @@ LogicalResult Matcher::matchCombine() {
   layer.output = at;
   if (auto claim = step<AssumeReplicatedOp>()) {
     layer.output = claim.getResult();
-    return noteGroup(layer.mp, claim.getGroup());
+    return noteGroup(layer.mp, timesMp, claim.getGroup());
   }
   return success();
 }
 
-/// The tokens are the same on all members of mp, and ep and esp are neighbours.
+/// What is exchanged returns, the tokens are the same on all members of mp, and ep and esp are neighbours.
 LogicalResult Matcher::checkGroups() {
+  if (layer.ep && timesEp != 2)
+    return fail("an exchange over '" + layer.ep.getName() + "' has no counterpart");
+  if (layer.esp && timesEsp != 3)
+    return fail("it does not gather, sum and divide over '" + layer.esp.getName() + "'");
   const SpmdAxes &axes = states.getAxes();
   auto getAxes = [&](GroupAttr group) { return group ? *axes.getAxes(group) : AxisSet(); };
   if (!(states.getState(layer.tokens) & getAxes(layer.mp)).empty())

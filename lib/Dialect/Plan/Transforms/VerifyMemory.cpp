@@ -9,6 +9,7 @@
 #include "Verify.h"
 
 #include <map>
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -226,13 +227,13 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
   return success();
 }
 
-/// Ranks, each with its views at other places than those before. Where views lie repeats with the largest block of
-/// ranks that a group divides.
+/// Ranks, each with its views at other places than those before. Where views lie repeats with the least common multiple
+/// of the blocks of ranks that their groups divide.
 static SmallVector<int64_t> getRepresentatives(func::FuncOp function) {
   auto views = llvm::to_vector(function.getOps<ViewOp>());
   int64_t ranks = 1;
   for (ViewOp view : views)
-    ranks = std::max(ranks, view.getGroup().getSize() * view.getGroup().getStride());
+    ranks = std::min(moe::kMaxWorld, std::lcm(ranks, view.getGroup().getSize() * view.getGroup().getStride()));
   std::set<std::vector<int64_t>> seen;
   SmallVector<int64_t> representatives;
   for (int64_t rank = 0; rank < ranks; ++rank) {

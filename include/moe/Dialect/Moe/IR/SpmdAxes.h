@@ -33,6 +33,8 @@ public:
 
   /// The axes that make up `group`; fails where its boundaries are not boundaries of this world.
   FailureOr<AxisSet> getAxes(GroupAttr group) const;
+  /// The fewest axes that together hold the axes of any such group.
+  AxisSet getCovering(GroupAttr group) const;
   /// The axes over which a tensor of that layout varies; fails on an unknown group name.
   FailureOr<AxisSet> getAxes(LayoutAttr layout) const;
   /// The fewest groups whose union is `set`, under the names of `#moe.parallel` where they have one.
