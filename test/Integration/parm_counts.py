@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
@@ -271,7 +271,28 @@ def compile_and_run(tools, layout, schedule, mode, folder, log):
         return plan, run, json.load(file)
 
 
+def check_dropless(tools, layout, folder, log):
+    """Every choice is computed, so FLOPs fall by exactly N_MP too. How many rows go where is the routing's; what the runtime
+    says was sent, the compiler's bytes a row times the rows counted, is near what arrived."""
+    with open(os.path.join(folder, "model.mlir"), "w") as file:
+        layer = replace(LAYER, capacity_factor=None)
+        file.write(harness.mlir_text(Model((layer,), TOKENS * layout.dp, residual=False), "f32"))
+    flops = {}
+    for schedule in ("baseline", "s1", "s2"):
+        _, run, trace = compile_and_run(tools, layout, schedule, "forward", folder, log)
+        flops[schedule] = sum(event["args"]["flops"] for event in trace["traceEvents"]
+                              if event["ph"] == "X" and event["name"].startswith("grouped_matmul"))
+        for group, sent in run["bytes"].items():
+            received = sum(entry["bytes_received"] for entry in run["collectives"] if entry["group"] == group)
+            if not 0.8 * received <= sent <= 1.25 * received:
+                raise harness.CaseFailed(f"dropless {schedule}: {sent} bytes sent over {group} but {received} received")
+    for schedule in ("s1", "s2"):
+        expect(f"dropless {schedule}: flops of the experts", flops[schedule] * layout.mp, flops["baseline"])
+
+
 def check(tools, layout, folder, log):
+    if layout.mp > 1 and layout.esp > 1:
+        check_dropless(tools, layout, folder, log)
     with open(os.path.join(folder, "model.mlir"), "w") as file:
         file.write(harness.mlir_text(Model((LAYER,), TOKENS * layout.dp, residual=False), "f32"))
     arenas, phases = {}, 1

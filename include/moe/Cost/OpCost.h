@@ -95,6 +95,9 @@ struct OpCost {
   bool operator==(const OpCost &) const = default;
 
   int64_t getBytesMoved() const { return bytesRead + bytesWritten; }
+  /// What the counts of a ragged op add up to where raggedRows are used. Rows that go to the experts are counted once,
+  /// whatever their copies.
+  int64_t getCountedRows() const { return peerDim == 1 ? raggedRows / copies : raggedRows; }
   /// Bytes that member `from` of `members` must get to member `to`, with even routing; 0 to itself. The least that does
   /// it: an algorithm may send more.
   int64_t getBytesToPeer(int64_t members, int64_t from, int64_t to) const;

@@ -256,7 +256,7 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
     json.attribute("flops", cost.flops);
     json.attribute("bytes", cost.getBytesMoved());
     json.attribute("bytes_sent", launch.getGroup() ? cost.getBytesSent(launch.getGroup()->getSize()) : 0);
-    json.attribute("rows", cost.raggedRows);
+    json.attribute("rows", cost.getCountedRows());
   });
 }
 
