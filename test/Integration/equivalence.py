@@ -11,7 +11,6 @@ import json
 import os
 import random
 import sys
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
 import harness
 import safetensors
+from harness import Layout
 from oracle import Layer, Model
 
 OPTIONS = {
@@ -43,20 +43,6 @@ GROUPS = ("world", "mp", "ep", "esp")
 DRAWS = {"quick": 1, "full": 8}
 # The cases in which an overlap has to be found, of those that a run has; some layouts and forms have none.
 LEAST_OVERLAPPED = 5
-
-
-@dataclass(frozen=True)
-class Layout:
-    world: int
-    mp: int
-    ep: int
-    esp: int
-
-    def __str__(self):
-        return f"world {self.world} mp {self.mp} ep {self.ep} esp {self.esp}"
-
-    def flag(self):
-        return f"--parallel=dp={self.world // self.mp},mp={self.mp},ep={self.ep},esp={self.esp}"
 
 
 def layouts():

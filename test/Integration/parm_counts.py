@@ -29,19 +29,9 @@ BLM = TOKENS * LAYER.hidden * BYTES
 ETM = LAYER.experts * T * LAYER.hidden * BYTES
 
 
-@dataclass(frozen=True)
-class Layout:
-    world: int
-    mp: int
-    ep: int
-    esp: int
-
+class Layout(harness.Layout):
     def __str__(self):
-        return f"world {self.world} mp {self.mp} ep {self.ep} esp {self.esp} edp {self.world // self.fused}"
-
-    @property
-    def dp(self):
-        return self.world // self.mp
+        return f"{super().__str__()} edp {self.world // self.fused}"
 
     @property
     def fused(self):
@@ -262,8 +252,7 @@ def check_phases(layout, schedule, plan, passes):
 def compile_and_run(tools, layout, schedule, mode, folder, log):
     """(plan, --json, --trace)"""
     path = partial(os.path.join, folder)
-    arguments = [path("model.mlir"), f"--parallel=dp={layout.dp},mp={layout.mp},ep={layout.ep},esp={layout.esp}",
-                 f"--schedule={schedule}", f"--mode={mode}"]
+    arguments = [path("model.mlir"), layout.flag(), f"--schedule={schedule}", f"--mode={mode}"]
     plan = Plan(tools.call(log, "moe-compile", *arguments, "--emit=plan", "-o", "-"))
     tools.call(log, "moe-compile", *arguments, "-o", path("plan.so"))
     run = json.loads(tools.call(log, "moe-run", path("plan.so"), "--json", f"--trace={path('trace.json')}"))

@@ -2,6 +2,7 @@
 
 import argparse
 import concurrent.futures
+import dataclasses
 import os
 import shlex
 import shutil
@@ -18,6 +19,26 @@ SINGLE_RANK = "--parallel=dp=1,mp=1,ep=1,esp=1"
 
 class CaseFailed(Exception):
     pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A world of ranks and its groups; data parallelism is what is left."""
+
+    world: int
+    mp: int
+    ep: int
+    esp: int
+
+    @property
+    def dp(self):
+        return self.world // self.mp
+
+    def __str__(self):
+        return f"world {self.world} mp {self.mp} ep {self.ep} esp {self.esp}"
+
+    def flag(self):
+        return f"--parallel=dp={self.dp},mp={self.mp},ep={self.ep},esp={self.esp}"
 
 
 # Models as text
