@@ -422,7 +422,8 @@ TEST(CostModelTest, PhasesAreOfTheCost) {
 /// Four members, three peers with 1 + 1 s each. Two blocks of two: one peer, then two. Four of one: none, then one at a
 /// time.
 TEST(CostModelTest, Phases) {
-  auto model = makeModel(makeToyNode(4), CostForm::ClosedForm);
+  ClusterProfile profile = makeToyNode(4);
+  auto model = makeModel(profile, CostForm::ClosedForm);
   auto get = [&](int64_t payload, int64_t phase, int64_t phases) {
     return getValue(model->getSeconds(makePhase(kFour, payload, phase, phases)));
   };
@@ -447,8 +448,9 @@ TEST(CostModelTest, PhasesOfAFit) {
 
 /// Phases that there are not, of what has none.
 TEST(CostModelTest, WrongPhases) {
+  ClusterProfile profile = makeToyNode(4);
   for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
-    auto model = makeModel(makeToyNode(4), form);
+    auto model = makeModel(profile, form);
     std::string expected = "expected phases of an even 'all_to_all', whose 4 members are as many blocks, but got ";
     for (auto [phase, phases] : {std::pair(2, 2), {-1, 2}, {0, 3}, {0, 0}})
       EXPECT_EQ(getError(model->getSeconds(makePhase(kFour, 12, phase, phases))),

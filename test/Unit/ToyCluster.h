@@ -36,6 +36,8 @@ inline ClusterProfile makeToyPair() {
   return profile;
 }
 
+std::unique_ptr<CostModel> makeModel(ClusterProfile &&profile, CostForm form,
+                                     llvm::ArrayRef<LinkFault> faults = {}) = delete; // the model refers to its profile
 inline std::unique_ptr<CostModel> makeModel(const ClusterProfile &profile, CostForm form,
                                             llvm::ArrayRef<LinkFault> faults = {}) {
   return llvm::cantFail(CostModel::create(profile, profile.getMaxDevices(), form, faults));
