@@ -11,6 +11,7 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Plan/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -82,8 +83,10 @@ static FailureOr<StringRef> checkNames(MLIRContext *context, const CompileOption
 static int64_t getSaaPhases(const CompileOptions &options) {
   ParallelAttr parallel = options.parallel;
   int64_t fused = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp();
-  bool leaves = fused > options.devicesPerNode || options.devicesPerNode % fused != 0;
-  if (mp == 1 || fused % mp != 0 || !leaves || options.devicesPerNode % mp != 0)
+  auto isInside = [&](StringRef name) {
+    return plan::isInsideNode(parallel.getGroup(name), options.devicesPerNode, parallel.getWorld());
+  };
+  if (mp == 1 || fused % mp != 0 || isInside("ep_esp") || !isInside("mp"))
     return 1;
   return fused / std::max(mp, parallel.getEsp());
 }

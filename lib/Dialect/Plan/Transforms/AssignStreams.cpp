@@ -20,8 +20,7 @@ namespace mlir::plan {
 using namespace mlir;
 using namespace mlir::plan;
 
-/// Whether every instance of `group` lies inside a node. `world` is 0 where unknown.
-static bool isInsideNode(moe::GroupAttr group, int64_t devicesPerNode, int64_t world) {
+bool mlir::plan::isInsideNode(moe::GroupAttr group, int64_t devicesPerNode, int64_t world) {
   int64_t block = group.getSize() * group.getStride();
   return group.getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % block == 0;
 }

@@ -5,7 +5,13 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+
 namespace mlir::plan {
+
+/// Whether every instance of `group` lies inside a node, so that plan-assign-streams puts its exchanges on comm.intra.
+/// `world` is 0 where unknown.
+bool isInsideNode(moe::GroupAttr group, int64_t devicesPerNode, int64_t world);
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
