@@ -56,13 +56,13 @@ llvm::Expected<Counts> Counts::create(const World &world, const RoutingTrace *tr
 
 static bool isRagged(const SimLaunch &launch) { return launch.cost.raggedRows > 0; }
 
-/// Experts that a routing launch chooses among: its output is [1, experts]. 0 where it is not.
+/// Experts that a routing launch chooses among: its output is [chunks, experts]. 0 where it is not.
 static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch) {
   int32_t buffer = launch.outputs[launch.cost.routedOutput];
   if (buffer < 0 || program.buffers[buffer].dtype != "i32" || program.buffers[buffer].shape.size() != 2)
     return 0;
   const auto &shape = program.buffers[buffer].shape;
-  return shape[0] == 1 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
+  return shape[0] > 0 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
 }
 
 /// Each rank of the program makes as many choices as the launch says.
@@ -261,6 +261,31 @@ llvm::Error Counts::fillLocal(Value &value, int64_t rank, uint32_t index, unsign
   return llvm::Error::success();
 }
 
+/// A rank's choices of each expert, in chunks of its tokens: as evenly as whole numbers allow, in chunks and in experts.
+static void divideIntoChunks(llvm::ArrayRef<int32_t> experts, Counts::Value &value) {
+  value.data.assign(value.rows * value.columns, 0);
+  int64_t choice = 0;
+  for (auto [expert, count] : llvm::enumerate(experts))
+    for (int64_t row = 0, first = choice; row < value.rows; ++row) {
+      // Choice c of all is of chunk c mod rows.
+      int64_t offset = (row - first % value.rows + value.rows) % value.rows;
+      value.data[row * value.columns + expert] =
+          static_cast<int32_t>(count > offset ? (count - offset - 1) / value.rows + 1 : 0);
+      choice = first + count;
+    }
+}
+
+/// The rows of a view that is the same part on all ranks.
+llvm::Error Counts::fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
+  const SimBuffer &view = world.getProgram(rank).buffers[buffer];
+  llvm::Expected<const Value *> base = follow(rank, view.base, depth);
+  if (!base)
+    return base.takeError();
+  auto begin = (*base)->data.begin() + view.firstRow * (*base)->columns;
+  value.data.assign(begin, begin + value.rows * value.columns);
+  return llvm::Error::success();
+}
+
 llvm::Error Counts::fill(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
   const SimProgram &program = world.getProgram(rank);
   const SimBuffer &it = program.buffers[buffer];
@@ -271,16 +296,19 @@ llvm::Error Counts::fill(Value &value, int64_t rank, int32_t buffer, unsigned de
   };
   int32_t writer = writers[world.programOfRank[rank]][buffer];
   bool isValue = it.dtype == "i32" && it.shape.size() == 2 && it.shape[0] > 0 && it.shape[1] > 0;
-  if (writer < 0 || depth > maxDepth || !isValue || it.shape[0] > maxElements / it.shape[1])
+  if (depth > maxDepth || !isValue || it.shape[0] > maxElements / it.shape[1])
     return fail();
-  const SimLaunch &launch = program.launches[writer];
   value.rows = it.shape[0];
   value.columns = it.shape[1];
+  if (writer < 0 && it.firstRow >= 0)
+    return fillView(value, rank, buffer, depth + 1);
+  if (writer < 0)
+    return fail();
+  const SimLaunch &launch = program.launches[writer];
   if (launch.cost.routedOutput >= 0 && launch.outputs[launch.cost.routedOutput] == buffer) {
     if (getNumExperts(program, launch) == 0)
       return fail();
-    auto row = getRouted(program, writer).begin() + rank * value.columns;
-    value.data.assign(row, row + value.columns);
+    divideIntoChunks(llvm::ArrayRef(getRouted(program, writer)).slice(rank * value.columns, value.columns), value);
     return llvm::Error::success();
   }
   bool isLocal = launch.group < 0 && (isSlice(launch) || isDump(launch));

@@ -52,6 +52,7 @@ private:
                            int64_t firstRank, int64_t numRanks) const;
   const std::vector<int32_t> &getRouted(const SimProgram &program, uint32_t launch);
   llvm::Expected<const Value *> follow(int64_t rank, int32_t buffer, unsigned depth);
+  llvm::Error fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth);
   llvm::Error fill(Value &value, int64_t rank, int32_t buffer, unsigned depth);
   llvm::Error fillExchanged(Value &value, int64_t rank, uint32_t launch, unsigned depth);
   llvm::Error fillLocal(Value &value, int64_t rank, uint32_t launch, unsigned depth);

@@ -52,12 +52,21 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   program.buffers.push_back(std::move(buffer));
 }
 
+static bool isSameOnAllRanks(plan::ViewOp view) {
+  for (; view; view = view.getSource().getDefiningOp<plan::ViewOp>())
+    if (view.getGroup())
+      return false;
+  return true;
+}
+
 /// Another name, with a shape of its own; its bytes are those of what it is part of.
 void ProgramMaker::addView(plan::ViewOp view) {
   int32_t base = buffers.lookup(plan::getMemory(view.getResult()));
   addBuffer(view.getResult(), /*isArgument=*/false);
   SimBuffer &buffer = program.buffers.back();
   buffer.base = base;
+  if (int64_t bytes = buffer.bytes; bytes > 0 && isSameOnAllRanks(view))
+    buffer.firstRow = view.getByteOffset(0) / (bytes / buffer.shape.front());
   buffer.bytes = 0;
 }
 

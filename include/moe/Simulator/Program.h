@@ -42,6 +42,8 @@ struct SimBuffer {
   int64_t bytes = 0;
   /// Of a view: the buffer that it is part of, which is no view itself. A view has no bytes and no launches of its own.
   int32_t base = -1;
+  /// Of a view that is the same part on all ranks: where in the base it begins, along dimension 0. Else -1.
+  int64_t firstRow = -1;
   bool isArgument = false;
   bool isHost = false; ///< host-pinned
   std::string dtype;

@@ -29,7 +29,7 @@ public:
 
 private:
   LogicalResult convert(Operation *op);
-  Value createBuffer(Type tensor, Location loc);
+  Value createBuffer(Type tensor, Location loc, plan::Space space = plan::Space::device, RingAttr ring = {});
   void createCopy(Value from, Value to, Location loc);
   Value createView(Value memory, moe::RankPart part, Location loc);
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
@@ -82,17 +82,17 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
                                  params.empty() ? ArrayAttr() : builder.getArrayAttr(params),
                                  kernel.isCollective() ? builder.getUnitAttr() : UnitAttr(), kernel.getKernelGroup(),
                                  /*stream=*/StringAttr(), getLabel(op->getLoc()), array(absent), array(inPlace),
-                                 getCost(op));
+                                 getCost(op), op->getAttrOfType<ChunkAttr>(kChunkAttrName), /*seconds=*/FloatAttr());
 }
 
-Value ProgramConverter::createBuffer(Type tensor, Location loc) {
-  auto space = plan::SpaceAttr::get(builder.getContext(), plan::Space::device);
-  return builder.create<plan::BufferOp>(loc, getMemRefType(tensor, space), /*offset=*/IntegerAttr());
+Value ProgramConverter::createBuffer(Type tensor, Location loc, plan::Space space, RingAttr ring) {
+  auto spaceAttr = plan::SpaceAttr::get(builder.getContext(), space);
+  return builder.create<plan::BufferOp>(loc, getMemRefType(tensor, spaceAttr), /*offset=*/IntegerAttr(), ring);
 }
 
-/// A view of a view would have two ways to depend on the rank; it is copied first.
+/// What depends on the rank is copied before it is divided once more: a call takes one such part.
 Value ProgramConverter::createView(Value memory, RankPart part, Location loc) {
-  if (memory.getDefiningOp<plan::ViewOp>()) {
+  if (auto view = memory.getDefiningOp<plan::ViewOp>(); view && view.getGroup()) {
     auto type = cast<MemRefType>(memory.getType());
     Value copy = createBuffer(RankedTensorType::get(type.getShape(), type.getElementType()), loc);
     createCopy(memory, copy, loc);
@@ -103,9 +103,10 @@ Value ProgramConverter::createView(Value memory, RankPart part, Location loc) {
 
 void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) {
   Value source = memory.lookup(op->getOperand(0));
-  if (std::optional<RankPart> part = kernel.getAliasPart())
-    source = createView(source, *part, op->getLoc());
-  memory.map(op->getResult(0), source);
+  for (OpResult result : op->getResults()) {
+    std::optional<RankPart> part = kernel.getAliasPart(result.getResultNumber());
+    memory.map(result, part ? createView(source, *part, op->getLoc()) : source);
+  }
 }
 
 /// Where an op's operands are its result side by side, they are computed there: notes their places in `memory`, before
@@ -145,7 +146,9 @@ LogicalResult ProgramConverter::convert(Operation *op) {
   else
     for (Value result : op->getResults()) {
       if (!memory.contains(result))
-        memory.map(result, createBuffer(result.getType(), op->getLoc()));
+        memory.map(result, createBuffer(result.getType(), op->getLoc(),
+                                        kernel.isOnHost() ? plan::Space::host_pinned : plan::Space::device,
+                                        op->getAttrOfType<RingAttr>(kRingAttrName)));
       outputs.push_back(memory.lookup(result));
     }
   if (!kernel.getKernelName().empty())
@@ -159,7 +162,7 @@ void ProgramConverter::createCopy(Value from, Value to, Location loc) {
   cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
   builder.create<plan::LaunchOp>(loc, builder.getStringAttr("copy"), from, to, ArrayAttr(), UnitAttr(), GroupAttr(),
                                  StringAttr(), getLabel(loc), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
-                                 plan::CostAttr::get(builder.getContext(), cost));
+                                 plan::CostAttr::get(builder.getContext(), cost), ChunkAttr(), /*seconds=*/FloatAttr());
 }
 
 /// Inputs keep their places as memory of the caller; results become arguments behind them.
@@ -175,15 +178,21 @@ void ProgramConverter::convertSignature() {
     function.front().addArgument(getMemRefType(result.getType()), result.getLoc());
 }
 
+/// Views of `value` are in the caller's memory with it.
+static void moveViews(Value value) {
+  for (Operation *user : value.getUsers())
+    if (auto view = dyn_cast<plan::ViewOp>(user)) {
+      view.getResult().setType(MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace({}));
+      moveViews(view.getResult());
+    }
+}
+
 void ProgramConverter::convertReturn() {
   for (OpOperand &operand : terminator->getOpOperands()) {
     Value argument = function.front().getArgument(2 * numInputs + operand.getOperandNumber());
     Value value = memory.lookup(operand.get());
     if (auto buffer = value.getDefiningOp<plan::BufferOp>()) {
-      for (Operation *user : value.getUsers())
-        if (auto view = dyn_cast<plan::ViewOp>(user))
-          view.getResult().setType(
-              MemRefType::Builder(cast<MemRefType>(view.getResult().getType())).setMemorySpace({}));
+      moveViews(value);
       value.replaceAllUsesWith(argument);
       for (unsigned later = operand.getOperandNumber() + 1; later < terminator->getNumOperands(); ++later)
         if (memory.lookup(terminator->getOperand(later)) == value)

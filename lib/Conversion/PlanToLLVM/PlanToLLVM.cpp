@@ -57,7 +57,12 @@ public:
 
 private:
   /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
-  using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, std::array<int64_t, 3>>;
+  /// The part of moert_buffer that is a view's.
+  struct Part {
+    int64_t parts = 1, shift = 0, stride = 1, begin = 0;
+    auto operator<=>(const Part &) const = default;
+  };
+  using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, Part>;
 
   LogicalResult emitOp(Operation &op);
   LogicalResult emitLaunch(LaunchOp launch);
@@ -116,7 +121,8 @@ ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef
   i64 = builder.getI64Type();
   ptr = LLVM::LLVMPointerType::get(context);
   bufferType =
-      LLVM::LLVMStructType::getLiteral(context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4), i64, i64, i64});
+      LLVM::LLVMStructType::getLiteral(
+          context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4), i64, i64, i64, i64});
   groupType = LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64});
   for (auto [number, stream] : llvm::enumerate(getStreams(program)))
     streams[stream] = number;
@@ -197,12 +203,16 @@ LogicalResult ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments
 FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
   auto type = cast<MemRefType>(value.getType());
   auto dtype = static_cast<int32_t>(getDType(type.getElementType()));
-  std::array<int64_t, 3> part = {1, 0, 1};
-  if (auto view = value.getDefiningOp<ViewOp>()) {
-    auto parts = static_cast<int64_t>(view.getParts());
-    moe::GroupAttr group = view.getGroup();
-    // Neighbouring members have the same part.
-    part = {parts, static_cast<int64_t>(view.getShift()), group.getStride() * (group.getSize() / parts)};
+  Part part;
+  for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>()) {
+    if (std::optional<moe::GroupAttr> group = view.getGroup()) {
+      part.parts = view.getParts();
+      part.shift = view.getShift();
+      // Neighbouring members have the same part.
+      part.stride = group->getStride() * (group->getSize() / part.parts);
+    } else {
+      part.begin += static_cast<int64_t>(view.getShift()) * getByteSize(cast<MemRefType>(view.getResult().getType()));
+    }
   }
   Value memory = getMemory(value);
   if (auto argument = dyn_cast<BlockArgument>(memory))
@@ -211,7 +221,8 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
   if (!buffer.getOffset())
     return buffer.emitOpError("expected an offset, as plan-assign-memory gives");
   auto space = static_cast<int32_t>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
-  return BufferKey{space, dtype, static_cast<int64_t>(*buffer.getOffset()), type.getShape().vec(), part};
+  int64_t offset = static_cast<int64_t>(*buffer.getOffset()) + std::exchange(part.begin, 0);
+  return BufferKey{space, dtype, offset, type.getShape().vec(), part};
 }
 
 FailureOr<Value> ProgramEmitter::getBuffer(Value value, LaunchOp user) {
@@ -269,9 +280,10 @@ void ProgramEmitter::createBufferTable() {
                                      createInt(loc, offset),
                                      createInt(loc, dimCount),
                                      builder.create<LLVM::ConstantOp>(loc, dimsType, builder.getI64TensorAttr(dims)),
-                                     createInt(loc, part[0]),
-                                     createInt(loc, part[1]),
-                                     createInt(loc, part[2])};
+                                     createInt(loc, part.parts),
+                                     createInt(loc, part.shift),
+                                     createInt(loc, part.stride),
+                                     createInt(loc, part.begin)};
                    return createAggregate(loc, bufferType, fields);
                  });
   }

@@ -81,6 +81,22 @@ GroupAttr ParallelAttr::getGroup(StringRef name) const {
 }
 
 //===----------------------------------------------------------------------===//
+// ChunkAttr, RingAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChunkAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, int64_t chunks) {
+  if (index < 0 || index >= chunks)
+    return emitError() << "expected a chunk with 0 <= index < chunks but got " << index << " of " << chunks;
+  return success();
+}
+
+LogicalResult RingAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef, int64_t depth) {
+  if (depth < 1)
+    return emitError() << "expected a ring of depth at least 1 but got " << depth;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // LayoutAttr
 //===----------------------------------------------------------------------===//
 

@@ -1,5 +1,6 @@
 //===- MoeComm.cpp - collectives: states, adjoints, costs -----------------===//
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
@@ -175,7 +176,7 @@ OpCost SliceOp::getOpCost() {
 StringRef SliceOp::getKernelName() { return isAlias() ? "" : "slice"; }
 /// Along the outermost dimension a part is one piece of memory.
 bool SliceOp::isAlias() { return getDim() == 0; }
-std::optional<RankPart> SliceOp::getAliasPart() { return RankPart{getGroup(), 0, getGroup().getSize()}; }
+std::optional<RankPart> SliceOp::getAliasPart(unsigned) { return RankPart{getGroup(), 0, getGroup().getSize()}; }
 SmallVector<Attribute> SliceOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
@@ -463,6 +464,16 @@ void AllToAllVOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
                                                   getExpertCounts(), getGroup(), back, getCopies()));
   gradients.resize(getNumOperands());
 }
+/// The block side is divided; the expert side keeps room for as many rows for each that is sent.
+bool AllToAllVOp::canChunk(RowChunk chunk) { return chunk.divides(getBlockSideType().getDimSize(0)); }
+Operation *AllToAllVOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, RowChunk chunk) {
+  auto type = getResult().getType();
+  int64_t rows = type.getDimSize(0);
+  rows = getDirection() == Direction::to_experts ? llvm::divideCeil(rows * chunk.part, chunk.whole) : chunk.of(rows);
+  Operation *clone = builder.clone(*getOperation(), mapping);
+  clone->getResult(0).setType(RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType()));
+  return clone;
+}
 OpCost AllToAllVOp::getOpCost() {
   // The block side is always full; how its rows divide over the members is known at run time only. On the way back a
   // member sends what its experts received.
@@ -510,6 +521,14 @@ LogicalResult SliceCountsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> o
   return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
 }
 void SliceCountsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(1); }
+bool SliceCountsOp::canChunk(RowChunk chunk) {
+  return chunk.divides(getRows()) && chunk.of(getRows()) % getGroup().getSize() == 0;
+}
+Operation *SliceCountsOp::buildOnChunk(OpBuilder &builder, IRMapping &mapping, RowChunk chunk) {
+  auto clone = cast<SliceCountsOp>(builder.clone(*getOperation(), mapping));
+  clone.setRows(chunk.of(getRows()));
+  return clone;
+}
 OpCost SliceCountsOp::getOpCost() { return getMemoryCost(*this); }
 SmallVector<Attribute> SliceCountsOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getRows())});

@@ -1,4 +1,6 @@
 //===- MoeCompute.cpp - rank-local computation ----------------------------===//
+#include "mlir/IR/PatternMatch.h"
+
 #include "moe/Dialect/Moe/IR/Activation.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
@@ -17,11 +19,12 @@ static OpCost getElementwiseCost(Operation *op, double flopsPerElement, Value el
   return cost;
 }
 
-/// In the dropless form the figures hold for all rows of `rows`; `counts` is the kernel's last input.
+/// In the dropless form the figures hold for all rows of `rows`.
 static OpCost withRows(OpCost cost, Value counts, Value rows, MoeKernelOpInterface kernel) {
   if (counts) {
     cost.raggedRows = getType(rows).getDimSize(0);
-    cost.countsInput = static_cast<int64_t>(kernel.getKernelInputs().size()) - 1;
+    SmallVector<Value> inputs = kernel.getKernelInputs();
+    cost.countsInput = llvm::find(inputs, counts) - inputs.begin();
   }
   return cost;
 }
@@ -89,6 +92,35 @@ SmallVector<Attribute> MatmulOp::getKernelParams() {
 void AddOp::buildAdjoint(OpBuilder &, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.assign(2, cotangents[0]);
 }
+
+namespace {
+/// A sum of something with what an op computes that nobody else needs: the op adds it by itself.
+struct FoldAddIntoAddend : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(AddOp add, PatternRewriter &rewriter) const override {
+    for (bool swap : {false, true}) {
+      Value addend = swap ? add.getRhs() : add.getLhs();
+      Operation *op = (swap ? add.getLhs() : add.getRhs()).getDefiningOp();
+      auto accumulating = dyn_cast_or_null<MoeAccumulatingOpInterface>(op);
+      if (!accumulating || !op->hasOneUse() || !accumulating.getAddendMutable().empty() || addend == op->getResult(0))
+        continue;
+      Operation *other = addend.getDefiningOp();
+      if (other && (other->getBlock() != op->getBlock() || !other->isBeforeInBlock(op)))
+        continue;
+      rewriter.modifyOpInPlace(op, [&] { accumulating.getAddendMutable().assign(addend); });
+      rewriter.replaceOp(add, op->getResults());
+      return success();
+    }
+    return rewriter.notifyMatchFailure(add, "no operand is computed by an op that can add the other");
+  }
+};
+} // namespace
+
+void AddOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<FoldAddIntoAddend>(context);
+}
+
 OpCost AddOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> AddOp::getInPlaceInputs() { return {0, 1}; }
 LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
@@ -175,6 +207,15 @@ static LogicalResult verifyType(Operation *op, StringRef what, RankedTensorType 
   return success();
 }
 
+/// Of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.
+static SmallVector<int64_t> getAddendInPlace(Value addend, int64_t position) {
+  return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
+}
+
+static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
+  return addend ? verifyType(op, "the addend", ::getType(addend), ::getType(result)) : success();
+}
+
 void GroupedMatmulOp::build(OpBuilder &builder, OperationState &state, Value rows, Value weights, Value counts,
                             bool transposeWeights) {
   RankedTensorType type = withColumns(::getType(rows), ::getType(weights).getDimSize(transposeWeights ? 1 : 2));
@@ -197,7 +238,7 @@ void GroupedMatmulOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, Sm
   bool transpose = getTransposeWeights();
   gradients.push_back(builder.create<GroupedMatmulOp>(getLoc(), ct, getWeights(), getCounts(), !transpose));
   gradients.push_back(builder.create<GroupedMatmulWgradOp>(getLoc(), getWeights().getType(), transpose ? ct : getRows(),
-                                                           transpose ? getRows() : ct, getCounts()));
+                                                           transpose ? getRows() : ct, getCounts(), Value()));
   gradients.resize(getNumOperands());
 }
 OpCost GroupedMatmulOp::getOpCost() {
@@ -214,6 +255,8 @@ SmallVector<Attribute> GroupedMatmulOp::getKernelParams() {
 }
 
 LogicalResult GroupedMatmulWgradOp::verify() {
+  if (failed(verifyAddend(*this, getAddend(), getResult())))
+    return failure();
   RankedTensorType rows = getRows().getType(), grads = getGrads().getType(), result = getResult().getType();
   if (failed(verifyRows(*this, rows, getCounts(), result.getDimSize(0))) ||
       failed(verifyType(*this, "grads", grads, withColumns(rows, grads.getShape().back()))))
@@ -231,7 +274,8 @@ OpCost GroupedMatmulWgradOp::getOpCost() {
   cost.flops = 2 * getElements(getRows()) * static_cast<double>(result.getDimSize(2));
   return withRows(cost, getCounts(), getRows(), *this);
 }
-SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts()}; }
+SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts(), getAddend()}; }
+SmallVector<int64_t> GroupedMatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 3); }
 
 /// The bias of rows: [N] for dense ones, [E, N] for those of experts.
 static LogicalResult verifyBias(Operation *op, RankedTensorType rows, Value counts, RankedTensorType bias) {
@@ -249,7 +293,7 @@ LogicalResult BiasAddOp::verify() { return verifyBias(*this, getRows().getType()
 void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(cotangents[0]);
   gradients.push_back(
-      builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), getScaleAttr()));
+      builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), Value(), getScaleAttr()));
   gradients.resize(getNumOperands());
 }
 OpCost BiasAddOp::getOpCost() {
@@ -260,12 +304,15 @@ SmallVector<Attribute> BiasAddOp::getKernelParams() { return {getScaleAttr()}; }
 SmallVector<int64_t> BiasAddOp::getInPlaceInputs() { return {0}; }
 
 LogicalResult BiasGradOp::verify() {
+  if (failed(verifyAddend(*this, getAddend(), getResult())))
+    return failure();
   return verifyBias(*this, getGrads().getType(), getCounts(), ::getType(getResult()));
 }
 OpCost BiasGradOp::getOpCost() {
   return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads(), *this);
 }
-SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts()}; }
+SmallVector<Value> BiasGradOp::getKernelInputs() { return {getGrads(), getCounts(), getAddend()}; }
+SmallVector<int64_t> BiasGradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 2); }
 SmallVector<Attribute> BiasGradOp::getKernelParams() { return {getScaleAttr()}; }
 
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,8 @@
 //===- MoeRoute.cpp - routing, dispatch, combine --------------------------===//
 #include "ExpertGroups.h"
+
+#include "llvm/Support/MathExtras.h"
+
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -50,6 +53,18 @@ LogicalResult mlir::moe::verifyExpertGroups(Operation *op, int64_t experts, int6
 // RouteOp, RouteGradOp
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
+  int64_t chunks = route.getChunks(), reserved = route.getChunkRows();
+  int64_t rows = static_cast<int64_t>(route.getGroups() * route.getCapacity());
+  if (chunks < 1 || (rows > 0 && rows % chunks != 0))
+    return route.emitOpError() << "expected chunks to divide the " << rows << " rows of an expert but got " << chunks;
+  if (rows > 0 && reserved != 0)
+    return route.emitOpError() << "expected no chunk_rows with a capacity but got " << reserved;
+  int64_t most = k * static_cast<int64_t>(llvm::divideCeil(tokens, chunks));
+  if (rows == 0 && (chunks > 1 || reserved != 0) && reserved < most)
+    return route.emitOpError() << "expected room for " << most << " rows in a chunk but got chunk_rows " << reserved;
+  return success();
+}
 LogicalResult RouteOp::verify() {
   int64_t tokens = getLogits().getType().getDimSize(0), experts = getLogits().getType().getDimSize(1);
   int64_t k = getExperts().getType().getDimSize(1);
@@ -59,7 +74,7 @@ LogicalResult RouteOp::verify() {
       failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||
       failed(verifyShape(*this, "slots", getSlots(), {tokens, k})) ||
       failed(verifyType(*this, "weights", getWeights(), {tokens, k}, getLogits().getType())) ||
-      failed(verifyShape(*this, "counts", getCounts(), {1, experts})) ||
+      failed(verifyShape(*this, "counts", getCounts(), {static_cast<int64_t>(getChunks()), experts})) ||
       failed(verifyType(*this, "aux", getAux(), {}, getLogits().getType())))
     return failure();
   if (getSelectionBias() &&
@@ -70,6 +85,8 @@ LogicalResult RouteOp::verify() {
     return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
   if (static_cast<int64_t>(getCapacity()) < 0)
     return emitOpError() << "expected a capacity of at least 0 but got " << static_cast<int64_t>(getCapacity());
+  if (failed(verifyChunks(*this, tokens, k)))
+    return failure();
   return verifyExpertGroups(*this, experts, k, getExpertGroups(), getTopGroups(), getGroupScore());
 }
 void RouteOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
@@ -94,7 +111,8 @@ SmallVector<Attribute> RouteOp::getKernelParams() {
   return getParams(getContext(),
                    {static_cast<int64_t>(getScore()), getRenormalize(), static_cast<int64_t>(getExpertGroups()),
                     static_cast<int64_t>(getTopGroups()), static_cast<int64_t>(getGroupScore()),
-                    static_cast<int64_t>(getCapacity()), static_cast<int64_t>(getGroups())},
+                    static_cast<int64_t>(getCapacity()), static_cast<int64_t>(getGroups()),
+                    static_cast<int64_t>(getChunks()), static_cast<int64_t>(getChunkRows())},
                    getRoutingScale().convertToDouble());
 }
 

@@ -217,20 +217,23 @@ LogicalResult BufferOp::verify() {
 //===----------------------------------------------------------------------===//
 
 Value mlir::plan::getMemory(Value value) {
-  auto view = value.getDefiningOp<ViewOp>();
-  return view ? view.getSource() : value;
+  while (auto view = value.getDefiningOp<ViewOp>())
+    value = view.getSource();
+  return value;
+}
+
+static void addLaunches(Value value, SmallVectorImpl<LaunchOp> &launches) {
+  for (Operation *user : value.getUsers()) {
+    if (auto view = dyn_cast<ViewOp>(user))
+      addLaunches(view.getResult(), launches);
+    else
+      launches.push_back(cast<LaunchOp>(user));
+  }
 }
 
 SmallVector<LaunchOp> mlir::plan::getLaunches(BufferOp buffer) {
   SmallVector<LaunchOp> launches;
-  for (Operation *user : buffer.getMemref().getUsers()) {
-    auto view = dyn_cast<ViewOp>(user);
-    if (!view)
-      launches.push_back(cast<LaunchOp>(user));
-    else
-      for (Operation *launch : view.getResult().getUsers())
-        launches.push_back(cast<LaunchOp>(launch));
-  }
+  addLaunches(buffer.getMemref(), launches);
   return launches;
 }
 
@@ -243,25 +246,38 @@ void ViewOp::build(OpBuilder &builder, OperationState &state, Value source, moe:
 }
 
 LogicalResult ViewOp::verify() {
-  if (getSource().getDefiningOp() && !getSource().getDefiningOp<BufferOp>()) // (C1)
-    return emitOpError("expected a view of a plan.buffer or an argument");
-  int64_t size = getGroup().getSize(), parts = getParts(), shift = getShift();
-  if (parts < 1 || size % parts != 0 || shift < 0 || shift >= parts) // (C2)
+  Operation *source = getSource().getDefiningOp();
+  auto sourceView = dyn_cast_or_null<ViewOp>(source);
+  if (source && !isa<BufferOp>(source) && !(sourceView && !sourceView.getGroup())) // (C1)
+    return emitOpError("expected a view of a plan.buffer, an argument or a view without a group");
+  int64_t parts = getParts(), shift = getShift();
+  if (parts < 1 || shift < 0 || shift >= parts) // (C2)
+    return emitOpError("expected the part to be one of those there are but got part ") << shift << " of " << parts;
+  if (getGroup() && getGroup()->getSize() % parts != 0) // (C2)
     return emitOpError("expected parts to divide the group's size ")
-           << size << " and the part to be one of them but got part " << shift << " of " << parts;
-  auto source = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
-  SmallVector<int64_t> shape(source.getShape());
-  if (!isBufferType(source) || shape.empty() || shape[0] % parts != 0) // (C3)
-    return emitOpError("expected a source with a dimension 0 divisible by ") << parts << " but got " << source;
+           << getGroup()->getSize() << " but got " << parts;
+  auto type = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (!isBufferType(type) || shape.empty() || shape[0] % parts != 0) // (C3)
+    return emitOpError("expected a source with a dimension 0 divisible by ") << parts << " but got " << type;
   shape[0] /= parts;
-  if (MemRefType expected = MemRefType::Builder(source).setShape(shape); result != expected) // (C3)
+  if (MemRefType expected = MemRefType::Builder(type).setShape(shape); result != expected) // (C3)
     return emitOpError("expected the result to be ") << expected << " but got " << result;
   return success();
 }
 
 int64_t ViewOp::getPart(int64_t rank) {
-  int64_t parts = getParts(), block = getGroup().getStride() * (getGroup().getSize() / parts);
+  std::optional<moe::GroupAttr> group = getGroup();
+  if (!group)
+    return getShift();
+  int64_t parts = getParts(), block = group->getStride() * (group->getSize() / parts);
   return (rank / block + static_cast<int64_t>(getShift())) % parts;
+}
+
+int64_t ViewOp::getByteOffset(int64_t rank) {
+  int64_t offset = getPart(rank) * getByteSize(cast<MemRefType>(getResult().getType()));
+  auto source = getSource().getDefiningOp<ViewOp>();
+  return source ? offset + source.getByteOffset(rank) : offset;
 }
 
 //===----------------------------------------------------------------------===//

@@ -104,10 +104,10 @@ void MemoryChecker::addMemories(func::FuncOp function, int64_t rank) {
       addOwn(buffer.getMemref(), false);
   }
   for (auto view : function.getOps<ViewOp>()) {
-    Range source = ranges.find(view.getSource())->second;
-    int64_t bytes = getByteSize(cast<MemRefType>(view.getResult().getType()));
-    int64_t begin = source.begin + view.getPart(rank) * bytes;
-    ranges[view.getResult()] = Range{source.memory, begin, begin + bytes};
+    Range memory = ranges.find(getMemory(view.getResult()))->second;
+    int64_t begin = memory.begin + view.getByteOffset(rank);
+    ranges[view.getResult()] =
+        Range{memory.memory, begin, begin + getByteSize(cast<MemRefType>(view.getResult().getType()))};
   }
 }
 
@@ -230,10 +230,11 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
 /// Ranks, each with its views at other places than those before. Where views lie repeats with the least common multiple
 /// of the blocks of ranks that their groups divide.
 static SmallVector<int64_t> getRepresentatives(func::FuncOp function) {
-  auto views = llvm::to_vector(function.getOps<ViewOp>());
+  auto views = llvm::to_vector(
+      llvm::make_filter_range(function.getOps<ViewOp>(), [](ViewOp view) { return view.getGroup().has_value(); }));
   int64_t ranks = 1;
   for (ViewOp view : views)
-    ranks = std::min(moe::kMaxWorld, std::lcm(ranks, view.getGroup().getSize() * view.getGroup().getStride()));
+    ranks = std::min(moe::kMaxWorld, std::lcm(ranks, view.getGroup()->getSize() * view.getGroup()->getStride()));
   std::set<std::vector<int64_t>> seen;
   SmallVector<int64_t> representatives;
   for (int64_t rank = 0; rank < ranks; ++rank) {

@@ -76,6 +76,31 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   }];
 }
 
+def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
+  let summary = "which of several chunks of rows an op works on";
+  let description = [{
+    On an op as `moe.chunk`, made by moe-pipeline. The adjoint of an op belongs to the op's chunk.
+
+    Example: `#moe.chunk<1 of 4>`
+  }];
+  let parameters = (ins "int64_t":$index, "int64_t":$chunks);
+  let assemblyFormat = "`<` $index `of` $chunks `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_RingAttr : Moe_Attr<"Ring", "ring"> {
+  let summary = "how many of a ring's values may be alive";
+  let description = [{
+    The values of one name in a program, in program order, take turns in `depth` places: value i + depth is not written before
+    everything that uses value i is done. On an op as `moe.ring` for its results, and on a plan.buffer.
+
+    Example: `#moe.ring<"layer0.hidden", 1>`
+  }];
+  let parameters = (ins StringRefParameter<"name">:$name, "int64_t":$depth);
+  let assemblyFormat = "`<` $name `,` $depth `>`";
+  let genVerifyDecl = 1;
+}
+
 class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
@@ -99,5 +124,10 @@ def Moe_GroupScoreAttr : Moe_EnumAttr<Moe_GroupScore, "group_score">;
 def Moe_Direction : Moe_Enum<"Direction", "direction of a ragged exchange", [
   I32EnumAttrCase<"to_experts", 0>, I32EnumAttrCase<"from_experts", 1>]>;
 def Moe_DirectionAttr : Moe_EnumAttr<Moe_Direction, "direction">;
+
+def Moe_Residual : Moe_Enum<"Residual", "how the backward gets a value of the forward", [
+  I32EnumAttrCase<"keep", 0>, I32EnumAttrCase<"recompute", 1>, I32EnumAttrCase<"recommunicate", 2>,
+  I32EnumAttrCase<"offload", 3>]>;
+def Moe_ResidualAttr : Moe_EnumAttr<Moe_Residual, "residual">;
 
 #endif // MOE_DIALECT_MOE_IR_MOEATTRS_TD

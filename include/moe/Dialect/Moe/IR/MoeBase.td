@@ -29,6 +29,8 @@ defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface>;
 defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;
+defvar Moe_Chunkable = DeclareOpInterfaceMethods<MoeChunkableOpInterface>;
+defvar Moe_ChunkableOwn = DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["canChunk", "buildOnChunk"]>;
 defvar Moe_Cost = DeclareOpInterfaceMethods<MoeCostOpInterface>;
 defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost"]>;
 

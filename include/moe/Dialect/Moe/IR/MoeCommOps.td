@@ -30,7 +30,7 @@ class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> tra
   }];
 }
 
-def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"], [Moe_Splittable]> {
+def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"], [Moe_Splittable, Moe_Chunkable]> {
   let summary = "concatenates the members' parts: varying -> replicated";
   let description = [{
     `result` is the members' inputs one after the other along `dim`. Adjoint: moe.slice.
@@ -55,7 +55,7 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"], [Moe_Spl
   let hasFolder = 1;
 }
 
-def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isAlias", "getAliasPart"]> {
+def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isAlias", "getAliasPart"], [Moe_Chunkable]> {
   let summary = "the member's part: replicated -> varying";
   let description = [{
     Parm's MP-Split and ESP-Split; no data moves between ranks, along dimension 0 none at all. Adjoint: moe.all_gather.
@@ -82,7 +82,7 @@ def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isA
 }
 
 def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPlaceInputs"],
-                                     [AllTypesMatch<["input", "result"]>]> {
+                                     [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
   let summary = "sum over the members: varying (partial sums) -> replicated";
   let description = [{
     With `counts` only the first sum(counts) rows take part. Adjoint: moe.to_varying.
@@ -108,7 +108,8 @@ def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPla
   let hasFolder = 1;
 }
 
-def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"], [AllTypesMatch<["input", "result"]>]> {
+def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
+                                   [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
   let summary = "forgets that a value is replicated: replicated -> varying";
   let description = [{
     No data moves. Adjoint: moe.all_reduce, which is where every due gradient sum comes from.
@@ -131,7 +132,7 @@ def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"], [A
   let hasFolder = 1;
 }
 
-def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"]> {
+def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], [Moe_Chunkable]> {
   let summary = "the member's part of the sum: varying -> varying";
   let description = [{
     `moe.slice` of `moe.all_reduce`, in one exchange. Adjoint: moe.all_gather, then moe.to_varying.
@@ -155,7 +156,7 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"]> 
   let hasFolder = 1;
 }
 
-def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"]> {
+def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"], [Moe_Chunkable]> {
   let summary = "each member's part for each other: varying -> varying";
   let description = [{
     Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and esp,
@@ -250,7 +251,8 @@ def Moe_JoinPhasesOp
   let hasVerifier = 1;
 }
 
-def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams"]> {
+def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams"],
+                                      [Moe_ChunkableOwn]> {
   let summary = "ragged exchange of the dropless form: varying -> varying";
   let description = [{
     The *block side* is [B n, M]: block b starts at row b n and holds its rows sorted by expert, `block_counts[b,e]` each.
@@ -292,7 +294,8 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
   }];
 }
 
-def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"], [AllTypesMatch<["counts", "result"]>],
+def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
+                                    [AllTypesMatch<["counts", "result"]>, Moe_ChunkableOwn],
                                     ["getOpCost"]> {
   let summary = "counts of the member's part of packed rows: replicated -> varying";
   let description = [{

@@ -105,7 +105,7 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
 }
 
 def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "every expert's rows times its weights";
   let description = [{
     `result_e = rows_e weights[e]`, or `rows_e weights[e]^T` with transpose_weights, for each expert e.
@@ -137,11 +137,13 @@ def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
 }
 
 def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
-    Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
+    AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
   let summary = "gradient of every expert's weights";
   let description = [{
-    `result[e] = rows_e^T grads_e`; an expert without rows gets zeros. An op of its own, so that it can move into
-    communication gaps.
+    `result[e] = addend[e] + rows_e^T grads_e`, without an addend the product alone; an expert without rows gets the addend, or
+    zeros. An op of its own, so that it can move into communication gaps. A moe.add of two such gradients becomes one that
+    adds the other, in its memory.
 
     Constraints:
     - (C1) rows is [E, C, K] and grads [E, C, N], or with counts [B, E] [R, K] and [R, N]; the result is [E, K, N].
@@ -151,18 +153,23 @@ def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
     ```mlir
     func.func @wgrad(%r: tensor<2x4x8xf32>, %g: tensor<2x4x16xf32>) -> tensor<2x8x16xf32> {
       %0 = moe.grouped_matmul_wgrad %r, %g : (tensor<2x4x8xf32>, tensor<2x4x16xf32>) -> tensor<2x8x16xf32>
-      return %0 : tensor<2x8x16xf32>
+      %1 = moe.grouped_matmul_wgrad %r, %g addend(%0)
+        : (tensor<2x4x8xf32>, tensor<2x4x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+      return %1 : tensor<2x8x16xf32>
     }
     ```
   }];
-  let arguments = (ins Moe_Rows:$rows, Moe_Rows:$grads, Optional<Moe_Index2D>:$counts);
+  let arguments = (ins Moe_Rows:$rows, Moe_Rows:$grads, Optional<Moe_Index2D>:$counts, Optional<Moe_Tensor3D>:$addend);
   let results = (outs Moe_Tensor3D:$result);
-  let assemblyFormat = "$rows `,` $grads (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $rows `,` $grads (`counts` `(` $counts^ `)`)? (`addend` `(` $addend^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
 def Moe_BiasAddOp : Moe_Op<"bias_add", [
-    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "adds a bias to every row";
   let description = [{
@@ -188,10 +195,11 @@ def Moe_BiasAddOp : Moe_Op<"bias_add", [
 }
 
 def Moe_BiasGradOp : Moe_Op<"bias_grad", [
-    Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+    AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of a bias";
   let description = [{
-    `result = scale * sum of grads over each expert's rows`.
+    `result = addend + scale * sum of grads over each expert's rows`, without an addend the sum alone.
 
     Constraints:
     - (C1) [S, N] gives [N]; [E, C, N], and [R, N] with counts [B, E], give [E, N].
@@ -205,14 +213,17 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
     }
     ```
   }];
-  let arguments = (ins Moe_Rows:$grads, Optional<Moe_Index2D>:$counts, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let arguments = (ins Moe_Rows:$grads, Optional<Moe_Index2D>:$counts, Optional<Moe_Tensor>:$addend,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Moe_Tensor:$result);
-  let assemblyFormat = "$grads (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $grads (`counts` `(` $counts^ `)`)? (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
 def Moe_ActivationOp : Moe_Op<"activation", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "activation function, elementwise or gated";
   let description = [{
@@ -264,7 +275,7 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
 }
 
 def Moe_DumpOp : Moe_Op<"dump", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
   let summary = "equal copies of each block, virtual before an exchange";
   let description = [{
     Parm's dump, before EP&ESP-AlltoAll: dimension `dim` is `blocks` equal blocks of n, each of which is repeated c times, c
@@ -301,7 +312,7 @@ def Moe_DumpOp : Moe_Op<"dump", [
 }
 
 def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
-    Moe_Spmd, Moe_Differentiable, Moe_Splittable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_Splittable, Moe_Chunkable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "sum of neighbouring blocks";
   let description = [{
     The adjoint of moe.dump: `result[.., b n + i, ..] = sum_q input[.., (b c + q) n + i, ..]` over `blocks` blocks b of n, c

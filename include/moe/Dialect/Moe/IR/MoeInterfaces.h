@@ -3,6 +3,7 @@
 #define MOE_DIALECT_MOE_IR_MOEINTERFACES_H
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpDefinition.h"
 
 #include "moe/Cost/OpCost.h"
@@ -11,11 +12,26 @@
 namespace mlir::moe {
 
 /// One of `parts` equal parts of a value along dimension 0, another one on each block of neighbouring members of
-/// `group`: member m has part (m / (size / parts) + shift) mod parts.
+/// `group`: member m has part (m / (size / parts) + shift) mod parts. Without a group it is part `shift` on all ranks.
 struct RankPart {
   GroupAttr group;
   int64_t shift, parts;
 };
+
+/// `part` of `whole` rows that a rank dispatches; where they are exchanged, the same part of others.
+struct RowChunk {
+  int64_t part, whole;
+
+  bool divides(int64_t rows) const { return rows * part % whole == 0; }
+  int64_t of(int64_t rows) const { return rows * part / whole; }
+};
+
+/// The dimension of experts' rows: 1 of [E, T, M], 0 of [R, M].
+unsigned getRowDim(Type rows);
+/// Whether the floating-point results of `op` can be cut so.
+bool canScaleRows(Operation *op, RowChunk chunk);
+/// As MoeChunkableOpInterface::buildOnChunk says.
+Operation *cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, RowChunk chunk);
 
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);

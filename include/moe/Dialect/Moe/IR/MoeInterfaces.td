@@ -74,10 +74,12 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
       "::mlir::moe::GroupAttr", "getKernelGroup", (ins), "", [{ return {}; }]>,
     InterfaceMethod<[{Whether the members of the group meet in this call.}],
       "bool", "isCollective", (ins), "", [{ return false; }]>,
-    InterfaceMethod<[{Whether the only result is the first operand's memory; then the call, if any, writes nothing.}],
+    InterfaceMethod<[{Whether every result is the first operand's memory; then the call, if any, writes nothing.}],
       "bool", "isAlias", (ins), "", [{ return false; }]>,
-    InterfaceMethod<[{Of an alias: which part of that memory, where not all of it.}],
-      "::std::optional<::mlir::moe::RankPart>", "getAliasPart", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<[{Of an alias: which part of that memory result `result` is, where not all of it.}],
+      "::std::optional<::mlir::moe::RankPart>", "getAliasPart", (ins "unsigned":$result), "", [{ return {}; }]>,
+    InterfaceMethod<[{Whether the results lie in the host's memory.}],
+      "bool", "isOnHost", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{
       For an op without a call whose result is its operands side by side, each of which is to be computed in its place: where
       operand `operand` lies in the result.
@@ -99,6 +101,36 @@ def MoeSplittableOpInterface : OpInterface<"MoeSplittableOpInterface"> {
     }], "bool", "canSplit", (ins "int64_t":$parts, "::mlir::moe::GroupAttr":$group)>,
     InterfaceMethod<[{Builds the op on one of `parts` blocks.}],
       "::mlir::Value", "buildOnPart", (ins "::mlir::OpBuilder &":$builder, "::mlir::Value":$part, "int64_t":$parts)>
+  ];
+}
+
+def MoeChunkableOpInterface : OpInterface<"MoeChunkableOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An op on the way of experts' rows from dispatch to combine, or of their counts: each row goes its own way, computed, moved
+    to other ranks or added to its equals there, so that the op can be done for part of the rows alone. Rows are dimension
+    1 of [E, T, M] and dimension 0 of [R, M].
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Whether the op can be done for a part of the rows without changing what is done with each.
+    }], "bool", "canChunk", (ins "::mlir::moe::RowChunk":$chunk), "", [{
+        return ::mlir::moe::canScaleRows($_op, chunk);
+      }]>,
+    InterfaceMethod<[{
+      Builds the op for a part of the rows, its operands replaced as `mapping` says, and maps its results. The default is a
+      copy whose floating-point results have fewer rows.
+    }], "::mlir::Operation *", "buildOnChunk",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::IRMapping &":$mapping, "::mlir::moe::RowChunk":$chunk), "",
+      [{ return ::mlir::moe::cloneOnChunk($_op, builder, mapping, chunk); }]>
+  ];
+}
+
+def MoeAccumulatingOpInterface : OpInterface<"MoeAccumulatingOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{An op that can add another value to its only result, in that value's memory.}];
+  let methods = [
+    InterfaceMethod<[{The operand for that value, none or one.}], "::mlir::MutableOperandRange", "getAddendMutable">
   ];
 }
 

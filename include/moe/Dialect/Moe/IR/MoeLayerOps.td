@@ -119,6 +119,7 @@ def Moe_AddOp : Moe_Op<"add", [
   let arguments = (ins Moe_Tensor:$lhs, Moe_Tensor:$rhs);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+  let hasCanonicalizer = 1;
 }
 
 #endif // MOE_DIALECT_MOE_IR_MOELAYEROPS_TD

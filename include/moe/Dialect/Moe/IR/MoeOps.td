@@ -6,5 +6,6 @@ include "moe/Dialect/Moe/IR/MoeLayerOps.td"
 include "moe/Dialect/Moe/IR/MoeComputeOps.td"
 include "moe/Dialect/Moe/IR/MoeRouteOps.td"
 include "moe/Dialect/Moe/IR/MoeCommOps.td"
+include "moe/Dialect/Moe/IR/MoeMemoryOps.td"
 
 #endif // MOE_DIALECT_MOE_IR_MOEOPS_TD

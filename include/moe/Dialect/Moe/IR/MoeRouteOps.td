@@ -13,10 +13,17 @@ def Moe_RouteOp : Moe_Op<"route", [
     `capacity` = T > 0 the rows are [E, groups T], group g using rows g T to g T + T - 1 of each expert; with 0 (dropless)
     they are S k rows sorted by expert. `counts` are the rows really used.
 
+    With `chunks` = n > 1 the rows are those of n chunks one after the other, so that each chunk is one piece of memory. Who is
+    dropped does not change. With a capacity chunk c has the c-th of n equal parts of each expert's rows: the rows are
+    [n E, groups T / n], those of expert e in chunk c at index c E + e. Dropless, chunk c has the choices of tokens s with
+    floor(s n / S) = c, from row c chunk_rows on, sorted by expert.
+
     Constraints:
-    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [1, E]; aux is 0-D; 1 <= k <= min(8, E).
+    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <= min(8, E).
     - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type.
     - (C3) expert_groups, top_groups and group_score are as in (C6) of moe.layer; capacity >= 0.
+    - (C4) chunks >= 1; with a capacity it divides groups T, and chunk_rows is 0; dropless with more than one chunk, chunk_rows is at
+      least k ceil(S / chunks).
 
     Example:
 
@@ -38,7 +45,9 @@ def Moe_RouteOp : Moe_Op<"route", [
     DefaultValuedAttr<I64Attr, "1">:$top_groups,
     DefaultValuedAttr<Moe_GroupScoreAttr, "::mlir::moe::GroupScore::max">:$group_score,
     DefaultValuedAttr<I64Attr, "0">:$capacity,
-    DefaultValuedAttr<I64Attr, "1">:$groups);
+    DefaultValuedAttr<I64Attr, "1">:$groups,
+    DefaultValuedAttr<I64Attr, "1">:$chunks,
+    DefaultValuedAttr<I64Attr, "0">:$chunk_rows);
   let results = (outs Moe_Tensor2D:$scores, Moe_Index2D:$experts, Moe_Index2D:$slots, Moe_Tensor2D:$weights,
                       Moe_Index2D:$counts, Moe_Scalar:$aux);
   let assemblyFormat = [{

@@ -35,7 +35,7 @@ inline constexpr StringLiteral kCopyStream = "copy";
 bool isBufferType(MemRefType type);
 /// Bytes of a value for which isBufferType holds.
 int64_t getByteSize(MemRefType type);
-/// The buffer or argument in which a value lies: itself, or what a plan.view is part of.
+/// The buffer or argument in which a value lies: itself, or what a plan.view, or a view of it, is part of.
 Value getMemory(Value value);
 /// The launches that use `buffer` or a view of it, each as often as it does.
 SmallVector<LaunchOp> getLaunches(BufferOp buffer);

@@ -78,6 +78,9 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
       `#plan<space ..>`.
     - (C2) offset >= 0.
 
+    With `ring`, buffers of one ring take turns (#moe.ring): a launch that writes one waits for all that use the one so many
+    places before.
+
     Example:
 
     ```mlir
@@ -87,21 +90,22 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
     }
     ```
   }];
-  let arguments = (ins OptionalAttr<Plan_Index>:$offset);
+  let arguments = (ins OptionalAttr<Plan_Index>:$offset, OptionalAttr<Moe_RingAttr>:$ring);
   let results = (outs Res<AnyStaticShapeMemRef, "", [MemAlloc]>:$memref);
   let assemblyFormat = "attr-dict `:` type($memref)";
   let hasVerifier = 1;
 }
 
 def Plan_ViewOp : Plan_FreeOp<"view"> {
-  let summary = "the rank's part of a buffer or argument";
+  let summary = "a part of a buffer or argument";
   let description = [{
-    One of `parts` equal parts of `source` along dimension 0, another one on each block of neighbouring members of `group`: on
-    rank r, member m = (r / stride) mod size, it is part (m / (size / parts) + shift) mod parts. Nothing is copied.
+    One of `parts` equal parts of `source` along dimension 0: part `shift`, the same on all ranks. With a group it is another one on
+    each block of neighbouring members: on rank r, member m = (r / stride) mod size, it is part (m / (size / parts) + shift)
+    mod parts. Nothing is copied.
 
     Constraints:
-    - (C1) the source is a plan.buffer or an argument.
-    - (C2) parts divides the group's size; 0 <= shift < parts.
+    - (C1) the source is a plan.buffer, an argument, or a view without a group.
+    - (C2) 0 <= shift < parts; parts divides the group's size.
     - (C3) the result is the source with dimension 0 divided by parts, in the same memory space.
 
     Example:
@@ -111,18 +115,23 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
       %0 = plan.view %x part 1 of 2 over <"mp", 2, 1> : memref<8x4xf32> -> memref<4x4xf32>
       %1 = plan.buffer {offset = 0 : i64} : memref<4x4xf32, #plan<space device>>
       plan.launch "copy"(%0) -> (%1) on "compute" : (memref<4x4xf32>) -> memref<4x4xf32, #plan<space device>>
+      %2 = plan.view %x part 3 of 4 : memref<8x4xf32> -> memref<2x4xf32>
       return
     }
     ```
   }];
-  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$shift, I64Attr:$parts, Moe_GroupAttr:$group);
+  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$shift, I64Attr:$parts, OptionalAttr<Moe_GroupAttr>:$group);
   let results = (outs AnyStaticShapeMemRef:$result);
-  let assemblyFormat = "$source `part` $shift `of` $parts `over` $group attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source `part` $shift `of` $parts (`over` $group^)? attr-dict `:` type($source) `->` type($result)
+  }];
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Which of the parts rank `rank` has.
     int64_t getPart(int64_t rank);
+    /// Where the part begins in what the source is part of, if any: bytes from the start of getMemory(), on rank `rank`.
+    int64_t getByteOffset(int64_t rank);
   }];
 }
 
@@ -132,7 +141,9 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     Calls `moert_<kernel>(rank, op, inputs.., outputs.., params.., group, stream)`. `absent` lists the positions, among the
     call's inputs, of optional ones that are not there. `params` are the call's i64 and f64 attributes. With `collective`
     the members of `group` meet in the call. `in_place` lists the inputs (by operand number) in whose memory the first output
-    may lie. `label` says which layer the op belongs to. Without `on` the launch counts as on `compute`.
+    may lie. `label` says which layer the op belongs to, `chunk` which chunk of its rows. `seconds` is how long a transfer, an
+    exchange or a copy over the host's link, takes alone on the cluster for which the plan was made. Without `on` the launch
+    counts as on `compute`.
 
     Constraints:
     - (C1) params holds i64 and f64 attributes only.
@@ -157,7 +168,8 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     StrAttr:$kernel, Variadic<AnyStaticShapeMemRef>:$inputs, Variadic<AnyStaticShapeMemRef>:$outputs,
     OptionalAttr<ArrayAttr>:$params, UnitAttr:$collective, OptionalAttr<Moe_GroupAttr>:$group,
     OptionalAttr<StrAttr>:$stream, OptionalAttr<StrAttr>:$label, OptionalAttr<DenseI64ArrayAttr>:$absent,
-    OptionalAttr<DenseI64ArrayAttr>:$in_place, OptionalAttr<Plan_CostAttr>:$cost);
+    OptionalAttr<DenseI64ArrayAttr>:$in_place, OptionalAttr<Plan_CostAttr>:$cost, OptionalAttr<Moe_ChunkAttr>:$chunk,
+    OptionalAttr<F64Attr>:$seconds);
   let assemblyFormat = [{
     $kernel `(` $inputs `)` `->` `(` $outputs `)` (`params` $params^)? (`collective` $collective^)? (`over` $group^)?
     (`on` $stream^)? attr-dict `:` functional-type($inputs, $outputs)

@@ -1,0 +1,90 @@
+//===- MoeMemoryOps.td - L1: parts of values, and where they lie -*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOEMEMORYOPS_TD
+#define MOE_DIALECT_MOE_IR_MOEMEMORYOPS_TD
+
+include "moe/Dialect/Moe/IR/MoeBase.td"
+
+def Moe_SplitOp : Moe_Op<"split", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
+  let summary = "equal parts along dimension 0";
+  let description = [{
+    Result i is part i of as many as there are results. No data moves: each part is where it is in the input. Adjoint:
+    moe.concat.
+
+    Constraints:
+    - (C1) all results have one type, the input's with dimension 0 divided by their number.
+
+    Example:
+
+    ```mlir
+    func.func @split(%x: tensor<8x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+      %0:2 = moe.split %x : (tensor<8x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+      return %0#0, %0#1 : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_AnyTensor:$input);
+  let results = (outs Variadic<Moe_AnyTensor>:$parts);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$parts)>];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Moe_ConcatOp : Moe_Op<"concat", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
+  let summary = "parts side by side along dimension 0";
+  let description = [{
+    No data moves: each part is computed in its place of the result. Adjoint: moe.split.
+
+    Constraints:
+    - (C1) all parts have one type; the result is theirs with dimension 0 multiplied by their number.
+
+    Example:
+
+    ```mlir
+    func.func @concat(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.concat %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Moe_AnyTensor>:$parts);
+  let results = (outs Moe_AnyTensor:$result);
+  let assemblyFormat = "$parts attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$parts)>];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+class Moe_HostCopyOp<string mnemonic, list<string> methods>
+    : Moe_Op<mnemonic, [SameOperandsAndResultType, Moe_Spmd, Moe_CostOwn,
+                        Moe_Kernel<!listconcat(["getKernelName"], methods)>]> {
+  let arguments = (ins Moe_AnyTensor:$input);
+  let results = (outs Moe_AnyTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
+def Moe_OffloadOp : Moe_HostCopyOp<"offload", ["isOnHost"]> {
+  let summary = "copy in the host's pinned memory";
+  let description = [{
+    Made by moe-differentiate of values whose `moe.residual` is offload; moe.fetch brings it back. It has no adjoint.
+
+    Example:
+
+    ```mlir
+    func.func @offload(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.offload %x : tensor<8x4xf32>
+      %1 = moe.fetch %0 : tensor<8x4xf32>
+      return %1 : tensor<8x4xf32>
+    }
+    ```
+  }];
+}
+
+def Moe_FetchOp : Moe_HostCopyOp<"fetch", []> {
+  let summary = "copy of what moe.offload put in the host's memory";
+  let description = [{See moe.offload.}];
+}
+
+#endif // MOE_DIALECT_MOE_IR_MOEMEMORYOPS_TD

@@ -1,0 +1,106 @@
+//===- MoeMemory.cpp - parts of values, and where they lie ----------------===//
+#include "mlir/IR/PatternMatch.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// `type` with dimension 0 divided by `parts`, or null where it cannot be.
+static RankedTensorType getPartType(RankedTensorType type, int64_t parts) {
+  if (type.getRank() == 0 || parts < 1 || type.getDimSize(0) % parts != 0)
+    return {};
+  SmallVector<int64_t> shape(type.getShape());
+  shape[0] /= parts;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+static LogicalResult verifyParts(Operation *op, RankedTensorType whole, TypeRange parts) {
+  RankedTensorType expected = getPartType(whole, static_cast<int64_t>(parts.size()));
+  if (!expected)
+    return op->emitOpError() << "expected a number of parts that divides dimension 0 of " << whole << " but got "
+                             << parts.size();
+  for (Type part : parts)
+    if (part != expected)
+      return op->emitOpError() << "expected each of " << parts.size() << " parts of " << whole << " to be " << expected
+                               << " but got " << part;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// SplitOp
+//===----------------------------------------------------------------------===//
+
+void SplitOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t parts) {
+  Type part = getPartType(cast<RankedTensorType>(input.getType()), parts);
+  build(builder, state, SmallVector<Type>(parts, part), input);
+}
+LogicalResult SplitOp::verify() { return verifyParts(*this, getInput().getType(), getParts().getTypes()); }
+void SplitOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  SmallVector<Value> parts;
+  for (auto [part, cotangent] : llvm::zip_equal(getParts(), cotangents))
+    parts.push_back(cotangent ? cotangent
+                              : builder.create<ScaleOp>(getLoc(), part, builder.getF64FloatAttr(0.0)).getResult());
+  gradients.push_back(builder.create<ConcatOp>(getLoc(), parts));
+}
+OpCost SplitOp::getOpCost() { return {}; }
+StringRef SplitOp::getKernelName() { return ""; }
+bool SplitOp::isAlias() { return true; }
+std::optional<RankPart> SplitOp::getAliasPart(unsigned result) {
+  return RankPart{GroupAttr(), result, static_cast<int64_t>(getParts().size())};
+}
+
+static LogicalResult foldSplit(SplitOp split, PatternRewriter &rewriter) {
+  if (split.getParts().size() == 1) {
+    rewriter.replaceOp(split, split.getInput());
+    return success();
+  }
+  auto concat = split.getInput().getDefiningOp<ConcatOp>();
+  if (!concat || concat.getParts().size() != split.getParts().size())
+    return failure();
+  rewriter.replaceOp(split, concat.getParts());
+  return success();
+}
+void SplitOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) { patterns.add(foldSplit); }
+
+//===----------------------------------------------------------------------===//
+// ConcatOp
+//===----------------------------------------------------------------------===//
+
+void ConcatOp::build(OpBuilder &builder, OperationState &state, ValueRange parts) {
+  auto part = cast<RankedTensorType>(parts.front().getType());
+  SmallVector<int64_t> shape(part.getShape());
+  shape[0] *= static_cast<int64_t>(parts.size());
+  build(builder, state, RankedTensorType::get(shape, part.getElementType()), parts);
+}
+LogicalResult ConcatOp::verify() { return verifyParts(*this, getResult().getType(), getParts().getTypes()); }
+void ConcatOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  auto split = builder.create<SplitOp>(getLoc(), cotangents[0], static_cast<int64_t>(getParts().size()));
+  llvm::append_range(gradients, split.getParts());
+}
+OpCost ConcatOp::getOpCost() { return {}; }
+StringRef ConcatOp::getKernelName() { return ""; }
+std::optional<RankPart> ConcatOp::getOperandPart(unsigned operand) {
+  return RankPart{GroupAttr(), operand, static_cast<int64_t>(getParts().size())};
+}
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  if (getParts().size() == 1)
+    return getParts().front();
+  auto split = getParts().front().getDefiningOp<SplitOp>();
+  return split && split.getParts() == getParts() ? OpFoldResult(split.getInput()) : OpFoldResult();
+}
+
+//===----------------------------------------------------------------------===//
+// OffloadOp, FetchOp
+//===----------------------------------------------------------------------===//
+
+static OpCost getHostCopyCost(Operation *op) {
+  OpCost cost = getMemoryCost(op);
+  cost.resource = Resource::HostLink;
+  return cost;
+}
+OpCost OffloadOp::getOpCost() { return getHostCopyCost(*this); }
+StringRef OffloadOp::getKernelName() { return "copy"; }
+bool OffloadOp::isOnHost() { return true; }
+OpCost FetchOp::getOpCost() { return getHostCopyCost(*this); }
+StringRef FetchOp::getKernelName() { return "copy"; }
