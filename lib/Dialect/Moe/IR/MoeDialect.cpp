@@ -37,9 +37,31 @@ ParallelAttr mlir::moe::getParallel(Operation *op) {
   return {};
 }
 
+/// Whether `name` is an attribute of the dialect's ops; then `form` says what it has to be where it is not.
+static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
+  if (name == kChunkAttrName)
+    form = isa<ChunkAttr>(value) ? "" : "a #moe.chunk";
+  else if (name == kRingAttrName)
+    form = isa<RingAttr>(value) ? "" : "a #moe.ring";
+  else if (name == kResidualAttrName)
+    form = isa<ResidualAttr>(value) ? "" : "a #moe<residual ..>";
+  else if (name == kRepeatedAttrName)
+    form = isa<UnitAttr>(value) ? "" : "without a value";
+  else
+    return false;
+  return true;
+}
+
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kScheduleChoicesAttrName && isa<FunctionOpInterface>(op))
     return success();
+  StringRef form;
+  if (isa<MoeDialect>(op->getDialect()) && isOpAttribute(attribute.getName(), attribute.getValue(), form)) {
+    if (!form.empty())
+      return op->emitError() << "expected '" << attribute.getName().getValue() << "' to be " << form << " but got "
+                             << attribute.getValue();
+    return success();
+  }
   if (attribute.getName() != kParallelAttrName)
     return op->emitError() << "expected '" << attribute.getName().getValue()
                            << "' on an argument or result of a function only";

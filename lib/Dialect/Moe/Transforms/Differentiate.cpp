@@ -8,6 +8,8 @@
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
+#include "Residuals.h"
+
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEDIFFERENTIATE
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
@@ -79,11 +81,21 @@ void Differentiator::accumulate(Value value, Value gradient, Location loc) {
 }
 
 /// The place of a backward op: its forward op's layer, marked.
-static Location getBackwardLoc(Operation *op) {
+Location mlir::moe::getBackwardLoc(Operation *op) {
   auto layer = dyn_cast<NameLoc>(op->getLoc());
   if (!layer)
     return op->getLoc();
   return NameLoc::get(StringAttr::get(op->getContext(), layer.getName().getValue() + ".grad"), layer.getChildLoc());
+}
+
+/// Gradients of a ring's values take turns like them.
+static void setGradientRings(Operation *op, ValueRange gradients) {
+  for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients)) {
+    Operation *primal = operand.getDefiningOp(), *built = gradient ? gradient.getDefiningOp() : nullptr;
+    if (auto ring = primal && built ? primal->getAttrOfType<RingAttr>(kRingAttrName) : RingAttr())
+      built->setAttr(kRingAttrName,
+                     RingAttr::get(op->getContext(), (ring.getName() + ".grad").str(), ring.getDepth()));
+  }
 }
 
 LogicalResult Differentiator::visit(Operation *op) {
@@ -98,8 +110,12 @@ LogicalResult Differentiator::visit(Operation *op) {
   SmallVector<Value> gradients;
   differentiable.buildAdjoint(builder, results, gradients);
   Location loc = getBackwardLoc(op);
-  for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode())
+  for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode()) {
     built->setLoc(loc);
+    if (Attribute chunk = op->getAttr(kChunkAttrName))
+      built->setAttr(kChunkAttrName, chunk);
+  }
+  setGradientRings(op, gradients);
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients))
     if (gradient)
       accumulate(operand, gradient, loc);
@@ -129,6 +145,7 @@ LogicalResult Differentiator::run() {
     if (failed(visit(op)))
       return failure();
   addGradientResults();
+  provideResiduals(forward, terminator);
   return success();
 }
 

@@ -7,6 +7,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+
 namespace mlir::func {
 class FuncOp;
 } // namespace mlir::func

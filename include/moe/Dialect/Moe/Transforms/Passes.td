@@ -109,6 +109,67 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
+  let summary = "experts in chunks of the tokens, so that exchanges and computation overlap";
+  let description = [{
+    Divides what is between the dispatch and the combine of each layer into chunks of rows, each with exchanges of its own over
+    the whole group (MPipeMoE, section III-B), whatever the schedule: any op between them that works row by row
+    (MoeChunkableOpInterface) is done for each chunk. Rows are dispatched in the order of the chunks (moe.route), so that a
+    chunk is one piece of memory and nothing is copied. To run before moe-differentiate, which makes the chunks of the
+    backward; the gradients of the experts' weights are added up product by product, in place.
+
+    With a capacity a chunk has a part of each expert's rows; dropless, it has the choices of a part of the tokens. Where
+    rows cannot be divided evenly the capacity, or the room, is padded, with a remark. One chunk is the identity. A layer
+    that cannot be divided is left as it is, with a warning that says why.
+
+    Values of one kind take turns in rings (#moe.ring): what an exchange makes or takes in `exchanged-ring` places, what is
+    between the products of the experts in `hidden-ring` (MPipeMoE, section III-D). 0 is no ring.
+
+    Before -> after, with two chunks:
+
+    ```mlir
+    %d = moe.dispatch %x, %slots : .. -> tensor<4x8x16xf32>
+    %h = moe.all_to_all %d over <"ep", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : .. -> tensor<1x32x16xf32>
+    // ->
+    %d = moe.dispatch %x, %slots : .. -> tensor<8x4x16xf32>
+    %p:2 = moe.split %d : .. -> (tensor<4x4x16xf32>, tensor<4x4x16xf32>)
+    %h0 = moe.all_to_all %p#0 over <"ep", 4, 1> {.., moe.chunk = #moe.chunk<0 of 2>} : .. -> tensor<1x16x16xf32>
+    %h1 = moe.all_to_all %p#1 over <"ep", 4, 1> {.., moe.chunk = #moe.chunk<1 of 2>} : .. -> tensor<1x16x16xf32>
+    ```
+  }];
+  let options = [
+    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "Chunks of each layer">,
+    Option<"exchangedRing", "exchanged-ring", "int64_t", /*default=*/"2", "Places for values that are exchanged; 0: no ring">,
+    Option<"hiddenRing", "hidden-ring", "int64_t", /*default=*/"1", "Places for values inside the experts; 0: no ring">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+class MoeResidualOption<string name, string text>
+    : Option<name, name, "::mlir::moe::Residual", /*default=*/"::mlir::moe::Residual::keep", text, [{::llvm::cl::values(
+        clEnumValN(::mlir::moe::Residual::keep, "keep", "in the device's memory"),
+        clEnumValN(::mlir::moe::Residual::recompute, "recompute", "made again"),
+        clEnumValN(::mlir::moe::Residual::recommunicate, "recommunicate", "exchanged again"),
+        clEnumValN(::mlir::moe::Residual::offload, "offload", "in the host's memory"))}]>;
+
+def MoeSetResiduals : Pass<"moe-set-residuals", "::mlir::func::FuncOp"> {
+  let summary = "decide how the backward gets what the experts took and computed";
+  let description = [{
+    Sets `moe.residual` on ops between the dispatch and the combine of each layer, which moe-differentiate obeys: `keep`, the
+    default; `offload` to the host's memory and back; `recompute`, or `recommunicate` of an exchange: the op again, in the
+    backward, on operands that are had in their own ways. Any op may have the attribute.
+
+    `dispatched` is for what the experts take (T_DI of MPipeMoE, section III-D): keep, offload, or recommunicate, which repeats
+    everything from the dispatch on. `hidden` is for what is between their first and their last product (T_M): keep,
+    offload or recompute; what is elementwise of an offloaded value is made again of that. MPipeMoE's strategies: S1
+    offload and offload, S2 recommunicate and offload, S3 offload and recompute, S4 recommunicate and recompute.
+  }];
+  let options = [
+    MoeResidualOption<"dispatched", "What the experts take">,
+    MoeResidualOption<"hidden", "What they compute inside">
+  ];
+}
+
 def MoeInsertToVarying : Pass<"moe-insert-to-varying", "::mlir::func::FuncOp"> {
   let summary = "cast operands to the SPMD states that their ops want";
   let description = [{
@@ -132,6 +193,11 @@ def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
     Turns `f(args) -> results` into `f(args, cotangents) -> (results, gradients)`: a cotangent argument for each
     floating-point result, a gradient for each argument through which one flows, each with the layout of its primal. The
     backward is each op's own adjoint in reverse order, so it belongs to whatever schedule the forward has.
+
+    What the backward needs of the forward it gets as `moe.residual` on the op that makes it says: kept; copied to the host
+    (moe.offload) and back (moe.fetch); or made again by the same ops, just before it is needed. Chunk (`moe.chunk`) and
+    ring (`moe.ring`) of an op are those of its adjoint, the gradients of a ring's values being a ring. A value that is
+    kept leaves its ring.
 
     Before -> after:
 

@@ -1,0 +1,65 @@
+//===- ExpertWay.cpp - from a layer's dispatch to its combine -------------===//
+#include "ExpertWay.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+Value mlir::moe::skipToVarying(Value value) {
+  while (auto cast = value.getDefiningOp<ToVaryingOp>())
+    value = cast.getInput();
+  return value;
+}
+
+/// Whatever is computed from `roots`, in program order, up to `end` and without it.
+static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *end) {
+  llvm::DenseSet<Value> reached(roots.begin(), roots.end());
+  llvm::SetVector<Operation *> ops;
+  for (Operation &op : *end->getBlock()) {
+    if (&op == end)
+      break;
+    if (llvm::any_of(op.getOperands(), [&](Value operand) { return reached.contains(operand); })) {
+      ops.insert(&op);
+      reached.insert(op.result_begin(), op.result_end());
+    }
+  }
+  return ops;
+}
+
+static CombineOp findCombine(DispatchOp dispatch, RouteOp route) {
+  for (auto combine : dispatch->getBlock()->getOps<CombineOp>())
+    if (dispatch->isBeforeInBlock(combine) && combine.getWeights() &&
+        skipToVarying(combine.getSlots()) == route.getSlots())
+      return combine;
+  return {};
+}
+
+FailureOr<ExpertWay> ExpertWay::find(DispatchOp dispatch, std::string &reason) {
+  auto fail = [&](const Twine &text) -> FailureOr<ExpertWay> {
+    reason = text.str();
+    return failure();
+  };
+  ExpertWay way;
+  way.dispatch = dispatch;
+  way.route = skipToVarying(dispatch.getSlots()).getDefiningOp<RouteOp>();
+  if (!way.route)
+    return fail("the slots of its dispatch do not come from a moe.route");
+  way.combine = findCombine(dispatch, way.route);
+  if (!way.combine)
+    return fail("its rows do not return to a moe.combine of the same routing");
+  Value roots[] = {dispatch.getResult(), way.route.getCounts()};
+  llvm::SetVector<Operation *> ops = getUsersUpTo(roots, way.combine);
+  auto isOnTheWay = [&](Operation *user) { return user == way.combine || ops.contains(user); };
+  for (Operation *op : ops)
+    for (Operation *user : op->getUsers())
+      if (!isOnTheWay(user))
+        return fail("what '" + op->getName().getStringRef() + "' gives is needed behind its combine too");
+  if (!llvm::all_of(dispatch->getUsers(), isOnTheWay))
+    return fail("its dispatched rows are needed behind its combine too");
+  Operation *last = way.combine.getRows().getDefiningOp();
+  if (!last || (last != dispatch && !ops.contains(last)))
+    return fail("the rows that it combines are not made of those that it dispatches");
+  way.ops = ops.takeVector();
+  return way;
+}

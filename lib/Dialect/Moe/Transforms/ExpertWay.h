@@ -1,0 +1,30 @@
+//===- ExpertWay.h - from a layer's dispatch to its combine -----*- C++ -*-===//
+//
+// The ops between a moe.dispatch and the moe.combine of the same routing, whatever the schedule: passes that rewrite
+// what lies between, or decide what is kept of it, start from here.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
+#define MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+namespace mlir::moe {
+
+struct ExpertWay {
+  RouteOp route;
+  DispatchOp dispatch;
+  CombineOp combine;
+  /// In program order, those that lead from the dispatched rows or their counts to the combined ones.
+  SmallVector<Operation *> ops;
+
+  /// Fails with what is in the way, a phrase, in `reason`.
+  static FailureOr<ExpertWay> find(DispatchOp dispatch, std::string &reason);
+};
+
+/// The value without casts that move nothing.
+Value skipToVarying(Value value);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H

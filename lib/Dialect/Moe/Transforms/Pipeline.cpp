@@ -1,0 +1,186 @@
+//===- Pipeline.cpp - moe-pipeline ----------------------------------------===//
+//
+// Rows are dispatched chunk by chunk, so that each chunk is one piece of memory, and everything up to the combine is
+// done for each alone. Only the forward is written: the adjoint of a chunk is a chunk.
+//
+//===----------------------------------------------------------------------===//
+#include "ExpertWay.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOEPIPELINE
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static bool isDropless(RouteOp route) { return static_cast<int64_t>(route.getCapacity()) == 0; }
+
+/// The only op on the way that cannot be done for part of its rows, or null.
+static Operation *findUnchunkable(const ExpertWay &way) {
+  for (Operation *op : way.ops)
+    if (!isa<MoeChunkableOpInterface>(op))
+      return op;
+  return nullptr;
+}
+
+static bool canChunk(const ExpertWay &way, RowChunk chunk) {
+  return llvm::all_of(
+      way.ops, [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); });
+}
+
+/// The least rows of a chunk that hold what it may get and can be divided as the whole is on the way; none where
+/// nothing up to twice the whole can.
+static std::optional<RowChunk> findChunk(ExpertWay &way, int64_t chunks) {
+  RouteOp route = way.route;
+  RankedTensorType rows = way.dispatch.getResult().getType();
+  int64_t whole = rows.getDimSize(getRowDim(rows)), groups = route.getGroups();
+  auto [tokens, choices] = std::pair(route.getExperts().getType().getDimSize(0), route.getExperts().getType().getDimSize(1));
+  int64_t least = isDropless(route) ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
+                                    : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
+  for (int64_t part = std::max<int64_t>(1, least); part <= 2 * std::max<int64_t>(1, whole); ++part)
+    if ((isDropless(route) || chunks * part % groups == 0) && canChunk(way, {part, whole}))
+      return RowChunk{part, whole};
+  return std::nullopt;
+}
+
+/// Whether a collective makes or takes the value, so that two streams share it.
+static bool isExchanged(Value value) {
+  auto isCollective = [](Operation *op) {
+    auto kernel = dyn_cast_or_null<MoeKernelOpInterface>(op);
+    return kernel && kernel.isCollective();
+  };
+  auto isAlias = [](Operation *op) {
+    auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+    return kernel && kernel.isAlias();
+  };
+  return isCollective(value.getDefiningOp()) || llvm::any_of(value.getUsers(), [&](Operation *user) {
+           return isCollective(user) || (isAlias(user) && llvm::any_of(user->getResults(), isExchanged));
+         });
+}
+
+namespace {
+/// Rewrites one layer.
+class ChunkedLayer {
+public:
+  ChunkedLayer(ExpertWay way, int64_t chunks, RowChunk chunk, int64_t number)
+      : way(way), chunks(chunks), chunk(chunk), number(number), loc(way.dispatch.getLoc()), builder(way.combine) {}
+
+  /// Rings of depth 0 are none.
+  void rewrite(int64_t exchangedRing, int64_t hiddenRing);
+
+private:
+  void routeInChunks();
+  Value buildChunk(int64_t index, Value rows, Value counts);
+  void setRings(int64_t exchangedRing, int64_t hiddenRing);
+
+  ExpertWay way;
+  int64_t chunks;
+  RowChunk chunk;
+  int64_t number;
+  Location loc;
+  OpBuilder builder;
+};
+} // namespace
+
+/// Rows are numbered chunk by chunk from now on, and there may be more of them.
+void ChunkedLayer::routeInChunks() {
+  RouteOp route = way.route;
+  route.setChunks(chunks);
+  Value counts = route.getCounts(), rows = way.dispatch.getResult();
+  counts.setType(RankedTensorType::get({chunks, getType(counts).getDimSize(1)}, getType(counts).getElementType()));
+  SmallVector<int64_t> shape(getType(rows).getShape());
+  if (isDropless(route)) {
+    route.setChunkRows(chunk.part);
+    shape[0] = chunks * chunk.part;
+  } else {
+    int64_t capacity = chunks * chunk.part / static_cast<int64_t>(route.getGroups());
+    if (capacity != static_cast<int64_t>(route.getCapacity()))
+      route.emitRemark() << "moe-pipeline: expected " << chunk.whole << " rows of an expert to be divisible into "
+                         << chunks << " chunks; the capacity is padded from "
+                         << static_cast<int64_t>(route.getCapacity()) << " to " << capacity;
+    route.setCapacity(capacity);
+    shape[0] *= chunks;
+    shape[1] = chunk.part;
+  }
+  rows.setType(RankedTensorType::get(shape, getType(rows).getElementType()));
+}
+
+Value ChunkedLayer::buildChunk(int64_t index, Value rows, Value counts) {
+  IRMapping mapping;
+  mapping.map(way.dispatch.getResult(), rows);
+  mapping.map(way.route.getCounts(), counts);
+  auto attribute = ChunkAttr::get(builder.getContext(), index, chunks);
+  for (Operation *op : way.ops)
+    cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk)->setAttr(kChunkAttrName, attribute);
+  return mapping.lookup(way.combine.getRows());
+}
+
+/// Before the ops are repeated, so that those of all chunks are in one ring.
+void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
+  auto layer = dyn_cast<NameLoc>(loc);
+  std::string prefix = (layer ? layer.getName().str() : "") + "." + std::to_string(number) + ".";
+  for (auto [index, op] : llvm::enumerate(way.ops)) {
+    int64_t depth = llvm::any_of(op->getResults(), isExchanged) ? exchangedRing : hiddenRing;
+    if (depth > 0 && isa<FloatType>(getType(op->getResult(0)).getElementType()))
+      op->setAttr(kRingAttrName, RingAttr::get(builder.getContext(), prefix + std::to_string(index), depth));
+  }
+}
+
+void ChunkedLayer::rewrite(int64_t exchangedRing, int64_t hiddenRing) {
+  setRings(exchangedRing, hiddenRing);
+  routeInChunks();
+  auto rows = builder.create<SplitOp>(loc, way.dispatch.getResult(), chunks);
+  auto counts = builder.create<SplitOp>(loc, way.route.getCounts(), chunks);
+  SmallVector<Value> returned;
+  for (int64_t index = 0; index < chunks; ++index)
+    returned.push_back(buildChunk(index, rows.getParts()[index], counts.getParts()[index]));
+  way.combine.getRowsMutable().assign(builder.create<ConcatOp>(loc, returned));
+  for (Operation *op : llvm::reverse(way.ops))
+    op->erase();
+  if (counts->use_empty())
+    counts.erase();
+}
+
+namespace {
+struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (chunks < 1 || exchangedRing < 0 || hiddenRing < 0) {
+      getOperation().emitError() << "expected chunks to be at least 1 and rings at least 0 but got " << chunks.getValue()
+                                 << ", " << exchangedRing.getValue() << " and " << hiddenRing.getValue();
+      return signalPassFailure();
+    }
+    if (chunks == 1)
+      return;
+    for (auto [number, dispatch] : llvm::enumerate(llvm::to_vector(getOperation().getOps<DispatchOp>())))
+      rewrite(dispatch, static_cast<int64_t>(number));
+  }
+
+  void rewrite(DispatchOp dispatch, int64_t number) {
+    auto leave = [&](const Twine &reason) {
+      dispatch.emitWarning() << "moe-pipeline leaves this layer as it is: " << reason;
+    };
+    std::string reason;
+    FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
+    if (failed(way))
+      return leave(reason);
+    if (Operation *op = findUnchunkable(*way))
+      return leave("'" + op->getName().getStringRef() + "' cannot be done for part of its rows");
+    if (static_cast<int64_t>(way->route.getChunks()) != 1)
+      return leave("it is in chunks already");
+    std::optional<RowChunk> chunk = findChunk(*way, chunks);
+    if (!chunk)
+      return leave("its rows cannot be divided into " + Twine(chunks.getValue()) + " chunks");
+    ChunkedLayer(*way, chunks, *chunk, number).rewrite(exchangedRing, hiddenRing);
+  }
+};
+} // namespace

@@ -1,0 +1,119 @@
+//===- Residuals.cpp - what the backward needs of the forward -------------===//
+//
+// The backward is first written as if every value of the forward were kept. Then each use of one that is not is given
+// another value: a copy that was fetched from the host, or what the same op makes again of operands that are had in
+// their own ways. Both stand just before the first use.
+//
+//===----------------------------------------------------------------------===//
+#include "Residuals.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static Residual getResidual(Operation *op) {
+  auto residual = op->getAttrOfType<ResidualAttr>(kResidualAttrName);
+  return residual ? residual.getValue() : Residual::keep;
+}
+
+static bool isAlias(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  return kernel && kernel.isAlias();
+}
+
+/// The ring of values that are there a second time.
+static void setRingOfAgain(Operation *op, Operation *again) {
+  if (auto ring = op->getAttrOfType<RingAttr>(kRingAttrName))
+    again->setAttr(kRingAttrName, RingAttr::get(op->getContext(), (ring.getName() + ".again").str(), ring.getDepth()));
+}
+
+namespace {
+class ResidualProvider {
+public:
+  explicit ResidualProvider(ArrayRef<Operation *> forward)
+      : builder(forward.front()), forward(forward.begin(), forward.end()) {}
+
+  /// Replaces the operands of `user`, an op of the backward.
+  void provide(Operation *user);
+
+private:
+  /// What `user` takes for `value`.
+  Value get(Value value, Operation *user);
+  Value fetch(Value value, Operation *user);
+  /// Whether any operand of `op` is not kept, so that an alias of it is not either.
+  bool isKept(Value value);
+  void repeat(Operation *op, Operation *user);
+
+  OpBuilder builder;
+  llvm::DenseSet<Operation *> forward;
+  llvm::DenseMap<Value, Value> provided;
+};
+} // namespace
+
+bool ResidualProvider::isKept(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !forward.contains(op))
+    return true;
+  return getResidual(op) == Residual::keep && (!isAlias(op) || isKept(op->getOperand(0)));
+}
+
+Value ResidualProvider::fetch(Value value, Operation *user) {
+  Operation *op = value.getDefiningOp();
+  builder.setInsertionPointAfter(op);
+  auto offload = builder.create<OffloadOp>(op->getLoc(), value);
+  builder.setInsertionPoint(user);
+  auto fetch = builder.create<FetchOp>(getBackwardLoc(op), value.getType(), offload.getResult());
+  for (Operation *copy : {offload.getOperation(), fetch.getOperation()})
+    if (Attribute chunk = op->getAttr(kChunkAttrName))
+      copy->setAttr(kChunkAttrName, chunk);
+  setRingOfAgain(op, fetch);
+  return fetch;
+}
+
+void ResidualProvider::repeat(Operation *op, Operation *user) {
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, get(operand, user));
+  builder.setInsertionPoint(user);
+  Operation *again = builder.clone(*op, mapping);
+  again->setLoc(getBackwardLoc(op));
+  again->removeAttr(kResidualAttrName);
+  again->setAttr(kRepeatedAttrName, builder.getUnitAttr());
+  setRingOfAgain(op, again);
+  for (auto [before, after] : llvm::zip_equal(op->getResults(), again->getResults()))
+    provided[before] = after;
+}
+
+Value ResidualProvider::get(Value value, Operation *user) {
+  if (Value known = provided.lookup(value))
+    return known;
+  if (isKept(value)) {
+    if (Operation *op = value.getDefiningOp(); op && forward.contains(op))
+      op->removeAttr(kRingAttrName);
+    return value;
+  }
+  Operation *op = value.getDefiningOp();
+  if (getResidual(op) == Residual::offload)
+    return provided[value] = fetch(value, user);
+  repeat(op, user);
+  return provided.lookup(value);
+}
+
+void ResidualProvider::provide(Operation *user) {
+  for (OpOperand &operand : user->getOpOperands())
+    if (Operation *op = operand.get().getDefiningOp(); op && forward.contains(op))
+      operand.set(get(operand.get(), user));
+}
+
+void mlir::moe::provideResiduals(ArrayRef<Operation *> forward, Operation *terminator) {
+  if (forward.empty())
+    return;
+  ResidualProvider provider(forward);
+  // What is put between two ops of the backward has its operands already.
+  SmallVector<Operation *> backward;
+  for (Operation *op = forward.back()->getNextNode(); op != terminator; op = op->getNextNode())
+    backward.push_back(op);
+  for (Operation *op : backward)
+    provider.provide(op);
+}

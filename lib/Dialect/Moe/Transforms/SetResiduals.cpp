@@ -1,0 +1,139 @@
+//===- SetResiduals.cpp - moe-set-residuals -------------------------------===//
+//
+// MPipeMoE's four strategies are two settings: how the backward gets what the experts took (T_DI), and what they
+// computed inside (T_M). Values are found by where they are on a layer's way, so that any schedule can have them.
+//
+//===----------------------------------------------------------------------===//
+#include "ExpertWay.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOESETRESIDUALS
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static bool isProduct(Operation *op) {
+  auto priced = dyn_cast<MoeCostOpInterface>(op);
+  return priced && priced.getOpCost().resource == Resource::Matrix;
+}
+
+static bool isAlias(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  return kernel && kernel.isAlias();
+}
+
+/// The op in whose memory `value` lies; null for arguments.
+static Operation *getOwner(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isAlias(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op;
+}
+
+namespace {
+/// Experts are products and what is between them: the first take what was dispatched, the last give what goes back.
+class ResidualSetter {
+public:
+  explicit ResidualSetter(ExpertWay way) : way(way), all(way.ops.begin(), way.ops.end()) { all.insert(way.dispatch); }
+
+  void setDispatched(Residual residual);
+  void setHidden(Residual residual);
+
+private:
+  /// Ops on the way that `from` needs, itself not included.
+  llvm::SetVector<Operation *> getAncestors(Operation *from);
+  bool hasProductBefore(Operation *op) { return llvm::any_of(getAncestors(op), isProduct); }
+  void set(Operation *op, Residual residual) {
+    if (op && all.contains(op))
+      op->setAttr(kResidualAttrName, ResidualAttr::get(op->getContext(), residual));
+  }
+  /// Again, in the backward.
+  void repeat(Operation *op);
+
+  ExpertWay way;
+  llvm::DenseSet<Operation *> all;
+};
+} // namespace
+
+llvm::SetVector<Operation *> ResidualSetter::getAncestors(Operation *from) {
+  llvm::SetVector<Operation *> ancestors;
+  SmallVector<Operation *> todo = {from};
+  while (!todo.empty())
+    for (Value operand : todo.pop_back_val()->getOperands())
+      if (Operation *op = operand.getDefiningOp(); op && all.contains(op) && ancestors.insert(op))
+        todo.push_back(op);
+  return ancestors;
+}
+
+void ResidualSetter::repeat(Operation *op) {
+  // Counts are small and kept.
+  if (!isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType()))
+    return;
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  set(op, kernel && kernel.isCollective() ? Residual::recommunicate : Residual::recompute);
+}
+
+void ResidualSetter::setDispatched(Residual residual) {
+  for (Operation *op : way.ops) {
+    if (!isProduct(op) || hasProductBefore(op))
+      continue;
+    if (residual == Residual::offload)
+      set(getOwner(op->getOperand(0)), residual);
+    else if (residual != Residual::keep)
+      llvm::for_each(getAncestors(op), [&](Operation *before) { repeat(before); });
+  }
+}
+
+void ResidualSetter::setHidden(Residual residual) {
+  for (Operation *op : way.ops) {
+    if (!isProduct(op) || !hasProductBefore(op))
+      continue;
+    // What is between the products, the first of them included.
+    Operation *last = op->getOperand(0).getDefiningOp();
+    if (residual == Residual::offload) {
+      // What is only elementwise of another value is made again of that.
+      Operation *before = isProduct(last) ? nullptr : last->getOperand(0).getDefiningOp();
+      if (before)
+        repeat(last);
+      set(before ? before : last, residual);
+    } else if (residual != Residual::keep) {
+      for (Operation *inner = last; inner && all.contains(inner); inner = inner->getOperand(0).getDefiningOp()) {
+        repeat(inner);
+        if (isProduct(inner))
+          break;
+      }
+    }
+  }
+}
+
+namespace {
+struct MoeSetResiduals : moe::impl::MoeSetResidualsBase<MoeSetResiduals> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (dispatched == Residual::recompute || hidden == Residual::recommunicate) {
+      getOperation().emitError() << "expected dispatched to be keep, offload or recommunicate and hidden to be keep, "
+                                    "offload or recompute but got "
+                                 << stringifyResidual(dispatched) << " and " << stringifyResidual(hidden);
+      return signalPassFailure();
+    }
+    for (auto dispatch : getOperation().getOps<DispatchOp>()) {
+      std::string reason;
+      FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
+      if (failed(way)) {
+        dispatch.emitWarning() << "moe-set-residuals leaves this layer as it is: " << reason;
+        continue;
+      }
+      ResidualSetter setter(*way);
+      setter.setDispatched(dispatched);
+      setter.setHidden(hidden);
+    }
+  }
+};
+} // namespace
