@@ -16,6 +16,7 @@
 #include "llvm/Support/Process.h"
 
 #include "moe/Compiler/CommandLine.h"
+#include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Import/ShareDir.h"
 #include "moe/Simulator/Report.h"
@@ -158,7 +159,7 @@ LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int6
     return failure();
   auto program = (*plan)->lookupSymbol<func::FuncOp>("rank");
   if (bytes)
-    *bytes = getProgramBytes(program);
+    *bytes = getMemory(program).getPlanBytes();
   if (bytes && static_cast<double>(*bytes) > profile.memoryBytes)
     return success();
   CostModel &model = getModel(*what.testbed);

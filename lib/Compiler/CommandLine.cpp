@@ -8,6 +8,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Import/ShareDir.h"
@@ -19,13 +20,17 @@ namespace cl = llvm::cl;
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel", cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2"), cl::init(""), cl::cat(category)),
-      schedule("schedule", cl::desc("baseline, s1, s2, s2+saa, or auto: the shorter of S1 and S2 on the cluster"),
-               cl::init("baseline"), cl::cat(category)),
+      schedule(
+          "schedule",
+          cl::desc("baseline, s1, s2, s2+saa or auto (the shorter of S1 and S2 on the cluster), with +pipeline:N or "
+                   "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10)"),
+          cl::init("baseline"), cl::cat(category)),
       mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
       cluster("cluster", cl::desc("Cluster profile: a file, or the name of a shared one"), cl::init("localhost"),
               cl::cat(category)),
-      memoryLimit("memory-limit", cl::desc("Bytes that one rank may use; 0 for no limit"), cl::init(0),
-                  cl::cat(category)),
+      memoryLimit("memory-limit",
+                  cl::desc("Bytes that one rank may use; more chunks and less kept are tried; 0 for no limit"),
+                  cl::init(0), cl::cat(category)),
       importing(category) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
@@ -106,7 +111,11 @@ void mlir::moe::warnOfMemory(ModuleOp plan, const ClusterProfile &cluster) {
       continue;
     // Ranks that share processors share memory too.
     int64_t sharing = cluster.processors.count ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
-    double bytes = static_cast<double>(getProgramBytes(program)) * static_cast<double>(sharing);
+    // The host's memory has no optimizer in it, a device's will.
+    ProgramMemory memory = getMemory(program);
+    double needed =
+        static_cast<double>(cluster.processors.count ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes());
+    double bytes = needed * static_cast<double>(sharing);
     if (bytes > cluster.memoryBytes)
       emitWarning(UnknownLoc::get(plan.getContext()))
           << llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB",

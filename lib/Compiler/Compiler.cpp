@@ -1,7 +1,8 @@
 //===- Compiler.cpp - from a model graph to a plan ------------------------===//
 #include "moe/Compiler/Compiler.h"
 
-#include "Schedule.h"
+#include "Search.h"
+#include "Transfers.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -14,7 +15,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
-#include "moe/Compiler/Report.h"
+#include "moe/Compiler/Memory.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
@@ -38,26 +39,26 @@ static void addSimplification(PassManager &passes) {
 }
 
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
-static LogicalResult addForwardPasses(PassManager &passes, const CompileOptions &options, ModuleOp graph,
-                                      bool reference) {
+static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
+                                      const CompileOptions &options, ModuleOp graph, bool reference) {
   MoePartitionOptions partition;
   partition.reference = reference;
   if (reference)
     partition.groups = options.parallel.getDp();
   passes.addPass(createMoePartition(partition));
-  return reference ? success() : addSchedule(passes, options, graph);
+  return reference ? success() : addSchedule(passes, schedule, options, graph);
 }
 
 /// From the forward program to the one at the SPMD or plan stage.
-static void addBackwardPasses(PassManager &passes, const CompileOptions &options, func::FuncOp forward,
-                              bool reference) {
+static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                              func::FuncOp forward, bool reference) {
   addSimplification(passes);
   if (options.train) {
     passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
     addSimplification(passes);
   }
   if (!reference)
-    addOverlap(passes, options, forward);
+    addOverlap(passes, schedule, options, forward);
   passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
   if (options.stage == Stage::Spmd)
     return;
@@ -93,40 +94,19 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
 
 /// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
 /// reference.
-static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const CompileOptions &options, bool reference) {
+static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
+                                                       const CompileOptions &options, bool reference) {
   OwningOpRef<ModuleOp> module = graph.clone();
   getFunction(*module).setName(reference ? "reference" : "rank");
   PassManager forward(graph.getContext()), backward(graph.getContext());
-  if (failed(addForwardPasses(forward, options, graph, reference)) || failed(forward.run(*module)))
+  if (failed(addForwardPasses(forward, schedule, options, graph, reference)) || failed(forward.run(*module)))
     return failure();
   if (!reference && failed(copyRouting(getFunction(*module), graph)))
     return failure();
-  addBackwardPasses(backward, options, getFunction(*module), reference);
+  addBackwardPasses(backward, schedule, options, getFunction(*module), reference);
   if (failed(backward.run(*module)))
     return failure();
   return module;
-}
-
-int64_t mlir::moe::getProgramBytes(Operation *program) {
-  int64_t bytes = 0;
-  for (Type type : cast<func::FuncOp>(program).getArgumentTypes())
-    bytes += getByteSize(type);
-  for (NamedAttribute arena : program->getAttrOfType<DictionaryAttr>(plan::kArenasAttrName))
-    bytes += cast<IntegerAttr>(arena.getValue()).getInt();
-  return bytes;
-}
-
-static LogicalResult checkMemory(func::FuncOp program, int64_t limit) {
-  int64_t bytes = getProgramBytes(program);
-  if (limit == 0 || bytes <= limit)
-    return success();
-  InFlightDiagnostic error = program.emitError()
-                             << "expected a plan of at most " << limit << " bytes a rank but it needs " << bytes;
-  std::string report;
-  llvm::raw_string_ostream stream(report);
-  printMemory(program, stream);
-  error.attachNote() << report;
-  return error;
 }
 
 /// Every type that the program holds is small enough to count its bytes, and those of many such, in 64 bits.
@@ -185,34 +165,56 @@ static LogicalResult checkGraph(ModuleOp graph) {
   return failure(failed(checkNames(function)) || failed(checkSizes(function)));
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const CompileOptions &options) {
-  if (failed(checkGraph(model)))
-    return failure();
-  OwningOpRef<ModuleOp> graph = model.clone();
-  (*graph)->setAttr(kParallelAttrName, options.parallel);
-  // Without layers that nobody needs: each that is left is routed.
-  getFunction(*graph).walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
-    if (isOpTriviallyDead(op))
-      op->erase();
-  });
-  FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, options, /*reference=*/false);
+/// The rank program and, at the plan stage, the reference.
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
+                                                            const CompileOptions &options) {
+  // The routing of its layers becomes the schedule's.
+  OwningOpRef<ModuleOp> graph = prepared.clone();
+  FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, schedule, options, /*reference=*/false);
   if (failed(module) || options.stage == Stage::Spmd)
     return module;
   func::FuncOp rank = getFunction(**module);
-  if (failed(checkSizes(rank)) || failed(checkMemory(rank, options.memoryLimit)))
+  if (failed(checkSizes(rank)))
     return failure();
-  FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(*graph, options, /*reference=*/true);
+  FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(*graph, schedule, options, /*reference=*/true);
   if (failed(reference))
     return failure();
   getFunction(**reference)->moveAfter(rank);
-  Builder builder(model.getContext());
-  (**module)->setAttr("plan.schedule", builder.getStringAttr(options.schedule));
+  Builder builder(prepared.getContext());
+  (**module)->setAttr("plan.schedule", builder.getStringAttr(schedule.getName()));
   (**module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
-  PassManager passes(model.getContext());
+  if (options.cluster)
+    setTransferSeconds(**module, rank, options.parallel.getWorld(), *options.cluster);
+  PassManager passes(prepared.getContext());
   passes.addPass(plan::createPlanVerify());
   if (failed(passes.run(**module)))
     return failure();
   return module;
+}
+
+/// A copy of the graph for `options`, without layers that nobody needs: each that is left is routed.
+static OwningOpRef<ModuleOp> prepare(ModuleOp model, const CompileOptions &options) {
+  OwningOpRef<ModuleOp> graph = model.clone();
+  (*graph)->setAttr(kParallelAttrName, options.parallel);
+  getFunction(*graph).walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
+  return graph;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const CompileOptions &options) {
+  FailureOr<ParsedSchedule> schedule = parseSchedule(model.getContext(), options.schedule);
+  if (failed(schedule) || failed(checkGraph(model)))
+    return failure();
+  OwningOpRef<ModuleOp> graph = prepare(model, options);
+  if (schedule->isOpen())
+    return searchSchedule(*graph, *schedule, options);
+  FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(*graph, *schedule, options);
+  if (failed(module) || options.stage == Stage::Spmd || options.memoryLimit == 0)
+    return module;
+  int64_t bytes = getMemory(getFunction(**module)).getDeviceBytes();
+  return bytes <= options.memoryLimit ? std::move(module) : searchToFit(*graph, *schedule, options, bytes);
 }
 
 LogicalResult mlir::moe::lowerToLLVM(ModuleOp plan) {

@@ -5,8 +5,8 @@
 #include "llvm/Support/Format.h"
 
 #include "moe/Compiler/Compiler.h"
+#include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -22,27 +22,6 @@ static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream 
                      getText(launch.getStreamAttr()).c_str(), group ? group.getName().str().c_str() : "-",
                      cost.flops / giga, static_cast<double>(cost.getBytesMoved()) / mega,
                      group ? static_cast<double>(cost.getBytesSent(group.getSize())) / mega : 0.0);
-}
-
-static void printArena(plan::ArenaReport &arena, llvm::raw_ostream &os) {
-  os << "arena '" << plan::stringifySpace(arena.space) << "': " << arena.arenaBytes << " bytes";
-  if (!arena.peak) {
-    os << "\n";
-    return;
-  }
-  // Enough to see what to change; the rest is usually small.
-  constexpr size_t shown = 10;
-  os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
-  for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
-    os << llvm::format("%14lld  %s\n", static_cast<long long>(buffer.bytes), buffer.writer.describe().c_str());
-  if (arena.live.size() > shown)
-    os << "                and " << arena.live.size() - shown << " smaller ones\n";
-}
-
-void mlir::moe::printMemory(Operation *program, llvm::raw_ostream &os) {
-  os << "memory of one rank: " << getProgramBytes(program) << " bytes, arguments and results included\n";
-  for (plan::ArenaReport &arena : plan::reportMemory(cast<func::FuncOp>(program)))
-    printArena(arena, os);
 }
 
 /// Every term of Eq. 13 and 14 and which was less.
@@ -69,6 +48,25 @@ static void printChoice(DictionaryAttr choice, llvm::raw_ostream &os) {
   printTerm("overlapped", "AlltoAll with AllGather(y)", "y");
 }
 
+/// What was compared where the schedule was left open.
+static void printSearch(ArrayAttr search, llvm::raw_ostream &os) {
+  constexpr double milli = 1e3, mega = 1e6;
+  os << "schedules compared: a predicted step, what a rank needs with Adam's states, MPipeMoE's Eq. 10\n"
+     << "     schedule                           ms         MB    Eq. 10, ms\n";
+  for (auto entry : search.getAsRange<DictionaryAttr>()) {
+    auto equation10 = entry.getAs<FloatAttr>("equation10");
+    bool chosen = entry.getAs<BoolAttr>("chosen").getValue();
+    os << llvm::format("%-4s %-28s %10.3f %10.1f", chosen ? "  *" : "",
+                       entry.getAs<StringAttr>("schedule").str().c_str(),
+                       entry.getAs<FloatAttr>("seconds").getValueAsDouble() * milli,
+                       static_cast<double>(entry.getAs<IntegerAttr>("bytes").getInt()) / mega);
+    if (equation10)
+      os << llvm::format("%14.3f", equation10.getValueAsDouble() * milli);
+    os << "\n";
+  }
+  os << "  * taken\n\n";
+}
+
 LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   auto program = plan.lookupSymbol<func::FuncOp>("rank");
   if (!program)
@@ -79,6 +77,8 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
       printChoice(choice, os);
     os << "\n";
   }
+  if (auto search = plan->getAttrOfType<ArrayAttr>(kSearchAttrName))
+    printSearch(search, os);
   os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
   int64_t index = 0;
   for (auto launch : program.getOps<plan::LaunchOp>())

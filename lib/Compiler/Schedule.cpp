@@ -16,62 +16,131 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-/// A schedule is a rewrite of the baseline forward, or an overlap in forward and backward.
-struct Schedule {
-  StringLiteral name;
-  /// At most one of those that rewrite the whole layer can be had.
-  bool rewritesLayer;
-  /// Of which of those an overlap is part; empty: of all.
-  StringLiteral of;
-};
-} // namespace
-
-static ArrayRef<Schedule> getSchedules() {
-  static const Schedule schedules[] = {{"baseline", true, ""}, // What moe-partition gives.
-                                       {"s1", true, ""},
-                                       {"s2", true, ""},
-                                       {"auto", true, ""},
-                                       {"saa", false, "s2"}};
-  return schedules;
-}
+using mpipemoe::Strategy;
 
 static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
 
-static SmallVector<StringRef> splitNames(const CompileOptions &options) {
-  SmallVector<StringRef> names;
-  StringRef(options.schedule).split(names, '+');
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Names of one kind exclude each other.
+enum class Kind { Layer, Overlap, Pipeline, Residuals };
+
+struct Name {
+  StringLiteral name;
+  Kind kind;
+  /// What stands behind a colon, for people; empty where nothing does.
+  StringLiteral argument = "";
+  /// Of which rewrite of layers an overlap is part; empty: of all.
+  StringLiteral of = "";
+};
+} // namespace
+
+static ArrayRef<Name> getKnownNames() {
+  static const Name names[] = {{"baseline", Kind::Layer}, // What moe-partition gives.
+                               {"s1", Kind::Layer},
+                               {"s2", Kind::Layer},
+                               {"auto", Kind::Layer},
+                               {"saa", Kind::Overlap, "", "s2"},
+                               {"pipeline", Kind::Pipeline, "N|auto"},
+                               {"mpipe-s1", Kind::Residuals},
+                               {"mpipe-s2", Kind::Residuals},
+                               {"mpipe-s3", Kind::Residuals},
+                               {"mpipe-s4", Kind::Residuals},
+                               {"mpipe-auto", Kind::Residuals}};
   return names;
 }
 
-/// The layer's rewrite and the overlaps that are asked for.
-static FailureOr<StringRef> checkNames(MLIRContext *context, const CompileOptions &options) {
-  StringRef layer;
-  SmallVector<StringRef> names = splitNames(options);
-  auto find = [](StringRef name) {
-    return llvm::find_if(getSchedules(), [&](const Schedule &known) { return known.name == name; });
-  };
-  for (StringRef name : names) {
-    const Schedule *known = find(name);
-    if (known == getSchedules().end())
-      return emitUsageError(context)
-             << "expected --schedule to be made of "
-             << llvm::join(llvm::map_range(getSchedules(), [](const Schedule &known) { return known.name.str(); }),
-                           ", ")
-             << ", joined by '+', but got '" << options.schedule << "'";
-    if (known->rewritesLayer && !layer.empty() && layer != name)
-      return emitUsageError(context) << "expected one of '" << layer << "' and '" << name
-                                     << "' in --schedule, since each rewrites the whole layer, but got '"
-                                     << options.schedule << "'";
-    if (known->rewritesLayer)
-      layer = name;
+static std::string getFullName(const Name &name) {
+  return name.name.str() + (name.argument.empty() ? "" : ":" + name.argument.str());
+}
+
+StringRef mlir::moe::getName(Strategy strategy) {
+  static const StringLiteral names[] = {"none", "mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4"};
+  return names[static_cast<unsigned>(strategy)];
+}
+
+std::string ParsedSchedule::getName() const {
+  std::string text = layer;
+  if (saa)
+    text += "+saa";
+  if (chunks != 1)
+    text += "+pipeline:" + (chunks ? std::to_string(chunks) : "auto");
+  if (chooseStrategy)
+    text += "+mpipe-auto";
+  else if (strategy != Strategy::None)
+    text += ("+" + moe::getName(strategy)).str();
+  // What is said by the rest is not repeated.
+  StringRef rest = text;
+  return rest.consume_front("baseline+") ? rest.str() : text;
+}
+
+static const Name *findName(StringRef name) {
+  const Name *known = llvm::find_if(getKnownNames(), [&](const Name &known) { return known.name == name; });
+  return known == getKnownNames().end() ? nullptr : known;
+}
+
+/// Chunks of so many that a plan is still compiled in reasonable time.
+static constexpr int64_t maxChunks = 64;
+
+static LogicalResult setChunks(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  if (argument == "auto") {
+    parsed.chunks = 0;
+    return success();
   }
-  for (StringRef name : names)
-    if (const Schedule *known = find(name); !known->of.empty() && layer != known->of)
-      return emitUsageError(context) << "expected '" << name << "' with '" << known->of
-                                     << "' in --schedule, a part of which it overlaps, but got '" << options.schedule
-                                     << "'";
-  return layer;
+  if (argument.getAsInteger(10, parsed.chunks) || parsed.chunks < 1 || parsed.chunks > maxChunks)
+    return emitUsageError(context) << "expected pipeline:N with N from 1 to " << maxChunks
+                                   << ", or pipeline:auto, in --schedule but got 'pipeline:" << argument << "'";
+  return success();
+}
+
+static LogicalResult setName(MLIRContext *context, const Name &name, StringRef argument, ParsedSchedule &parsed) {
+  switch (name.kind) {
+  case Kind::Layer:
+    parsed.layer = name.name.str();
+    break;
+  case Kind::Overlap:
+    parsed.saa = true;
+    break;
+  case Kind::Pipeline:
+    return setChunks(context, argument, parsed);
+  case Kind::Residuals:
+    parsed.chooseStrategy = name.name == "mpipe-auto";
+    for (Strategy strategy : {Strategy::S1, Strategy::S2, Strategy::S3, Strategy::S4})
+      if (getName(strategy) == name.name)
+        parsed.strategy = strategy;
+    break;
+  }
+  return success();
+}
+
+FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringRef schedule) {
+  ParsedSchedule parsed;
+  SmallVector<StringRef> texts;
+  schedule.split(texts, '+');
+  SmallVector<std::pair<const Name *, StringRef>> names;
+  for (StringRef text : texts) {
+    auto [name, argument] = text.split(':');
+    const Name *known = findName(name);
+    if (!known || known->argument.empty() != (text == name))
+      return emitUsageError(context) << "expected --schedule to be made of "
+                                     << llvm::join(llvm::map_range(getKnownNames(), getFullName), ", ")
+                                     << ", joined by '+', but got '" << schedule << "'";
+    for (auto [other, otherText] : names)
+      if (known->kind == other->kind && text != otherText)
+        return emitUsageError(context) << "expected one of '" << otherText << "' and '" << text
+                                       << "' in --schedule, since each decides the same, but got '" << schedule << "'";
+    if (failed(setName(context, *known, argument, parsed)))
+      return failure();
+    names.push_back({known, text});
+  }
+  for (auto [name, text] : names)
+    if (!name->of.empty() && parsed.layer != name->of)
+      return emitUsageError(context) << "expected '" << text << "' with '" << name->of
+                                     << "' in --schedule, a part of which it overlaps, but got '" << schedule << "'";
+  return parsed;
 }
 
 //===----------------------------------------------------------------------===//
@@ -149,21 +218,47 @@ static LogicalResult addAuto(PassManager &passes, const CompileOptions &options,
   return success();
 }
 
-LogicalResult mlir::moe::addSchedule(PassManager &passes, const CompileOptions &options, ModuleOp graph) {
-  FailureOr<StringRef> layer = checkNames(graph.getContext(), options);
-  if (failed(layer))
-    return failure();
-  if (*layer == "auto")
-    return addAuto(passes, options, graph);
-  if (*layer == "baseline")
-    return success();
-  MoePauseMpOptions pause;
-  pause.schedule = *layer == "s1" ? PauseMpSchedule::S1 : PauseMpSchedule::S2;
-  passes.addNestedPass<func::FuncOp>(createMoePauseMp(pause));
+static void addResiduals(PassManager &passes, Strategy strategy) {
+  if (strategy == Strategy::None)
+    return;
+  bool offloadsDispatched = strategy == Strategy::S1 || strategy == Strategy::S3;
+  bool offloadsHidden = strategy == Strategy::S1 || strategy == Strategy::S2;
+  MoeSetResidualsOptions residuals;
+  residuals.dispatched = offloadsDispatched ? Residual::offload : Residual::recommunicate;
+  residuals.hidden = offloadsHidden ? Residual::offload : Residual::recompute;
+  passes.addNestedPass<func::FuncOp>(createMoeSetResiduals(residuals));
+}
+
+static void addPipeline(PassManager &passes, const ParsedSchedule &schedule) {
+  MoePipelineOptions pipeline;
+  pipeline.chunks = schedule.chunks;
+  // Without reuse nothing has to wait for its place.
+  if (schedule.strategy == Strategy::None)
+    pipeline.exchangedRing = pipeline.hiddenRing = 0;
+  passes.addNestedPass<func::FuncOp>(createMoePipeline(pipeline));
+}
+
+LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                                     ModuleOp graph) {
+  if (schedule.layer == "auto") {
+    if (failed(addAuto(passes, options, graph)))
+      return failure();
+  } else if (schedule.layer != "baseline") {
+    MoePauseMpOptions pause;
+    pause.schedule = schedule.layer == "s1" ? PauseMpSchedule::S1 : PauseMpSchedule::S2;
+    passes.addNestedPass<func::FuncOp>(createMoePauseMp(pause));
+  }
+  addResiduals(passes, schedule.strategy);
+  if (schedule.chunks > 1)
+    addPipeline(passes, schedule);
   return success();
 }
 
-StringRef mlir::moe::getS2OfAuto(const CompileOptions &options) { return getSaaPhases(options) > 1 ? "s2+saa" : "s2"; }
+ParsedSchedule mlir::moe::getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options) {
+  schedule.layer = "s2";
+  schedule.saa = getSaaPhases(options) > 1;
+  return schedule;
+}
 
 /// Whether Algorithm 1 took S2 for a layer.
 static bool hasS2(func::FuncOp forward) {
@@ -172,9 +267,9 @@ static bool hasS2(func::FuncOp forward) {
                                  [](DictionaryAttr choice) { return choice.getAs<StringAttr>("chosen") == "s2"; });
 }
 
-void mlir::moe::addOverlap(PassManager &passes, const CompileOptions &options, func::FuncOp forward) {
-  SmallVector<StringRef> names = splitNames(options);
-  bool chosen = llvm::is_contained(names, "auto") && getSaaPhases(options) > 1 && hasS2(forward);
-  if (chosen || llvm::is_contained(names, "saa"))
+void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                           func::FuncOp forward) {
+  bool chosen = schedule.layer == "auto" && getSaaPhases(options) > 1 && hasS2(forward);
+  if (chosen || schedule.saa)
     passes.addNestedPass<func::FuncOp>(createMoeSplitExchanges());
 }

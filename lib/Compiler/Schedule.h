@@ -6,17 +6,43 @@
 #include "mlir/Pass/PassManager.h"
 
 #include "moe/Compiler/Compiler.h"
+#include "moe/Cost/Papers.h"
 
 namespace mlir::moe {
 
-/// Appends the passes that turn the baseline forward into options.schedule (names joined by '+', in any order). Fails
-/// with an error that lists the known names, says which exclude each other, or what of the cluster is not known.
-/// `graph` is what is compiled.
-LogicalResult addSchedule(PassManager &passes, const CompileOptions &options, ModuleOp graph);
+/// What CompileOptions::schedule asks for.
+struct ParsedSchedule {
+  /// The rewrite of whole layers: baseline, s1, s2 or auto.
+  std::string layer = "baseline";
+  bool saa = false;
+  /// Of pipeline:N; 0 for pipeline:auto.
+  int64_t chunks = 1;
+  /// Of mpipe-s1 .. mpipe-s4; none otherwise.
+  mpipemoe::Strategy strategy = mpipemoe::Strategy::None;
+  /// mpipe-auto: Eq. 10 decides.
+  bool chooseStrategy = false;
+
+  /// Whether something is left to decide by times.
+  bool isOpen() const { return chunks == 0 || chooseStrategy; }
+  /// The names joined by '+', as --schedule takes them.
+  std::string getName() const;
+};
+
+/// "none", "mpipe-s1", ...
+StringRef getName(mpipemoe::Strategy strategy);
+
+/// Fails with an error that lists the known names or says which exclude each other.
+FailureOr<ParsedSchedule> parseSchedule(MLIRContext *context, StringRef schedule);
+
+/// Appends the passes that turn the baseline forward into `schedule`, which is not open. Fails with an error that says
+/// what of the cluster is not known. `graph` is what is compiled.
+LogicalResult addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                          ModuleOp graph);
 /// Appends what the schedule does with forward and backward alike; addSchedule's passes have made `forward`.
-void addOverlap(PassManager &passes, const CompileOptions &options, func::FuncOp forward);
+void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                func::FuncOp forward);
 /// The schedule that stands for S2 where 'auto' chooses between it and 's1' on these options' cluster.
-StringRef getS2OfAuto(const CompileOptions &options);
+ParsedSchedule getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options);
 
 } // namespace mlir::moe
 

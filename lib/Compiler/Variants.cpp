@@ -1,11 +1,12 @@
 //===- Variants.cpp - plans of several batch shapes -----------------------===//
 #include "moe/Compiler/Variants.h"
 
-#include "Schedule.h"
+#include "Search.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
+#include "moe/Compiler/Report.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 
@@ -27,8 +28,9 @@ OwningOpRef<ModuleOp> mlir::moe::mergeVariants(MLIRContext *context, MutableArra
   return merged;
 }
 
-static LogicalResult compileVariant(ModuleOp graph, const CompileOptions &options,
-                                    std::optional<std::pair<double, double>> seconds,
+using Line = std::pair<double, double>;
+
+static LogicalResult compileVariant(ModuleOp graph, const CompileOptions &options, std::optional<Line> seconds,
                                     SmallVectorImpl<Variant> &variants) {
   FailureOr<OwningOpRef<ModuleOp>> plan = compile(graph, options);
   if (failed(plan))
@@ -40,8 +42,8 @@ static LogicalResult compileVariant(ModuleOp graph, const CompileOptions &option
 }
 
 /// t1 or t2 of all layers as a line in the tokens of a rank; none where a layer cannot be had so.
-static std::optional<std::pair<double, double>> getLine(ArrayAttr choices, StringRef schedule) {
-  std::pair<double, double> line;
+static std::optional<Line> getLine(ArrayAttr choices, StringRef schedule) {
+  Line line;
   for (auto choice : choices.getAsRange<DictionaryAttr>()) {
     auto number = [&](StringRef name) { return choice.getAs<FloatAttr>(name).getValueAsDouble(); };
     if (schedule == "s1" && !choice.getAs<StringAttr>("obstacle").empty())
@@ -53,23 +55,65 @@ static std::optional<std::pair<double, double>> getLine(ArrayAttr choices, Strin
   return line;
 }
 
-LogicalResult mlir::moe::compileVariants(ModuleOp graph, const CompileOptions &options,
-                                         SmallVectorImpl<Variant> &variants) {
-  if (options.schedule != "auto")
-    return compileVariant(graph, options, std::nullopt, variants);
+/// One variant for S1 and one for S2, so that Algorithm 1 of Parm chooses at run time.
+static LogicalResult compileForAlgorithm1(ModuleOp graph, const ParsedSchedule &schedule, const CompileOptions &options,
+                                          SmallVectorImpl<Variant> &variants) {
   CompileOptions choosing = options;
   choosing.stage = Stage::Spmd;
   FailureOr<OwningOpRef<ModuleOp>> program = compile(graph, choosing);
   if (failed(program))
     return failure();
   auto choices = (*(**program).getOps<func::FuncOp>().begin())->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName);
-  CompileOptions chosen = options;
-  for (StringRef schedule : {StringRef("s1"), StringRef("s2")}) {
-    std::optional<std::pair<double, double>> line = choices ? getLine(choices, schedule) : std::nullopt;
-    chosen.schedule = schedule == "s1" ? schedule.str() : getS2OfAuto(options).str();
-    if (line && failed(compileVariant(graph, chosen, line, variants)))
+  // No layer has a choice: the model has none, or none that is a baseline.
+  if (!choices)
+    return compileVariant(graph, options, std::nullopt, variants);
+  ParsedSchedule s1 = schedule;
+  s1.layer = "s1";
+  for (const ParsedSchedule &chosen : {s1, getS2OfAuto(schedule, options)}) {
+    std::optional<Line> line = getLine(choices, chosen.layer);
+    CompileOptions fixed = options;
+    fixed.schedule = chosen.getName();
+    if (line && failed(compileVariant(graph, fixed, line, variants)))
       return failure();
   }
-  // No layer has a choice: the model has none, or none that is a baseline.
-  return choices ? success() : compileVariant(graph, options, std::nullopt, variants);
+  return success();
+}
+
+/// One variant for each chunk count, so that Algorithm 1 of MPipeMoE, or at first what is predicted, chooses at run
+/// time.
+static LogicalResult compileForGranularity(ModuleOp graph, ParsedSchedule schedule, const CompileOptions &options,
+                                           SmallVectorImpl<Variant> &variants) {
+  Builder builder(graph.getContext());
+  for (int64_t chunks : getChunkCounts()) {
+    schedule.chunks = chunks;
+    CompileOptions fixed = options;
+    fixed.schedule = schedule.getName();
+    if (failed(compileVariant(graph, fixed, std::nullopt, variants)))
+      return failure();
+    Variant &variant = variants.back();
+    llvm::Expected<Prediction> prediction = predict(*variant.module, "", *options.cluster);
+    if (!prediction)
+      return emitError(UnknownLoc::get(graph.getContext()))
+             << "expected a cluster on which schedules can be compared: " << llvm::toString(prediction.takeError());
+    variant.seconds = Line(prediction->result.seconds, 0.0);
+    (*variant.module)->setAttr(plan::kChunksAttrName, builder.getI64IntegerAttr(chunks));
+  }
+  return success();
+}
+
+LogicalResult mlir::moe::compileVariants(ModuleOp graph, const CompileOptions &options,
+                                         SmallVectorImpl<Variant> &variants) {
+  FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), options.schedule);
+  if (failed(schedule))
+    return failure();
+  if (schedule->chunks == 0 && schedule->layer == "auto")
+    return emitError(UnknownLoc::get(graph.getContext())) << "expected one of 'auto' and 'pipeline:auto' in --schedule "
+                                                             "for several batch shapes, since each is decided "
+                                                             "at run time, but got '"
+                                                          << options.schedule << "'";
+  if (schedule->chunks == 0)
+    return compileForGranularity(graph, *schedule, options, variants);
+  if (schedule->layer == "auto")
+    return compileForAlgorithm1(graph, *schedule, options, variants);
+  return compileVariant(graph, options, std::nullopt, variants);
 }

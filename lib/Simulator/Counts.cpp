@@ -261,7 +261,8 @@ llvm::Error Counts::fillLocal(Value &value, int64_t rank, uint32_t index, unsign
   return llvm::Error::success();
 }
 
-/// A rank's choices of each expert, in chunks of its tokens: as evenly as whole numbers allow, in chunks and in experts.
+/// A rank's choices of each expert, in chunks of its tokens: as evenly as whole numbers allow, in chunks and in
+/// experts.
 static void divideIntoChunks(llvm::ArrayRef<int32_t> experts, Counts::Value &value) {
   value.data.assign(value.rows * value.columns, 0);
   int64_t choice = 0;

@@ -29,11 +29,12 @@ struct CompileOptions {
   /// Forward and backward, or forward only.
   bool train = true;
   Stage stage = Stage::Plan;
-  /// Bytes that one rank may use: arenas, arguments and results. 0: no limit.
+  /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. What
+  /// does not fit is tried in more chunks and with less kept for the backward. 0: no limit.
   int64_t memoryLimit = 0;
   /// Groups that lie inside so many neighbouring ranks exchange inside a node.
   int64_t devicesPerNode = 8;
-  /// For schedules that are chosen by their times; else it may be null.
+  /// For what is decided by times; else it may be null.
   const ClusterProfile *cluster = nullptr;
 };
 
@@ -47,9 +48,6 @@ FailureOr<OwningOpRef<ModuleOp>> compile(ModuleOp graph, const CompileOptions &o
 
 /// From the plan stage to LLVM, with the plan's metadata.
 LogicalResult lowerToLLVM(ModuleOp plan);
-
-/// Bytes of one rank of a program at the plan stage: arenas, arguments and results.
-int64_t getProgramBytes(Operation *program);
 
 } // namespace mlir::moe
 

@@ -8,8 +8,10 @@
 
 namespace mlir::moe {
 
-/// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
-void printMemory(Operation *program, llvm::raw_ostream &os);
+/// On a module at the plan stage whose schedule was left open: an array of a dictionary for each that was compared,
+/// with `schedule` (names), `seconds` (a predicted step), `bytes` (what a rank needs), `chosen`, and where MPipeMoE's
+/// Eq. 10 decides `equation10` (seconds).
+inline constexpr StringLiteral kSearchAttrName = "plan.search";
 
 /// Writes a table of the rank program at the plan stage: its launches with their stream, group, FLOPs and bytes, and
 /// its memory with what holds the peak of each arena.

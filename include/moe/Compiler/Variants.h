@@ -13,17 +13,17 @@ struct Variant {
   OwningOpRef<ModuleOp> module;
   /// Sequences of a data-parallel rank, and tokens of a sequence.
   int64_t batch = 0, sequence = 0;
-  /// Alpha and beta: alpha + beta * (batch * sequence) seconds of communication are predicted. Where several variants
-  /// are for one shape, all have it.
+  /// Alpha and beta: alpha + beta * (batch * sequence) seconds are predicted, of communication or of the whole step.
+  /// Where several variants are for one shape, all have it.
   std::optional<std::pair<double, double>> seconds;
 };
 
 /// One module of all `variants`, whose modules it takes; their order is that of moeplan_choose's indices.
 OwningOpRef<ModuleOp> mergeVariants(MLIRContext *context, MutableArrayRef<Variant> variants);
 
-/// Compiles a graph to the variants of its shape: one of options.schedule, or for 'auto' one for S1 and one for S2,
-/// with Eq. 13 and 14 as their seconds (Parm), so that Algorithm 1 chooses at run time. Batch and sequence are the
-/// caller's to set. Errors are reported at the ops.
+/// Compiles a graph to the variants of its shape: one of options.schedule; for 'auto' one for S1 and one for S2, with
+/// Eq. 13 and 14 as their seconds (Parm); for 'pipeline:auto' one for each chunk count, with the seconds of a predicted
+/// step. Batch and sequence are the caller's to set. Errors are reported at the ops.
 LogicalResult compileVariants(ModuleOp graph, const CompileOptions &options, SmallVectorImpl<Variant> &variants);
 
 } // namespace mlir::moe

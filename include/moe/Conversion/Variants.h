@@ -18,6 +18,8 @@ namespace mlir::plan {
 inline constexpr StringLiteral kBatchAttrName = "plan.batch";
 inline constexpr StringLiteral kSequenceAttrName = "plan.sequence";
 inline constexpr StringLiteral kSecondsAttrName = "plan.seconds";
+/// i64: chunks of the layers (pipeline:N), where variants differ in them.
+inline constexpr StringLiteral kChunksAttrName = "plan.chunks";
 /// Names joined by '+'.
 inline constexpr StringLiteral kScheduleAttrName = "plan.schedule";
 

@@ -34,6 +34,7 @@ private:
   Value createView(Value memory, moe::RankPart part, Location loc);
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
   void placeOperands(Operation *op);
+  void placeAccumulated(Operation *op);
   void launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs);
   void convertSignature();
   void convertReturn();
@@ -130,6 +131,18 @@ void ProgramConverter::placeOperands(Operation *op) {
   }
 }
 
+/// A sum that an op adds to takes the place of the addend, where nobody else has that.
+void ProgramConverter::placeAccumulated(Operation *op) {
+  auto accumulating = dyn_cast<MoeAccumulatingOpInterface>(op);
+  if (!accumulating || accumulating.getAddendMutable().empty() || memory.contains(op->getResult(0)))
+    return;
+  Value addend = accumulating.getAddendMutable()[0].get();
+  auto maker = addend.getDefiningOp<MoeKernelOpInterface>();
+  bool own = maker && !maker.isAlias() && addend.hasOneUse();
+  if (Value place = memory.lookup(addend); own && place.getDefiningOp<plan::BufferOp>())
+    memory.map(op->getResult(0), place);
+}
+
 LogicalResult ProgramConverter::convert(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   if (!kernel)
@@ -140,6 +153,7 @@ LogicalResult ProgramConverter::convert(Operation *op) {
         createCopy(value, place, op->getLoc());
     return success();
   }
+  placeAccumulated(op);
   SmallVector<Value> outputs;
   if (kernel.isAlias())
     convertAlias(op, kernel);

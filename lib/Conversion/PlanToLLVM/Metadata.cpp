@@ -19,7 +19,7 @@ namespace json = llvm::json;
 
 /// Versions of the metadata and of moert.h (MOERT_ABI_VERSION) for which this file writes.
 static constexpr int64_t kMetadataVersion = 2;
-static constexpr int64_t kAbiVersion = 2;
+static constexpr int64_t kAbiVersion = 3;
 
 DType mlir::plan::getDType(Type type) {
   if (type.isF32())
@@ -162,6 +162,8 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
   json.attribute("schedule", getSetting(kScheduleAttrName, "baseline"));
   json.attribute("mode", getSetting("plan.mode", "train"));
   json.attribute("dtype", getSetting("plan.dtype", dtype));
+  if (auto cluster = module->getAttrOfType<StringAttr>(kClusterAttrName))
+    json.attribute("cluster", cluster.getValue());
   json.attributeArray("groups", [&] {
     for (moe::GroupAttr group : groups.getGroups())
       json.object([&] {
@@ -257,6 +259,8 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
     json.attribute("bytes", cost.getBytesMoved());
     json.attribute("bytes_sent", launch.getGroup() ? cost.getBytesSent(launch.getGroup()->getSize()) : 0);
     json.attribute("rows", cost.getCountedRows());
+    if (std::optional<llvm::APFloat> seconds = launch.getSeconds())
+      json.attribute("seconds", seconds->convertToDouble());
   });
 }
 
@@ -298,6 +302,8 @@ FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp plan) {
         json.object([&, index = index, variant = variant] {
           for (auto [key, name] : {std::pair("batch", kBatchAttrName), {"sequence", kSequenceAttrName}})
             json.attribute(key, variant->getAttrOfType<IntegerAttr>(name).getInt());
+          if (auto chunks = variant->getAttrOfType<IntegerAttr>(kChunksAttrName))
+            json.attribute("chunks", chunks.getInt());
           MetadataWriter(variant, getProgramPrefix(index), json).write();
         });
     });

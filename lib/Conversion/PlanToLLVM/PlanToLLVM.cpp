@@ -120,9 +120,8 @@ ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef
   i32 = builder.getI32Type();
   i64 = builder.getI64Type();
   ptr = LLVM::LLVMPointerType::get(context);
-  bufferType =
-      LLVM::LLVMStructType::getLiteral(
-          context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4), i64, i64, i64, i64});
+  bufferType = LLVM::LLVMStructType::getLiteral(
+      context, {i32, i32, i64, i64, LLVM::LLVMArrayType::get(i64, 4), i64, i64, i64, i64});
   groupType = LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64});
   for (auto [number, stream] : llvm::enumerate(getStreams(program)))
     streams[stream] = number;

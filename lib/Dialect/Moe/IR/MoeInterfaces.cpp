@@ -36,9 +36,8 @@ static bool keepsRows(Operation *op, Type result) {
 }
 
 bool mlir::moe::canScaleRows(Operation *op, RowChunk chunk) {
-  return llvm::all_of(op->getResultTypes(), [&](Type type) {
-    return !hasRows(type) || keepsRows(op, type) || chunk.divides(getRows(type));
-  });
+  return llvm::all_of(op->getResultTypes(),
+                      [&](Type type) { return !hasRows(type) || keepsRows(op, type) || chunk.divides(getRows(type)); });
 }
 
 Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, RowChunk chunk) {

@@ -92,9 +92,9 @@ Location mlir::moe::getBackwardLoc(Operation *op) {
 static void setGradientRings(Operation *op, ValueRange gradients) {
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients)) {
     Operation *primal = operand.getDefiningOp(), *built = gradient ? gradient.getDefiningOp() : nullptr;
-    if (auto ring = primal && built ? primal->getAttrOfType<RingAttr>(kRingAttrName) : RingAttr())
-      built->setAttr(kRingAttrName,
-                     RingAttr::get(op->getContext(), (ring.getName() + ".grad").str(), ring.getDepth()));
+    auto kernel = dyn_cast_or_null<MoeKernelOpInterface>(built);
+    if (auto ring = primal && kernel && !kernel.isAlias() ? primal->getAttrOfType<RingAttr>(kRingAttrName) : RingAttr())
+      built->setAttr(kRingAttrName, RingAttr::get(op->getContext(), (ring.getName() + ".grad").str(), ring.getDepth()));
   }
 }
 

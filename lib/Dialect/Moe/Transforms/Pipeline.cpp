@@ -32,8 +32,7 @@ static Operation *findUnchunkable(const ExpertWay &way) {
 }
 
 static bool canChunk(const ExpertWay &way, RowChunk chunk) {
-  return llvm::all_of(
-      way.ops, [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); });
+  return llvm::all_of(way.ops, [&](Operation *op) { return cast<MoeChunkableOpInterface>(op).canChunk(chunk); });
 }
 
 /// The least rows of a chunk that hold what it may get and can be divided as the whole is on the way; none where
@@ -42,7 +41,8 @@ static std::optional<RowChunk> findChunk(ExpertWay &way, int64_t chunks) {
   RouteOp route = way.route;
   RankedTensorType rows = way.dispatch.getResult().getType();
   int64_t whole = rows.getDimSize(getRowDim(rows)), groups = route.getGroups();
-  auto [tokens, choices] = std::pair(route.getExperts().getType().getDimSize(0), route.getExperts().getType().getDimSize(1));
+  auto [tokens, choices] =
+      std::pair(route.getExperts().getType().getDimSize(0), route.getExperts().getType().getDimSize(1));
   int64_t least = isDropless(route) ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
                                     : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
   for (int64_t part = std::max<int64_t>(1, least); part <= 2 * std::max<int64_t>(1, whole); ++part)
@@ -155,8 +155,9 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
 
   void runOnOperation() override {
     if (chunks < 1 || exchangedRing < 0 || hiddenRing < 0) {
-      getOperation().emitError() << "expected chunks to be at least 1 and rings at least 0 but got " << chunks.getValue()
-                                 << ", " << exchangedRing.getValue() << " and " << hiddenRing.getValue();
+      getOperation().emitError() << "expected chunks to be at least 1 and rings at least 0 but got "
+                                 << chunks.getValue() << ", " << exchangedRing.getValue() << " and "
+                                 << hiddenRing.getValue();
       return signalPassFailure();
     }
     if (chunks == 1)

@@ -254,8 +254,7 @@ LogicalResult ViewOp::verify() {
   if (parts < 1 || shift < 0 || shift >= parts) // (C2)
     return emitOpError("expected the part to be one of those there are but got part ") << shift << " of " << parts;
   if (getGroup() && getGroup()->getSize() % parts != 0) // (C2)
-    return emitOpError("expected parts to divide the group's size ")
-           << getGroup()->getSize() << " but got " << parts;
+    return emitOpError("expected parts to divide the group's size ") << getGroup()->getSize() << " but got " << parts;
   auto type = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
   SmallVector<int64_t> shape(type.getShape());
   if (!isBufferType(type) || shape.empty() || shape[0] % parts != 0) // (C3)

@@ -24,6 +24,8 @@ namespace mlir::plan {
 inline constexpr StringLiteral kInputsAttrName = "plan.inputs";
 inline constexpr StringLiteral kArenasAttrName = "plan.arenas";
 inline constexpr StringLiteral kRanksAttrName = "plan.ranks";
+/// On a module: the name of the cluster for which the launches' `seconds` are.
+inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
 
 /// Streams of a rank program.
 inline constexpr StringLiteral kComputeStream = "compute";

@@ -1,0 +1,71 @@
+//===- Memory.cpp - what a plan needs on a device -------------------------===//
+#include "moe/Compiler/Memory.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// The names of the arguments of that role.
+static llvm::StringSet<> getNames(func::FuncOp program, StringRef role) {
+  llvm::StringSet<> names;
+  for (unsigned i = 0; i < program.getNumArguments(); ++i)
+    if (auto name = program.getArgAttrOfType<StringAttr>(i, kNameAttrName);
+        name && program.getArgAttrOfType<StringAttr>(i, kRoleAttrName) == role)
+      names.insert(name.getValue());
+  return names;
+}
+
+ProgramMemory mlir::moe::getMemory(func::FuncOp program) {
+  ProgramMemory memory;
+  llvm::StringSet<> parameters = getNames(program, "parameter");
+  for (BlockArgument argument : program.getArguments()) {
+    auto name = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName);
+    StringRef text = name ? name.getValue() : "";
+    bool isGradient = text.consume_front("grad.");
+    int64_t &kind = !parameters.contains(text) ? memory.values : isGradient ? memory.gradients : memory.parameters;
+    kind += plan::getByteSize(cast<MemRefType>(argument.getType()));
+  }
+  for (NamedAttribute arena : program->getAttrOfType<DictionaryAttr>(plan::kArenasAttrName)) {
+    bool isDevice = arena.getName() == plan::stringifySpace(plan::Space::device);
+    (isDevice ? memory.arena : memory.pinned) += cast<IntegerAttr>(arena.getValue()).getInt();
+  }
+  return memory;
+}
+
+static void printArena(plan::ArenaReport &arena, llvm::raw_ostream &os) {
+  os << "arena '" << plan::stringifySpace(arena.space) << "': " << arena.arenaBytes << " bytes";
+  if (!arena.peak) {
+    os << "\n";
+    return;
+  }
+  // Enough to see what to change; the rest is usually small.
+  constexpr size_t shown = 10;
+  os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
+  for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
+    os << llvm::format("%14lld  %s\n", static_cast<long long>(buffer.bytes), buffer.writer.describe().c_str());
+  if (arena.live.size() > shown)
+    os << "                and " << arena.live.size() - shown << " smaller ones\n";
+}
+
+void mlir::moe::printMemory(func::FuncOp program, llvm::raw_ostream &os) {
+  ProgramMemory memory = getMemory(program);
+  os << "memory of one rank: " << memory.getPlanBytes() << " bytes, arguments and results included\n";
+  auto print = [&](int64_t bytes, StringRef what) {
+    if (bytes > 0)
+      os << llvm::format("%14lld  ", static_cast<long long>(bytes)) << what << "\n";
+  };
+  print(memory.parameters, "parameters");
+  print(memory.gradients, "their gradients");
+  print(memory.values, "inputs, outputs and their gradients");
+  print(memory.arena, "arena 'device'");
+  if (memory.getOptimizerStates() > 0)
+    os << "with Adam's two states of " << memory.parameters << " bytes: " << memory.getDeviceBytes() << " bytes\n";
+  for (plan::ArenaReport &arena : plan::reportMemory(program))
+    printArena(arena, os);
+}
