@@ -81,6 +81,13 @@ protected:
   Log log;
 };
 
+/// The seconds that `body` takes.
+double secondsOf(const std::function<void()> &body) {
+  auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 } // namespace
 
 // Calls of one stream run in the order in which they were issued.
@@ -285,4 +292,77 @@ TEST_F(ExecutorTest, TimeOut) {
   EXPECT_THAT(status.message, HasSubstr("time-out of 0.1"));
   EXPECT_THAT(status.message, HasSubstr("rank 0: op 1 add 'b' on stream 'compute'"));
   EXPECT_LT(log.order.size(), 50u);
+}
+
+// Emulated transfers of different streams, collective or not, pass their time side by side and without a worker; those
+// of one stream one after the other, each from when its last member came.
+TEST_F(ExecutorTest, EmulatesTransfers) {
+  constexpr double kSeconds = 0.25;
+  program.ops[1].seconds = program.ops[2].seconds = kSeconds;
+  for (int64_t workers : {1, 2, 5}) {
+    Executor executor(program, groups, 4, workers, log, true);
+    double seconds = secondsOf([&] {
+      Status status = executor.run(
+          [&](int64_t rank) {
+            executor.submit(rank, 0, collective(1));
+            executor.submit(rank, 0, collective(1));
+            executor.submit(rank, 1, kernel(2));
+            executor.submit(rank, 1, kernel(2));
+            executor.submit(rank, 1, kernel(3));
+            return Status{};
+          },
+          60);
+      ASSERT_TRUE(status.ok()) << status.message;
+    });
+    EXPECT_GE(seconds, 2 * kSeconds);
+    // The sum over the streams of one rank would be 4.
+    EXPECT_LT(seconds, 3.5 * kSeconds);
+    for (int64_t rank = 0; rank < 4; ++rank)
+      for (int64_t stream : {0, 1}) {
+        const std::vector<OpTime> &times = executor.timeline(rank, stream);
+        ASSERT_EQ(times.size(), stream ? 3u : 2u);
+        for (size_t i : {0, 1})
+          EXPECT_GE(times[i].end - times[i].begin, int64_t(kSeconds * 1e9));
+        EXPECT_GE(times[1].begin, times[0].end);
+        EXPECT_EQ(times[0].received, stream ? -1 : 20 * (rank % 2) + 1);
+      }
+  }
+}
+
+// Without emulation the seconds say nothing.
+TEST_F(ExecutorTest, SecondsAloneAreNoDelay) {
+  program.ops[1].seconds = 3600;
+  EXPECT_TRUE(run(2, [](Executor &executor, int64_t rank) {
+                executor.submit(rank, 0, collective(1));
+                executor.submit(rank, 0, kernel(1));
+                return Status{};
+              }).ok());
+}
+
+// A step that waits for nothing but an emulated transfer does not hang; a stream that is stuck is found when the last
+// transfer has ended, and a time-out does not wait for it.
+TEST_F(ExecutorTest, EmulationAndHangs) {
+  program.ops[1].seconds = 0.05;
+  program.ops[2].seconds = 3600;
+  Executor executor(program, groups, 2, 2, log, true);
+  auto step = [&](int32_t op, bool missing, double timeout) {
+    return executor.run(
+        [&, op, missing](int64_t rank) {
+          executor.submit(rank, 0, kernel(op));
+          if (!missing || rank == 0)
+            executor.submit(rank, 1, collective(0));
+          (void)executor.record(rank, 0, 1);
+          return executor.wait(rank, 0, 0);
+        },
+        timeout);
+  };
+  EXPECT_TRUE(step(1, false, 60).ok());
+  Status status = step(1, true, 60);
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("waits for ranks 1"));
+  EXPECT_LT(secondsOf([&] { status = step(2, false, 0.2); }), 60);
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("time-out of 0.2"));
+  EXPECT_THAT(status.message, HasSubstr("op 2 add 'c' on stream 'compute' is not done"));
+  EXPECT_TRUE(step(1, false, 60).ok());
 }

@@ -41,8 +41,8 @@ std::string errorOf(std::function<int32_t(moert_rank_t)> what) {
 }
 
 moert_buffer buffer(int32_t space, int32_t dtype, int64_t offset, std::vector<int64_t> dims, int64_t parts = 0,
-                    int64_t shift = 0, int64_t stride = 0) {
-  moert_buffer result{space, dtype, offset, static_cast<int64_t>(dims.size()), {}, parts, shift, stride};
+                    int64_t shift = 0, int64_t stride = 0, int64_t begin = 0) {
+  moert_buffer result{space, dtype, offset, static_cast<int64_t>(dims.size()), {}, parts, shift, stride, begin};
   std::copy_n(dims.begin(), std::min<size_t>(dims.size(), 4), result.dims);
   return result;
 }
@@ -97,10 +97,41 @@ TEST(Issue, BadParts) {
   EXPECT_THAT(part(2, {1, 2}, 4, 1), HasSubstr("offset 2 is not aligned for f32"));
   EXPECT_EQ(part(0, {4, 2}, 8, 1), "");
   EXPECT_EQ(part(0, {4, 2}, 1, 0), "");
-  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {4, 2}, 2, 0, 1)),
-              HasSubstr("expected 'x' to be used as [4, 2] f32 but got 2 parts of 8 elements of f32"));
-  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {2, 2}, 1, 0, 1)),
+  EXPECT_THAT(
+      errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {4, 2}, 2, 0, 1)),
+      HasSubstr("expected 'x' to be used as [4, 2] f32 or an equal piece of it but got 2 parts of 8 elements of "
+                "f32"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {2, 2})),
               HasSubstr("expected 'x' to be used as [4, 2] f32 but got 4 elements of f32"));
+}
+
+// A view of an argument is one of equal pieces of it, and lies within it.
+TEST(Issue, BadViews) {
+  auto view = [](std::vector<int64_t> dims, int64_t parts, int64_t begin, int32_t dtype = MOERT_F32) {
+    moert_buffer x = buffer(MOERT_SPACE_ARGUMENT, dtype, 0, dims, parts, 0, 1, begin);
+    return errorOf([x, dims](moert_rank_t rank) {
+      moert_buffer out = buffer(MOERT_SPACE_DEVICE, MOERT_F32, 0, dims);
+      return moert_copy(rank, 0, &x, &out, 0);
+    });
+  };
+  EXPECT_EQ(view({2, 2}, 1, 0), "");
+  EXPECT_EQ(view({2, 2}, 1, 16), "");
+  EXPECT_EQ(view({2, 2}, 0, 16), "");
+  EXPECT_EQ(view({1, 2}, 2, 16), "");
+  EXPECT_EQ(view({4, 2}, 0, 0), "");
+  EXPECT_EQ(view({4, 2}, 1, 0), "");
+  EXPECT_THAT(view({2, 2}, 0, 0), HasSubstr("expected 'x' to be used as [4, 2] f32 but got 4 elements of f32"));
+  EXPECT_THAT(view({4, 2}, 1, 16), HasSubstr("or an equal piece of it but got 8 elements of f32 from byte 16 on"));
+  EXPECT_THAT(view({2, 2}, 1, 32), HasSubstr("from byte 32 on"));
+  EXPECT_THAT(view({2, 2}, 1, 8), HasSubstr("from byte 8 on"));
+  EXPECT_THAT(view({3, 2}, 1, 0), HasSubstr("but got 6 elements of f32"));
+  EXPECT_THAT(view({1, 2}, 4, 16), HasSubstr("but got 4 parts of 2 elements of f32 from byte 16 on"));
+  EXPECT_THAT(view({0, 2}, 1, 0), HasSubstr("but got 0 elements"));
+  EXPECT_THAT(view({2, 2}, 1, -16), HasSubstr("expected a begin of 0 or more that is aligned for f32 but got -16"));
+  EXPECT_THAT(view({2, 2}, 1, 18), HasSubstr("aligned for f32 but got 18"));
+  EXPECT_THAT(view({2, 2}, 1, INT64_MAX - 3), HasSubstr("but got"));
+  EXPECT_THAT(errorOfOperand(buffer(MOERT_SPACE_DEVICE, MOERT_F32, 0, {4, 2}, 0, 0, 0, 16)),
+              HasSubstr("expected a begin of 0 in an arena, where the offset includes it, but got 16"));
 }
 
 TEST(Issue, OpsAndStreams) {
@@ -152,6 +183,7 @@ struct Argument {
 std::vector<Values> runOnArguments(int64_t ranks, Group group, const std::vector<Argument> &arguments, size_t wanted,
                                    std::function<int32_t(moert_rank_t)> what) {
   Program program = makeProgram();
+  program.arenaBytes[MOERT_SPACE_HOST_PINNED] = 64;
   program.arguments.clear();
   for (const Argument &argument : arguments)
     program.arguments.push_back({"x", "input", argument.dtype, argument.dims, argument.dims, {}});
@@ -222,6 +254,51 @@ TEST(Issue, Parts) {
     }
 }
 
+// A view of an argument, whole or in parts, goes to the host's memory and back to a view of another argument.
+TEST(Issue, ViewsAndHostMemory) {
+  std::vector<Values> got =
+      runOnArguments(2, {"ep", 2, 1},
+                     {{MOERT_F32, {4, 2}, [](int64_t) { return Values{0, 1, 2, 3, 4, 5, 6, 7}; }},
+                      {MOERT_F32, {4, 2}, [](int64_t) { return constant(8, -1); }}},
+                     1, [](moert_rank_t rank) {
+                       // Row 2 on rank 0 and row 3 on rank 1, by way of both arenas, to row 1.
+                       moert_buffer x = buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {1, 2}, 2, 0, 1, 16);
+                       moert_buffer y = buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 1, {1, 2}, 1, 0, 1, 8);
+                       moert_buffer host = buffer(MOERT_SPACE_HOST_PINNED, MOERT_F32, 32, {1, 2});
+                       moert_buffer kept = buffer(MOERT_SPACE_DEVICE, MOERT_F32, 8, {1, 2});
+                       for (auto [from, to] : {std::pair{&x, &kept}, {&kept, &host}, {&host, &kept}, {&kept, &y}})
+                         if (int32_t code = moert_copy(rank, 0, from, to, 0))
+                           return code;
+                       return int32_t(MOERT_OK);
+                     });
+  EXPECT_EQ(got, (std::vector<Values>{{-1, -1, 4, 5, -1, -1, -1, -1}, {-1, -1, 6, 7, -1, -1, -1, -1}}));
+}
+
+// The measured bytes of an arena end where the last buffer that any call used does, on that rank.
+TEST(World, TouchedBytes) {
+  Program roomy = program;
+  roomy.arenaBytes[MOERT_SPACE_HOST_PINNED] = 128;
+  body = [](moert_rank_t rank) {
+    moert_buffer low = device(0, 1), part = buffer(MOERT_SPACE_DEVICE, MOERT_F32, 64, {1, 2}, 2, 0, 1);
+    moert_buffer none = device(256, 0), host = buffer(MOERT_SPACE_HOST_PINNED, MOERT_F32, 24, {1, 2});
+    for (auto [from, to] : {std::pair{&low, &part}, {&none, &none}, {&low, &host}})
+      if (int32_t code = moert_copy(rank, 0, from, to, 0))
+        return code;
+    return int32_t(MOERT_OK);
+  };
+  std::unique_ptr<World> world;
+  ASSERT_TRUE(World::create(roomy, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world).ok());
+  EXPECT_EQ(world->touchedBytes(0, MOERT_SPACE_DEVICE), 0);
+  double seconds;
+  for (int step = 0; step < 2; ++step) {
+    Status status = world->run(seconds);
+    ASSERT_TRUE(status.ok()) << status.message;
+    EXPECT_EQ(world->touchedBytes(0, MOERT_SPACE_DEVICE), 72);
+    EXPECT_EQ(world->touchedBytes(1, MOERT_SPACE_DEVICE), 80);
+    EXPECT_EQ(world->touchedBytes(1, MOERT_SPACE_HOST_PINNED), 32);
+  }
+}
+
 // Attributes arrive in their order: each case differs from every other order.
 TEST(Issue, Attributes) {
   Group all{"all", 4, 1};
@@ -248,6 +325,44 @@ TEST(Issue, Attributes) {
                          return moert_local_reduce(rank, 0, &in, &out, 1, 2, 0);
                        });
   EXPECT_EQ(got[0], (Values{0 + 2, 1 + 3, 4 + 6, 5 + 7}));
+
+  // Two tokens, one choice each, in two chunks of two rows; expert 1 is chosen, then expert 0.
+  got = runOnArguments(1, {"one", 1, 1},
+                       {{MOERT_F32, {2, 2}, [](int64_t) { return Values{0, 1, 1, 0}; }},
+                        {MOERT_F32, {2, 2}, blank(4)},
+                        {MOERT_I32, {2, 1}, blank(2)},
+                        {MOERT_I32, {2, 1}, blank(2)},
+                        {MOERT_F32, {2, 1}, blank(2)},
+                        {MOERT_I32, {2, 2}, blank(4)},
+                        {MOERT_F32, {1}, blank(1)}},
+                       3, [](moert_rank_t rank) {
+                         moert_buffer logits = argument(0, {2, 2}), scores = argument(1, {2, 2});
+                         moert_buffer experts = argument(2, {2, 1}, MOERT_I32), slots = argument(3, {2, 1}, MOERT_I32);
+                         moert_buffer weights = argument(4, {2, 1}), counts = argument(5, {2, 2}, MOERT_I32);
+                         moert_buffer aux = argument(6, {});
+                         return moert_route(rank, 0, &logits, nullptr, &scores, &experts, &slots, &weights, &counts,
+                                            &aux, MOERT_SOFTMAX, 1, 1, 1, MOERT_GROUP_MAX, 0, 1, 2, 3, 1.0, 0);
+                       });
+  EXPECT_EQ(got[0], (Values{0, 3}));
+
+  // out = addend + 1 row of one expert; the bias also scaled.
+  auto gradient = [&](bool bias) {
+    return runOnArguments(1, {"one", 1, 1},
+                          {{MOERT_F32, {1, 1, 1}, [](int64_t) { return Values{3}; }},
+                           {MOERT_F32, {1, 1, 1}, [](int64_t) { return Values{5}; }},
+                           {MOERT_F32, {1, 1, 1}, [](int64_t) { return Values{100}; }},
+                           {MOERT_F32, {1, 1, 1}, blank(1)}},
+                          3, [bias](moert_rank_t rank) {
+                            moert_buffer rows = argument(0, {1, 1, 1}), grads = argument(1, {1, 1, 1});
+                            moert_buffer addend = argument(2, {1, 1, 1}), out = argument(3, {1, 1, 1});
+                            moert_buffer flatAddend = argument(2, {1, 1}), flatOut = argument(3, {1, 1});
+                            if (bias)
+                              return moert_bias_grad(rank, 0, &grads, nullptr, &flatAddend, &flatOut, 2.0, 0);
+                            return moert_grouped_matmul_wgrad(rank, 0, &rows, &grads, nullptr, &addend, &out, 0);
+                          });
+  };
+  EXPECT_EQ(gradient(false)[0], (Values{115}));
+  EXPECT_EQ(gradient(true)[0], (Values{110}));
 
   // Block 0 is ranks 0 and 1, block 1 ranks 2 and 3; each gets from the other block.
   got =

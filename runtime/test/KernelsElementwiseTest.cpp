@@ -203,12 +203,23 @@ TYPED_TEST(KernelsElementwiseTest, BiasGradAgreesWithLoops) {
     auto grads = randomTensor<T>(form.rows, 1);
     Tensor<int32_t> counts({2, 3}, form.counts);
     Tensor<T> out(form.bias, T(NAN));
-    EXPECT_OK(biasGrad(grads.view(), form.counts.empty() ? View() : counts.view(), out.view(), 2.0));
+    EXPECT_OK(biasGrad(grads.view(), form.counts.empty() ? View() : counts.view(), {}, out.view(), 2.0));
     std::vector<double> expected(out.size());
     for (int64_t i = 0; i < grads.size(); ++i)
       if (form.expertOfRow[i / 5] >= 0)
         expected[form.expertOfRow[i / 5] * 5 + i % 5] += 2.0 * double(grads[i]);
     expectNear(out.data, expected, tolerance<T>());
+
+    auto addend = randomTensor<T>(form.bias, 2);
+    for (int64_t i = 0; i < addend.size(); ++i)
+      expected[i] += double(addend[i]);
+    View ragged = form.counts.empty() ? View() : counts.view();
+    EXPECT_OK(biasGrad(grads.view(), ragged, addend.view(), out.view(), 2.0));
+    expectNear(out.data, expected, tolerance<T>());
+    EXPECT_OK(biasGrad(grads.view(), ragged, addend.view(), addend.view(), 2.0));
+    EXPECT_EQ(addend.data, out.data);
+    expectError(biasGrad(grads.view(), ragged, grads.view(), out.view(), 2.0), MOERT_ERROR_INVALID_ARGUMENT,
+                "expected 'addend' to be");
   }
 }
 
@@ -220,7 +231,7 @@ TEST(KernelsBiasGradientTest, AgreesWithFiniteDifferences) {
     Tensor<int32_t> counts({2, 3}, form.counts);
     View ragged = form.counts.empty() ? View() : counts.view();
     Tensor<double> out(form.rows), back(form.bias);
-    EXPECT_OK(biasGrad(grads.view(), ragged, back.view(), 0.25));
+    EXPECT_OK(biasGrad(grads.view(), ragged, {}, back.view(), 0.25));
     expectGradient(bias, back.data, [&] {
       EXPECT_OK(biasAdd(rows.view(), bias.view(), ragged, out.view(), 0.25));
       return inner(out.data, grads.data);
@@ -231,7 +242,7 @@ TEST(KernelsBiasGradientTest, AgreesWithFiniteDifferences) {
 // A sum over many f32 rows keeps the precision of a double.
 TEST(KernelsBiasGradientTest, ManyRowsStayAccurate) {
   Tensor<float> grads({100000, 3}, 0.1f), out({3});
-  EXPECT_OK(biasGrad(grads.view(), {}, out.view(), 1.0));
+  EXPECT_OK(biasGrad(grads.view(), {}, {}, out.view(), 1.0));
   for (float sum : out.data)
     EXPECT_NEAR(sum, 100000 * double(0.1f), 1e-3);
 }
@@ -244,7 +255,7 @@ TYPED_TEST(KernelsElementwiseTest, BadBiases) {
   expectError(biasAdd(rows.view(), stacked.view(), {}, rows.view(), 1), MOERT_ERROR_INVALID_ARGUMENT, "[3] but got");
   expectError(biasAdd(capacity.view(), flat.view(), {}, capacity.view(), 1), MOERT_ERROR_INVALID_ARGUMENT,
               "[2,3] but got");
-  expectError(biasGrad(rows.view(), many.view(), stacked.view(), 1), MOERT_ERROR_OVERFLOW, "got 5");
+  expectError(biasGrad(rows.view(), many.view(), {}, stacked.view(), 1), MOERT_ERROR_OVERFLOW, "got 5");
 }
 
 // add and scale, also in place.

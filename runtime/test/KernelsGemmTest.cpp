@@ -64,7 +64,7 @@ TYPED_TEST(KernelsGemmTest, GroupedRaggedAgreesWithLoops) {
     rows[i] = T(NAN);
   Tensor<T> out({r, n}, T(-7)), wgrad({e, k, n}, T(NAN));
   EXPECT_OK(groupedMatmul(rows.view(), weights.view(), counts.view(), out.view(), false));
-  EXPECT_OK(groupedMatmulWgrad(rows.view(), grads.view(), counts.view(), wgrad.view()));
+  EXPECT_OK(groupedMatmulWgrad(rows.view(), grads.view(), counts.view(), {}, wgrad.view()));
   for (int64_t x = 0; x < e; ++x) {
     const int64_t count = first[x + 1] - first[x];
     const T *mine = rows.data.data() + first[x] * k;
@@ -83,10 +83,39 @@ TYPED_TEST(KernelsGemmTest, WgradCapacityAgreesWithLoops) {
   const int64_t e = 2, c = 6, k = 3, n = 4;
   auto rows = randomTensor<T>({e, c, k}, 1), grads = randomTensor<T>({e, c, n}, 2);
   Tensor<T> out({e, k, n}, T(NAN));
-  EXPECT_OK(groupedMatmulWgrad(rows.view(), grads.view(), {}, out.view()));
+  EXPECT_OK(groupedMatmulWgrad(rows.view(), grads.view(), {}, {}, out.view()));
   for (int64_t x = 0; x < e; ++x)
     expectNear(std::vector<T>(&out[x * k * n], &out[x * k * n] + k * n),
                slowProduct(&rows[x * c * k], &grads[x * c * n], k, n, c, true, false), tolerance<T>());
+}
+
+// An addend is added once, in its own memory or another, also for experts without rows.
+TYPED_TEST(KernelsGemmTest, WgradAddsToAddend) {
+  using T = TypeParam;
+  const int64_t e = 3, k = 4, n = 5;
+  auto ragged = randomTensor<T>({9, k}, 1), raggedGrads = randomTensor<T>({9, n}, 2);
+  auto rows = randomTensor<T>({e, 3, k}, 3), grads = randomTensor<T>({e, 3, n}, 4),
+       addend = randomTensor<T>({e, k, n}, 5);
+  Tensor<T> noRows({e, 0, k}), noGrads({e, 0, n});
+  Tensor<int32_t> counts({1, e}, {5, 0, 2});
+  struct Form {
+    View rows, grads, counts;
+  };
+  for (Form form : {Form{ragged.view(), raggedGrads.view(), counts.view()}, Form{rows.view(), grads.view(), {}},
+                    Form{noRows.view(), noGrads.view(), {}}}) {
+    Tensor<T> alone({e, k, n}), apart({e, k, n}, T(NAN)), same = addend;
+    EXPECT_OK(groupedMatmulWgrad(form.rows, form.grads, form.counts, {}, alone.view()));
+    EXPECT_OK(groupedMatmulWgrad(form.rows, form.grads, form.counts, addend.view(), apart.view()));
+    EXPECT_OK(groupedMatmulWgrad(form.rows, form.grads, form.counts, same.view(), same.view()));
+    std::vector<double> expected;
+    for (int64_t i = 0; i < e * k * n; ++i)
+      expected.push_back(double(alone[i]) + double(addend[i]));
+    expectNear(apart.data, expected, tolerance<T>());
+    EXPECT_EQ(same.data, apart.data);
+  }
+  Tensor<T> wrong({e, n, k}), out({e, k, n});
+  expectError(groupedMatmulWgrad(rows.view(), grads.view(), {}, wrong.view(), out.view()), MOERT_ERROR_INVALID_ARGUMENT,
+              "expected 'addend' to be");
 }
 
 // With no rows at all the product is empty and the weight gradient zero, in both forms.
@@ -94,11 +123,11 @@ TYPED_TEST(KernelsGemmTest, NoRows) {
   using T = TypeParam;
   Tensor<T> capacityRows({2, 0, 3}), weights({2, 3, 4}, T(1)), capacityOut({2, 0, 4}), wgrad({2, 3, 4}, T(NAN));
   EXPECT_OK(groupedMatmul(capacityRows.view(), weights.view(), {}, capacityOut.view(), false));
-  EXPECT_OK(groupedMatmulWgrad(capacityRows.view(), capacityOut.view(), {}, wgrad.view()));
+  EXPECT_OK(groupedMatmulWgrad(capacityRows.view(), capacityOut.view(), {}, {}, wgrad.view()));
   EXPECT_EQ(wgrad.data, std::vector<T>(24, T(0)));
   Tensor<int32_t> counts({1, 2});
   Tensor<T> rows({5, 3}, T(NAN)), grads({5, 4}, T(NAN)), ragged({2, 3, 4}, T(NAN));
-  EXPECT_OK(groupedMatmulWgrad(rows.view(), grads.view(), counts.view(), ragged.view()));
+  EXPECT_OK(groupedMatmulWgrad(rows.view(), grads.view(), counts.view(), {}, ragged.view()));
   EXPECT_EQ(ragged.data, std::vector<T>(24, T(0)));
 }
 

@@ -14,9 +14,9 @@ TYPED_TEST_SUITE(KernelsRouteTest, FloatingTypes);
 
 /// The operands of one routing.
 template <class T> struct Routing {
-  Routing(int64_t s, int64_t e, int64_t k)
+  Routing(int64_t s, int64_t e, int64_t k, int64_t chunks = 1)
       : logits({s, e}), bias({e}), scores({s, e}, T(NAN)), experts({s, k}, -9), slots({s, k}, -9),
-        weights({s, k}, T(NAN)), counts({1, e}, -9), aux({}, T(NAN)) {}
+        weights({s, k}, T(NAN)), counts({chunks, e}, -9), aux({}, T(NAN)) {}
 
   Status run(const RouteOptions &options, bool withBias = false) {
     return route(logits.view(), withBias ? bias.view() : View(), scores.view(), experts.view(), slots.view(),
@@ -29,6 +29,28 @@ template <class T> struct Routing {
   Tensor<int32_t> counts;
   Tensor<T> aux;
 };
+
+/// From the slots and the counts of one chunk to those of several, as moert_route numbers rows.
+void cutIntoChunks(std::vector<int32_t> &slots, std::vector<int32_t> &counts, const std::vector<int32_t> &experts,
+                   int64_t tokens, int64_t choices, const RouteOptions &options) {
+  const int64_t n = options.chunks, e = int64_t(counts.size()), all = options.groups * options.capacity;
+  counts.assign(n * e, 0);
+  std::vector<int64_t> order(slots.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slots[a] < slots[b]; });
+  std::vector<int64_t> used(n);
+  for (int64_t i : order) {
+    if (slots[i] < 0)
+      continue;
+    const int64_t row = slots[i] - experts[i] * all;
+    const int64_t chunk = all ? row / (all / n) : i / choices * n / tokens;
+    if (all)
+      slots[i] = int32_t((chunk * e + experts[i]) * (all / n) + row % (all / n));
+    else
+      slots[i] = int32_t(chunk * options.chunkRows + used[chunk]++);
+    ++counts[chunk * e + experts[i]];
+  }
+}
 
 std::vector<double> slowScores(std::vector<double> row, int64_t kind) {
   const double largest = *std::max_element(row.begin(), row.end());
@@ -124,6 +146,7 @@ template <class T> void checkSlotsAndLoss(Routing<T> &routing, const RouteOption
         if (routing.experts[i] == x)
           slots[i] = next++;
   }
+  cutIntoChunks(slots, counts, routing.experts.data, s, k, options);
   ASSERT_EQ(routing.slots.data, slots);
   ASSERT_EQ(routing.counts.data, counts);
   ASSERT_NEAR(routing.aux[0], loss, tolerance<T>());
@@ -138,6 +161,62 @@ template <class T> void checkRouting(Routing<T> &routing, const RouteOptions &op
   checkScores(routing, options);
   checkChoices(routing, options, withBias);
   checkSlotsAndLoss(routing, options);
+}
+
+// Chunks cut the rows of the capacity form evenly, and those of the dropless form by tokens, whole or not.
+TYPED_TEST(KernelsRouteTest, Chunks) {
+  using T = TypeParam;
+  const int64_t e = 5, k = 3;
+  for (int64_t chunks : {1, 2, 3, 4, 7, 30})
+    for (int64_t s : {24, 6, 1}) {
+      Routing<T> routing(s, e, k, chunks);
+      routing.logits = randomTensor<T>({s, e}, int(s + chunks));
+      RouteOptions options;
+      options.chunks = chunks;
+      const int64_t most = (s + chunks - 1) / chunks * k;
+      for (int64_t rows : {most, most + 2}) {
+        options.chunkRows = rows;
+        checkRouting(routing, options, false);
+      }
+      for (int64_t groups : {1, 2}) {
+        if (s % groups)
+          continue;
+        options.chunkRows = 0;
+        options.groups = groups;
+        // Few rows, so that some are dropped, and so many that none are.
+        for (int64_t capacity : {chunks, chunks * s}) {
+          options.capacity = capacity;
+          checkRouting(routing, options, false);
+        }
+        options.capacity = 0;
+        options.groups = 1;
+      }
+    }
+}
+
+TYPED_TEST(KernelsRouteTest, BadChunks) {
+  using T = TypeParam;
+  auto error = [](int64_t chunks, int64_t rows, int64_t capacity, const char *text) {
+    Routing<T> routing(10, 4, 2, std::max<int64_t>(chunks, 1));
+    RouteOptions options;
+    options.chunks = chunks;
+    options.chunkRows = rows;
+    options.capacity = capacity;
+    expectError(routing.run(options), MOERT_ERROR_INVALID_ARGUMENT, text);
+  };
+  error(0, 0, 0, "expected 'chunks' of 1 or more but got 0");
+  error(-1, 0, 4, "expected 'chunks' of 1 or more but got -1");
+  error(3, 0, 4, "expected 'chunks' to divide 1 groups times a capacity of 4 but got 3");
+  error(2, 5, 4, "expected 'chunk_rows' of 0 with a capacity but got 5");
+  error(3, 7, 0, "expected 'chunk_rows' of 8 or more, the most choices of one of 3 chunks, but got 7");
+  error(2, 0, 0, "expected 'chunk_rows' of 10 or more");
+  error(1, 19, 0, "expected 'chunk_rows' of 20 or more");
+  error(2, 2000000000, 0, "at most 2^31 - 1 rows");
+  Routing<T> routing(10, 4, 2);
+  RouteOptions options;
+  options.chunks = 2;
+  options.chunkRows = 10;
+  expectError(routing.run(options), MOERT_ERROR_INVALID_ARGUMENT, "expected 'counts' to be i32[2,4]");
 }
 
 // One to eight choices, few and many experts, both scores, capacity (with and without drops) and dropless, one and

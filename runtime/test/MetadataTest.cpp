@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 2, "abi": 2, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 2, "abi": 3, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "rank": {
@@ -37,7 +37,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 2}, {"abi", 2}, {"variants", variants}};
+  return {{"moeplan", 2}, {"abi", 3}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -95,10 +95,45 @@ TEST(Metadata, Variants) {
   EXPECT_THAT(error("/variants/1", json::object()), HasSubstr("variants[1]: missing key 'batch'"));
 }
 
+// The seconds of an op, the chunks and the cluster may be left out; a variant's own cluster goes before the plan's.
+TEST(Metadata, Optional) {
+  std::vector<Metadata> variants;
+  ASSERT_TRUE(parseMetadata(good().dump(), variants).ok());
+  EXPECT_EQ(variants[0].rank.ops[0].seconds, 0);
+  EXPECT_EQ(variants[0].cluster, "");
+  EXPECT_EQ(variants[0].chunks, 0);
+  json root = good();
+  root["cluster"] = "parm-b";
+  root["rank"]["ops"][0]["seconds"] = 1.5e-3;
+  ASSERT_TRUE(parseMetadata(root.dump(), variants).ok());
+  EXPECT_EQ(variants[0].rank.ops[0].seconds, 1.5e-3);
+  EXPECT_EQ(variants[0].cluster, "parm-b");
+  root = goodVariants();
+  root["cluster"] = "parm-b";
+  root["variants"][1]["cluster"] = "hgx-h100";
+  root["variants"][1]["chunks"] = 4;
+  ASSERT_TRUE(parseMetadata(root.dump(), variants).ok());
+  EXPECT_EQ(variants[0].cluster, "parm-b");
+  EXPECT_EQ(variants[1].cluster, "hgx-h100");
+  EXPECT_EQ(variants[0].chunks, 0);
+  EXPECT_EQ(variants[1].chunks, 4);
+
+  EXPECT_THAT(errorWith("/rank/ops/0/seconds", -1),
+              HasSubstr("rank.ops[0].seconds: expected a number that is not negative but got -1"));
+  EXPECT_THAT(errorWith("/rank/ops/0/seconds", "1"), HasSubstr("rank.ops[0].seconds"));
+  EXPECT_THAT(errorWith("/rank/ops/0/seconds", 1e300), HasSubstr("rank.ops[0].seconds: expected at most"));
+  EXPECT_THAT(errorWith("/cluster", 3), HasSubstr("cluster: expected a string but got number"));
+  EXPECT_THAT(errorWith("/cluster", 3, goodVariants()), HasSubstr("cluster: expected a string but got number"));
+  EXPECT_THAT(errorWith("/variants/1/chunks", -1, goodVariants()),
+              HasSubstr("variants[1].chunks: expected an integer from 0"));
+  EXPECT_THAT(errorWith("/variants/1/chunks", 2.5, goodVariants()),
+              HasSubstr("variants[1].chunks: expected an integer but got 2.5"));
+}
+
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 1}}), HasSubstr("moeplan: the plan has version 1, this runtime accepts 2"));
-  EXPECT_THAT(errorOf({{"moeplan", 2}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 2"));
+  EXPECT_THAT(errorOf({{"moeplan", 2}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 3"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

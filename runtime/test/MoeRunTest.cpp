@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <set>
 #include <sys/wait.h>
 
 using nlohmann::json;
@@ -117,6 +118,77 @@ TEST(MoeRun, Variants) {
   EXPECT_THAT(outcome.err, HasSubstr("the plan chose variant 3 of 3"));
 }
 
+/// The parts of a plan in chunks: their values are those of the reference, and so are their bytes in both arenas.
+TEST(MoeRun, Memory) {
+  for (auto [flags, bytes] : std::vector<std::pair<const char *, int>>{{"--batch=2", 96}, {"--batch=4", 192}}) {
+    Outcome outcome = runPlan("chunks", std::string("--verify --json ") + flags);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(json::parse(outcome.out)["memory"], (json{{"device", {{"planned", 512}, {"measured", bytes}}},
+                                                        {"host_pinned", {{"planned", 256}, {"measured", bytes}}}}));
+  }
+  EXPECT_THAT(runPlan("small").out, HasSubstr("used of it: 0.000 MB device, 0.000 MB host"));
+}
+
+// Every modelled transfer takes its time; without emulation nothing is waited for.
+TEST(MoeRun, EmulatedLinks) {
+  std::string trace = temporary("emulated");
+  for (const char *name : {"test-cluster", "/somewhere/test-cluster.json"}) {
+    Outcome outcome = runPlan("chunks", "--verify --json --trace=" + trace + " --emulate-links=" + name);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    json root = json::parse(outcome.out);
+    EXPECT_GE(root["step_ms"]["min"], 20);
+    EXPECT_EQ(root["emulate_links"], name);
+    int offloads = 0;
+    json events = json::parse(readAll(trace))["traceEvents"];
+    for (const json &event : events)
+      if (event["name"] == "offload") {
+        ++offloads;
+        EXPECT_GE(event["dur"], 10e3);
+      }
+    EXPECT_EQ(offloads, 4);
+  }
+  std::remove(trace.c_str());
+  EXPECT_TRUE(json::parse(runPlan("chunks", "--json").out)["emulate_links"].is_null());
+}
+
+// Offloads take 10 ms for each chunk, so that one chunk is best for every shape, and is found to be.
+TEST(MoeRun, Adaptive) {
+  Outcome outcome = runPlan("chunks", "--adaptive --json --verify --iters=40 --seed=3 --emulate-links=test-cluster");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  json root = json::parse(outcome.out);
+  ASSERT_EQ(root["steps"].size(), 40u);
+  std::set<int> batches;
+  int trials = 0;
+  for (const json &step : root["steps"]) {
+    batches.insert(step["batch"].get<int>());
+    trials += step["trial"].get<bool>();
+    EXPECT_EQ(step["sequence"], 4);
+    EXPECT_GE(step["seconds"], step["chunks"].get<int>() * 0.01);
+  }
+  EXPECT_EQ(batches, (std::set<int>{2, 4}));
+  EXPECT_EQ(root["trials"], trials);
+  EXPECT_LE(trials, 6);
+  EXPECT_EQ(root["steps"].back()["chunks"], 1);
+  EXPECT_EQ(root["ranges"], json::array({{{"chunks", 1}, {"lower", 8}, {"upper", 16}}}));
+  EXPECT_EQ(root["memory"]["device"]["measured"], 192);
+  ASSERT_GE(root["verify"].size(), 2u);
+  for (const json &variant : root["verify"])
+    EXPECT_EQ(variant["ok"], true);
+
+  outcome = runPlan("chunks", "--adaptive --batch=4 --iters=3");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 ranks, 3 steps, "));
+  EXPECT_THAT(outcome.out, HasSubstr("  trial\n"));
+  json one = json::parse(runPlan("chunks", "--adaptive --batch=4 --iters=3 --json").out);
+  EXPECT_TRUE(one["verify"].is_null());
+  for (const json &step : one["steps"])
+    EXPECT_EQ(step["batch"], 4);
+
+  outcome = runPlan("wrong-chunks", "--adaptive --verify --iters=20");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("x 4 in 2 chunks: result 'y' differs from the reference by 0.5"));
+}
+
 TEST(MoeRun, TablesFit) {
   std::istringstream lines(runPlan("small", "--verify").out);
   for (std::string line; std::getline(lines, line);)
@@ -157,7 +229,16 @@ TEST(MoeRun, BadUsage) {
            {"small", "--trace=/nonexistent/a", "cannot be written"},
            {"missing", "", "cannot load plan"},
            {"no-metadata", "", "does not export 'moeplan_metadata'"},
-           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 2"},
+           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 3"},
+           {"small", "--emulate-links=parm-b", "no modelled times of transfers to emulate; compile it with --cluster="},
+           {"untimed", "--emulate-links=test-cluster", "no modelled times of transfers to emulate"},
+           {"chunks", "--emulate-links=parm-b",
+            "the plan was compiled for cluster 'test-cluster', but --emulate-links names 'parm-b'"},
+           {"chunks", "--adaptive --emulate-links=parm-b", "compiled for cluster 'test-cluster'"},
+           {"chunks", "--adaptive --batch=3", "that the plan was compiled for, 2 x 4, 4 x 4"},
+           {"chunks", "--adaptive --ranks=4", "compiled for 2 ranks, but --ranks asks for 4"},
+           {"small", "--adaptive", "--adaptive needs a plan with variants of several chunk counts"},
+           {"variants", "--adaptive", "--adaptive needs a plan with variants of several chunk counts"},
            {"wrong-buffer", "", "lie outside the arena of 4096 bytes"},
            {"huge", "", "a world of 4 ranks"}}) {
     Outcome outcome = runPlan(plan, flags);
@@ -242,7 +323,7 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 2"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 3"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;
@@ -263,7 +344,12 @@ TEST(WorldApi, Misuse) {
   EXPECT_EQ(moert_world_read(world, 0, 9, &value, 4), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_world_run(nullptr, nullptr), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_world_run(world, nullptr), MOERT_OK) << moert_last_error();
-  int64_t count = 0;
+  int64_t count = 0, planned = 0, measured = 0;
+  EXPECT_EQ(moert_world_memory(world, 0, MOERT_SPACE_DEVICE, &planned, &measured), MOERT_OK);
+  EXPECT_EQ(planned, 4096);
+  EXPECT_EQ(measured, 256 + 4 * 3 * 4);
+  EXPECT_EQ(moert_world_memory(world, 0, MOERT_SPACE_ARGUMENT, &planned, &measured), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_world_memory(world, 4, MOERT_SPACE_DEVICE, &planned, &measured), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_world_timeline(world, 0, nullptr, 0, &count), MOERT_OK);
   EXPECT_EQ(count, 4);
   moert_world_destroy(world);

@@ -46,6 +46,8 @@ private:
   IRMapping memory;
   /// For each op whose operands are computed in their places of its result, the places.
   llvm::DenseMap<Operation *, SmallVector<Value>> places;
+  /// Of values that are elsewhere: the places to copy them to.
+  llvm::DenseMap<Value, SmallVector<Value>> copies;
   unsigned numInputs = 0;
 };
 } // namespace
@@ -112,7 +114,7 @@ void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) 
 
 /// Where an op's operands are its result side by side, they are computed there: notes their places in `memory`, before
 /// the ops that compute them are converted. An operand that cannot be, because its memory is another value's too, is
-/// copied when the op itself is converted.
+/// copied as soon as it is there.
 void ProgramConverter::placeOperands(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   Value whole;
@@ -128,6 +130,8 @@ void ProgramConverter::placeOperands(Operation *op) {
     auto producer = operand.get().getDefiningOp<MoeKernelOpInterface>();
     if (producer && !producer.isAlias() && !producer.getKernelName().empty() && !memory.contains(operand.get()))
       memory.map(operand.get(), places[op].back());
+    else if (operand.get().getDefiningOp())
+      copies[operand.get()].push_back(places[op].back());
   }
 }
 
@@ -149,8 +153,8 @@ LogicalResult ProgramConverter::convert(Operation *op) {
     return op->emitOpError() << "expected an op of an SPMD program, which names a runtime call";
   if (auto it = places.find(op); it != places.end()) {
     for (auto [operand, place] : llvm::zip_equal(op->getOperands(), it->second))
-      if (Value value = memory.lookup(operand); value != place)
-        createCopy(value, place, op->getLoc());
+      if (isa<BlockArgument>(operand))
+        createCopy(memory.lookup(operand), place, op->getLoc());
     return success();
   }
   placeAccumulated(op);
@@ -167,6 +171,9 @@ LogicalResult ProgramConverter::convert(Operation *op) {
     }
   if (!kernel.getKernelName().empty())
     launch(op, kernel, outputs);
+  for (Value result : op->getResults())
+    for (Value place : copies.lookup(result))
+      createCopy(memory.lookup(result), place, op->getLoc());
   return success();
 }
 

@@ -59,7 +59,7 @@ private:
   /// A buffer as moert_buffer has it: space, dtype, offset, shape, and parts, shift, stride.
   /// The part of moert_buffer that is a view's.
   struct Part {
-    int64_t parts = 1, shift = 0, stride = 1, begin = 0;
+    int64_t parts = 0, shift = 0, stride = 1, begin = 0;
     auto operator<=>(const Part &) const = default;
   };
   using BufferKey = std::tuple<int32_t, int32_t, int64_t, std::vector<int64_t>, Part>;
@@ -210,6 +210,8 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
       // Neighbouring members have the same part.
       part.stride = group->getStride() * (group->getSize() / part.parts);
     } else {
+      // One of one part: the argument may be larger.
+      part.parts = std::max<int64_t>(part.parts, 1);
       part.begin += static_cast<int64_t>(view.getShift()) * getByteSize(cast<MemRefType>(view.getResult().getType()));
     }
   }

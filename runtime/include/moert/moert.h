@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
-#define MOERT_ABI_VERSION 2
+#define MOERT_ABI_VERSION 3
 
 typedef enum moert_status {
   MOERT_OK = 0,
@@ -66,7 +66,12 @@ typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } mo
 ///
 /// With parts > 1 the value is one of `parts` equal consecutive parts of what lies at that place: on rank r part number
 /// (r / stride + shift) mod parts, which is never negative. `dims` are those of one part; an argument has as many
-/// elements as all parts. With parts 0 or 1 it is the whole, and shift and stride say nothing.
+/// elements as all parts. With parts 0 or 1 shift and stride say nothing.
+///
+/// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start and is one of equal
+/// consecutive pieces of it: begin, and the argument's bytes, are multiples of the bytes of all parts. With parts 0 and
+/// begin 0 there is no view: the buffer must be the whole argument. A buffer in an arena has begin 0: its offset says
+/// where it lies.
 typedef struct moert_buffer {
   int32_t space;  ///< moert_space
   int32_t dtype;  ///< moert_dtype
@@ -76,6 +81,7 @@ typedef struct moert_buffer {
   int64_t parts;
   int64_t shift;
   int64_t stride; ///< at least 1 where parts > 1
+  int64_t begin;  ///< bytes from the start of the argument; 0 in arenas
 } moert_buffer;
 
 /// Rank r is member (r / stride) mod size.
@@ -108,6 +114,7 @@ int32_t moert_add(moert_rank_t rank, int64_t op, const moert_buffer *a, const mo
 /// out = factor * in; out may be in.
 int32_t moert_scale(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, double factor,
                     moert_stream_t stream);
+/// out = in, also between the arenas: an offload to the host's memory, or what fetches it back.
 int32_t moert_copy(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
                    moert_stream_t stream);
 /// out[s,:] = factors[s] * rows[s,:]; factors is [S,1]; out may be rows.
@@ -137,15 +144,18 @@ int32_t moert_local_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in
 int32_t moert_grouped_matmul(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *weights,
                              const moert_buffer *counts, const moert_buffer *out, int64_t transpose_weights,
                              moert_stream_t stream);
-/// out[e] = rows_e^T grads_e, [E, K, N]; experts without rows get zeros.
+/// out[e] = addend[e] + rows_e^T grads_e, [E, K, N]; addend null: zero. Experts without rows get the addend. out may be
+/// addend.
 int32_t moert_grouped_matmul_wgrad(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *grads,
-                                   const moert_buffer *counts, const moert_buffer *out, moert_stream_t stream);
+                                   const moert_buffer *counts, const moert_buffer *addend, const moert_buffer *out,
+                                   moert_stream_t stream);
 /// out = rows + scale * bias[e]. bias is [E, N]; with rows [S, N] and counts null it is [N]. out may be rows.
 int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *bias,
                        const moert_buffer *counts, const moert_buffer *out, double scale, moert_stream_t stream);
-/// out = scale * (sum of the rows of each expert), shaped as the bias of moert_bias_add.
+/// out = addend + scale * (sum of the rows of each expert), shaped as the bias of moert_bias_add; addend null: zero.
+/// out may be addend.
 int32_t moert_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *counts,
-                        const moert_buffer *out, double scale, moert_stream_t stream);
+                        const moert_buffer *addend, const moert_buffer *out, double scale, moert_stream_t stream);
 /// Elementwise over the used rows of any shape; for the swiglu kinds out has half as many columns. `kind` is a
 /// moert_activation_kind. out may be in where the shapes agree.
 int32_t moert_activation(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
@@ -169,7 +179,13 @@ int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer 
 ///   capacity > 0: rows are [E, groups * capacity]; the choices of a group fill an expert's rows of that group in the
 ///   order (choice j, token s), all first choices before all second ones; a choice beyond `capacity` is dropped.
 ///   capacity = 0 (dropless): rows are S*k, sorted by expert, then by (token s, choice j).
-/// counts  [1, E] i32: rows really used by each expert.
+///   With chunks = n > 1 the rows are those of n chunks one after the other, so that each chunk is one piece of memory.
+///   capacity > 0: n divides R = groups * capacity, rows are [n, E, R / n], and row r of expert e, numbered as above,
+///   is row r mod (R / n) of expert e in chunk r / (R / n); chunk_rows is 0.
+///   capacity = 0: chunk c holds the choices of the tokens s with floor(s * n / S) = c, in rows from c * chunk_rows on,
+///   sorted likewise; chunk_rows is at least k * ceil(S / n), the most choices of a chunk. With one chunk it may be 0,
+///   which is S*k.
+/// counts  [chunks, E] i32: rows really used by each expert in each chunk.
 /// aux     []: the load-balancing loss (GShard, Switch), the mean over groups g of
 ///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens
 ///   of scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
@@ -178,7 +194,8 @@ int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, c
                     const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
                     const moert_buffer *weights, const moert_buffer *counts, const moert_buffer *aux, int64_t score,
                     int64_t renormalize, int64_t expert_groups, int64_t top_groups, int64_t group_score,
-                    int64_t capacity, int64_t groups, double routing_scale, moert_stream_t stream);
+                    int64_t capacity, int64_t groups, int64_t chunks, int64_t chunk_rows, double routing_scale,
+                    moert_stream_t stream);
 /// Gradient of the logits from those of the weights [S,k] and of aux [], either of which may be null (zero).
 /// The choice of experts and the loads f are constants, as in every framework.
 int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scores, const moert_buffer *experts,
@@ -256,6 +273,35 @@ int32_t moert_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, cons
 /// than rounding.
 int32_t moert_assume_replicated(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_group *group,
                                 moert_stream_t stream);
+
+// --- Chunks of a step ----------------------------------------------------------
+// Into how many chunks to cut a step of so many tokens, learnt from the steps themselves (MPipeMoE, Algorithm 1). A
+// pure function of what it was asked and told: processes that report the same numbers in the same order choose alike.
+// So those that run one plan together must all report one time, the longest of their ranks'.
+
+typedef struct moert_granularity *moert_granularity_t;
+
+/// Batches of `lower` to `upper` tokens are best cut into `chunks`.
+typedef struct moert_granularity_range {
+  int64_t chunks;
+  int64_t lower;
+  int64_t upper;
+} moert_granularity_range;
+
+/// A policy for the `count` available chunk counts, which rise strictly from 1 or more.
+int32_t moert_granularity_create(const int64_t *chunks, int64_t count, moert_granularity_t *policy);
+void moert_granularity_destroy(moert_granularity_t policy);
+/// The chunk count for a step of `batch` tokens, 1 or more. `predicted` may be null, or holds the predicted seconds of
+/// each chunk count, of which the ratios matter. `trial` (may be null): 1 where the step is run to be measured, with a
+/// count that is not believed best.
+int32_t moert_granularity_choose(moert_granularity_t policy, int64_t batch, const double *predicted, int64_t *chunks,
+                                 int32_t *trial);
+/// How long a step of `batch` tokens in `chunks` chunks took. Every step should be reported: each is a measurement.
+int32_t moert_granularity_report(moert_granularity_t policy, int64_t batch, int64_t chunks, double seconds);
+/// The trials so far, and the ranges found, in the order of batches and of chunks, into ranges[0..capacity) (may be
+/// null with capacity 0); `count` is how many there are, at most one for each chunk count.
+int32_t moert_granularity_status(moert_granularity_t policy, int64_t *trials, moert_granularity_range *ranges,
+                                 int64_t capacity, int64_t *count);
 
 #ifdef __cplusplus
 }

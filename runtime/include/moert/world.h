@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 2
+#define MOERT_WORLD_CONFIG_VERSION 3
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -35,6 +35,7 @@ typedef struct moert_world_config {
   double timeout_s;    ///< of a step; 0: none
   int32_t verify;      ///< 1: check what is assumed replicated, and start from memory full of NaN
   int64_t variant;     ///< which of the plan's; 0 for a plan of one shape
+  int32_t emulate;     ///< 1: a transfer takes at least the seconds that the metadata gives it
 } moert_world_config;
 
 /// When one op ran in the last step.
@@ -67,6 +68,10 @@ int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ra
 /// Copies one rank's whole part of argument `index` (arguments first, then results); `bytes` must be its size.
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
+
+/// Of rank `rank` and the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED): the bytes that the plan
+/// reserves, and where the last byte ends that any call so far used.
+int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured);
 
 /// Runs one step on all ranks; `seconds` (may be null) is how long it took. After an error the world may be run again.
 int32_t moert_world_run(moert_world_t world, double *seconds);

@@ -76,7 +76,7 @@ void addElementwise(std::vector<KernelCase> &cases) {
        }});
   cases.push_back({Kind::BiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
                      call.real = 1;
-                     addViews(call, {pool.input({rows, kColumns}), View(), pool.output({kColumns})});
+                     addViews(call, {pool.input({rows, kColumns}), View(), View(), pool.output({kColumns})});
                    }});
   cases.push_back({Kind::RowScale, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call,
@@ -130,7 +130,7 @@ void addRouting(std::vector<KernelCase> &cases) {
   for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE}) {
     cases.push_back({Kind::Route, {score}, [=](Call &call, Pool &pool, int64_t rows) {
                        int64_t tokens = rows * kColumns / kExperts, capacity = 2 * tokens * kChoices / kExperts;
-                       call.ints = {score, 1, 1, 1, MOERT_GROUP_MAX, capacity, 1};
+                       call.ints = {score, 1, 1, 1, MOERT_GROUP_MAX, capacity, 1, 1, 0};
                        call.real = 1;
                        auto choices = [&](int32_t type) { return pool.outputOf(type, {tokens, kChoices}); };
                        addViews(call, {pool.input({tokens, kExperts}), View(), pool.output({tokens, kExperts}),

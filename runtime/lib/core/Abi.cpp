@@ -83,9 +83,12 @@ int32_t moert_grouped_matmul(moert_rank_t rank, int64_t op, const moert_buffer *
 }
 
 int32_t moert_grouped_matmul_wgrad(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *grads,
-                                   const moert_buffer *counts, const moert_buffer *out, moert_stream_t stream) {
-  return issueCall(rank, op, stream, Kind::GroupedMatmulWgrad,
-                   {{"rows", rows}, {"grads", grads}, {"counts", counts, kOptional}, {"out", out}}, {.countsView = 2});
+                                   const moert_buffer *counts, const moert_buffer *addend, const moert_buffer *out,
+                                   moert_stream_t stream) {
+  return issueCall(
+      rank, op, stream, Kind::GroupedMatmulWgrad,
+      {{"rows", rows}, {"grads", grads}, {"counts", counts, kOptional}, {"addend", addend, kOptional}, {"out", out}},
+      {.countsView = 2});
 }
 
 int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *bias,
@@ -96,8 +99,9 @@ int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, 
 }
 
 int32_t moert_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *counts,
-                        const moert_buffer *out, double scale, moert_stream_t stream) {
-  return issueCall(rank, op, stream, Kind::BiasGrad, {{"grads", grads}, {"counts", counts, kOptional}, {"out", out}},
+                        const moert_buffer *addend, const moert_buffer *out, double scale, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::BiasGrad,
+                   {{"grads", grads}, {"counts", counts, kOptional}, {"addend", addend, kOptional}, {"out", out}},
                    {.real = scale, .countsView = 1});
 }
 
@@ -119,7 +123,8 @@ int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, c
                     const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
                     const moert_buffer *weights, const moert_buffer *counts, const moert_buffer *aux, int64_t score,
                     int64_t renormalize, int64_t expert_groups, int64_t top_groups, int64_t group_score,
-                    int64_t capacity, int64_t groups, double routing_scale, moert_stream_t stream) {
+                    int64_t capacity, int64_t groups, int64_t chunks, int64_t chunk_rows, double routing_scale,
+                    moert_stream_t stream) {
   return issueCall(rank, op, stream, Kind::Route,
                    {{"logits", logits},
                     {"selection_bias", selection_bias, kOptional},
@@ -129,7 +134,8 @@ int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, c
                     {"weights", weights},
                     {"counts", counts},
                     {"aux", aux}},
-                   {{score, renormalize, expert_groups, top_groups, group_score, capacity, groups}, routing_scale});
+                   {{score, renormalize, expert_groups, top_groups, group_score, capacity, groups, chunks, chunk_rows},
+                    routing_scale});
 }
 
 int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scores, const moert_buffer *experts,

@@ -57,7 +57,7 @@ struct Call {
   int32_t group = -1;   ///< index into Metadata::groups of a collective
   int64_t sequence = 0; ///< how many collectives of this group the rank issued before, set by the communicator
   double real = 0;
-  std::array<int64_t, 7> ints{};
+  std::array<int64_t, 9> ints{};
   std::array<View, 8> views{};
 };
 

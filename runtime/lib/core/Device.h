@@ -63,6 +63,8 @@ public:
 struct BackendOptions {
   int64_t workers = 0; ///< threads; 0: one for each core
   bool verify = false; ///< check what is assumed replicated
+  /// An op that the metadata gives seconds takes at least as long, from its last member's arrival to its end.
+  bool emulate = false;
 };
 
 struct Backend {

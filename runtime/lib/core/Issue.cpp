@@ -3,7 +3,7 @@
 #include "core/Issue.h"
 #include "core/Error.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace moert {
 namespace {
@@ -35,34 +35,53 @@ int64_t bufferElements(const moert_buffer &buffer) {
   return count <= INT64_MAX / 8 ? count : -1;
 }
 
+/// Whether the buffer is the whole argument, or with a view one of equal consecutive pieces of it.
+bool fitsArgument(const moert_buffer &buffer, const Value &value, int64_t bytes) {
+  int64_t whole = value.localBytes();
+  if ((buffer.parts == 0 && buffer.begin == 0) || bytes == 0)
+    return bytes == whole && buffer.begin == 0;
+  return buffer.begin <= whole - bytes && buffer.begin % bytes == 0 && whole % bytes == 0;
+}
+
 Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View &view) {
   const Program &program = *rank.program;
   if (buffer.offset < 0 || buffer.offset >= program.valueCount())
     return invalid(range("the index of an argument", buffer.offset, program.valueCount()));
   const Value &value = program.value(buffer.offset);
-  if (buffer.dtype != value.dtype || bufferElements(buffer) != value.localElements()) {
+  if (buffer.begin < 0 || buffer.begin % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
+    return invalid("expected a begin of 0 or more that is aligned for " + std::string(dtypeName(buffer.dtype)) +
+                   " but got " + std::to_string(buffer.begin));
+  if (buffer.dtype != value.dtype || !fitsArgument(buffer, value, partsOf(buffer) * view.bytes())) {
     std::string parts = buffer.parts > 1 ? std::to_string(buffer.parts) + " parts of " : "";
+    std::string from = buffer.begin > 0 ? " from byte " + std::to_string(buffer.begin) + " on" : "";
+    std::string piece = buffer.parts > 0 || buffer.begin > 0 ? " or an equal piece of it" : "";
     return invalid("expected '" + value.name + "' to be used as " + shapeText(value.localShape) + " " +
-                   dtypeName(value.dtype) + " but got " + parts + std::to_string(view.elements()) + " elements of " +
-                   dtypeName(buffer.dtype));
+                   dtypeName(value.dtype) + piece + " but got " + parts + std::to_string(view.elements()) +
+                   " elements of " + dtypeName(buffer.dtype) + from);
   }
-  view.data = rank.values[static_cast<size_t>(buffer.offset)] + partOf(buffer, rank.rank) * view.bytes();
+  view.data = rank.values[static_cast<size_t>(buffer.offset)] + buffer.begin + partOf(buffer, rank.rank) * view.bytes();
   return {};
 }
 
-Status resolveArena(const moert_rank &rank, const moert_buffer &buffer, View &view) {
+Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
   int64_t size = rank.program->arenaBytes[buffer.space], bytes = partsOf(buffer) * view.bytes();
+  if (buffer.begin != 0)
+    return invalid("expected a begin of 0 in an arena, where the offset includes it, but got " +
+                   std::to_string(buffer.begin));
   if (buffer.offset < 0 || buffer.offset > size || bytes > size - buffer.offset)
     return invalid("bytes " + std::to_string(buffer.offset) + " to " +
                    std::to_string(static_cast<uint64_t>(buffer.offset) + static_cast<uint64_t>(bytes)) +
                    " lie outside the arena of " + std::to_string(size) + " bytes");
   if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
-  view.data = rank.arenas[buffer.space] + buffer.offset + partOf(buffer, rank.rank) * view.bytes();
+  int64_t begin = buffer.offset + partOf(buffer, rank.rank) * view.bytes();
+  view.data = rank.arenas[buffer.space] + begin;
+  if (view.bytes() > 0)
+    rank.touched[buffer.space] = std::max(rank.touched[buffer.space], begin + view.bytes());
   return {};
 }
 
-Status resolve(const moert_rank &rank, const moert_buffer &buffer, View &view) {
+Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
   if (dtypeSize(buffer.dtype) == 0)
     return invalid("unknown dtype " + std::to_string(buffer.dtype));
   if (buffer.rank < 0 || buffer.rank > 4)
@@ -93,7 +112,7 @@ Status checkStream(const moert_rank &rank, moert_stream_t stream) {
   return stream >= 0 && stream < count ? Status{} : invalid(range("a stream", stream, count));
 }
 
-Status buildCall(const moert_rank &rank, int64_t op, moert_stream_t stream, std::initializer_list<Operand> operands,
+Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream, std::initializer_list<Operand> operands,
                  const Attributes &attributes, Call &call) {
   const Program &program = *rank.program;
   if (op < 0 || op >= static_cast<int64_t>(program.ops.size()))

@@ -16,6 +16,8 @@ constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
 /// So that elements times shards fits 64 bits.
 constexpr int64_t kMaxElements = int64_t(1) << 42;
+/// A year, which the clock can still count in nanoseconds.
+constexpr int64_t kMaxSeconds = 366 * 24 * 3600;
 
 /// Thrown inside this file only.
 struct MetadataError {
@@ -203,6 +205,11 @@ Op parseOp(const Node &node, const std::vector<std::string> &streams, const std:
   op.bytes = node.at("bytes").amount();
   op.bytesSent = node.at("bytes_sent").amount();
   op.rows = node.at("rows").integer(0, kMaxBytes);
+  if (node.has("seconds"))
+    op.seconds = node.at("seconds").amount();
+  if (op.seconds > kMaxSeconds)
+    fail(node.path + ".seconds",
+         "expected at most " + std::to_string(kMaxSeconds) + " but got " + node.at("seconds").value.dump());
   return op;
 }
 
@@ -228,6 +235,10 @@ Program parseProgram(const Node &node, const std::vector<Group> &groups, int64_t
 Metadata parsePlan(const Node &top) {
   Metadata metadata;
   metadata.world = top.at("world").integer(1, kMaxWorld);
+  if (top.has("chunks"))
+    metadata.chunks = top.at("chunks").integer(0, kMaxElements);
+  if (top.has("cluster"))
+    metadata.cluster = top.at("cluster").string();
   metadata.schedule = top.at("schedule").string();
   metadata.mode = top.at("mode").string();
   metadata.dtype = top.at("dtype").string();
@@ -239,7 +250,7 @@ Metadata parsePlan(const Node &top) {
   return metadata;
 }
 
-std::vector<Metadata> parseVariants(const Node &node) {
+std::vector<Metadata> parseVariants(const Node &node, const std::string &cluster) {
   if (node.size() == 0)
     fail(node.path, "expected at least one variant but got none");
   std::vector<Metadata> variants;
@@ -249,6 +260,8 @@ std::vector<Metadata> parseVariants(const Node &node) {
     variants.push_back(parsePlan(item));
     variants.back().batch = batch;
     variants.back().sequence = sequence;
+    if (!item.has("cluster"))
+      variants.back().cluster = cluster;
     if (int64_t world = variants.front().world; variants.back().world != world)
       fail(item.path, "expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
                           std::to_string(variants.back().world));
@@ -261,7 +274,7 @@ std::vector<Metadata> parse(const json &root) {
   checkVersion(top.at("moeplan"), kMetadataVersion);
   checkVersion(top.at("abi"), MOERT_ABI_VERSION);
   if (top.has("variants"))
-    return parseVariants(top.at("variants"));
+    return parseVariants(top.at("variants"), top.has("cluster") ? top.at("cluster").string() : "");
   return {parsePlan(top)};
 }
 

@@ -55,6 +55,9 @@ struct Op {
   double bytes = 0;
   double bytesSent = 0;
   int64_t rows = 0;
+  /// How long a transfer, an exchange or a copy over the host's link, takes alone on Metadata::cluster; 0 where the
+  /// plan does not say.
+  double seconds = 0;
 };
 
 /// One of the two programs of a plan.
@@ -80,6 +83,10 @@ struct Metadata {
   /// Sequences of a data-parallel rank, and tokens of a sequence. 0 in a plan of one shape, which does not say them.
   int64_t batch = 0, sequence = 0;
   int64_t world = 1;
+  /// Into how many chunks the plan cuts the tokens to overlap them; 0 where that does not matter.
+  int64_t chunks = 0;
+  /// The profile of the cluster that the plan was compiled for; empty where it does not say.
+  std::string cluster;
   std::string schedule;
   std::string mode;
   std::string dtype;

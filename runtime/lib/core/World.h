@@ -12,7 +12,8 @@ struct moert_rank {
   const std::vector<moert::Group> *groups = nullptr;
   int64_t rank = 0;
   char *arenas[2] = {nullptr, nullptr};
-  std::vector<char *> values; ///< arguments, then results
+  int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
+  std::vector<char *> values;  ///< arguments, then results
 };
 
 namespace moert {
@@ -38,6 +39,9 @@ public:
   Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
   /// One step; `seconds` is how long it took.
   Status run(double &seconds);
+
+  /// The end of the last byte that any call so far used in the arena `space` of a local rank.
+  int64_t touchedBytes(int64_t rank, int32_t space) const { return ranks[static_cast<size_t>(rank)].touched[space]; }
 
   const Program &worldProgram() const { return program; }
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {

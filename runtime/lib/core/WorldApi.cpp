@@ -47,7 +47,7 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
 
   WorldOptions options;
   options.backend = config->backend ? config->backend : "host";
-  options.device = {config->workers, config->verify != 0};
+  options.device = {config->workers, config->verify != 0, config->emulate != 0};
   options.timeout = config->timeout_s;
   static const std::vector<Group> noGroups;
   auto made = std::make_unique<moert_world>();
@@ -120,6 +120,18 @@ int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, cons
 
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes) {
   return onWorld(world, data || bytes == 0, [&](World &inner) { return inner.read(rank, index, data, bytes); });
+}
+
+int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured) {
+  return onWorld(world, planned && measured, [&](World &inner) -> Status {
+    if (!inner.isLocal(rank))
+      return invalid("rank " + std::to_string(rank) + " does not run in this process");
+    if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
+      return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
+    *planned = inner.worldProgram().arenaBytes[space];
+    *measured = inner.touchedBytes(rank, space);
+    return {};
+  });
 }
 
 int32_t moert_world_run(moert_world_t world, double *seconds) {

@@ -8,10 +8,10 @@
 namespace moert::host {
 
 Executor::Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workerCount,
-                   Client &client)
+                   Client &client, bool emulate)
     : program(program), groups(groups), rankCount(ranks), streamCount(static_cast<int64_t>(program.streams.size())),
-      client(client), ranks(static_cast<size_t>(ranks)), streams(static_cast<size_t>(ranks * streamCount)),
-      meetings(groups.size()) {
+      client(client), emulate(emulate), ranks(static_cast<size_t>(ranks)),
+      streams(static_cast<size_t>(ranks * streamCount)), meetings(groups.size()) {
   for (size_t g = 0; g < groups.size(); ++g)
     meetings[g].resize(static_cast<size_t>(std::max<int64_t>(1, ranks / groups[g].size)));
   if (workerCount <= 0)
@@ -97,6 +97,7 @@ void Executor::reset() {
     for (auto &sequence : instances)
       sequence.clear();
   ready.clear();
+  transfers.clear();
   failure = {};
   failed = false;
 }
@@ -105,16 +106,19 @@ void Executor::work() {
   client.beginThread();
   std::unique_lock lock(mutex);
   while (true) {
+    endTransfers();
     while (!stopping && ready.empty()) {
-      ++idle;
-      wakeup.wait(lock);
-      --idle;
+      sleep(lock);
+      endTransfers();
     }
     if (stopping)
       return;
     Job job = ready.front();
     ready.pop_front();
     ++running;
+    // This worker may have been the one that looked after the next transfer to end.
+    if (!transfers.empty() && idle > 0)
+      wakeup.notify_one();
     lock.unlock();
     try {
       runJob(job);
@@ -125,12 +129,54 @@ void Executor::work() {
     }
     lock.lock();
     --running;
-    if (running > 0 || !ready.empty())
+    if (running > 0 || !ready.empty() || !transfers.empty())
       continue;
     if (unfinished > 0 && !failed)
       failLocked(Status::error(MOERT_ERROR_HANG, stuckText()));
     finished.notify_all();
   }
+}
+
+/// Until there is something to do, or the next transfer ends.
+void Executor::sleep(std::unique_lock<std::mutex> &lock) {
+  ++idle;
+  if (transfers.empty())
+    wakeup.wait(lock);
+  else
+    wakeup.wait_until(lock, stepBegin + std::chrono::nanoseconds(transfers.begin()->first));
+  --idle;
+}
+
+/// Completes the transfers whose time is up.
+void Executor::endTransfers() {
+  int64_t ended = 0;
+  for (; !transfers.empty() && transfers.begin()->first <= now(); ++ended) {
+    Transfer transfer = transfers.begin()->second;
+    transfers.erase(transfers.begin());
+    if (transfer.meeting) {
+      complete(*transfer.meeting);
+      continue;
+    }
+    completeCall(transfer.stream, transfer.begin);
+    ++streams[static_cast<size_t>(transfer.stream)].head;
+    push({Job::Type::Stream, transfer.stream});
+  }
+  // This worker takes what one of them left.
+  if (ended > 1 && idle > 0)
+    wakeup.notify_all();
+}
+
+/// Whether the transfer is emulated and its time not up, so that it ends later.
+bool Executor::delay(const Call &call, int64_t begin, const Transfer &transfer) {
+  auto op = static_cast<size_t>(call.op);
+  double seconds = emulate && op < program.ops.size() ? program.ops[op].seconds : 0;
+  int64_t end = begin + static_cast<int64_t>(seconds * 1e9);
+  if (failed || seconds <= 0 || end <= now())
+    return false;
+  transfers.emplace(end, transfer);
+  if (idle > 0)
+    wakeup.notify_one();
+  return true;
 }
 
 void Executor::runJob(const Job &job) {
@@ -207,8 +253,20 @@ bool Executor::runCall(int64_t stream, const Call &call) {
     fail(located(std::move(status), stream, call));
     return false;
   }
-  streams[static_cast<size_t>(stream)].times.push_back({call.op, usedRows(call), begin, now()});
+  if (emulate) {
+    std::lock_guard lock(mutex);
+    if (delay(call, begin, {nullptr, stream, begin}))
+      return false;
+  }
+  completeCall(stream, begin);
   return true;
+}
+
+/// Notes when the call at the head of a stream ran. Only who runs the stream may do so.
+void Executor::completeCall(int64_t stream, int64_t begin) {
+  Stream &queue = streams[static_cast<size_t>(stream)];
+  const Call &call = queue.calls[static_cast<size_t>(queue.items[queue.head].index)];
+  queue.times.push_back({call.op, usedRows(call), begin, now()});
 }
 
 Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
@@ -281,7 +339,7 @@ void Executor::pull(Meeting &meeting, int64_t member) {
     return;
   if (++meeting.phase < client.phases(call))
     startPhase(meeting);
-  else
+  else if (!delay(call, meeting.begin, {&meeting, -1, meeting.begin}))
     complete(meeting);
 }
 
@@ -315,6 +373,7 @@ void Executor::failLocked(Status status) {
   failure = std::move(status);
   failed = true;
   ready.clear();
+  transfers.clear();
   // Where nothing runs, no worker will say that the step is over.
   finished.notify_all();
 }

@@ -3,7 +3,8 @@
 // Each stream of each rank is a FIFO queue. As many workers as cores run whatever is at the head of a queue and ready.
 // A collective gets ready when its last member arrives at the head of its stream; it then runs as one task per member,
 // and all members' streams go on when the last of these is done. So any number of ranks runs on any number of cores,
-// and a hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
+// and a hang is seen at once: nothing runs, nothing is ready, and some queue is not empty. An emulated transfer waits
+// for its end in a queue of times; no worker is held meanwhile.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_EXECUTOR_H
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -38,8 +40,10 @@ public:
                         int64_t &received) = 0;
   };
 
-  /// `program`, `groups` and `client` must outlive the executor. `workers` 0: one for each core.
-  Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workers, Client &client);
+  /// `program`, `groups` and `client` must outlive the executor. `workers` 0: one for each core. `emulate`: see
+  /// BackendOptions.
+  Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workers, Client &client,
+           bool emulate = false);
   ~Executor();
   Executor(const Executor &) = delete;
   Executor &operator=(const Executor &) = delete;
@@ -99,6 +103,14 @@ private:
     Meeting *meeting = nullptr;
   };
 
+  /// An emulated transfer whose data has moved and whose time is not up: a collective, or the call at the head of
+  /// `stream`, which began at `begin`.
+  struct Transfer {
+    Meeting *meeting;
+    int64_t stream;
+    int64_t begin;
+  };
+
   int64_t rankOf(int64_t stream) const { return stream / streamCount; }
   int64_t now() const { return std::chrono::nanoseconds(Clock::now() - stepBegin).count(); }
 
@@ -116,6 +128,10 @@ private:
   void arrive(int64_t stream, const Call &call);
   void startPhase(Meeting &meeting);
   void complete(Meeting &meeting);
+  void completeCall(int64_t stream, int64_t begin);
+  bool delay(const Call &call, int64_t begin, const Transfer &transfer);
+  void endTransfers();
+  void sleep(std::unique_lock<std::mutex> &lock);
   void failLocked(Status status);
   std::string stuckText() const;
   std::string waitText(int64_t stream) const;
@@ -131,6 +147,7 @@ private:
   const int64_t rankCount;
   const int64_t streamCount;
   Client &client;
+  const bool emulate;
   const std::function<Status(int64_t)> *issue = nullptr;
   Clock::time_point stepBegin;
 
@@ -143,7 +160,8 @@ private:
   std::condition_variable wakeup;
   std::condition_variable finished;
   std::deque<Job> ready;
-  int64_t unfinished = 0; ///< ranks not issued and streams not empty
+  std::multimap<int64_t, Transfer> transfers; ///< by the nanosecond of the step at which they end
+  int64_t unfinished = 0;                     ///< ranks not issued and streams not empty
   int64_t running = 0;
   int64_t idle = 0;
   bool stopping = false;

@@ -45,7 +45,7 @@ private:
 Backend createHostBackend(const Program &program, const std::vector<Group> &groups, int64_t world,
                           const BackendOptions &options) {
   auto client = std::make_unique<HostClient>(groups);
-  auto executor = std::make_unique<Executor>(program, groups, world, options.workers, *client);
+  auto executor = std::make_unique<Executor>(program, groups, world, options.workers, *client, options.emulate);
   auto communicator = std::make_unique<HostCommunicator>(*executor, groups, options.verify);
   return {std::make_unique<OwningDevice>(std::move(client), std::move(executor), world), std::move(communicator)};
 }

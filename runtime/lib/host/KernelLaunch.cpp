@@ -16,6 +16,8 @@ static Status launchRoute(const Call &call) {
   options.groupScore = i[4];
   options.capacity = i[5];
   options.groups = i[6];
+  options.chunks = i[7];
+  options.chunkRows = i[8];
   options.routingScale = call.real;
   return route(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], options);
 }
@@ -45,11 +47,11 @@ Status launchKernel(const Call &call) {
   case Kind::GroupedMatmul:
     return groupedMatmul(v[0], v[1], v[2], v[3], i[0] != 0);
   case Kind::GroupedMatmulWgrad:
-    return groupedMatmulWgrad(v[0], v[1], v[2], v[3]);
+    return groupedMatmulWgrad(v[0], v[1], v[2], v[3], v[4]);
   case Kind::BiasAdd:
     return biasAdd(v[0], v[1], v[2], v[3], call.real);
   case Kind::BiasGrad:
-    return biasGrad(v[0], v[1], v[2], call.real);
+    return biasGrad(v[0], v[1], v[2], v[3], call.real);
   case Kind::Activation:
     return activation(v[0], v[1], v[2], i[0]);
   case Kind::ActivationGrad:

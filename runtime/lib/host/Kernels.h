@@ -45,12 +45,13 @@ Status localReduce(View in, View out, int64_t dim, int64_t blocks);
 
 /// rows [E,C,K] -> out [E,C,N], or [R,K] -> [R,N]; weights [E,K,N], or [E,N,K] with transposeWeights.
 Status groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights);
-/// out [E,K,N] = rows_e^T grads_e; zeros for an expert without rows.
-Status groupedMatmulWgrad(View rows, View grads, View counts, View out);
+/// out [E,K,N] = addend + rows_e^T grads_e; the addend, absent zeros, for an expert without rows. out may be addend.
+Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View out);
 /// out = rows + scale * bias: rows [S,N] with bias [N], or [E,C,N] with [E,N], or ragged [R,N] with [E,N].
 Status biasAdd(View rows, View bias, View counts, View out, double scale);
-/// out = scale * (sum of each expert's rows), in the same three forms. f32 is summed in double.
-Status biasGrad(View grads, View counts, View out, double scale);
+/// out = addend (or absent) + scale * (sum of each expert's rows), in the same three forms. f32 is summed in double.
+/// out may be addend.
+Status biasGrad(View grads, View counts, View addend, View out, double scale);
 /// in [..,N] -> out [..,N], or [..,N/2] for the swiglu kinds; with counts (any number of experts) in is [R,N]. Within
 /// 1e-6 (f32) and 1e-14 (f64) of the exact value, relatively, and within x^2 / 8 times that in the tails, |x| > 2.8.
 Status activation(View in, View counts, View out, int64_t kind);
@@ -68,12 +69,14 @@ struct RouteOptions {
   int64_t groupScore = MOERT_GROUP_MAX; ///< moert_group_score_kind
   int64_t capacity = 0;                 ///< rows for each expert and routing group; 0 is dropless
   int64_t groups = 1;                   ///< routing groups: blocks of S / groups consecutive tokens
+  int64_t chunks = 1;                   ///< of the rows
+  int64_t chunkRows = 0;                ///< rows of a chunk, dropless; 0 with one chunk: all
   double routingScale = 1.0;
 };
 
-/// logits, scores [S,E]; selectionBias [E] or absent; experts, slots [S,k] i32; weights [S,k]; counts [1,E] i32; aux
-/// []. A NaN selection value ranks below every number, so k different experts are chosen whatever the logits. A token's
-/// scores and choices do not depend on the other tokens, to the bit.
+/// logits, scores [S,E]; selectionBias [E] or absent; experts, slots [S,k] i32; weights [S,k]; counts [chunks,E] i32;
+/// aux []. A NaN selection value ranks below every number, so k different experts are chosen whatever the logits. A
+/// token's scores and choices do not depend on the other tokens, to the bit.
 Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
              View aux, const RouteOptions &options);
 /// scores and gradLogits [S,E], experts [S,k], gradWeights [S,k] or absent, gradAux [] or absent.

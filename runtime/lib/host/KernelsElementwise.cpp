@@ -189,7 +189,8 @@ template <class T> struct BiasRows {
 /// out[n] = scale * sum of rows[:,n]; `sum` is scratch for `columns` doubles. Four rows are added in T before they join
 /// the sum, which halves the cost of the conversion and loses at most two roundings.
 template <class T> struct SumRows {
-  static MOERT_INLINE void run(const T *rows, T *out, double *sum, int64_t count, int64_t columns, double scale) {
+  static MOERT_INLINE void run(const T *rows, const T *addend, T *out, double *sum, int64_t count, int64_t columns,
+                               double scale) {
     std::fill_n(sum, columns, 0.0);
     int64_t r = 0;
     for (; r + 4 <= count; r += 4) {
@@ -204,9 +205,15 @@ template <class T> struct SumRows {
       for (int64_t n = 0; n < columns; ++n)
         sum[n] += static_cast<double>(row[n]);
     }
+    if (!addend) {
+      MOERT_SIMD
+      for (int64_t n = 0; n < columns; ++n)
+        out[n] = static_cast<T>(scale * sum[n]);
+      return;
+    }
     MOERT_SIMD
     for (int64_t n = 0; n < columns; ++n)
-      out[n] = static_cast<T>(scale * sum[n]);
+      out[n] = static_cast<T>(static_cast<double>(addend[n]) + scale * sum[n]);
   }
 };
 
@@ -340,9 +347,11 @@ Status biasAdd(View rows, View bias, View counts, View out, double scale) {
   return {};
 }
 
-Status biasGrad(View grads, View counts, View out, double scale) {
+Status biasGrad(View grads, View counts, View addend, View out, double scale) {
   Checker check("bias_grad");
   const std::vector<int64_t> offsets = checkBias(check, "grads", grads, "out", out, counts);
+  if (addend)
+    check.like("addend", addend, out);
   if (!check.ok())
     return check.take();
   withFloating(grads.dtype, [&](auto zero) {
@@ -351,7 +360,8 @@ Status biasGrad(View grads, View counts, View out, double scale) {
     const int64_t columns = columnsOf(grads);
     double *sum = scratch<Tag, double>(columns);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
-      runVectorised<SumRows<T>>(grads.as<const T>() + offsets[e] * columns, out.as<T>() + e * columns, sum,
+      runVectorised<SumRows<T>>(grads.as<const T>() + offsets[e] * columns,
+                                addend ? addend.as<const T>() + e * columns : nullptr, out.as<T>() + e * columns, sum,
                                 offsets[e + 1] - offsets[e], columns, scale);
   });
   return {};

@@ -31,23 +31,24 @@ void initialiseThread() {
 
 namespace {
 
-/// The sizes of c [m,n] = op(a) op(b), with op(a) [m,k], op(b) [k,n].
+/// The sizes of c [m,n] = op(a) op(b), with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c.
 struct GemmShape {
   int64_t m, n, k;
   bool transposeA, transposeB;
+  bool accumulate = false;
 };
 
 Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) {
-  const auto [m, n, k, transposeA, transposeB] = shape;
+  const auto [m, n, k, transposeA, transposeB, accumulate] = shape;
   dnnl_status_t status = dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k, 1.0f, a,
-                                    transposeA ? m : k, b, transposeB ? k : n, 0.0f, c, n);
+                                    transposeA ? m : k, b, transposeB ? k : n, accumulate ? 1.0f : 0.0f, c, n);
   if (status == dnnl_success)
     return {};
   return Status::error(MOERT_ERROR_INTERNAL, joined("dnnl_sgemm failed with status ", int(status)));
 }
 
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) {
-  const auto [m, n, k, transposeA, transposeB] = shape;
+  const auto [m, n, k, transposeA, transposeB, accumulate] = shape;
   if (std::max({m, n, k}) > std::numeric_limits<blasint>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of an f64 matrix product exceeds 2^31 - 1");
   // OpenBLAS built without threads shares its packing buffers between callers without a lock: concurrent calls give
@@ -58,16 +59,17 @@ Status gemm(const GemmShape &shape, const double *a, const double *b, double *c)
   if (unsafe)
     lock.lock();
   cblas_dgemm(CblasRowMajor, transposeA ? CblasTrans : CblasNoTrans, transposeB ? CblasTrans : CblasNoTrans, m, n, k,
-              1.0, a, transposeA ? m : k, b, transposeB ? k : n, 0.0, c, n);
+              1.0, a, transposeA ? m : k, b, transposeB ? k : n, accumulate ? 1.0 : 0.0, c, n);
   return {};
 }
 
-/// c = op(a) op(b) for any sizes; the libraries refuse or ignore some of the empty ones.
+/// The product, or c plus it, for any sizes; the libraries refuse or ignore some of the empty ones.
 template <class T> Status product(const GemmShape &shape, const T *a, const T *b, T *c) {
   if (shape.m == 0 || shape.n == 0)
     return {};
   if (shape.k == 0) {
-    std::fill_n(c, shape.m * shape.n, T(0));
+    if (!shape.accumulate)
+      std::fill_n(c, shape.m * shape.n, T(0));
     return {};
   }
   return gemm(shape, a, b, c);
@@ -155,20 +157,24 @@ Status groupedMatmul(View rows, View weights, View counts, View out, bool transp
   });
 }
 
-Status groupedMatmulWgrad(View rows, View grads, View counts, View out) {
+Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View out) {
   Checker check("grouped_matmul_wgrad");
   ExpertRows experts(check, rows, counts);
   const int64_t k = experts.columns, n = columnsOf(grads);
   experts.checkAlike(check, "grads", grads, rows.dtype, n);
   check.shape("out", out, rows.dtype, {experts.experts, k, n});
+  if (addend)
+    check.like("addend", addend, out);
   if (!check.ok())
     return check.take();
+  if (addend && addend.data != out.data)
+    std::memmove(out.data, addend.data, out.bytes());
   return withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
-      Status status = product<T>({k, n, count, true, false}, rows.as<T>() + first * k, grads.as<T>() + first * n,
-                                 out.as<T>() + e * k * n);
+      Status status = product<T>({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,
+                                 grads.as<T>() + first * n, out.as<T>() + e * k * n);
       if (!status.ok())
         return status;
     }

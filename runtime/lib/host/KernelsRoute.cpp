@@ -194,39 +194,50 @@ void weighChoices(const T *scores, const int32_t *experts, T *weights, const Rou
 
 // --- Slots -------------------------------------------------------------------
 
+/// The first token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). That of chunk 1 is the
+/// most tokens of a chunk.
+int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) { return (chunk * tokens + chunks - 1) / chunks; }
+
 /// Capacity form: within each routing group in the order (choice, token).
 void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape,
-                       int64_t capacity) {
+                       int64_t capacity, int64_t chunks) {
   struct Tag;
   int64_t *used = scratch<Tag, int64_t>(shape.experts);
-  std::fill_n(counts, shape.experts, 0);
-  const int64_t span = shape.groupTokens();
+  std::fill_n(counts, chunks * shape.experts, 0);
+  const int64_t span = shape.groupTokens(), width = shape.groups * capacity / chunks;
   for (int64_t g = 0; g < shape.groups; ++g) {
     std::fill_n(used, shape.experts, int64_t(0));
     for (int64_t j = 0; j < shape.choices; ++j)
       for (int64_t s = g * span; s < (g + 1) * span; ++s) {
         const int64_t e = experts[s * shape.choices + j];
         int32_t &slot = slots[s * shape.choices + j];
-        slot = used[e] < capacity ? static_cast<int32_t>((e * shape.groups + g) * capacity + used[e]) : -1;
+        slot = -1;
+        if (used[e] < capacity) {
+          const int64_t row = g * capacity + used[e], block = row / width * shape.experts + e;
+          slot = static_cast<int32_t>(block * width + row % width);
+          ++counts[block];
+        }
         ++used[e];
       }
-    for (int64_t e = 0; e < shape.experts; ++e)
-      counts[e] += static_cast<int32_t>(std::min(used[e], capacity));
   }
 }
 
-/// Dropless form: sorted by expert, then in the order (token, choice).
-void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape) {
+/// Dropless form: in each chunk sorted by expert, then in the order (token, choice).
+void fillDroplessSlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape, int64_t chunks,
+                       int64_t chunkRows) {
   struct Tag;
   int32_t *next = scratch<Tag, int32_t>(shape.experts);
-  std::fill_n(counts, shape.experts, 0);
-  const int64_t total = shape.tokens * shape.choices;
-  for (int64_t i = 0; i < total; ++i)
-    ++counts[experts[i]];
-  for (int64_t e = 0, first = 0; e < shape.experts; first += counts[e++])
-    next[e] = static_cast<int32_t>(first);
-  for (int64_t i = 0; i < total; ++i)
-    slots[i] = next[experts[i]]++;
+  std::fill_n(counts, chunks * shape.experts, 0);
+  for (int64_t c = 0; c < chunks; ++c, counts += shape.experts) {
+    const int64_t begin = firstToken(c, chunks, shape.tokens) * shape.choices;
+    const int64_t end = firstToken(c + 1, chunks, shape.tokens) * shape.choices;
+    for (int64_t i = begin; i < end; ++i)
+      ++counts[experts[i]];
+    for (int64_t e = 0, first = c * chunkRows; e < shape.experts; first += counts[e++])
+      next[e] = static_cast<int32_t>(first);
+    for (int64_t i = begin; i < end; ++i)
+      slots[i] = next[experts[i]]++;
+  }
 }
 
 // --- Auxiliary loss ----------------------------------------------------------
@@ -391,6 +402,32 @@ void checkScores(Checker &check, const char *name, View scores, View experts, in
              [&] { return joined("expected 'groups' to divide the ", scores.dims[0], " tokens but got ", groups); });
 }
 
+void checkChunks(Checker &check, int64_t tokens, int64_t choices, const RouteOptions &options) {
+  const int64_t chunks = options.chunks, rows = options.chunkRows;
+  check.that(chunks >= 1, [&] { return joined("expected 'chunks' of 1 or more but got ", chunks); });
+  if (!check.ok())
+    return;
+  if (options.capacity > 0) {
+    // As a product, groups * capacity might not fit.
+    check.that(static_cast<__int128>(options.groups) * options.capacity % chunks == 0, [&] {
+      return joined("expected 'chunks' to divide ", options.groups, " groups times a capacity of ", options.capacity,
+                    " but got ", chunks);
+    });
+    check.that(rows == 0, [&] { return joined("expected 'chunk_rows' of 0 with a capacity but got ", rows); });
+    return;
+  }
+  // Also keeps what is computed of chunks * tokens small.
+  check.that(chunks <= std::numeric_limits<int32_t>::max() && tokens <= std::numeric_limits<int32_t>::max(),
+             [&] { return joined("expected at most 2^31 - 1 tokens and chunks but got ", tokens, " and ", chunks); });
+  if (!check.ok())
+    return;
+  const int64_t most = firstToken(1, chunks, tokens) * choices;
+  check.that(rows >= most || (chunks == 1 && rows == 0), [&] {
+    return joined("expected 'chunk_rows' of ", most, " or more, the most choices of one of ", chunks,
+                  " chunks, but got ", rows);
+  });
+}
+
 void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choices, const RouteOptions &options) {
   const int64_t parts = options.expertGroups, top = options.topGroups;
   check.that(parts >= 1 && experts % std::max<int64_t>(parts, 1) == 0,
@@ -408,7 +445,11 @@ void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choic
   });
   check.that(options.capacity >= 0,
              [&] { return joined("expected a 'capacity' of 0 or more but got ", options.capacity); });
-  const double rows = options.capacity > 0 ? 1.0 * experts * options.groups * options.capacity : 1.0 * tokens * choices;
+  checkChunks(check, tokens, choices, options);
+  if (!check.ok())
+    return;
+  const double rows = options.capacity > 0 ? 1.0 * experts * options.groups * options.capacity
+                                           : std::max(1.0 * tokens * choices, 1.0 * options.chunks * options.chunkRows);
   check.that(rows <= std::numeric_limits<int32_t>::max(),
              [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
 }
@@ -425,7 +466,7 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
     check.shape("selection_bias", selectionBias, logits.dtype, {shape.experts});
   check.like("scores", scores, logits).like("slots", slots, experts);
   check.shape("weights", weights, logits.dtype, {shape.tokens, shape.choices});
-  check.shape("counts", counts, MOERT_I32, {1, shape.experts}).shape("aux", aux, logits.dtype, {});
+  check.shape("counts", counts, MOERT_I32, {options.chunks, shape.experts}).shape("aux", aux, logits.dtype, {});
   if (!check.ok())
     return check.take();
   withFloating(logits.dtype, [&](auto zero) {
@@ -440,9 +481,11 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
     aux.as<T>()[0] = static_cast<T>(auxiliaryLoss<T>(scores.as<T>(), experts.as<int32_t>(), shape, options.score));
   });
   if (options.capacity > 0)
-    fillCapacitySlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.capacity);
+    fillCapacitySlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.capacity,
+                      options.chunks);
   else
-    fillDroplessSlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape);
+    fillDroplessSlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.chunks,
+                      options.chunkRows);
   return {};
 }
 

@@ -1,6 +1,7 @@
 //===- Main.cpp - moe-run -------------------------------------------------===//
 
 #include "run/Main.h"
+#include "run/Adaptive.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
 #include "run/Safetensors.h"
@@ -31,6 +32,16 @@ int exitStatus(const Status &status) {
 
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
+/// `status` and what was found wrong with values, on `err`; the exit status that they give.
+int conclude(const Status &status, const std::vector<std::string> &failures, std::ostream &err) {
+  // A step may have failed for what is wrong with its inputs.
+  for (const std::string &failure : failures)
+    err << "moe-run: check failed: " << failure << "\n";
+  if (!status.ok())
+    err << "moe-run: error: " << status.message << "\n";
+  return failures.empty() ? exitStatus(status) : CheckFailed;
+}
+
 struct Session {
   const Options &options;
   std::ostream &out;
@@ -43,7 +54,6 @@ struct Session {
 
   Status open();
   Status run();
-  Status verifyAgainstReference();
   Status write();
   const Program &program() const { return plan.program(options.reference); }
 };
@@ -52,11 +62,13 @@ Status Session::open() {
   if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
     return status;
   const Metadata &metadata = plan.metadata;
-  if (options.ranks && options.ranks != metadata.world)
-    return invalid("the plan was compiled for " + std::to_string(metadata.world) + " ranks, but --ranks asks for " +
-                   std::to_string(options.ranks) + "; leave --ranks out or compile the plan again");
+  if (Status status = checkRanks(options.ranks, metadata); !status.ok())
+    return status;
   if (options.reference && !metadata.reference)
     return invalid("the plan has no reference program");
+  if (!options.emulateLinks.empty())
+    if (Status status = checkEmulated(options.emulateLinks, metadata); !status.ok())
+      return status;
   return options.verify ? checkComparable(metadata) : Status{};
 }
 
@@ -74,20 +86,8 @@ Status Session::run() {
   if (Status status = runProgram(plan, options.reference, options, inputs, progress, result); !status.ok())
     return status;
   if (options.verify)
-    return verifyAgainstReference();
+    return verifyAgainstReference(plan, options, inputs, isTerminal ? &err : nullptr, result, verification);
   checkReplicas(result, verification);
-  return {};
-}
-
-Status Session::verifyAgainstReference() {
-  if (isTerminal)
-    err << "running the reference\n";
-  RunResult reference;
-  if (Status status = runProgram(plan, true, options, inputs, nullptr, reference); !status.ok())
-    return Status::error(status.code, "reference: " + status.message);
-  int32_t dtype = dtypeFromName(plan.metadata.dtype);
-  verification.tolerance = roundingTolerance(dtype < 0 ? MOERT_F32 : dtype);
-  compareResults(result, reference, verification);
   return {};
 }
 
@@ -115,14 +115,19 @@ int runSession(Session session) {
     status = session.run();
   if (status.ok())
     status = session.write();
-  // A step may have failed for what is wrong with its inputs.
-  for (const std::string &failure : session.verification.failures)
-    session.err << "moe-run: check failed: " << failure << "\n";
-  if (!status.ok())
-    session.err << "moe-run: error: " << status.message << "\n";
-  if (!session.verification.ok())
-    return CheckFailed;
-  return exitStatus(status);
+  return conclude(status, session.verification.failures, session.err);
+}
+
+int runAdaptiveSession(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
+  AdaptiveResult result;
+  Status status = runAdaptive(options, isTerminal ? &err : nullptr, result);
+  if (status.ok())
+    options.json ? printAdaptiveJson(options, result, out) : printAdaptiveTables(options, result, out);
+  std::vector<std::string> failures;
+  for (const CheckedVariant &variant : result.checked)
+    for (const std::string &failure : variant.verification.failures)
+      failures.push_back(variant.name() + ": " + failure);
+  return conclude(status, failures, err);
 }
 
 } // namespace
@@ -138,6 +143,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     return Done;
   }
   try {
+    if (options.adaptive)
+      return runAdaptiveSession(options, out, err, isTerminal);
     return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";

@@ -17,6 +17,10 @@ Runs a compiled plan on random or loaded values.
   --batch=N          sequences of a data-parallel rank, and
   --seq=N            tokens of a sequence: which shape of a plan of several to run (default: its first)
   --iters=N          steps to run (default 1)
+  --adaptive         choose how many chunks a step is cut into by the times of the steps before; the
+                     steps' shapes are drawn at random (--seed) from the plan's
+  --emulate-links=NAME
+                     let every transfer take as long as on the cluster that the plan was compiled for
   --verify           run the one-rank reference too, and compare all outputs and gradients
   --reference        run only the one-rank reference
   --seed=N           of the random values (default 0)
@@ -54,6 +58,8 @@ bool *findFlag(Options &options, const std::string &name) {
     return &options.reference;
   if (name == "--json")
     return &options.json;
+  if (name == "--adaptive")
+    return &options.adaptive;
   return name == "--help" || name == "-h" ? &options.help : nullptr;
 }
 
@@ -64,6 +70,8 @@ std::string *findText(Options &options, const std::string &name) {
     return &options.load;
   if (name == "--save")
     return &options.save;
+  if (name == "--emulate-links")
+    return &options.emulateLinks;
   return name == "--trace" ? &options.trace : nullptr;
 }
 
@@ -130,6 +138,12 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("expected at most 4096 for --workers but got " + std::to_string(options.workers));
   if (options.reference && options.verify)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
+  if (options.reference && !options.emulateLinks.empty())
+    return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
+  if (options.adaptive &&
+      (options.reference || !options.load.empty() || !options.save.empty() || !options.trace.empty()))
+    return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save and "
+                   "--trace with it");
   return {};
 }
 

@@ -9,9 +9,6 @@
 
 namespace moert::run {
 
-struct PlanCloser {
-  void operator()(moert_plan_t plan) const { moert_plan_close(plan); }
-};
 struct WorldCloser {
   void operator()(moert_world_t world) const { moert_world_destroy(world); }
 };
@@ -19,14 +16,22 @@ using WorldHandle = std::unique_ptr<moert_world, WorldCloser>;
 
 /// A plan, the variant of it to run, and what this says about itself.
 struct Plan {
-  std::unique_ptr<moert_plan, PlanCloser> handle;
+  std::shared_ptr<moert_plan> handle; ///< of all variants
   int64_t variant = 0;
   Metadata metadata;
 
   /// For `batch` sequences of `sequence` tokens; where either is 0, those of the plan's first variant.
   static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
+  /// All variants, in their order; a plan of one shape is one.
+  static Status openVariants(const std::string &path, std::vector<Plan> &plans);
   const Program &program(bool reference) const { return reference ? *metadata.reference : metadata.rank; }
 };
+
+/// Whether the plan is for as many ranks as --ranks=N asks for; 0: any.
+Status checkRanks(int64_t ranks, const Metadata &metadata);
+
+/// Whether the plan has what --emulate-links=NAME needs: times that were modelled for that cluster.
+Status checkEmulated(const std::string &name, const Metadata &metadata);
 
 /// The Status of a call of the C API.
 Status checked(int32_t code);

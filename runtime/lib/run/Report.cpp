@@ -66,6 +66,16 @@ json collectivesJson(const Report &report) {
   return result;
 }
 
+json memoryJson(const ArenaUse (&arenas)[2]) {
+  auto use = [](const ArenaUse &arena) { return json{{"planned", arena.planned}, {"measured", arena.measured}}; };
+  return {{"device", use(arenas[MOERT_SPACE_DEVICE])}, {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])}};
+}
+
+/// Null where no links are emulated.
+json emulatedJson(const Options &options) {
+  return options.emulateLinks.empty() ? json(nullptr) : json(options.emulateLinks);
+}
+
 template <class... Args> std::string format(const char *pattern, Args... args) {
   char text[256];
   std::snprintf(text, sizeof text, pattern, args...);
@@ -94,6 +104,12 @@ void printOps(const Report &report, std::ostream &out) {
                   bytes / ranks * 1e-6, totals.flops / ranks * 1e-9, totals.seconds / ranks * 1e3);
   }
   out << "MB (read and written, or sent on the group), GFLOP and ms are means over the ranks.\n";
+}
+
+void printMemory(const ArenaUse (&arenas)[2], std::ostream &out) {
+  auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+  const ArenaUse &device = arenas[MOERT_SPACE_DEVICE], &host = arenas[MOERT_SPACE_HOST_PINNED];
+  out << format("used of it: %.3f MB device, %.3f MB host\n", megabytes(device.measured), megabytes(host.measured));
 }
 
 void printVerification(const Verification &verification, std::ostream &out) {
@@ -137,6 +153,8 @@ void printJson(const Report &report, std::ostream &out) {
                {"arena_bytes",
                 {{"device", report.program.arenaBytes[MOERT_SPACE_DEVICE]},
                  {"host_pinned", report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]}}},
+               {"memory", memoryJson(report.result.arenas)},
+               {"emulate_links", emulatedJson(report.options)},
                {"verify", verificationJson(report.verification)}};
   out << root.dump(2) << "\n";
 }
@@ -153,8 +171,57 @@ void printTables(const Report &report, std::ostream &out) {
   out << format("arena of a rank: %.3f MB device, %.3f MB host\n",
                 static_cast<double>(report.program.arenaBytes[MOERT_SPACE_DEVICE]) * 1e-6,
                 static_cast<double>(report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]) * 1e-6);
+  printMemory(report.result.arenas, out);
   if (report.verification)
     printVerification(*report.verification, out);
+}
+
+void printAdaptiveJson(const Options &options, const AdaptiveResult &result, std::ostream &out) {
+  json steps = json::array(), ranges = json::array(), checked = json::array();
+  for (const AdaptiveStep &step : result.steps)
+    steps.push_back({{"batch", step.batch},
+                     {"sequence", step.sequence},
+                     {"chunks", step.chunks},
+                     {"seconds", step.seconds},
+                     {"trial", step.trial}});
+  for (const moert_granularity_range &range : result.ranges)
+    ranges.push_back({{"chunks", range.chunks}, {"lower", range.lower}, {"upper", range.upper}});
+  for (const CheckedVariant &variant : result.checked) {
+    json entry = verificationJson(&variant.verification);
+    entry.update({{"batch", variant.batch}, {"sequence", variant.sequence}, {"chunks", variant.chunks}});
+    checked.push_back(entry);
+  }
+  json root = {{"backend", options.backend},
+               {"ranks", result.ranks},
+               {"iters", result.steps.size()},
+               {"seed", options.seed},
+               {"steps", steps},
+               {"trials", result.trials},
+               {"ranges", ranges},
+               {"memory", memoryJson(result.arenas)},
+               {"emulate_links", emulatedJson(options)},
+               {"verify", options.verify ? checked : json(nullptr)}};
+  out << root.dump(2) << "\n";
+}
+
+void printAdaptiveTables(const Options &options, const AdaptiveResult &result, std::ostream &out) {
+  auto number = [](int64_t value) { return static_cast<long long>(value); };
+  out << format("%6s %8s %9s %7s %12s\n", "step", "batch", "sequence", "chunks", "ms");
+  for (size_t i = 0; i < result.steps.size(); ++i) {
+    const AdaptiveStep &step = result.steps[i];
+    out << format("%6zu %8lld %9lld %7lld %12.3f%s\n", i, number(step.batch), number(step.sequence),
+                  number(step.chunks), step.seconds * 1e3, step.trial ? "  trial" : "");
+  }
+  out << format("\n%lld ranks, %zu steps, %lld trials\n", number(result.ranks), result.steps.size(),
+                number(result.trials));
+  for (const moert_granularity_range &range : result.ranges)
+    out << format("%lld chunks: %lld to %lld tokens\n", number(range.chunks), number(range.lower), number(range.upper));
+  printMemory(result.arenas, out);
+  for (const CheckedVariant &variant : result.checked)
+    if (options.verify) {
+      out << "\n" << variant.name() << ":";
+      printVerification(variant.verification, out);
+    }
 }
 
 } // namespace moert::run

@@ -2,7 +2,7 @@
 #ifndef MOERT_RUN_REPORT_H
 #define MOERT_RUN_REPORT_H
 
-#include "run/Verify.h"
+#include "run/Adaptive.h"
 
 namespace moert::run {
 
@@ -14,6 +14,10 @@ struct Report {
   const RunResult &result;
   const Verification *verification;
 };
+
+/// What there is to say about a run of --adaptive.
+void printAdaptiveJson(const Options &options, const AdaptiveResult &result, std::ostream &out);
+void printAdaptiveTables(const Options &options, const AdaptiveResult &result, std::ostream &out);
 
 /// One JSON object.
 void printJson(const Report &report, std::ostream &out);

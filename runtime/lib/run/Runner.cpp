@@ -3,12 +3,11 @@
 #include "run/Runner.h"
 #include "run/Sharding.h"
 
-#include <span>
+#include <algorithm>
 
 namespace moert::run {
-namespace {
 
-moert_world_config makeConfig(const Plan &plan, bool reference, const Options &options) {
+static moert_world_config makeConfig(const Plan &plan, bool reference, const Options &options) {
   moert_world_config config{};
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
@@ -16,24 +15,14 @@ moert_world_config makeConfig(const Plan &plan, bool reference, const Options &o
   config.backend = options.backend.c_str();
   config.workers = options.workers;
   config.variant = plan.variant;
+  config.emulate = !reference && !options.emulateLinks.empty();
   return config;
 }
 
-/// One world at work.
-struct Runner {
-  const Program &program;
-  const std::vector<Group> &groups;
-  const Options &options;
-  RunResult &result;
-  WorldHandle world;
-  std::span<const int64_t> ranks;
-
-  Status create(const Plan &plan, bool reference);
-  Status writeInputs(const Tensors &inputs);
-  Status runSteps(int64_t steps, std::ostream *progress);
-  Status addTimes();
-  Status readResults();
-};
+Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunResult &result) {
+  static const std::vector<Group> noGroups;
+  return {plan.program(reference), reference ? noGroups : plan.metadata.groups, options, result, {}, {}};
+}
 
 Status Runner::create(const Plan &plan, bool reference) {
   moert_world_config config = makeConfig(plan, reference, options);
@@ -112,6 +101,18 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
     for (double *figure :
          {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent, &totals.collectives, &totals.bytesReceived})
       *figure /= static_cast<double>(steps);
+  return addMemory();
+}
+
+Status Runner::addMemory() {
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    for (int64_t rank : ranks) {
+      ArenaUse use, &most = result.arenas[space];
+      if (Status status = checked(moert_world_memory(world.get(), rank, space, &use.planned, &use.measured));
+          !status.ok())
+        return status;
+      most = {std::max(most.planned, use.planned), std::max(most.measured, use.measured)};
+    }
   return {};
 }
 
@@ -137,8 +138,6 @@ Status Runner::readResults() {
   return {};
 }
 
-} // namespace
-
 Status checkMemory(const Plan &plan, bool reference, const Options &options) {
   moert_world_config config = makeConfig(plan, reference, options);
   config.workers = 1;
@@ -150,8 +149,7 @@ Status checkMemory(const Plan &plan, bool reference, const Options &options) {
 
 Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,
                   std::ostream *progress, RunResult &result) {
-  static const std::vector<Group> noGroups;
-  Runner runner{plan.program(reference), reference ? noGroups : plan.metadata.groups, options, result, {}, {}};
+  Runner runner = Runner::of(plan, reference, options, result);
   if (Status status = runner.create(plan, reference); !status.ok())
     return status;
   if (Status status = runner.writeInputs(inputs); !status.ok())

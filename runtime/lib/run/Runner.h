@@ -7,6 +7,7 @@
 #include "run/Tensor.h"
 
 #include <ostream>
+#include <span>
 
 namespace moert::run {
 
@@ -25,13 +26,42 @@ struct RankTime {
   moert_op_time time;
 };
 
+/// Of an arena, the largest of all ranks.
+struct ArenaUse {
+  int64_t planned = 0;
+  int64_t measured = 0; ///< where the last byte ends that a call used
+};
+
 struct RunResult {
   int64_t ranks = 1;
+  ArenaUse arenas[2]; ///< by moert_space
   std::vector<double> stepSeconds;
   std::vector<OpTotals> ops;
   std::vector<RankTime> lastStep;
   Tensors results;                             ///< global
   std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm
+};
+
+/// One world at work on the program's values.
+struct Runner {
+  const Program &program;
+  const std::vector<Group> &groups;
+  const Options &options;
+  RunResult &result;
+  WorldHandle world;
+  std::span<const int64_t> ranks;
+
+  /// The plan, options and result must outlive the runner.
+  static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);
+  Status create(const Plan &plan, bool reference);
+  Status writeInputs(const Tensors &inputs);
+  /// The result's step times grow by `steps`; what it has of ops is of these steps only. `progress` may be null.
+  Status runSteps(int64_t steps, std::ostream *progress);
+  Status readResults();
+
+private:
+  Status addTimes();
+  Status addMemory();
 };
 
 /// Fails where the memory of all ranks is not to be had: to say so before the inputs are made, which takes long where

@@ -10,8 +10,8 @@
       return code;                                                                                                     \
   } while (0)
 
-#define ARGUMENT(index, dtype, rank, ...) {MOERT_SPACE_ARGUMENT, dtype, index, rank, {__VA_ARGS__}, 0, 0, 0}
-#define DEVICE(offset, dtype, rank, ...) {MOERT_SPACE_DEVICE, dtype, offset, rank, {__VA_ARGS__}, 0, 0, 0}
+#define ARGUMENT(index, dtype, rank, ...) {MOERT_SPACE_ARGUMENT, dtype, index, rank, {__VA_ARGS__}, 0, 0, 0, 0}
+#define DEVICE(offset, dtype, rank, ...) {MOERT_SPACE_DEVICE, dtype, offset, rank, {__VA_ARGS__}, 0, 0, 0, 0}
 
 int32_t moeplan_rank(moert_rank_t rank);
 int32_t moeplan_reference(moert_rank_t rank);

@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "2"
+#define ABI "3"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5

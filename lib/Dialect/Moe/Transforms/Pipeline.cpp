@@ -77,7 +77,7 @@ public:
   void rewrite(int64_t exchangedRing, int64_t hiddenRing);
 
 private:
-  void routeInChunks();
+  Value dispatchInChunks();
   Value buildChunk(int64_t index, Value rows, Value counts);
   void setRings(int64_t exchangedRing, int64_t hiddenRing);
 
@@ -90,11 +90,11 @@ private:
 };
 } // namespace
 
-/// Rows are numbered chunk by chunk from now on, and there may be more of them.
-void ChunkedLayer::routeInChunks() {
+/// The rows, numbered chunk by chunk; there may be more of them.
+Value ChunkedLayer::dispatchInChunks() {
   RouteOp route = way.route;
   route.setChunks(chunks);
-  Value counts = route.getCounts(), rows = way.dispatch.getResult();
+  Value counts = route.getCounts(), rows = builder.clone(*way.dispatch)->getResult(0);
   counts.setType(RankedTensorType::get({chunks, getType(counts).getDimSize(1)}, getType(counts).getElementType()));
   SmallVector<int64_t> shape(getType(rows).getShape());
   if (isDropless(route)) {
@@ -111,6 +111,7 @@ void ChunkedLayer::routeInChunks() {
     shape[1] = chunk.part;
   }
   rows.setType(RankedTensorType::get(shape, getType(rows).getElementType()));
+  return rows;
 }
 
 Value ChunkedLayer::buildChunk(int64_t index, Value rows, Value counts) {
@@ -136,8 +137,7 @@ void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
 
 void ChunkedLayer::rewrite(int64_t exchangedRing, int64_t hiddenRing) {
   setRings(exchangedRing, hiddenRing);
-  routeInChunks();
-  auto rows = builder.create<SplitOp>(loc, way.dispatch.getResult(), chunks);
+  auto rows = builder.create<SplitOp>(loc, dispatchInChunks(), chunks);
   auto counts = builder.create<SplitOp>(loc, way.route.getCounts(), chunks);
   SmallVector<Value> returned;
   for (int64_t index = 0; index < chunks; ++index)
@@ -145,6 +145,7 @@ void ChunkedLayer::rewrite(int64_t exchangedRing, int64_t hiddenRing) {
   way.combine.getRowsMutable().assign(builder.create<ConcatOp>(loc, returned));
   for (Operation *op : llvm::reverse(way.ops))
     op->erase();
+  way.dispatch.erase();
   if (counts->use_empty())
     counts.erase();
 }
