@@ -35,6 +35,7 @@ private:
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
   void placeOperands(Operation *op);
   void placeAccumulated(Operation *op);
+  void copyResults(Operation *op);
   void launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs);
   void convertSignature();
   void convertReturn();
@@ -112,26 +113,37 @@ void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) 
   }
 }
 
+/// Whether its result is its operands side by side.
+static bool isMadeOfOperands(MoeKernelOpInterface op) {
+  return op->getNumOperands() > 0 && op->getNumResults() == 1 && op.getOperandPart(0).has_value();
+}
+
+/// Whether `value` can be computed in a place that another op chooses.
+/// What is made of its operands has parts itself, and a part that depends on the rank has none.
+static bool canBePlaced(Value value, RankPart place) {
+  auto op = value.getDefiningOp<MoeKernelOpInterface>();
+  return op && !op.isAlias() && (!op.getKernelName().empty() || (isMadeOfOperands(op) && !place.group));
+}
+
 /// Where an op's operands are its result side by side, they are computed there: notes their places in `memory`, before
 /// the ops that compute them are converted. An operand that cannot be, because its memory is another value's too, is
 /// copied as soon as it is there.
 void ProgramConverter::placeOperands(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-  Value whole;
+  if (!kernel || !isMadeOfOperands(kernel))
+    return;
+  // Its own place may be a part of another value's.
+  Value result = op->getResult(0);
+  if (!memory.contains(result))
+    memory.map(result, createBuffer(result.getType(), op->getLoc()));
   for (OpOperand &operand : op->getOpOperands()) {
-    std::optional<RankPart> part;
-    if (kernel)
-      part = kernel.getOperandPart(operand.getOperandNumber());
-    if (!part)
-      return;
-    if (!whole)
-      memory.map(op->getResult(0), whole = createBuffer(op->getResult(0).getType(), op->getLoc()));
-    places[op].push_back(builder.create<plan::ViewOp>(op->getLoc(), whole, *part));
-    auto producer = operand.get().getDefiningOp<MoeKernelOpInterface>();
-    if (producer && !producer.isAlias() && !producer.getKernelName().empty() && !memory.contains(operand.get()))
-      memory.map(operand.get(), places[op].back());
-    else if (operand.get().getDefiningOp())
-      copies[operand.get()].push_back(places[op].back());
+    Value value = operand.get();
+    RankPart part = *kernel.getOperandPart(operand.getOperandNumber());
+    places[op].push_back(builder.create<plan::ViewOp>(op->getLoc(), memory.lookup(result), part));
+    if (canBePlaced(value, part) && !memory.contains(value))
+      memory.map(value, places[op].back());
+    else if (value.getDefiningOp())
+      copies[value].push_back(places[op].back());
   }
 }
 
@@ -147,6 +159,13 @@ void ProgramConverter::placeAccumulated(Operation *op) {
     memory.map(op->getResult(0), place);
 }
 
+/// To where they have to be besides their own memory.
+void ProgramConverter::copyResults(Operation *op) {
+  for (Value result : op->getResults())
+    for (Value place : copies.lookup(result))
+      createCopy(memory.lookup(result), place, op->getLoc());
+}
+
 LogicalResult ProgramConverter::convert(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   if (!kernel)
@@ -155,6 +174,7 @@ LogicalResult ProgramConverter::convert(Operation *op) {
     for (auto [operand, place] : llvm::zip_equal(op->getOperands(), it->second))
       if (isa<BlockArgument>(operand))
         createCopy(memory.lookup(operand), place, op->getLoc());
+    copyResults(op);
     return success();
   }
   placeAccumulated(op);
@@ -171,9 +191,7 @@ LogicalResult ProgramConverter::convert(Operation *op) {
     }
   if (!kernel.getKernelName().empty())
     launch(op, kernel, outputs);
-  for (Value result : op->getResults())
-    for (Value place : copies.lookup(result))
-      createCopy(memory.lookup(result), place, op->getLoc());
+  copyResults(op);
   return success();
 }
 
@@ -231,7 +249,8 @@ LogicalResult ProgramConverter::run() {
   SmallVector<Operation *> program;
   for (Operation &op : function.front().without_terminator())
     program.push_back(&op);
-  for (Operation *op : program)
+  // From the last on: an op's own place comes before those of its operands.
+  for (Operation *op : llvm::reverse(program))
     placeOperands(op);
   for (Operation *op : program)
     if (failed(convert(op)))
