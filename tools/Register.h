@@ -13,6 +13,7 @@
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
+#include "moe/Schedule/Passes.h"
 
 namespace mlir::moe {
 
@@ -26,6 +27,7 @@ inline void registerToolPasses() {
   registerMoePasses();
   registerMoeConversionPasses();
   plan::registerPlanPasses();
+  registerMoeSchedulePasses();
 }
 
 } // namespace mlir::moe

@@ -26,6 +26,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                    "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10)"),
           cl::init("baseline"), cl::cat(category)),
       mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
+      order(
+          "order",
+          cl::desc("Order of the launches: search (on the cluster), mpipemoe, fastermoe or program; search for chunked "
+                   "layers, else program, unless given"),
+          cl::init(""), cl::cat(category)),
       cluster("cluster", cl::desc("Cluster profile: a file, or the name of a shared one"), cl::init("localhost"),
               cl::cat(category)),
       memoryLimit("memory-limit",
@@ -48,6 +53,12 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   if (failed(groups))
     return failure();
   CompileOptions options;
+  if (!order.empty()) {
+    options.order = parseOrderPolicy(order);
+    if (!options.order)
+      return emitUsageError(context) << "expected --order to be search, mpipemoe, fastermoe or program but got '"
+                                     << order << "'";
+  }
   options.parallel = *groups;
   options.schedule = schedule;
   options.train = mode == "train";

@@ -17,6 +17,8 @@
 
 #include "moe/Compiler/Memory.h"
 #include "moe/Conversion/Passes.h"
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
@@ -49,7 +51,7 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   return reference ? success() : addSchedule(passes, schedule, options, graph);
 }
 
-/// From the forward program to the one at the SPMD or plan stage.
+/// From the forward program to all of it at the SPMD stage, or to a plan without an order.
 static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                               func::FuncOp forward, bool reference) {
   addSimplification(passes);
@@ -63,10 +65,48 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (options.stage == Stage::Spmd)
     return;
   passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
+}
+
+/// From a plan in its order to its waits and memory.
+static void addPlanPasses(PassManager &passes, const CompileOptions &options) {
   plan::PlanAssignStreamsOptions streams;
   streams.devicesPerNode = options.devicesPerNode;
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams(streams));
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
+}
+
+static LogicalResult orderBySearch(func::FuncOp program, const CompileOptions &options) {
+  if (!options.cluster)
+    return program.emitError() << "expected a cluster to search an order on";
+  llvm::Expected<std::unique_ptr<CostModel>> model =
+      CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+  if (!model)
+    return program.emitError() << llvm::toString(model.takeError());
+  return orderPlan(program, OrderPolicy::Search, model->get(), options.devicesPerNode);
+}
+
+/// The launches of a rank program in the order that `options` say.
+static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &schedule,
+                                   const CompileOptions &options) {
+  if (options.order == OrderPolicy::Search)
+    return orderBySearch(program, options);
+  if (options.order)
+    return orderPlan(program, *options.order, /*model=*/nullptr, options.devicesPerNode);
+  if (schedule.chunks == 1)
+    return success();
+  std::string reason;
+  {
+    ScopedDiagnosticHandler keep(program.getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        reason = diagnostic.str();
+      return success();
+    });
+    if (succeeded(orderBySearch(program, options)))
+      return success();
+  }
+  emitWarning(UnknownLoc::get(program.getContext()))
+      << "the plan is in MPipeMoE's order, since none can be searched: " << reason;
+  return orderPlan(program, OrderPolicy::MPipeMoe, /*model=*/nullptr, options.devicesPerNode);
 }
 
 static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
@@ -105,6 +145,14 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
     return failure();
   addBackwardPasses(backward, schedule, options, getFunction(*module), reference);
   if (failed(backward.run(*module)))
+    return failure();
+  if (options.stage == Stage::Spmd)
+    return module;
+  if (!reference && failed(orderLaunches(getFunction(*module), schedule, options)))
+    return failure();
+  PassManager plan(graph.getContext());
+  addPlanPasses(plan, options);
+  if (failed(plan.run(*module)))
     return failure();
   return module;
 }

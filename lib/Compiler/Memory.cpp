@@ -15,8 +15,9 @@ using namespace mlir::moe;
 static llvm::StringSet<> getNames(func::FuncOp program, StringRef role) {
   llvm::StringSet<> names;
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
-    if (auto name = program.getArgAttrOfType<StringAttr>(i, kNameAttrName);
-        name && program.getArgAttrOfType<StringAttr>(i, kRoleAttrName) == role)
+    if (auto name = program.getArgAttrOfType<StringAttr>(i, kNameAttrName),
+        found = program.getArgAttrOfType<StringAttr>(i, kRoleAttrName);
+        name && found && found.getValue() == role)
       names.insert(name.getValue());
   return names;
 }

@@ -31,7 +31,7 @@ public:
                                               std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
-  llvm::cl::opt<std::string> input, parallel, schedule, mode, cluster;
+  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster;
   llvm::cl::opt<int64_t> memoryLimit;
   ImportCommandLine importing;
 };

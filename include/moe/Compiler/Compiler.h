@@ -2,12 +2,14 @@
 #ifndef MOE_COMPILER_COMPILER_H
 #define MOE_COMPILER_COMPILER_H
 
+#include <optional>
 #include <string>
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Schedule/Order.h"
 
 namespace mlir {
 class DialectRegistry;
@@ -34,6 +36,9 @@ struct CompileOptions {
   int64_t memoryLimit = 0;
   /// Groups that lie inside so many neighbouring ranks exchange inside a node.
   int64_t devicesPerNode = 8;
+  /// The order of the plan's launches. Absent: where layers are in chunks, what a search finds on the cluster, or
+  /// MPipeMoE's where that cannot price it; else the program's.
+  std::optional<OrderPolicy> order;
   /// For what is decided by times; else it may be null.
   const ClusterProfile *cluster = nullptr;
 };

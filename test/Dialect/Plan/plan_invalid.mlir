@@ -200,10 +200,10 @@ func.func @cost_part() attributes {test.cost = #plan.cost<memory, sent = 4>} {
 
 // -----
 
-// plan.view (C1): no view of a view.
+// plan.view (C1): no view of a part that depends on the rank.
 func.func @view_c1_view(%x: memref<8x4xf32>) {
   %0 = plan.view %x part 0 of 2 over <"mp", 2, 1> : memref<8x4xf32> -> memref<4x4xf32>
-  // expected-error @+1 {{'plan.view' op expected a view of a plan.buffer or an argument}}
+  // expected-error @+1 {{'plan.view' op expected a view of a plan.buffer, an argument or a view without a group}}
   %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : memref<4x4xf32> -> memref<2x4xf32>
   return
 }
@@ -212,7 +212,7 @@ func.func @view_c1_view(%x: memref<8x4xf32>) {
 
 // plan.view (C2): parts divides the group's size.
 func.func @view_c2_divide(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 0 of 3}}
+  // expected-error @+1 {{expected parts to divide the group's size 4 but got 3}}
   %0 = plan.view %x part 0 of 3 over <"ep", 4, 1> : memref<8x4xf32> -> memref<2x4xf32>
   return
 }
@@ -221,7 +221,7 @@ func.func @view_c2_divide(%x: memref<8x4xf32>) {
 
 // plan.view (C2): there are no more parts than members.
 func.func @view_c2_more(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 0 of 8}}
+  // expected-error @+1 {{expected parts to divide the group's size 4 but got 8}}
   %0 = plan.view %x part 0 of 8 over <"ep", 4, 1> : memref<8x4xf32> -> memref<1x4xf32>
   return
 }
@@ -230,7 +230,7 @@ func.func @view_c2_more(%x: memref<8x4xf32>) {
 
 // plan.view (C2): there is a part.
 func.func @view_c2_none(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 0 of 0}}
+  // expected-error @+1 {{expected the part to be one of those there are but got part 0 of 0}}
   %0 = plan.view %x part 0 of 0 over <"ep", 4, 1> : memref<8x4xf32> -> memref<8x4xf32>
   return
 }
@@ -239,7 +239,7 @@ func.func @view_c2_none(%x: memref<8x4xf32>) {
 
 // plan.view (C2): the part is one of them.
 func.func @view_c2_beyond(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part 2 of 2}}
+  // expected-error @+1 {{expected the part to be one of those there are but got part 2 of 2}}
   %0 = plan.view %x part 2 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
   return
 }
@@ -248,7 +248,7 @@ func.func @view_c2_beyond(%x: memref<8x4xf32>) {
 
 // plan.view (C2): the part is not negative.
 func.func @view_c2_negative(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected parts to divide the group's size 4 and the part to be one of them but got part -1 of 2}}
+  // expected-error @+1 {{expected the part to be one of those there are but got part -1 of 2}}
   %0 = plan.view %x part -1 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
   return
 }

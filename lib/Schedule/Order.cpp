@@ -1,0 +1,144 @@
+//===- Order.cpp - plan-order ---------------------------------------------===//
+#include "moe/Schedule/Order.h"
+
+#include "Search.h"
+
+#include "moe/Dialect/Plan/Transforms/AssignStreams.h"
+#include "moe/Schedule/Passes.h"
+#include "moe/Simulator/Simulator.h"
+
+#include <numeric>
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_PLANORDER
+#include "moe/Schedule/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// That the program can be put into another order.
+static LogicalResult checkProgram(func::FuncOp program, int64_t devicesPerNode) {
+  if (devicesPerNode < 1)
+    return program.emitError() << "expected devices-per-node to be positive but got " << devicesPerNode;
+  if (failed(plan::verifyRankProgram(program)))
+    return failure();
+  if (program->hasAttr(plan::kRanksAttrName))
+    return program.emitError() << "expected a program of all ranks: those of others would have to change with it";
+  for (Operation &op : program.getOps()) {
+    if (isa<plan::RecordOp, plan::WaitOp>(op))
+      return op.emitOpError("expected no waits before launches are put into order");
+    if (auto buffer = dyn_cast<plan::BufferOp>(op); buffer && buffer.getOffset())
+      return op.emitOpError("expected no offset before launches are put into order: bytes are shared by that order");
+  }
+  return success();
+}
+
+/// Moves what a launch uses along with it, where that has not moved yet.
+static void moveBefore(Operation *op, Operation *end, llvm::DenseSet<Operation *> &moved) {
+  for (Value value : op->getOperands())
+    if (Operation *source = value.getDefiningOp(); source && moved.insert(source).second)
+      moveBefore(source, end, moved);
+  op->moveBefore(end);
+}
+
+static void apply(func::FuncOp program, ArrayRef<plan::LaunchOp> launches, ArrayRef<unsigned> order) {
+  if (llvm::is_sorted(order))
+    return;
+  llvm::DenseSet<Operation *> moved;
+  for (unsigned launch : order)
+    moveBefore(launches[launch], program.getBody().front().getTerminator(), moved);
+}
+
+static LogicalResult report(func::FuncOp program, llvm::Error error) {
+  return program.emitError() << llvm::toString(std::move(error));
+}
+
+static FailureOr<Order> search(func::FuncOp program, const plan::Dependences &dependences, Graph &graph,
+                               const PaperOrders &papers, ArrayRef<Order> bars, const CostModel &model) {
+  llvm::Expected<SimProgram> sim = makeSimProgram(program, model.getNumRanks());
+  if (!sim)
+    return report(program, sim.takeError());
+  llvm::Expected<std::vector<double>> seconds = getLaunchSeconds(*sim, model);
+  if (!seconds)
+    return report(program, seconds.takeError());
+  for (auto [task, its, launch] : llvm::zip_equal(graph.tasks, *seconds, sim->launches)) {
+    task.seconds = its;
+    task.resource = launch.cost.resource;
+  }
+  graph.launchSeconds = model.getProfile().launchSeconds;
+  graph.setSpeeds(model);
+  llvm::Expected<Order> order = searchOrder(graph, papers, Pricer(std::move(*sim), dependences, model), bars);
+  if (!order)
+    return report(program, order.takeError());
+  return std::move(*order);
+}
+
+LogicalResult mlir::moe::orderPlan(func::FuncOp program, OrderPolicy policy, const CostModel *model,
+                                   int64_t devicesPerNode) {
+  if (failed(checkProgram(program, devicesPerNode)))
+    return failure();
+  plan::assignStreams(program, devicesPerNode);
+  plan::Dependences dependences(program);
+  Graph graph(dependences);
+  PaperOrders papers(dependences);
+  std::vector<Order> bars;
+  for (OrderPolicy its : {OrderPolicy::Program, OrderPolicy::MPipeMoe, OrderPolicy::FasterMoe})
+    if (its == policy || policy == OrderPolicy::Search)
+      bars.push_back(makePossible(graph, papers.getPreference(its)));
+  if (graph.size() > 0 && bars.front().empty())
+    return program.emitError() << "expected rings whose turns some order of the launches allows";
+  if (policy != OrderPolicy::Search || graph.numStreams < 2) {
+    apply(program, dependences.getLaunches(), bars.front());
+    return success();
+  }
+  if (!model)
+    return program.emitError() << "expected a cluster, by whose times to search";
+  FailureOr<Order> order = search(program, dependences, graph, papers, bars, *model);
+  if (succeeded(order))
+    apply(program, dependences.getLaunches(), *order);
+  return order;
+}
+
+namespace {
+struct PlanOrder : public moe::impl::PlanOrderBase<PlanOrder> {
+  using Base::Base;
+  PlanOrder(OrderPolicy policy, const ClusterProfile *cluster, int64_t devicesPerNode) : known(cluster) {
+    this->policy = policy;
+    this->devicesPerNode = devicesPerNode;
+  }
+
+  void runOnOperation() override {
+    func::FuncOp program = getOperation();
+    if (plan::isRankProgram(program) && failed(order(program)))
+      signalPassFailure();
+  }
+
+  LogicalResult order(func::FuncOp program) {
+    if (policy != OrderPolicy::Search || (!known && cluster.empty()))
+      return orderPlan(program, policy, nullptr, devicesPerNode);
+    std::optional<ClusterProfile> loaded;
+    if (!known) {
+      llvm::Expected<ClusterProfile> profile = ClusterProfile::load(cluster);
+      if (!profile)
+        return report(program, profile.takeError());
+      loaded = std::move(*profile);
+    }
+    int64_t ranks = plan::getWorld(program);
+    if (ranks == 0)
+      return program.emitError() << "expected " << kParallelAttrName << ", which gives the ranks";
+    llvm::Expected<std::unique_ptr<CostModel>> model =
+        CostModel::create(known ? *known : *loaded, ranks, CostForm::ClosedForm);
+    if (!model)
+      return report(program, model.takeError());
+    return orderPlan(program, policy, model->get(), devicesPerNode);
+  }
+
+  const ClusterProfile *known = nullptr;
+};
+} // namespace
+
+std::unique_ptr<Pass> mlir::moe::createPlanOrder(OrderPolicy policy, const ClusterProfile *cluster,
+                                                 int64_t devicesPerNode) {
+  return std::make_unique<PlanOrder>(policy, cluster, devicesPerNode);
+}

@@ -1,0 +1,129 @@
+//===- PaperOrders.cpp - the orders of FasterMoE and MPipeMoE -------------===//
+#include "PaperOrders.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+PaperOrders::PaperOrders(const plan::Dependences &dependences)
+    : groupOf(dependences.getLaunches().size(), -1), chunkOf(groupOf.size(), 0),
+      parts(groupOf.size(), ChunkPart::None) {
+  findGroups(dependences.getLaunches());
+  findParts(dependences);
+}
+
+/// What the backward fetches or computes again has the label of the forward: it is of the group that began last.
+void PaperOrders::findGroups(ArrayRef<plan::LaunchOp> launches) {
+  llvm::StringSet<> labels;
+  for (auto [number, launch] : llvm::enumerate(launches)) {
+    plan::LaunchOp op = launch;
+    std::optional<ChunkAttr> chunk = op.getChunk();
+    if (!chunk)
+      continue;
+    if (labels.insert(op.getLabel().value_or("")).second)
+      groups.emplace_back();
+    Group &group = groups.back();
+    auto found = llvm::find(group.chunks, chunk->getIndex());
+    groupOf[number] = static_cast<int32_t>(groups.size()) - 1;
+    chunkOf[number] = found - group.chunks.begin();
+    if (found == group.chunks.end())
+      group.chunks.push_back(chunk->getIndex());
+    group.launches.push_back(number);
+  }
+}
+
+/// Dependences tell more than program order does: products of weight gradients may stand behind the exchange that does
+/// not need them.
+void PaperOrders::findParts(const plan::Dependences &dependences) {
+  size_t count = groupOf.size();
+  // Whether a product comes before or after, whether an exchange of S comes after and one of R before, in the chunk.
+  std::vector<bool> productBefore(count), productAfter(count), sendAfter(count), returnBefore(count);
+  auto isProduct = [&](unsigned launch) {
+    plan::LaunchOp op = dependences.getLaunches()[launch];
+    return op.getOpCost().resource == Resource::Matrix;
+  };
+  auto forEachPair = [&](unsigned launch, auto visit) {
+    for (unsigned other : dependences.get(launch))
+      if (other < launch && groupOf[launch] >= 0 && groupOf[other] == groupOf[launch] &&
+          chunkOf[other] == chunkOf[launch])
+        visit(other);
+  };
+  auto isCollective = [&](unsigned launch) {
+    plan::LaunchOp op = dependences.getLaunches()[launch];
+    return groupOf[launch] >= 0 && op.getCollective();
+  };
+  for (unsigned launch = 0; launch < count; ++launch)
+    forEachPair(launch, [&](unsigned other) {
+      productBefore[launch] = productBefore[launch] || productBefore[other] || isProduct(other);
+    });
+  for (unsigned launch = count; launch-- > 0;)
+    forEachPair(launch, [&](unsigned other) {
+      productAfter[other] = productAfter[other] || productAfter[launch] || isProduct(launch);
+    });
+  auto isSend = [&](unsigned it) { return isCollective(it) && !productBefore[it] && productAfter[it]; };
+  auto isReturn = [&](unsigned it) { return isCollective(it) && productBefore[it] && !productAfter[it]; };
+  for (unsigned launch = 0; launch < count; ++launch)
+    forEachPair(launch, [&](unsigned other) {
+      returnBefore[launch] = returnBefore[launch] || returnBefore[other] || isReturn(other);
+    });
+  for (unsigned launch = count; launch-- > 0;)
+    forEachPair(launch,
+                [&](unsigned other) { sendAfter[other] = sendAfter[other] || sendAfter[launch] || isSend(launch); });
+  for (unsigned launch = 0; launch < count; ++launch)
+    if (groupOf[launch] >= 0)
+      parts[launch] = isReturn(launch)                      ? ChunkPart::Return
+                      : returnBefore[launch]                ? ChunkPart::Finish
+                      : isSend(launch) || sendAfter[launch] ? ChunkPart::Send
+                                                            : ChunkPart::Compute;
+}
+
+Order PaperOrders::getOrder(const Group &group, OrderPolicy policy) const {
+  unsigned chunks = group.chunks.size();
+  std::map<std::pair<ChunkPart, unsigned>, Order> byPart;
+  for (unsigned launch : group.launches)
+    byPart[{parts[launch], chunkOf[launch]}].push_back(launch);
+  Order order;
+  auto add = [&](ChunkPart part, unsigned chunk) {
+    if (chunk < chunks)
+      llvm::append_range(order, byPart[{part, chunk}]);
+  };
+  unsigned ahead = policy == OrderPolicy::MPipeMoe ? 2 : chunks;
+  for (unsigned chunk = 0; chunk < ahead; ++chunk)
+    add(ChunkPart::Send, chunk);
+  for (unsigned chunk = 0; chunk < chunks; ++chunk) {
+    add(ChunkPart::Compute, chunk);
+    add(ChunkPart::Return, chunk);
+    add(ChunkPart::Send, chunk + ahead);
+  }
+  // On the stream of the computation they would hold up products of later chunks.
+  for (unsigned chunk = 0; chunk < chunks; ++chunk)
+    add(ChunkPart::Finish, chunk);
+  return order;
+}
+
+Order PaperOrders::getPreference(OrderPolicy policy) const {
+  Order order(groupOf.size());
+  std::iota(order.begin(), order.end(), 0u);
+  if (policy == OrderPolicy::Program)
+    return order;
+  for (const Group &group : groups)
+    for (auto [place, launch] : llvm::zip_equal(group.launches, getOrder(group, policy)))
+      order[place] = launch;
+  return order;
+}
+
+std::optional<OrderPolicy> mlir::moe::parseOrderPolicy(llvm::StringRef name) {
+  if (name == "program")
+    return OrderPolicy::Program;
+  if (name == "mpipemoe")
+    return OrderPolicy::MPipeMoe;
+  if (name == "fastermoe")
+    return OrderPolicy::FasterMoe;
+  if (name == "search")
+    return OrderPolicy::Search;
+  return std::nullopt;
+}

@@ -1,0 +1,78 @@
+//===- Price.cpp - orders in the simulator --------------------------------===//
+#include "Price.h"
+
+#include "moe/Dialect/Plan/Transforms/AssignStreams.h"
+#include "moe/Simulator/Simulator.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// A wait of `stream` before a launch for an earlier one.
+struct Wait {
+  unsigned launch;
+  unsigned other;
+};
+} // namespace
+
+SimProgram Pricer::reorder(ArrayRef<unsigned> order) const {
+  std::vector<Wait> waits;
+  std::vector<int64_t> events(order.size(), -1);
+  plan::WaitPlanner planner(order.size(), program.streams.size());
+  SimProgram result = program;
+  result.ops.clear();
+  for (unsigned launch : order)
+    for (unsigned other : planner.issue(launch, program.launches[launch].stream, dependences.get(launch))) {
+      waits.push_back({launch, other});
+      if (events[other] < 0)
+        events[other] = result.numEvents++;
+    }
+  const Wait *wait = waits.data();
+  for (auto [number, launch] : llvm::enumerate(order)) {
+    result.launches[number] = program.launches[launch];
+    uint32_t stream = program.launches[launch].stream;
+    for (; wait != waits.data() + waits.size() && wait->launch == launch; ++wait)
+      result.ops.push_back({SimOp::Kind::Wait, stream, static_cast<uint32_t>(events[wait->other])});
+    result.ops.push_back({SimOp::Kind::Launch, stream, static_cast<uint32_t>(number)});
+    if (events[launch] >= 0)
+      result.ops.push_back({SimOp::Kind::Record, stream, static_cast<uint32_t>(events[launch])});
+  }
+  return result;
+}
+
+llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
+  std::vector<SimProgram> programs;
+  programs.push_back(reorder(order));
+  llvm::Expected<SimResult> result = simulate(std::move(programs), model, SimOptions());
+  if (!result)
+    return result.takeError();
+  return result->seconds;
+}
+
+int64_t Pricer::getPeakBytes(ArrayRef<unsigned> order) const {
+  std::vector<std::pair<int64_t, int64_t>> lives(program.buffers.size(), {-1, -1});
+  auto touch = [&](int32_t buffer, int64_t place) {
+    if (buffer < 0)
+      return;
+    int32_t base = program.buffers[buffer].base;
+    auto &[first, last] = lives[base < 0 ? buffer : base];
+    first = first < 0 ? place : first;
+    last = place;
+  };
+  for (auto [place, launch] : llvm::enumerate(order)) {
+    for (int32_t input : program.launches[launch].inputs)
+      touch(input, place);
+    for (int32_t output : program.launches[launch].outputs)
+      touch(output, place);
+  }
+  std::vector<int64_t> change(order.size() + 1, 0);
+  for (auto [buffer, life] : llvm::zip_equal(program.buffers, lives))
+    if (life.first >= 0 && !buffer.isArgument && !buffer.isHost) {
+      change[life.first] += buffer.bytes;
+      change[life.second + 1] -= buffer.bytes;
+    }
+  int64_t bytes = 0, peak = 0;
+  for (int64_t its : change)
+    peak = std::max(peak, bytes += its);
+  return peak;
+}

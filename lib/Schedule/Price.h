@@ -1,0 +1,34 @@
+//===- Price.h - orders in the simulator ------------------------*- C++ -*-===//
+#ifndef MOE_LIB_SCHEDULE_PRICE_H
+#define MOE_LIB_SCHEDULE_PRICE_H
+
+#include "Graph.h"
+
+#include "moe/Simulator/Program.h"
+
+namespace mlir::moe {
+
+/// Prices orders of one program without touching it: what the simulator sees of an order does not need the IR.
+class Pricer {
+public:
+  /// `program` is `dependences`' one, on streams, without waits.
+  Pricer(SimProgram program, const plan::Dependences &dependences, const CostModel &model)
+      : program(std::move(program)), dependences(dependences), model(model) {}
+
+  const SimProgram &getProgram() const { return program; }
+  /// Seconds of a step in an order that the dependences allow, with the waits that plan-assign-streams would make.
+  llvm::Expected<double> getSeconds(ArrayRef<unsigned> order) const;
+  /// The most bytes of device memory that hold values at one launch of the order, arguments left out.
+  int64_t getPeakBytes(ArrayRef<unsigned> order) const;
+
+private:
+  SimProgram reorder(ArrayRef<unsigned> order) const;
+
+  SimProgram program;
+  const plan::Dependences &dependences;
+  const CostModel &model;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_SCHEDULE_PRICE_H
