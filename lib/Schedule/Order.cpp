@@ -68,7 +68,8 @@ static FailureOr<Order> search(func::FuncOp program, const plan::Dependences &de
   }
   graph.launchSeconds = model.getProfile().launchSeconds;
   graph.setSpeeds(model);
-  llvm::Expected<Order> order = searchOrder(graph, papers, Pricer(std::move(*sim), dependences, model), bars);
+  llvm::Expected<Order> order =
+      searchOrder(graph, papers, Pricer(std::move(*sim), dependences, model), bars, !dependences.getRings().empty());
   if (!order)
     return report(program, order.takeError());
   return std::move(*order);

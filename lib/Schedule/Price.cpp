@@ -49,7 +49,7 @@ llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
   return result->seconds;
 }
 
-int64_t Pricer::getPeakBytes(ArrayRef<unsigned> order) const {
+LiveBytes Pricer::getLiveBytes(ArrayRef<unsigned> order) const {
   std::vector<std::pair<int64_t, int64_t>> lives(program.buffers.size(), {-1, -1});
   auto touch = [&](int32_t buffer, int64_t place) {
     if (buffer < 0)
@@ -71,8 +71,11 @@ int64_t Pricer::getPeakBytes(ArrayRef<unsigned> order) const {
       change[life.first] += buffer.bytes;
       change[life.second + 1] -= buffer.bytes;
     }
-  int64_t bytes = 0, peak = 0;
-  for (int64_t its : change)
-    peak = std::max(peak, bytes += its);
-  return peak;
+  LiveBytes live;
+  int64_t bytes = 0;
+  for (int64_t its : change) {
+    live.peak = std::max(live.peak, bytes += its);
+    live.sum += static_cast<double>(bytes);
+  }
+  return live;
 }

@@ -8,6 +8,14 @@
 
 namespace mlir::moe {
 
+/// Bytes of device memory that hold values, arguments left out.
+struct LiveBytes {
+  int64_t peak = 0; ///< the most at one launch
+  double sum = 0;   ///< over all launches
+
+  bool operator<(const LiveBytes &other) const { return std::pair(peak, sum) < std::pair(other.peak, other.sum); }
+};
+
 /// Prices orders of one program without touching it: what the simulator sees of an order does not need the IR.
 class Pricer {
 public:
@@ -18,8 +26,7 @@ public:
   const SimProgram &getProgram() const { return program; }
   /// Seconds of a step in an order that the dependences allow, with the waits that plan-assign-streams would make.
   llvm::Expected<double> getSeconds(ArrayRef<unsigned> order) const;
-  /// The most bytes of device memory that hold values at one launch of the order, arguments left out.
-  int64_t getPeakBytes(ArrayRef<unsigned> order) const;
+  LiveBytes getLiveBytes(ArrayRef<unsigned> order) const;
 
 private:
   SimProgram reorder(ArrayRef<unsigned> order) const;

@@ -7,6 +7,7 @@
 #include "Search.h"
 
 #include "Improve.h"
+#include "Lean.h"
 #include "Timeline.h"
 
 #include <map>
@@ -25,8 +26,11 @@ static constexpr unsigned maxWindows = 6;
 static constexpr unsigned maxStarts = 4;
 /// Longer programs leave fewer orders to the simulator.
 static constexpr unsigned longProgram = 5000;
-/// How much slower an order may be that needs less memory.
-static constexpr double memoryPrice = 0.005;
+/// How much slower an order may be that needs less memory: little, and more where rings say that memory is to be
+/// reused.
+static constexpr double memoryPrice = 0.005, memoryPriceOfRings = 0.015;
+/// How many orders are made leaner.
+static constexpr size_t maxLean = 3;
 
 namespace {
 /// Orders once each, with what Timeline thinks of them.
@@ -262,7 +266,7 @@ static const Order &chooseSmallest(ArrayRef<Priced> orders, double limit, const 
   for (const Priced &it : orders) {
     if (it.seconds > limit)
       continue;
-    int64_t bytes = pricer.getPeakBytes(it.order);
+    int64_t bytes = pricer.getLiveBytes(it.order).peak;
     if (best && std::pair(bytes, it.seconds) >= std::pair(bestBytes, best->seconds))
       continue;
     best = &it;
@@ -271,33 +275,76 @@ static const Order &chooseSmallest(ArrayRef<Priced> orders, double limit, const 
   return best->order;
 }
 
+namespace {
+/// Orders with what the simulator says of them.
+class PricedOrders {
+public:
+  explicit PricedOrders(const Pricer &pricer) : pricer(pricer) {}
+
+  /// The papers' orders and the program's, none of which may be better than what is taken.
+  llvm::Error addBars(ArrayRef<Order> bars);
+  /// What cannot be priced is left out: kinds of work meet in it whose interference the profile does not say.
+  void add(const Order &order);
+  /// Up to `count`, fastest first.
+  std::vector<Priced> getFastest(size_t count) const;
+  /// What an order may take: `price` more than the best, and no more than the bars.
+  double getLimit(double price) const { return std::min(best * (1 + price), bar); }
+  ArrayRef<Priced> get() const { return orders; }
+
+private:
+  llvm::Error price(const Order &order);
+
+  const Pricer &pricer;
+  std::vector<Priced> orders;
+  double best = std::numeric_limits<double>::infinity(), bar = best;
+};
+} // namespace
+
+llvm::Error PricedOrders::price(const Order &order) {
+  if (llvm::any_of(orders, [&](const Priced &it) { return it.order == order; }))
+    return llvm::Error::success();
+  llvm::Expected<double> seconds = pricer.getSeconds(order);
+  if (!seconds)
+    return seconds.takeError();
+  orders.push_back({order, *seconds});
+  best = std::min(best, *seconds);
+  return llvm::Error::success();
+}
+
+llvm::Error PricedOrders::addBars(ArrayRef<Order> bars) {
+  for (const Order &order : bars)
+    if (llvm::Error error = price(order))
+      return error;
+  bar = best;
+  return llvm::Error::success();
+}
+
+void PricedOrders::add(const Order &order) { llvm::consumeError(price(order)); }
+
+std::vector<Priced> PricedOrders::getFastest(size_t count) const {
+  std::vector<Priced> sorted = orders;
+  llvm::stable_sort(sorted, [](const Priced &a, const Priced &b) { return a.seconds < b.seconds; });
+  sorted.resize(std::min(count, sorted.size()));
+  return sorted;
+}
+
 llvm::Expected<Order> mlir::moe::searchOrder(const Graph &graph, const PaperOrders &papers, const Pricer &pricer,
-                                             ArrayRef<Order> bars) {
+                                             ArrayRef<Order> bars, bool hasRings) {
   Candidates candidates(graph);
   for (const Order &bar : bars)
     candidates.add(bar);
   addListSchedules(candidates, graph, papers, pricer.getProgram());
   addImproved(candidates, graph, papers);
 
-  std::vector<Order> orders(bars.begin(), bars.end());
-  llvm::append_range(orders, candidates.getBest(graph.size() > longProgram ? 2 : 6));
-  std::vector<Priced> priced;
-  double best = std::numeric_limits<double>::infinity(), bar = best;
-  for (auto [number, order] : llvm::enumerate(orders)) {
-    if (llvm::is_contained(ArrayRef(orders).take_front(number), order))
-      continue;
-    llvm::Expected<double> seconds = pricer.getSeconds(order);
-    if (!seconds && number < bars.size())
-      return seconds.takeError();
-    if (!seconds) {
-      // Kinds of work meet in it whose interference the profile does not say.
-      llvm::consumeError(seconds.takeError());
-      continue;
-    }
-    priced.push_back({order, *seconds});
-    best = std::min(best, *seconds);
-    if (number < bars.size())
-      bar = std::min(bar, *seconds);
-  }
-  return chooseSmallest(priced, std::min(best * (1 + memoryPrice), bar), pricer);
+  PricedOrders priced(pricer);
+  if (llvm::Error error = priced.addBars(bars))
+    return error;
+  for (const Order &order : candidates.getBest(graph.size() > longProgram ? 2 : 6))
+    priced.add(order);
+  double price = hasRings ? memoryPriceOfRings : memoryPrice;
+  if (graph.size() <= maxWindow)
+    for (const Priced &it : priced.getFastest(maxLean))
+      priced.add(
+          makeLean(graph, it.order, pricer, Runner(graph).run(getSequences(graph, it.order)).seconds * (1 + price)));
+  return chooseSmallest(priced.get(), priced.getLimit(price), pricer);
 }

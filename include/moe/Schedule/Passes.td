@@ -20,7 +20,8 @@ def PlanOrder : Pass<"plan-order", "::mlir::func::FuncOp"> {
       that can go goes.
     - `search`: list scheduling by several priorities and local search under the cost model's times. The best of what is found,
       of both papers' orders and of the program's is taken by the simulator's times on `cluster`; of those that are
-      half a percent slower at most, and no slower than these three, the one with the least bytes alive.
+      half a percent slower at most, 1.5 where there are rings, and no slower than these three, the one with the least
+      bytes alive.
   }];
   let options = [
     Option<"policy", "policy", "::mlir::moe::OrderPolicy", /*default=*/"::mlir::moe::OrderPolicy::Search",

@@ -1,0 +1,81 @@
+//===- Lean.cpp - the same order with fewer bytes alive -------------------===//
+#include "Lean.h"
+
+#include "Timeline.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// Rounds over all launches; the second finds little.
+static constexpr unsigned maxRounds = 2;
+
+namespace {
+class LeanSearch {
+public:
+  LeanSearch(const Graph &graph, Order order, const Pricer &pricer, double seconds)
+      : graph(graph), order(std::move(order)), runner(graph), pricer(pricer), seconds(seconds),
+        bytes(pricer.getLiveBytes(this->order)) {}
+
+  Order run();
+
+private:
+  void setPlaces();
+  /// Moves the task at `from` to stand at `to`; whether that is better.
+  bool tryMove(size_t from, size_t to);
+
+  const Graph &graph;
+  Order order;
+  std::vector<size_t> places; ///< by task
+  Runner runner;
+  const Pricer &pricer;
+  double seconds;
+  LiveBytes bytes;
+};
+} // namespace
+
+void LeanSearch::setPlaces() {
+  places.resize(order.size());
+  for (auto [place, task] : llvm::enumerate(order))
+    places[task] = place;
+}
+
+bool LeanSearch::tryMove(size_t from, size_t to) {
+  if (from == to)
+    return false;
+  Order moved = order;
+  if (from < to)
+    std::rotate(moved.begin() + from, moved.begin() + from + 1, moved.begin() + to + 1);
+  else
+    std::rotate(moved.begin() + to, moved.begin() + from, moved.begin() + from + 1);
+  LiveBytes its = pricer.getLiveBytes(moved);
+  if (!(its < bytes) || runner.run(getSequences(graph, moved)).seconds > seconds)
+    return false;
+  order = std::move(moved);
+  bytes = its;
+  setPlaces();
+  return true;
+}
+
+Order LeanSearch::run() {
+  setPlaces();
+  for (unsigned round = 0; round < maxRounds; ++round) {
+    bool any = false;
+    for (size_t number = order.size(); number-- > 0;) {
+      unsigned task = order[number];
+      size_t last = order.size() - 1, first = 0;
+      for (unsigned next : graph.after[task])
+        last = std::min(last, places[next] - 1);
+      any |= !graph.after[task].empty() && tryMove(places[task], last);
+      for (unsigned before : graph.before[task])
+        first = std::max(first, places[before] + 1);
+      any |= !graph.before[task].empty() && tryMove(places[task], first);
+    }
+    if (!any)
+      break;
+  }
+  return order;
+}
+
+Order mlir::moe::makeLean(const Graph &graph, const Order &order, const Pricer &pricer, double seconds) {
+  return LeanSearch(graph, order, pricer, seconds).run();
+}
