@@ -14,6 +14,7 @@ struct Execution {
   const LaunchCosts &costs;
   Exchanges &exchanges;
   std::vector<double> slowdown; ///< by simulated rank, of local work
+  bool emulateLinks = false;
 };
 
 /// Every rank has a device of its own. A device works at the heads of all its streams at once; kinds of work slow each

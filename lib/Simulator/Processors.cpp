@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <deque>
+#include <queue>
 
 using namespace mlir::moe;
 
@@ -73,6 +74,17 @@ struct Processor {
   bool busy = false;
 };
 
+/// A transfer whose work is done and whose links are not: an exchange, or a launch of one stream.
+struct Timer {
+  double due;
+  int32_t meeting = -1; ///< else the stream's
+  uint32_t slot = 0, launch = 0;
+  double begin = 0;
+  int32_t cause = -1;
+
+  bool operator>(const Timer &other) const { return due > other.due; }
+};
+
 struct Node {
   std::deque<Job> ready;
   std::vector<uint32_t> idle; ///< processors
@@ -95,7 +107,11 @@ private:
   void wake(uint32_t processor, Record &record);
   llvm::Error arrive(uint32_t processor, uint32_t launch);
   llvm::Error price(Meeting &meeting) const;
-  void complete(uint32_t processor, const Meeting &meeting);
+  /// The last of the members' times.
+  int32_t complete(const Meeting &meeting);
+  /// Where links are emulated: when a transfer that began at `begin` is over at the earliest.
+  double getDue(uint32_t rank, uint32_t launch, double begin) const;
+  void expire();
 
   void push(uint32_t rank, Job job, int32_t trigger);
   void work(uint32_t processor, Resource resource, double seconds);
@@ -136,6 +152,7 @@ private:
   std::vector<Processor> processors; ///< node by node
   std::vector<uint32_t> changedNodes;
   IndexedHeap heap; ///< of processors
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers;
 };
 } // namespace
 
@@ -293,15 +310,23 @@ llvm::Error Executor::finish(uint32_t index) {
   Job job = processor.job;
   processor.busy = false;
   if (job.type == Job::Type::Stream) {
-    processor.last = processor.trigger =
-        addTime(getRankOf(job.index), processor.launch, processor.begin, processor.cause);
-    ++slots[job.index].head;
-    if (llvm::Error error = advance(index))
-      return error;
+    if (double due = getDue(getRankOf(job.index), processor.launch, processor.begin); due > now) {
+      timers.push({due, -1, job.index, processor.launch, processor.begin, processor.cause});
+    } else {
+      processor.last = processor.trigger =
+          addTime(getRankOf(job.index), processor.launch, processor.begin, processor.cause);
+      ++slots[job.index].head;
+      if (llvm::Error error = advance(index))
+        return error;
+    }
   } else if (job.type == Job::Type::Issue) {
     issueRank(index);
   } else if (Meeting &meeting = meetings[job.meeting]; --meeting.remaining == 0) {
-    complete(index, meeting);
+    if (double due = getDue(meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, meeting.id), meeting.begin);
+        due > now)
+      timers.push({due, static_cast<int32_t>(job.meeting)});
+    else
+      processor.last = complete(meeting);
   }
   uint32_t node = index / perNode;
   changedNodes.push_back(node);
@@ -358,15 +383,39 @@ llvm::Error Executor::price(Meeting &meeting) const {
   return llvm::Error::success();
 }
 
-void Executor::complete(uint32_t index, const Meeting &meeting) {
+int32_t Executor::complete(const Meeting &meeting) {
+  int32_t last = -1;
   for (int64_t member = 0; member < world.groups[meeting.id.group].size; ++member) {
     auto rank = static_cast<uint32_t>(world.getRank(meeting.id, member));
     uint32_t launch = *world.getMeetingLaunch(rank, meeting.id);
     uint32_t slot = rank * numStreams + world.getLinked(rank).launches[launch].stream;
-    processors[index].last = addTime(rank, launch, meeting.begin, meeting.cause);
+    last = addTime(rank, launch, meeting.begin, meeting.cause);
     ++slots[slot].head;
-    push(rank, {Job::Type::Stream, slot}, processors[index].last);
+    push(rank, {Job::Type::Stream, slot}, last);
   }
+  return last;
+}
+
+//===----------------------------------------------------------------------===//
+// Emulated links
+//===----------------------------------------------------------------------===//
+
+double Executor::getDue(uint32_t rank, uint32_t launch, double begin) const {
+  return execution.emulateLinks ? begin + world.getLaunch(rank, launch).transferSeconds : begin;
+}
+
+/// The links of the first timer are done.
+void Executor::expire() {
+  Timer timer = timers.top();
+  timers.pop();
+  if (timer.meeting >= 0) {
+    complete(meetings[timer.meeting]);
+    return;
+  }
+  uint32_t rank = getRankOf(timer.slot);
+  int32_t time = addTime(rank, timer.launch, timer.begin, timer.cause);
+  ++slots[timer.slot].head;
+  push(rank, {Job::Type::Stream, timer.slot}, time);
 }
 
 //===----------------------------------------------------------------------===//
@@ -460,6 +509,11 @@ llvm::Error Executor::run() {
       if (llvm::Error error = updateNode(nodes[node], node * perNode))
         return error;
     changedNodes.clear();
+    if (!timers.empty() && timers.top().due <= heap.getTime()) {
+      now = timers.top().due;
+      expire();
+      continue;
+    }
     if (std::isinf(heap.getTime()))
       break;
     now = heap.getTime();

@@ -109,6 +109,8 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   launch.kernel = op.getKernel().str();
   launch.label = op.getLabel().value_or("").str();
   launch.cost = op.getOpCost();
+  if (std::optional<APFloat> seconds = op.getSeconds())
+    launch.transferSeconds = seconds->convertToDouble();
   launch.stream = getStream(op.getStreamOrDefault());
   if (op.getGroup())
     (op.getCollective() ? launch.group : launch.partGroup) = getGroup(*op.getGroup());

@@ -19,6 +19,9 @@ static llvm::Error check(const CostModel &model, const SimOptions &options) {
   if (sharesProcessors(model) && model.hasContention())
     return makeError("cluster '" + profile.name +
                      "': expected the closed form where the devices of a node share processors");
+  if (options.emulateLinks && !sharesProcessors(model))
+    return makeError("cluster '" + profile.name +
+                     "': expected the devices of a node to share processors where links are emulated");
   for (const Straggler &it : options.stragglers) {
     if (it.rank < 0 || it.rank >= model.getNumRanks())
       return makeError("expected a straggler's rank below " + llvm::Twine(model.getNumRanks()) + " but got " +
@@ -68,7 +71,8 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, result.ranks, model, *counts, exchanges);
   if (!costs)
     return costs.takeError();
-  Execution execution{*world, result.ranks, model, *costs, exchanges, getSlowdowns(options, result.ranks.size())};
+  Execution execution{
+      *world, result.ranks, model, *costs, exchanges, getSlowdowns(options, result.ranks.size()), options.emulateLinks};
   auto times = sharesProcessors(model) ? runOnProcessors(execution) : runOnDevices(execution);
   if (!times)
     return times.takeError();

@@ -37,6 +37,10 @@ static cl::list<std::string> linkFaults("link-fault",
                                         cl::desc("A directed link with FACTOR of its bandwidth, "
                                                  "e.g. node0/nic,network:0.5"),
                                         cl::value_desc("FROM,TO:FACTOR"), cl::cat(category));
+static cl::opt<bool>
+    emulateLinks("emulate-links",
+                 cl::desc("Predict moe-run --emulate-links: transfers take at least the plan's seconds"),
+                 cl::init(false), cl::cat(category));
 static cl::opt<bool> allRanks("all-ranks", cl::desc("Simulate every rank, also where one stands for many"),
                               cl::cat(category));
 static cl::opt<bool> json("json", cl::desc("One JSON object instead of tables"), cl::cat(category));
@@ -213,6 +217,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   simulation.stragglers = std::move(*slow);
   simulation.allRanks = allRanks;
+  simulation.emulateLinks = emulateLinks;
   if (*routing) {
     simulation.routing = &**routing;
     simulation.iteration = iteration.getNumOccurrences() ? iteration.getValue() : (*routing)->getIterations().front();

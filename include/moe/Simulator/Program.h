@@ -57,6 +57,8 @@ struct SimLaunch {
   std::string dtype;                    ///< of the first floating-point buffer that it touches
   llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
   OpCost cost;
+  /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
+  double transferSeconds = 0;
   uint32_t stream = 0;
   int32_t group = -1;     ///< of a collective
   int32_t partGroup = -1; ///< of a launch that meets nobody but does its member's part of something

@@ -24,6 +24,9 @@ struct SimOptions {
   const RoutingTrace *routing = nullptr;
   int64_t iteration = 0;
   std::vector<Straggler> stragglers;
+  /// As moe-run --emulate-links does: each transfer takes at least SimLaunch::transferSeconds from its last member's
+  /// arrival on, which keeps no processor busy. Where devices share processors only.
+  bool emulateLinks = false;
   /// Every rank, even where one stands for all of its class.
   bool allRanks = false;
 };
