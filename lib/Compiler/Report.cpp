@@ -77,7 +77,7 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
       printChoice(choice, os);
     os << "\n";
   }
-  if (auto search = plan->getAttrOfType<ArrayAttr>(kSearchAttrName))
+  if (auto search = plan->getAttrOfType<ArrayAttr>(plan::kSearchAttrName))
     printSearch(search, os);
   os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
   int64_t index = 0;

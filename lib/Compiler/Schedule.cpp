@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include "moe/Cost/ClusterProfile.h"
@@ -226,6 +227,8 @@ static void addResiduals(PassManager &passes, Strategy strategy) {
   MoeSetResidualsOptions residuals;
   residuals.dispatched = offloadsDispatched ? Residual::offload : Residual::recommunicate;
   residuals.hidden = offloadsHidden ? Residual::offload : Residual::recompute;
+  // What is set on an exchange in a group of one would go with it.
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createMoeSetResiduals(residuals));
 }
 

@@ -7,6 +7,7 @@
 
 #include "moe/Compiler/Memory.h"
 #include "moe/Compiler/Report.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -139,7 +140,7 @@ FailureOr<OwningOpRef<ModuleOp>> Search::finish() {
     entry.append("chosen", builder.getBoolAttr(&candidate == best));
     compared.push_back(entry.getDictionary(graph.getContext()));
   }
-  (**module)->setAttr(kSearchAttrName, builder.getArrayAttr(compared));
+  (**module)->setAttr(plan::kSearchAttrName, builder.getArrayAttr(compared));
   return module;
 }
 
@@ -173,8 +174,12 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchToFit(ModuleOp graph, const Pa
   counts.insert(schedule.chunks);
   for (int64_t chunks : {2, 4, 8, 16})
     counts.insert(chunks);
+  SmallVector<Strategy, 5> strategies = {Strategy::None, Strategy::S4};
+  // Nothing is known of copies to a host without a link.
+  if (options.cluster->hostBytesPerSecond > 0)
+    strategies.append({Strategy::S1, Strategy::S2, Strategy::S3});
   for (int64_t chunks : counts)
-    for (Strategy strategy : {Strategy::None, Strategy::S1, Strategy::S2, Strategy::S3, Strategy::S4}) {
+    for (Strategy strategy : strategies) {
       ParsedSchedule candidate = schedule;
       candidate.chunks = chunks;
       candidate.strategy = strategy;
@@ -184,7 +189,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchToFit(ModuleOp graph, const Pa
   if (const Candidate *best = search.findBest())
     emitWarning(UnknownLoc::get(graph.getContext()))
         << "the plan of '" << schedule.getName() << "' needs " << bytes << " bytes a rank, more than the limit of "
-        << options.memoryLimit << "; '" << best->schedule.getName() << "', the fastest of " << counts.size() * 5
-        << " that fits, needs " << best->bytes;
+        << options.memoryLimit << "; '" << best->schedule.getName() << "', the fastest of "
+        << counts.size() * strategies.size() << " that fits, needs " << best->bytes;
   return search.finish();
 }

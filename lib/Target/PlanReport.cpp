@@ -100,12 +100,27 @@ static void writeChoice(json::OStream &json, DictionaryAttr choice) {
   }
 }
 
+/// What kSearchAttrName says of a schedule.
+static void writeCompared(json::OStream &json, DictionaryAttr entry) {
+  json.attribute("schedule", entry.getAs<StringAttr>("schedule").getValue());
+  json.attribute("predicted_s", entry.getAs<FloatAttr>("seconds").getValueAsDouble());
+  json.attribute("bytes", entry.getAs<IntegerAttr>("bytes").getInt());
+  if (auto seconds = entry.getAs<FloatAttr>("equation10"))
+    json.attribute("equation10_s", seconds.getValueAsDouble());
+  json.attribute("chosen", entry.getAs<BoolAttr>("chosen").getValue());
+}
+
 void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostream &os) {
   json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     for (auto function : module.getOps<func::FuncOp>())
       if (isRankProgram(function))
         writeProgram(json, function);
+    if (auto search = module->getAttrOfType<ArrayAttr>(kSearchAttrName))
+      json.attributeArray("compared", [&] {
+        for (auto entry : search.getAsRange<DictionaryAttr>())
+          json.object([&] { writeCompared(json, entry); });
+      });
     for (auto function : module.getOps<func::FuncOp>())
       if (auto choices = function->getAttrOfType<ArrayAttr>(moe::kScheduleChoicesAttrName))
         json.attributeArray("schedule_choices", [&] {

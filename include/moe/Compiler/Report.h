@@ -8,11 +8,6 @@
 
 namespace mlir::moe {
 
-/// On a module at the plan stage whose schedule was left open: an array of a dictionary for each that was compared,
-/// with `schedule` (names), `seconds` (a predicted step), `bytes` (what a rank needs), `chosen`, and where MPipeMoE's
-/// Eq. 10 decides `equation10` (seconds).
-inline constexpr StringLiteral kSearchAttrName = "plan.search";
-
 /// Writes a table of the rank program at the plan stage: its launches with their stream, group, FLOPs and bytes, and
 /// its memory with what holds the peak of each arena.
 LogicalResult printReport(ModuleOp plan, llvm::raw_ostream &os);

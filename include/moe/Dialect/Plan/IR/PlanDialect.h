@@ -26,6 +26,10 @@ inline constexpr StringLiteral kArenasAttrName = "plan.arenas";
 inline constexpr StringLiteral kRanksAttrName = "plan.ranks";
 /// On a module: the name of the cluster for which the launches' `seconds` are.
 inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
+/// On a module whose schedule was left open: an array of a dictionary for each that was compared, with `schedule`
+/// (names), `seconds` (a predicted step), `bytes` (what a rank needs), `chosen`, and where MPipeMoE's Eq. 10 decides
+/// `equation10` (seconds).
+inline constexpr StringLiteral kSearchAttrName = "plan.search";
 
 /// Streams of a rank program.
 inline constexpr StringLiteral kComputeStream = "compute";
