@@ -99,6 +99,15 @@ template <class Entries, class ToJson> json list(const Entries &entries, const s
   return result;
 }
 
+/// The host's memory is the device's: what goes over the link is copied in it, each byte read once and written once.
+void addHostLink(json &device, const Profile &profile) {
+  for (const KernelFit &kernel : profile.kernels)
+    if (kernel.calls.kernel == "copy" && kernel.dtype == "f32")
+      device["host_link"] = {{"bytes_per_s", rounded(0.5 / kernel.fit.perByte)},
+                             {"latency_s", rounded(kernel.fit.latency)},
+                             {"source", profile.source + ", the kernel 'copy'"}};
+}
+
 json profileJson(const Profile &profile) {
   const std::string &source = profile.source;
   json device = {{"name", profile.deviceName},
@@ -109,9 +118,11 @@ json profileJson(const Profile &profile) {
                  {"rates", list(profile.rates, source, rateJson)},
                  {"kernels", list(profile.kernels, source, kernelJson)},
                  {"source", source}};
+  addHostLink(device, profile);
   json speed = {{"matrix", numbers(profile.speeds.matrix)},
                 {"memory", numbers(profile.speeds.memory)},
-                {"network", numbers(profile.speeds.network)}};
+                {"network", numbers(profile.speeds.network)},
+                {"host_link", numbers(profile.speeds.memory)}};
   return {{"moeplan_cluster", kFormatVersion},
           {"name", profile.name},
           {"description", profile.description},

@@ -41,9 +41,10 @@ private:
   /// What `user` takes for `value`.
   Value get(Value value, Operation *user);
   Value fetch(Value value, Operation *user);
-  /// Whether any operand of `op` is not kept, so that an alias of it is not either.
+  /// An alias is kept where its operand is.
   bool isKept(Value value);
   void repeat(Operation *op, Operation *user);
+  void leaveRing(Value value);
 
   OpBuilder builder;
   llvm::DenseSet<Operation *> forward;
@@ -85,12 +86,20 @@ void ResidualProvider::repeat(Operation *op, Operation *user) {
     provided[before] = after;
 }
 
+/// A value that the backward uses where it is cannot give its place to another, and neither can what it is an alias of.
+void ResidualProvider::leaveRing(Value value) {
+  for (Operation *op = value.getDefiningOp(); op && forward.contains(op); op = op->getOperand(0).getDefiningOp()) {
+    op->removeAttr(kRingAttrName);
+    if (!isAlias(op))
+      break;
+  }
+}
+
 Value ResidualProvider::get(Value value, Operation *user) {
   if (Value known = provided.lookup(value))
     return known;
   if (isKept(value)) {
-    if (Operation *op = value.getDefiningOp(); op && forward.contains(op))
-      op->removeAttr(kRingAttrName);
+    leaveRing(value);
     return value;
   }
   Operation *op = value.getDefiningOp();
