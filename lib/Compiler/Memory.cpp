@@ -28,7 +28,8 @@ ProgramMemory mlir::moe::getMemory(func::FuncOp program) {
   for (BlockArgument argument : program.getArguments()) {
     auto name = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName);
     StringRef text = name ? name.getValue() : "";
-    bool isGradient = text.consume_front("grad.");
+    // A parameter may be called so.
+    bool isGradient = !parameters.contains(text) && text.consume_front("grad.");
     int64_t &kind = !parameters.contains(text) ? memory.values : isGradient ? memory.gradients : memory.parameters;
     kind += plan::getByteSize(cast<MemRefType>(argument.getType()));
   }

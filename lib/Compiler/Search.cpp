@@ -152,7 +152,11 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchSchedule(ModuleOp graph, const
   Search search(graph, options);
   ParsedSchedule candidate = schedule;
   candidate.chooseStrategy = false;
+  bool savesMemory = schedule.chooseStrategy || schedule.strategy != Strategy::None;
   for (int64_t chunks : schedule.chunks ? ArrayRef(schedule.chunks) : getChunkCounts()) {
+    // Without chunks nothing takes turns, and a strategy saves next to nothing.
+    if (savesMemory && chunks == 1 && schedule.chunks == 0)
+      continue;
     candidate.chunks = chunks;
     for (Strategy strategy : schedule.chooseStrategy ? ArrayRef(kStrategies) : ArrayRef(schedule.strategy)) {
       candidate.strategy = strategy;

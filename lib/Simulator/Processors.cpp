@@ -316,7 +316,10 @@ llvm::Error Executor::finish(uint32_t index) {
       processor.last = processor.trigger =
           addTime(getRankOf(job.index), processor.launch, processor.begin, processor.cause);
       ++slots[job.index].head;
-      if (llvm::Error error = advance(index))
+      // Where links are emulated, a stream lets others go first after each call.
+      if (execution.emulateLinks)
+        push(getRankOf(job.index), {Job::Type::Stream, job.index}, processor.last);
+      else if (llvm::Error error = advance(index))
         return error;
     }
   } else if (job.type == Job::Type::Issue) {

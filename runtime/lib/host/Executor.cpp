@@ -213,12 +213,22 @@ void Executor::advance(int64_t stream) {
     if (failed.load(std::memory_order_relaxed))
       return;
     // Where this stops, another worker may already have taken the stream on.
-    if (!runItem(stream, queue.items[queue.head]))
+    const Item item = queue.items[queue.head];
+    if (!runItem(stream, item))
       return;
     ++queue.head;
+    if (emulate && item.type == Item::Type::Call && queue.head < queue.items.size())
+      return giveWay(stream);
   }
   std::lock_guard lock(mutex);
   --unfinished;
+}
+
+/// On a device a transfer whose time is up does not wait until the other streams have nothing to do. So where links are
+/// emulated, a stream lets others go first after each call.
+void Executor::giveWay(int64_t stream) {
+  std::lock_guard lock(mutex);
+  push({Job::Type::Stream, stream});
 }
 
 /// False where the stream has to stop here.

@@ -119,6 +119,7 @@ private:
   void runJob(const Job &job);
   void issueRank(int64_t rank);
   void advance(int64_t stream);
+  void giveWay(int64_t stream);
   bool runItem(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);

@@ -1,0 +1,154 @@
+"""What the benchmarks mpipemoe*.py share: the paper's layers, the tools, a profile with tensor cores, and drawing.
+
+No program of its own. A layer is one moe.layer as MPipeMoE (IPDPS 2023) has it: top-1, two products with ReLU, no bias,
+room for the mean load (capacity factor 1), f32, one expert a rank.
+"""
+import json
+import os
+import subprocess
+import sys
+
+CLUSTERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "clusters")
+
+# Table III: embedding M and hidden size H.
+MODELS = {"GPT3-S": (768, 3072), "BERT-L": (1024, 4096), "GPT3-XL": (2048, 8192)}
+K = 1024
+
+
+def graph(model, tokens, ranks):
+    """The layer over the `tokens` of each of the `ranks`."""
+    m, h = model
+    types = {"x": f"tensor<{ranks * tokens}x{m}xf32>", "gate": f"tensor<{m}x{ranks}xf32>",
+             "w1": f"tensor<{ranks}x{m}x{h}xf32>", "w2": f"tensor<{ranks}x{h}x{m}xf32>"}
+    arguments = ", ".join(f'%{name}: {kind} {{moe.name = "{name}", moe.role = "{"input" if name == "x" else "parameter"}"}}'
+                          for name, kind in types.items())
+    output = lambda kind, name: f'{kind} {{moe.name = "{name}", moe.role = "output"}}'
+    return f"""
+func.func @model({arguments}) -> ({output(types["x"], "y")}, {output("tensor<f32>", "aux")}) {{
+  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = 1 : i64, activation = #moe<activation relu>,
+    capacity_factor = 1.0 : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
+  return %y, %aux : {types["x"]}, tensor<f32>
+}}
+"""
+
+
+def run(command):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}: {result.stderr.strip() or result.returncode}")
+    return result.stdout
+
+
+class Tools:
+    """The tools in a folder, with a folder for temporary files."""
+
+    def __init__(self, bin_folder, folder, order=""):
+        self.bin, self.folder = bin_folder, folder
+        self.order = [f"--order={order}"] if order else []
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write_graph(self, model, tokens, ranks):
+        path = self.path(f"layer-{model[0]}-{model[1]}-{tokens}-{ranks}.mlir")
+        if not os.path.exists(path):
+            with open(path, "w") as file:
+                file.write(graph(model, tokens, ranks))
+        return path
+
+    def compile(self, model, tokens, ranks, schedule, *flags, cluster="mpipemoe-a100"):
+        return run([os.path.join(self.bin, "moe-compile"), self.write_graph(model, tokens, ranks),
+                    f"--parallel=dp={ranks},ep={ranks}", f"--schedule={schedule}", f"--cluster={cluster}", *self.order, *flags])
+
+    def plan(self, model, tokens, ranks, schedule, cluster="mpipemoe-a100"):
+        """The text of one rank's program."""
+        text = self.compile(model, tokens, ranks, schedule, "--emit=plan", "-o", "-", cluster=cluster)
+        return text[text.index("func.func @rank("):text.index("func.func @reference(")]
+
+    def simulate(self, model, tokens, ranks, schedule, cluster):
+        return json.loads(run([os.path.join(self.bin, "moe-sim"), self.write_graph(model, tokens, ranks),
+                               f"--parallel=dp={ranks},ep={ranks}", f"--schedule={schedule}", f"--cluster={cluster}",
+                               *self.order, "--json"]))
+
+
+def load_profile(name):
+    path = name if name.endswith(".json") else os.path.join(CLUSTERS, name + ".json")
+    with open(path) as file:
+        return json.load(file)
+
+
+def write_profile(profile, path):
+    with open(path, "w") as file:
+        json.dump(profile, file, indent=1)
+    return path
+
+
+def write_tf32_profile(path):
+    """mpipemoe-a100 whose products of f32 run on tensor cores, as PyTorch 1.9 lets them on this device: the entry for tf32
+    takes the place of that for f32."""
+    profile = load_profile("mpipemoe-a100")
+    rates = {rate["dtype"]: rate for rate in profile["device"]["rates"]}
+    rates["f32"] = {**rates["tf32"], "dtype": "f32"}
+    profile["device"]["rates"] = list(rates.values())
+    profile["name"] = "mpipemoe-a100-tf32"
+    return write_profile(profile, path)
+
+
+def report(ok, text):
+    """A claim and how it went."""
+    print(f"{'ok  ' if ok else 'FAIL'}  {text}")
+    return ok
+
+
+COLORS = ["#2471a3", "#ca6f1e", "#229954", "#7d3c98", "#c0392b", "#7f8c8d"]
+
+
+class Svg:
+    """Shapes, written one by one."""
+
+    def __init__(self, width, height):
+        self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+                      'font-family="sans-serif" font-size="12">', f'<rect width="{width}" height="{height}" fill="white"/>']
+
+    def text(self, x, y, text, anchor="middle", **attributes):
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{self.list(attributes)}>{text}</text>')
+
+    def upright(self, x, y, text):
+        self.parts.append(f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" text-anchor="middle">{text}</text>')
+
+    def line(self, points, stroke, **attributes):
+        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        self.parts.append(f'<path d="{path}" fill="none" stroke="{stroke}"{self.list(attributes)}/>')
+
+    def rect(self, x, y, width, height, fill, title=""):
+        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}">'
+                          f"<title>{title}</title></rect>")
+
+    def marker(self, shape, x, y, fill, title=""):
+        """0 a circle, 1 a square, 2 a triangle, 3 a diamond."""
+        forms = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"', f'<path d="M{x - 3:.1f} {y - 3:.1f}h6v6h-6z"',
+                 f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z"', f'<path d="M{x:.1f} {y - 4.5:.1f}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"']
+        tag = forms[shape].split(" ")[0][1:]
+        self.parts.append(f'{forms[shape]} fill="{fill}" fill-opacity="0.85"><title>{title}</title></{tag}>')
+
+    @staticmethod
+    def list(attributes):
+        return "".join(f' {name.replace("_", "-")}="{value}"' for name, value in attributes.items())
+
+    def write(self, path):
+        with open(path, "w") as file:
+            file.write("\n".join([*self.parts, "</svg>", ""]))
+
+
+class Axes:
+    """A frame with horizontal lines at `ticks`; `y` places a value."""
+
+    def __init__(self, svg, left, top, width, height, ticks, form="{:g}"):
+        self.svg, self.left, self.top, self.width, self.height, self.ticks = svg, left, top, width, height, ticks
+        for tick in ticks:
+            svg.line([(left, self.y(tick)), (left + width, self.y(tick))], "#ddd")
+            svg.text(left - 6, self.y(tick) + 4, form.format(tick), "end")
+
+    def y(self, value):
+        low, high = self.ticks[0], self.ticks[-1]
+        return self.top + self.height * (1 - (value - low) / (high - low))
