@@ -129,7 +129,8 @@ void activationGrad(benchmark::State &state) {
 void biasGrad(benchmark::State &state) {
   std::vector<float> in = normal(activations), out(experts * hidden);
   for (auto _ : state)
-    check(state, host::biasGrad(view(in, {experts, tokens / experts, hidden}), {}, view(out, {experts, hidden}), 1.0));
+    check(state,
+          host::biasGrad(view(in, {experts, tokens / experts, hidden}), {}, {}, view(out, {experts, hidden}), 1.0));
   setBytes(state, activations * 4);
 }
 

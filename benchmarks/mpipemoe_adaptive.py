@@ -2,7 +2,7 @@
 """How often moe-run --adaptive takes the best number of chunks, on the host backend with slow links.
 
 Usage: mpipemoe_adaptive.py --bin DIR [--cluster=FILE] [--iters=N] [--truth=N] [--ratio=X]. One layer of switch-base-8 with four
-experts on two ranks and four workers, in one plan with several sequence lengths, each cut into 1, 2, 4 and 8 chunks. Links are
+experts on two ranks and two cores, in one plan with several sequence lengths, each cut into 1, 2, 4 and 8 chunks. Links are
 emulated, as mpipemoe_host.py says, with 0.5 ms before the first byte, so that short sequences want few chunks.
 
 First each length and number of chunks is measured alone: a plan of its own (least of the steps after the first). Then the
@@ -36,19 +36,19 @@ class Layer:
         config.update({"d_model": 256, "d_ff": 1024, "num_experts": 4})
         self.config = write_profile(config, os.path.join(folder, "layer.json"))
         self.profile = os.path.join(folder, "links.json")
-        write_profile(make_profile(options.cluster, 1e-12), self.profile)
+        write_profile(make_profile(1e-12), self.profile)
         # Links take `ratio` times as long as computation at the greatest length, as predicted.
         length = LENGTHS[-1]
-        compute = json.loads(run([self.tool("moe-sim"), *self.get_arguments([length], "baseline"), "--json"]))["mean"]["compute_s"]
+        compute = json.loads(run([self.tool("moe-sim"), *self.get_arguments([length], "baseline", options.cluster), "--json"]))["mean"]["compute_s"]
         payload = 4 * length * config["d_model"]
-        write_profile(make_profile(options.cluster, max(1e-12, (options.ratio * compute / 4 - ALPHA) / payload)), self.profile)
+        write_profile(make_profile(max(1e-12, (options.ratio * compute / 4 - ALPHA) / payload)), self.profile)
 
     def tool(self, name):
         return os.path.join(self.options.bin, name)
 
-    def get_arguments(self, lengths, schedule):
+    def get_arguments(self, lengths, schedule, cluster=None):
         return [self.config, "--layers=1", "--capacity-factor=1", f"--seq={','.join(map(str, lengths))}", "--parallel=dp=2,ep=2",
-                f"--schedule={schedule}", f"--cluster={self.profile}"]
+                f"--schedule={schedule}", f"--cluster={cluster or self.profile}"]
 
     def compile(self, lengths, schedule, name):
         plan = os.path.join(self.folder, name)
@@ -56,7 +56,7 @@ class Layer:
         return plan
 
     def run(self, plan, iters, *flags):
-        return json.loads(run([self.tool("moe-run"), plan, f"--iters={iters}", "--workers=4", "--emulate-links=emulated-links",
+        return json.loads(run([self.tool("moe-run"), plan, f"--iters={iters}", "--workers=2", "--emulate-links=emulated-links",
                                "--json", *flags]))
 
 

@@ -515,7 +515,7 @@ func.func @joined_result(%x: tensor<4x8xf32>) -> tensor<8x8xf32> {
   return %2 : tensor<8x8xf32>
 }
 
-// A part that is an argument, that is one already, or that is another name of one is copied.
+// A part that is an argument, that is one already, or that is another name of one is copied: as soon as it is there.
 // CHECK-LABEL: func.func @copied_parts(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<16x8xf32>
@@ -531,12 +531,12 @@ func.func @joined_result(%x: tensor<4x8xf32>) -> tensor<8x8xf32> {
 // CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW2]]) params [2.000000e+00]
 // CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "copy"([[X]]) -> ([[VIEW]]) {cost = #plan.cost<memory, read = 128, written = 128>}
-// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "copy"([[VIEW2]]) -> ([[VIEW3]]) {cost = #plan.cost<memory, read = 128, written = 128>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "copy"([[VIEW2]]) -> ([[VIEW4]]) {cost = #plan.cost<memory, read = 128, written = 128>}
 // CHECK-SAME:   : (memref<4x8xf32, #plan<space device>>) -> memref<4x8xf32, #plan<space device>>
+// CHECK-NEXT:   plan.launch "copy"([[X]]) -> ([[VIEW]]) {cost = #plan.cost<memory, read = 128, written = 128>}
+// CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "scale"([[BUFFER]]) -> ([[R0]]) params [2.000000e+00]
 // CHECK-SAME:   {cost = #plan.cost<memory, flops = 1.28e2, read = 512, written = 512>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<16x8xf32, #plan<space device>>) -> memref<16x8xf32>
@@ -553,15 +553,15 @@ func.func @copied_parts(%x: tensor<4x8xf32>) -> tensor<16x8xf32> {
 // CHECK-LABEL: func.func @joined_join(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: memref<4x8xf32>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<16x8xf32>
+// CHECK-NEXT:   [[VIEW3:%[a-z0-9_]+]] = plan.view [[R0]] part 0 of 2 over <"ep", 2, 2>
+// CHECK-SAME:   : memref<16x8xf32> -> memref<8x8xf32>
+// CHECK-NEXT:   [[VIEW4:%[a-z0-9_]+]] = plan.view [[R0]] part 1 of 2 over <"ep", 2, 2>
+// CHECK-SAME:   : memref<16x8xf32> -> memref<8x8xf32>
 // CHECK-NEXT:   [[BUFFER:%[a-z0-9_]+]] = plan.buffer : memref<8x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 0 of 2 over <"mp", 2, 1>
 // CHECK-SAME:   : memref<8x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[VIEW2:%[a-z0-9_]+]] = plan.view [[BUFFER]] part 1 of 2 over <"mp", 2, 1>
 // CHECK-SAME:   : memref<8x8xf32, #plan<space device>> -> memref<4x8xf32, #plan<space device>>
-// CHECK-NEXT:   [[VIEW3:%[a-z0-9_]+]] = plan.view [[R0]] part 0 of 2 over <"ep", 2, 2>
-// CHECK-SAME:   : memref<16x8xf32> -> memref<8x8xf32>
-// CHECK-NEXT:   [[VIEW4:%[a-z0-9_]+]] = plan.view [[R0]] part 1 of 2 over <"ep", 2, 2>
-// CHECK-SAME:   : memref<16x8xf32> -> memref<8x8xf32>
 // CHECK-NEXT:   plan.launch "scale"([[X]]) -> ([[VIEW]]) params [2.000000e+00]
 // CHECK-SAME:   {cost = #plan.cost<memory, flops = 3.2e1, read = 128, written = 128>, in_place = array<i64: 0>}
 // CHECK-SAME:   : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>

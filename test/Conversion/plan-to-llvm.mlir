@@ -17,17 +17,18 @@ module attributes {
   // CHECK-DAG: llvm.func @moert_record(!llvm.ptr, i64, i64) -> i32
   // CHECK-DAG: llvm.func @moert_wait(!llvm.ptr, i64, i64) -> i32
 
-  // An argument, as moert_buffer has it: space 2, f32, the argument's number, rank 2, its shape, and the whole of it.
+  // An argument, as moert_buffer has it: space 2, f32, the argument's number, rank 2, its shape, and no part of anything.
   // CHECK:      llvm.mlir.global internal constant @moeplan_rank_buffer0()
-  // CHECK-SAME: !llvm.struct<(i32, i32, i64, i64, array<4 x i64>, i64, i64, i64)>
+  // CHECK-SAME: !llvm.struct<(i32, i32, i64, i64, array<4 x i64>, i64, i64, i64, i64)>
   // CHECK-DAG:  %[[SPACE:.*]] = llvm.mlir.constant(2 : i32) : i32
   // CHECK-DAG:  %[[DTYPE:.*]] = llvm.mlir.constant(0 : i32) : i32
   // CHECK-DAG:  %[[OFFSET:.*]] = llvm.mlir.constant(0 : i64) : i64
   // CHECK-DAG:  %[[RANK:.*]] = llvm.mlir.constant(2 : i64) : i64
   // CHECK:      %[[DIMS:.*]] = llvm.mlir.constant(dense<[4, 8, 0, 0]> : tensor<4xi64>)
-  // CHECK:      %[[PARTS:.*]] = llvm.mlir.constant(1 : i64) : i64
+  // CHECK:      %[[PARTS:.*]] = llvm.mlir.constant(0 : i64) : i64
   // CHECK:      %[[SHIFT:.*]] = llvm.mlir.constant(0 : i64) : i64
   // CHECK:      %[[STRIDE:.*]] = llvm.mlir.constant(1 : i64) : i64
+  // CHECK:      %[[BEGIN:.*]] = llvm.mlir.constant(0 : i64) : i64
   // CHECK:      llvm.insertvalue %[[SPACE]], %{{.*}}[0]
   // CHECK-NEXT: llvm.insertvalue %[[DTYPE]], %{{.*}}[1]
   // CHECK-NEXT: llvm.insertvalue %[[OFFSET]], %{{.*}}[2]
@@ -36,6 +37,7 @@ module attributes {
   // CHECK-NEXT: llvm.insertvalue %[[PARTS]], %{{.*}}[5]
   // CHECK-NEXT: llvm.insertvalue %[[SHIFT]], %{{.*}}[6]
   // CHECK-NEXT: llvm.insertvalue %[[STRIDE]], %{{.*}}[7]
+  // CHECK-NEXT: llvm.insertvalue %[[BEGIN]], %{{.*}}[8]
   // CHECK:      @moeplan_rank_buffer1()
   // CHECK:      @moeplan_rank_buffer2()
   // CHECK:        llvm.mlir.constant(512 : i64)
@@ -104,7 +106,7 @@ module attributes {
 
 // The metadata. Global shapes follow from layouts; a reference of one rank has no groups; keys are those of docs/Runtime.md.
 // META:      llvm.mlir.global external constant @moeplan_metadata(
-// META-SAME: {\22moeplan\22:2,\22abi\22:2,\22world\22:8
+// META-SAME: {\22moeplan\22:2,\22abi\22:3,\22world\22:8
 // META-SAME: \22parallel\22:{\22pp\22:1,\22dp\22:4,\22mp\22:2,\22ep\22:4,\22esp\22:2,\22edp\22:1}
 // META-SAME: \22schedule\22:\22s1\22,\22mode\22:\22forward\22,\22dtype\22:\22f32\22
 // META-SAME: {\22name\22:\22mp\22,\22size\22:2,\22stride\22:1}

@@ -189,11 +189,24 @@ def compile_options(suite):
     bad("--schedule", ["--schedule=foo"], r"expected --schedule to be made of .*baseline.* but got 'foo'")
     bad("--schedule, one of two", ["--schedule=baseline+foo"], r"expected --schedule .* but got 'baseline\+foo'")
     bad("--schedule, none", ["--schedule="], r"expected --schedule")
+    for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline"):
+        bad(f"--schedule={name}", [f"--schedule={name}"],
+            r"made of baseline, s1, s2, auto, saa, pipeline:N\|auto, mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, joined by '\+', "
+            rf"but got '{re.escape(name)}'")
+    for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO"):
+        bad(f"--schedule=pipeline:{count}", [f"--schedule=pipeline:{count}"],
+            rf"expected pipeline:N with N from 1 to 64, or pipeline:auto, in --schedule but got 'pipeline:{re.escape(count)}'")
+    for one, other in (("mpipe-s1", "mpipe-s2"), ("mpipe-s4", "mpipe-auto"), ("pipeline:2", "pipeline:4"), ("pipeline:auto", "pipeline:2"),
+                       ("s1", "s2"), ("baseline", "auto")):
+        bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
+            rf"expected one of '{one}' and '{other}' in --schedule, since each decides the same, but got '{re.escape(one + '+' + other)}'")
+    for name in ("saa", "s1+saa", "saa+pipeline:2", "auto+saa"):
+        bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
     bad("--mode", ["--mode=foo"], r"expected --mode to be train or forward but got 'foo'")
     bad("--emit", ["--emit=foo"], r"--emit .*'foo'")
     bad("--memory-limit, negative", ["--memory-limit=-5"], r"expected --memory-limit to be at least 0 but got -5")
     bad("--memory-limit, no integer", ["--memory-limit=1e9"], r"--memory-limit .*'1e9'")
-    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes a rank but it needs \d+",
+    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes a rank but the smallest of \d+ needs \d+, that of '\S+'",
         r"arena 'device': \d+ bytes", r"at most \d+ alive, at ")
     bad("unknown option", ["--foo"], r"[Uu]nknown command line argument '--foo'")
     bad("no output", ["-o", "-"], r"expected -o FILE")

@@ -4,12 +4,16 @@
 Layouts: worlds of 1 to 16 ranks, mp, ep and esp in {1, 2, 4}. The options rotate over them so that every pair of option
 values, and of an option and a group size, appears in some case. The choice of cases is the same in each run. A schedule
 that is asked for has to be applied to every layer.
+
+With --pipelines each case is run in chunks too: chunk counts, MPipeMoE's strategies and schedules of the layer rotate over
+the cases, those with a capacity and those without apart.
 """
 
 import itertools
 import json
 import os
 import random
+import re
 import sys
 from functools import partial
 
@@ -41,6 +45,9 @@ OPTIONS = {
 }
 GROUPS = ("world", "mp", "ep", "esp")
 DRAWS = {"quick": 1, "full": 8}
+CHUNKS = (1, 2, 3, 4, 8)
+STRATEGIES = ("none", "mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4")
+LAYERS = ("baseline", "s1", "s2", "s2+saa")
 # The cases in which an overlap has to be found, of those that a run has; some layouts and forms have none.
 LEAST_OVERLAPPED = 5
 
@@ -107,6 +114,36 @@ def choose_cases(draws, seed=20240607, candidates=60):
     return cases, len(seen)
 
 
+def pipelines(seed=20240607):
+    """All (chunks, strategy, layer), so that each quarter has every pair of chunks and strategy."""
+    rng, order = random.Random(seed), []
+    for turn in range(len(LAYERS)):
+        pairs = [(chunks, strategy, LAYERS[(i + j + turn) % len(LAYERS)])
+                 for i, chunks in enumerate(CHUNKS) for j, strategy in enumerate(STRATEGIES)]
+        order += rng.sample(pairs, len(pairs))
+    return order
+
+
+def deal_pipelines(cases):
+    """(case, pipeline) pairs, one for each case; the two forms of routing have turns of their own."""
+    turns = {dropless: itertools.cycle(pipelines()) for dropless in (False, True)}
+    return [(case, next(turns[case[1]["form"] == "dropless"])) for case in cases]
+
+
+def check_dealt(suite, dealt):
+    """Every pair of chunks and strategy, and in the full suite every pipeline of both forms twice, is in some case."""
+    if len({pipeline[:2] for _, pipeline in dealt}) != len(CHUNKS) * len(STRATEGIES):
+        raise ValueError("expected every pair of chunks and strategy")
+    seen = [(pipeline, case[1]["form"] == "dropless") for case, pipeline in dealt]
+    if suite == "full" and any(seen.count((pipeline, form)) < 2 for pipeline in pipelines() for form in (False, True)):
+        raise ValueError("expected every pipeline twice with a capacity and twice without")
+
+
+def schedule_of(pipeline):
+    chunks, strategy, layer = pipeline
+    return "+".join([layer, f"pipeline:{chunks}"] + [strategy] * (strategy != "none"))
+
+
 def describe(layout, o):
     words = [f"E {o['experts']}", f"k {o['top_k']}", o["form"], o["routing"] + " by " + o["steer"], o["activation"],
              f"shared {o['shared']}", "biases" if o["biases"] else "no biases", o["dtype"], o["score"]]
@@ -156,7 +193,25 @@ def compile_plan(tools, arguments, plan, log):
         raise harness.CaseFailed(f"expected the schedule in every layer\n{left[0]}")
 
 
-def check(tools, compile_flags, run_flags, overlapped, case, folder, log):
+def check_pipelined(plan, memory, pipeline, layers):
+    """`plan` is the text of the rank program, `memory` what moe-run says of its arenas."""
+    chunks, strategy, _ = pipeline
+    rank = plan[:plan.index("func.func @reference(")]
+    for layer in (f"layer{i}" for i in range(layers)):
+        for label in (layer, layer + ".grad"):
+            launches = [line for line in rank.splitlines() if f'label = "{label}"' in line]
+            got = {chunk for line in launches for chunk in re.findall(r"#moe\.chunk<(\d+ of \d+)>", line)}
+            want = {f"{i} of {chunks}" for i in range(chunks)} if chunks > 1 else set()
+            if got != want:
+                raise harness.CaseFailed(f"expected chunks {sorted(want)} of {label} but got {sorted(got)}")
+    for space, size in memory.items():
+        if size["measured"] != size["planned"]:
+            raise harness.CaseFailed(f"expected {size['planned']} bytes of {space} to be used but measured {size['measured']}")
+    if (strategy in ("mpipe-s1", "mpipe-s2", "mpipe-s3")) != (memory["host_pinned"]["planned"] > 0):
+        raise harness.CaseFailed(f"{strategy} but {memory['host_pinned']['planned']} bytes on the host")
+
+
+def check(tools, compile_flags, run_flags, overlapped, case, folder, log, pipeline=None):
     """Adds the case to `overlapped` if its plan has an exchange in phases, where that is asked for."""
     layout, o = case
     model = build_model(layout, o)
@@ -167,7 +222,10 @@ def check(tools, compile_flags, run_flags, overlapped, case, folder, log):
         file.write(harness.mlir_text(model, o["dtype"], max_load))
     arguments = [path("model.mlir"), layout.flag(), *compile_flags]
     compile_plan(tools, arguments, path("plan.so"), log)
-    if overlapped is not None and "phase = [" in tools.call(log, "moe-compile", *arguments, "--emit=plan", "-o", "-"):
+    plan = ""
+    if overlapped is not None or pipeline:
+        plan = tools.call(log, "moe-compile", *arguments, "--emit=plan", "-o", "-")
+    if overlapped is not None and "phase = [" in plan:
         overlapped.append(case)
     load = []
     tensors = steering(o)
@@ -176,10 +234,11 @@ def check(tools, compile_flags, run_flags, overlapped, case, folder, log):
         load = [f"--load={path('in.safetensors')}"]
     stdout = tools.call(log, "moe-run", path("plan.so"), "--verify", "--json", *run_flags, *load)
     try:
-        verify = json.loads(stdout)["verify"]
+        report = json.loads(stdout)
+        verify, memory = report["verify"], report["memory"]
         errors = {value["name"]: value["relative_error"] for value in verify["values"]}
     except (ValueError, KeyError, TypeError) as error:
-        raise harness.CaseFailed(f"expected JSON with 'verify' on stdout: {error!r}\n{stdout[-500:]}") from None
+        raise harness.CaseFailed(f"expected JSON with 'verify' and 'memory' on stdout: {error!r}\n{stdout[-500:]}") from None
     expected = {"y", "aux", *model.gradient_names()}
     if not expected <= errors.keys():
         raise harness.CaseFailed(f"not compared: {sorted(expected - errors.keys())}; compared: {sorted(errors)}")
@@ -188,8 +247,20 @@ def check(tools, compile_flags, run_flags, overlapped, case, folder, log):
     bad = {name: error for name, error in errors.items() if error is None or not error <= tolerance}
     if bad or verify.get("ok") is not True:
         raise harness.CaseFailed(f"verify.ok is {verify.get('ok')}, errors over {tolerance:.0e}: {bad}")
+    if pipeline:
+        check_pipelined(plan, memory, pipeline, o["layers"])
     worst = max(errors, key=errors.get)
     return f"{len(errors)} tensors, worst {errors[worst]:.1e} ({worst})"
+
+
+def check_dealt_case(tools, run_flags, dealt, folder, log):
+    case, pipeline = dealt
+    return check(tools, [f"--schedule={schedule_of(pipeline)}"], run_flags, None, case, folder, log, pipeline)
+
+
+def run_pipelines(tools, dealt, options):
+    named = [(f"{schedule_of(pipeline)}: {describe(*case)}", (case, pipeline)) for case, pipeline in dealt]
+    return harness.run_cases(named, partial(check_dealt_case, tools, options.run_flag), options)
 
 
 def run_schedule(tools, schedule, cases, options):
@@ -219,6 +290,7 @@ def main():
     parser.add_argument("--suite", choices=sorted(DRAWS), default="quick")
     parser.add_argument("--shard", type=parse_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts, from 1")
     parser.add_argument("--schedule", action="append", metavar="S", help="run each case with this; may be repeated")
+    parser.add_argument("--pipelines", action="store_true", help="run each case in chunks too; alone, only so")
     parser.add_argument("--run-flag", action="append", default=[], metavar="FLAG", help="pass this on to moe-run")
     parser.add_argument("--list", action="store_true", help="print the cases and run none")
     options = parser.parse_args()
@@ -226,17 +298,22 @@ def main():
     index, count = options.shard
     print(f"{len(cases)} cases, {len(layouts())} layouts, all {pairs} pairs of values"
           + (f"; shard {index} of {count}" if count > 1 else ""))
-    cases = cases[index - 1 :: count]
+    dealt = deal_pipelines(cases)
+    check_dealt(options.suite, dealt)
+    cases, dealt = cases[index - 1 :: count], dealt[index - 1 :: count]
     if options.list:
-        for layout, o in cases:
-            print(describe(layout, o))
+        for case, pipeline in dealt:
+            print(describe(*case), schedule_of(pipeline), sep="; ")
         return 0
     tools = harness.Tools(options.bin)
     status = 0
-    for schedule in options.schedule or [None]:
+    for schedule in options.schedule or ([] if options.pipelines else [None]):
         if schedule:
             print(f"schedule {schedule}", flush=True)
         status = max(status, run_schedule(tools, schedule, cases, options))
+    if options.pipelines:
+        print("in chunks", flush=True)
+        status = max(status, run_pipelines(tools, dealt, options))
     return status
 
 

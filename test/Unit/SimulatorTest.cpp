@@ -823,6 +823,83 @@ TEST(Simulator, CountsInViews) {
   expectContains(getError(run({program}, makeProfile(4))), "counts of rows that only the data say");
 }
 
+/// A dropless layer in chunks on 2 ranks with one expert each: each chunk's row of the counts is a view, has a launch
+/// on the rows before they are sent, an exchange of the counts, and a launch on the rows of the expert.
+struct Chunks {
+  explicit Chunks(int64_t chunks, int64_t choices) : maker(2) {
+    uint32_t s = maker.stream("compute");
+    int32_t ep = maker.group("ep", 2, 1), routed = maker.counts(chunks, 2);
+    SimLaunch &route = maker.compute(s, 1);
+    route.label = "layer0";
+    route.cost.routedOutput = 0;
+    route.cost.routedRows = choices;
+    route.outputs = {routed};
+    maker.program.routedLayers = {"layer0"};
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      int32_t part = maker.counts(1, 2), experts = maker.counts(2, 1);
+      maker.program.buffers[part].base = routed;
+      maker.program.buffers[part].firstRow = chunk;
+      Dropless::ragged(maker.compute(s, choices), choices, part);
+      Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, part, experts);
+      Dropless::ragged(maker.compute(s, 2 * choices), 2 * choices, experts);
+    }
+  }
+  static uint32_t getSent(int64_t chunk) { return static_cast<uint32_t>(1 + 3 * chunk); }
+  static uint32_t getReceived(int64_t chunk) { return getSent(chunk) + 2; }
+
+  Maker maker;
+};
+
+/// Of rank 0's choices [5 2] those of even number, [3 1], are in the first of two chunks, of rank 1's [0 7] four.
+/// Expert 0 has 3 and 2 rows, expert 1 has 1 + 4 and 1 + 3.
+TEST(Simulator, CountsOfChunks) {
+  Chunks layer(2, 7);
+  RoutingTrace trace = makeTrace(2, 2, {5, 2, 0, 7});
+  SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  ASSERT_EQ(result.ranks.size(), 2u);
+  for (auto [chunk, rank, sent, received] :
+       {std::array<int64_t, 4>{0, 0, 4, 3}, {1, 0, 3, 2}, {0, 1, 4, 5}, {1, 1, 3, 4}}) {
+    EXPECT_EQ(getTime(result, rank, Chunks::getSent(chunk)).rows, sent);
+    EXPECT_EQ(getTime(result, rank, Chunks::getReceived(chunk)).rows, received);
+  }
+}
+
+/// However many choices each expert has: nothing is lost, and no chunk has more than its share of whole rows.
+TEST(Simulator, CountsOfChunksAddUp) {
+  std::mt19937 random(3);
+  for (int64_t chunks : {1, 2, 3, 4, 8})
+    for (int64_t choices : {1, 5, 16, 37}) {
+      SCOPED_TRACE(std::to_string(choices) + " choices in " + std::to_string(chunks) + " chunks");
+      Chunks layer(chunks, choices);
+      std::uniform_int_distribution<int32_t> first(0, static_cast<int32_t>(choices));
+      auto all = static_cast<int32_t>(choices);
+      int32_t a = first(random), b = first(random);
+      RoutingTrace trace = makeTrace(2, 2, {a, all - a, b, all - b});
+      SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+      ASSERT_EQ(result.ranks.size(), 2u);
+      for (uint32_t rank : {0, 1}) {
+        int64_t sent = 0, received = 0;
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+          int64_t rows = getTime(result, rank, Chunks::getSent(chunk)).rows;
+          EXPECT_GE(rows, choices / chunks);
+          EXPECT_LE(rows, (choices + chunks - 1) / chunks);
+          sent += rows;
+          received += getTime(result, rank, Chunks::getReceived(chunk)).rows;
+        }
+        EXPECT_EQ(sent, choices);
+        EXPECT_EQ(received, rank == 0 ? a + b : 2 * choices - a - b);
+      }
+    }
+}
+
+/// A view of which it is not known where it begins.
+TEST(Simulator, CountsOfAnUnknownPart) {
+  Chunks layer(2, 7);
+  layer.maker.program.buffers[1].firstRow = -1;
+  expectContains(getError(run({layer.maker.program}, makeProfile(2), withTrace(makeTrace(2, 2, {5, 2, 0, 7})))),
+                 "counts of rows that only the data say");
+}
+
 //===----------------------------------------------------------------------===//
 // Processors
 //===----------------------------------------------------------------------===//

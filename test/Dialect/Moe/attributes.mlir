@@ -45,10 +45,14 @@ func.func @layouts(%a: tensor<f32> {moe.layout = #moe.layout<>}, %b: tensor<8xf3
 
 // The attributes stand for themselves too.
 // CHECK-LABEL: func.func @values(
-// CHECK-SAME: test.enums = [#moe<activation relu>, #moe<score sigmoid>, #moe<group_score top2>, #moe<direction from_experts>]
-// CHECK-SAME: test.group = #moe.group<"a group, with a comma", 4, 2>
+// CHECK-SAME: test.chunks = [#moe.chunk<0 of 1>, #moe.chunk<7 of 8>]
+// CHECK-SAME: test.enums = [#moe<activation relu>, #moe<score sigmoid>, #moe<group_score top2>, #moe<direction from_experts>,
+// CHECK-SAME: #moe<residual keep>, #moe<residual recompute>, #moe<residual recommunicate>, #moe<residual offload>]
+// CHECK-SAME: test.group = #moe.group<"a group, with a comma", 4, 2>, test.ring = #moe.ring<"layer0.hidden, of all", 2>
 func.func @values() attributes {
     test.group = #moe.group<"a group, with a comma", 4, 2>,
-    test.enums = [#moe<activation relu>, #moe<score sigmoid>, #moe<group_score top2>, #moe<direction from_experts>]} {
+    test.chunks = [#moe.chunk<0 of 1>, #moe.chunk<7 of 8>], test.ring = #moe.ring<"layer0.hidden, of all", 2>,
+    test.enums = [#moe<activation relu>, #moe<score sigmoid>, #moe<group_score top2>, #moe<direction from_experts>,
+                  #moe<residual keep>, #moe<residual recompute>, #moe<residual recommunicate>, #moe<residual offload>]} {
   return
 }

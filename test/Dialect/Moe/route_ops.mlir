@@ -105,3 +105,19 @@ func.func @ragged(%x: tensor<16x8xbf16>, %s: tensor<16x2xi32>, %w: tensor<16x2xb
   %2 = moe.slot_dot %1, %0, %s : (tensor<16x8xbf16>, tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x2xbf16>
   return %1, %2 : tensor<16x8xbf16>, tensor<16x2xbf16>
 }
+
+// The rows of chunks one after the other, with a capacity and dropless.
+// CHECK-LABEL: func.func @route_chunks(
+// CHECK:        moe.route %{{.*}} {capacity = 6 : i64, chunks = 4 : i64, groups = 2 : i64}
+// CHECK-SAME:   tensor<4x4xi32>
+// CHECK:        moe.route %{{.*}} {chunk_rows = 12 : i64, chunks = 3 : i64}
+// CHECK-SAME:   tensor<3x4xi32>
+func.func @route_chunks(%l: tensor<16x4xf32>) -> (tensor<4x4xi32>, tensor<3x4xi32>) {
+  %0:6 = moe.route %l {capacity = 6 : i64, groups = 2 : i64, chunks = 4 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<4x4xi32>, tensor<f32>)
+  %1:6 = moe.route %l {chunks = 3 : i64, chunk_rows = 12 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<3x4xi32>, tensor<f32>)
+  return %0#4, %1#4 : tensor<4x4xi32>, tensor<3x4xi32>
+}

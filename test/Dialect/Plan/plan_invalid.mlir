@@ -315,3 +315,41 @@ func.func @view_c3_space(%x: memref<8x4xf32>) {
   %0 = plan.view %x part 0 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32, #plan<space device>>
   return
 }
+
+// -----
+
+// plan.view (C1): nor one that is the same on all ranks of a part that depends on the rank.
+func.func @view_c1_same(%x: memref<8x4xf32>) {
+  %0 = plan.view %x part 0 of 2 over <"mp", 2, 1> : memref<8x4xf32> -> memref<4x4xf32>
+  // expected-error @+1 {{'plan.view' op expected a view of a plan.buffer, an argument or a view without a group}}
+  %1 = plan.view %0 part 0 of 2 : memref<4x4xf32> -> memref<2x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): without a group, too, there is a part.
+func.func @view_c2_same_none(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected the part to be one of those there are but got part 0 of 0}}
+  %0 = plan.view %x part 0 of 0 : memref<8x4xf32> -> memref<8x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C2): the part is one of them.
+func.func @view_c2_same_beyond(%x: memref<8x4xf32>) {
+  // expected-error @+1 {{expected the part to be one of those there are but got part 4 of 4}}
+  %0 = plan.view %x part 4 of 4 : memref<8x4xf32> -> memref<2x4xf32>
+  return
+}
+
+// -----
+
+// plan.view (C3): parts divides dimension 0 of a part.
+func.func @view_c3_part(%x: memref<8x4xf32>) {
+  %0 = plan.view %x part 0 of 2 : memref<8x4xf32> -> memref<4x4xf32>
+  // expected-error @+1 {{expected a source with a dimension 0 divisible by 3 but got 'memref<4x4xf32>'}}
+  %1 = plan.view %0 part 0 of 3 : memref<4x4xf32> -> memref<1x4xf32>
+  return
+}

@@ -90,3 +90,34 @@ func.func @view(%x: memref<8x4xi32>) {
   %3 = plan.view %x part 0 of 1 over <"mp", 2, 4> : memref<8x4xi32> -> memref<8x4xi32>
   return
 }
+
+// -----
+
+// Parts that are the same on all ranks, parts of parts, and one of those that depends on the rank.
+// CHECK-LABEL: func.func @views_of_views
+// CHECK-SAME: %[[X:.*]]: memref<16x4xf32>
+func.func @views_of_views(%x: memref<16x4xf32>) {
+  // CHECK: %[[A:.*]] = plan.view %[[X]] part 3 of 4 : memref<16x4xf32> -> memref<4x4xf32>
+  %0 = plan.view %x part 3 of 4 : memref<16x4xf32> -> memref<4x4xf32>
+  // CHECK: %[[B:.*]] = plan.view %[[A]] part 0 of 2 : memref<4x4xf32> -> memref<2x4xf32>
+  %1 = plan.view %0 part 0 of 2 : memref<4x4xf32> -> memref<2x4xf32>
+  // CHECK: plan.view %[[B]] part 1 of 2 over <"mp", 2, 1> : memref<2x4xf32> -> memref<1x4xf32>
+  %2 = plan.view %1 part 1 of 2 over <"mp", 2, 1> : memref<2x4xf32> -> memref<1x4xf32>
+  // One part is the whole.
+  // CHECK: plan.view %[[X]] part 0 of 1 : memref<16x4xf32> -> memref<16x4xf32>
+  %3 = plan.view %x part 0 of 1 : memref<16x4xf32> -> memref<16x4xf32>
+  return
+}
+
+// -----
+
+// Rings, chunks and seconds.
+// CHECK-LABEL: func.func @chunks
+func.func @chunks(%x: memref<4x8xf32>) {
+  // CHECK: plan.buffer {ring = #moe.ring<"layer0.hidden", 2>} : memref<4x8xf32, #plan<space device>>
+  %0 = plan.buffer {ring = #moe.ring<"layer0.hidden", 2>} : memref<4x8xf32, #plan<space device>>
+  // CHECK: plan.launch "copy"{{.*}} on "copy" {chunk = #moe.chunk<1 of 2>, cost = #plan.cost<host_link, read = 128, written = 128>, seconds = 2.500000e-05 : f64}
+  plan.launch "copy"(%x) -> (%0) on "copy" {chunk = #moe.chunk<1 of 2>, cost = #plan.cost<host_link, read = 128, written = 128>, seconds = 2.5e-5 : f64}
+    : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+  return
+}

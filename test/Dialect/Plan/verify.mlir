@@ -131,3 +131,41 @@ func.func @whole_and_parts(%a: memref<8xf32>, %r: memref<4xf32>, %s: memref<8xf3
   plan.launch "scale"(%0) -> (%s) on "compute" : (memref<8xf32, #plan<space device>>) -> memref<8xf32>
   return
 }
+
+// -----
+
+// A chain of views is where all its parts say: bytes 40 to 47 of 64 are part 1 of 2 of part 2 of 4, and both streams write others.
+// CHECK-LABEL: func.func @chain
+func.func @chain(%a: memref<2xf32>, %b: memref<4xf32>, %r: memref<16xf32>) attributes {plan.inputs = 2 : i64} {
+  %0 = plan.view %r part 2 of 4 : memref<16xf32> -> memref<4xf32>
+  %1 = plan.view %0 part 0 of 2 : memref<4xf32> -> memref<2xf32>
+  %2 = plan.view %0 part 1 of 2 : memref<4xf32> -> memref<2xf32>
+  %3 = plan.view %r part 3 of 4 : memref<16xf32> -> memref<4xf32>
+  %4 = plan.view %r part 0 of 2 : memref<16xf32> -> memref<8xf32>
+  %5 = plan.view %4 part 0 of 2 : memref<8xf32> -> memref<4xf32>
+  %6 = plan.view %4 part 1 of 2 : memref<8xf32> -> memref<4xf32>
+  plan.launch "copy"(%a) -> (%1) on "compute" : (memref<2xf32>) -> memref<2xf32>
+  plan.launch "copy"(%a) -> (%2) on "copy" : (memref<2xf32>) -> memref<2xf32>
+  plan.launch "copy"(%b) -> (%3) on "copy" : (memref<4xf32>) -> memref<4xf32>
+  plan.launch "copy"(%b) -> (%5) on "compute" : (memref<4xf32>) -> memref<4xf32>
+  plan.launch "copy"(%b) -> (%6) on "copy" : (memref<4xf32>) -> memref<4xf32>
+  return
+}
+
+// -----
+
+// What is written through one chain is read through another one of the same bytes, in a buffer too; a part of a part that depends on the rank.
+// CHECK-LABEL: func.func @same_bytes
+func.func @same_bytes(%a: memref<4xf32>, %r: memref<2xf32>, %s: memref<2xf32>)
+    attributes {plan.inputs = 1 : i64, plan.arenas = {device = 32 : i64, host_pinned = 0 : i64}} {
+  %0 = plan.buffer {offset = 0 : i64} : memref<8xf32, #plan<space device>>
+  %1 = plan.view %0 part 1 of 2 : memref<8xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+  %2 = plan.view %1 part 1 of 2 : memref<4xf32, #plan<space device>> -> memref<2xf32, #plan<space device>>
+  %3 = plan.view %0 part 3 of 4 : memref<8xf32, #plan<space device>> -> memref<2xf32, #plan<space device>>
+  %4 = plan.view %1 part 0 of 2 over <"mp", 2, 1> : memref<4xf32, #plan<space device>> -> memref<2xf32, #plan<space device>>
+  plan.launch "copy"(%a) -> (%1) on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
+  plan.launch "scale"(%2) -> (%2) on "compute" {in_place = array<i64: 0>} : (memref<2xf32, #plan<space device>>) -> memref<2xf32, #plan<space device>>
+  plan.launch "copy"(%3) -> (%r) on "compute" : (memref<2xf32, #plan<space device>>) -> memref<2xf32>
+  plan.launch "copy"(%4) -> (%s) on "compute" : (memref<2xf32, #plan<space device>>) -> memref<2xf32>
+  return
+}

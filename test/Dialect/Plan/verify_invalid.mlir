@@ -442,3 +442,46 @@ func.func @other_period(%a: memref<3x4xf32>, %b: memref<2x4xf32>, %r: memref<12x
   plan.launch "copy"(%b) -> (%1) on "copy" : (memref<2x4xf32>) -> memref<2x4xf32>
   return
 }
+
+// -----
+
+// Race: part 1 of 2 of part 1 of 2 is part 3 of 4.
+func.func @chain_race(%a: memref<2xf32>, %r: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+  %0 = plan.view %r part 1 of 2 : memref<8xf32> -> memref<4xf32>
+  %1 = plan.view %0 part 1 of 2 : memref<4xf32> -> memref<2xf32>
+  %2 = plan.view %r part 3 of 4 : memref<8xf32> -> memref<2xf32>
+  // expected-note @+1 {{'copy' on 'compute' is here}}
+  plan.launch "copy"(%a) -> (%1) on "compute" : (memref<2xf32>) -> memref<2xf32>
+  // expected-error @+1 {{race: 'copy' on 'copy' writes bytes of part 3 of 4 of argument 1 that 'copy' on 'compute' writes}}
+  plan.launch "copy"(%a) -> (%2) on "copy" : (memref<2xf32>) -> memref<2xf32>
+  return
+}
+
+// -----
+
+// Stale read: of a buffer in parts, one is not written.
+func.func @chain_unwritten(%a: memref<2xf32>, %r: memref<2xf32>)
+    attributes {plan.inputs = 1 : i64, plan.arenas = {device = 32 : i64, host_pinned = 0 : i64}} {
+  %0 = plan.buffer {offset = 0 : i64} : memref<8xf32, #plan<space device>>
+  %1 = plan.view %0 part 0 of 2 : memref<8xf32, #plan<space device>> -> memref<4xf32, #plan<space device>>
+  %2 = plan.view %1 part 0 of 2 : memref<4xf32, #plan<space device>> -> memref<2xf32, #plan<space device>>
+  %3 = plan.view %1 part 1 of 2 : memref<4xf32, #plan<space device>> -> memref<2xf32, #plan<space device>>
+  plan.launch "copy"(%a) -> (%2) on "compute" : (memref<2xf32>) -> memref<2xf32, #plan<space device>>
+  // expected-error @+1 {{stale read: 'copy' on 'compute' reads}}
+  plan.launch "copy"(%3) -> (%r) on "compute" : (memref<2xf32, #plan<space device>>) -> memref<2xf32>
+  return
+}
+
+// -----
+
+// Race: on odd ranks the member's half of the second half is where part 3 of 4 is.
+func.func @chain_group(%a: memref<2xf32>, %r: memref<8xf32>) attributes {plan.inputs = 1 : i64} {
+  %0 = plan.view %r part 1 of 2 : memref<8xf32> -> memref<4xf32>
+  %1 = plan.view %0 part 0 of 2 over <"mp", 2, 1> : memref<4xf32> -> memref<2xf32>
+  %2 = plan.view %r part 3 of 4 : memref<8xf32> -> memref<2xf32>
+  // expected-note @+1 {{'copy' on 'compute' is here}}
+  plan.launch "copy"(%a) -> (%1) on "compute" : (memref<2xf32>) -> memref<2xf32>
+  // expected-error @+1 {{race: 'copy' on 'copy' writes bytes of part 3 of 4 of argument 1 that 'copy' on 'compute' writes}}
+  plan.launch "copy"(%a) -> (%2) on "copy" : (memref<2xf32>) -> memref<2xf32>
+  return
+}

@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+"""Schedules in chunks by name, their search by times and memory, their memory as it is used, and their choice at run time."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from variants import CONFIG, Suite, read
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PARALLEL = "--parallel=dp=2,mp=2,ep=2,esp=2"
+# Its devices have a link to the host, so that all strategies can be compared.
+CLUSTER = "--cluster=mpipemoe-a100"
+STRATEGIES = ("mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4")
+# What --schedule is given, and what it is in a plan.
+NAMES = {
+    "baseline+pipeline:2": "pipeline:2", "pipeline:04": "pipeline:4", "pipeline:1": "baseline", "pipeline:64": "pipeline:64",
+    "mpipe-s1": "mpipe-s1", "mpipe-s4+pipeline:3": "pipeline:3+mpipe-s4", "pipeline:2+s2": "s2+pipeline:2",
+    "mpipe-s2+pipeline:8+s1": "s1+pipeline:8+mpipe-s2", "pipeline:1+mpipe-s3": "mpipe-s3",
+    "pipeline:2+mpipe-s4+saa+s2": "s2+saa+pipeline:2+mpipe-s4", "pipeline:2+pipeline:2": "pipeline:2",
+    "s1+pipeline:1": "s1",
+}
+
+
+def compile_plan(suite, *options):
+    """The text of the plan, and what is said of it."""
+    status, stdout, stderr = suite.tool("moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER, *options, "--emit=plan", "-o", "-")
+    if status != 0:
+        sys.exit(f"error: {options} exited with {status}\n{stderr}")
+    return stdout, stderr
+
+
+def schedule_of(plan):
+    return re.search(r'plan\.schedule = "(.*?)"', plan).group(1)
+
+
+def bytes_of(report):
+    """What a rank needs with Adam's states."""
+    return int(re.search(r"^with Adam's two states of \d+ bytes: (\d+) bytes$", report, re.M).group(1))
+
+
+def names(suite):
+    """A plan has its schedule's names in one order; they compile to the same plan."""
+    for given, expected in NAMES.items():
+        plan, _ = compile_plan(suite, f"--schedule={given}")
+        suite.equal(f"name {given}", schedule_of(plan), expected)
+        suite.equal(f"name {given}: again", compile_plan(suite, f"--schedule={expected}")[0], plan)
+
+
+def table(report):
+    """(taken, schedule, columns) of each line behind the heading of the schedules that were compared."""
+    lines = report.split("schedules compared:", 1)[1].split("* taken", 1)[0].splitlines()[1:]
+    found = [re.match(r"\s*(\*?)\s+(\S*(?:pipeline|mpipe|baseline)\S*)\s+(.*)$", line) for line in lines]
+    return [(bool(m.group(1)), m.group(2), [float(column) for column in m.group(3).split()]) for m in found if m]
+
+
+def searches(suite):
+    """Of all chunk counts the shortest step is taken; of the strategies of each the one of Eq. 10."""
+    counts = ["baseline", "pipeline:2", "pipeline:4", "pipeline:8"]
+    for schedule, expected in (
+            ("pipeline:auto", counts),
+            ("mpipe-auto", list(STRATEGIES)),
+            ("pipeline:2+mpipe-auto", [f"pipeline:2+{s}" for s in STRATEGIES]),
+            # Without chunks a strategy saves next to nothing.
+            ("pipeline:auto+mpipe-s4", [f"{c}+mpipe-s4" for c in counts[1:]]),
+            ("pipeline:auto+mpipe-auto", [f"{c}+{s}" for c in counts[1:] for s in STRATEGIES]),
+            ("s1+pipeline:auto", ["s1", *("s1+" + c for c in counts[1:])])):
+        plan, _ = compile_plan(suite, f"--schedule={schedule}", "--report=report.txt")
+        rows = table(read(suite.path("report.txt")).decode()) if not schedule.startswith("s1") else []
+        if rows:
+            suite.equal(f"{schedule}: compared", [name for _, name, _ in rows], expected)
+            suite.equal(f"{schedule}: taken", [name for taken, name, _ in rows if taken], [schedule_of(plan)])
+        # The same, in full, is an attribute of the plan.
+        compared = re.search(r"plan\.search = \[(.*?)\]", plan, re.S).group(1)
+        entries = []
+        for entry in re.findall(r"\{(.*?)\}", compared, re.S):
+            value = lambda key, text=entry: (re.search(rf'{key} = "?([^",]*)"?', text) or [None, None])[1]
+            entries.append({"schedule": value("schedule"), "chosen": value("chosen") == "true", "bytes": int(value("bytes").split()[0]),
+                            "seconds": float(value("seconds").split()[0]),
+                            "equation10": value("equation10") and float(value("equation10").split()[0])})
+        suite.equal(f"{schedule}: entries", [entry["schedule"] for entry in entries], expected)
+        chunks = lambda entry: entry["schedule"].split("+mpipe")[0] if "pipeline" in entry["schedule"] else ""
+        allowed = [e for e in entries if "mpipe-auto" not in schedule or
+                   e["equation10"] == min(o["equation10"] for o in entries if chunks(o) == chunks(e))]
+        suite.equal(f"{schedule}: best", [e["schedule"] for e in entries if e["chosen"]],
+                    [min(allowed, key=lambda entry: entry["seconds"])["schedule"]])
+        suite.equal(f"{schedule}: Eq. 10 where it decides", {e["equation10"] is not None for e in entries}, {"mpipe-auto" in schedule})
+        # What is found is the plan of its name.
+        fixed, _ = compile_plan(suite, f"--schedule={schedule_of(plan)}")
+        body = lambda text: text[text.index("func.func"):]
+        suite.equal(f"{schedule}: plan", body(fixed) == body(plan), True)
+    suite.make("moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER, "--schedule=pipeline:auto", "-o", "found.so")
+    suite.equal("found plan runs", json.loads(suite.make("moe-run", "found.so", "--verify", "--json"))["verify"]["ok"], True)
+
+
+def limits(suite):
+    """--memory-limit finds what fits, says so, and says what is the least."""
+    baseline = ["--schedule=baseline", "--report=report.txt"]
+    compile_plan(suite, *baseline)
+    needed = bytes_of(read(suite.path("report.txt")).decode())
+    plan, stderr = compile_plan(suite, *baseline, f"--memory-limit={needed}")
+    suite.equal("limit: as it is", (schedule_of(plan), stderr), ("baseline", ""))
+    compiling = ["moe-compile", "config.json", PARALLEL, "--seq=64", CLUSTER]
+    status, _, stderr = suite.tool(*compiling, "--memory-limit=1000", "-o", "small.so")
+    impossible = re.search(r"expected a plan of at most 1000 bytes a rank but the smallest of 25 needs (\d+), that of '(\S+)'", stderr)
+    suite.record("limit: impossible", None if status == 2 and impossible and "arena 'device'" in stderr else f"{status}\n{stderr[:1000]}")
+    least, smallest = int(impossible.group(1)), impossible.group(2)
+    suite.record("limit: least is less", None if least < needed else f"{least} and {needed}")
+    suite.refused("limit: one byte less", [*compiling, f"--memory-limit={least - 1}", "-o", "small.so"], rf"needs {least}, that of '{re.escape(smallest)}'")
+    for limit in (least, (least + needed) // 2, needed - 1):
+        status, _, stderr = suite.tool(*compiling, f"--memory-limit={limit}", "-o", "small.so", "--report=report.txt")
+        said = re.search(rf"warning: the plan of 'baseline' needs {needed} bytes a rank, more than the limit of {limit}; '(\S+)', "
+                         r"the fastest of 25 that fits, needs (\d+)", stderr)
+        name = f"limit {limit}: "
+        suite.record(name + "warning", None if status == 0 and said else f"{status}\n{stderr[:1000]}")
+        if not said:
+            continue
+        suite.record(name + "another schedule", None if said.group(1) != "baseline" else "baseline")
+        suite.equal(name + "what it needs", (bytes_of(read(suite.path("report.txt")).decode()), int(said.group(2)) <= limit), (int(said.group(2)), True))
+        got = json.loads(suite.make("moe-run", "small.so", "--verify", "--json"))
+        suite.equal(name + "runs", (got["schedule"], got["verify"]["ok"]), (said.group(1), True))
+    # Where nothing is known of a link to the host, offloading is no candidate: of 5 chunk counts two each are left.
+    suite.refused("limit: without a host link", [*compiling[:-1], "--cluster=linkless.json", "--memory-limit=1000", "-o", "small.so"],
+                  r"at most 1000 bytes a rank but the smallest of 10 needs \d+, that of '(pipeline:\d+\+)?(mpipe-s4)?'")
+
+
+def measured(suite):
+    """A run uses the arenas to the last byte that the plan has for them."""
+    for dropless in ([], ["--capacity-factor=1"]):
+        for schedule in ("baseline", "pipeline:2", "pipeline:4", "s2+pipeline:3", *(f"pipeline:4+{s}" for s in STRATEGIES), "s1+pipeline:2+mpipe-s1"):
+            suite.make("moe-compile", "config.json", PARALLEL, "--seq=64", *dropless, f"--schedule={schedule}", "-o", "plan.so")
+            memory = json.loads(suite.make("moe-run", "plan.so", "--json"))["memory"]
+            suite.equal(f"memory: {schedule} {' '.join(dropless) or 'dropless'}",
+                        {space: size["measured"] for space, size in memory.items()}, {space: size["planned"] for space, size in memory.items()})
+            suite.equal(f"memory: {schedule}: on the host", memory["host_pinned"]["planned"] > 0, schedule.split("+")[-1] in STRATEGIES[:3])
+
+
+def granularity(suite):
+    """MPipeMoE's Algorithm 1: one plan of four chunk counts for each of two shapes, chosen by prediction or by trial."""
+    suite.make("moe-compile", "config.json", PARALLEL, CLUSTER, "--batch=1,4", "--seq=64", "--schedule=pipeline:auto", "-o", "auto.so")
+    suite.make("moe-compile", "config.json", PARALLEL, CLUSTER, "--batch=1,4", "--seq=64", "--schedule=pipeline:auto", "--emit=plan", "-o", "auto.mlir")
+    plan = read(suite.path("auto.mlir")).decode()
+    heads = re.findall(r"^  module attributes \{(.*)\} \{$", plan, re.M)
+    got = [(int(re.search(r"plan\.batch = (\d+)", h).group(1)), int(re.search(r"plan\.chunks = (\d+)", h).group(1))) for h in heads]
+    suite.equal("auto: variants", got, [(b, c) for b in (1, 4) for c in (1, 2, 4, 8)])
+    seconds = {g: float(re.search(r"plan\.seconds = \[([^,\]]*), 0\.0", h).group(1)) for g, h in zip(got, heads)}
+    for batch in (1, 4):
+        report = json.loads(suite.make("moe-run", "auto.so", f"--batch={batch}", "--seq=64", "--verify", "--json"))
+        best = min((1, 2, 4, 8), key=lambda chunks: seconds[batch, chunks])
+        suite.equal(f"auto: batch {batch}", (report["batch"], report["schedule"], report["verify"]["ok"]),
+                    (batch, "baseline" if best == 1 else f"pipeline:{best}", True))
+    report = json.loads(suite.make("moe-run", "auto.so", "--adaptive", "--iters=30", "--json"))
+    steps = report["steps"]
+    suite.equal("adaptive: steps", len(steps), 30)
+    suite.equal("adaptive: shapes", {(s["batch"], s["sequence"]) for s in steps} <= {(1, 64), (4, 64)}, True)
+    suite.equal("adaptive: trials", any(s["trial"] for s in steps), True)
+    suite.equal("adaptive: it settles", all(s["trial"] for s in steps), False)
+    suite.equal("adaptive: counts", {s["chunks"] for s in steps} <= {1, 2, 4, 8}, True)
+    # More chunks for more tokens, and each number of tokens in one range at most; which it is depends on the machine.
+    bounds = [bound for r in sorted(report["ranges"], key=lambda r: r["chunks"]) for bound in (r["lower"], r["upper"] + 0.5)]
+    suite.equal("adaptive: ranges", bounds, sorted(bounds))
+    suite.equal("adaptive: memory", all(size["measured"] <= size["planned"] for size in report["memory"].values()), True)
+    text = suite.make("moe-run", "auto.so", "--adaptive", "--iters=30")
+    suite.equal("adaptive: tables", bool(re.search(r"ranks, 30 steps, \d+ trials", text)), True)
+
+
+def refusals(suite):
+    """What is decided twice, or cannot be."""
+    one = ["moe-compile", "config.json", "--seq=8", "-o", "bad.so", "--cluster=linkless.json"]
+    several = ["moe-compile", "config.json", "--seq=8,16", "-o", "bad.so"]
+    suite.refused("auto and pipeline:auto", [*several, "--schedule=auto+pipeline:auto"], r"expected one of 'auto' and 'pipeline:auto' .* several batch shapes")
+    suite.refused("mpipe-auto without a host link", [*one, "--schedule=mpipe-auto"], r"has no 'device\.host_link'")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="moeplan-")
+    suite = Suite(options.bin, folder)
+    try:
+        with open(suite.path("config.json"), "w") as file:
+            json.dump({**CONFIG, "moe_intermediate_size": 64}, file)
+        with open(os.path.join(ROOT, "share", "clusters", "mpipemoe-a100.json")) as file:
+            linkless = json.load(file)
+        linkless["device"].pop("host_link")
+        with open(suite.path("linkless.json"), "w") as file:
+            json.dump(linkless, file)
+        for group in (names, searches, limits, measured, granularity, refusals):
+            group(suite)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 1 if suite.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
