@@ -227,8 +227,8 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
       return makeCostError("cluster '" + profile.name + "' has no 'device.host_link', which '" + work.kernel +
                            "' needs");
     // Each byte crosses it once, though it is read here and written there.
-    seconds = profile.hostLatency +
-              static_cast<double>(std::max(work.cost->bytesRead, work.cost->bytesWritten)) / *profile.hostBytesPerSecond;
+    seconds = profile.hostLatency + static_cast<double>(std::max(work.cost->bytesRead, work.cost->bytesWritten)) /
+                                        *profile.hostBytesPerSecond;
     break;
   case Resource::Network:
     return makeCostError("'" + work.kernel + "' is an exchange: its time depends on its group");

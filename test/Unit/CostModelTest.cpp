@@ -189,7 +189,7 @@ TEST(CostModelTest, HostLink) {
             "cluster 'toy' has no 'device.host_link', which 'kernel' needs");
   profile.hostBytesPerSecond = 50;
   profile.hostLatency = 1;
-  EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::HostLink, 100)), 3);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, makeCopy(Resource::HostLink, 100)), 2);
 }
 
 /// An exchange is no launch that meets nobody.
