@@ -102,7 +102,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
 // PROGRAM: plan.launch "c"{{.*}}<0 of 4>
 // SEARCH-LABEL: func.func @ring_of_2
 // VERIFY-LABEL: func.func @ring_of_2
-// VERIFY-SAME: plan.arenas = {device = 1024 : i64
+// VERIFY-SAME: plan.arenas = {device = 768 : i64
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {
   func.func @ring_of_2(%a0: !a, %a1: !a, %a2: !a, %a3: !a, %r0: !a, %r1: !a, %r2: !a, %r3: !a) attributes {plan.inputs = 4 : i64} {
     %0 = plan.buffer {ring = #moe.ring<"in", 2>} : !t
