@@ -1,6 +1,8 @@
 //===- BaselineLayer.cpp - the baseline schedule of one layer -------------===//
 #include "BaselineLayer.h"
 
+#include "ExpertWay.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -61,12 +63,6 @@ LogicalResult Matcher::noteGroup(GroupAttr &group, unsigned &times, GroupAttr fo
   group = found;
   ++times;
   return success();
-}
-
-static Value skipToVarying(Value value) {
-  while (auto cast = value.getDefiningOp<ToVaryingOp>())
-    value = cast.getInput();
-  return value;
 }
 
 LogicalResult Matcher::matchGate() {

@@ -12,6 +12,16 @@ Value mlir::moe::skipToVarying(Value value) {
   return value;
 }
 
+bool mlir::moe::isAlias(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  return kernel && kernel.isAlias();
+}
+
+bool mlir::moe::isCollective(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  return kernel && kernel.isCollective();
+}
+
 /// Whatever is computed from `roots`, in program order, up to `end` and without it.
 static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *end) {
   llvm::DenseSet<Value> reached(roots.begin(), roots.end());

@@ -25,6 +25,11 @@ struct ExpertWay {
 /// The value without casts that move nothing.
 Value skipToVarying(Value value);
 
+/// Whether the op's results are memory of its first operand.
+bool isAlias(Operation *op);
+/// Whether members of a group meet in the op.
+bool isCollective(Operation *op);
+
 } // namespace mlir::moe
 
 #endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H

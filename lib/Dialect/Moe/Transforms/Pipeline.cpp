@@ -23,7 +23,7 @@ static RankedTensorType getType(Value value) { return cast<RankedTensorType>(val
 
 static bool isDropless(RouteOp route) { return static_cast<int64_t>(route.getCapacity()) == 0; }
 
-/// The only op on the way that cannot be done for part of its rows, or null.
+/// The first op on the way that cannot be done for part of its rows, or null.
 static Operation *findUnchunkable(const ExpertWay &way) {
   for (Operation *op : way.ops)
     if (!isa<MoeChunkableOpInterface>(op))
@@ -53,15 +53,8 @@ static std::optional<RowChunk> findChunk(ExpertWay &way, int64_t chunks) {
 
 /// Whether a collective makes or takes the value, so that two streams share it.
 static bool isExchanged(Value value) {
-  auto isCollective = [](Operation *op) {
-    auto kernel = dyn_cast_or_null<MoeKernelOpInterface>(op);
-    return kernel && kernel.isCollective();
-  };
-  auto isAlias = [](Operation *op) {
-    auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-    return kernel && kernel.isAlias();
-  };
-  return isCollective(value.getDefiningOp()) || llvm::any_of(value.getUsers(), [&](Operation *user) {
+  Operation *op = value.getDefiningOp();
+  return (op && isCollective(op)) || llvm::any_of(value.getUsers(), [](Operation *user) {
            return isCollective(user) || (isAlias(user) && llvm::any_of(user->getResults(), isExchanged));
          });
 }

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Residuals.h"
 
-#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "ExpertWay.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -15,11 +15,6 @@ using namespace mlir::moe;
 static Residual getResidual(Operation *op) {
   auto residual = op->getAttrOfType<ResidualAttr>(kResidualAttrName);
   return residual ? residual.getValue() : Residual::keep;
-}
-
-static bool isAlias(Operation *op) {
-  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-  return kernel && kernel.isAlias();
 }
 
 /// The ring of values that are there a second time.

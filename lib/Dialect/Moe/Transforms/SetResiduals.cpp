@@ -23,11 +23,6 @@ static bool isProduct(Operation *op) {
   return priced && priced.getOpCost().resource == Resource::Matrix;
 }
 
-static bool isAlias(Operation *op) {
-  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-  return kernel && kernel.isAlias();
-}
-
 /// The op in whose memory `value` lies; null for arguments.
 static Operation *getOwner(Value value) {
   Operation *op = value.getDefiningOp();
@@ -75,8 +70,7 @@ void ResidualSetter::repeat(Operation *op) {
   // Counts are small and kept.
   if (!isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType()))
     return;
-  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-  set(op, kernel && kernel.isCollective() ? Residual::recommunicate : Residual::recompute);
+  set(op, isCollective(op) ? Residual::recommunicate : Residual::recompute);
 }
 
 void ResidualSetter::setDispatched(Residual residual) {
