@@ -3,8 +3,8 @@
 // RUN: not moe-opt %s --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=0}))" 2>&1 | FileCheck %s --check-prefix=CHUNKS
 // RUN: not moe-opt %s --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=2 hidden-ring=-1}))" 2>&1 | FileCheck %s --check-prefix=RING
 
-// CHUNKS: error: expected chunks to be at least 1 and rings at least 0 but got 0, 2 and 1
-// RING: error: expected chunks to be at least 1 and rings at least 0 but got 2, 2 and -1
+// CHUNKS: error: expected chunks from 1 to 1024 and rings of at least 0 but got 0, 2 and 1
+// RING: error: expected chunks from 1 to 1024 and rings of at least 0 but got 2, 2 and -1
 
 // Slots of unknown origin.
 // CHECK-LABEL: func.func @no_route(

@@ -19,6 +19,9 @@ namespace mlir::moe {
 using namespace mlir;
 using namespace mlir::moe;
 
+/// More would be a program that nobody can wait for.
+static constexpr int64_t maxChunks = 1024;
+
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 static bool isDropless(RouteOp route) { return static_cast<int64_t>(route.getCapacity()) == 0; }
@@ -148,8 +151,8 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (chunks < 1 || exchangedRing < 0 || hiddenRing < 0) {
-      getOperation().emitError() << "expected chunks to be at least 1 and rings at least 0 but got "
+    if (chunks < 1 || chunks > maxChunks || exchangedRing < 0 || hiddenRing < 0) {
+      getOperation().emitError() << "expected chunks from 1 to " << maxChunks << " and rings of at least 0 but got "
                                  << chunks.getValue() << ", " << exchangedRing.getValue() << " and "
                                  << hiddenRing.getValue();
       return signalPassFailure();
