@@ -35,6 +35,8 @@ public:
   const Candidate *findBest() const;
 
 private:
+  /// To a plan. What there is to say is said of the one that is taken; errors are worth hearing.
+  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(const ParsedSchedule &schedule);
   FailureOr<OwningOpRef<ModuleOp>> failToFit();
 
   ModuleOp graph;
@@ -52,19 +54,19 @@ ArrayRef<int64_t> mlir::moe::getChunkCounts() {
   return counts;
 }
 
-LogicalResult Search::add(const ParsedSchedule &schedule) {
+FailureOr<OwningOpRef<ModuleOp>> Search::compileQuietly(const ParsedSchedule &schedule) {
   CompileOptions planning = options;
   planning.stage = Stage::Plan;
+  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &diagnostic) {
+    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+  });
+  return compileSchedule(graph, schedule, planning);
+}
+
+LogicalResult Search::add(const ParsedSchedule &schedule) {
   Candidate &candidate = candidates.emplace_back();
   candidate.schedule = schedule;
-  FailureOr<OwningOpRef<ModuleOp>> plan = failure();
-  {
-    // What there is to say is said of the one that is taken; errors are worth hearing.
-    ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &diagnostic) {
-      return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
-    });
-    plan = compileSchedule(graph, schedule, planning);
-  }
+  FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(schedule);
   if (failed(plan))
     return failure();
   candidate.bytes = getMemory(getRank(**plan)).getDeviceBytes();
@@ -102,12 +104,7 @@ const Candidate *Search::findBest() const {
 FailureOr<OwningOpRef<ModuleOp>> Search::failToFit() {
   const Candidate *smallest =
       llvm::min_element(candidates, [](const Candidate &a, const Candidate &b) { return a.bytes < b.bytes; });
-  CompileOptions planning = options;
-  planning.stage = Stage::Plan;
-  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &diagnostic) {
-    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
-  });
-  FailureOr<OwningOpRef<ModuleOp>> plan = compileSchedule(graph, smallest->schedule, planning);
+  FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(smallest->schedule);
   if (failed(plan))
     return failure();
   InFlightDiagnostic error = getRank(**plan).emitError()

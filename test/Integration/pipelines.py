@@ -1,16 +1,13 @@
 #!/usr/bin/python3
 """Schedules in chunks by name, their search by times and memory, their memory as it is used, and their choice at run time."""
 
-import argparse
 import json
 import os
 import re
-import shutil
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from variants import CONFIG, Suite, read
+from variants import CONFIG, read, run_groups
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PARALLEL = "--parallel=dp=2,mp=2,ep=2,esp=2"
@@ -177,27 +174,15 @@ def refusals(suite):
     suite.refused("mpipe-auto without a host link", [*one, "--schedule=mpipe-auto"], r"has no 'device\.host_link'")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
-    options = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="moeplan-")
-    suite = Suite(options.bin, folder)
-    try:
-        with open(suite.path("config.json"), "w") as file:
-            json.dump({**CONFIG, "moe_intermediate_size": 64}, file)
-        with open(os.path.join(ROOT, "share", "clusters", "mpipemoe-a100.json")) as file:
-            linkless = json.load(file)
-        linkless["device"].pop("host_link")
-        with open(suite.path("linkless.json"), "w") as file:
-            json.dump(linkless, file)
-        for group in (names, searches, limits, measured, granularity, refusals):
-            group(suite)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{suite.passed} passed, {suite.failed} failed")
-    return 1 if suite.failed else 0
+def prepare(suite):
+    with open(suite.path("config.json"), "w") as file:
+        json.dump({**CONFIG, "moe_intermediate_size": 64}, file)
+    with open(os.path.join(ROOT, "share", "clusters", "mpipemoe-a100.json")) as file:
+        linkless = json.load(file)
+    linkless["device"].pop("host_link")
+    with open(suite.path("linkless.json"), "w") as file:
+        json.dump(linkless, file)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_groups(__doc__, (names, searches, limits, measured, granularity, refusals), prepare))

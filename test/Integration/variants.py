@@ -154,16 +154,16 @@ def refusals(suite):
     suite.refused("moe-sim: a plan", ["moe-sim", "plan.mlir"], r"expected a plan of one shape but got one of 2 variants")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+def run_groups(description, groups, prepare):
+    """The exit status of a suite's groups, run in a folder that `prepare` fills."""
+    parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="moeplan-")
     suite = Suite(options.bin, folder)
     try:
-        with open(suite.path("config.json"), "w") as file:
-            json.dump(CONFIG, file)
-        for group in (runs, chooses, outputs, refusals):
+        prepare(suite)
+        for group in groups:
             group(suite)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -171,5 +171,10 @@ def main():
     return 1 if suite.failed else 0
 
 
+def prepare(suite):
+    with open(suite.path("config.json"), "w") as file:
+        json.dump(CONFIG, file)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_groups(__doc__, (runs, chooses, outputs, refusals), prepare))
