@@ -27,7 +27,7 @@ import re
 import sys
 import tempfile
 
-from mpipemoe_layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, report, write_profile, write_tf32_profile
+from layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, report, write_profile, write_tf32_profile
 from mpipemoe_memory import get_arena, get_bytes, get_parameters
 
 SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 22, 24, 32, 40, 48, 64]

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 from mpipemoe_host import ALPHA, make_profile
-from mpipemoe_layers import report, run, write_profile
+from layers import report, run, write_profile
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "models")
 LENGTHS = [32, 64, 96, 128, 256, 384]

@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 
-from mpipemoe_layers import Tools, load_profile, report, run, write_profile
+from layers import Tools, load_profile, report, run, write_profile
 
 # M, H, tokens of a rank, exchange over computation.
 CASES = [(m, h, tokens, ratio) for m, h, tokens in [(480, 1920, 1024), (640, 1600, 1024), (360, 1440, 1536), (512, 2048, 1024)]

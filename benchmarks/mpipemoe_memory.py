@@ -21,7 +21,7 @@ import re
 import sys
 import tempfile
 
-from mpipemoe_layers import COLORS, K, MODELS, Axes, Svg, Tools, report
+from layers import COLORS, K, MODELS, Axes, Svg, Tools, report
 
 RANKS = 64
 TOKENS = [4 * K, 16 * K, 32 * K]

@@ -10,9 +10,10 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from layers import graph, run
 
 # N_MP, N_ESP, ranks, M, H, E, and tokens of a data-parallel rank.
 LAYERS = [
@@ -36,35 +37,11 @@ def describe(layer):
     return f"N_MP={mp} N_ESP={esp} P={ranks} M={m} H={h} E={experts} BL={tokens}"
 
 
-def graph(layer):
-    """The layer with the tokens of all data-parallel ranks: two products with ReLU for each expert, no biases."""
-    mp, _, ranks, m, h, experts, tokens = layer
-    types = {"x": f"tensor<{ranks // mp * tokens}x{m}xf32>", "gate": f"tensor<{m}x{experts}xf32>",
-             "w1": f"tensor<{experts}x{m}x{h}xf32>", "w2": f"tensor<{experts}x{h}x{m}xf32>"}
-    arguments = ", ".join(f'%{name}: {kind} {{moe.name = "{name}", moe.role = "{"input" if name == "x" else "parameter"}"}}'
-                          for name, kind in types.items())
-    output = lambda kind, name: f'{kind} {{moe.name = "{name}", moe.role = "output"}}'
-    return f"""
-func.func @model({arguments}) -> ({output(types["x"], "y")}, {output("tensor<f32>", "aux")}) {{
-  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = {TOP_K} : i64, activation = #moe<activation relu>,
-    capacity_factor = {FACTOR:e} : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
-  return %y, %aux : {types["x"]}, tensor<f32>
-}}
-"""
-
-
-def run(command):
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)}: {result.stderr.strip() or result.returncode}")
-    return result.stdout
-
-
 def compile_plan(tools, layer, schedule, folder):
-    mp, esp, ranks, *_ = layer
+    mp, esp, ranks, m, h, experts, tokens = layer
     source, plan = os.path.join(folder, "layer.mlir"), os.path.join(folder, f"{schedule}.so")
     with open(source, "w") as file:
-        file.write(graph(layer))
+        file.write(graph((m, h), ranks // mp * tokens, experts, TOP_K, FACTOR))
     run([os.path.join(tools, "moe-compile"), source, f"--parallel=dp={ranks // mp},mp={mp},ep={ranks // esp},esp={esp}",
          f"--schedule={schedule}", "-o", plan])
     return plan

@@ -104,10 +104,6 @@ LogicalResult mlir::moe::orderPlan(func::FuncOp program, OrderPolicy policy, con
 namespace {
 struct PlanOrder : public moe::impl::PlanOrderBase<PlanOrder> {
   using Base::Base;
-  PlanOrder(OrderPolicy policy, const ClusterProfile *cluster, int64_t devicesPerNode) : known(cluster) {
-    this->policy = policy;
-    this->devicesPerNode = devicesPerNode;
-  }
 
   void runOnOperation() override {
     func::FuncOp program = getOperation();
@@ -116,30 +112,18 @@ struct PlanOrder : public moe::impl::PlanOrderBase<PlanOrder> {
   }
 
   LogicalResult order(func::FuncOp program) {
-    if (policy != OrderPolicy::Search || (!known && cluster.empty()))
+    if (policy != OrderPolicy::Search || cluster.empty())
       return orderPlan(program, policy, nullptr, devicesPerNode);
-    std::optional<ClusterProfile> loaded;
-    if (!known) {
-      llvm::Expected<ClusterProfile> profile = ClusterProfile::load(cluster);
-      if (!profile)
-        return report(program, profile.takeError());
-      loaded = std::move(*profile);
-    }
+    llvm::Expected<ClusterProfile> profile = ClusterProfile::load(cluster);
+    if (!profile)
+      return report(program, profile.takeError());
     int64_t ranks = plan::getWorld(program);
     if (ranks == 0)
       return program.emitError() << "expected " << kParallelAttrName << ", which gives the ranks";
-    llvm::Expected<std::unique_ptr<CostModel>> model =
-        CostModel::create(known ? *known : *loaded, ranks, CostForm::ClosedForm);
+    llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(*profile, ranks, CostForm::ClosedForm);
     if (!model)
       return report(program, model.takeError());
     return orderPlan(program, policy, model->get(), devicesPerNode);
   }
-
-  const ClusterProfile *known = nullptr;
 };
 } // namespace
-
-std::unique_ptr<Pass> mlir::moe::createPlanOrder(OrderPolicy policy, const ClusterProfile *cluster,
-                                                 int64_t devicesPerNode) {
-  return std::make_unique<PlanOrder>(policy, cluster, devicesPerNode);
-}

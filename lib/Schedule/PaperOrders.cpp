@@ -16,7 +16,7 @@ PaperOrders::PaperOrders(const plan::Dependences &dependences)
   findParts(dependences);
 }
 
-/// What the backward fetches or computes again has the label of the forward: it is of the group that began last.
+/// A label that was there before does not begin a group: a launch is of the group that began last.
 void PaperOrders::findGroups(ArrayRef<plan::LaunchOp> launches) {
   llvm::StringSet<> labels;
   for (auto [number, launch] : llvm::enumerate(launches)) {

@@ -18,7 +18,7 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
-#include "moe/Schedule/Passes.h"
+#include "moe/Schedule/Order.h"
 #include "moe/Simulator/Simulator.h"
 
 #include <gtest/gtest.h>
@@ -507,22 +507,6 @@ TEST_F(PlanOrder, Deterministic) {
   double searched = getSeconds(text, OrderPolicy::Search, *model);
   EXPECT_LE(searched, getSeconds(text, OrderPolicy::MPipeMoe, *model));
   EXPECT_LE(searched, getSeconds(text, OrderPolicy::FasterMoe, *model));
-}
-
-TEST_F(PlanOrder, PassWithAProfile) {
-  ClusterProfile profile = makeProfile();
-  auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
-  Shape shape;
-  std::string text = Layers(shape).text;
-  OwningOpRef<ModuleOp> byPass = parse(text), byCall = parse(text);
-  PassManager passes(&context);
-  passes.addNestedPass<func::FuncOp>(createPlanOrder(OrderPolicy::Search, &profile, 2));
-  EXPECT_TRUE(succeeded(passes.run(*byPass)));
-  EXPECT_TRUE(succeeded(orderPlan(*byCall->getOps<func::FuncOp>().begin(), OrderPolicy::Search, model.get(), 2)));
-  std::string first, second;
-  llvm::raw_string_ostream(first) << *byPass;
-  llvm::raw_string_ostream(second) << *byCall;
-  EXPECT_EQ(first, second);
 }
 
 TEST(OrderPolicyNames, AreParsed) {

@@ -1,7 +1,7 @@
-"""What the benchmarks mpipemoe*.py share: the paper's layers, the tools, a profile with tensor cores, and drawing.
+"""What benchmarks share: graphs of one layer, the tools, profiles, and drawing.
 
-No program of its own. A layer is one moe.layer as MPipeMoE (IPDPS 2023) has it: top-1, two products with ReLU, no bias,
-room for the mean load (capacity factor 1), f32, one expert a rank.
+No program of its own. Unless they are told otherwise, layers are those of MPipeMoE (IPDPS 2023): top-1, two products with
+ReLU, no bias, room for the mean load (capacity factor 1), f32, one expert a rank.
 """
 import json
 import os
@@ -15,18 +15,18 @@ MODELS = {"GPT3-S": (768, 3072), "BERT-L": (1024, 4096), "GPT3-XL": (2048, 8192)
 K = 1024
 
 
-def graph(model, tokens, ranks):
-    """The layer over the `tokens` of each of the `ranks`."""
+def graph(model, tokens, experts, top_k=1, factor=1.0):
+    """One layer on `tokens` tokens of all ranks."""
     m, h = model
-    types = {"x": f"tensor<{ranks * tokens}x{m}xf32>", "gate": f"tensor<{m}x{ranks}xf32>",
-             "w1": f"tensor<{ranks}x{m}x{h}xf32>", "w2": f"tensor<{ranks}x{h}x{m}xf32>"}
+    types = {"x": f"tensor<{tokens}x{m}xf32>", "gate": f"tensor<{m}x{experts}xf32>",
+             "w1": f"tensor<{experts}x{m}x{h}xf32>", "w2": f"tensor<{experts}x{h}x{m}xf32>"}
     arguments = ", ".join(f'%{name}: {kind} {{moe.name = "{name}", moe.role = "{"input" if name == "x" else "parameter"}"}}'
                           for name, kind in types.items())
     output = lambda kind, name: f'{kind} {{moe.name = "{name}", moe.role = "output"}}'
     return f"""
 func.func @model({arguments}) -> ({output(types["x"], "y")}, {output("tensor<f32>", "aux")}) {{
-  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = 1 : i64, activation = #moe<activation relu>,
-    capacity_factor = 1.0 : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
+  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = {top_k} : i64, activation = #moe<activation relu>,
+    capacity_factor = {factor:e} : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
   return %y, %aux : {types["x"]}, tensor<f32>
 }}
 """
@@ -53,7 +53,7 @@ class Tools:
         path = self.path(f"layer-{model[0]}-{model[1]}-{tokens}-{ranks}.mlir")
         if not os.path.exists(path):
             with open(path, "w") as file:
-                file.write(graph(model, tokens, ranks))
+                file.write(graph(model, ranks * tokens, ranks))
         return path
 
     def compile(self, model, tokens, ranks, schedule, *flags, cluster="mpipemoe-a100"):
