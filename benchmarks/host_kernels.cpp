@@ -134,15 +134,19 @@ void biasGrad(benchmark::State &state) {
   setBytes(state, activations * 4);
 }
 
-/// Tokens a second, softmax, the argument being the number of experts; 8 choices.
+/// Tokens a second, softmax, the arguments being the number of experts and which share of the choices may leave home,
+/// an eighth of the experts: in percent, negative for the plain gate. 8 choices.
 void route(benchmark::State &state) {
   const int64_t e = state.range(0), k = 8;
+  host::RouteOptions options;
+  options.leave = state.range(1) < 0 ? -1 : tokens * state.range(1) / 100;
+  options.homes = 8;
   std::vector<float> logits = normal(tokens * e), scores(tokens * e), weights(tokens * k), aux(1);
   std::vector<int32_t> chosen(tokens * k), slots(tokens * k), counts(e);
   for (auto _ : state)
-    check(state,
-          host::route(view(logits, {tokens, e}), {}, view(scores, {tokens, e}), view(chosen, {tokens, k}),
-                      view(slots, {tokens, k}), view(weights, {tokens, k}), view(counts, {1, e}), view(aux, {}), {}));
+    check(state, host::route(view(logits, {tokens, e}), {}, view(scores, {tokens, e}), view(chosen, {tokens, k}),
+                             view(slots, {tokens, k}), view(weights, {tokens, k}), view(counts, {1, e}), view(aux, {}),
+                             options));
   state.SetItemsProcessed(state.iterations() * tokens);
 }
 
@@ -177,7 +181,8 @@ BENCHMARK(memcpyOf)->Arg(2 * activations * 4)->Arg(3 * activations * 4)->UseReal
 BENCHMARK(activation)->ArgName("kind")->DenseRange(MOERT_RELU, MOERT_SIGMOID)->UseRealTime();
 BENCHMARK(activationGrad)->ArgName("kind")->DenseRange(MOERT_RELU, MOERT_SIGMOID)->UseRealTime();
 BENCHMARK(biasGrad)->UseRealTime();
-BENCHMARK(route)->ArgName("experts")->Arg(8)->Arg(64)->Arg(512)->UseRealTime();
+BENCHMARK(route)->ArgNames({"experts", "leave"})->ArgsProduct({{8, 64, 512}, {-1}})->UseRealTime();
+BENCHMARK(route)->ArgNames({"experts", "leave"})->ArgsProduct({{64, 512}, {0, 25}})->UseRealTime();
 BENCHMARK(plainSgemm)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(groupedMatmul)->Unit(benchmark::kMillisecond)->UseRealTime();
 

@@ -92,7 +92,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
     return orderBySearch(program, options);
   if (options.order)
     return orderPlan(program, *options.order, /*model=*/nullptr, options.devicesPerNode);
-  if (schedule.chunks == 1)
+  if (!schedule.canOverlap())
     return success();
   std::string reason;
   {
@@ -111,6 +111,20 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
 
 static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
 
+/// A rank is at home where its number says, a routing group of the whole batch where that of its rank does.
+static LogicalResult copyGate(RouteOp route, LayerOp layer, int64_t world) {
+  int64_t groups = layer.getGroups(), stride = route.getHomeStride();
+  if (static_cast<int64_t>(route.getLeave()) < 0)
+    return success();
+  if (groups * stride % world != 0)
+    return route.emitOpError() << "expected as many routing groups in each node but got " << groups << " for " << world
+                               << " ranks in nodes of " << stride;
+  layer.setLeave(route.getLeave());
+  layer.setHomes(route.getHomes());
+  layer.setHomeSpan(groups * stride / world);
+  return success();
+}
+
 /// Schedules may route in other groups, or pad capacities: gives each layer of `graph` the routing that it has in
 /// `rank`, the forward program that was made of it, so that the reference drops the same tokens.
 static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
@@ -128,6 +142,8 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
     layer.setGroups(groups);
     if (!layer.isDropless())
       layer.setExpertCapacity(route.getCapacity());
+    if (failed(copyGate(route, layer, getParallel(rank).getWorld())))
+      return failure();
   }
   return success();
 }

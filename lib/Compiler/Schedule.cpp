@@ -1,6 +1,8 @@
 //===- Schedule.cpp - the schedules by name -------------------------------===//
 #include "Schedule.h"
 
+#include "LayerFigures.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Transforms/Passes.h"
@@ -10,7 +12,7 @@
 #include "moe/Cost/CostModel.h"
 #include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
@@ -27,15 +29,18 @@ static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitErro
 
 namespace {
 /// Names of one kind exclude each other.
-enum class Kind { Layer, Overlap, Pipeline, Residuals };
+enum class Kind { Layer, Overlap, Pipeline, Residuals, Shadows, Smart, Gate };
 
 struct Name {
   StringLiteral name;
   Kind kind;
-  /// What stands behind a colon, for people; empty where nothing does.
+  /// What stands behind a colon, for people; in brackets where nothing need, empty where nothing does.
   StringLiteral argument = "";
   /// Of which rewrite of layers an overlap is part; empty: of all.
   StringLiteral of = "";
+
+  bool takesArgument() const { return !argument.empty(); }
+  bool needsArgument() const { return takesArgument() && argument.front() != '['; }
 };
 } // namespace
 
@@ -50,17 +55,34 @@ static ArrayRef<Name> getKnownNames() {
                                {"mpipe-s2", Kind::Residuals},
                                {"mpipe-s3", Kind::Residuals},
                                {"mpipe-s4", Kind::Residuals},
-                               {"mpipe-auto", Kind::Residuals}};
+                               {"mpipe-auto", Kind::Residuals},
+                               {"shadow", Kind::Shadows, "[MAX,POLICY]"},
+                               {"smart", Kind::Smart, "[RANKS,ORDER]"},
+                               {"topology-gate", Kind::Gate}};
   return names;
 }
 
 static std::string getFullName(const Name &name) {
-  return name.name.str() + (name.argument.empty() ? "" : ":" + name.argument.str());
+  if (!name.takesArgument())
+    return name.name.str();
+  return name.name.str() + (name.needsArgument() ? ":" + name.argument.str() : "[:" + name.argument.drop_front().str());
 }
 
 StringRef mlir::moe::getName(Strategy strategy) {
   static const StringLiteral names[] = {"none", "mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4"};
   return names[static_cast<unsigned>(strategy)];
+}
+
+static StringRef getName(SmartOrder order) { return order == SmartOrder::Ring ? "ring" : "topology"; }
+
+/// What was given besides what is taken by itself.
+static std::string getArguments(int64_t number, StringRef word, bool isDefaultWord) {
+  SmallVector<std::string> texts;
+  if (number)
+    texts.push_back(std::to_string(number));
+  if (!isDefaultWord)
+    texts.push_back(word.str());
+  return texts.empty() ? "" : ":" + llvm::join(texts, ",");
 }
 
 std::string ParsedSchedule::getName() const {
@@ -69,6 +91,13 @@ std::string ParsedSchedule::getName() const {
     text += "+saa";
   if (chunks != 1)
     text += "+pipeline:" + (chunks ? std::to_string(chunks) : "auto");
+  if (shadows)
+    text += "+shadow" +
+            getArguments(shadows->most, stringifyShadowPolicy(shadows->policy), shadows->policy == Shadows().policy);
+  if (smart)
+    text += "+smart" + getArguments(smart->groupSize, ::getName(smart->order), smart->order == Smart().order);
+  if (topologyGate)
+    text += "+topology-gate";
   if (chooseStrategy)
     text += "+mpipe-auto";
   else if (strategy != Strategy::None)
@@ -97,8 +126,46 @@ static LogicalResult setChunks(MLIRContext *context, StringRef argument, ParsedS
   return success();
 }
 
+/// Reads `NUMBER`, `WORD` or `NUMBER,WORD`; what is not there stays as it is.
+static LogicalResult readArguments(MLIRContext *context, StringRef name, StringRef text, int64_t &number,
+                                   ArrayRef<StringRef> words, function_ref<void(unsigned)> setWord) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!text.empty());
+  bool isFirst = true;
+  for (StringRef part : parts) {
+    const StringRef *word = llvm::find(words, part);
+    if (word != words.end())
+      setWord(word - words.begin());
+    else if (!isFirst || part.getAsInteger(10, number) || number < 1)
+      return emitUsageError(context) << "expected a positive number, one of " << llvm::join(words, ", ")
+                                     << ", or both with a comma between, behind '" << name
+                                     << ":' in --schedule but got '" << text << "'";
+    isFirst = false;
+  }
+  return success();
+}
+
+static LogicalResult setShadows(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  ParsedSchedule::Shadows &shadows = parsed.shadows.emplace();
+  return readArguments(context, "shadow", argument, shadows.most, {"algorithm1", "prefix", "simulate"},
+                       [&](unsigned word) { shadows.policy = *symbolizeShadowPolicy(word); });
+}
+
+static LogicalResult setSmart(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  ParsedSchedule::Smart &smart = parsed.smart.emplace();
+  return readArguments(context, "smart", argument, smart.groupSize, {"ring", "topology"},
+                       [&](unsigned word) { smart.order = word == 0 ? SmartOrder::Ring : SmartOrder::Topology; });
+}
+
 static LogicalResult setName(MLIRContext *context, const Name &name, StringRef argument, ParsedSchedule &parsed) {
   switch (name.kind) {
+  case Kind::Shadows:
+    return setShadows(context, argument, parsed);
+  case Kind::Smart:
+    return setSmart(context, argument, parsed);
+  case Kind::Gate:
+    parsed.topologyGate = true;
+    break;
   case Kind::Layer:
     parsed.layer = name.name.str();
     break;
@@ -125,7 +192,8 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
   for (StringRef text : texts) {
     auto [name, argument] = text.split(':');
     const Name *known = findName(name);
-    if (!known || known->argument.empty() != (text == name))
+    bool hasArgument = text != name;
+    if (!known || (hasArgument ? !known->takesArgument() : known->needsArgument()))
       return emitUsageError(context) << "expected --schedule to be made of "
                                      << llvm::join(llvm::map_range(getKnownNames(), getFullName), ", ")
                                      << ", joined by '+', but got '" << schedule << "'";
@@ -241,6 +309,86 @@ static void addPipeline(PassManager &passes, const ParsedSchedule &schedule) {
   passes.addNestedPass<func::FuncOp>(createMoePipeline(pipeline));
 }
 
+/// Of a rank's tokens a group of neighbours has all in this many exchanges.
+static int64_t getNumPhases(const ParsedSchedule &schedule, const CompileOptions &options) {
+  if (!schedule.smart)
+    return 1;
+  int64_t ranks = options.parallel.getEp() * options.parallel.getEsp();
+  int64_t group = schedule.smart->groupSize;
+  if (group == 0)
+    group = ranks > options.devicesPerNode ? options.devicesPerNode : llvm::divideCeil(ranks, 4);
+  return std::max<int64_t>(1, ranks / std::max(group, options.parallel.getEsp()));
+}
+
+static void addShadows(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                       const LayerFigures &figures) {
+  constexpr double micro = 1e6;
+  MoeShadowExpertsOptions shadows;
+  shadows.max = schedule.shadows->most;
+  shadows.policy = schedule.shadows->policy;
+  shadows.flopsPerSecond = figures.flopsPerSecond;
+  shadows.sendBytesPerSecond = figures.sendBytesPerSecond;
+  shadows.localBytesPerSecond = figures.localBytesPerSecond;
+  shadows.nodeBytesPerSecond = figures.nodeBytesPerSecond;
+  shadows.broadcastBytesPerSecond = figures.broadcastBytesPerSecond;
+  shadows.startUs = figures.startSeconds * micro;
+  shadows.nodeRanks = options.devicesPerNode;
+  shadows.phases = getNumPhases(schedule, options);
+  // A chunk or a phase may have all that is left of a whole layer.
+  shadows.shrink = schedule.chunks == 1 && !schedule.smart;
+  passes.addNestedPass<func::FuncOp>(createMoeShadowExperts(shadows));
+}
+
+static void addTopologyGate(PassManager &passes, const CompileOptions &options, const LayerFigures &figures) {
+  MoeTopologyGateOptions gate;
+  gate.nodeRanks = options.devicesPerNode;
+  if (figures.localBytesPerSecond > 0) {
+    gate.networkBytesPerSecond = figures.nodeBytesPerSecond;
+    gate.localBytesPerSecond = figures.localBytesPerSecond;
+  }
+  passes.addNestedPass<func::FuncOp>(createMoeTopologyGate(gate));
+}
+
+/// Ragged exchanges are what shadows and the smart schedule change.
+static LogicalResult checkDropless(const ParsedSchedule &schedule, ModuleOp graph) {
+  if (!schedule.shadows && !schedule.smart)
+    return success();
+  for (LayerOp layer : (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>())
+    if (!layer.isDropless())
+      return layer.emitOpError() << "expected a dropless layer (--dropless) for '"
+                                 << (schedule.shadows ? "shadow" : "smart")
+                                 << "': with a capacity each expert gets as many rows, and each rank sends as many, "
+                                    "whatever the tokens choose";
+  return success();
+}
+
+/// FasterMoE's rewrites, of which the smart schedule comes behind the pipeline.
+static LogicalResult addFasterMoe(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
+                                  ModuleOp graph) {
+  if (failed(checkDropless(schedule, graph)))
+    return failure();
+  if (!schedule.shadows && !schedule.topologyGate)
+    return success();
+  if (!options.cluster)
+    return emitUsageError(graph.getContext()) << "expected a cluster for '" << schedule.getName() << "'";
+  llvm::Expected<LayerFigures> figures = getLayerFigures(graph, options);
+  if (!figures)
+    return emitUsageError(graph.getContext()) << llvm::toString(figures.takeError());
+  if (schedule.topologyGate)
+    addTopologyGate(passes, options, *figures);
+  if (schedule.shadows)
+    addShadows(passes, schedule, options, *figures);
+  return success();
+}
+
+static void addSmart(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
+  MoeSmartScheduleOptions smart;
+  smart.groupSize = schedule.smart->groupSize;
+  smart.order = schedule.smart->order;
+  smart.nodeRanks = options.devicesPerNode;
+  passes.addNestedPass<func::FuncOp>(createMoeSmartSchedule(smart));
+}
+
 LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                      ModuleOp graph) {
   if (schedule.layer == "auto") {
@@ -251,9 +399,13 @@ LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &
     pause.schedule = schedule.layer == "s1" ? PauseMpSchedule::S1 : PauseMpSchedule::S2;
     passes.addNestedPass<func::FuncOp>(createMoePauseMp(pause));
   }
+  if (failed(addFasterMoe(passes, schedule, options, graph)))
+    return failure();
   addResiduals(passes, schedule.strategy);
   if (schedule.chunks > 1)
     addPipeline(passes, schedule);
+  if (schedule.smart)
+    addSmart(passes, schedule, options);
   return success();
 }
 

@@ -7,6 +7,7 @@
 
 #include "moe/Compiler/Compiler.h"
 #include "moe/Cost/Papers.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
 
@@ -21,7 +22,22 @@ struct ParsedSchedule {
   mpipemoe::Strategy strategy = mpipemoe::Strategy::None;
   /// mpipe-auto: Eq. 10 decides.
   bool chooseStrategy = false;
+  /// Of shadow[:MAX[,POLICY]]; 0: as many as moe-shadow-experts takes by itself.
+  struct Shadows {
+    int64_t most = 0;
+    ShadowPolicy policy = ShadowPolicy::simulate;
+  };
+  std::optional<Shadows> shadows;
+  /// Of smart[:RANKS[,ORDER]]; 0: what moe-smart-schedule finds close.
+  struct Smart {
+    int64_t groupSize = 0;
+    SmartOrder order = SmartOrder::Topology;
+  };
+  std::optional<Smart> smart;
+  bool topologyGate = false;
 
+  /// Whether exchanges and computation of a layer can overlap.
+  bool canOverlap() const { return chunks != 1 || shadows || smart; }
   /// Whether something is left to decide by times.
   bool isOpen() const { return chunks == 0 || chooseStrategy; }
   /// The names joined by '+', as --schedule takes them.

@@ -68,10 +68,11 @@ private:
 } // namespace
 
 /// The payload that counts: of a ragged exchange, the one of an even exchange whose members send what the busiest one
-/// does; of a phase, that of all phases.
+/// does; of a phase, its part of that of all phases. So a ragged phase that sends the same to all peers is as an even
+/// one.
 static double getPayload(const Exchange &exchange) {
   if (exchange.matrix.empty())
-    return exchange.getWholePayload();
+    return exchange.getPart() * exchange.getWholePayload();
   size_t members = exchange.ranks.size();
   if (members == 1)
     return static_cast<double>(exchange.matrix[0]);
@@ -95,10 +96,12 @@ Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
     return error;
   if (profile.processors.count > 0)
     return getSharedSeconds(exchange);
+  if (exchange.isNothing())
+    return 0;
   Expected<AlphaBeta> group = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype, exchange.payload);
   if (!group)
     return group.takeError();
-  return exchange.getPart() * (group->alpha + group->beta * getPayload(exchange));
+  return exchange.getPart() * group->alpha + group->beta * getPayload(exchange);
 }
 
 /// The members' shares on the processors of their nodes, each on the one that is free first, all at the speed of as

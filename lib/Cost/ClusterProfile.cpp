@@ -213,8 +213,6 @@ std::array<Algorithm, kNumCollectives> readAlgorithms(JsonReader &root) {
   algorithms.fill(Algorithm::Ring);
   algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::RingOrTree;
   algorithms[static_cast<unsigned>(Collective::AllToAll)] = Algorithm::Pairwise;
-  algorithms[static_cast<unsigned>(Collective::Broadcast)] = Algorithm::Tree;
-  algorithms[static_cast<unsigned>(Collective::Reduce)] = Algorithm::Tree;
   if (!root.find("algorithms"))
     return algorithms;
   JsonReader reader = root.getObject("algorithms");

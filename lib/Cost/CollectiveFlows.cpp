@@ -51,6 +51,7 @@ private:
   void addRings(Rings rings, uint32_t steps, double bytes);
   void addPairwise(Rings sets, llvm::function_ref<double(uint32_t from, uint32_t to)> bytes);
   void addTree(bool toRoot);
+  void addPipeline();
 
   double payload() const { return static_cast<double>(exchange.payload); }
   double bytesBetween(uint32_t from, uint32_t to) const {
@@ -122,8 +123,24 @@ void Builder::addTree(bool toRoot) {
     });
 }
 
+/// From the root to the one before it, or from the one behind it to the root.
+void Builder::addPipeline() {
+  uint32_t root = exchange.root;
+  addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
+    uint32_t next = (member + 1) % members;
+    if ((exchange.collective == Collective::Broadcast ? next : member) != root)
+      sends.push_back({next, payload()});
+  });
+  if (!phases.empty())
+    phases.back().isPipelined = true;
+}
+
 bool Builder::buildRing() {
   Collective collective = exchange.collective;
+  if (exchange.isRooted()) {
+    addPipeline();
+    return true;
+  }
   if (collective != Collective::AllGather && collective != Collective::ReduceScatter &&
       collective != Collective::AllReduce)
     return false;
@@ -150,13 +167,18 @@ bool Builder::buildPairwise() {
 }
 
 /// One phase of an all_to_all: from each member to those of one block, each beginning with the one in its own place.
+/// Bytes of a matrix that are none are not sent.
 void Builder::buildPhase() {
   auto blocks = static_cast<uint32_t>(exchange.phases);
   uint32_t size = members / blocks;
   addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
     uint32_t first = (member / size + blocks - static_cast<uint32_t>(exchange.phase)) % blocks * size;
-    for (uint32_t step = exchange.phase == 0 ? 1 : 0; step < size; ++step)
-      sends.push_back({first + (member + step) % size, payload() / size});
+    for (uint32_t step = exchange.phase == 0 ? 1 : 0; step < size; ++step) {
+      uint32_t to = first + (member + step) % size;
+      double amount = exchange.matrix.empty() ? payload() / size : bytesBetween(member, to);
+      if (amount > 0 || exchange.matrix.empty())
+        sends.push_back({to, amount});
+    }
   });
 }
 
@@ -203,6 +225,8 @@ bool Builder::buildHierarchical() {
 }
 
 bool Builder::build(Algorithm algorithm) {
+  if (exchange.isNothing())
+    return true;
   if (exchange.phases > 1) {
     buildPhase();
     return true;

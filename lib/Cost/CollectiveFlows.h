@@ -20,6 +20,9 @@ struct Send {
 /// the member does its sends one after another. `repeats` such parts follow each other.
 struct Phase {
   uint32_t repeats = 1;
+  /// Members pass on what they receive as it comes: all send at once, and the first byte takes all ways one after the
+  /// other.
+  bool isPipelined = false;
   std::vector<Send> sends;     ///< by member
   std::vector<uint32_t> begin; ///< of each member's sends, and the end
 
@@ -30,6 +33,8 @@ struct Phase {
 
 /// n members, payload x as in OpCost:
 ///   ring (all_gather, reduce_scatter, all_reduce): n - 1 phases, 2 (n - 1) for all_reduce: x / n to the next member;
+///   ring (broadcast, reduce): one pipelined phase, x from each member to the next one; none into the root of a
+///     broadcast, none out of that of a reduce;
 ///   tree (broadcast, reduce; all_reduce: both): ceil(log2 n) phases of a binomial tree, the longest strides next to
 ///   the root:
 ///     x on each edge;

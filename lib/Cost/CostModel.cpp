@@ -295,13 +295,15 @@ static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_
 
 /// In an SPMD program the groups of one size and stride do the same at the same time. A group that is no such pattern
 /// is alone.
-static Siblings getSiblings(llvm::ArrayRef<int64_t> group, const ClusterProfile &profile, const Topology &topology,
+static Siblings getSiblings(const Exchange &exchange, const ClusterProfile &profile, const Topology &topology,
                             Algorithm algorithm, bool hasFaults) {
+  llvm::ArrayRef<int64_t> group = exchange.ranks;
   int64_t size = group.size(), ranks = topology.getNumRanks(), period = topology.getPeriod();
   Siblings siblings = {{}, group.size(), false};
   int64_t stride = getStride(group, ranks), span = size * stride;
-  // A tree is not the same for all of its members.
-  siblings.isFolded = stride && !hasFaults && algorithm != Algorithm::Tree && ranks % period == 0 &&
+  // A tree is not the same for all of its members, and neither is a chain.
+  bool areAlikeMembers = algorithm != Algorithm::Tree && !exchange.isRooted();
+  siblings.isFolded = stride && !hasFaults && areAlikeMembers && ranks % period == 0 &&
                       (span % period == 0 || period % span == 0) && (stride % period == 0 || period % stride == 0);
   if (siblings.isFolded)
     siblings.senders = std::clamp<int64_t>(period / stride, 1, size);
@@ -321,17 +323,20 @@ static Siblings getSiblings(llvm::ArrayRef<int64_t> group, const ClusterProfile 
   return siblings;
 }
 
-/// A step of all groups at once, one byte of payload each: the worst latency, and the seconds of the worst link.
+/// A step of all groups at once, one byte of payload each: the worst latency, of a chain that of all its ways, and the
+/// seconds of the worst link.
 static CostModel::AlphaBeta addUpStep(const Topology &topology, const Phase &phase, size_t step,
                                       const Siblings &siblings, std::vector<double> &loads) {
   CostModel::AlphaBeta sum;
   llvm::SmallVector<uint32_t, 0> used;
-  for (const std::vector<int64_t> &group : siblings.groups)
+  for (const std::vector<int64_t> &group : siblings.groups) {
+    double latency = 0;
     for (size_t member = 0; member < siblings.senders; ++member) {
       llvm::ArrayRef<Send> sends = phase.getSends(member);
       if (step >= sends.size())
         continue;
-      double latency = 0;
+      if (!phase.isPipelined)
+        latency = 0;
       for (uint32_t link : topology.getPath(group[member], group[sends[step].to])) {
         latency += topology.getLinks()[link].latency;
         if (siblings.isFolded)
@@ -342,6 +347,7 @@ static CostModel::AlphaBeta addUpStep(const Topology &topology, const Phase &pha
       }
       sum.alpha = std::max(sum.alpha, latency);
     }
+  }
   for (uint32_t link : used) {
     sum.beta = std::max(sum.beta, loads[link] / topology.getLinks()[link].bytesPerSecond);
     loads[link] = 0;
@@ -370,12 +376,13 @@ static Expected<CostModel::AlphaBeta> getFromLinks(const ClusterProfile &profile
                                                    Algorithm algorithm, bool hasFaults,
                                                    std::array<GroupCache, kNumAlgorithms> &caches) {
   GroupCache &cache = caches[static_cast<unsigned>(algorithm)];
-  Siblings siblings = getSiblings(ranks, profile, topology, algorithm, hasFaults);
-  if (const CostModel::AlphaBeta *known = cache.find(collective, siblings.groups[0], ""))
-    return *known;
   Exchange exchange;
   exchange.collective = collective;
   exchange.payload = 1;
+  exchange.ranks = ranks;
+  Siblings siblings = getSiblings(exchange, profile, topology, algorithm, hasFaults);
+  if (const CostModel::AlphaBeta *known = cache.find(collective, siblings.groups[0], ""))
+    return *known;
   exchange.ranks = siblings.groups[0];
   Expected<std::vector<Phase>> phases = makePhases(exchange, algorithm, profile.devicesPerNode, siblings.senders);
   if (!phases)
@@ -489,8 +496,8 @@ llvm::Error CostModel::check(const Exchange &exchange) const {
     return makeCostError("expected a root below " + Twine(members) + " but got " + Twine(exchange.root));
   bool isPhase =
       exchange.phases >= 1 && exchange.phase >= 0 && exchange.phase < exchange.phases && members % exchange.phases == 0;
-  if (!isPhase || (exchange.phases > 1 && (exchange.collective != Collective::AllToAll || !exchange.matrix.empty())))
-    return makeCostError("expected phases of an even 'all_to_all', whose " + Twine(members) +
+  if (!isPhase || (exchange.phases > 1 && exchange.collective != Collective::AllToAll))
+    return makeCostError("expected phases of an 'all_to_all', whose " + Twine(members) +
                          " members are as many blocks, but got phase " + Twine(exchange.phase) + " of " +
                          Twine(exchange.phases) + " of '" + getName(exchange.collective) + "'");
   if (exchange.matrix.empty())
@@ -517,7 +524,7 @@ Expected<double> CostModel::getShareSeconds(const Exchange &exchange, unsigned m
   int64_t received = 0;
   for (size_t from = 0, members = exchange.ranks.size(); from < members; ++from)
     received += exchange.matrix[from * members + member];
-  return fit->alpha + fit->beta * received;
+  return exchange.getPart() * fit->alpha + fit->beta * received;
 }
 
 //===----------------------------------------------------------------------===//

@@ -57,6 +57,7 @@ struct Running {
   };
   std::vector<int64_t> ranks;
   std::vector<Phase> phases;
+  std::vector<double> latencies; ///< of a pipelined phase: of all its ways together
   std::vector<uint32_t> phaseOf; ///< of each part
   std::vector<uint32_t> awaited; ///< receives that have not ended, [part * members + member]
   std::vector<Member> members;
@@ -77,6 +78,7 @@ private:
   };
   void proceed(uint32_t exchange, uint32_t member);
   void send(uint32_t exchange, uint32_t member, const Send &send);
+  double getLatency(const Running &exchange, uint32_t member, const Send &send) const;
 
   const LinkLevel &model;
   FlowEngine engine;
@@ -207,6 +209,17 @@ static void countReceives(Running &exchange) {
       ++exchange.awaited[part * members + send.to];
 }
 
+/// Of each phase, where its members pass on what they receive; others have none.
+static std::vector<double> getLatencies(const Paths &paths, llvm::ArrayRef<int64_t> ranks,
+                                        llvm::ArrayRef<Phase> phases) {
+  std::vector<double> latencies(phases.size());
+  for (auto [latency, phase] : llvm::zip_equal(latencies, phases))
+    for (uint32_t member = 0; phase.isPipelined && member < ranks.size(); ++member)
+      for (const Send &send : phase.getSends(member))
+        latency += paths.getLatency(ranks[member], ranks[send.to]);
+  return latencies;
+}
+
 Expected<uint32_t> LinkLevelNetwork::start(double now, const Exchange &exchange) {
   Expected<std::vector<Phase>> phases = model.getPhases(exchange);
   if (!phases)
@@ -220,6 +233,7 @@ Expected<uint32_t> LinkLevelNetwork::start(double now, const Exchange &exchange)
   Running &one = running[number];
   one.ranks = exchange.ranks.vec();
   one.phases = std::move(*phases);
+  one.latencies = getLatencies(model.getPaths(), one.ranks, one.phases);
   one.phaseOf.clear();
   for (uint32_t phase = 0; phase < one.phases.size(); ++phase)
     one.phaseOf.insert(one.phaseOf.end(), one.phases[phase].repeats, phase);
@@ -248,12 +262,22 @@ void LinkLevelNetwork::proceed(uint32_t number, uint32_t member) {
   ready.push_back({number, member});
 }
 
+/// What is passed on is taken to begin when the first byte is at the last member: then the slowest link alone decides
+/// when all is there.
+double LinkLevelNetwork::getLatency(const Running &exchange, uint32_t member, const Send &send) const {
+  uint32_t phase = exchange.phaseOf[exchange.members[member].part];
+  return exchange.phases[phase].isPipelined
+             ? exchange.latencies[phase]
+             : model.getPaths().getLatency(exchange.ranks[member], exchange.ranks[send.to]);
+}
+
 void LinkLevelNetwork::send(uint32_t number, uint32_t member, const Send &send) {
   Running &exchange = running[number];
   Running::Member &state = exchange.members[member];
   int64_t from = exchange.ranks[member], to = exchange.ranks[send.to];
   const Paths &paths = model.getPaths();
-  state.flow = engine.start(time, paths.get(from, to), send.bytes, paths.getLatency(from, to), state.speed);
+  double latency = getLatency(exchange, member, send);
+  state.flow = engine.start(time, paths.get(from, to), send.bytes, latency, state.speed);
   owners.resize(std::max<size_t>(owners.size(), state.flow + 1));
   owners[state.flow] = {number, member, send.to, state.part};
 }

@@ -38,6 +38,11 @@ int64_t mlir::moe::getNumPeers(int64_t members, int64_t phase, int64_t phases) {
   return getBlockSize(members, phases) - (phase == 0 ? 1 : 0);
 }
 
+bool OpCost::isPeer(int64_t members, int64_t from, int64_t to) const {
+  int64_t size = getBlockSize(members, phases);
+  return to / size == (from / size + phases - getSendPhase()) % phases;
+}
+
 int64_t OpCost::getBytesToPeer(int64_t members, int64_t from, int64_t to) const {
   if (from == to || members < 2)
     return 0;
@@ -47,16 +52,19 @@ int64_t OpCost::getBytesToPeer(int64_t members, int64_t from, int64_t to) const 
   case Collective::AllGather:
   case Collective::ReduceScatter:
     return payload / members;
-  case Collective::AllToAll: {
-    int64_t size = getBlockSize(members, phases);
-    return to / size == (from / size + phases - phase) % phases ? payload / size : 0;
-  }
+  case Collective::AllToAll:
+    return isPeer(members, from, to) ? payload / getBlockSize(members, phases) : 0;
   case Collective::AllReduce:
     return 2 * (payload / members);
   case Collective::Broadcast:
-    return from == root ? payload : 0;
-  case Collective::Reduce:
-    return to == root ? payload : 0;
+  case Collective::Reduce: {
+    if (to != (from + 1) % members)
+      return 0;
+    // Values of several owners, of whom any may be the one: the mean over them.
+    if (raggedRows > 0)
+      return payload / members * (members - 1);
+    return (collective == Collective::Broadcast ? to : from) == root ? 0 : payload;
+  }
   }
   return 0;
 }
@@ -66,7 +74,8 @@ int64_t OpCost::getBytesSent(int64_t members) const {
     return 0;
   if (phases > 1)
     return payload / getBlockSize(members, phases) * getNumPeers(members, phase, phases);
-  // A broadcast's owner sends to all, a reduce's members to the owner: (members - 1) times the payload in sum.
+  // A broadcast goes through all but the last member of a chain, a reduce through all but the owner: (members - 1)
+  // times the payload in sum.
   double passes = collective == Collective::None ? 0 : collective == Collective::AllReduce ? 2 : 1;
   return static_cast<int64_t>(passes * static_cast<double>(payload) * static_cast<double>(members - 1) /
                               static_cast<double>(members));

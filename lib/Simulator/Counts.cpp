@@ -1,6 +1,8 @@
 //===- Counts.cpp - how many rows each ragged launch uses -----------------===//
 #include "Counts.h"
 
+#include "moert/shadows.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <numeric>
@@ -13,6 +15,8 @@ static constexpr unsigned maxDepth = 64;
 static constexpr int64_t maxElements = int64_t(1) << 28;
 
 static bool isSlice(const SimLaunch &launch) { return launch.kernel == "slice_counts"; }
+static bool choosesShadows(const SimLaunch &launch) { return launch.kernel == "choose_shadows"; }
+static bool dividesChoices(const SimLaunch &launch) { return launch.kernel == "divide_choices"; }
 
 Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
     : world(world), trace(trace), iteration(iteration), even(!trace) {
@@ -46,6 +50,9 @@ llvm::Expected<Counts> Counts::create(const World &world, const RoutingTrace *tr
   Counts counts(world, trace, iteration);
   if (trace)
     if (llvm::Error error = counts.checkTrace())
+      return error;
+  if (counts.even)
+    if (llvm::Error error = counts.checkEven())
       return error;
   return counts;
 }
@@ -124,6 +131,50 @@ const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_
   if (counts.empty())
     counts = makeEvenCounts(world.getNumRanks(), experts, launch.cost.routedRows);
   return counts;
+}
+
+/// What a rank's tokens choose, [experts].
+llvm::ArrayRef<int32_t> Counts::getChosen(int64_t rank, uint32_t index) {
+  const SimProgram &program = world.getProgram(rank);
+  int64_t experts = getNumExperts(program, program.launches[index]);
+  auto routed = llvm::ArrayRef(getRouted(program, index)).slice(rank * experts, experts);
+  std::optional<Gate> gate = Gate::get(program, program.launches[index]);
+  if (!gate)
+    return routed;
+  std::vector<int32_t> &counts = gated[{rank, index}];
+  if (counts.empty())
+    counts = gate->apply(routed, rank);
+  return counts;
+}
+
+/// Whether a launch may make even counts uneven, on rank `rank`: by its gate, or by choosing shadows.
+llvm::Expected<bool> Counts::keepsEven(int64_t rank, uint32_t index) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  if (!choosesShadows(launch)) {
+    llvm::ArrayRef<int32_t> chosen = getChosen(rank, index);
+    return chosen == llvm::ArrayRef(getRouted(program, index)).slice(rank * chosen.size(), chosen.size());
+  }
+  llvm::Expected<const Value *> shadows = follow(rank, launch.outputs[0], 0);
+  if (!shadows)
+    return addLaunch(shadows.takeError(), program, index);
+  return (*shadows)->total == 0;
+}
+
+/// Even counts stay even unless a gate moves them or some expert becomes a shadow, on any rank.
+llvm::Error Counts::checkEven() {
+  for (const SimProgram &program : world.programs)
+    for (auto [index, launch] : llvm::enumerate(program.launches)) {
+      bool decides = (choosesShadows(launch) && !launch.outputs.empty() && launch.outputs[0] >= 0) ||
+                     (launch.cost.routedOutput >= 0 && Gate::get(program, launch));
+      for (int64_t rank = program.firstRank; decides && even && rank < program.firstRank + program.numRanks; ++rank) {
+        llvm::Expected<bool> keeps = keepsEven(rank, index);
+        if (!keeps)
+          return keeps.takeError();
+        even = *keeps;
+      }
+    }
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -261,80 +312,195 @@ llvm::Error Counts::fillLocal(Value &value, int64_t rank, uint32_t index, unsign
   return llvm::Error::success();
 }
 
-/// A rank's choices of each expert, in chunks of its tokens: as evenly as whole numbers allow, in chunks and in
-/// experts.
-static void divideIntoChunks(llvm::ArrayRef<int32_t> experts, Counts::Value &value) {
-  value.data.assign(value.rows * value.columns, 0);
-  int64_t choice = 0;
-  for (auto [expert, count] : llvm::enumerate(experts))
-    for (int64_t row = 0, first = choice; row < value.rows; ++row) {
-      // Choice c of all is of chunk c mod rows.
-      int64_t offset = (row - first % value.rows + value.rows) % value.rows;
-      value.data[row * value.columns + expert] =
-          static_cast<int32_t>(count > offset ? (count - offset - 1) / value.rows + 1 : 0);
-      choice = first + count;
-    }
-}
-
-/// The rows of a view that is the same part on all ranks.
+/// The rows of a view.
 llvm::Error Counts::fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
   const SimBuffer &view = world.getProgram(rank).buffers[buffer];
   llvm::Expected<const Value *> base = follow(rank, view.base, depth);
   if (!base)
     return base.takeError();
-  auto begin = (*base)->data.begin() + view.firstRow * (*base)->columns;
+  auto begin = (*base)->data.begin() + world.getProgram(rank).getFirstRow(buffer, rank) * (*base)->columns;
   value.data.assign(begin, begin + value.rows * value.columns);
   return llvm::Error::success();
 }
 
-llvm::Error Counts::fill(Value &value, int64_t rank, int32_t buffer, unsigned depth) {
+/// With the sums of its counts.
+static std::shared_ptr<const Counts::Value> sumUp(Counts::Value &&value) {
+  value.perExpert.assign(value.columns, 0);
+  for (int64_t row = 0; row < value.rows; ++row)
+    for (int64_t column = 0; column < value.columns; ++column)
+      value.perExpert[column] += value.data[row * value.columns + column];
+  value.total = std::accumulate(value.perExpert.begin(), value.perExpert.end(), int64_t(0));
+  return std::make_shared<const Counts::Value>(std::move(value));
+}
+
+//===----------------------------------------------------------------------===//
+// Shadows
+//===----------------------------------------------------------------------===//
+
+/// As moert_choose_shadows gets them; none where the launch has other parameters.
+static std::optional<moert_shadow_costs> getShadowCosts(const SimLaunch &launch) {
+  llvm::ArrayRef<int64_t> sizes = launch.params;
+  llvm::ArrayRef<double> times = launch.reals;
+  if (sizes.size() != 6 || times.size() != 6)
+    return std::nullopt;
+  return moert_shadow_costs{sizeof(moert_shadow_costs),
+                            static_cast<uint32_t>(sizes[0]),
+                            sizes[1],
+                            sizes[2],
+                            sizes[3],
+                            sizes[4],
+                            sizes[5],
+                            times[0],
+                            times[1],
+                            times[2],
+                            times[3],
+                            times[4],
+                            times[5]};
+}
+
+/// One decision for all ranks that have the same counts.
+llvm::Expected<Counts::SharedValue> Counts::makeShadows(int64_t rank, uint32_t index, Value &&value, unsigned depth) {
   const SimProgram &program = world.getProgram(rank);
-  const SimBuffer &it = program.buffers[buffer];
-  auto fail = [&] {
-    return makeError(
-        "counts of rows that only the data say: expected them from a routing launch, through all_gather, all_to_all, "
-        "slice_counts and dump");
-  };
+  const SimLaunch &launch = program.launches[index];
+  std::optional<moert_shadow_costs> costs = getShadowCosts(launch);
+  if (!costs || launch.inputs.size() != 1 || launch.inputs[0] < 0)
+    return makeLaunchError(program, index, "expected an input of counts and the parameters of the call");
+  llvm::Expected<const Value *> counts = follow(rank, launch.inputs[0], depth);
+  if (!counts)
+    return counts.takeError();
+  SharedValue &known = shadows[{*counts, &launch}];
+  if (known)
+    return known;
+  if (value.rows != 1 || value.columns != (*counts)->columns ||
+      moert_shadows_choose(&*costs, (*counts)->data.data(), (*counts)->rows, value.columns, value.data.data()) != 0)
+    return makeLaunchError(program, index, "expected counts, shadows and parameters that fit each other");
+  return known = sumUp(std::move(value));
+}
+
+static std::string getPlacesError(int64_t places, int64_t shadows) {
+  return ("expected at most " + llvm::Twine(places) + " shadows, one for each place, but got " + llvm::Twine(shadows))
+      .str();
+}
+
+/// The counts of what is no shadow, or of what is one.
+llvm::Error Counts::fillDivided(Value &value, int64_t rank, uint32_t index, int32_t buffer, unsigned depth) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  auto fail = [&](const llvm::Twine &what) { return makeLaunchError(program, index, what); };
+  if (launch.inputs.size() != 2 || launch.inputs[0] < 0 || launch.inputs[1] < 0 || launch.outputs.size() != 4)
+    return fail("expected choices and shadows, and slots and counts of both");
+  int32_t router = writers[world.programOfRank[rank]][launch.inputs[0]];
+  if (router < 0 || program.launches[router].cost.routedOutput < 0 ||
+      getNumExperts(program, program.launches[router]) == 0)
+    return fail("expected the choices of a routing launch");
+  llvm::Expected<const Value *> flags = follow(rank, launch.inputs[1], depth);
+  if (!flags)
+    return flags.takeError();
+  llvm::ArrayRef<int32_t> chosen = getChosen(rank, router), areShadows = (*flags)->data;
+  bool isOfShadows = launch.outputs[3] == buffer;
+  auto experts = static_cast<int64_t>(chosen.size());
+  if (static_cast<int64_t>(areShadows.size()) != experts || (isOfShadows ? value.rows != 1 : value.columns != experts))
+    return fail("expected shadows and counts of " + llvm::Twine(experts) + " experts");
+  if (isOfShadows && (*flags)->total > value.columns)
+    return fail(getPlacesError(value.columns, (*flags)->total));
+  // Which chunk a choice is of does not depend on what is a shadow.
+  if (!isOfShadows)
+    value.data = divideChoices(chosen, value.rows);
+  for (int64_t expert = 0, place = 0; expert < experts; ++expert) {
+    if (areShadows[expert] == 0)
+      continue;
+    if (isOfShadows)
+      value.data[place++] = chosen[expert];
+    for (int64_t row = 0; !isOfShadows && row < value.rows; ++row)
+      value.data[row * experts + expert] = 0;
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+static llvm::Error makeUnknownError() {
+  return makeError("counts of rows that only the data say: expected them from a routing launch, through all_gather, "
+                   "all_to_all, slice_counts, dump, choose_shadows and divide_choices");
+}
+
+/// Gathered counts are the same on all members whose buffers are.
+llvm::Expected<Counts::SharedValue> Counts::makeGathered(int64_t rank, uint32_t index, Value &&value, unsigned depth) {
+  MeetingId id = world.getMeeting(rank, index);
+  SharedValue &known = gathered[{id.group, id.instance, id.number}];
+  if (known && known->rows == value.rows && known->columns == value.columns)
+    return known;
+  if (llvm::Error error = fillExchanged(value, rank, index, depth))
+    return error;
+  return known = sumUp(std::move(value));
+}
+
+/// What launch `index` writes to `buffer`; the value has its shape, and zeros.
+llvm::Error Counts::fillWritten(Value &value, int64_t rank, int32_t buffer, uint32_t index, unsigned depth) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  if (launch.cost.routedOutput >= 0 && launch.outputs[launch.cost.routedOutput] == buffer) {
+    if (getNumExperts(program, launch) == 0)
+      return makeUnknownError();
+    value.data = divideChoices(getChosen(rank, index), value.rows);
+    return llvm::Error::success();
+  }
+  if (dividesChoices(launch))
+    return fillDivided(value, rank, index, buffer, depth);
+  if (launch.outputs.size() != 1)
+    return makeUnknownError();
+  if (launch.group < 0 && (isSlice(launch) || isDump(launch)))
+    return fillLocal(value, rank, index, depth);
+  if (launch.group >= 0 && moves(launch))
+    return fillExchanged(value, rank, index, depth);
+  return makeUnknownError();
+}
+
+llvm::Expected<Counts::SharedValue> Counts::makeWritten(int64_t rank, int32_t buffer, uint32_t index, unsigned depth) {
+  const SimProgram &program = world.getProgram(rank);
+  const SimLaunch &launch = program.launches[index];
+  Value value;
+  value.rows = program.buffers[buffer].shape[0];
+  value.columns = program.buffers[buffer].shape[1];
+  value.data.resize(value.rows * value.columns);
+  bool writesThisOnly = launch.outputs.size() == 1;
+  if (writesThisOnly && choosesShadows(launch))
+    return makeShadows(rank, index, std::move(value), depth);
+  if (writesThisOnly && launch.group >= 0 && launch.cost.collective == Collective::AllGather && moves(launch))
+    return makeGathered(rank, index, std::move(value), depth);
+  if (llvm::Error error = fillWritten(value, rank, buffer, index, depth))
+    return error;
+  return sumUp(std::move(value));
+}
+
+llvm::Expected<Counts::SharedValue> Counts::make(int64_t rank, int32_t buffer, unsigned depth) {
+  const SimBuffer &it = world.getProgram(rank).buffers[buffer];
   int32_t writer = writers[world.programOfRank[rank]][buffer];
   bool isValue = it.dtype == "i32" && it.shape.size() == 2 && it.shape[0] > 0 && it.shape[1] > 0;
   if (depth > maxDepth || !isValue || it.shape[0] > maxElements / it.shape[1])
-    return fail();
+    return makeUnknownError();
+  if (writer >= 0)
+    return makeWritten(rank, buffer, writer, depth);
+  if (it.firstRow < 0)
+    return makeUnknownError();
+  Value value;
   value.rows = it.shape[0];
   value.columns = it.shape[1];
-  if (writer < 0 && it.firstRow >= 0)
-    return fillView(value, rank, buffer, depth + 1);
-  if (writer < 0)
-    return fail();
-  const SimLaunch &launch = program.launches[writer];
-  if (launch.cost.routedOutput >= 0 && launch.outputs[launch.cost.routedOutput] == buffer) {
-    if (getNumExperts(program, launch) == 0)
-      return fail();
-    divideIntoChunks(llvm::ArrayRef(getRouted(program, writer)).slice(rank * value.columns, value.columns), value);
-    return llvm::Error::success();
-  }
-  bool isLocal = launch.group < 0 && (isSlice(launch) || isDump(launch));
-  bool isExchange = launch.group >= 0 && moves(launch);
-  if (launch.outputs.size() != 1 || (!isLocal && !isExchange))
-    return fail();
-  value.data.resize(value.rows * value.columns);
-  if (isLocal)
-    return fillLocal(value, rank, writer, depth + 1);
-  return fillExchanged(value, rank, writer, depth + 1);
+  if (llvm::Error error = fillView(value, rank, buffer, depth))
+    return error;
+  return sumUp(std::move(value));
 }
 
 llvm::Expected<const Counts::Value *> Counts::follow(int64_t rank, int32_t buffer, unsigned depth) {
   auto known = values.find({rank, buffer});
   if (known != values.end())
     return known->second.get();
-  auto value = std::make_unique<Value>();
-  if (llvm::Error error = fill(*value, rank, buffer, depth))
-    return error;
-  value->perExpert.assign(value->columns, 0);
-  for (int64_t row = 0; row < value->rows; ++row)
-    for (int64_t column = 0; column < value->columns; ++column)
-      value->perExpert[column] += value->data[row * value->columns + column];
-  value->total = std::accumulate(value->perExpert.begin(), value->perExpert.end(), int64_t(0));
-  return (values[{rank, buffer}] = std::move(value)).get();
+  llvm::Expected<SharedValue> value = make(rank, buffer, depth + 1);
+  if (!value)
+    return value.takeError();
+  return (values[{rank, buffer}] = std::move(*value)).get();
 }
 
 llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) {
@@ -344,24 +510,28 @@ llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) 
   if (!value)
     return addLaunch(value.takeError(), program, index);
   // A ragged all_to_all has room for what its block side sends; what arrives is for the launches that use it to say.
-  bool bounded = launch.cost.collective != Collective::AllToAll;
-  if (bounded && (*value)->total > launch.cost.raggedRows)
-    return makeLaunchError(program, index,
-                           llvm::Twine((*value)->total) + " rows arrive at rank " + llvm::Twine(rank) +
-                               ", which has room for " + llvm::Twine(launch.cost.raggedRows) +
-                               "; compile with a larger --max-load");
-  return value;
+  if (launch.cost.collective == Collective::AllToAll || (*value)->total <= launch.cost.raggedRows)
+    return value;
+  if (launch.cost.collective == Collective::Broadcast || launch.cost.collective == Collective::Reduce)
+    return makeLaunchError(program, index, getPlacesError(launch.cost.raggedRows, (*value)->total));
+  return makeLaunchError(program, index,
+                         llvm::Twine((*value)->total) + " rows arrive at rank " + llvm::Twine(rank) +
+                             ", which has room for " + llvm::Twine(launch.cost.raggedRows) +
+                             "; compile with a larger --max-load");
 }
 
 /// To the experts, each row goes to all that hold its expert. On the way back a member sends the rows that it has.
 static int64_t getCopiesSent(const OpCost &cost) { return cost.peerDim == 1 ? cost.copies : 1; }
 
-int64_t Counts::getRows(const Value &counts, const OpCost &cost) { return counts.total * getCopiesSent(cost); }
+/// On the way back the counts are those of the phase's peers alone.
+int64_t Counts::getNumParts(const OpCost &cost, int64_t members) {
+  return cost.peerDim == 1 ? members / cost.copies : members / cost.phases;
+}
 
-int64_t Counts::getNumParts(const OpCost &cost, int64_t members) { return members / getCopiesSent(cost); }
-
-int64_t Counts::getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t member) {
-  int64_t parts = getNumParts(cost, members), part = member / getCopiesSent(cost);
+int64_t Counts::getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t from, int64_t to) {
+  if (!cost.isPeer(members, from, to))
+    return 0;
+  int64_t parts = getNumParts(cost, members), part = cost.peerDim == 1 ? to / cost.copies : to % parts;
   int64_t rows = cost.peerDim == 0 ? counts.rows / parts : counts.rows;
   int64_t columns = cost.peerDim == 1 ? counts.columns / parts : counts.columns;
   int64_t firstRow = cost.peerDim == 0 ? part * rows : 0, firstColumn = cost.peerDim == 1 ? part * columns : 0;
@@ -369,5 +539,16 @@ int64_t Counts::getRowsFor(const Value &counts, const OpCost &cost, int64_t memb
   for (int64_t row = firstRow; row < firstRow + rows; ++row)
     for (int64_t column = firstColumn; column < firstColumn + columns; ++column)
       sum += counts.data[row * counts.columns + column];
+  return sum;
+}
+
+int64_t Counts::getRows(const Value &counts, int64_t rank, uint32_t index) const {
+  const OpCost &cost = world.getLaunch(rank, index).cost;
+  if (cost.phases == 1 || cost.peerDim != 1)
+    return counts.total * getCopiesSent(cost);
+  const SimGroup &group = world.groups[world.getMeeting(rank, index).group];
+  int64_t sum = 0, from = group.getMember(rank);
+  for (int64_t to = 0; to < group.size; ++to)
+    sum += getRowsFor(counts, cost, group.size, from, to);
   return sum;
 }

@@ -7,6 +7,7 @@
 #ifndef MOE_LIB_SIMULATOR_COUNTS_H
 #define MOE_LIB_SIMULATOR_COUNTS_H
 
+#include "Gate.h"
 #include "World.h"
 
 #include "moe/Simulator/Routing.h"
@@ -14,7 +15,9 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <map>
 #include <memory>
+#include <tuple>
 
 namespace mlir::moe {
 
@@ -28,34 +31,46 @@ public:
     int64_t total = 0;
   };
 
-  /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs.
+  /// `trace` null: even routing. Both must outlive this. Fails where the trace is not of these programs, and where a
+  /// choice of shadows cannot be followed.
   static llvm::Expected<Counts> create(const World &world, const RoutingTrace *trace, int64_t iteration);
 
   /// Whether all members of a group have alike counts: without a trace, and where no launch takes its member's part of
-  /// the rows, which are sorted by expert.
+  /// the rows, which are sorted by expert, no gate keeps choices at home, and no expert becomes a shadow.
   bool isEven() const { return even; }
   /// Counts of a ragged launch. Fails where they cannot be followed, and where they are more than the launch has room
   /// for. Valid as long as this lives.
   llvm::Expected<const Value *> get(int64_t rank, uint32_t launch);
-  /// Rows that a ragged launch with these counts uses; of an exchange, that it sends, all copies counted.
-  static int64_t getRows(const Value &counts, const OpCost &cost);
-  /// Of a ragged all_to_all: the parts of its counts, and how many of the rows are for member `member` of `members`.
+  /// Rows that a ragged launch with these counts uses on a rank; of an exchange, that it sends, all copies counted.
+  int64_t getRows(const Value &counts, int64_t rank, uint32_t launch) const;
+  /// Of a ragged all_to_all: the parts of its counts, and how many of member `from`'s rows are for member `to` of
+  /// `members`.
   static int64_t getNumParts(const OpCost &cost, int64_t members);
-  static int64_t getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t member);
+  static int64_t getRowsFor(const Value &counts, const OpCost &cost, int64_t members, int64_t from, int64_t to);
 
 private:
+  using SharedValue = std::shared_ptr<const Value>;
+
   Counts(const World &world, const RoutingTrace *trace, int64_t iteration);
 
   void findWriters(const SimProgram &program);
   llvm::Error checkTrace() const;
   llvm::Error checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
                            int64_t firstRank, int64_t numRanks) const;
+  llvm::Expected<bool> keepsEven(int64_t rank, uint32_t launch);
+  llvm::Error checkEven();
   const std::vector<int32_t> &getRouted(const SimProgram &program, uint32_t launch);
+  llvm::ArrayRef<int32_t> getChosen(int64_t rank, uint32_t launch);
   llvm::Expected<const Value *> follow(int64_t rank, int32_t buffer, unsigned depth);
+  llvm::Expected<SharedValue> make(int64_t rank, int32_t buffer, unsigned depth);
+  llvm::Expected<SharedValue> makeWritten(int64_t rank, int32_t buffer, uint32_t launch, unsigned depth);
+  llvm::Expected<SharedValue> makeGathered(int64_t rank, uint32_t launch, Value &&value, unsigned depth);
+  llvm::Expected<SharedValue> makeShadows(int64_t rank, uint32_t launch, Value &&value, unsigned depth);
+  llvm::Error fillWritten(Value &value, int64_t rank, int32_t buffer, uint32_t launch, unsigned depth);
   llvm::Error fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth);
-  llvm::Error fill(Value &value, int64_t rank, int32_t buffer, unsigned depth);
   llvm::Error fillExchanged(Value &value, int64_t rank, uint32_t launch, unsigned depth);
   llvm::Error fillLocal(Value &value, int64_t rank, uint32_t launch, unsigned depth);
+  llvm::Error fillDivided(Value &value, int64_t rank, uint32_t launch, int32_t buffer, unsigned depth);
 
   const World &world;
   const RoutingTrace *trace;
@@ -65,8 +80,12 @@ private:
   /// By program and buffer: the launch that writes it, -1 where none does, several do, or another view of it is
   /// written.
   std::vector<std::vector<int32_t>> writers;
-  llvm::DenseMap<std::pair<int64_t, int32_t>, std::unique_ptr<Value>> values; ///< by rank and buffer
+  llvm::DenseMap<std::pair<int64_t, int32_t>, SharedValue> values; ///< by rank and buffer
+  /// What all members have alike is there once: by group, instance and number of the meeting that gathers it.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SharedValue> gathered;
+  std::map<std::pair<const Value *, const SimLaunch *>, SharedValue> shadows; ///< by the counts and who chose
   std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> evenCounts;     ///< by experts and choices
+  std::map<std::pair<int64_t, uint32_t>, std::vector<int32_t>> gated;         ///< by rank and routing launch
 };
 
 } // namespace mlir::moe

@@ -16,7 +16,7 @@ Exchanges::Exchanges(const World &world, Counts &counts) : world(world), counts(
       if (linked.launches[index].exchanges()) {
         const OpCost &cost = launch.cost;
         std::tuple key(cost.collective, linked.launches[index].group, llvm::StringRef(launch.dtype), cost.payload,
-                       cost.root, cost.phase, cost.phases);
+                       cost.root, cost.getSendPhase(), cost.phases);
         kind[index] = numbers.try_emplace(key, numbers.size()).first->second;
       }
   }
@@ -34,7 +34,7 @@ llvm::Expected<double> Exchanges::getUse(int64_t rank, uint32_t index) {
   llvm::Expected<const Counts::Value *> value = counts.get(rank, index);
   if (!value)
     return value.takeError();
-  return static_cast<double>(Counts::getRows(**value, cost)) / static_cast<double>(cost.raggedRows);
+  return static_cast<double>(counts.getRows(**value, rank, index)) / static_cast<double>(cost.raggedRows);
 }
 
 /// One member's row of the matrix of a ragged all_to_all.
@@ -47,10 +47,14 @@ llvm::Error Exchanges::addRow(int64_t rank, uint32_t index, int64_t members, llv
   if ((cost.peerDim == 0 ? (*value)->rows : (*value)->columns) % parts != 0)
     return makeLaunchError(world.getProgram(rank), index,
                            "expected counts in " + llvm::Twine(parts) + " equal parts, one for each " +
-                               (parts == members ? "member" : "member and its copies"));
+                               (cost.phases > 1 && cost.peerDim == 0 ? "member of a phase"
+                                : parts == members                   ? "member"
+                                                                     : "member and its copies"));
+  int64_t from = world.groups[world.getMeeting(rank, index).group].getMember(rank);
   double rowBytes = static_cast<double>(cost.payload) / static_cast<double>(cost.raggedRows);
   for (int64_t member = 0; member < members; ++member)
-    bytes.push_back(std::llround(rowBytes * static_cast<double>(Counts::getRowsFor(**value, cost, members, member))));
+    bytes.push_back(
+        std::llround(rowBytes * static_cast<double>(Counts::getRowsFor(**value, cost, members, from, member))));
   return llvm::Error::success();
 }
 
@@ -70,8 +74,8 @@ llvm::Expected<Exchange> Exchanges::make(int64_t rank, uint32_t index) {
   if (!use)
     return use.takeError();
   int64_t payload = std::llround(*use * static_cast<double>(launch.cost.payload));
-  Exchange exchange{launch.cost.collective, launch.dtype,      payload, launch.cost.root, ranks, {},
-                    launch.cost.phase,      launch.cost.phases};
+  Exchange exchange{launch.cost.collective,     launch.dtype,      payload, launch.cost.root, ranks, {},
+                    launch.cost.getSendPhase(), launch.cost.phases};
   if (!hasMatrix(launch))
     return exchange;
   matrix.clear();

@@ -58,7 +58,7 @@ llvm::Expected<LaunchCost> Pricer::price(int64_t rank, uint32_t index) {
     if (!value)
       return value.takeError();
     rows = (*value)->perExpert;
-    cost.rows = Counts::getRows(**value, needs);
+    cost.rows = counts.getRows(**value, rank, index);
     use = static_cast<double>(cost.rows) / static_cast<double>(needs.raggedRows);
   }
   cost.flops = use * needs.flops;

@@ -52,22 +52,35 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   program.buffers.push_back(std::move(buffer));
 }
 
-static bool isSameOnAllRanks(plan::ViewOp view) {
-  for (; view; view = view.getSource().getDefiningOp<plan::ViewOp>())
-    if (view.getGroup())
-      return false;
-  return true;
-}
-
 /// Another name, with a shape of its own; its bytes are those of what it is part of.
 void ProgramMaker::addView(plan::ViewOp view) {
   int32_t base = buffers.lookup(plan::getMemory(view.getResult()));
   addBuffer(view.getResult(), /*isArgument=*/false);
   SimBuffer &buffer = program.buffers.back();
   buffer.base = base;
-  if (int64_t bytes = buffer.bytes; bytes > 0 && isSameOnAllRanks(view))
-    buffer.firstRow = view.getByteOffset(0) / (bytes / buffer.shape.front());
-  buffer.bytes = 0;
+  int64_t bytes = std::exchange(buffer.bytes, 0);
+  if (bytes == 0)
+    return;
+  int64_t rowBytes = bytes / buffer.shape.front();
+  if (!view.getGroup()) {
+    buffer.firstRow = view.getByteOffset(0) / rowBytes;
+    return;
+  }
+  // What it is a part of has no group.
+  auto source = view.getSource().getDefiningOp<plan::ViewOp>();
+  buffer.firstRow = source ? source.getByteOffset(0) / rowBytes : 0;
+  buffer.partGroup = getGroup(*view.getGroup());
+  buffer.parts = static_cast<int64_t>(view.getParts());
+  buffer.shift = static_cast<int64_t>(view.getShift());
+}
+
+int64_t SimProgram::getFirstRow(int32_t buffer, int64_t rank) const {
+  const SimBuffer &view = buffers[buffer];
+  if (view.firstRow < 0 || view.partGroup < 0)
+    return view.firstRow;
+  const SimGroup &group = groups[view.partGroup];
+  int64_t part = (group.getMember(rank) / (group.size / view.parts) + view.shift) % view.parts;
+  return view.firstRow + part * view.shape.front();
 }
 
 /// The buffer's number, noting that the launch being added touches it.
@@ -115,9 +128,12 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   if (op.getGroup())
     (op.getCollective() ? launch.group : launch.partGroup) = getGroup(*op.getGroup());
   if (ArrayAttr params = op.getParamsAttr())
-    for (Attribute param : params)
+    for (Attribute param : params) {
       if (auto integer = dyn_cast<IntegerAttr>(param))
         launch.params.push_back(integer.getInt());
+      else if (auto real = dyn_cast<FloatAttr>(param))
+        launch.reals.push_back(real.getValueAsDouble());
+    }
   addInputs(op, launch);
   for (Value output : op.getOutputs())
     launch.outputs.push_back(touch(output));
@@ -222,8 +238,7 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   return programs;
 }
 
-/// Of one launch that routes.
-static RoutedShape getRoutedShape(const SimProgram &program, const SimLaunch &launch) {
+RoutedShape mlir::moe::getRoutedShape(const SimProgram &program, const SimLaunch &launch) {
   RoutedShape shape;
   shape.experts = program.buffers[launch.outputs[launch.cost.routedOutput]].shape.back();
   for (int32_t output : launch.outputs) {
@@ -243,7 +258,7 @@ llvm::Expected<RoutedShape> mlir::moe::getRoutedShape(const SimProgram &program)
   for (const SimLaunch &launch : program.launches) {
     if (launch.cost.routedOutput < 0)
       continue;
-    RoutedShape found = ::getRoutedShape(program, launch);
+    RoutedShape found = getRoutedShape(program, launch);
     if (shape.experts && (found.tokens != shape.tokens || found.topK != shape.topK || found.experts != shape.experts))
       return makeError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
                        llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) + " experts but '" + launch.label +

@@ -244,6 +244,21 @@ static std::vector<KernelUse> sumKernels(const SimResult &result, const SimRepor
   return kernels;
 }
 
+static RooflinePoint makeRooflinePoint(const SimResult &result, int64_t numRanks) {
+  const SimResult::Roofline &roofline = result.roofline;
+  RooflinePoint point;
+  point.seconds = result.seconds;
+  point.ratio = roofline.getRatio();
+  if (result.seconds > 0)
+    point.mean = roofline.totalFlops / (static_cast<double>(numRanks) * result.seconds);
+  point.ideal = point.semiIdeal = roofline.peakFlops;
+  if (roofline.linkSeconds > 0) {
+    point.ideal = fastermoe::getIdealFlopsPerSecond(roofline.peakFlops, point.ratio);
+    point.semiIdeal = fastermoe::getSemiIdealFlopsPerSecond(roofline.peakFlops, point.ratio);
+  }
+  return point;
+}
+
 SimReport mlir::moe::makeReport(const SimResult &result) {
   SimReport report;
   for (const SimRank &rank : result.ranks)
@@ -257,13 +272,6 @@ SimReport mlir::moe::makeReport(const SimResult &result) {
   report.criticalPath = findCriticalPath(result);
   report.critical = sumCriticalPath(result, report.criticalPath);
   report.kernels = sumKernels(result, report);
-  const SimResult::Roofline &roofline = result.roofline;
-  if (result.seconds > 0)
-    report.meanFlopsPerSecond = roofline.totalFlops / (static_cast<double>(report.numRanks) * result.seconds);
-  report.idealFlopsPerSecond = report.semiIdealFlopsPerSecond = roofline.peakFlops;
-  if (roofline.linkSeconds > 0) {
-    report.idealFlopsPerSecond = fastermoe::getIdealFlopsPerSecond(roofline.peakFlops, roofline.getRatio());
-    report.semiIdealFlopsPerSecond = fastermoe::getSemiIdealFlopsPerSecond(roofline.peakFlops, roofline.getRatio());
-  }
+  report.roofline = makeRooflinePoint(result, report.numRanks);
   return report;
 }

@@ -110,13 +110,31 @@ static void writeMemory(json::OStream &json, const SimHeader &header, const SimR
   });
 }
 
-static void writeRoofline(json::OStream &json, const SimResult &result, const SimReport &report) {
-  const SimResult::Roofline &roofline = result.roofline;
-  json.attribute("peak_flops_per_s", roofline.peakFlops);
-  json.attribute("r_cc", roofline.linkSeconds > 0 ? json::Value(roofline.getRatio()) : json::Value(nullptr));
-  json.attribute("mean_flops_per_s", report.meanFlopsPerSecond);
-  json.attribute("ideal_flops_per_s", report.idealFlopsPerSecond);
-  json.attribute("semi_ideal_flops_per_s", report.semiIdealFlopsPerSecond);
+/// The attributes of a plan's point, into an object that is open.
+static void writePoint(json::OStream &json, const RooflinePoint &point) {
+  json.attribute("r_cc", point.ratio > 0 ? json::Value(point.ratio) : json::Value(nullptr));
+  json.attribute("mean_flops_per_s", point.mean);
+  json.attribute("ideal_flops_per_s", point.ideal);
+  json.attribute("semi_ideal_flops_per_s", point.semiIdeal);
+}
+
+static void writeRoofline(json::OStream &json, const SimHeader &header, const SimResult &result,
+                          const SimReport &report) {
+  json.attribute("peak_flops_per_s", result.roofline.peakFlops);
+  writePoint(json, report.roofline);
+  auto write = [&](StringRef schedule, const RooflinePoint &point) {
+    json.object([&] {
+      writeText(json, "schedule", schedule);
+      json.attribute("step_s", point.seconds);
+      writePoint(json, point);
+      json.attribute("share_of_ideal", point.getShareOfIdeal());
+    });
+  };
+  json.attributeArray("points", [&] {
+    write(header.schedule, report.roofline);
+    for (const RooflinePoint &point : report.others)
+      write(point.schedule, point);
+  });
 }
 
 static void writeComparison(json::OStream &json, const KernelComparison &kernel) {
@@ -168,7 +186,7 @@ void mlir::moe::writeReportObject(json::OStream &json, const SimHeader &header, 
     });
     if (!result.ranks.empty())
       json.attributeObject("memory", [&] { writeMemory(json, header, result, report); });
-    json.attributeObject("roofline", [&] { writeRoofline(json, result, report); });
+    json.attributeObject("roofline", [&] { writeRoofline(json, header, result, report); });
     if (!comparison)
       return;
     json.attributeObject("comparison", [&] {

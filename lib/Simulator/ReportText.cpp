@@ -64,14 +64,39 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
   os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
 }
 
-static void printRoofline(const SimResult &result, const SimReport &report, raw_ostream &os) {
-  const SimResult::Roofline &roofline = result.roofline;
-  os << "roofline    " << scale(report.meanFlopsPerSecond, "FLOP/s") << " a device";
-  if (roofline.linkSeconds > 0)
-    os << format(", R_CC %.3g: ideal ", roofline.getRatio()) << scale(report.idealFlopsPerSecond, "FLOP/s")
-       << ", semi-ideal " << scale(report.semiIdealFlopsPerSecond, "FLOP/s") << "\n";
+static void printRoofline(const SimReport &report, raw_ostream &os) {
+  const RooflinePoint &point = report.roofline;
+  os << "roofline    " << scale(point.mean, "FLOP/s") << " a device";
+  if (point.ratio > 0)
+    os << format(", R_CC %.3g: ideal ", point.ratio) << scale(point.ideal, "FLOP/s") << ", semi-ideal "
+       << scale(point.semiIdeal, "FLOP/s") << "\n";
   else
-    os << ", no communication: ideal " << scale(report.idealFlopsPerSecond, "FLOP/s") << "\n";
+    os << ", no communication: ideal " << scale(point.ideal, "FLOP/s") << "\n";
+}
+
+/// The plan and what was simulated beside it, all in the unit of the peak.
+static void printPoints(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
+  if (report.others.empty())
+    return;
+  constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  size_t prefix = 0;
+  double unit = 1;
+  for (; result.roofline.peakFlops / unit >= 1e3 && prefix + 1 < std::size(prefixes); ++prefix)
+    unit *= 1e3;
+  os << "\nschedule                      step ms    R_CC     mean    ideal     semi of ideal\n";
+  auto print = [&](const std::string &schedule, const RooflinePoint &point) {
+    os << fit(schedule, 26) << format("%11.3f", point.seconds / milli);
+    if (point.ratio > 0)
+      os << format("%8.3g", point.ratio);
+    else
+      os << "       -";
+    os << format("%9.3f%9.3f%9.3f%7.1f%%\n", point.mean / unit, point.ideal / unit, point.semiIdeal / unit,
+                 point.getShareOfIdeal() / percent);
+  };
+  print(header.schedule, report.roofline);
+  for (const RooflinePoint &point : report.others)
+    print(point.schedule, point);
+  os << "Throughput, ideal and semi-ideal in " << prefixes[prefix] << "FLOP/s of a device.\n";
 }
 
 /// The ranks that compute most and least, where that differs.
@@ -117,8 +142,9 @@ static void printKernels(const SimResult &result, const SimReport &report, raw_o
 void mlir::moe::printText(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   printHeader(header, result, report, os);
   printStep(header, result, report, os);
-  printRoofline(result, report, os);
+  printRoofline(report, os);
   printDifferences(result, report, os);
+  printPoints(header, result, report, os);
   printStreams(result, report, os);
   printKernels(result, report, os);
 }

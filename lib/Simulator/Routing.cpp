@@ -43,6 +43,7 @@ private:
   }
   int64_t getNumber(const llvm::json::Value *value, const Twine &key);
   void readCounts(const llvm::json::Array &rows);
+  void checkChoices(const llvm::json::Value &value);
 };
 
 } // namespace
@@ -54,9 +55,11 @@ Line::Line(const llvm::json::Object &object) {
     readCounts(*rows);
   else
     fail("'counts': expected a list for each rank");
+  if (const llvm::json::Value *choices = object.get("choices"))
+    checkChoices(*choices);
   for (const auto &entry : object)
-    if (StringRef key = entry.first; key != "iteration" && key != "layer" && key != "counts")
-      fail("'" + key + "': expected only 'iteration', 'layer' and 'counts'");
+    if (StringRef key = entry.first; key != "iteration" && key != "layer" && key != "counts" && key != "choices")
+      fail("'" + key + "': expected only 'iteration', 'layer', 'counts' and 'choices'");
 }
 
 int64_t Line::getNumber(const llvm::json::Value *value, const Twine &key) {
@@ -87,6 +90,20 @@ void Line::readCounts(const llvm::json::Array &rows) {
   }
   if (ranks == 0)
     fail("'counts': expected a list for each rank");
+}
+
+/// Which token goes where is for moe-run to repeat; here only how many do.
+void Line::checkChoices(const llvm::json::Value &value) {
+  const llvm::json::Array *rows = value.getAsArray();
+  if (!rows)
+    return fail("'choices': expected a list for each rank");
+  for (auto [rank, row] : llvm::enumerate(*rows)) {
+    std::string key = ("choices[" + Twine(rank) + "]").str();
+    if (!row.getAsArray())
+      return fail("'" + key + "': expected the experts of each token");
+    for (auto [index, expert] : llvm::enumerate(*row.getAsArray()))
+      getNumber(&expert, key + "[" + Twine(index) + "]");
+  }
 }
 
 Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {

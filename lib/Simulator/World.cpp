@@ -86,14 +86,15 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
   bool needsPeers = cost.raggedRows > 0 && cost.collective == Collective::AllToAll;
   if (needsPeers && cost.peerDim != 0 && cost.peerDim != 1)
     return fail("expected the counts' dimension by members to be 0 or 1 but got " + llvm::Twine(cost.peerDim));
-  bool isPhase = cost.phases >= 1 && cost.phase >= 0 && cost.phase < cost.phases;
-  bool isEvenExchange = cost.collective == Collective::AllToAll && cost.raggedRows == 0;
-  if (!isPhase || (cost.phases > 1 && (!isEvenExchange || program.groups[launch.group].size % cost.phases != 0)))
-    return fail(
-        "expected phases of an all_to_all that is not ragged, whose members are as many blocks, but got phase " +
-        llvm::Twine(cost.phase) + " of " + llvm::Twine(cost.phases));
   if (cost.copies < 1 || (needsPeers && program.groups[launch.group].size % cost.copies != 0))
     return fail("expected copies to divide the members but got " + llvm::Twine(cost.copies));
+  bool isPhase = cost.phases >= 1 && cost.phase >= 0 && cost.phase < cost.phases;
+  bool isExchange = cost.collective == Collective::AllToAll;
+  // All members that hold an expert are in one block.
+  if (!isPhase ||
+      (cost.phases > 1 && (!isExchange || program.groups[launch.group].size / cost.copies % cost.phases != 0)))
+    return fail("expected phases of an all_to_all whose members are as many blocks, but got phase " +
+                llvm::Twine(cost.phase) + " of " + llvm::Twine(cost.phases));
   bool finite = cost.flops >= 0 && cost.flops < 1e300 && cost.bytesRead >= 0 && cost.bytesWritten >= 0 &&
                 cost.payload >= 0 && cost.routedRows >= 0;
   return finite ? llvm::Error::success() : fail("expected finite figures that are not negative");

@@ -96,9 +96,9 @@ TEST(Pool, IsARing) {
   }
 }
 
-// Every kernel that is no product has an entry for each kind of activation or score that it knows, and figures that a
-// profile may hold. Bytes are what the compiler counts: of an addition both inputs and the output, of a slice the part
-// that it reads and writes.
+// Every kernel that is no product has an entry for each kind of activation, score or policy that it knows, and figures
+// that a profile may hold. Bytes are what the compiler counts: of an addition both inputs and the output, of a slice
+// the part that it reads and writes.
 TEST(Calibrate, AllKernels) {
   Pool pool;
   ASSERT_TRUE(pool.create(MOERT_F32).ok());
@@ -122,7 +122,10 @@ TEST(Calibrate, AllKernels) {
   for (int kind = 0; !isCollective(static_cast<Kind>(kind)); ++kind) {
     std::string name = kindName(static_cast<Kind>(kind));
     bool isProduct = name.find("matmul") != std::string::npos;
-    int kinds = name.rfind("activation", 0) == 0 ? 6 : name.rfind("route", 0) == 0 ? 2 : 1;
+    int kinds = name.rfind("activation", 0) == 0 ? 6
+                : name == "choose_shadows"       ? 3
+                : name.rfind("route", 0) == 0    ? 2
+                                                 : 1;
     EXPECT_EQ(entries[name], isProduct ? 0 : kinds) << name;
   }
 }

@@ -467,8 +467,9 @@ TEST_P(CollectivesTest, AllToAllVToExperts) {
             if (source != rank)
               bytes[static_cast<size_t>(rank)] += count * RaggedCase::columns * width;
           });
-        Status status = world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &ragged.expertCounts, &out},
-                                  {MOERT_TO_EXPERTS, copies, stored}, ragged.integers);
+        Status status =
+            world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &ragged.expertCounts, nullptr, &out},
+                      {MOERT_TO_EXPERTS, copies, stored, 0, 1}, ragged.integers);
         ASSERT_TRUE(status.ok()) << status.message;
         ASSERT_EQ(out.ranks, want.ranks);
         for (int64_t rank = 0; rank < shape.ranks; ++rank)
@@ -494,13 +495,256 @@ TEST_P(CollectivesTest, AllToAllVFromExperts) {
           if (target != holder)
             bytes[static_cast<size_t>(target)] += count * RaggedCase::columns * width;
         });
-      Status status = world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &ragged.expertCounts, &out},
-                                {MOERT_FROM_EXPERTS, copies, 77}, ragged.integers);
+      Status status =
+          world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &ragged.expertCounts, nullptr, &out},
+                    {MOERT_FROM_EXPERTS, copies, 77, 0, 1}, ragged.integers);
       ASSERT_TRUE(status.ok()) << status.message;
       ASSERT_EQ(out.ranks, want.ranks);
       for (int64_t rank = 0; rank < shape.ranks; ++rank)
         EXPECT_EQ(world.received(rank), bytes[static_cast<size_t>(rank)]);
     }
+}
+
+namespace {
+
+/// One phase of a ragged exchange.
+struct RaggedPhase {
+  RaggedCase &ragged;
+  int64_t phase, phases;
+  int64_t width = ragged.world.size() / phases;
+  Operand expertCounts = ragged.world.garbage({width * ragged.blocks, RaggedCase::own});
+
+  RaggedPhase(RaggedCase &ragged, int64_t phase, int64_t phases) : ragged(ragged), phase(phase), phases(phases) {
+    Status status = ragged.world.run(Kind::AllToAll, MOERT_I32, {&ragged.blockCounts, &expertCounts},
+                                     {1, 0, ragged.copies, phase, phases});
+    EXPECT_TRUE(status.ok()) << status.message;
+  }
+
+  /// Of the rows of the plain exchange's expert side, those that come in this phase, and the bytes from others.
+  Operand pick(const Operand &plain, std::vector<int64_t> &rowsOfOthers) const {
+    Operand picked = ragged.world.garbage(plain.dims);
+    rowsOfOthers.assign(plain.ranks.size(), 0);
+    for (int64_t rank = 0; rank < ragged.world.ranks; ++rank) {
+      int64_t to = 0, block = ragged.world.me(rank) / width;
+      ragged.forExpertSide(rank, [&](int64_t expert, int64_t source, int64_t b, int64_t row) {
+        if (ragged.world.me(source) / width != (block + phase) % phases)
+          return;
+        int64_t count = ragged.count(source, b, expert);
+        auto r = static_cast<size_t>(rank);
+        ragged.copyRows(plain.ranks[r], row, picked.ranks[r], to, count);
+        to += count;
+        rowsOfOthers[r] += source != rank ? count : 0;
+      });
+    }
+    return picked;
+  }
+  Status run(int32_t dtype, Operand &rows, Operand *addend, Operand &out, int64_t direction, int64_t stored,
+             std::vector<size_t> alias = {}) {
+    return ragged.world.run(Kind::AllToAllV, dtype, {&rows, &ragged.blockCounts, &expertCounts, addend, &out},
+                            {direction, ragged.copies, stored, phase, phases}, {1, 2}, std::move(alias));
+  }
+};
+
+} // namespace
+
+// Each phase brings its own stretches of the plain exchange, in their order, and nothing else.
+TEST_P(CollectivesTest, AllToAllVPhasesToExperts) {
+  for (int64_t blocks : {1, 2})
+    for (int64_t copies : divisors(shape.size))
+      for (int64_t phases : divisors(shape.size / copies)) {
+        RaggedCase ragged(world, blocks, copies);
+        Operand rows = world.random({copies * blocks * RaggedCase::blockRows, RaggedCase::columns});
+        Operand plain = world.garbage({ragged.room, RaggedCase::columns});
+        ASSERT_TRUE(RaggedPhase(ragged, 0, 1).run(dtype, rows, nullptr, plain, MOERT_TO_EXPERTS, copies).ok());
+        for (int64_t phase = 0; phase < phases; ++phase) {
+          RaggedPhase one(ragged, phase, phases);
+          Operand out = world.garbage(plain.dims);
+          Status status = one.run(dtype, rows, nullptr, out, MOERT_TO_EXPERTS, copies);
+          ASSERT_TRUE(status.ok()) << status.message;
+          std::vector<int64_t> others;
+          ASSERT_EQ(out.ranks, one.pick(plain, others).ranks);
+          for (int64_t rank = 0; rank < shape.ranks; ++rank)
+            ASSERT_EQ(world.received(rank), others[static_cast<size_t>(rank)] * RaggedCase::columns * width);
+        }
+      }
+}
+
+// The phases' ways back, each added to what was there before, in place or not, are the plain way back.
+TEST_P(CollectivesTest, AllToAllVPhasesFromExperts) {
+  for (int64_t blocks : {1, 2})
+    for (int64_t copies : divisors(shape.size))
+      for (int64_t phases : divisors(shape.size / copies)) {
+        RaggedCase ragged(world, blocks, copies);
+        Operand rows = world.random({ragged.room, RaggedCase::columns});
+        Operand plain = world.garbage({copies * blocks * RaggedCase::blockRows, RaggedCase::columns});
+        ASSERT_TRUE(RaggedPhase(ragged, 0, 1).run(dtype, rows, nullptr, plain, MOERT_FROM_EXPERTS, 1).ok());
+        Operand before;
+        // Any order will do.
+        for (int64_t phase = phases; phase-- > 0;) {
+          RaggedPhase one(ragged, phase, phases);
+          std::vector<int64_t> others;
+          Operand mine = one.pick(rows, others), out = world.garbage(plain.dims);
+          std::vector<size_t> inPlace = {0, 1, 2, 3, 3};
+          bool first = phase == phases - 1;
+          Status status = one.run(dtype, mine, first ? nullptr : &before, out, MOERT_FROM_EXPERTS, 1,
+                                  !first && phase % 2 ? inPlace : std::vector<size_t>());
+          ASSERT_TRUE(status.ok()) << status.message;
+          before = out;
+        }
+        ASSERT_EQ(before.ranks, plain.ranks);
+      }
+}
+
+// What the plain way back does not write is the addend's too.
+TEST_P(CollectivesTest, AllToAllVAddend) {
+  for (int64_t copies : divisors(shape.size)) {
+    RaggedCase ragged(world, 2, copies);
+    RaggedPhase all(ragged, 0, 1);
+    Operand rows = world.random({ragged.room, RaggedCase::columns});
+    Operand plain = world.garbage({copies * 2 * RaggedCase::blockRows, RaggedCase::columns}), out = plain;
+    Operand addend = world.random(plain.dims);
+    ASSERT_TRUE(all.run(dtype, rows, nullptr, plain, MOERT_FROM_EXPERTS, 1).ok());
+    ASSERT_TRUE(all.run(dtype, rows, &addend, out, MOERT_FROM_EXPERTS, 1).ok());
+    for (int64_t rank = 0; rank < shape.ranks; ++rank)
+      for (int64_t block = 0; block < copies * 2; ++block) {
+        int64_t used = ragged.blockRow(rank, 0, block % 2, ragged.experts) - block % 2 * RaggedCase::blockRows;
+        for (int64_t i = 0; i < RaggedCase::blockRows * RaggedCase::columns; ++i) {
+          auto at = static_cast<size_t>(block * RaggedCase::blockRows * RaggedCase::columns + i);
+          const Operand &want = i < used * RaggedCase::columns ? plain : addend;
+          ASSERT_EQ(out.ranks[static_cast<size_t>(rank)][at], want.ranks[static_cast<size_t>(rank)][at]);
+        }
+      }
+  }
+}
+
+namespace {
+
+/// Shadows that all ranks of a world know: experts in the order of their places.
+struct ShadowCase {
+  int64_t own, places;
+  Operand shadows;
+  std::vector<int64_t> experts;
+
+  ShadowCase(World &world, int64_t own, int64_t share, int64_t spare)
+      : own(own), shadows(world.garbage({1, own * world.size()})) {
+    std::vector<double> flags;
+    for (int64_t e = 0; e < own * world.size(); ++e) {
+      flags.push_back(static_cast<int64_t>(world.generator() % 4) < share);
+      if (flags.back() > 0)
+        experts.push_back(e);
+    }
+    for (auto &values : shadows.ranks)
+      values = flags;
+    places = static_cast<int64_t>(experts.size()) + spare;
+  }
+};
+
+} // namespace
+
+// None, some and all experts, several of a member, with more places than shadows: these are not touched.
+TEST_P(CollectivesTest, BroadcastExperts) {
+  for (int64_t own : {1, 3})
+    for (int64_t share : {0, 2, 4})
+      for (int64_t spare : {0, 2}) {
+        ShadowCase shadow(world, own, share, spare);
+        Operand in = world.random({own, 2, 3}), out = world.garbage({shadow.places, 2, 3}), want = out;
+        std::vector<int64_t> received(static_cast<size_t>(shape.ranks));
+        for (int64_t rank = 0; rank < shape.ranks; ++rank)
+          for (size_t r = 0; r < shadow.experts.size(); ++r) {
+            int64_t owner = shadow.experts[r] / own;
+            std::copy_n(in.ranks[world.peer(rank, owner)].begin() + shadow.experts[r] % own * 6, 6,
+                        want.ranks[static_cast<size_t>(rank)].begin() + static_cast<int64_t>(r) * 6);
+            received[static_cast<size_t>(rank)] += owner == world.me(rank) ? 0 : 6 * width;
+          }
+        Status status = world.run(Kind::BroadcastExperts, dtype, {&in, &shadow.shadows, &out}, {}, {1});
+        ASSERT_TRUE(status.ok()) << status.message;
+        ASSERT_EQ(out.ranks, want.ranks);
+        for (int64_t rank = 0; rank < shape.ranks; ++rank)
+          ASSERT_EQ(world.received(rank), received[static_cast<size_t>(rank)]);
+      }
+}
+
+// With an addend, in place or not, and without; places beyond the last shadow are not read.
+TEST_P(CollectivesTest, ReduceExperts) {
+  for (int64_t own : {1, 3})
+    for (int64_t share : {0, 2, 4})
+      for (int64_t adds : {0, 1, 2}) {
+        ShadowCase shadow(world, own, share, 2);
+        Operand in = world.random({shadow.places, 2, 3}), addend = world.random({own, 2, 3});
+        Operand out = world.garbage({own, 2, 3}), want = out;
+        std::vector<int64_t> received(static_cast<size_t>(shape.ranks));
+        for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+          auto &values = want.ranks[static_cast<size_t>(rank)];
+          values = adds ? addend.ranks[static_cast<size_t>(rank)] : std::vector<double>(values.size());
+          for (size_t r = 0; r < shadow.experts.size(); ++r) {
+            if (shadow.experts[r] / own != world.me(rank))
+              continue;
+            received[static_cast<size_t>(rank)] += (shape.size - 1) * 6 * width;
+            for (int64_t member = 0; member < shape.size; ++member)
+              for (size_t i = 0; i < 6; ++i)
+                values[static_cast<size_t>(shadow.experts[r] % own) * 6 + i] +=
+                    in.ranks[world.peer(rank, member)][r * 6 + i];
+          }
+        }
+        std::vector<size_t> alias;
+        if (adds == 2)
+          alias = {0, 1, 2, 2};
+        Status status = world.run(Kind::ReduceExperts, dtype, {&in, &shadow.shadows, adds ? &addend : nullptr, &out},
+                                  {}, {1}, alias);
+        ASSERT_TRUE(status.ok()) << status.message;
+        ASSERT_EQ(out.ranks, want.ranks);
+        for (int64_t rank = 0; rank < shape.ranks; ++rank)
+          ASSERT_EQ(world.received(rank), received[static_cast<size_t>(rank)]);
+      }
+}
+
+// <B x, y> = <x, B^T y> over all members, with numbers that round.
+TEST(Collectives, ExpertsAreAdjoint) {
+  World world(8, {"g", 4, 2});
+  ShadowCase shadow(world, 3, 2, 2);
+  auto wave = [&](const Dims &dims) {
+    Operand operand = world.random(dims);
+    for (auto &values : operand.ranks)
+      for (double &value : values)
+        value = std::sin(value + static_cast<double>(world.generator() % 1000));
+    return operand;
+  };
+  auto inner = [](const Operand &a, const Operand &b) {
+    double sum = 0;
+    for (size_t rank = 0; rank < a.ranks.size(); ++rank)
+      for (size_t i = 0; i < a.ranks[rank].size(); ++i)
+        sum += a.ranks[rank][i] * b.ranks[rank][i];
+    return sum;
+  };
+  Operand x = wave({3, 5}), y = wave({shadow.places, 5}), forth = world.garbage(y.dims), back = world.garbage(x.dims);
+  // What is in places without a shadow is nobody's.
+  for (auto &values : forth.ranks)
+    std::fill(values.begin(), values.end(), 0);
+  ASSERT_TRUE(world.run(Kind::BroadcastExperts, MOERT_F64, {&x, &shadow.shadows, &forth}, {}, {1}).ok());
+  ASSERT_TRUE(world.run(Kind::ReduceExperts, MOERT_F64, {&y, &shadow.shadows, nullptr, &back}, {}, {1}).ok());
+  EXPECT_GT(std::abs(inner(x, back)), 1e-3);
+  EXPECT_NEAR(inner(forth, y), inner(x, back), 1e-12);
+}
+
+// Shadows that would lead outside the places, or that members do not agree on, are refused.
+TEST(Collectives, BadShadows) {
+  auto error = [](std::vector<double> first, std::vector<double> second, bool sum) {
+    World world(2, {"g", 2, 1});
+    Operand shadows{{1, 4}, {std::move(first), std::move(second)}};
+    Operand experts = world.random({2, 3}), places = world.random({2, 3});
+    Status status = sum ? world.run(Kind::ReduceExperts, MOERT_F32, {&places, &shadows, nullptr, &experts}, {}, {1})
+                        : world.run(Kind::BroadcastExperts, MOERT_F32, {&experts, &shadows, &places}, {}, {1});
+    EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
+    return status.message;
+  };
+  for (bool sum : {false, true}) {
+    EXPECT_THAT(error({1, 1, 1, 0}, {1, 1, 1, 0}, sum),
+                HasSubstr("expected at most 2 shadows, one for each place, but got 3"));
+    EXPECT_THAT(error({0, 0, 2, 0}, {0, 0, 2, 0}, sum), HasSubstr("expected shadows of 0 or 1 but expert 2 has 2"));
+    EXPECT_THAT(error({1, 0, 0, 0}, {0, 0, 0, 1}, sum),
+                HasSubstr("expected all members' shadows to be equal, but for expert 0 member 0 has 1 and member 1 has "
+                          "0"));
+  }
 }
 
 // Rounding differs with the order of a sum: all members must use the same.
@@ -519,7 +763,8 @@ TEST(Collectives, Overflow) {
   World world(2, {"g", 2, 1});
   Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{4, 0}, {3, 0}}};
   Operand expertCounts{{2, 1}, {{4, 3}, {0, 0}}}, out = world.garbage({6, 1});
-  Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, &out}, {0, 1, 1}, {1, 2});
+  Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, nullptr, &out},
+                            {0, 1, 1, 0, 1}, {1, 2});
   EXPECT_EQ(status.code, MOERT_ERROR_OVERFLOW);
   EXPECT_THAT(status.message, HasSubstr("'layer7'"));
   EXPECT_THAT(status.message, HasSubstr("7 rows arrived at member 0, whose buffer has room for 6"));
@@ -533,8 +778,8 @@ TEST(Collectives, BadCounts) {
     World world(2, {"g", 2, 1});
     Operand rows = world.random({4, 1}), blockCounts{{1, 2}, {{first, second}, {1, 1}}};
     Operand expertCounts{{2, 1}, {{2, 1}, {0, 1}}}, out = world.garbage({6, 1});
-    Status status =
-        world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, &out}, {0, 1, 1}, {1, 2});
+    Status status = world.run(Kind::AllToAllV, MOERT_F32, {&rows, &blockCounts, &expertCounts, nullptr, &out},
+                              {0, 1, 1, 0, 1}, {1, 2});
     EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT);
     EXPECT_THAT(status.message, HasSubstr(text));
   }
@@ -563,12 +808,30 @@ TEST(Collectives, ShapesAreChecked) {
 
 TEST(Collectives, RaggedShapesAreChecked) {
   World world(4, {"g", 4, 1});
-  auto exchange = [&](std::vector<int64_t> ints, const Dims &rows, const Dims &out, int64_t experts, int64_t own) {
-    Operand a = world.garbage(rows), b = world.garbage(out);
+  auto exchange = [&](std::vector<int64_t> ints, const Dims &rows, const Dims &out, int64_t experts, int64_t own,
+                      const Dims &addend = {}) {
+    Operand a = world.garbage(rows), b = world.garbage(out), added = world.garbage(addend);
     Operand counts{{2, experts}, std::vector<std::vector<double>>(4, std::vector<double>(2 * experts))};
-    Operand ownCounts{{8, own}, std::vector<std::vector<double>>(4, std::vector<double>(8 * own))};
-    return world.run(Kind::AllToAllV, MOERT_F32, {&a, &counts, &ownCounts, &b}, std::move(ints), {1, 2}).message;
+    int64_t sources = ints.size() > 3 ? 8 / ints[4] : 8;
+    Operand ownCounts{{sources, own}, std::vector<std::vector<double>>(4, std::vector<double>(sources * own))};
+    if (ints.size() == 3)
+      ints.insert(ints.end(), {0, 1});
+    return world
+        .run(Kind::AllToAllV, MOERT_F32, {&a, &counts, &ownCounts, addend.empty() ? nullptr : &added, &b},
+             std::move(ints), {1, 2})
+        .message;
   };
+  EXPECT_EQ(exchange({0, 2, 2, 1, 2}, {12, 1}, {5, 1}, 2, 1), "");
+  EXPECT_EQ(exchange({1, 2, 2, 1, 2}, {5, 1}, {12, 1}, 2, 1, {12, 1}), "");
+  EXPECT_THAT(exchange({0, 2, 1, 0, 4}, {6, 1}, {5, 1}, 2, 1),
+              HasSubstr("expected phases that divide the group's size 4 over 2 copies but got 4"));
+  EXPECT_THAT(exchange({0, 2, 1, 2, 2}, {6, 1}, {5, 1}, 2, 1), HasSubstr("expected a phase below 2 but got 2"));
+  EXPECT_THAT(exchange({0, 2, 1, -1, 2}, {6, 1}, {5, 1}, 2, 1), HasSubstr("expected a phase below 2 but got -1"));
+  EXPECT_THAT(exchange({0, 2, 1, 0, 2}, {6, 1}, {5, 1}, 2, 2), HasSubstr("expert_counts [4, 1] i32 but got [4, 2]"));
+  EXPECT_THAT(exchange({0, 2, 1}, {6, 1}, {5, 1}, 2, 1, {5, 1}),
+              HasSubstr("expected no addend to the experts but got [5, 1] f32"));
+  EXPECT_THAT(exchange({1, 2, 1}, {5, 1}, {12, 1}, 2, 1, {11, 1}),
+              HasSubstr("expected an addend [12, 1] f32 but got [11, 1] f32"));
   EXPECT_EQ(exchange({0, 2, 2}, {12, 1}, {5, 1}, 2, 1), "");
   EXPECT_EQ(exchange({0, 2, 1}, {6, 1}, {5, 1}, 2, 1), "");
   EXPECT_EQ(exchange({1, 2, 1}, {5, 1}, {12, 1}, 2, 1), "");
@@ -579,6 +842,33 @@ TEST(Collectives, RaggedShapesAreChecked) {
   EXPECT_THAT(exchange({0, 2, 1}, {6, 1}, {5, 1}, 4, 1), HasSubstr("expert_counts [8, 2] i32 but got [8, 1] i32"));
   EXPECT_THAT(exchange({0, 2, 2}, {6, 1}, {5, 1}, 2, 1), HasSubstr("the block side to have a multiple of 4 rows"));
   EXPECT_THAT(exchange({1, 2, 1}, {5, 1}, {6, 1}, 2, 1), HasSubstr("the block side to have a multiple of 4 rows"));
+}
+
+TEST(Collectives, ShadowShapesAreChecked) {
+  World world(2, {"g", 2, 1});
+  auto error = [&](bool sum, const Dims &experts, const Dims &shadows, const Dims &places, const Dims &addend = {}) {
+    Operand values = world.garbage(experts), rows = world.garbage(places), added = world.garbage(addend);
+    Operand flags = world.garbage(shadows);
+    for (auto &flag : flags.ranks)
+      std::fill(flag.begin(), flag.end(), 0);
+    Operand *addends = addend.empty() ? nullptr : &added;
+    return (sum ? world.run(Kind::ReduceExperts, MOERT_F32, {&rows, &flags, addends, &values}, {}, {1})
+                : world.run(Kind::BroadcastExperts, MOERT_F32, {&values, &flags, &rows}, {}, {1}))
+        .message;
+  };
+  for (bool sum : {false, true}) {
+    EXPECT_EQ(error(sum, {3, 4}, {1, 6}, {2, 4}), "");
+    EXPECT_EQ(error(sum, {3}, {1, 6}, {0}), "");
+    EXPECT_THAT(error(sum, {3, 4}, {1, 3}, {2, 4}),
+                HasSubstr("expected shadows [1, 6] i32 for 3 experts on each of 2 members but got [1, 3] i32"));
+    EXPECT_THAT(error(sum, {3, 4}, {6}, {2, 4}), HasSubstr("expected shadows [1, 6] i32"));
+    EXPECT_THAT(error(sum, {3, 4}, {1, 6}, {2, 5}),
+                HasSubstr("expected places of shadows that are like the experts [3, 4] f32 but got [2, 5] f32"));
+    EXPECT_THAT(error(sum, {3, 4}, {1, 6}, {2}), HasSubstr("expected places of shadows"));
+    EXPECT_THAT(error(sum, {}, {1, 6}, {2, 4}), HasSubstr("expected values of experts of at least one dimension"));
+  }
+  EXPECT_THAT(error(true, {3, 4}, {1, 6}, {2, 4}, {2, 4}),
+              HasSubstr("expected an addend [3, 4] f32 but got [2, 4] f32"));
 }
 
 TEST(Collectives, AssumeReplicated) {

@@ -2,8 +2,12 @@
 
 #include "core/World.h"
 #include "host/HostMemory.h"
+#include "moert/shadows.h"
 
 #include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
 
 using namespace moert;
 using testing::HasSubstr;
@@ -327,23 +331,45 @@ TEST(Issue, Attributes) {
   EXPECT_EQ(got[0], (Values{0 + 2, 1 + 3, 4 + 6, 5 + 7}));
 
   // Two tokens, one choice each, in two chunks of two rows; expert 1 is chosen, then expert 0.
-  got = runOnArguments(1, {"one", 1, 1},
-                       {{MOERT_F32, {2, 2}, [](int64_t) { return Values{0, 1, 1, 0}; }},
-                        {MOERT_F32, {2, 2}, blank(4)},
-                        {MOERT_I32, {2, 1}, blank(2)},
-                        {MOERT_I32, {2, 1}, blank(2)},
-                        {MOERT_F32, {2, 1}, blank(2)},
-                        {MOERT_I32, {2, 2}, blank(4)},
-                        {MOERT_F32, {1}, blank(1)}},
-                       3, [](moert_rank_t rank) {
-                         moert_buffer logits = argument(0, {2, 2}), scores = argument(1, {2, 2});
-                         moert_buffer experts = argument(2, {2, 1}, MOERT_I32), slots = argument(3, {2, 1}, MOERT_I32);
-                         moert_buffer weights = argument(4, {2, 1}), counts = argument(5, {2, 2}, MOERT_I32);
-                         moert_buffer aux = argument(6, {});
-                         return moert_route(rank, 0, &logits, nullptr, &scores, &experts, &slots, &weights, &counts,
-                                            &aux, MOERT_SOFTMAX, 1, 1, 1, MOERT_GROUP_MAX, 0, 1, 2, 3, 1.0, 0);
-                       });
+  got =
+      runOnArguments(1, {"one", 1, 1},
+                     {{MOERT_F32, {2, 2}, [](int64_t) { return Values{0, 1, 1, 0}; }},
+                      {MOERT_F32, {2, 2}, blank(4)},
+                      {MOERT_I32, {2, 1}, blank(2)},
+                      {MOERT_I32, {2, 1}, blank(2)},
+                      {MOERT_F32, {2, 1}, blank(2)},
+                      {MOERT_I32, {2, 2}, blank(4)},
+                      {MOERT_F32, {1}, blank(1)}},
+                     3, [](moert_rank_t rank) {
+                       moert_buffer logits = argument(0, {2, 2}), scores = argument(1, {2, 2});
+                       moert_buffer experts = argument(2, {2, 1}, MOERT_I32), slots = argument(3, {2, 1}, MOERT_I32);
+                       moert_buffer weights = argument(4, {2, 1}), counts = argument(5, {2, 2}, MOERT_I32);
+                       moert_buffer aux = argument(6, {});
+                       return moert_route(rank, 0, &logits, nullptr, &scores, &experts, &slots, &weights, &counts, &aux,
+                                          MOERT_SOFTMAX, 1, 1, 1, MOERT_GROUP_MAX, 0, 1, 2, 3, -1, 1, 1, 1, 1.0, 0);
+                     });
   EXPECT_EQ(got[0], (Values{0, 3}));
+
+  // No choice may leave home, which is (rank / 2 + token / 3) mod 2 of two homes of one expert.
+  got =
+      runOnArguments(4, all,
+                     {{MOERT_F32, {6, 2}, [](int64_t) { return Values{0, 9, 9, 0, 0, 9, 9, 0, 0, 9, 9, 0}; }},
+                      {MOERT_F32, {6, 2}, blank(12)},
+                      {MOERT_I32, {6, 1}, blank(6)},
+                      {MOERT_I32, {6, 1}, blank(6)},
+                      {MOERT_F32, {6, 1}, blank(6)},
+                      {MOERT_I32, {1, 2}, blank(2)},
+                      {MOERT_F32, {1}, blank(1)}},
+                     2, [](moert_rank_t rank) {
+                       moert_buffer logits = argument(0, {6, 2}), scores = argument(1, {6, 2});
+                       moert_buffer experts = argument(2, {6, 1}, MOERT_I32), slots = argument(3, {6, 1}, MOERT_I32);
+                       moert_buffer weights = argument(4, {6, 1}), counts = argument(5, {1, 2}, MOERT_I32);
+                       moert_buffer aux = argument(6, {});
+                       return moert_route(rank, 0, &logits, nullptr, &scores, &experts, &slots, &weights, &counts, &aux,
+                                          MOERT_SOFTMAX, 0, 1, 1, MOERT_GROUP_MAX, 0, 6, 1, 0, 0, 2, 2, 3, 1.0, 0);
+                     });
+  for (int64_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(got[static_cast<size_t>(rank)], rank < 2 ? (Values{0, 0, 0, 1, 1, 1}) : (Values{1, 1, 1, 0, 0, 0}));
 
   // out = addend + 1 row of one expert; the bias also scaled.
   auto gradient = [&](bool bias) {
@@ -381,10 +407,26 @@ TEST(Issue, Attributes) {
                        3, [](moert_rank_t rank) {
                          moert_buffer rows = argument(0, {4, 1}), blocks = argument(1, {1, 2}, MOERT_I32);
                          moert_buffer experts = argument(2, {4, 1}, MOERT_I32), out = argument(3, {4, 1});
-                         return moert_all_to_all_v(rank, 1, &rows, &blocks, &experts, &out, MOERT_TO_EXPERTS, 2, 2,
-                                                   &kAll, 1);
+                         return moert_all_to_all_v(rank, 1, &rows, &blocks, &experts, nullptr, &out, MOERT_TO_EXPERTS,
+                                                   2, 2, 0, 1, &kAll, 1);
                        });
   EXPECT_EQ(got, (std::vector<Values>{{0, 10, 20, 30}, {2, 12, 22, 32}, {1, 11, 21, 31}, {3, 13, 23, 33}}));
+
+  // Experts of one member each send back what came from the other half; the rest is the addend's.
+  got = runOnArguments(4, all,
+                       {{MOERT_F32, {2, 1}, rankly(2)},
+                        {MOERT_I32, {1, 4}, [](int64_t) { return constant(4, 1); }},
+                        {MOERT_I32, {2, 1}, [](int64_t) { return constant(2, 1); }},
+                        {MOERT_F32, {4, 1}, [](int64_t) { return constant(4, 7); }},
+                        {MOERT_F32, {4, 1}, blank(4)}},
+                       4, [](moert_rank_t rank) {
+                         moert_buffer rows = argument(0, {2, 1}), blocks = argument(1, {1, 4}, MOERT_I32);
+                         moert_buffer experts = argument(2, {2, 1}, MOERT_I32), addend = argument(3, {4, 1});
+                         moert_buffer out = argument(4, {4, 1});
+                         return moert_all_to_all_v(rank, 1, &rows, &blocks, &experts, &addend, &out, MOERT_FROM_EXPERTS,
+                                                   1, 1, 1, 2, &kAll, 1);
+                       });
+  EXPECT_EQ(got, (std::vector<Values>{{7, 7, 20, 30}, {7, 7, 21, 31}, {0, 10, 7, 7}, {1, 11, 7, 7}}));
 
   // The group of ranks 0, 2 and 1, 3: rows 0 to 3 and 4 to 7.
   got = runOnArguments(4, {"far", 2, 2},
@@ -395,6 +437,105 @@ TEST(Issue, Attributes) {
                          return moert_slice_counts(rank, 0, &counts, &out, 8, &far, 0);
                        });
   EXPECT_EQ(got, (std::vector<Values>{{1, 3, 0}, {1, 3, 0}, {0, 1, 2}, {0, 1, 2}}));
+}
+
+// The decision is that of moert_shadows_choose with every attribute at its place.
+TEST(Issue, ChooseShadows) {
+  std::mt19937_64 engine(1);
+  auto between = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine); };
+  for (int round = 0; round < 30; ++round) {
+    Values counts(64);
+    for (size_t i = 0; i < 64; ++i)
+      counts[i] = std::floor(1000 * std::pow(between(0, 1), 1 + double(i % 8)));
+    moert_shadow_costs costs{
+        sizeof(moert_shadow_costs), uint32_t(round % 3), 8, 4, 1 + round % 5, 2500, 2, 0, 0, 0, 0, 0, 0};
+    costs.row_compute = between(1, 4), costs.row_send = between(0, 2), costs.row_local = between(0, 3);
+    costs.row_node = between(0, 1), costs.expert = between(100, 900), costs.start = between(0, 100);
+    std::vector<Values> got = runOnArguments(
+        1, {"one", 1, 1},
+        {{MOERT_I32, {8, 8}, [&](int64_t) { return counts; }}, {MOERT_I32, {1, 8}, [](int64_t) { return Values(8); }}},
+        1, [costs](moert_rank_t rank) {
+          moert_buffer in = argument(0, {8, 8}, MOERT_I32), out = argument(1, {1, 8}, MOERT_I32);
+          return moert_choose_shadows(rank, 0, &in, &out, costs.policy, costs.workers, costs.node_workers, costs.most,
+                                      costs.room, costs.phases, costs.row_compute, costs.row_send, costs.row_local,
+                                      costs.row_node, costs.expert, costs.start, 0);
+        });
+    std::vector<int32_t> integers(counts.begin(), counts.end()), want(8);
+    EXPECT_EQ(moert_shadows_choose(&costs, integers.data(), 8, 8, want.data()), 0);
+    EXPECT_EQ(got[0], Values(want.begin(), want.end()));
+  }
+}
+
+// Operands of shadows arrive in their order: expert 1 of two is one.
+TEST(Issue, Shadows) {
+  Group all{"all", 2, 1};
+  static const moert_group kAll = {"all", 2, 1};
+  auto blank = [](size_t count) { return [count](int64_t) { return constant(count, -1); }; };
+  std::vector<Argument> operands = {{MOERT_F32, {1, 1}, [](int64_t rank) { return Values{5 + double(rank)}; }},
+                                    {MOERT_I32, {1, 2}, [](int64_t) { return Values{0, 1}; }},
+                                    {MOERT_F32, {1, 1}, [](int64_t rank) { return Values{100 + double(rank)}; }},
+                                    {MOERT_F32, {1, 1}, blank(1)}};
+  auto got = [&](auto what) { return runOnArguments(2, all, operands, 3, what); };
+  moert_buffer in = argument(0, {1, 1}), shadows = argument(1, {1, 2}, MOERT_I32), addend = argument(2, {1, 1});
+  moert_buffer out = argument(3, {1, 1});
+  EXPECT_EQ(got([&](moert_rank_t rank) { return moert_broadcast_experts(rank, 1, &in, &shadows, &out, &kAll, 1); }),
+            (std::vector<Values>{{6}, {6}}));
+  EXPECT_EQ(
+      got([&](moert_rank_t rank) { return moert_reduce_experts(rank, 1, &in, &shadows, &addend, &out, &kAll, 1); }),
+      (std::vector<Values>{{100}, {101 + 5 + 6}}));
+
+  // Two tokens of one choice, in two chunks of three rows: expert 1, which is the shadow, and expert 0.
+  auto divided = [&](size_t wanted) {
+    return runOnArguments(1, {"one", 1, 1},
+                          {{MOERT_I32, {2, 1}, [](int64_t) { return Values{1, 0}; }},
+                           {MOERT_I32, {1, 2}, [](int64_t) { return Values{0, 1}; }},
+                           {MOERT_I32, {2, 1}, blank(2)},
+                           {MOERT_I32, {2, 2}, blank(4)},
+                           {MOERT_I32, {2, 1}, blank(2)},
+                           {MOERT_I32, {1, 1}, blank(1)}},
+                          wanted, [](moert_rank_t rank) {
+                            moert_buffer experts = argument(0, {2, 1}, MOERT_I32),
+                                         shadows = argument(1, {1, 2}, MOERT_I32);
+                            moert_buffer slots = argument(2, {2, 1}, MOERT_I32),
+                                         counts = argument(3, {2, 2}, MOERT_I32);
+                            moert_buffer shadowSlots = argument(4, {2, 1}, MOERT_I32);
+                            moert_buffer shadowCounts = argument(5, {1, 1}, MOERT_I32);
+                            return moert_divide_choices(rank, 0, &experts, &shadows, &slots, &counts, &shadowSlots,
+                                                        &shadowCounts, 2, 3, 0);
+                          })[0];
+  };
+  EXPECT_EQ(divided(2), (Values{-1, 3}));
+  EXPECT_EQ(divided(3), (Values{0, 0, 1, 0}));
+  EXPECT_EQ(divided(4), (Values{0, -1}));
+  EXPECT_EQ(divided(5), (Values{1}));
+}
+
+// What a phase sends to the experts is a part of the block side, and so are the rows that it is timed by.
+TEST(World, UsedRows) {
+  Program ragged = program;
+  ragged.arguments = {{"rows", "input", MOERT_F32, {6, 1}, {6, 1}, {{}, {}}},
+                      {"blocks", "input", MOERT_I32, {1, 2}, {1, 2}, {{}, {}}},
+                      {"experts", "input", MOERT_I32, {1, 1}, {1, 1}, {{}, {}}},
+                      {"out", "input", MOERT_F32, {9, 1}, {9, 1}, {{}, {}}}};
+  body = [](moert_rank_t rank) {
+    moert_buffer rows = buffer(MOERT_SPACE_ARGUMENT, MOERT_F32, 0, {6, 1}), out = rows;
+    moert_buffer blocks = buffer(MOERT_SPACE_ARGUMENT, MOERT_I32, 1, {1, 2}), experts = blocks;
+    out.offset = 3, out.dims[0] = 9;
+    experts.offset = 2, experts.dims[1] = 1;
+    return moert_all_to_all_v(rank, 1, &rows, &blocks, &experts, nullptr, &out, MOERT_TO_EXPERTS, 1, 1, 1, 2, &kEp, 1);
+  };
+  std::unique_ptr<World> world;
+  ASSERT_TRUE(World::create(ragged, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world).ok());
+  const int32_t blocks[2][2] = {{1, 2}, {3, 3}};
+  for (int64_t rank : {0, 1}) {
+    ASSERT_TRUE(world->write(rank, 1, blocks[rank], 8).ok());
+    ASSERT_TRUE(world->write(rank, 2, &blocks[1 - rank][rank], 4).ok());
+  }
+  double seconds;
+  Status status = world->run(seconds);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(world->timeline(0, 1).at(0).rows, 2);
+  EXPECT_EQ(world->timeline(1, 1).at(0).rows, 3);
 }
 
 // A world that does not fit is refused before any memory is touched.

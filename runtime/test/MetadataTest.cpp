@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 2, "abi": 3, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 2, "abi": 4, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "rank": {
@@ -37,7 +37,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 2}, {"abi", 3}, {"variants", variants}};
+  return {{"moeplan", 2}, {"abi", 4}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -133,7 +133,7 @@ TEST(Metadata, Optional) {
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 1}}), HasSubstr("moeplan: the plan has version 1, this runtime accepts 2"));
-  EXPECT_THAT(errorOf({{"moeplan", 2}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 3"));
+  EXPECT_THAT(errorOf({{"moeplan", 2}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 4"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

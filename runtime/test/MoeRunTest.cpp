@@ -1,45 +1,17 @@
 //===- MoeRunTest.cpp - moe-run from end to end on hand-written plans -----===//
 
+#include "MoeRunTest.h"
 #include "moert/world.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <set>
-#include <sys/wait.h>
 
 using nlohmann::json;
 using testing::HasSubstr;
 
 namespace {
-
-struct Outcome {
-  int status;
-  std::string out, err;
-};
-
-std::string temporary(const std::string &name) {
-  return testing::TempDir() + "moe-run-" + std::to_string(getpid()) + "-" + name;
-}
-
-std::string readAll(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-Outcome moeRun(const std::string &arguments) {
-  std::string out = temporary("out"), err = temporary("err");
-  int code = std::system((MOE_RUN " " + arguments + " >" + out + " 2>" + err).c_str());
-  Outcome outcome{WIFEXITED(code) ? WEXITSTATUS(code) : -1, readAll(out), readAll(err)};
-  std::remove(out.c_str());
-  std::remove(err.c_str());
-  return outcome;
-}
-
-Outcome runPlan(const std::string &name, const std::string &arguments = "") {
-  return moeRun(PLANS "/" + name + ".so " + arguments);
-}
 
 /// A .safetensors file with x [8,4] alone.
 std::string inputFile(float first, int64_t rows = 8, const std::string &name = "x") {
@@ -229,7 +201,7 @@ TEST(MoeRun, BadUsage) {
            {"small", "--trace=/nonexistent/a", "cannot be written"},
            {"missing", "", "cannot load plan"},
            {"no-metadata", "", "does not export 'moeplan_metadata'"},
-           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 3"},
+           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 4"},
            {"small", "--emulate-links=parm-b", "no modelled times of transfers to emulate; compile it with --cluster="},
            {"untimed", "--emulate-links=test-cluster", "no modelled times of transfers to emulate"},
            {"chunks", "--emulate-links=parm-b",

@@ -167,10 +167,16 @@ TEST(LinkLevelTest, EqualsClosedFormWithoutContention) {
   }
 }
 
-/// From member 2 the tree reaches three members in two steps of 5 s. Back, both others send to it at once, at 5 bytes/s
-/// each.
+/// From member 2 a chain reaches three members by two ways of 1 s and in 4 s, and back. A tree takes two steps of 5 s;
+/// back, both others send to the root at once, at 5 bytes/s each.
 TEST(LinkLevelTest, Root) {
   ClusterProfile profile = makeToyNode(3);
+  for (Collective collective : {Collective::Broadcast, Collective::Reduce}) {
+    Exchange chain = makeExchange(collective, kThree, 40);
+    chain.root = 2;
+    EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, chain), 2 + 4);
+    profile.algorithms[static_cast<unsigned>(collective)] = Algorithm::Tree;
+  }
   Exchange exchange = makeExchange(Collective::Broadcast, kThree, 40);
   exchange.root = 2;
   EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 10);
@@ -273,6 +279,20 @@ TEST(LinkLevelTest, EvenMatrix) {
     ragged.matrix = matrix;
     EXPECT_EQ(getSeconds(profile, CostForm::LinkLevel, even), getSeconds(profile, CostForm::LinkLevel, ragged));
   }
+}
+
+/// A ragged phase sends what its matrix says, and no more: 0 sends 30 bytes to 2 and none to 3, 1 10 to 3 until 2 and
+/// then 20 to 2, whose link both share from 3 to 5.
+TEST(LinkLevelTest, RaggedPhase) {
+  ClusterProfile profile = makeToyNode(4);
+  Exchange exchange = makePhase(kFour, 20, 1, 2);
+  constexpr int64_t even[] = {0, 0, 10, 10, 0, 0, 10, 10, 10, 10, 0, 0, 10, 10, 0, 0};
+  double seconds = getSeconds(profile, CostForm::LinkLevel, exchange);
+  exchange.matrix = even;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), seconds);
+  constexpr int64_t matrix[] = {0, 0, 30, 0, 0, 0, 20, 10, 0, 0, 0, 0, 0, 0, 0, 0};
+  exchange.matrix = matrix;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, CostForm::LinkLevel, exchange), 6);
 }
 
 /// Members that have nothing to do are done at once.

@@ -1,8 +1,12 @@
 //===- PapersTest.cpp - the papers' formulas against their own figures ----===//
 #include "moe/Cost/Papers.h"
+#include "moert/shadows.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <random>
 
 using namespace mlir::moe;
 
@@ -15,55 +19,93 @@ namespace {
 constexpr fastermoe::Model kModel = {1024, 2, 4, 11.5e12, 6.25e9};
 constexpr double kMilli = 1e-3, kDigits = 0.0005; // figures are given in ms with three digits
 
+void expectMilli(double seconds, double expected) { EXPECT_NEAR(seconds / kMilli, expected, kDigits); }
+
+/// Tokens from each worker to each expert, of which every worker has one.
+struct Routing {
+  std::vector<int32_t> counts; ///< [workers, experts]
+  int64_t workers;
+
+  explicit Routing(std::vector<int32_t> counts)
+      : counts(std::move(counts)), workers(std::lround(std::sqrt(this->counts.size()))) {}
+
+  /// The tokens that each worker computes where these experts are shadows.
+  std::vector<double> getTokens(const std::vector<int64_t> &shadows) const {
+    std::vector<double> tokens(workers);
+    for (int64_t from = 0; from < workers; ++from)
+      for (int64_t expert = 0; expert < workers; ++expert)
+        tokens[llvm::is_contained(shadows, expert) ? from : expert] += counts[from * workers + expert];
+    return tokens;
+  }
+  /// Eq. 7, or Eq. 8.
+  double getSeconds(const fastermoe::Model &model, const std::vector<int64_t> &shadows) const {
+    std::vector<double> tokens = getTokens(shadows);
+    return shadows.empty() ? fastermoe::getImbalancedSeconds(model, tokens)
+                           : fastermoe::getShadowedSeconds(model, shadows.size(), tokens);
+  }
+  /// What the runtime decides, with the figures of the model.
+  std::vector<int64_t> choose(const fastermoe::Model &model, moert_shadow_policy policy, int64_t most = 4) const {
+    moert_shadow_costs costs = {};
+    costs.size = sizeof(costs);
+    costs.policy = policy;
+    costs.workers = workers;
+    costs.node_workers = costs.phases = 1;
+    costs.most = std::min(most, workers);
+    costs.row_compute = model.getForwardFlops() / model.flopsPerSecond;
+    costs.row_send = model.embedding * model.elementBytes / model.bytesPerSecond;
+    costs.expert = model.getExpertBytes() / model.bytesPerSecond;
+    std::vector<int32_t> flags(workers);
+    EXPECT_EQ(moert_shadows_choose(&costs, counts.data(), workers, workers, flags.data()), 0);
+    std::vector<int64_t> shadows;
+    for (int64_t expert = 0; expert < workers; ++expert)
+      if (flags[expert])
+        shadows.push_back(expert);
+    return shadows;
+  }
+};
+
 /// Four workers that each send this many tokens to the experts.
-std::vector<double> makeEqualRows(std::vector<double> row) {
-  std::vector<double> matrix;
+Routing makeEqualRows(std::vector<int32_t> row) {
+  std::vector<int32_t> counts;
   for (int from = 0; from < 4; ++from)
-    matrix.insert(matrix.end(), row.begin(), row.end());
-  return matrix;
+    counts.insert(counts.end(), row.begin(), row.end());
+  return Routing(counts);
 }
 
-void expectMilli(double seconds, double expected) { EXPECT_NEAR(seconds / kMilli, expected, kDigits); }
+using Experts = std::vector<int64_t>;
 
 /// Rows of [800, 100, 50, 50]: 15.391 ms, 7.995 with expert 0 shadowed, 13.145 with 0 and 1.
 TEST(FasterMoeTest, SkewedLoad) {
-  std::vector<double> tokens = {3200, 400, 200, 200}, matrix = makeEqualRows({800, 100, 50, 50});
-  expectMilli(fastermoe::getImbalancedSeconds(kModel, tokens), 15.391);
-  fastermoe::shadow(0, matrix, tokens);
-  EXPECT_EQ(tokens, std::vector<double>({800, 1200, 1000, 1000}));
-  expectMilli(fastermoe::getShadowedSeconds(kModel, 1, tokens), 7.995);
-  fastermoe::shadow(1, matrix, tokens);
-  expectMilli(fastermoe::getShadowedSeconds(kModel, 2, tokens), 13.145);
-  fastermoe::Shadows chosen = fastermoe::selectShadows(kModel, matrix);
-  EXPECT_EQ(chosen.experts, std::vector<int64_t>({0}));
-  expectMilli(chosen.seconds, 7.995);
+  Routing routing = makeEqualRows({800, 100, 50, 50});
+  EXPECT_EQ(routing.getTokens({0}), std::vector<double>({800, 1200, 1000, 1000}));
+  expectMilli(routing.getSeconds(kModel, {}), 15.391);
+  expectMilli(routing.getSeconds(kModel, {0}), 7.995);
+  expectMilli(routing.getSeconds(kModel, {0, 1}), 13.145);
+  EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_ALGORITHM1), Experts({0}));
+  EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_PREFIX), Experts({0}));
 }
 
 /// Rows of [6000, 1000, 500, 500]: 115.435 ms, 27.252 with expert 0, 30.432 with 0 and 1.
 TEST(FasterMoeTest, HeavyLoad) {
-  std::vector<double> tokens = {24000, 4000, 2000, 2000}, matrix = makeEqualRows({6000, 1000, 500, 500});
-  expectMilli(fastermoe::getImbalancedSeconds(kModel, tokens), 115.435);
-  fastermoe::shadow(0, matrix, tokens);
-  expectMilli(fastermoe::getShadowedSeconds(kModel, 1, tokens), 27.252);
-  fastermoe::shadow(1, matrix, tokens);
-  expectMilli(fastermoe::getShadowedSeconds(kModel, 2, tokens), 30.432);
-  fastermoe::Shadows chosen = fastermoe::selectShadows(kModel, matrix);
-  EXPECT_EQ(chosen.experts, std::vector<int64_t>({0}));
-  expectMilli(chosen.seconds, 27.252);
+  Routing routing = makeEqualRows({6000, 1000, 500, 500});
+  expectMilli(routing.getSeconds(kModel, {}), 115.435);
+  expectMilli(routing.getSeconds(kModel, {0}), 27.252);
+  expectMilli(routing.getSeconds(kModel, {0, 1}), 30.432);
+  EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_ALGORITHM1), Experts({0}));
+  EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_PREFIX), Experts({0}));
 }
 
 /// 700 tokens stay on each worker and 100 go to each other one: 4.810 ms, 7.776 with a shadow, so none.
 TEST(FasterMoeTest, LocalLoad) {
-  std::vector<double> tokens(4, 1000), matrix(16, 100);
+  std::vector<int32_t> counts(16, 100);
   for (int worker = 0; worker < 4; ++worker)
-    matrix[worker * 5] = 700;
-  expectMilli(fastermoe::getImbalancedSeconds(kModel, tokens), 4.810);
-  fastermoe::shadow(0, matrix, tokens);
-  EXPECT_EQ(tokens, std::vector<double>({700, 1100, 1100, 1100}));
-  expectMilli(fastermoe::getShadowedSeconds(kModel, 1, tokens), 7.776);
-  fastermoe::Shadows chosen = fastermoe::selectShadows(kModel, matrix);
-  EXPECT_TRUE(chosen.experts.empty());
-  expectMilli(chosen.seconds, 4.810);
+    counts[worker * 5] = 700;
+  Routing routing(counts);
+  EXPECT_EQ(routing.getTokens({0}), std::vector<double>({700, 1100, 1100, 1100}));
+  expectMilli(routing.getSeconds(kModel, {}), 4.810);
+  expectMilli(routing.getSeconds(kModel, {0}), 7.776);
+  EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_ALGORITHM1), Experts());
+  EXPECT_EQ(routing.choose(kModel, MOERT_SHADOWS_PREFIX), Experts());
 }
 
 /// Eq. 9 alone, Eq. 10 alone, and neither; Eq. 10 says whether Eq. 8 is below Eq. 7.
@@ -82,28 +124,60 @@ TEST(FasterMoeTest, ShadowingPays) {
 /// H = 1, alpha = 1, s = 1, P = 12: 12 B alpha H^2 / P is B seconds.
 constexpr fastermoe::Model getUnitModel(double bytesPerSecond) { return {1, 1, 1, 12, bytesPerSecond}; }
 
-/// Two experts of 10 tokens: 10.04 s. The first shadow alone moves load to where the other expert is, 12.504; with both
-/// it is 5.008. Only the search over prefixes finds that.
+/// Two experts of 20 tokens: 20.08 s. The first shadow alone moves load to where the other expert is, 25.004; with both
+/// it is 10.008. Only the search over prefixes finds that.
 TEST(FasterMoeTest, PaysFromTwoOn) {
   fastermoe::Model model = getUnitModel(1000);
-  std::vector<double> matrix(16);
-  matrix[0 * 4 + 0] = matrix[1 * 4 + 1] = 2.5;
-  matrix[1 * 4 + 0] = matrix[0 * 4 + 1] = 2.5;
-  matrix[2 * 4 + 0] = matrix[3 * 4 + 1] = 5;
-  fastermoe::Shadows greedy = fastermoe::selectShadows(model, matrix);
-  EXPECT_TRUE(greedy.experts.empty());
-  EXPECT_DOUBLE_EQ(greedy.seconds, 10.04);
-  fastermoe::Shadows searched = fastermoe::searchShadows(model, matrix, 4);
-  EXPECT_EQ(searched.experts, std::vector<int64_t>({0, 1}));
-  EXPECT_DOUBLE_EQ(searched.seconds, 5 + 0.008);
-  EXPECT_TRUE(fastermoe::searchShadows(model, matrix, 1).experts.empty());
+  Routing routing({5, 5, 0, 0, /**/ 5, 5, 0, 0, /**/ 10, 0, 0, 0, /**/ 0, 10, 0, 0});
+  EXPECT_DOUBLE_EQ(routing.getSeconds(model, {}), 20.08);
+  EXPECT_DOUBLE_EQ(routing.getSeconds(model, {0}), 25.004);
+  EXPECT_DOUBLE_EQ(routing.getSeconds(model, {0, 1}), 10.008);
+  EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_ALGORITHM1), Experts());
+  EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_PREFIX), Experts({0, 1}));
+  EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_PREFIX, 1), Experts());
 }
 
-/// Where every shadow pays, all are returned: 3.012 s, 3.004 with expert 1, 2.008 with 1 and 0.
+/// Where every shadow pays, all are chosen: 3.012 s, 3.004 with expert 1, 2.008 with 1 and 0.
 TEST(FasterMoeTest, AllShadowed) {
-  fastermoe::Shadows chosen = fastermoe::selectShadows(getUnitModel(1000), {0, 2, 1, 1});
-  EXPECT_EQ(chosen.experts, std::vector<int64_t>({1, 0}));
-  EXPECT_DOUBLE_EQ(chosen.seconds, 2.008);
+  fastermoe::Model model = getUnitModel(1000);
+  Routing routing({0, 2, 1, 1});
+  EXPECT_DOUBLE_EQ(routing.getSeconds(model, {}), 3.012);
+  EXPECT_DOUBLE_EQ(routing.getSeconds(model, {1}), 3.004);
+  EXPECT_DOUBLE_EQ(routing.getSeconds(model, {1, 0}), 2.008);
+  EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_ALGORITHM1), Experts({0, 1}));
+}
+
+/// Any routing: what the runtime decides is what the equations say of the prefixes, all of them, or up to the first
+/// that is no better.
+TEST(FasterMoeTest, DecidesByTheEquations) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 500; ++trial) {
+    fastermoe::Model model = getUnitModel(1 << (random() % 8));
+    std::vector<int32_t> counts(16);
+    for (int32_t &count : counts)
+      count = static_cast<int32_t>(random() % 4 == 0 ? random() % 100 : random() % 10);
+    Routing routing(counts);
+    std::vector<double> load = routing.getTokens({});
+    Experts order = {0, 1, 2, 3}, prefix, best, greedy;
+    llvm::stable_sort(order, [&](int64_t a, int64_t b) { return load[a] > load[b]; });
+    double least = routing.getSeconds(model, {});
+    bool ended = false;
+    for (int64_t expert : order) {
+      prefix.push_back(expert);
+      double seconds = routing.getSeconds(model, prefix);
+      ended = ended || seconds >= routing.getSeconds(model, greedy);
+      if (!ended)
+        greedy = prefix;
+      if (seconds < least) {
+        least = seconds;
+        best = prefix;
+      }
+    }
+    llvm::sort(best);
+    llvm::sort(greedy);
+    EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_ALGORITHM1), greedy) << "trial " << trial;
+    EXPECT_EQ(routing.choose(model, MOERT_SHADOWS_PREFIX), best) << "trial " << trial;
+  }
 }
 
 /// Eq. 1 to 6 with round numbers: H = 1, alpha = 1, so that a token takes 4 FLOPs.

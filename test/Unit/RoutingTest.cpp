@@ -60,11 +60,29 @@ TEST(RoutingTest, Errors) {
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 4294967296]]}"),
             "trace.jsonl:1: error: 'counts[0][1]': expected a whole number from 0 on but got 4294967296");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1]], \"step\": 1}"),
-            "trace.jsonl:1: error: 'step': expected only 'iteration', 'layer' and 'counts'");
+            "trace.jsonl:1: error: 'step': expected only 'iteration', 'layer', 'counts' and 'choices'");
   constexpr llvm::StringLiteral line = "{\"iteration\": 3, \"layer\": 2, \"counts\": [[1, 2]]}\n";
   EXPECT_EQ(getError((line + line).str()), "trace.jsonl:2: error: iteration 3, layer 2: expected only once");
   EXPECT_EQ(getError((line + "{\"iteration\": 4, \"layer\": 2, \"counts\": [[1], [2]]}").str()),
             "trace.jsonl:2: error: 'counts': expected 1 ranks and 2 experts, as before, but got 2 and 1");
+}
+
+/// What moe-run records says to which expert each token went, too: it is checked and not kept.
+TEST(RoutingTest, Choices) {
+  constexpr llvm::StringLiteral begin = "{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 1], [0, 2]]";
+  RoutingTrace trace =
+      llvm::cantFail(RoutingTrace::parse((begin + ", \"choices\": [[1, 0], [1, 1]]}").str(), "t.jsonl"));
+  EXPECT_EQ(*trace.getCounts(0, 0), std::vector<int32_t>({1, 1, 0, 2}));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  trace.write(os);
+  EXPECT_EQ(text, (begin + "}\n").str());
+  EXPECT_EQ(getError((begin + ", \"choices\": 1}").str()),
+            "trace.jsonl:1: error: 'choices': expected a list for each rank");
+  EXPECT_EQ(getError((begin + ", \"choices\": [[0], 1]}").str()),
+            "trace.jsonl:1: error: 'choices[1]': expected the experts of each token");
+  EXPECT_EQ(getError((begin + ", \"choices\": [[0, 0.5]]}").str()),
+            "trace.jsonl:1: error: 'choices[0][1]': expected a whole number from 0 on but got 0.5");
 }
 
 /// A file that is not there.

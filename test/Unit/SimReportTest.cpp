@@ -74,11 +74,15 @@ static json::Value parseJson(StringRef text) {
   return nullptr;
 }
 
-static json::Value writeAndParse(const SimResult &result, const Comparison *comparison = nullptr) {
+static json::Value writeAndParse(const SimResult &result, const SimReport &report,
+                                 const Comparison *comparison = nullptr) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  writeJson(makeHeader(), result, makeReport(result), comparison, os);
+  writeJson(makeHeader(), result, report, comparison, os);
   return parseJson(text);
+}
+static json::Value writeAndParse(const SimResult &result, const Comparison *comparison = nullptr) {
+  return writeAndParse(result, makeReport(result), comparison);
 }
 
 static std::string writePage(const SimResult &result, llvm::ArrayRef<MeasuredOp> measured = {}) {
@@ -214,14 +218,50 @@ TEST(SimReport, Memory) {
 TEST(SimReport, Roofline) {
   SimResult result = makeResult();
   SimReport report = makeReport(result);
-  EXPECT_DOUBLE_EQ(report.meanFlopsPerSecond, 100);
-  EXPECT_DOUBLE_EQ(report.idealFlopsPerSecond, 500);
-  EXPECT_DOUBLE_EQ(report.semiIdealFlopsPerSecond, 1000.0 / 3);
+  EXPECT_DOUBLE_EQ(report.roofline.seconds, 10);
+  EXPECT_DOUBLE_EQ(report.roofline.ratio, 0.5);
+  EXPECT_DOUBLE_EQ(report.roofline.mean, 100);
+  EXPECT_DOUBLE_EQ(report.roofline.ideal, 500);
+  EXPECT_DOUBLE_EQ(report.roofline.semiIdeal, 1000.0 / 3);
+  EXPECT_DOUBLE_EQ(report.roofline.getShareOfIdeal(), 0.2);
   result.roofline.linkSeconds = 1;
-  EXPECT_DOUBLE_EQ(makeReport(result).idealFlopsPerSecond, 1000);
+  EXPECT_DOUBLE_EQ(makeReport(result).roofline.ideal, 1000);
   result.roofline.linkSeconds = 0;
-  EXPECT_DOUBLE_EQ(makeReport(result).idealFlopsPerSecond, 1000);
-  EXPECT_DOUBLE_EQ(makeReport(result).semiIdealFlopsPerSecond, 1000);
+  EXPECT_DOUBLE_EQ(makeReport(result).roofline.ideal, 1000);
+  EXPECT_DOUBLE_EQ(makeReport(result).roofline.semiIdeal, 1000);
+}
+
+// Plans beside the plan itself: a table that fits a terminal, and points behind its own.
+TEST(SimReport, RooflineOfSeveralPlans) {
+  SimResult result = makeResult();
+  SimReport report = makeReport(result);
+  json::Value alone = writeAndParse(result);
+  EXPECT_EQ(alone.getAsObject()->getObject("roofline")->getArray("points")->size(), 1u);
+  report.others.push_back({"baseline+shadow:4,simulate+smart:2,topology", 5, 2, 200, 1000, 2000.0 / 3});
+  report.others.push_back({"s1", 8, 0, 125, 1000, 1000});
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printText(makeHeader(), result, report, os);
+  StringRef table = StringRef(text).split("schedule  ").second.split("\n\n").first;
+  for (StringRef part : {"10000.000     0.5    0.100    0.500    0.333   20.0%",
+                         "baseline+shadow:4,simula..   5000.000       2    0.200    1.000    0.667   20.0%",
+                         "s1                           8000.000       -    0.125    1.000    1.000   12.5%",
+                         "Throughput, ideal and semi-ideal in kFLOP/s of a device."})
+    EXPECT_TRUE(table.contains(part)) << part.str() << "\n" << text;
+  for (StringRef line : llvm::split(table, '\n'))
+    EXPECT_LE(line.size(), 80u) << line.str();
+  json::Value value = writeAndParse(result, report);
+  const json::Object *roofline = value.getAsObject()->getObject("roofline");
+  EXPECT_EQ(roofline->getNumber("r_cc"), 0.5);
+  const json::Array &points = *roofline->getArray("points");
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(points[0].getAsObject()->getString("schedule"), makeHeader().schedule);
+  EXPECT_EQ(points[0].getAsObject()->getNumber("step_s"), 10);
+  EXPECT_EQ(points[1].getAsObject()->getString("schedule"), "baseline+shadow:4,simulate+smart:2,topology");
+  EXPECT_EQ(points[1].getAsObject()->getNumber("r_cc"), 2);
+  EXPECT_EQ(points[1].getAsObject()->getNumber("mean_flops_per_s"), 200);
+  EXPECT_EQ(points[1].getAsObject()->getNumber("share_of_ideal"), 0.2);
+  EXPECT_FALSE(points[2].getAsObject()->getNumber("r_cc"));
 }
 
 // A step of nothing has a report too, in all forms.

@@ -48,23 +48,42 @@ static cl::opt<std::string> traceFile("trace", cl::desc("Write the timeline as a
                                       cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory and roofline as one page"),
                                      cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    rooflineSchedules("roofline",
+                      cl::desc("Schedules to simulate beside the plan, as in --schedule, for one DDL-roofline of all"),
+                      cl::value_desc("schedule,.."), cl::cat(category));
 static cl::opt<std::string> compareFile("compare", cl::desc("A trace by moe-run --trace, put beside the prediction"),
                                         cl::value_desc("file"), cl::cat(category));
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
-/// The plan that the input is or becomes.
-static FailureOr<OwningOpRef<ModuleOp>> makePlan(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                 const CompileOptions &options) {
+/// The model or plan that the input is.
+static FailureOr<OwningOpRef<ModuleOp>> readInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                                  const CompileOptions &options) {
   FailureOr<OwningOpRef<ModuleOp>> module = compiling.readModule(context, sources, argv0, options.parallel.getDp());
   if (failed(module))
     return failure();
   if (size_t variants = plan::getVariants(**module).size())
     return emitUsageError(context) << "expected a plan of one shape but got one of " << variants
                                    << " variants; compile it with one --batch and one --seq";
-  if (llvm::any_of((*module)->getOps<func::FuncOp>(), plan::isRankProgram))
-    return module;
-  return compile(**module, options);
+  return module;
+}
+
+static bool isPlan(ModuleOp module) { return llvm::any_of(module.getOps<func::FuncOp>(), plan::isRankProgram); }
+
+/// --roofline's schedules. The second argument of a name, behind a comma as well, is none of them.
+static SmallVector<std::string> getRooflineSchedules() {
+  SmallVector<StringRef> parts;
+  StringRef(rooflineSchedules).split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!rooflineSchedules.empty());
+  SmallVector<std::string> schedules;
+  for (StringRef part : parts) {
+    StringRef word = part.take_until([](char c) { return c == '+' || c == ':'; });
+    if (!schedules.empty() && is_contained({"algorithm1", "prefix", "simulate", "ring", "topology"}, word))
+      schedules.back() += "," + part.str();
+    else
+      schedules.push_back(part.str());
+  }
+  return schedules;
 }
 
 /// `RANK:FACTOR` or `FROM,TO:FACTOR`: what stands before the colon, and a positive factor.
@@ -107,9 +126,10 @@ static FailureOr<std::vector<LinkFault>> parseLinkFaults(MLIRContext &context) {
   return result;
 }
 
-/// The routing that the options ask for; none for an even one.
+/// The routing that the options ask for; none for an even one. A synthetic one is written where they ask for that and
+/// `isFirst`.
 static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, const std::vector<SimProgram> &programs,
-                                                          int64_t ranks) {
+                                                          int64_t ranks, bool isFirst) {
   bool isSynthetic = syntheticRouting.getNumOccurrences() > 0;
   if (isSynthetic && !routingFile.empty())
     return emitUsageError(context) << "expected --routing or --synthetic-routing, not both";
@@ -133,7 +153,7 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
     return emitUsageError(context) << "expected a plan that routes with --synthetic-routing";
   auto layers = static_cast<int64_t>(programs.front().routedLayers.size());
   RoutingTrace trace = synthetic->generate(ranks, layers, shape->experts, shape->tokens, shape->topK);
-  if (!writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
+  if (isFirst && !writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
         trace.write(os);
         return success();
       })))
@@ -155,8 +175,8 @@ static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
 }
 
 /// Writes whatever the options ask for.
-static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header, const SimResult &result) {
-  SimReport report = makeReport(result);
+static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header, const SimResult &result,
+                                  const SimReport &report) {
   std::vector<MeasuredOp> measured;
   std::optional<Comparison> comparison;
   if (!compareFile.empty()) {
@@ -192,18 +212,10 @@ static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header,
   return success();
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
-  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
-  if (failed(cluster))
-    return failure();
-  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
-  if (failed(options))
-    return failure();
-  FailureOr<OwningOpRef<ModuleOp>> plan = makePlan(context, sources, argv0, *options);
-  if (failed(plan))
-    return failure();
-  warnOfMemory(**plan, *cluster);
-  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(**plan);
+/// A step of a plan under the options' conditions.
+static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, const ClusterProfile &cluster,
+                                         bool isFirst) {
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
   if (!programs)
     return reportError(context, programs.takeError());
   int64_t ranks = programs->back().firstRank + programs->back().numRanks;
@@ -212,7 +224,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<std::vector<LinkFault>> faults = parseLinkFaults(context);
   if (failed(slow) || failed(faults))
     return failure();
-  FailureOr<std::optional<RoutingTrace>> routing = makeRouting(context, *programs, ranks);
+  FailureOr<std::optional<RoutingTrace>> routing = makeRouting(context, *programs, ranks, isFirst);
   if (failed(routing))
     return failure();
   simulation.stragglers = std::move(*slow);
@@ -224,13 +236,57 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   } else if (iteration.getNumOccurrences()) {
     return emitUsageError(context) << "expected --iteration with --routing or --synthetic-routing";
   }
-  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(*cluster, ranks, network, *faults);
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, network, *faults);
   if (!model)
     return reportError(context, model.takeError());
   llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, simulation);
   if (!result)
     return reportError(context, result.takeError());
-  return writeOutputs(context, makeHeader(**plan, *cluster), *result);
+  return std::move(*result);
+}
+
+/// The plans of --roofline, of the same model.
+static LogicalResult addOthers(MLIRContext &context, ModuleOp model, CompileOptions options, SimReport &report) {
+  for (const std::string &schedule : getRooflineSchedules()) {
+    options.schedule = schedule;
+    FailureOr<OwningOpRef<ModuleOp>> plan = compile(model, options);
+    if (failed(plan))
+      return failure();
+    FailureOr<SimResult> result = simulatePlan(context, **plan, *options.cluster, /*isFirst=*/false);
+    if (failed(result))
+      return failure();
+    report.others.push_back(makeReport(*result).roofline);
+    report.others.back().schedule = makeSimHeader(**plan, compiling.getInput(), *options.cluster).schedule;
+  }
+  return success();
+}
+
+static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
+  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
+  if (failed(cluster))
+    return failure();
+  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
+  if (failed(options))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> input = readInput(context, sources, argv0, *options);
+  if (failed(input))
+    return failure();
+  bool isModel = !isPlan(**input);
+  if (!isModel && !rooflineSchedules.empty())
+    return emitUsageError(context) << "expected --roofline with a model, which it compiles by other schedules, but '"
+                                   << compiling.getInput() << "' is a plan";
+  FailureOr<OwningOpRef<ModuleOp>> compiled;
+  if (isModel && failed(compiled = compile(**input, *options)))
+    return failure();
+  ModuleOp plan = isModel ? **compiled : **input;
+  warnOfMemory(plan, *cluster);
+  FailureOr<SimResult> result = simulatePlan(context, plan, *cluster, /*isFirst=*/true);
+  if (failed(result))
+    return failure();
+  SimReport report = makeReport(*result);
+  if (failed(addOthers(context, **input, *options, report)))
+    return failure();
+  return writeOutputs(context, makeHeader(plan, *cluster), *result, report);
 }
 
 int main(int argc, char **argv) {

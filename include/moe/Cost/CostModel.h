@@ -35,9 +35,9 @@ struct Exchange {
   int64_t payload = 0;
   int64_t root = 0;              ///< a member
   llvm::ArrayRef<int64_t> ranks; ///< by member
-  /// Of a ragged one: bytes[from * members + to]. Else empty.
+  /// Of a ragged one: bytes[from * members + to], of a phase those of that phase alone. Else empty.
   llvm::ArrayRef<int64_t> matrix;
-  /// As in OpCost, and `payload` too: one phase of an even all_to_all.
+  /// One phase of an all_to_all: block b sends to block b - phase alone. `payload` as in OpCost.
   int64_t phase = 0, phases = 1;
 
   /// What one phase is of all: its peers of all others. In closed form start-ups are paid for each peer, and so are
@@ -45,6 +45,10 @@ struct Exchange {
   double getPart() const;
   /// Of all phases.
   double getWholePayload() const { return static_cast<double>(payload) * static_cast<double>(phases); }
+  /// Goes from member to member along a chain that ends, or begins, at the root.
+  bool isRooted() const { return collective == Collective::Broadcast || collective == Collective::Reduce; }
+  /// Where no expert is a shadow nobody sends anything.
+  bool isNothing() const { return isRooted() && payload == 0; }
 };
 
 /// Exchanges under way, in virtual time. Time never runs backwards between calls.
@@ -101,11 +105,12 @@ public:
   std::optional<double> getRelativeError(const Work &work) const;
   /// Seconds of an exchange alone, from its last member's arrival to the last member's end. Of a ragged one, alpha +
   /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form. Of
-  /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers.
+  /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers;
+  /// of a ragged one, that part of alpha alone, as its bytes are its own.
   virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
   /// Where devices share processors: seconds that one member's share of an exchange takes on a processor, by the
   /// profile's fit. The payload of a ragged one is what the member receives, its own part included. A phase
-  /// takes its part, as above.
+  /// takes its part, as above, and a ragged phase that of alpha.
   llvm::Expected<double> getShareSeconds(const Exchange &exchange, unsigned member) const;
   /// alpha and beta of an exchange's collective and group: t = alpha + beta * payload.
   struct AlphaBeta {

@@ -76,6 +76,8 @@ struct OpCost {
   /// An all_to_all may take place in `phases` launches, of which this is number `phase`. The members are `phases`
   /// blocks of neighbours; in phase p block b sends to block b - p alone and receives from block b + p, both modulo
   /// `phases`. `payload` is what a member would send in this phase, to itself included: its whole send buffer / phases.
+  /// A ragged one whose rows come back from the experts (peerDim 0) goes the other way: what block b + p sent in phase
+  /// p returns to it.
   int64_t phase = 0, phases = 1;
   /// Dropless form: the rows for which the figures hold. All of them scale with the rows really used, which are the sum
   /// of the kernel's input number `countsInput`, [sources, experts] i32. 0: the figures are fixed.
@@ -98,8 +100,12 @@ struct OpCost {
   /// What the counts of a ragged op add up to where raggedRows are used. Rows that go to the experts are counted once,
   /// whatever their copies.
   int64_t getCountedRows() const { return peerDim == 1 ? raggedRows / copies : raggedRows; }
+  /// The phase p of an all_to_all, such that block b sends to block b - p: not `phase` where rows come back.
+  int64_t getSendPhase() const { return peerDim == 0 ? (phases - phase) % phases : phase; }
+  /// Of an all_to_all: whether member `from` of `members` sends to member `to` in this phase.
+  bool isPeer(int64_t members, int64_t from, int64_t to) const;
   /// Bytes that member `from` of `members` must get to member `to`, with even routing; 0 to itself. The least that does
-  /// it: an algorithm may send more.
+  /// it: an algorithm may send more. A broadcast and a reduce pass each member once, from neighbour to neighbour.
   int64_t getBytesToPeer(int64_t members, int64_t from, int64_t to) const;
   /// The same to all other members, the mean over `from`.
   int64_t getBytesSent(int64_t members) const;

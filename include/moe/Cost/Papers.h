@@ -56,20 +56,7 @@ double getShadowedSeconds(const Model &model, int64_t shadows, llvm::ArrayRef<do
 /// Eq. 9, 10: B_max > r alpha H, or 3 (B_max - B'_max) alpha H / (r alpha H - B_max) > s P / W.
 bool doesShadowingPay(const Model &model, int64_t shadows, double mostTokens, double mostTokensShadowed);
 
-/// A choice of shadows and what Eq. 8, or Eq. 7 without any, says of it.
-struct Shadows {
-  std::vector<int64_t> experts; ///< in the order in which they were chosen
-  double seconds = 0;
-};
-/// The tokens that each worker computes after expert `expert` became a shadow: its tokens stay where they come from.
-/// `tokens` are those before, `matrix` is T[from * workers + to].
-void shadow(int64_t expert, llvm::ArrayRef<double> matrix, llvm::MutableArrayRef<double> tokens);
-/// Algorithm 1: experts by falling B (ties by number) as long as each makes Eq. 8 smaller. As printed it returns
-/// nothing where every expert is taken; here it returns them.
-Shadows selectShadows(const Model &model, llvm::ArrayRef<double> matrix);
-/// The best number of experts in the same order, at most `most`. Unlike Algorithm 1 it finds what pays only from two
-/// on.
-Shadows searchShadows(const Model &model, llvm::ArrayRef<double> matrix, int64_t most);
+/// Algorithm 1, which chooses shadows by them, is moert_shadows_choose (moert/shadows.h).
 
 } // namespace mlir::moe::fastermoe
 

@@ -42,8 +42,13 @@ struct SimBuffer {
   int64_t bytes = 0;
   /// Of a view: the buffer that it is part of, which is no view itself. A view has no bytes and no launches of its own.
   int32_t base = -1;
-  /// Of a view that is the same part on all ranks: where in the base it begins, along dimension 0. Else -1.
+  /// Of a view: where in the base, along dimension 0, what it is a part of begins; -1 where it is no view, or of
+  /// nothing.
   int64_t firstRow = -1;
+  /// Of a view that is another one of `parts` equal parts on each block of neighbouring members of a group: on the one
+  /// with member m part (m / (size / parts) + shift) mod parts. Else -1: the same part on all ranks, at `firstRow`.
+  int32_t partGroup = -1;
+  int64_t parts = 1, shift = 0;
   bool isArgument = false;
   bool isHost = false; ///< host-pinned
   std::string dtype;
@@ -56,6 +61,7 @@ struct SimLaunch {
   std::string kernel, label;
   std::string dtype;                    ///< of the first floating-point buffer that it touches
   llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
+  llvm::SmallVector<double, 1> reals;   ///< floating-point ones, in order
   OpCost cost;
   /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
   double transferSeconds = 0;
@@ -82,6 +88,9 @@ struct SimProgram {
   uint32_t numEvents = 0;
   /// Labels of the routing launches, each once, in order: the MoE layers.
   std::vector<std::string> routedLayers;
+
+  /// Where view `buffer` begins in its base on rank `rank`, along dimension 0; -1 where `buffer` is no view.
+  int64_t getFirstRow(int32_t buffer, int64_t rank) const;
 };
 
 /// `program` passes plan::verifyRankProgram; `world` is the number of ranks of the module. Fails where a launch has no
@@ -96,6 +105,8 @@ llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan);
 struct RoutedShape {
   int64_t tokens = 0, topK = 0, experts = 0;
 };
+/// Of one launch that routes.
+RoutedShape getRoutedShape(const SimProgram &program, const SimLaunch &launch);
 /// Of a program whose layers all have one shape; fails where they differ.
 llvm::Expected<RoutedShape> getRoutedShape(const SimProgram &program);
 

@@ -55,6 +55,18 @@ struct MemoryPoint {
   double bytes;
 };
 
+/// A plan in the DDL-roofline (FasterMoE, Fig. 5). FLOP/s are of a device.
+struct RooflinePoint {
+  std::string schedule;
+  double seconds = 0; ///< of the step
+  double ratio = 0;   ///< R_CC of the whole step; 0: nothing is communicated
+  double mean = 0;    ///< FLOPs / (ranks * step), Eq. 4
+  /// Eq. 5, 6: P min(1, R_CC) and P R_CC / (R_CC + 1); P where nothing is communicated.
+  double ideal = 0, semiIdeal = 0;
+
+  double getShareOfIdeal() const { return ideal > 0 ? mean / ideal : 0; }
+};
+
 struct SimReport {
   int64_t numRanks = 0;           ///< of the cluster, not only the simulated ones
   std::vector<RankUse> ranks;     ///< as SimResult::ranks
@@ -63,9 +75,9 @@ struct SimReport {
   std::vector<KernelUse> kernels; ///< most seconds first
   std::vector<CriticalPiece> criticalPath;
   CriticalUse critical;
-  double meanFlopsPerSecond = 0; ///< FLOPs / (ranks * step), FasterMoE Eq. 4
-  /// Eq. 5, 6: P min(1, R_CC) and P R_CC / (R_CC + 1); P where nothing is communicated.
-  double idealFlopsPerSecond = 0, semiIdealFlopsPerSecond = 0;
+  /// The plan itself, which has no schedule's name here, and what was simulated beside it.
+  RooflinePoint roofline;
+  std::vector<RooflinePoint> others;
 };
 
 SimReport makeReport(const SimResult &result);

@@ -20,7 +20,7 @@ namespace mlir::moe {
 /// Counts by rank, layer and iteration; the same numbers of ranks and experts everywhere. The file format is JSON
 /// lines, one object for each iteration and layer, docs/CostModel.md:
 ///   {"iteration": 0, "layer": 0, "counts": [[rank 0's assignments to expert 0, 1, ..], [rank 1's ..], ..]}
-/// `layer` counts the MoE layers of the model from 0.
+/// `layer` counts the MoE layers of the model from 0. What moe-run records has "choices" too, which are not kept.
 class RoutingTrace {
 public:
   /// An error is a complete diagnostic, `file:line: error: ..`.

@@ -19,7 +19,7 @@ namespace json = llvm::json;
 
 /// Versions of the metadata and of moert.h (MOERT_ABI_VERSION) for which this file writes.
 static constexpr int64_t kMetadataVersion = 2;
-static constexpr int64_t kAbiVersion = 3;
+static constexpr int64_t kAbiVersion = 4;
 
 DType mlir::plan::getDType(Type type) {
   if (type.isF32())

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
-#define MOERT_ABI_VERSION 3
+#define MOERT_ABI_VERSION 4
 
 typedef enum moert_status {
   MOERT_OK = 0,
@@ -189,13 +189,18 @@ int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer 
 /// aux     []: the load-balancing loss (GShard, Switch), the mean over groups g of
 ///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens
 ///   of scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
+/// leave >= 0: FasterMoE's topology-aware gate. The experts are in `homes` equal blocks of consecutive ones, and routing
+///   group g is at home with block (rank / home_stride + g / home_span) mod homes. One choice j after the other, of the
+///   tokens of a group whose choice is not at home the `leave` with the highest selection values keep it (ties to the
+///   lower token); each other one chooses again, the best expert at home that it has not chosen yet. So of every j at
+///   most `leave` choices of a group leave home. Wants expert_groups = 1 and k <= E / homes. leave < 0: the plain gate.
 /// `score` is a moert_score_kind, `group_score` a moert_group_score_kind.
 int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, const moert_buffer *selection_bias,
                     const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
                     const moert_buffer *weights, const moert_buffer *counts, const moert_buffer *aux, int64_t score,
                     int64_t renormalize, int64_t expert_groups, int64_t top_groups, int64_t group_score,
-                    int64_t capacity, int64_t groups, int64_t chunks, int64_t chunk_rows, double routing_scale,
-                    moert_stream_t stream);
+                    int64_t capacity, int64_t groups, int64_t chunks, int64_t chunk_rows, int64_t leave, int64_t homes,
+                    int64_t home_stride, int64_t home_span, double routing_scale, moert_stream_t stream);
 /// Gradient of the logits from those of the weights [S,k] and of aux [], either of which may be null (zero).
 /// The choice of experts and the loads f are constants, as in every framework.
 int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scores, const moert_buffer *experts,
@@ -218,6 +223,27 @@ int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens
 /// collective: it tells apart what moert_slice of the rows gave.
 int32_t moert_slice_counts(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *out,
                            int64_t rows, const moert_group *group, moert_stream_t stream);
+
+// --- Shadows -------------------------------------------------------------------
+// FasterMoE's dynamic shadowing. `shadows` is [1, E] i32, 1 where an expert is a shadow for this step, else 0. A tensor
+// of shadows has R places, of which place r is the r-th such expert; more shadows than places are an error.
+
+/// Which experts become shadows, from how many rows each member sends to each expert: counts [sources, E] i32 of
+/// `workers` workers with sources / workers consecutive rows and E / workers consecutive experts each. A pure function
+/// of its arguments: moert_shadows_choose (moert/shadows.h) of them, which says what they mean.
+int32_t moert_choose_shadows(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *shadows,
+                             int64_t policy, int64_t workers, int64_t node_workers, int64_t most, int64_t room,
+                             int64_t phases, double row_compute_s, double row_send_s, double row_local_s,
+                             double row_node_s, double expert_s, double start_s, moert_stream_t stream);
+/// Divides dropless choices between the experts and their shadows. `experts` [S, k] are moert_route's.
+/// slots  [S, k], counts [chunks, E]: as moert_route gives them with `chunks` and `chunk_rows`, as if choices of shadows
+///   were not there: these have slot -1 and are not counted.
+/// shadow_slots [S, k]: rows of S*k, sorted by shadow, then by (token s, choice j); -1 where the choice is no shadow.
+/// shadow_counts [1, R]: rows of the shadow in each place.
+int32_t moert_divide_choices(moert_rank_t rank, int64_t op, const moert_buffer *experts, const moert_buffer *shadows,
+                             const moert_buffer *slots, const moert_buffer *counts, const moert_buffer *shadow_slots,
+                             const moert_buffer *shadow_counts, int64_t chunks, int64_t chunk_rows,
+                             moert_stream_t stream);
 
 // --- Collectives -------------------------------------------------------------
 // Every member of the group issues the same sequence. Any dtype where nothing is summed.
@@ -260,9 +286,27 @@ int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, 
 /// j mod c = q. MOERT_FROM_EXPERTS: rows is the expert side, out the block side, [c * B * n, M]; what comes from member
 /// j goes into copy j mod c, unused rows become zero, and `stored` says nothing. More expert-side rows than R:
 /// MOERT_ERROR_OVERFLOW. copies 1, stored 1 is the plain exchange.
+///
+/// `phases` = n, which divides size / c: as in moert_all_to_all, in phase p < n block b of the members sends to block
+/// (b - p) mod n and receives from block (b + p) mod n, to the experts; on the way back rows go where they came from.
+/// expert_counts is [size / n * B, E * c / size], of the members that phase p receives from alone, in their order, and
+/// the expert side has their rows alone. The block side is the whole one in every phase: to the experts its rows for
+/// block (b - p) are read, on the way back these are written and all others are the addend's, which is shaped as out,
+/// or zero without one; out may be the addend. To the experts there is no addend.
 int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
-                           const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
-                           int64_t copies, int64_t stored, const moert_group *group, moert_stream_t stream);
+                           const moert_buffer *expert_counts, const moert_buffer *addend, const moert_buffer *out,
+                           int64_t direction, int64_t copies, int64_t stored, int64_t phase, int64_t phases,
+                           const moert_group *group, moert_stream_t stream);
+/// Shadows' values: in is [E / size, ..] of this member's consecutive experts, out [R, ..]: out[r,..] is what the member
+/// that has the expert in place r has of it. Places without one are not written. All members' shadows are equal. Any
+/// dtype.
+int32_t moert_broadcast_experts(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *shadows,
+                                const moert_buffer *out, const moert_group *group, moert_stream_t stream);
+/// The adjoint of moert_broadcast_experts: in is [R, ..], out [E / size, ..]: out[i,..] = addend[i,..] (null: zero) plus,
+/// where my expert i is in place r, the sum of all members' in[r,..], in the order of the members. out may be addend.
+int32_t moert_reduce_experts(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *shadows,
+                             const moert_buffer *addend, const moert_buffer *out, const moert_group *group,
+                             moert_stream_t stream);
 /// out = in of member `root`.
 int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
                         const moert_group *group, moert_stream_t stream);

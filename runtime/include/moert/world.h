@@ -38,6 +38,14 @@ typedef struct moert_world_config {
   int32_t emulate;     ///< 1: a transfer takes at least the seconds that the metadata gives it
 } moert_world_config;
 
+/// A routing op of a program: `tokens` tokens of each rank choose `choices` of `experts` experts each.
+typedef struct moert_routing {
+  int64_t op;
+  int64_t tokens;
+  int64_t experts;
+  int64_t choices;
+} moert_routing;
+
 /// When one op ran in the last step.
 typedef struct moert_op_time {
   int64_t op;
@@ -58,6 +66,10 @@ const char *moert_plan_metadata(moert_plan_t plan);
 /// The variant to run for `batch` sequences of `sequence` tokens of a data-parallel rank, by the plan's own code: every
 /// process that asks gets the same. An error where the plan was not compiled for that shape, or for only one.
 int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, int64_t *variant);
+/// The routing ops of a variant's program (a moert_program), in its order, into routings[0..capacity); `count` is how
+/// many there are. Nothing is allocated and nothing runs.
+int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program, moert_routing *routings,
+                            int64_t capacity, int64_t *count);
 
 /// Allocates the memory of all ranks. MOERT_ERROR_OUT_OF_MEMORY says how much was wanted and for what.
 int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, moert_world_t *world);
@@ -75,6 +87,16 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
 
 /// Runs one step on all ranks; `seconds` (may be null) is how long it took. After an error the world may be run again.
 int32_t moert_world_run(moert_world_t world, double *seconds);
+/// What routing op `op` of a rank takes, in all steps from here on, instead of choosing: experts[0..count), which are
+/// moert_route's `experts`. All else follows from them as ever; `leave` says nothing. With count 0 it chooses again.
+int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts, int64_t count);
+/// With `record` 1 steps note what routing ops choose.
+int32_t moert_world_record_routing(moert_world_t world, int32_t record);
+/// What a routing op chose in the last step, which was recorded, into experts[0..capacity); `count` is how many there
+/// are.
+int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
+                            int64_t *count);
+
 /// The last step's ops on rank `rank`, stream by stream in order, into times[0..capacity); `count` is how many there
 /// are.
 int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity, int64_t *count);

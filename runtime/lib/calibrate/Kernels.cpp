@@ -1,6 +1,7 @@
 //===- Kernels.cpp - every kernel that is no product ----------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "moert/shadows.h"
 
 #include <iterator>
 #include <memory>
@@ -66,16 +67,16 @@ void addElementwise(std::vector<KernelCase> &cases) {
        }});
   for (Kind kind : {Kind::Scale, Kind::Copy})
     cases.push_back({kind, {}, [](Call &call, Pool &pool, int64_t rows) {
-                       call.real = 0.5;
+                       call.reals[0] = 0.5;
                        addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
                      }});
   cases.push_back(
       {Kind::BiasAdd, {}, [](Call &call, Pool &pool, int64_t rows) {
-         call.real = 1;
+         call.reals[0] = 1;
          addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
        }});
   cases.push_back({Kind::BiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.real = 1;
+                     call.reals[0] = 1;
                      addViews(call, {pool.input({rows, kColumns}), View(), View(), pool.output({kColumns})});
                    }});
   cases.push_back({Kind::RowScale, {}, [](Call &call, Pool &pool, int64_t rows) {
@@ -125,13 +126,21 @@ void addTokens(std::vector<KernelCase> &cases) {
                    }});
 }
 
+/// Any experts do: the slots of as many tokens, which are all below tokens * kChoices, do not.
+View makeChoices(Pool &pool, int64_t tokens) {
+  View experts = pool.outputOf(MOERT_I32, {tokens, kChoices});
+  for (int64_t i = 0; i < tokens * kChoices; ++i)
+    experts.as<int32_t>()[i] = static_cast<int32_t>(i * 7 % kExperts);
+  return experts;
+}
+
 /// Rows are tokens times kColumns / kExperts, so that sizes are like those of the others.
 void addRouting(std::vector<KernelCase> &cases) {
   for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE}) {
     cases.push_back({Kind::Route, {score}, [=](Call &call, Pool &pool, int64_t rows) {
                        int64_t tokens = rows * kColumns / kExperts, capacity = 2 * tokens * kChoices / kExperts;
-                       call.ints = {score, 1, 1, 1, MOERT_GROUP_MAX, capacity, 1, 1, 0};
-                       call.real = 1;
+                       call.ints = {score, 1, 1, 1, MOERT_GROUP_MAX, capacity, 1, 1, 0, -1, 1, 1, 1, 0};
+                       call.reals[0] = 1;
                        auto choices = [&](int32_t type) { return pool.outputOf(type, {tokens, kChoices}); };
                        addViews(call, {pool.input({tokens, kExperts}), View(), pool.output({tokens, kExperts}),
                                        choices(MOERT_I32), choices(MOERT_I32), choices(pool.type()),
@@ -140,15 +149,38 @@ void addRouting(std::vector<KernelCase> &cases) {
     cases.push_back({Kind::RouteGrad, {score}, [=](Call &call, Pool &pool, int64_t rows) {
                        int64_t tokens = rows * kColumns / kExperts;
                        call.ints = {score, 1, 1};
-                       call.real = 1;
-                       // Any experts do: the slots of as many tokens, which are all below tokens * kChoices, do not.
-                       View experts = pool.outputOf(MOERT_I32, {tokens, kChoices});
-                       for (int64_t i = 0; i < tokens * kChoices; ++i)
-                         experts.as<int32_t>()[i] = static_cast<int32_t>(i * 7 % kExperts);
-                       addViews(call, {pool.input({tokens, kExperts}), experts, pool.input({tokens, kChoices}),
-                                       pool.input({}), pool.output({tokens, kExperts})});
+                       call.reals[0] = 1;
+                       addViews(call,
+                                {pool.input({tokens, kExperts}), makeChoices(pool, tokens),
+                                 pool.input({tokens, kChoices}), pool.input({}), pool.output({tokens, kExperts})});
                      }});
   }
+}
+
+/// Rows are tokens times kColumns / kExperts to divide, and sources to choose by, of as many workers as there can be.
+void addShadows(std::vector<KernelCase> &cases) {
+  for (int64_t policy : {MOERT_SHADOWS_ALGORITHM1, MOERT_SHADOWS_PREFIX, MOERT_SHADOWS_SIMULATE})
+    cases.push_back({Kind::ChooseShadows, {policy}, [=](Call &call, Pool &pool, int64_t rows) {
+                       int64_t workers = std::gcd(rows, kExperts);
+                       call.ints = {policy, workers, std::gcd<int64_t>(workers, 8), kExperts / 4, 0, 1};
+                       call.reals = {1e-6, 1e-6, 1e-6, 1e-6, 1e-5, 1e-5};
+                       View counts = pool.outputOf(MOERT_I32, {rows, kExperts});
+                       for (int64_t i = 0; i < rows * kExperts; ++i)
+                         counts.as<int32_t>()[i] = static_cast<int32_t>(1000 / (i % kExperts + 1));
+                       addViews(call, {counts, pool.outputOf(MOERT_I32, {1, kExperts})});
+                     }});
+  cases.push_back({Kind::DivideChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     call.ints = {1, 0};
+                     View experts = makeChoices(pool, tokens), shadows = pool.outputOf(MOERT_I32, {1, kExperts});
+                     for (int64_t e = 0; e < kExperts; ++e)
+                       shadows.as<int32_t>()[e] = e % 4 == 0;
+                     auto integers = [&](int64_t count, int64_t columns) {
+                       return pool.outputOf(MOERT_I32, {count, columns});
+                     };
+                     addViews(call, {experts, shadows, integers(tokens, kChoices), integers(1, kExperts),
+                                     integers(tokens, kChoices), integers(1, kExperts / 4)});
+                   }});
 }
 
 std::vector<KernelCase> allCases() {
@@ -158,6 +190,7 @@ std::vector<KernelCase> allCases() {
   addShapes(cases);
   addTokens(cases);
   addRouting(cases);
+  addShadows(cases);
   return cases;
 }
 

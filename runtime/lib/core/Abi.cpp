@@ -21,6 +21,17 @@ static int32_t issuePart(moert_rank_t rank, int64_t op, moert_stream_t stream, K
   return issueCall(rank, op, stream, kind, operands, {{first, member, group->size}});
 }
 
+/// Which block of the group a member sends to in a phase, and of how many; all of one where the phase makes no sense,
+/// which the communicator then says.
+static std::pair<int32_t, int32_t> partSent(moert_rank_t rank, const moert_group *group, int64_t phase,
+                                            int64_t phases) {
+  if (!rank || !group || group->stride < 1 || phases < 1 || phases > group->size || group->size % phases != 0 ||
+      phase < 0 || phase >= phases)
+    return {0, 1};
+  int64_t block = rank->rank / group->stride % group->size / (group->size / phases);
+  return {static_cast<int32_t>((block + phases - phase) % phases), static_cast<int32_t>(phases)};
+}
+
 extern "C" {
 
 int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream) {
@@ -41,7 +52,7 @@ int32_t moert_add(moert_rank_t rank, int64_t op, const moert_buffer *a, const mo
 
 int32_t moert_scale(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, double factor,
                     moert_stream_t stream) {
-  return issueCall(rank, op, stream, Kind::Scale, {{"in", in}, {"out", out}}, {.real = factor});
+  return issueCall(rank, op, stream, Kind::Scale, {{"in", in}, {"out", out}}, {.reals = {factor}});
 }
 
 int32_t moert_copy(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
@@ -95,14 +106,14 @@ int32_t moert_bias_add(moert_rank_t rank, int64_t op, const moert_buffer *rows, 
                        const moert_buffer *counts, const moert_buffer *out, double scale, moert_stream_t stream) {
   return issueCall(rank, op, stream, Kind::BiasAdd,
                    {{"rows", rows}, {"bias", bias}, {"counts", counts, kOptional}, {"out", out}},
-                   {.real = scale, .countsView = 2});
+                   {.reals = {scale}, .countsView = 2});
 }
 
 int32_t moert_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *counts,
                         const moert_buffer *addend, const moert_buffer *out, double scale, moert_stream_t stream) {
   return issueCall(rank, op, stream, Kind::BiasGrad,
                    {{"grads", grads}, {"counts", counts, kOptional}, {"addend", addend, kOptional}, {"out", out}},
-                   {.real = scale, .countsView = 1});
+                   {.reals = {scale}, .countsView = 1});
 }
 
 int32_t moert_activation(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *counts,
@@ -123,8 +134,10 @@ int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, c
                     const moert_buffer *scores, const moert_buffer *experts, const moert_buffer *slots,
                     const moert_buffer *weights, const moert_buffer *counts, const moert_buffer *aux, int64_t score,
                     int64_t renormalize, int64_t expert_groups, int64_t top_groups, int64_t group_score,
-                    int64_t capacity, int64_t groups, int64_t chunks, int64_t chunk_rows, double routing_scale,
-                    moert_stream_t stream) {
+                    int64_t capacity, int64_t groups, int64_t chunks, int64_t chunk_rows, int64_t leave, int64_t homes,
+                    int64_t home_stride, int64_t home_span, double routing_scale, moert_stream_t stream) {
+  // Last, where the home of a routing group counts from; a null rank is refused below.
+  int64_t index = rank ? rank->rank : 0;
   return issueCall(rank, op, stream, Kind::Route,
                    {{"logits", logits},
                     {"selection_bias", selection_bias, kOptional},
@@ -134,8 +147,9 @@ int32_t moert_route(moert_rank_t rank, int64_t op, const moert_buffer *logits, c
                     {"weights", weights},
                     {"counts", counts},
                     {"aux", aux}},
-                   {{score, renormalize, expert_groups, top_groups, group_score, capacity, groups, chunks, chunk_rows},
-                    routing_scale});
+                   {{score, renormalize, expert_groups, top_groups, group_score, capacity, groups, chunks, chunk_rows,
+                     leave, homes, home_stride, home_span, index},
+                    {routing_scale}});
 }
 
 int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scores, const moert_buffer *experts,
@@ -148,7 +162,7 @@ int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scor
                     {"grad_weights", grad_weights, kOptional},
                     {"grad_aux", grad_aux, kOptional},
                     {"grad_logits", grad_logits}},
-                   {{score, renormalize, groups}, routing_scale});
+                   {{score, renormalize, groups}, {routing_scale}});
 }
 
 int32_t moert_dispatch(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *slots,
@@ -172,6 +186,29 @@ int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens
 int32_t moert_slice_counts(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *out,
                            int64_t rows, const moert_group *group, moert_stream_t stream) {
   return issuePart(rank, op, stream, Kind::SliceCounts, {{"counts", counts}, {"out", out}}, rows, group);
+}
+
+int32_t moert_choose_shadows(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *shadows,
+                             int64_t policy, int64_t workers, int64_t node_workers, int64_t most, int64_t room,
+                             int64_t phases, double row_compute_s, double row_send_s, double row_local_s,
+                             double row_node_s, double expert_s, double start_s, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::ChooseShadows, {{"counts", counts}, {"shadows", shadows}},
+                   {{policy, workers, node_workers, most, room, phases},
+                    {row_compute_s, row_send_s, row_local_s, row_node_s, expert_s, start_s}});
+}
+
+int32_t moert_divide_choices(moert_rank_t rank, int64_t op, const moert_buffer *experts, const moert_buffer *shadows,
+                             const moert_buffer *slots, const moert_buffer *counts, const moert_buffer *shadow_slots,
+                             const moert_buffer *shadow_counts, int64_t chunks, int64_t chunk_rows,
+                             moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::DivideChoices,
+                   {{"experts", experts},
+                    {"shadows", shadows},
+                    {"slots", slots},
+                    {"counts", counts},
+                    {"shadow_slots", shadow_slots},
+                    {"shadow_counts", shadow_counts}},
+                   {{chunks, chunk_rows}});
 }
 
 int32_t moert_all_gather(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
@@ -198,14 +235,37 @@ int32_t moert_all_to_all(moert_rank_t rank, int64_t op, const moert_buffer *in, 
 }
 
 int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *block_counts,
-                           const moert_buffer *expert_counts, const moert_buffer *out, int64_t direction,
-                           int64_t copies, int64_t stored, const moert_group *group, moert_stream_t stream) {
-  // A rank sends the rows of the side that it reads.
+                           const moert_buffer *expert_counts, const moert_buffer *addend, const moert_buffer *out,
+                           int64_t direction, int64_t copies, int64_t stored, int64_t phase, int64_t phases,
+                           const moert_group *group, moert_stream_t stream) {
+  // A rank sends the rows of the side that it reads: of the block side, those for the block of this phase.
+  bool toExperts = direction == MOERT_TO_EXPERTS;
+  auto [part, parts] = toExperts ? partSent(rank, group, phase, phases) : std::pair<int32_t, int32_t>{0, 1};
   return issueCall(rank, op, stream, Kind::AllToAllV,
-                   {{"rows", rows}, {"block_counts", block_counts}, {"expert_counts", expert_counts}, {"out", out}},
-                   {.ints = {direction, copies, stored},
+                   {{"rows", rows},
+                    {"block_counts", block_counts},
+                    {"expert_counts", expert_counts},
+                    {"addend", addend, kOptional},
+                    {"out", out}},
+                   {.ints = {direction, copies, stored, phase, phases},
                     .group = group,
-                    .countsView = static_cast<int8_t>(direction == MOERT_TO_EXPERTS ? 1 : 2)});
+                    .countsView = static_cast<int8_t>(toExperts ? 1 : 2),
+                    .countsPart = part,
+                    .countsParts = parts});
+}
+
+int32_t moert_broadcast_experts(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *shadows,
+                                const moert_buffer *out, const moert_group *group, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::BroadcastExperts, {{"in", in}, {"shadows", shadows}, {"out", out}},
+                   {.group = group, .countsView = 1});
+}
+
+int32_t moert_reduce_experts(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *shadows,
+                             const moert_buffer *addend, const moert_buffer *out, const moert_group *group,
+                             moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::ReduceExperts,
+                   {{"in", in}, {"shadows", shadows}, {"addend", addend, kOptional}, {"out", out}},
+                   {.group = group, .countsView = 1});
 }
 
 int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,

@@ -26,11 +26,15 @@ const char *kindName(Kind kind) {
                                            "combine",
                                            "slot_dot",
                                            "slice_counts",
+                                           "choose_shadows",
+                                           "divide_choices",
                                            "all_gather",
                                            "reduce_scatter",
                                            "all_reduce",
                                            "all_to_all",
                                            "all_to_all_v",
+                                           "broadcast_experts",
+                                           "reduce_experts",
                                            "broadcast",
                                            "reduce",
                                            "assume_replicated"};
@@ -43,9 +47,13 @@ int64_t usedRows(const Call &call) {
     return -1;
   const View &counts = call.views[static_cast<size_t>(call.countsView)];
   const int32_t *values = counts.as<int32_t>();
+  int64_t columns = counts.rank ? counts.dims[static_cast<size_t>(counts.rank) - 1] : 1;
+  int64_t begin = columns * call.countsPart / call.countsParts;
+  int64_t end = columns * (call.countsPart + 1) / call.countsParts;
   int64_t rows = 0;
-  for (int64_t i = 0, e = counts.elements(); i < e; ++i)
-    rows += values[i];
+  for (int64_t first = 0, e = counts.elements(); first < e; first += columns)
+    for (int64_t i = begin; i < end; ++i)
+      rows += values[first + i];
   return rows;
 }
 

@@ -6,6 +6,7 @@
 #ifndef MOERT_CORE_CALL_H
 #define MOERT_CORE_CALL_H
 
+#include "core/RoutingBook.h"
 #include "core/View.h"
 
 namespace moert {
@@ -32,12 +33,16 @@ enum class Kind : uint8_t {
   Combine,
   SlotDot,
   SliceCounts,
+  ChooseShadows,
+  DivideChoices,
   // Collectives from here on.
   AllGather,
   ReduceScatter,
   AllReduce,
   AllToAll,
   AllToAllV,
+  BroadcastExperts,
+  ReduceExperts,
   Broadcast,
   Reduce,
   AssumeReplicated
@@ -53,12 +58,15 @@ struct Call {
   Kind kind = Kind::Copy;
   int8_t viewCount = 0;
   int8_t countsView = -1; ///< which view holds the rows that a ragged op uses, or -1
+  int32_t countsPart = 0; ///< which of countsParts equal parts of its columns the op uses
+  int32_t countsParts = 1;
   int32_t op = 0;
   int32_t group = -1;   ///< index into Metadata::groups of a collective
   int64_t sequence = 0; ///< how many collectives of this group the rank issued before, set by the communicator
-  double real = 0;
-  std::array<int64_t, 9> ints{};
+  std::array<double, 6> reals{};
+  std::array<int64_t, 14> ints{};
   std::array<View, 8> views{};
+  RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded
 };
 
 /// The rows that a ragged call uses (known once its counts are computed), or -1 where it is not ragged.

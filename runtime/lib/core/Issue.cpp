@@ -130,9 +130,13 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream, std::initi
       return invalid("the metadata has another group for it than '" + std::string(attributes.group->name) + "'");
   }
   call.op = static_cast<int32_t>(op);
-  call.real = attributes.real;
   call.countsView = attributes.countsView;
+  call.countsPart = attributes.countsPart;
+  call.countsParts = attributes.countsParts;
   std::copy(attributes.ints.begin(), attributes.ints.end(), call.ints.begin());
+  std::copy(attributes.reals.begin(), attributes.reals.end(), call.reals.begin());
+  if (call.kind == Kind::Route)
+    call.routing = rank.routing.find(op);
   for (const Operand &operand : operands) {
     View &view = call.views[static_cast<size_t>(call.viewCount++)];
     if (!operand.buffer && operand.optional)

@@ -18,9 +18,11 @@ struct Operand {
 /// The attributes of a call besides its operands.
 struct Attributes {
   std::initializer_list<int64_t> ints = {};
-  double real = 0;
+  std::initializer_list<double> reals = {};
   const moert_group *group = nullptr;
   int8_t countsView = -1;
+  int32_t countsPart = 0;
+  int32_t countsParts = 1;
 };
 
 /// Checks op, stream, group and operands, then hands the call to the device or communicator. Returns a moert_status.

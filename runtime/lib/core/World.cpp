@@ -2,6 +2,7 @@
 
 #include "core/World.h"
 #include "core/Error.h"
+#include "core/Routings.h"
 
 #include <algorithm>
 #include <chrono>
@@ -116,6 +117,65 @@ Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes) {
   if (Status status = locate(rank, index, bytes, place); !status.ok())
     return status;
   return backend.device->read(data, place, bytes);
+}
+
+Status World::listOnce() {
+  if (routings)
+    return {};
+  std::vector<moert_routing> found;
+  if (Status status = listRoutings(program, groups, entry, found); !status.ok())
+    return status;
+  routings = std::move(found);
+  return {};
+}
+
+/// `choices`: of the op, those of all tokens.
+Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices) {
+  if (rank < 0 || rank >= worldSize || !isLocal(rank))
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "rank " + std::to_string(rank) + " does not run in this process");
+  if (Status status = listOnce(); !status.ok())
+    return status;
+  auto found = std::find_if(routings->begin(), routings->end(), [&](const moert_routing &it) { return it.op == op; });
+  if (found == routings->end())
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "expected a routing op but got op " + std::to_string(op) + ", which is none");
+  page = &ranks[static_cast<size_t>(rank)].routing.page(op);
+  choices = found->tokens * found->choices;
+  return {};
+}
+
+Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts) {
+  RoutingPage *page;
+  int64_t choices;
+  if (Status status = findPage(rank, op, page, choices); !status.ok())
+    return status;
+  if (auto count = static_cast<int64_t>(experts.size()); count != 0 && count != choices)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + std::to_string(choices) +
+                                                           " experts, or none, for routing op " + std::to_string(op) +
+                                                           " but got " + std::to_string(count));
+  page->forced = std::move(experts);
+  return {};
+}
+
+Status World::recordRouting(bool isRecorded) {
+  if (Status status = listOnce(); !status.ok())
+    return status;
+  for (int64_t rank : localRanks())
+    for (const moert_routing &routing : *routings)
+      ranks[static_cast<size_t>(rank)].routing.page(routing.op).isRecorded = isRecorded;
+  return {};
+}
+
+Status World::readRouting(int64_t rank, int64_t op, const std::vector<int32_t> *&experts) {
+  RoutingPage *page;
+  int64_t choices;
+  if (Status status = findPage(rank, op, page, choices); !status.ok())
+    return status;
+  if (static_cast<int64_t>(page->chosen.size()) != choices)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "no step was recorded of routing op " + std::to_string(op));
+  experts = &page->chosen;
+  return {};
 }
 
 Status World::run(double &seconds) {

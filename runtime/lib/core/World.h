@@ -3,6 +3,7 @@
 #define MOERT_CORE_WORLD_H
 
 #include "core/Device.h"
+#include "moert/world.h"
 
 /// What a program sees of one rank.
 struct moert_rank {
@@ -14,6 +15,7 @@ struct moert_rank {
   char *arenas[2] = {nullptr, nullptr};
   int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
   std::vector<char *> values;  ///< arguments, then results
+  moert::RoutingBook routing;
 };
 
 namespace moert {
@@ -40,6 +42,13 @@ public:
   /// One step; `seconds` is how long it took.
   Status run(double &seconds);
 
+  /// What routing op `op` of a rank chooses from here on: [S, k], or nothing where it shall choose itself.
+  Status forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts);
+  /// Whether routing ops note what they choose.
+  Status recordRouting(bool isRecorded);
+  /// What a routing op chose in the last step, [S, k].
+  Status readRouting(int64_t rank, int64_t op, const std::vector<int32_t> *&experts);
+
   /// The end of the last byte that any call so far used in the arena `space` of a local rank.
   int64_t touchedBytes(int64_t rank, int32_t space) const { return ranks[static_cast<size_t>(rank)].touched[space]; }
 
@@ -59,6 +68,8 @@ private:
   Status allocateRank(moert_rank &state);
   Status poison(void *data, int64_t bytes);
   Status locate(int64_t rank, int64_t index, int64_t bytes, char *&data);
+  Status listOnce();
+  Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
   const Program &program;
   const std::vector<Group> &groups;
@@ -66,7 +77,8 @@ private:
   RankProgram entry;
   WorldOptions options;
   Backend backend;
-  std::vector<moert_rank> ranks; ///< by rank; only local ones have memory
+  std::vector<moert_rank> ranks;                      ///< by rank; only local ones have memory
+  std::optional<std::vector<moert_routing>> routings; ///< once somebody asked for them
 };
 
 } // namespace moert

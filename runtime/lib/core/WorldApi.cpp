@@ -2,7 +2,10 @@
 
 #include "core/Error.h"
 #include "core/PlanLibrary.h"
+#include "core/Routings.h"
 #include "moert/world.h"
+
+#include <algorithm>
 
 using namespace moert;
 
@@ -25,6 +28,33 @@ template <class Body> static int32_t onWorld(moert_world_t world, bool given, Bo
   });
 }
 
+/// One of the two programs of a variant.
+struct ChosenProgram {
+  const Program *program;
+  const std::vector<Group> *groups;
+  RankProgram entry;
+  int64_t world;
+};
+
+static Status chooseProgram(const PlanLibrary &library, int64_t variant, int32_t program, ChosenProgram &chosen) {
+  static const std::vector<Group> noGroups;
+  if (program != MOERT_PROGRAM_REFERENCE && program != MOERT_PROGRAM_RANK)
+    return invalid("expected program 0 or 1 but got " + std::to_string(program));
+  auto variants = static_cast<int64_t>(library.variants.size());
+  if (variant < 0 || variant >= variants)
+    return invalid("expected a variant from 0 to " + std::to_string(variants - 1) + " but got " +
+                   std::to_string(variant));
+  const Metadata &metadata = library.variants[static_cast<size_t>(variant)];
+  const PlanEntries &entries = library.entries[static_cast<size_t>(variant)];
+  if (program == MOERT_PROGRAM_RANK)
+    chosen = {&metadata.rank, &metadata.groups, entries.rank, metadata.world};
+  else if (metadata.reference)
+    chosen = {&*metadata.reference, &noGroups, entries.reference, 1};
+  else
+    return invalid("the plan has no reference program");
+  return {};
+}
+
 static Status createWorld(moert_plan_t plan, const moert_world_config *config, moert_world_t *out) {
   if (!plan || !config || !out)
     return invalid("expected a plan, a configuration and an out-parameter that are not null");
@@ -32,31 +62,25 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
     return invalid("expected a moert_world_config of version " + std::to_string(MOERT_WORLD_CONFIG_VERSION) + " and " +
                    std::to_string(sizeof(moert_world_config)) + " bytes but got version " +
                    std::to_string(config->version) + " and " + std::to_string(config->size) + " bytes");
-  bool reference = config->program == MOERT_PROGRAM_REFERENCE;
-  if (!reference && config->program != MOERT_PROGRAM_RANK)
-    return invalid("expected program 0 or 1 but got " + std::to_string(config->program));
-  PlanLibrary &library = plan->library;
-  auto variants = static_cast<int64_t>(library.variants.size());
-  if (config->variant < 0 || config->variant >= variants)
-    return invalid("expected a variant from 0 to " + std::to_string(variants - 1) + " but got " +
-                   std::to_string(config->variant));
-  const Metadata &metadata = library.variants[static_cast<size_t>(config->variant)];
-  const PlanEntries &entries = library.entries[static_cast<size_t>(config->variant)];
-  if (reference && !metadata.reference)
-    return invalid("the plan has no reference program");
+  ChosenProgram chosen;
+  if (Status status = chooseProgram(plan->library, config->variant, config->program, chosen); !status.ok())
+    return status;
 
   WorldOptions options;
   options.backend = config->backend ? config->backend : "host";
   options.device = {config->workers, config->verify != 0, config->emulate != 0};
   options.timeout = config->timeout_s;
-  static const std::vector<Group> noGroups;
   auto made = std::make_unique<moert_world>();
-  Status status =
-      World::create(reference ? *metadata.reference : metadata.rank, reference ? noGroups : metadata.groups,
-                    reference ? 1 : metadata.world, reference ? entries.reference : entries.rank, options, made->world);
+  Status status = World::create(*chosen.program, *chosen.groups, chosen.world, chosen.entry, options, made->world);
   if (status.ok())
     *out = made.release();
   return status;
+}
+
+/// `from` into to[0..capacity), as far as there is room.
+template <class T> static void copyOut(const std::vector<T> &from, T *to, int64_t capacity, int64_t &count) {
+  count = static_cast<int64_t>(from.size());
+  std::copy_n(from.begin(), std::clamp<int64_t>(capacity, 0, count), to);
 }
 
 static Status chooseVariant(const PlanLibrary &library, int64_t batch, int64_t sequence, int64_t &variant) {
@@ -96,6 +120,22 @@ int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, in
     if (!plan || !variant)
       return invalid("expected a plan and an out-parameter that are not null");
     return chooseVariant(plan->library, batch, sequence, *variant);
+  });
+}
+
+int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program, moert_routing *routings,
+                            int64_t capacity, int64_t *count) {
+  return guarded([&]() -> Status {
+    if (!plan || !count || (!routings && capacity > 0))
+      return invalid("expected a plan and out-parameters that are not null");
+    ChosenProgram chosen;
+    if (Status status = chooseProgram(plan->library, variant, program, chosen); !status.ok())
+      return status;
+    std::vector<moert_routing> found;
+    Status status = listRoutings(*chosen.program, *chosen.groups, chosen.entry, found);
+    if (status.ok())
+      copyOut(found, routings, capacity, *count);
+    return status;
   });
 }
 
@@ -140,6 +180,28 @@ int32_t moert_world_run(moert_world_t world, double *seconds) {
     Status status = inner.run(elapsed);
     if (seconds)
       *seconds = elapsed;
+    return status;
+  });
+}
+
+int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts,
+                                  int64_t count) {
+  return onWorld(world, count >= 0 && (experts || count == 0), [&](World &inner) {
+    return inner.forceRouting(rank, op, std::vector<int32_t>(experts, experts + count));
+  });
+}
+
+int32_t moert_world_record_routing(moert_world_t world, int32_t record) {
+  return onWorld(world, true, [&](World &inner) { return inner.recordRouting(record != 0); });
+}
+
+int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
+                            int64_t *count) {
+  return onWorld(world, count && (experts || capacity <= 0), [&](World &inner) -> Status {
+    const std::vector<int32_t> *chosen;
+    Status status = inner.readRouting(rank, op, chosen);
+    if (status.ok())
+      copyOut(*chosen, experts, capacity, *count);
     return status;
   });
 }

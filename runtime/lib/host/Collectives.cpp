@@ -259,6 +259,10 @@ Status pullCollective(Share &share, int phase, const Group &group, int64_t insta
     return allToAll(share);
   case Kind::AllToAllV:
     return pullAllToAllV(share);
+  case Kind::BroadcastExperts:
+    return pullBroadcastExperts(share);
+  case Kind::ReduceExperts:
+    return pullReduceExperts(share);
   case Kind::Broadcast:
     return broadcast(share);
   case Kind::Reduce:

@@ -43,6 +43,9 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
 
 /// The ragged exchange, in CollectivesRagged.cpp.
 Status pullAllToAllV(Share &share);
+/// What shadows take, in CollectivesShadow.cpp.
+Status pullBroadcastExperts(Share &share);
+Status pullReduceExperts(Share &share);
 /// The check of what is assumed replicated, likewise: `member` against member 0.
 Status compareReplicas(Share &share, const Group &group, int64_t instance);
 

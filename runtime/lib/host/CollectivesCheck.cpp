@@ -46,20 +46,30 @@ Status checkDivides(int64_t size, int64_t dim, const View &view, int64_t copies 
   return {};
 }
 
-Status checkPartOfSize(const char *name, int64_t value, int64_t size) {
-  if (value >= 1 && size % value == 0)
+/// `value` divides the group's size, or where `copies` are not 1 that over them.
+Status checkPartOfSize(const char *name, int64_t value, int64_t size, int64_t copies = 1) {
+  if (value >= 1 && size / copies % value == 0)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("expected ") + name +
-                                                         " that divide the group's size " + std::to_string(size) +
-                                                         " but got " + std::to_string(value));
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       std::string("expected ") + name + " that divide the group's size " + std::to_string(size) +
+                           (copies > 1 ? " over " + std::to_string(copies) + " copies" : "") + " but got " +
+                           std::to_string(value));
+}
+
+Status checkPhase(int64_t phase, int64_t phases, int64_t size, int64_t copies = 1) {
+  if (Status status = checkPartOfSize("phases", phases, size, copies); !status.ok())
+    return status;
+  if (phase >= 0 && phase < phases)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "expected a phase below " + std::to_string(phases) + " but got " + std::to_string(phase));
 }
 
 Status checkOut(const View &want, const View &out) {
   return sameType(want, out) ? Status{} : expected("an output " + text(want), out);
 }
 
-Status checkAllToAllV(const Call &call, int64_t size) {
-  const View &rows = call.views[0], &blocks = call.views[1], &experts = call.views[2], &out = call.views[3];
+Status checkRaggedAttributes(const Call &call, int64_t size) {
   int64_t direction = call.ints[0], copies = call.ints[1], stored = call.ints[2];
   if (Status status = checkPartOfSize("copies", copies, size); !status.ok())
     return status;
@@ -69,18 +79,57 @@ Status checkAllToAllV(const Call &call, int64_t size) {
   if (direction == MOERT_TO_EXPERTS && stored != 1 && stored != copies)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected 1 or all of " + std::to_string(copies) +
                                                            " copies to be stored but got " + std::to_string(stored));
+  return checkPhase(call.ints[3], call.ints[4], size, copies);
+}
+
+/// What is not written is the addend's, on the way back.
+Status checkAddend(const View &addend, const View &out, bool allowed) {
+  if (!addend)
+    return {};
+  if (!allowed)
+    return expected("no addend to the experts", addend);
+  return sameType(addend, out) ? Status{} : expected("an addend " + text(out), addend);
+}
+
+Status checkAllToAllV(const Call &call, int64_t size) {
+  const View &rows = call.views[0], &blocks = call.views[1], &experts = call.views[2], &out = call.views[4];
+  int64_t direction = call.ints[0], copies = call.ints[1], stored = call.ints[2], phases = call.ints[4];
+  if (Status status = checkRaggedAttributes(call, size); !status.ok())
+    return status;
   if (rows.rank != 2 || out.rank != 2 || rows.dtype != out.dtype || rows.dims[1] != out.dims[1])
     return expected("an output of two dimensions with the columns and dtype of the rows " + text(rows), out);
   if (blocks.dtype != MOERT_I32 || blocks.rank != 2 || blocks.dims[0] < 1 || blocks.dims[1] % (size / copies) != 0)
     return expected("block_counts [blocks, a multiple of " + std::to_string(size / copies) + "] i32", blocks);
-  View want = resized(resized(blocks, 1, copies, size), 0, size, 1);
+  View want = resized(resized(blocks, 1, copies, size), 0, size / phases, 1);
   if (!sameType(want, experts))
     return expected("expert_counts " + text(want), experts);
   const View &blockSide = direction == MOERT_TO_EXPERTS ? rows : out;
   int64_t parts = blocks.dims[0] * (direction == MOERT_TO_EXPERTS ? stored : copies);
   if (blockSide.dims[0] % parts != 0)
     return expected("the block side to have a multiple of " + std::to_string(parts) + " rows", blockSide);
-  return {};
+  return checkAddend(call.views[3], out, direction == MOERT_FROM_EXPERTS);
+}
+
+/// `experts` has one row for each of a member's experts, `places` one for each place of a shadow.
+Status checkShadows(const View &experts, const View &shadows, const View &places, int64_t size) {
+  if (experts.rank < 1)
+    return expected("values of experts of at least one dimension", experts);
+  if (shadows.dtype != MOERT_I32 || shadows.rank != 2 || shadows.dims[0] != 1 ||
+      shadows.dims[1] != experts.dims[0] * size)
+    return expected("shadows [1, " + std::to_string(experts.dims[0] * size) + "] i32 for " +
+                        std::to_string(experts.dims[0]) + " experts on each of " + std::to_string(size) + " members",
+                    shadows);
+  View want = experts;
+  want.dims[0] = places.dims[0];
+  return sameType(want, places) ? Status{}
+                                : expected("places of shadows that are like the experts " + text(experts), places);
+}
+
+Status checkReduceExperts(const Call &call, int64_t size) {
+  const View &in = call.views[0], &shadows = call.views[1], &addend = call.views[2], &out = call.views[3];
+  if (Status status = checkShadows(out, shadows, in, size); !status.ok())
+    return status;
+  return addend && !sameType(addend, out) ? expected("an addend " + text(out), addend) : Status{};
 }
 
 Status checkAllReduce(const Call &call) {
@@ -107,11 +156,8 @@ Status checkAllToAll(const Call &call, int64_t size) {
     return status;
   if (Status status = checkPartOfSize("copies", copies, size); !status.ok())
     return status;
-  if (Status status = checkPartOfSize("phases", phases, size); !status.ok())
+  if (Status status = checkPhase(phase, phases, size); !status.ok())
     return status;
-  if (phase < 0 || phase >= phases)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected a phase below " + std::to_string(phases) + " but got " + std::to_string(phase));
   if (Status status = checkDivides(size, split, in, copies); !status.ok())
     return status;
   return checkOut(resized(resized(in, split, copies, size), concat, size / phases, 1), call.views[1]);
@@ -139,6 +185,10 @@ Status checkCollective(const Call &call, int64_t size) {
     return checkAllToAll(call, size);
   case Kind::AllToAllV:
     return checkAllToAllV(call, size);
+  case Kind::BroadcastExperts:
+    return checkShadows(in, call.views[1], call.views[2], size);
+  case Kind::ReduceExperts:
+    return checkReduceExperts(call, size);
   case Kind::Broadcast:
   case Kind::Reduce:
     if (Status status = checkRoot(dim, size); !status.ok())

@@ -18,8 +18,40 @@ static Status launchRoute(const Call &call) {
   options.groups = i[6];
   options.chunks = i[7];
   options.chunkRows = i[8];
-  options.routingScale = call.real;
-  return route(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], options);
+  options.leave = i[9];
+  options.homes = i[10];
+  options.homeStride = i[11];
+  options.homeSpan = i[12];
+  options.rank = i[13];
+  options.routingScale = call.reals[0];
+  RoutingPage *page = call.routing;
+  View forced;
+  if (page && !page->forced.empty()) {
+    forced = v[3];
+    forced.data = page->forced.data();
+  }
+  Status status = route(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], options, forced);
+  if (status.ok() && page && page->isRecorded)
+    page->chosen.assign(v[3].as<int32_t>(), v[3].as<int32_t>() + v[3].elements());
+  return status;
+}
+
+static Status launchChooseShadows(const Call &call) {
+  const auto &i = call.ints;
+  const auto &r = call.reals;
+  moert_shadow_costs costs{};
+  costs.workers = i[1];
+  costs.node_workers = i[2];
+  costs.most = i[3];
+  costs.room = i[4];
+  costs.phases = i[5];
+  costs.row_compute = r[0];
+  costs.row_send = r[1];
+  costs.row_local = r[2];
+  costs.row_node = r[3];
+  costs.expert = r[4];
+  costs.start = r[5];
+  return chooseShadows(call.views[0], call.views[1], i[0], costs);
 }
 
 Status launchKernel(const Call &call) {
@@ -31,7 +63,7 @@ Status launchKernel(const Call &call) {
   case Kind::Add:
     return add(v[0], v[1], v[2]);
   case Kind::Scale:
-    return scale(v[0], v[1], call.real);
+    return scale(v[0], v[1], call.reals[0]);
   case Kind::Copy:
     return copy(v[0], v[1]);
   case Kind::RowScale:
@@ -49,9 +81,9 @@ Status launchKernel(const Call &call) {
   case Kind::GroupedMatmulWgrad:
     return groupedMatmulWgrad(v[0], v[1], v[2], v[3], v[4]);
   case Kind::BiasAdd:
-    return biasAdd(v[0], v[1], v[2], v[3], call.real);
+    return biasAdd(v[0], v[1], v[2], v[3], call.reals[0]);
   case Kind::BiasGrad:
-    return biasGrad(v[0], v[1], v[2], v[3], call.real);
+    return biasGrad(v[0], v[1], v[2], v[3], call.reals[0]);
   case Kind::Activation:
     return activation(v[0], v[1], v[2], i[0]);
   case Kind::ActivationGrad:
@@ -59,7 +91,7 @@ Status launchKernel(const Call &call) {
   case Kind::Route:
     return launchRoute(call);
   case Kind::RouteGrad:
-    return routeGrad(v[0], v[1], v[2], v[3], v[4], i[0], i[1] != 0, i[2], call.real);
+    return routeGrad(v[0], v[1], v[2], v[3], v[4], i[0], i[1] != 0, i[2], call.reals[0]);
   case Kind::Dispatch:
     return dispatch(v[0], v[1], v[2], v[3]);
   case Kind::Combine:
@@ -68,6 +100,10 @@ Status launchKernel(const Call &call) {
     return slotDot(v[0], v[1], v[2], v[3]);
   case Kind::SliceCounts:
     return sliceCounts(v[0], v[1], i[0], i[1], i[2]);
+  case Kind::ChooseShadows:
+    return launchChooseShadows(call);
+  case Kind::DivideChoices:
+    return divideChoices(v[0], v[1], v[2], v[3], v[4], v[5], i[0], i[1]);
   default:
     return Status::error(MOERT_ERROR_INTERNAL, "not a kernel");
   }

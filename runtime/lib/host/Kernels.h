@@ -12,6 +12,7 @@
 #define MOERT_HOST_KERNELS_H
 
 #include "core/View.h"
+#include "moert/shadows.h"
 
 namespace moert::host {
 
@@ -71,14 +72,21 @@ struct RouteOptions {
   int64_t groups = 1;                   ///< routing groups: blocks of S / groups consecutive tokens
   int64_t chunks = 1;                   ///< of the rows
   int64_t chunkRows = 0;                ///< rows of a chunk, dropless; 0 with one chunk: all
+  int64_t leave = -1;                   ///< choices j of a routing group that may leave home; negative: all
+  int64_t homes = 1;                    ///< blocks of experts; group g is at home with (rank / homeStride +
+                                        ///< g / homeSpan) mod homes
+  int64_t homeStride = 1;
+  int64_t homeSpan = 1;
+  int64_t rank = 0; ///< of the world
   double routingScale = 1.0;
 };
 
 /// logits, scores [S,E]; selectionBias [E] or absent; experts, slots [S,k] i32; weights [S,k]; counts [chunks,E] i32;
 /// aux []. A NaN selection value ranks below every number, so k different experts are chosen whatever the logits. A
-/// token's scores and choices do not depend on the other tokens, to the bit.
+/// token's scores do not depend on the other tokens, to the bit, nor do its choices where `leave` is negative.
+/// `forced` [S,k] i32, or absent, are experts to take instead of choosing any.
 Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
-             View aux, const RouteOptions &options);
+             View aux, const RouteOptions &options, View forced = {});
 /// scores and gradLogits [S,E], experts [S,k], gradWeights [S,k] or absent, gradAux [] or absent.
 Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
                  bool renormalize, int64_t groups, double routingScale);
@@ -90,6 +98,16 @@ Status combine(View rows, View slots, View weights, View out);
 Status slotDot(View tokens, View rows, View slots, View out);
 /// counts and out [1,E] i32: how many of each expert's rows lie in part `index` of `size` equal parts of `rows` rows.
 Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size);
+
+// --- Shadows -----------------------------------------------------------------
+
+/// counts [sources,E] i32 -> shadows [1,E] i32; `policy` is a moert_shadow_policy, costs.policy and costs.size say
+/// nothing.
+Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs);
+/// experts [S,k] i32, shadows [1,E] i32 -> slots [S,k], counts [chunks,E], shadowSlots [S,k], shadowCounts [1,R], all
+/// i32. More shadows than R are an error.
+Status divideChoices(View experts, View shadows, View slots, View counts, View shadowSlots, View shadowCounts,
+                     int64_t chunks, int64_t chunkRows);
 
 } // namespace moert::host
 

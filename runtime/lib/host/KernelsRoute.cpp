@@ -1,7 +1,8 @@
 //===- KernelsRoute.cpp - choosing experts, and the gradient of it ---------===//
 //
 // Everything for one token is computed from its own row alone, in a fixed order: a plan and its reference route with
-// different batch sizes and must choose the same experts.
+// different batch sizes and must choose the same experts. Only the topology-aware gate compares the tokens of a routing
+// group, which are the same in both.
 //
 //===----------------------------------------------------------------------===//
 #include "host/KernelSupport.h"
@@ -165,7 +166,7 @@ template <class T> struct ChooseAll {
 };
 
 template <class T>
-void chooseExperts(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
+void choosePlainly(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
   struct Keys;
   struct GroupKeys;
   struct BestKeys;
@@ -175,6 +176,136 @@ void chooseExperts(View scores, View bias, View experts, const RouteShape &shape
                           scratch<Groups, int32_t>(options.topGroups)};
   runVectorised<ChooseAll<T>, const T *, const T *, int32_t *, const RouteShape &, const RouteOptions &>(
       scores.as<const T>(), bias.as<const T>(), experts.as<int32_t>(), shape, options, memory);
+}
+
+// --- The topology-aware gate -------------------------------------------------
+
+/// A choice that is not at home.
+template <class T> struct RemoteChoice {
+  T key;
+  int64_t token;
+
+  /// Whether this one keeps its choice rather than the other.
+  bool operator<(const RemoteChoice &other) const { return key != other.key ? key > other.key : token < other.token; }
+};
+
+/// The gate at work on one routing group, over the choices of the plain gate.
+template <class T> struct Gate {
+  /// A token's experts in the order in which it wants them. Those before `next` are chosen.
+  struct Wishes {
+    const int32_t *experts;
+    int32_t next;
+  };
+
+  const T *scores, *bias; ///< of the group; bias may be null
+  int32_t *chosen;        ///< [tokens, k]
+  int64_t tokens, experts, choices;
+  int64_t home, size;     ///< the experts at home: the first one, and how many
+  Wishes *wishes, *local; ///< by token: of all experts, and of those at home, or null experts until these are asked for
+  int32_t *localExperts;  ///< [tokens, k], behind `local`
+  RemoteChoice<T> *remote;
+  T *keys, *bestKeys; ///< scratch for finding the best at home
+
+  /// The j-th choice of token s becomes the first of its wishes that it has not chosen. There is one: these are k
+  /// experts, of which j have been chosen at most.
+  int32_t choose(int64_t s, int64_t j, Wishes &list) const {
+    int32_t *mine = chosen + s * choices;
+    while (std::find(mine, mine + j, list.experts[list.next]) != mine + j)
+      ++list.next;
+    return mine[j] = list.experts[list.next];
+  }
+};
+
+/// Gives all tokens the j-th choices that they want; returns how many are not at home, which gate.remote then lists.
+template <class T> int64_t chooseWanted(const Gate<T> &gate, int64_t j) {
+  int64_t count = 0;
+  for (int64_t s = 0; s < gate.tokens; ++s) {
+    // A token that always got what it wants still has the plain gate's choices.
+    const int64_t expert =
+        gate.local[s].experts ? gate.choose(s, j, gate.wishes[s]) : gate.chosen[s * gate.choices + j];
+    T key;
+    SelectionKeys<T>::run(gate.scores + s * gate.experts + expert, gate.bias ? gate.bias + expert : nullptr, &key, 1);
+    gate.remote[count] = {key, s};
+    count += expert < gate.home || expert >= gate.home + gate.size;
+  }
+  return count;
+}
+
+/// Gives the tokens of remote[begin, end) the best expert at home that they have not chosen.
+template <class T> struct ChooseAtHome {
+  static MOERT_INLINE void run(const Gate<T> &gate, int64_t j, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t s = gate.remote[i].token;
+      if (!gate.local[s].experts)
+        rank(gate, s);
+      gate.choose(s, j, gate.local[s]);
+    }
+  }
+
+private:
+  static MOERT_INLINE void rank(const Gate<T> &gate, int64_t s) {
+    int32_t *experts = gate.localExperts + s * gate.choices;
+    SelectionKeys<T>::run(gate.scores + s * gate.experts + gate.home, gate.bias ? gate.bias + gate.home : nullptr,
+                          gate.keys, gate.size);
+    Best<T>(experts, gate.bestKeys, gate.choices).offer(gate.keys, 0, gate.size);
+    for (int64_t j = 0; j < gate.choices; ++j)
+      experts[j] += static_cast<int32_t>(gate.home);
+    gate.local[s].experts = experts;
+  }
+};
+
+/// Turns the plain gate's choices of a group, gate.chosen, into those of the topology-aware gate.
+template <class T> void stayInGroup(const Gate<T> &gate, int64_t leave) {
+  struct Wanted;
+  int32_t *wanted = scratch<Wanted, int32_t>(gate.tokens * gate.choices);
+  std::copy_n(gate.chosen, gate.tokens * gate.choices, wanted);
+  for (int64_t s = 0; s < gate.tokens; ++s) {
+    gate.wishes[s] = {wanted + s * gate.choices, 0};
+    gate.local[s] = {nullptr, 0};
+  }
+  for (int64_t j = 0; j < gate.choices; ++j) {
+    const int64_t count = chooseWanted(gate, j);
+    if (count > leave && leave > 0)
+      std::nth_element(gate.remote, gate.remote + leave, gate.remote + count);
+    if (count > leave)
+      runVectorised<ChooseAtHome<T>, const Gate<T> &>(gate, j, leave, count);
+  }
+}
+
+/// The topology-aware gate in all groups, over the plain gate's choices in `experts`.
+template <class T>
+void stayAtHome(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
+  struct All;
+  struct Local;
+  struct Remote;
+  struct Keys;
+  struct BestKeys;
+  Gate<T> gate{};
+  gate.tokens = shape.groupTokens();
+  gate.experts = shape.experts;
+  gate.choices = shape.choices;
+  gate.size = shape.experts / options.homes;
+  gate.bias = bias.as<const T>();
+  gate.wishes = scratch<All, typename Gate<T>::Wishes>(gate.tokens);
+  gate.local = scratch<Local, typename Gate<T>::Wishes>(gate.tokens);
+  gate.localExperts = scratch<Local, int32_t>(gate.tokens * gate.choices);
+  gate.remote = scratch<Remote, RemoteChoice<T>>(gate.tokens);
+  gate.keys = scratch<Keys, T>(gate.size);
+  gate.bestKeys = scratch<BestKeys, T>(gate.choices);
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    gate.scores = scores.as<const T>() + g * gate.tokens * gate.experts;
+    gate.chosen = experts.as<int32_t>() + g * gate.tokens * gate.choices;
+    gate.home = (options.rank / options.homeStride + g / options.homeSpan) % options.homes * gate.size;
+    stayInGroup(gate, options.leave);
+  }
+}
+
+template <class T>
+void chooseExperts(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
+  choosePlainly<T>(scores, bias, experts, shape, options);
+  // As many choices as a group has tokens may always leave, and one home holds all experts.
+  if (options.leave >= 0 && options.leave < shape.groupTokens() && options.homes > 1)
+    stayAtHome<T>(scores, bias, experts, shape, options);
 }
 
 template <class T>
@@ -428,6 +559,24 @@ void checkChunks(Checker &check, int64_t tokens, int64_t choices, const RouteOpt
   });
 }
 
+void checkHomes(Checker &check, int64_t experts, int64_t choices, const RouteOptions &options) {
+  const int64_t homes = options.homes;
+  check.that(homes >= 1 && experts % std::max<int64_t>(homes, 1) == 0,
+             [&] { return joined("expected 'homes' to divide the ", experts, " experts but got ", homes); });
+  check.that(options.homeStride >= 1,
+             [&] { return joined("expected a 'home_stride' of 1 or more but got ", options.homeStride); });
+  check.that(options.homeSpan >= 1,
+             [&] { return joined("expected a 'home_span' of 1 or more but got ", options.homeSpan); });
+  if (!check.ok() || options.leave < 0)
+    return;
+  check.that(options.expertGroups == 1, [&] {
+    return joined("expected 'expert_groups' of 1 with a 'leave' of 0 or more but got ", options.expertGroups);
+  });
+  check.that(choices <= experts / homes, [&] {
+    return joined("expected the ", experts / homes, " experts at home to hold the ", choices, " choices of a token");
+  });
+}
+
 void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choices, const RouteOptions &options) {
   const int64_t parts = options.expertGroups, top = options.topGroups;
   check.that(parts >= 1 && experts % std::max<int64_t>(parts, 1) == 0,
@@ -445,6 +594,7 @@ void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choic
   });
   check.that(options.capacity >= 0,
              [&] { return joined("expected a 'capacity' of 0 or more but got ", options.capacity); });
+  checkHomes(check, experts, choices, options);
   checkChunks(check, tokens, choices, options);
   if (!check.ok())
     return;
@@ -454,10 +604,25 @@ void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choic
              [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
 }
 
+/// Different experts for each token, all of which exist.
+void checkForced(Checker &check, View forced, const RouteShape &shape) {
+  const int32_t *experts = forced.as<const int32_t>();
+  for (int64_t i = 0; check.ok() && i < forced.elements(); ++i) {
+    check.that(experts[i] >= 0 && experts[i] < shape.experts, [&] {
+      return joined("expected forced experts from 0 to ", shape.experts - 1, " but got ", experts[i]);
+    });
+    const int32_t *first = experts + i / shape.choices * shape.choices;
+    check.that(std::find(first, experts + i, experts[i]) == experts + i, [&] {
+      return joined("expected different forced experts of token ", i / shape.choices, " but got ", experts[i],
+                    " twice");
+    });
+  }
+}
+
 } // namespace
 
 Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
-             View aux, const RouteOptions &options) {
+             View aux, const RouteOptions &options, View forced) {
   Checker check("route");
   checkScores(check, "logits", logits, experts, options.score, options.groups);
   const RouteShape shape{logits.dims[0], logits.dims[1], experts.dims[1], options.groups};
@@ -467,6 +632,8 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
   check.like("scores", scores, logits).like("slots", slots, experts);
   check.shape("weights", weights, logits.dtype, {shape.tokens, shape.choices});
   check.shape("counts", counts, MOERT_I32, {options.chunks, shape.experts}).shape("aux", aux, logits.dtype, {});
+  if (forced)
+    checkForced(check.like("the forced experts", forced, experts), forced, shape);
   if (!check.ok())
     return check.take();
   withFloating(logits.dtype, [&](auto zero) {
@@ -475,7 +642,10 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
       runVectorised<SoftmaxRows<T>>(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
     else
       runVectorised<SigmoidRows<T>>(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
-    chooseExperts<T>(scores, selectionBias, experts, shape, options);
+    if (forced)
+      std::copy_n(forced.as<const int32_t>(), forced.elements(), experts.as<int32_t>());
+    else
+      chooseExperts<T>(scores, selectionBias, experts, shape, options);
     weighChoices<T>(scores.as<T>(), experts.as<int32_t>(), weights.as<T>(), shape, options.renormalize,
                     T(options.routingScale));
     aux.as<T>()[0] = static_cast<T>(auxiliaryLoss<T>(scores.as<T>(), experts.as<int32_t>(), shape, options.score));

@@ -181,7 +181,7 @@ Status Session::checkFirstStep(const Plan &plan, const Tensors &inputs, const Ru
   CheckedVariant entry{metadata.batch, metadata.sequence, metadata.chunks, {}};
   Status status;
   if (options.verify)
-    status = verifyAgainstReference(plan, options, inputs, nullptr, run, entry.verification);
+    status = verifyAgainstReference(plan, options, inputs, nullptr, nullptr, run, entry.verification);
   else
     checkReplicas(run, entry.verification);
   if (status.ok())

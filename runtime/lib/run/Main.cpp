@@ -48,6 +48,7 @@ struct Session {
   std::ostream &err;
   bool isTerminal;
   Plan plan;
+  Routing routing;
   Tensors inputs;
   RunResult result;
   Verification verification;
@@ -69,7 +70,10 @@ Status Session::open() {
   if (!options.emulateLinks.empty())
     if (Status status = checkEmulated(options.emulateLinks, metadata); !status.ok())
       return status;
-  return options.verify ? checkComparable(metadata) : Status{};
+  if (options.verify)
+    if (Status status = checkComparable(metadata); !status.ok())
+      return status;
+  return Routing::open(options, plan, routing);
 }
 
 Status Session::run() {
@@ -83,16 +87,18 @@ Status Session::run() {
   if (options.verify)
     checkInputs(inputs, verification);
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
-  if (Status status = runProgram(plan, options.reference, options, inputs, progress, result); !status.ok())
+  if (Status status = runProgram(plan, options.reference, options, inputs, &routing, progress, result); !status.ok())
     return status;
   if (options.verify)
-    return verifyAgainstReference(plan, options, inputs, isTerminal ? &err : nullptr, result, verification);
+    return verifyAgainstReference(plan, options, inputs, &routing, isTerminal ? &err : nullptr, result, verification);
   checkReplicas(result, verification);
   return {};
 }
 
 Status Session::write() {
   static const std::vector<Group> noGroups;
+  if (Status status = routing.close(); !status.ok())
+    return status;
   if (!options.save.empty())
     if (Status status = writeSafetensors(options.save, result.results); !status.ok())
       return status;
@@ -145,7 +151,7 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
   try {
     if (options.adaptive)
       return runAdaptiveSession(options, out, err, isTerminal);
-    return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}});
+    return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}, {}});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";
     return BadInput;

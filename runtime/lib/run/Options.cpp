@@ -26,6 +26,9 @@ Runs a compiled plan on random or loaded values.
   --seed=N           of the random values (default 0)
   --load=FILE        take arguments from a .safetensors file; the others are random
   --save=FILE        write all results, as global values, to a .safetensors file
+  --routing=FILE     let tokens go to the experts that FILE says, a step to each of its iterations
+  --record-routing=FILE
+                     write to which experts tokens went
   --trace=FILE       write a Perfetto/Chrome trace of the last step
   --timeout=SECONDS  give a step up after so long
   --workers=N        threads (default: one for each core)
@@ -72,6 +75,10 @@ std::string *findText(Options &options, const std::string &name) {
     return &options.save;
   if (name == "--emulate-links")
     return &options.emulateLinks;
+  if (name == "--routing")
+    return &options.routing;
+  if (name == "--record-routing")
+    return &options.recordRouting;
   return name == "--trace" ? &options.trace : nullptr;
 }
 
@@ -140,10 +147,11 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
-  if (options.adaptive &&
-      (options.reference || !options.load.empty() || !options.save.empty() || !options.trace.empty()))
-    return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save and "
-                   "--trace with it");
+  bool isForOne = options.reference || !options.load.empty() || !options.save.empty() || !options.trace.empty() ||
+                  !options.routing.empty() || !options.recordRouting.empty();
+  if (options.adaptive && isForOne)
+    return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save, "
+                   "--trace, --routing and --record-routing with it");
   return {};
 }
 

@@ -20,6 +20,7 @@ struct Options {
   uint64_t seed = 0;
   double timeout = 0; ///< seconds, 0: none
   std::string load, save, trace;
+  std::string routing, recordRouting;
   std::string emulateLinks; ///< name or path of a cluster's profile; empty: not given
   bool adaptive = false;
   bool verify = false;

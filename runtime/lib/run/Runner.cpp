@@ -21,7 +21,15 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
 
 Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunResult &result) {
   static const std::vector<Group> noGroups;
-  return {plan.program(reference), reference ? noGroups : plan.metadata.groups, options, result, {}, {}};
+  return {plan.program(reference),
+          reference ? noGroups : plan.metadata.groups,
+          options,
+          result,
+          {},
+          {},
+          nullptr,
+          reference,
+          0};
 }
 
 Status Runner::create(const Plan &plan, bool reference) {
@@ -85,13 +93,23 @@ Status Runner::addTimes() {
   return {};
 }
 
+Status Runner::runStep() {
+  int64_t step = nextStep++;
+  double seconds = 0;
+  if (routing)
+    if (Status status = routing->beginStep(world.get(), ranks, reference, step); !status.ok())
+      return status;
+  if (Status status = checked(moert_world_run(world.get(), &seconds)); !status.ok())
+    return status;
+  result.stepSeconds.push_back(seconds);
+  return routing ? routing->endStep(world.get(), ranks, reference, step) : Status{};
+}
+
 Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   result.ops.assign(program.ops.size(), {});
   for (int64_t step = 0; step < steps; ++step) {
-    double seconds = 0;
-    if (Status status = checked(moert_world_run(world.get(), &seconds)); !status.ok())
+    if (Status status = runStep(); !status.ok())
       return status;
-    result.stepSeconds.push_back(seconds);
     if (Status status = addTimes(); !status.ok())
       return status;
     if (progress)
@@ -147,14 +165,18 @@ Status checkMemory(const Plan &plan, bool reference, const Options &options) {
   return status;
 }
 
-Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,
+Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
                   std::ostream *progress, RunResult &result) {
   Runner runner = Runner::of(plan, reference, options, result);
+  // All steps start from the same arguments, but may be routed differently: the plan's results are those of its last.
+  int64_t steps = reference && options.verify ? 1 : options.iters;
+  runner.routing = routing;
+  runner.nextStep = options.iters - steps;
   if (Status status = runner.create(plan, reference); !status.ok())
     return status;
   if (Status status = runner.writeInputs(inputs); !status.ok())
     return status;
-  if (Status status = runner.runSteps(reference && options.verify ? 1 : options.iters, progress); !status.ok())
+  if (Status status = runner.runSteps(steps, progress); !status.ok())
     return status;
   return runner.readResults();
 }

@@ -4,6 +4,7 @@
 
 #include "run/Options.h"
 #include "run/Plan.h"
+#include "run/Routing.h"
 #include "run/Tensor.h"
 
 #include <ostream>
@@ -50,6 +51,9 @@ struct Runner {
   RunResult &result;
   WorldHandle world;
   std::span<const int64_t> ranks;
+  Routing *routing = nullptr; ///< what steps are to choose, or null
+  bool reference = false;     ///< which program this is, and
+  int64_t nextStep = 0;       ///< which step comes next, for `routing`
 
   /// The plan, options and result must outlive the runner.
   static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);
@@ -60,6 +64,7 @@ struct Runner {
   Status readResults();
 
 private:
+  Status runStep();
   Status addTimes();
   Status addMemory();
 };
@@ -68,8 +73,8 @@ private:
 /// they are large.
 Status checkMemory(const Plan &plan, bool reference, const Options &options);
 
-/// Runs `options.iters` steps, of the reference under --verify only one. `progress` may be null.
-Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs,
+/// Runs `options.iters` steps, of the reference under --verify only the last. `progress` and `routing` may be null.
+Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
                   std::ostream *progress, RunResult &result);
 
 } // namespace moert::run

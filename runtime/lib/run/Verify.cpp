@@ -92,12 +92,12 @@ void compareResults(const RunResult &plan, const RunResult &reference, Verificat
   }
 }
 
-Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, std::ostream *log,
-                              const RunResult &result, Verification &verification) {
+Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, Routing *routing,
+                              std::ostream *log, const RunResult &result, Verification &verification) {
   if (log)
     *log << "running the reference\n";
   RunResult reference;
-  if (Status status = runProgram(plan, true, options, inputs, nullptr, reference); !status.ok())
+  if (Status status = runProgram(plan, true, options, inputs, routing, nullptr, reference); !status.ok())
     return Status::error(status.code, "reference: " + status.message);
   int32_t dtype = dtypeFromName(plan.metadata.dtype);
   verification.tolerance = roundingTolerance(dtype < 0 ? MOERT_F32 : dtype);

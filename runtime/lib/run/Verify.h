@@ -35,9 +35,10 @@ void checkInputs(const Tensors &inputs, Verification &verification);
 /// Compares all results. Replicas that lie apart count as an error, NaN and Inf on either side as a failure.
 void compareResults(const RunResult &plan, const RunResult &reference, Verification &verification);
 
-/// Runs the reference on the plan's `inputs` and compares the plan's `result` with its. `log` may be null.
-Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, std::ostream *log,
-                              const RunResult &result, Verification &verification);
+/// Runs the reference on the plan's `inputs` and compares the plan's `result` with its. `routing` and `log` may be
+/// null.
+Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, Routing *routing,
+                              std::ostream *log, const RunResult &result, Verification &verification);
 
 /// Notes results whose replicas lie apart by more than rounding: the check without a reference.
 void checkReplicas(const RunResult &plan, Verification &verification);

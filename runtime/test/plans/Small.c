@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "3"
+#define ABI "4"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5

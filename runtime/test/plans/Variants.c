@@ -16,7 +16,7 @@
       "moeplan_v" number "_rank", rows, local, "\"dp\"") ",\"reference\":" PROGRAM("moeplan_v" number "_reference",    \
                                                                                    rows, rows, "") "}"
 
-const char moeplan_metadata[] = "{\"moeplan\":2,\"abi\":3,\"variants\":[" VARIANT("0", "2", "s1", "16", "8") "," VARIANT(
+const char moeplan_metadata[] = "{\"moeplan\":2,\"abi\":4,\"variants\":[" VARIANT("0", "2", "s1", "16", "8") "," VARIANT(
     "1", "2", "s2", "16", "8") "," VARIANT("2", "4", "s1", "32", "16") "]}";
 
 static int32_t scale(moert_rank_t rank, int64_t rows) {

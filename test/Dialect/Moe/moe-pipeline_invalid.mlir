@@ -9,7 +9,7 @@
 // Slots of unknown origin.
 // CHECK-LABEL: func.func @no_route(
 func.func @no_route(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x2xf32>) -> tensor<16x8xf32> {
-  // expected-warning @+1 {{moe-pipeline leaves this layer as it is: the slots of its dispatch do not come from a moe.route}}
+  // expected-warning @+1 {{moe-pipeline leaves this layer as it is: the slots of its dispatch do not come from a routing}}
   %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   %1 = moe.combine %0, %s weights(%w) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
   return %1 : tensor<16x8xf32>

@@ -24,7 +24,7 @@ func.func @products(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8
 // A layer that is none is left as it is.
 // CHECK-LABEL: func.func @no_route(
 func.func @no_route(%x: tensor<16x8xf32>, %s: tensor<16x2xi32>) -> tensor<4x8x8xf32> {
-  // expected-warning @+1 {{moe-set-residuals leaves this layer as it is: the slots of its dispatch do not come from a moe.route}}
+  // expected-warning @+1 {{moe-set-residuals leaves this layer as it is: the slots of its dispatch do not come from a routing}}
   %0 = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   return %0 : tensor<4x8x8xf32>
 }

@@ -25,15 +25,8 @@ func.func private @phase_alone() attributes {cost = #plan.cost<network, collecti
 // -----
 
 // Phases of another collective.
-// expected-error @+1 {{expected phases of an all_to_all that is not ragged, and of nothing else}}
+// expected-error @+1 {{expected phases of an all_to_all, and of nothing else}}
 func.func private @phases_of_gather() attributes {cost = #plan.cost<network, collective = all_gather, phase = [0, 2]>}
-
-// -----
-
-// Phases of a ragged all_to_all.
-// expected-error @+2 {{expected phases of an all_to_all that is not ragged, and of nothing else}}
-func.func private @ragged_phases() attributes {
-  cost = #plan.cost<network, collective = all_to_all, rows = 8, counts = 1, peers = 1, phase = [0, 2]>}
 
 // -----
 

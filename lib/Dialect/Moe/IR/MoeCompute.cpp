@@ -103,7 +103,8 @@ struct FoldAddIntoAddend : OpRewritePattern<AddOp> {
       Value addend = swap ? add.getRhs() : add.getLhs();
       Operation *op = (swap ? add.getLhs() : add.getRhs()).getDefiningOp();
       auto accumulating = dyn_cast_or_null<MoeAccumulatingOpInterface>(op);
-      if (!accumulating || !op->hasOneUse() || !accumulating.getAddendMutable().empty() || addend == op->getResult(0))
+      if (!accumulating || !op->hasOneUse() || !accumulating.getAddendMutable().empty() || addend == op->getResult(0) ||
+          !accumulating.canAccumulate(addend))
         continue;
       Operation *other = addend.getDefiningOp();
       if (other && (other->getBlock() != op->getBlock() || !other->isBeforeInBlock(op)))
@@ -415,6 +416,14 @@ bool DumpOp::isVirtual() {
 }
 void DumpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<LocalReduceOp>(getLoc(), cotangents[0], getDim(), getBlocks(), getCopies()));
+}
+/// Counts are repeated for the members that hold each expert; all hold the shadows.
+Operation *DumpOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, ShadowScope scope) {
+  int64_t blocks = getBlocks();
+  auto dump = builder.create<DumpOp>(getLoc(), mapping.lookupOrDefault(getInput()), getDim(),
+                                     blocks == scope.ep.getSize() ? 1 : blocks, getCopies());
+  mapping.map(getResult(), dump.getResult());
+  return dump;
 }
 OpCost DumpOp::getOpCost() { return isVirtual() ? OpCost() : getMemoryCost(*this); }
 StringRef DumpOp::getKernelName() { return isVirtual() ? "" : "dump"; }

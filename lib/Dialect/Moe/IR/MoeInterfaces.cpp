@@ -54,4 +54,34 @@ Operation *mlir::moe::cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping 
   return clone;
 }
 
+GroupAttr ShadowScope::getGroup(GroupAttr group) const {
+  MLIRContext *context = group.getContext();
+  if (group.getSize() == ep.getSize() && group.getStride() == ep.getStride())
+    return GroupAttr::get(context, "self", 1, 1);
+  bool both = group.getStride() == esp.getStride() && group.getSize() == ep.getSize() * esp.getSize();
+  return both ? esp : group;
+}
+
+/// Dimension `dim` of `result`, with the ratio to that of `before` applied to `after`.
+static int64_t rescale(RankedTensorType result, RankedTensorType before, RankedTensorType after, int64_t dim) {
+  int64_t size = result.getDimSize(dim);
+  if (dim >= before.getRank() || before.getDimSize(dim) == after.getDimSize(dim))
+    return size;
+  return size * after.getDimSize(dim) / before.getDimSize(dim);
+}
+
+Operation *mlir::moe::cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping) {
+  Operation *clone = builder.clone(*op, mapping);
+  auto before = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto after = cast<RankedTensorType>(clone->getOperand(0).getType());
+  for (OpResult result : clone->getResults()) {
+    auto type = cast<RankedTensorType>(result.getType());
+    SmallVector<int64_t> shape;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      shape.push_back(rescale(type, before, after, dim));
+    result.setType(RankedTensorType::get(shape, type.getElementType()));
+  }
+  return clone;
+}
+
 #include "moe/Dialect/Moe/IR/MoeInterfaces.cpp.inc"

@@ -191,7 +191,9 @@ RouteOp BaselineBuilder::buildRoute() {
       loc, TypeRange{type, index(tokens, k), index(tokens, k), weights, index(1, experts), aux}, logits,
       local.getSelectionBias(), layer.getScoreAttr(), layer.getRenormalizeAttr(), layer.getRoutingScaleAttr(),
       layer.getExpertGroupsAttr(), layer.getTopGroupsAttr(), layer.getGroupScoreAttr(),
-      builder.getI64IntegerAttr(layer.getCapacity(tokens / localGroups)), builder.getI64IntegerAttr(localGroups));
+      builder.getI64IntegerAttr(layer.getCapacity(tokens / localGroups)), builder.getI64IntegerAttr(localGroups),
+      builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0), layer.getLeaveAttr(), layer.getHomesAttr(),
+      builder.getI64IntegerAttr(1), layer.getHomeSpanAttr());
 }
 
 BaselineBuilder::Rows BaselineBuilder::exchange(Value dispatched, Value counts) {

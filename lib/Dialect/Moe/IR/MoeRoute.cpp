@@ -65,6 +65,40 @@ static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
     return route.emitOpError() << "expected room for " << most << " rows in a chunk but got chunk_rows " << reserved;
   return success();
 }
+static LogicalResult verifyHomes(RouteOp route, int64_t experts, int64_t k) {
+  int64_t homes = route.getHomes(), stride = route.getHomeStride(), span = route.getHomeSpan();
+  if (homes < 1 || experts % homes != 0 || stride < 1 || span < 1)
+    return route.emitOpError() << "expected homes to divide the " << experts
+                               << " experts and home_stride and home_span of at least 1 but got " << homes << ", "
+                               << stride << " and " << span;
+  bool limits = static_cast<int64_t>(route.getLeave()) >= 0;
+  if (limits && (static_cast<int64_t>(route.getExpertGroups()) != 1 || k > experts / homes))
+    return route.emitOpError() << "expected one group of experts, and at least as many experts at home as a token's "
+                               << k << " choices, with leave, but got " << static_cast<int64_t>(route.getExpertGroups())
+                               << " and " << experts / homes;
+  return success();
+}
+/// With homes that depend on the rank, what is routed alike on two ranks of different homes is not routed alike.
+LogicalResult RouteOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
+                                 SmallVectorImpl<AxisSet> &results) {
+  AxisSet all;
+  for (AxisSet operand : operands)
+    all = all | operand;
+  if (static_cast<int64_t>(getLeave()) >= 0 && getHomes() > 1)
+    all = all | axes.getCovering(GroupAttr::get(getContext(), "home", getHomes(), getHomeStride()));
+  required.assign(operands.size(), all);
+  results.assign(getNumResults(), all);
+  return success();
+}
+void RouteOp::setChunked(int64_t chunks, int64_t rows) {
+  setChunks(chunks);
+  if (isDropless())
+    setChunkRows(rows);
+  else
+    setCapacity(chunks * rows / getRowGroups());
+  RankedTensorType counts = getCounts().getType();
+  getCounts().setType(RankedTensorType::get({chunks, counts.getDimSize(1)}, counts.getElementType()));
+}
 LogicalResult RouteOp::verify() {
   int64_t tokens = getLogits().getType().getDimSize(0), experts = getLogits().getType().getDimSize(1);
   int64_t k = getExperts().getType().getDimSize(1);
@@ -85,7 +119,7 @@ LogicalResult RouteOp::verify() {
     return emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
   if (static_cast<int64_t>(getCapacity()) < 0)
     return emitOpError() << "expected a capacity of at least 0 but got " << static_cast<int64_t>(getCapacity());
-  if (failed(verifyChunks(*this, tokens, k)))
+  if (failed(verifyChunks(*this, tokens, k)) || failed(verifyHomes(*this, experts, k)))
     return failure();
   return verifyExpertGroups(*this, experts, k, getExpertGroups(), getTopGroups(), getGroupScore());
 }
@@ -112,7 +146,9 @@ SmallVector<Attribute> RouteOp::getKernelParams() {
                    {static_cast<int64_t>(getScore()), getRenormalize(), static_cast<int64_t>(getExpertGroups()),
                     static_cast<int64_t>(getTopGroups()), static_cast<int64_t>(getGroupScore()),
                     static_cast<int64_t>(getCapacity()), static_cast<int64_t>(getGroups()),
-                    static_cast<int64_t>(getChunks()), static_cast<int64_t>(getChunkRows())},
+                    static_cast<int64_t>(getChunks()), static_cast<int64_t>(getChunkRows()),
+                    static_cast<int64_t>(getLeave()), static_cast<int64_t>(getHomes()),
+                    static_cast<int64_t>(getHomeStride()), static_cast<int64_t>(getHomeSpan())},
                    getRoutingScale().convertToDouble());
 }
 

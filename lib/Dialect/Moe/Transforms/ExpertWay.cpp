@@ -37,12 +37,22 @@ static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *en
   return ops;
 }
 
-static CombineOp findCombine(DispatchOp dispatch, RouteOp route) {
+static CombineOp findCombine(DispatchOp dispatch, Value slots) {
   for (auto combine : dispatch->getBlock()->getOps<CombineOp>())
-    if (dispatch->isBeforeInBlock(combine) && combine.getWeights() &&
-        skipToVarying(combine.getSlots()) == route.getSlots())
+    if (dispatch->isBeforeInBlock(combine) && combine.getWeights() && skipToVarying(combine.getSlots()) == slots)
       return combine;
   return {};
+}
+
+SmallVector<DispatchOp> ExpertWay::getDispatches(func::FuncOp function) {
+  SmallVector<DispatchOp> dispatches;
+  for (auto dispatch : function.getOps<DispatchOp>()) {
+    Value slots = skipToVarying(dispatch.getSlots());
+    auto op = slots.getDefiningOp<MoeSlotsOpInterface>();
+    if (!op || op.getSlots() == slots)
+      dispatches.push_back(dispatch);
+  }
+  return dispatches;
 }
 
 FailureOr<ExpertWay> ExpertWay::find(DispatchOp dispatch, std::string &reason) {
@@ -52,13 +62,14 @@ FailureOr<ExpertWay> ExpertWay::find(DispatchOp dispatch, std::string &reason) {
   };
   ExpertWay way;
   way.dispatch = dispatch;
-  way.route = skipToVarying(dispatch.getSlots()).getDefiningOp<RouteOp>();
-  if (!way.route)
-    return fail("the slots of its dispatch do not come from a moe.route");
-  way.combine = findCombine(dispatch, way.route);
+  Value slots = skipToVarying(dispatch.getSlots());
+  way.slots = slots.getDefiningOp<MoeSlotsOpInterface>();
+  if (!way.slots || way.slots.getSlots() != slots)
+    return fail("the slots of its dispatch do not come from a routing");
+  way.combine = findCombine(dispatch, slots);
   if (!way.combine)
     return fail("its rows do not return to a moe.combine of the same routing");
-  Value roots[] = {dispatch.getResult(), way.route.getCounts()};
+  Value roots[] = {dispatch.getResult(), way.slots.getCounts()};
   llvm::SetVector<Operation *> ops = getUsersUpTo(roots, way.combine);
   auto isOnTheWay = [&](Operation *user) { return user == way.combine || ops.contains(user); };
   for (Operation *op : ops)

@@ -7,12 +7,15 @@
 #ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
 #define MOE_LIB_DIALECT_MOE_TRANSFORMS_EXPERTWAY_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 namespace mlir::moe {
 
 struct ExpertWay {
-  RouteOp route;
+  /// What gives the choices their rows.
+  MoeSlotsOpInterface slots;
   DispatchOp dispatch;
   CombineOp combine;
   /// In program order, those that lead from the dispatched rows or their counts to the combined ones.
@@ -20,6 +23,8 @@ struct ExpertWay {
 
   /// Fails with what is in the way, a phrase, in `reason`.
   static FailureOr<ExpertWay> find(DispatchOp dispatch, std::string &reason);
+  /// The dispatches of `function` to experts, in program order; those to their shadows are left out.
+  static SmallVector<DispatchOp> getDispatches(func::FuncOp function);
 };
 
 /// The value without casts that move nothing.

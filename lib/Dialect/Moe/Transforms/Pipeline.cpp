@@ -24,8 +24,6 @@ static constexpr int64_t maxChunks = 1024;
 
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-static bool isDropless(RouteOp route) { return static_cast<int64_t>(route.getCapacity()) == 0; }
-
 /// The first op on the way that cannot be done for part of its rows, or null.
 static Operation *findUnchunkable(const ExpertWay &way) {
   for (Operation *op : way.ops)
@@ -41,15 +39,14 @@ static bool canChunk(const ExpertWay &way, RowChunk chunk) {
 /// The least rows of a chunk that hold what it may get and can be divided as the whole is on the way; none where
 /// nothing up to twice the whole can.
 static std::optional<RowChunk> findChunk(ExpertWay &way, int64_t chunks) {
-  RouteOp route = way.route;
   RankedTensorType rows = way.dispatch.getResult().getType();
-  int64_t whole = rows.getDimSize(getRowDim(rows)), groups = route.getGroups();
-  auto [tokens, choices] =
-      std::pair(route.getExperts().getType().getDimSize(0), route.getExperts().getType().getDimSize(1));
-  int64_t least = isDropless(route) ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
-                                    : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
+  int64_t whole = rows.getDimSize(getRowDim(rows)), groups = way.slots.getRowGroups();
+  RankedTensorType slots = way.dispatch.getSlots().getType();
+  int64_t tokens = slots.getDimSize(0), choices = slots.getDimSize(1);
+  int64_t least = way.slots.isDropless() ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
+                                         : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
   for (int64_t part = std::max<int64_t>(1, least); part <= 2 * std::max<int64_t>(1, whole); ++part)
-    if ((isDropless(route) || chunks * part % groups == 0) && canChunk(way, {part, whole}))
+    if ((way.slots.isDropless() || chunks * part % groups == 0) && canChunk(way, {part, whole}))
       return RowChunk{part, whole};
   return std::nullopt;
 }
@@ -88,24 +85,20 @@ private:
 
 /// The rows, numbered chunk by chunk; there may be more of them.
 Value ChunkedLayer::dispatchInChunks() {
-  RouteOp route = way.route;
-  route.setChunks(chunks);
-  Value counts = route.getCounts(), rows = builder.clone(*way.dispatch)->getResult(0);
-  counts.setType(RankedTensorType::get({chunks, getType(counts).getDimSize(1)}, getType(counts).getElementType()));
+  Value rows = builder.clone(*way.dispatch)->getResult(0);
   SmallVector<int64_t> shape(getType(rows).getShape());
-  if (isDropless(route)) {
-    route.setChunkRows(chunk.part);
+  if (way.slots.isDropless()) {
     shape[0] = chunks * chunk.part;
   } else {
-    int64_t capacity = chunks * chunk.part / static_cast<int64_t>(route.getGroups());
-    if (capacity != static_cast<int64_t>(route.getCapacity()))
-      route.emitRemark() << "moe-pipeline: expected " << chunk.whole << " rows of an expert to be divisible into "
-                         << chunks << " chunks; the capacity is padded from "
-                         << static_cast<int64_t>(route.getCapacity()) << " to " << capacity;
-    route.setCapacity(capacity);
+    if (chunks * chunk.part != chunk.whole)
+      way.slots->emitRemark() << "moe-pipeline: expected " << chunk.whole << " rows of an expert to be divisible into "
+                              << chunks << " chunks; the capacity is padded from "
+                              << chunk.whole / way.slots.getRowGroups() << " to "
+                              << chunks * chunk.part / way.slots.getRowGroups();
     shape[0] *= chunks;
     shape[1] = chunk.part;
   }
+  way.slots.setChunked(chunks, chunk.part);
   rows.setType(RankedTensorType::get(shape, getType(rows).getElementType()));
   return rows;
 }
@@ -113,7 +106,7 @@ Value ChunkedLayer::dispatchInChunks() {
 Value ChunkedLayer::buildChunk(int64_t index, Value rows, Value counts) {
   IRMapping mapping;
   mapping.map(way.dispatch.getResult(), rows);
-  mapping.map(way.route.getCounts(), counts);
+  mapping.map(way.slots.getCounts(), counts);
   auto attribute = ChunkAttr::get(builder.getContext(), index, chunks);
   for (Operation *op : way.ops)
     cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk)->setAttr(kChunkAttrName, attribute);
@@ -134,7 +127,7 @@ void ChunkedLayer::setRings(int64_t exchangedRing, int64_t hiddenRing) {
 void ChunkedLayer::rewrite(int64_t exchangedRing, int64_t hiddenRing) {
   setRings(exchangedRing, hiddenRing);
   auto rows = builder.create<SplitOp>(loc, dispatchInChunks(), chunks);
-  auto counts = builder.create<SplitOp>(loc, way.route.getCounts(), chunks);
+  auto counts = builder.create<SplitOp>(loc, way.slots.getCounts(), chunks);
   SmallVector<Value> returned;
   for (int64_t index = 0; index < chunks; ++index)
     returned.push_back(buildChunk(index, rows.getParts()[index], counts.getParts()[index]));
@@ -159,7 +152,7 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
     }
     if (chunks == 1)
       return;
-    for (auto [number, dispatch] : llvm::enumerate(llvm::to_vector(getOperation().getOps<DispatchOp>())))
+    for (auto [number, dispatch] : llvm::enumerate(ExpertWay::getDispatches(getOperation())))
       rewrite(dispatch, static_cast<int64_t>(number));
   }
 
@@ -173,7 +166,7 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
       return leave(reason);
     if (Operation *op = findUnchunkable(*way))
       return leave("'" + op->getName().getStringRef() + "' cannot be done for part of its rows");
-    if (static_cast<int64_t>(way->route.getChunks()) != 1)
+    if (way->slots.getChunks() != 1)
       return leave("it is in chunks already");
     std::optional<RowChunk> chunk = findChunk(*way, chunks);
     if (!chunk)

@@ -117,7 +117,7 @@ struct MoeSetResiduals : moe::impl::MoeSetResidualsBase<MoeSetResiduals> {
                                  << stringifyResidual(dispatched) << " and " << stringifyResidual(hidden);
       return signalPassFailure();
     }
-    for (auto dispatch : getOperation().getOps<DispatchOp>()) {
+    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation())) {
       std::string reason;
       FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
       if (failed(way)) {

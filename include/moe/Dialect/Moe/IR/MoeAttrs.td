@@ -130,4 +130,8 @@ def Moe_Residual : Moe_Enum<"Residual", "how the backward gets a value of the fo
   I32EnumAttrCase<"offload", 3>]>;
 def Moe_ResidualAttr : Moe_EnumAttr<Moe_Residual, "residual">;
 
+def Moe_ShadowPolicy : Moe_Enum<"ShadowPolicy", "how experts are chosen to be shadows", [
+  I32EnumAttrCase<"algorithm1", 0>, I32EnumAttrCase<"prefix", 1>, I32EnumAttrCase<"simulate", 2>]>;
+def Moe_ShadowPolicyAttr : Moe_EnumAttr<Moe_ShadowPolicy, "shadow_policy">;
+
 #endif // MOE_DIALECT_MOE_IR_MOEATTRS_TD

@@ -31,6 +31,10 @@ defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterfa
 defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;
 defvar Moe_Chunkable = DeclareOpInterfaceMethods<MoeChunkableOpInterface>;
 defvar Moe_ChunkableOwn = DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["canChunk", "buildOnChunk"]>;
+defvar Moe_ShadowableOnly = DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["buildOnShadows"]>;
+defvar Moe_ShadowableOwn =
+    DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["canChunk", "buildOnChunk", "buildOnShadows"]>;
+defvar Moe_Accumulating = DeclareOpInterfaceMethods<MoeAccumulatingOpInterface, ["canAccumulate"]>;
 defvar Moe_Cost = DeclareOpInterfaceMethods<MoeCostOpInterface>;
 defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost"]>;
 

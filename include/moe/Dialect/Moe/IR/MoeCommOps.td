@@ -156,7 +156,7 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], 
   let hasFolder = 1;
 }
 
-def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"], [Moe_Chunkable]> {
+def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"], [Moe_ShadowableOnly]> {
   let summary = "each member's part for each other: varying -> varying";
   let description = [{
     Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and esp,
@@ -251,8 +251,8 @@ def Moe_JoinPhasesOp
   let hasVerifier = 1;
 }
 
-def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams"],
-                                      [Moe_ChunkableOwn]> {
+def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKernelParams", "getInPlaceInputs"],
+                                      [Moe_ShadowableOwn, Moe_Accumulating]> {
   let summary = "ragged exchange of the dropless form: varying -> varying";
   let description = [{
     The *block side* is [B n, M]: block b starts at row b n and holds its rows sorted by expert, `block_counts[b,e]` each.
@@ -264,9 +264,17 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
     side is c times as long, copy j mod c being what it gets or gives. moe.dump makes such copies, moe.local_reduce adds
     them up.
 
+    With `phases` = n > 1 this is one of n exchanges that together are the whole one (FasterMoE, section 4.2). The members
+    form n blocks of neighbours; in phase p block b sends rows to the experts of block (b - p) mod n and receives rows from
+    block (b + p) mod n, whose counts alone are `expert_counts` (moe.phase). The expert side has the rows of one phase. The
+    block side is the whole one in every phase: on the way back its other rows are those of `addend`, what other phases
+    brought, or zero.
+
     Constraints:
-    - (C1) copies divides size; block_counts is [B, E], expert_counts [size B, E copies / size].
+    - (C1) copies divides size; block_counts is [B, E], expert_counts [size B / phases, E copies / size].
     - (C2) the block side has a multiple of copies B rows; both sides have M columns.
+    - (C3) phases divides size / copies; 0 <= phase < phases.
+    - (C4) an addend is what other phases of the same exchange bring from the experts.
 
     Example:
 
@@ -278,12 +286,21 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$rows, Moe_Index2D:$block_counts, Moe_Index2D:$expert_counts, Moe_GroupAttr:$group,
-                       Moe_DirectionAttr:$direction, DefaultValuedAttr<I64Attr, "1">:$copies);
+  let arguments = (ins Moe_Tensor2D:$rows, Moe_Index2D:$block_counts, Moe_Index2D:$expert_counts,
+                       Optional<Moe_Tensor2D>:$addend, Moe_GroupAttr:$group, Moe_DirectionAttr:$direction,
+                       DefaultValuedAttr<I64Attr, "1">:$copies, DefaultValuedAttr<I64Attr, "0">:$phase,
+                       DefaultValuedAttr<I64Attr, "1">:$phases);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = [{
-    $rows `,` $block_counts `,` $expert_counts `over` $group attr-dict `:` functional-type(operands, results)
+    $rows `,` $block_counts `,` $expert_counts (`addend` `(` $addend^ `)`)? `over` $group attr-dict `:`
+    functional-type(operands, results)
   }];
+  let builders = [
+    /// In one phase.
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$rows, "::mlir::Value":$block_counts,
+                   "::mlir::Value":$expert_counts, "::mlir::moe::GroupAttr":$group,
+                   "::mlir::moe::Direction":$direction, "int64_t":$copies)>
+  ];
   let hasVerifier = 1;
   let hasFolder = 1;
   let extraClassDeclaration = [{
@@ -292,6 +309,34 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
     /// What is in memory: the rows, or what a moe.dump made them of.
     ::mlir::Value getStoredRows();
   }];
+}
+
+def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPart"]> {
+  let summary = "the part of the members that a phase receives from";
+  let description = [{
+    Part (b + phase) mod phases along dimension 0, b being the member's own block of as many (moe.all_to_all_v): of the counts
+    of all members, those of the block that the phase brings rows from. No data moves.
+
+    Constraints:
+    - (C1) phases divides the group's size; 0 <= phase < phases.
+    - (C2) the input is the result with dimension 0 multiplied by phases.
+
+    Example:
+
+    ```mlir
+    func.func @phase(%c: tensor<4x2xi32>) -> tensor<2x2xi32> {
+      %0 = moe.phase %c over <"ep", 4, 1> {phase = 1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+      return %0 : tensor<2x2xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index2D:$input, Moe_GroupAttr:$group, I64Attr:$phase, I64Attr:$phases);
+  let results = (outs Moe_Index2D:$result);
+  let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::moe::GroupAttr":$group, "int64_t":$phase,
+                                 "int64_t":$phases)>];
+  let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],

@@ -275,7 +275,7 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
 }
 
 def Moe_DumpOp : Moe_Op<"dump", [
-    Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_ShadowableOnly, Moe_CostOwn, Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
   let summary = "equal copies of each block, virtual before an exchange";
   let description = [{
     Parm's dump, before EP&ESP-AlltoAll: dimension `dim` is `blocks` equal blocks of n, each of which is repeated c times, c

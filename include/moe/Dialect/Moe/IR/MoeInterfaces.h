@@ -26,12 +26,24 @@ struct RowChunk {
   int64_t of(int64_t rows) const { return rows * part / whole; }
 };
 
+/// Where the rows of experts and those of their shadows differ: an expert's are exchanged over `ep`, or over it and
+/// `esp` together, a shadow's only over `esp`.
+struct ShadowScope {
+  GroupAttr ep, esp;
+
+  /// The group over which what is done over `group` for experts is done for shadows.
+  GroupAttr getGroup(GroupAttr group) const;
+};
+
 /// The dimension of experts' rows: 1 of [E, T, M], 0 of [R, M].
 unsigned getRowDim(Type rows);
 /// Whether the floating-point results of `op` can be cut so.
 bool canScaleRows(Operation *op, RowChunk chunk);
 /// As MoeChunkableOpInterface::buildOnChunk says.
 Operation *cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, RowChunk chunk);
+
+/// As MoeChunkableOpInterface::buildOnShadows says.
+Operation *cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping);
 
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);

@@ -122,7 +122,30 @@ def MoeChunkableOpInterface : OpInterface<"MoeChunkableOpInterface"> {
       copy whose floating-point results have fewer rows.
     }], "::mlir::Operation *", "buildOnChunk",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::IRMapping &":$mapping, "::mlir::moe::RowChunk":$chunk), "",
-      [{ return ::mlir::moe::cloneOnChunk($_op, builder, mapping, chunk); }]>
+      [{ return ::mlir::moe::cloneOnChunk($_op, builder, mapping, chunk); }]>,
+    InterfaceMethod<[{
+      Builds the op for the rows of shadows, which every member of `scope.ep` computes by itself: none leaves for another
+      one. Its operands are replaced as `mapping` says, and its results mapped. The default is a copy whose results have
+      to its operands the sizes that they had.
+    }], "::mlir::Operation *", "buildOnShadows",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::IRMapping &":$mapping, "::mlir::moe::ShadowScope":$scope), "",
+      [{ return ::mlir::moe::cloneOnShadows($_op, builder, mapping); }]>
+  ];
+}
+
+def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{An op that gives each choice its row among the dispatched tokens.}];
+  let methods = [
+    InterfaceMethod<[{The row of each choice, [S, k].}], "::mlir::Value", "getSlots">,
+    InterfaceMethod<[{The rows that each expert uses in each chunk, [chunks, E].}], "::mlir::Value", "getCounts">,
+    InterfaceMethod<[{Whether rows are [R, M].}], "bool", "isDropless">,
+    InterfaceMethod<[{With a capacity: equal parts of each expert's rows that are filled apart from each other.}],
+      "int64_t", "getRowGroups">,
+    InterfaceMethod<[{Into how many pieces of memory the rows are divided.}], "int64_t", "getChunks">,
+    InterfaceMethod<[{
+      Divides the rows into `chunks` of `rows` each, of each expert with a capacity. The type of the counts becomes theirs.
+    }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows)>
   ];
 }
 
@@ -130,7 +153,9 @@ def MoeAccumulatingOpInterface : OpInterface<"MoeAccumulatingOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{An op that can add another value to its only result, in that value's memory.}];
   let methods = [
-    InterfaceMethod<[{The operand for that value, none or one.}], "::mlir::MutableOperandRange", "getAddendMutable">
+    InterfaceMethod<[{The operand for that value, none or one.}], "::mlir::MutableOperandRange", "getAddendMutable">,
+    InterfaceMethod<[{Whether it can add this one.}], "bool", "canAccumulate", (ins "::mlir::Value":$addend), "",
+      [{ return true; }]>
   ];
 }
 

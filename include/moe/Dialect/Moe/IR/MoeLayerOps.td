@@ -35,6 +35,9 @@ def Moe_LayerOp : Moe_Op<"layer", [
     *Dropless form* (absent): every choice is computed. `max_load` bounds the rows that a rank's experts may receive to that
     multiple of the mean; absent, memory for the worst case is reserved.
 
+    With `leave` >= 0 at most that many tokens of a routing group keep a choice outside of the group's own block of experts,
+    number (g / home_span) mod homes for group g, as in moe.route: FasterMoE's topology-aware gate.
+
     `aux` is the load-balancing loss of GShard and Switch, the mean over the G groups of `E sum_e f_e P_e`: f_e the share of
     the group's choices that want expert e (dropped ones included), P_e the mean over its tokens of `score[s,e]` (softmax)
     or `score[s,e] / sum_e' score[s,e']` (sigmoid). Gradients flow through the scores, not through the choice.
@@ -81,7 +84,10 @@ def Moe_LayerOp : Moe_Op<"layer", [
     OptionalAttr<F64Attr>:$capacity_factor,
     OptionalAttr<I64Attr>:$expert_capacity,
     OptionalAttr<F64Attr>:$max_load,
-    DefaultValuedAttr<I64Attr, "1">:$groups);
+    DefaultValuedAttr<I64Attr, "1">:$groups,
+    DefaultValuedAttr<I64Attr, "-1">:$leave,
+    DefaultValuedAttr<I64Attr, "1">:$homes,
+    DefaultValuedAttr<I64Attr, "1">:$home_span);
   let results = (outs Moe_Tensor2D:$y, Moe_Scalar:$aux);
   let assemblyFormat = [{
     $layer_name $x `gate` `(` $gate (`,` $gate_bias^)? `)` (`selection_bias` `(` $selection_bias^ `)`)?

@@ -7,5 +7,6 @@ include "moe/Dialect/Moe/IR/MoeComputeOps.td"
 include "moe/Dialect/Moe/IR/MoeRouteOps.td"
 include "moe/Dialect/Moe/IR/MoeCommOps.td"
 include "moe/Dialect/Moe/IR/MoeMemoryOps.td"
+include "moe/Dialect/Moe/IR/MoeShadowOps.td"
 
 #endif // MOE_DIALECT_MOE_IR_MOEOPS_TD

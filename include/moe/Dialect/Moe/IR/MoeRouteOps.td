@@ -5,7 +5,8 @@
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 def Moe_RouteOp : Moe_Op<"route", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+    MoeSlotsOpInterface, Moe_SpmdOwn, Moe_Differentiable, Moe_CostOwn,
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "chooses experts, slots and weights for every token";
   let description = [{
     The routing of `moe.layer` on this rank's S tokens, `groups` blocks of S/groups consecutive ones apart from each other.
@@ -18,12 +19,19 @@ def Moe_RouteOp : Moe_Op<"route", [
     [n E, groups T / n], those of expert e in chunk c at index c E + e. Dropless, chunk c has the choices of tokens s with
     floor(s n / S) = c, from row c chunk_rows on, sorted by expert.
 
+    With `leave` = L >= 0 it is FasterMoE's topology-aware gate (section 4.3). The experts are in `homes` equal blocks, those of
+    one node each, and routing group g is at home with block (rank / home_stride + g / home_span) mod homes. Of the tokens of a
+    group at most L keep a choice j that is not at home, those with the highest scores (ties to the lower token), for each j
+    apart, first choices before second ones; the others choose again, the best expert at home that they have not chosen. So
+    each choice of a group is bounded, k L leave in all. Gradients flow through the scores of the final choices.
+
     Constraints:
     - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <= min(8, E).
     - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type.
     - (C3) expert_groups, top_groups and group_score are as in (C6) of moe.layer; capacity >= 0.
     - (C4) chunks >= 1; with a capacity it divides groups T, and chunk_rows is 0; dropless with more than one chunk, chunk_rows is at
       least k ceil(S / chunks).
+    - (C5) homes divides E; home_stride and home_span are at least 1; with leave >= 0, expert_groups is 1 and k <= E / homes.
 
     Example:
 
@@ -47,13 +55,22 @@ def Moe_RouteOp : Moe_Op<"route", [
     DefaultValuedAttr<I64Attr, "0">:$capacity,
     DefaultValuedAttr<I64Attr, "1">:$groups,
     DefaultValuedAttr<I64Attr, "1">:$chunks,
-    DefaultValuedAttr<I64Attr, "0">:$chunk_rows);
+    DefaultValuedAttr<I64Attr, "0">:$chunk_rows,
+    DefaultValuedAttr<I64Attr, "-1">:$leave,
+    DefaultValuedAttr<I64Attr, "1">:$homes,
+    DefaultValuedAttr<I64Attr, "1">:$home_stride,
+    DefaultValuedAttr<I64Attr, "1">:$home_span);
   let results = (outs Moe_Tensor2D:$scores, Moe_Index2D:$experts, Moe_Index2D:$slots, Moe_Tensor2D:$weights,
                       Moe_Index2D:$counts, Moe_Scalar:$aux);
   let assemblyFormat = [{
     $logits (`selection_bias` `(` $selection_bias^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
+    int64_t getRowGroups() { return getGroups(); }
+    void setChunked(int64_t chunks, int64_t rows);
+  }];
 }
 
 def Moe_RouteGradOp : Moe_Op<"route_grad", [

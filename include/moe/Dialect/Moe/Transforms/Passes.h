@@ -18,6 +18,9 @@ namespace mlir::moe {
 /// Options of moe-pause-mp.
 enum class PauseMpSchedule { S1, S2, Auto };
 
+/// Options of moe-smart-schedule.
+enum class SmartOrder { Ring, Topology };
+
 #define GEN_PASS_DECL
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 

@@ -145,6 +145,110 @@ def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
+  let summary = "experts that many tokens choose are computed where the tokens are";
+  let description = [{
+    FasterMoE's dynamic shadowing (section 4.1), of dropless layers in any schedule. All ranks that exchange a layer's rows
+    gather their counts, and each decides, alike and anew in every step, which experts become shadows (moe.choose_shadows).
+    The choices of these take a way of their own: a copy of the experts' from dispatch to combine, over esp where that is over
+    ep, with weights from moe.broadcast_experts. Their rows are left out of the exchange, and of the room for what arrives:
+    with `shrink` that is reserved for what may be left after the heaviest experts became shadows, whatever the routing.
+    To run before moe-pipeline, moe-smart-schedule and moe-differentiate, which makes the reduction of the shadows' gradients
+    to their owners.
+
+    The figures are of one rank, except that a node's is of all that connects it to others; 0 is no time at all. Both
+    `send` and `broadcast` are what the paper calls W. A layer with a capacity, and where all experts are on every rank,
+    is left as it is.
+
+    Before -> after:
+
+    ```mlir
+    %d = moe.dispatch %x, %slots : ..
+    // ->
+    %all = moe.all_gather %counts over <"ep_esp", 4, 1> {dim = 0 : i64} : .. -> tensor<4x8xi32>
+    %shadows = moe.choose_shadows %all {policy = #moe<shadow_policy simulate>, most = 2 : i64, ..} : .. -> tensor<1x8xi32>
+    %own, %c, %theirs, %sc = moe.divide_choices %experts, %shadows : ..
+    %d = moe.dispatch %x, %own : ..
+    ..
+    %w = moe.broadcast_experts %w1, %shadows over <"ep", 4, 1> : .. -> tensor<2x16x32xf32>
+    %sd = moe.dispatch %x, %theirs : ..
+    %h = moe.grouped_matmul %sd, %w counts(%sc) : ..
+    ```
+  }];
+  let options = [
+    Option<"max", "max", "int64_t", /*default=*/"0", "Shadows of a layer at most; 0: a quarter of its experts">,
+    Option<"policy", "policy", "::mlir::moe::ShadowPolicy", /*default=*/"::mlir::moe::ShadowPolicy::simulate",
+           "How they are chosen", [{::llvm::cl::values(
+             clEnumValN(::mlir::moe::ShadowPolicy::algorithm1, "algorithm1", "Algorithm 1 of the paper"),
+             clEnumValN(::mlir::moe::ShadowPolicy::prefix, "prefix", "the best of all prefixes of its order"),
+             clEnumValN(::mlir::moe::ShadowPolicy::simulate, "simulate", "the least predicted time of the layer"))}]>,
+    Option<"flopsPerSecond", "flops-per-second", "double", /*default=*/"0", "Of a rank's products">,
+    Option<"sendBytesPerSecond", "send-bytes-per-second", "double", /*default=*/"0", "Of an exchange, by member">,
+    Option<"localBytesPerSecond", "local-bytes-per-second", "double", /*default=*/"0", "Of a rank's own link">,
+    Option<"nodeBytesPerSecond", "node-bytes-per-second", "double", /*default=*/"0", "Of what connects a node to others">,
+    Option<"broadcastBytesPerSecond", "broadcast-bytes-per-second", "double", /*default=*/"0", "Of a broadcast">,
+    Option<"startUs", "start-us", "double", /*default=*/"0", "Microseconds of an exchange without rows">,
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"1", "Ranks of a node">,
+    Option<"phases", "phases", "int64_t", /*default=*/"1", "Of the exchange, where it overlaps with the experts">,
+    Option<"shrink", "shrink", "bool", /*default=*/"true", "Reserve room only for what shadows may leave">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
+  let summary = "ragged exchanges by groups of neighbours, each overlapping with the experts' work for others";
+  let description = [{
+    FasterMoE's smart schedule (section 4.2): a ragged exchange to the experts, what they compute and the exchange back
+    become n of each, n being the number of groups of neighbouring ranks. In step j group i sends to group i - j and
+    receives from group i + j (S), computes what came (C) and returns it (R). The returned rows are put together in one
+    buffer, and nothing is copied. To run before moe-differentiate, which makes the phases of the backward; on which stream and when
+    each takes place is for plan-order to say.
+
+    `group-size` is in ranks; where it does not divide the members of an exchange, or would divide the holders of one expert, the
+    groups are as much larger as they have to be. `order` is that of the steps: the ring's, or the ring's step 0 first and the
+    others by how many groups exchange with another node, so that the last is a fast one too.
+
+    Before -> after, with two groups:
+
+    ```mlir
+    %h = moe.all_to_all_v %d, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>} : ..
+    %y = moe.all_to_all_v %o, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>} : ..
+    // ->
+    %e0 = moe.phase %e over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : ..
+    %h0 = moe.all_to_all_v %d, %b, %e0 over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64} : ..
+    %y0 = moe.all_to_all_v %o0, %b, %e0 over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64} : ..
+    ..
+    %y1 = moe.all_to_all_v %o1, %b, %e1 addend(%y0) over <"ep", 4, 1> {.., phase = 1 : i64, phases = 2 : i64} : ..
+    ```
+  }];
+  let options = [
+    Option<"groupSize", "group-size", "int64_t", /*default=*/"0",
+           "Neighbouring ranks of a group; 0: a node, or inside one a fourth of the members">,
+    Option<"order", "order", "::mlir::moe::SmartOrder", /*default=*/"::mlir::moe::SmartOrder::Topology",
+           "In which order groups exchange", [{::llvm::cl::values(
+             clEnumValN(::mlir::moe::SmartOrder::Ring, "ring", "by distance"),
+             clEnumValN(::mlir::moe::SmartOrder::Topology, "topology", "the fastest first and last"))}]>,
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"1", "Ranks of a node">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeTopologyGate : Pass<"moe-topology-gate", "::mlir::func::FuncOp"> {
+  let summary = "few tokens choose experts of other nodes";
+  let description = [{
+    FasterMoE's topology-aware gate (section 4.3): sets on each moe.route that of B tokens at most L = W_net / (M W_local) B
+    leave their node of M ranks, for each choice apart; the others choose again among the experts of the node. It routes
+    otherwise than the plain gate, and so trains another model. To run behind moe-pause-mp. Where all ranks that exchange
+    are in one node nothing changes.
+  }];
+  let options = [
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"1", "M, ranks of a node">,
+    Option<"networkBytesPerSecond", "network-bytes-per-second", "double", /*default=*/"0", "W_net, of a node">,
+    Option<"localBytesPerSecond", "local-bytes-per-second", "double", /*default=*/"1", "W_local, of a rank in its node">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 class MoeResidualOption<string name, string text>
     : Option<name, name, "::mlir::moe::Residual", /*default=*/"::mlir::moe::Residual::keep", text, [{::llvm::cl::values(
         clEnumValN(::mlir::moe::Residual::keep, "keep", "in the device's memory"),

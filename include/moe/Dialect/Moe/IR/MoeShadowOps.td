@@ -1,0 +1,134 @@
+//===- MoeShadowOps.td - L1: experts on other ranks for a step -*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOESHADOWOPS_TD
+#define MOE_DIALECT_MOE_IR_MOESHADOWOPS_TD
+
+include "moe/Dialect/Moe/IR/MoeCommOps.td"
+
+// FasterMoE's dynamic shadowing (section 4.1). `shadows` [1, E] says of each expert whether it is a shadow in this step,
+// 1 or 0. Tensors of shadows have R places along dimension 0, of which place r is the r-th shadow's.
+
+def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "which experts become shadows in this step";
+  let description = [{
+    From the rows that each member sends to each expert. Every rank that has the same counts decides the same: what is
+    replicated stays so. `moert/shadows.h` says what the policies and the figures mean, all times in seconds: forward
+    computation of one row, its way through the network as the paper has it, over a worker's own link and over a node's;
+    the broadcast of an expert; the start of an exchange.
+
+    Constraints:
+    - (C1) counts is [n workers, n' workers] for some n, n'; the result is [1, n' workers].
+    - (C2) node_workers divides workers; 1 <= most <= E; room >= 0; phases >= 1; no time is negative.
+
+    Example:
+
+    ```mlir
+    func.func @choose_shadows(%c: tensor<4x8xi32>) -> tensor<1x8xi32> {
+      %0 = moe.choose_shadows %c {policy = #moe<shadow_policy prefix>, workers = 4 : i64, most = 2 : i64}
+        : (tensor<4x8xi32>) -> tensor<1x8xi32>
+      return %0 : tensor<1x8xi32>
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_Index2D:$counts, Moe_ShadowPolicyAttr:$policy, I64Attr:$workers,
+    DefaultValuedAttr<I64Attr, "1">:$node_workers, I64Attr:$most,
+    DefaultValuedAttr<I64Attr, "0">:$room, DefaultValuedAttr<I64Attr, "1">:$phases,
+    DefaultValuedAttr<F64Attr, "0.0">:$row_compute, DefaultValuedAttr<F64Attr, "0.0">:$row_send,
+    DefaultValuedAttr<F64Attr, "0.0">:$row_local, DefaultValuedAttr<F64Attr, "0.0">:$row_node,
+    DefaultValuedAttr<F64Attr, "0.0">:$expert, DefaultValuedAttr<F64Attr, "0.0">:$start);
+  let results = (outs Moe_Index2D:$shadows);
+  let assemblyFormat = "$counts attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
+    MoeSlotsOpInterface, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "slots of the experts' choices and of their shadows' apart";
+  let description = [{
+    `slots` and `counts` are what a dropless moe.route gives, in `chunks` of `chunk_rows`, as if the choices of shadows were
+    dropped. `shadow_slots` are rows of S k, sorted by shadow and then by token, -1 where a choice is of no shadow, and
+    `shadow_counts` how many of them each place has.
+
+    Constraints:
+    - (C1) experts and both slots are [S, k]; shadows is [1, E], counts [chunks, E], shadow_counts [1, R].
+    - (C2) chunks >= 1; with more than one, chunk_rows >= k ceil(S / chunks).
+
+    Example:
+
+    ```mlir
+    func.func @divide(%e: tensor<16x2xi32>, %s: tensor<1x4xi32>) -> tensor<16x2xi32> {
+      %slots, %counts, %shadow_slots, %shadow_counts = moe.divide_choices %e, %s
+        : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x4xi32>, tensor<16x2xi32>, tensor<1x2xi32>)
+      return %shadow_slots : tensor<16x2xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index2D:$experts, Moe_Index2D:$shadows,
+                       DefaultValuedAttr<I64Attr, "1">:$chunks, DefaultValuedAttr<I64Attr, "0">:$chunk_rows);
+  let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts, Moe_Index2D:$shadow_slots, Moe_Index2D:$shadow_counts);
+  let assemblyFormat = "$experts `,` $shadows attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$experts, "::mlir::Value":$shadows, "int64_t":$places)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isDropless() { return true; }
+    int64_t getRowGroups() { return 1; }
+    void setChunked(int64_t chunks, int64_t rows);
+  }];
+}
+
+def Moe_BroadcastExpertsOp : Moe_Collective<"broadcast_experts"> {
+  let summary = "every shadow's value on all members: varying -> varying";
+  let description = [{
+    `result[r,..]` is the value of the r-th shadow, of the member whose expert it is; places without one hold anything.
+    The members must have the same `shadows`. All results are equal, and still each is its member's own: the adjoint of each is
+    summed at the owner (moe.reduce_experts).
+
+    Constraints:
+    - (C1) values is [n, ..], of n experts on each member; shadows is [1, n size]; the result is [R, ..].
+
+    Example:
+
+    ```mlir
+    func.func @broadcast_experts(%w: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) -> tensor<3x4x8xf32> {
+      %0 = moe.broadcast_experts %w, %s over <"ep", 4, 1> : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x4x8xf32>
+      return %0 : tensor<3x4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$values, Moe_Index2D:$shadows, Moe_GroupAttr:$group);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$values `,` $shadows `over` $group attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$values, "::mlir::Value":$shadows, "int64_t":$places,
+                                 "::mlir::moe::GroupAttr":$group)>];
+  let hasVerifier = 1;
+}
+
+def Moe_ReduceExpertsOp : Moe_Collective<"reduce_experts", ["getKernelInputs", "getInPlaceInputs"],
+                                         [MoeAccumulatingOpInterface]> {
+  let summary = "the sum of every shadow's value at its owner: varying -> varying";
+  let description = [{
+    The adjoint of moe.broadcast_experts: `result[i,..] = addend[i,..] + sum over members of values[r,..]` where the
+    member's expert i is the r-th shadow, the addend (or zero) alone where it is none.
+
+    Constraints:
+    - (C1) values is [R, ..]; shadows is [1, n size]; addend and result are [n, ..].
+
+    Example:
+
+    ```mlir
+    func.func @reduce_experts(%g: tensor<3x4x8xf32>, %s: tensor<1x8xi32>) -> tensor<2x4x8xf32> {
+      %0 = moe.reduce_experts %g, %s over <"ep", 4, 1> : (tensor<3x4x8xf32>, tensor<1x8xi32>) -> tensor<2x4x8xf32>
+      return %0 : tensor<2x4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$values, Moe_Index2D:$shadows, Optional<Moe_Tensor>:$addend, Moe_GroupAttr:$group);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = [{
+    $values `,` $shadows (`addend` `(` $addend^ `)`)? `over` $group attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // MOE_DIALECT_MOE_IR_MOESHADOWOPS_TD

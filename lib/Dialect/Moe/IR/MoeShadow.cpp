@@ -1,0 +1,188 @@
+//===- MoeShadow.cpp - experts on other ranks for a step ------------------===//
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// `shadows` is [1, experts].
+static LogicalResult verifyShadows(Operation *op, Value shadows, int64_t experts) {
+  auto type = cast<RankedTensorType>(shadows.getType());
+  if (type.getDimSize(0) != 1 || type.getDimSize(1) != experts)
+    return op->emitOpError() << "expected shadows to be [1, " << experts << "] but got " << type;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ChooseShadowsOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChooseShadowsOp::verify() {
+  RankedTensorType counts = getCounts().getType();
+  int64_t workers = getWorkers(), nodeWorkers = getNodeWorkers(), experts = counts.getDimSize(1), most = getMost();
+  if (workers < 1 || counts.getDimSize(0) % workers != 0 || experts % workers != 0)
+    return emitOpError() << "expected workers to divide both dimensions of " << counts << " but got " << workers;
+  if (nodeWorkers < 1 || workers % nodeWorkers != 0)
+    return emitOpError() << "expected node_workers to divide the " << workers << " workers but got " << nodeWorkers;
+  if (most < 1 || most > experts)
+    return emitOpError() << "expected most to be between 1 and " << experts << " but got " << most;
+  if (static_cast<int64_t>(getRoom()) < 0 || static_cast<int64_t>(getPhases()) < 1)
+    return emitOpError() << "expected room of at least 0 and phases of at least 1 but got "
+                         << static_cast<int64_t>(getRoom()) << " and " << static_cast<int64_t>(getPhases());
+  for (APFloat seconds : {getRowCompute(), getRowSend(), getRowLocal(), getRowNode(), getExpert(), getStart()})
+    if (!seconds.isFinite() || seconds.isNegative())
+      return emitOpError() << "expected times of at least 0 but got " << seconds.convertToDouble();
+  return verifyShadows(*this, getShadows(), experts);
+}
+void ChooseShadowsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(1); }
+OpCost ChooseShadowsOp::getOpCost() { return getMemoryCost(*this); }
+SmallVector<Attribute> ChooseShadowsOp::getKernelParams() {
+  return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getPolicy())),
+          getWorkersAttr(),
+          getNodeWorkersAttr(),
+          getMostAttr(),
+          getRoomAttr(),
+          getPhasesAttr(),
+          getRowComputeAttr(),
+          getRowSendAttr(),
+          getRowLocalAttr(),
+          getRowNodeAttr(),
+          getExpertAttr(),
+          getStartAttr()};
+}
+
+//===----------------------------------------------------------------------===//
+// DivideChoicesOp
+//===----------------------------------------------------------------------===//
+
+void DivideChoicesOp::build(OpBuilder &builder, OperationState &state, Value experts, Value shadows, int64_t places) {
+  auto counts = [&](int64_t columns) { return RankedTensorType::get({1, columns}, builder.getI32Type()); };
+  Type choices = experts.getType();
+  build(builder, state,
+        TypeRange{choices, counts(cast<RankedTensorType>(shadows.getType()).getDimSize(1)), choices, counts(places)},
+        experts, shadows);
+}
+LogicalResult DivideChoicesOp::verify() {
+  RankedTensorType choices = getExperts().getType(), counts = getCounts().getType();
+  if (getSlots().getType() != choices || getShadowSlots().getType() != choices)
+    return emitOpError() << "expected slots and shadow_slots to be " << choices << " but got " << getSlots().getType()
+                         << " and " << getShadowSlots().getType();
+  int64_t chunks = getChunks(), chunkRows = getChunkRows();
+  if (chunks < 1 || counts.getDimSize(0) != chunks)
+    return emitOpError() << "expected counts of " << chunks << " chunks but got " << counts;
+  int64_t most = choices.getDimSize(1) * static_cast<int64_t>(llvm::divideCeil(choices.getDimSize(0), chunks));
+  if (chunks > 1 && chunkRows < most)
+    return emitOpError() << "expected room for " << most << " rows in a chunk but got chunk_rows " << chunkRows;
+  if (getShadowCounts().getType().getDimSize(0) != 1)
+    return emitOpError() << "expected shadow_counts to be [1, R] but got " << getShadowCounts().getType();
+  return verifyShadows(*this, getShadows(), counts.getDimSize(1));
+}
+void DivideChoicesOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(2); }
+SmallVector<Attribute> DivideChoicesOp::getKernelParams() { return {getChunksAttr(), getChunkRowsAttr()}; }
+void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
+  setChunks(chunks);
+  setChunkRows(rows);
+  RankedTensorType counts = getCounts().getType();
+  getCounts().setType(RankedTensorType::get({chunks, counts.getDimSize(1)}, counts.getElementType()));
+}
+
+//===----------------------------------------------------------------------===//
+// BroadcastExpertsOp, ReduceExpertsOp
+//===----------------------------------------------------------------------===//
+
+/// The values vary over the group, the shadows not: members that decide differently would wait for each other.
+static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                     SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  FailureOr<AxisSet> set = axes.getAxes(group);
+  if (failed(set))
+    return op->emitOpError() << "expected the boundaries of group " << group << " to be boundaries of the module's "
+                             << kParallelAttrName;
+  if (!(operands[1] & *set).empty())
+    return op->emitOpError() << "expected shadows that are replicated over group '" << group.getName()
+                             << "' but they vary over " << axes.describe(operands[1]);
+  AxisSet all = *set;
+  for (AxisSet operand : operands)
+    all = all | operand;
+  required.assign(operands.size(), all);
+  required[1] = operands[1];
+  results.assign(1, all);
+  return success();
+}
+
+/// `local` is [n, ..], `shadow` [R, ..].
+static LogicalResult verifyShadowExchange(Operation *op, GroupAttr group, RankedTensorType local, Value shadows,
+                                          RankedTensorType shadow) {
+  bool alike = local.getRank() > 0 && local.getRank() == shadow.getRank() &&
+               local.getShape().drop_front() == shadow.getShape().drop_front() &&
+               local.getElementType() == shadow.getElementType();
+  if (!alike)
+    return op->emitOpError() << "expected shadows' values that differ from the experts' " << local
+                             << " in dimension 0 alone but got " << shadow;
+  return verifyShadows(op, shadows, local.getDimSize(0) * group.getSize());
+}
+
+/// Of one place after the other, as far as they are used.
+static OpCost getShadowExchangeCost(Operation *op, Collective collective, RankedTensorType places) {
+  OpCost cost;
+  cost.resource = Resource::Network;
+  cost.collective = collective;
+  cost.payload = getByteSize(places);
+  cost.bytesRead = cost.bytesWritten = cost.payload;
+  cost.raggedRows = places.getDimSize(0);
+  cost.countsInput = 1;
+  return cost;
+}
+
+void BroadcastExpertsOp::build(OpBuilder &builder, OperationState &state, Value values, Value shadows, int64_t places,
+                               GroupAttr group) {
+  auto type = cast<RankedTensorType>(values.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[0] = places;
+  build(builder, state, RankedTensorType::get(shape, type.getElementType()), values, shadows, group);
+}
+LogicalResult BroadcastExpertsOp::verify() {
+  return verifyShadowExchange(*this, getGroup(), cast<RankedTensorType>(getValues().getType()), getShadows(),
+                              cast<RankedTensorType>(getResult().getType()));
+}
+LogicalResult BroadcastExpertsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                            SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferShadowSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void BroadcastExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<ReduceExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(),
+                                                      /*addend=*/Value(), getGroup()));
+  gradients.push_back({});
+}
+OpCost BroadcastExpertsOp::getOpCost() {
+  return getShadowExchangeCost(*this, Collective::Broadcast, cast<RankedTensorType>(getResult().getType()));
+}
+
+LogicalResult ReduceExpertsOp::verify() {
+  if (getAddend() && getAddend().getType() != getResult().getType())
+    return emitOpError() << "expected an addend of type " << getResult().getType() << " but got "
+                         << getAddend().getType();
+  return verifyShadowExchange(*this, getGroup(), cast<RankedTensorType>(getResult().getType()), getShadows(),
+                              cast<RankedTensorType>(getValues().getType()));
+}
+LogicalResult ReduceExpertsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                         SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferShadowSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void ReduceExpertsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<BroadcastExpertsOp>(getLoc(), getValues().getType(), cotangents[0], getShadows(), getGroup()));
+  gradients.push_back({});
+  if (getAddend())
+    gradients.push_back(cotangents[0]);
+}
+OpCost ReduceExpertsOp::getOpCost() {
+  auto places = cast<RankedTensorType>(getValues().getType());
+  OpCost cost = getShadowExchangeCost(*this, Collective::Reduce, places);
+  cost.flops = static_cast<double>(places.getNumElements());
+  return cost;
+}
+SmallVector<Value> ReduceExpertsOp::getKernelInputs() { return {getValues(), getShadows(), getAddend()}; }
+SmallVector<int64_t> ReduceExpertsOp::getInPlaceInputs() {
+  return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
+}

@@ -1,0 +1,255 @@
+//===- ShadowExperts.cpp - moe-shadow-experts -----------------------------===//
+//
+// The choices of experts that become shadows take a way of their own, a copy of the experts' without what leaves the
+// rank: same ops, other slots, counts and weights. Only the forward is written: the reduction of the shadows' gradients
+// is the adjoint of the broadcast of their weights.
+//
+//===----------------------------------------------------------------------===//
+#include "ExpertWay.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOESHADOWEXPERTS
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The exchange of the rows to the experts, or null.
+static AllToAllVOp findExchange(const ExpertWay &way) {
+  for (Operation *op : way.ops)
+    if (auto exchange = dyn_cast<AllToAllVOp>(op); exchange && exchange.getDirection() == Direction::to_experts)
+      return exchange;
+  return {};
+}
+
+/// Of rows for all workers, with `experts` on each, the fraction 1 / this at most is for the experts of one worker that
+/// are no shadows, after the heaviest expert of the worker with most rows has become one `shadows` times.
+///
+/// If C rows are left, the last of n experts that a worker gave away had rows / n or more of a worker with C rows or
+/// more: a worker that gives away r of e experts has C e / (e - r + 1) rows before, the one that is left with C has C e
+/// / (e - r). This is the least sum of them.
+static double getWorstShare(int64_t experts, int64_t shadows) {
+  auto e = static_cast<double>(experts);
+  // least[r]: the rows, over C, of workers that give away r experts together.
+  SmallVector<double> least(shadows + 1, 0);
+  for (int64_t r = 1; r <= shadows; ++r) {
+    least[r] = std::numeric_limits<double>::infinity();
+    for (int64_t one = 1; one <= std::min(r, experts); ++one)
+      least[r] = std::min(least[r], least[r - one] + e / (e - static_cast<double>(one) + 1));
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t r = 0; r <= std::min(shadows, experts - 1); ++r)
+    best = std::min(best, least[shadows - r] + e / (e - static_cast<double>(r)));
+  return best;
+}
+
+/// The parameters that the ops on the way take beside the rows and their counts, each once.
+static SmallVector<Value> getExpertValues(ExpertWay way) {
+  llvm::SetVector<Value> values;
+  llvm::DenseSet<Operation *> onTheWay(way.ops.begin(), way.ops.end());
+  onTheWay.insert(way.dispatch.getOperation());
+  for (Operation *op : way.ops)
+    for (Value operand : op->getOperands())
+      if (isa<FloatType>(getType(operand).getElementType()) && !onTheWay.contains(operand.getDefiningOp()))
+        values.insert(operand);
+  return values.takeVector();
+}
+
+namespace {
+/// Rewrites one layer.
+class ShadowedLayer {
+public:
+  ShadowedLayer(ExpertWay way, AllToAllVOp exchange, ParallelAttr parallel, const MoeShadowExpertsOptions &options);
+
+  void rewrite();
+
+private:
+  Value choose();
+  void setTimes(ChooseShadowsOp choose);
+  void shrinkReservation();
+  Value buildShadows(DivideChoicesOp divide, Value shadows);
+
+  ExpertWay way;
+  AllToAllVOp exchange;
+  ParallelAttr parallel;
+  const MoeShadowExpertsOptions &options;
+  int64_t places;
+  Location loc;
+  OpBuilder builder;
+  /// Rows that a rank exchanges for each that it counts: less than one where it shares them with others.
+  double share;
+};
+} // namespace
+
+ShadowedLayer::ShadowedLayer(ExpertWay way, AllToAllVOp exchange, ParallelAttr parallel,
+                             const MoeShadowExpertsOptions &options)
+    : way(way), exchange(exchange), parallel(parallel), options(options), loc(way.dispatch.getLoc()),
+      builder(way.dispatch) {
+  // Casts of the counts may stand before the dispatch.
+  builder.setInsertionPointAfter(way.slots);
+  int64_t experts = getType(way.slots.getCounts()).getDimSize(1);
+  places = std::min<int64_t>(experts, options.max ? static_cast<int64_t>(options.max) : llvm::divideCeil(experts, 4));
+  int64_t blocks = getType(exchange.getBlockCounts()).getDimSize(0) * static_cast<int64_t>(exchange.getCopies());
+  share = static_cast<double>(exchange.getRows().getType().getDimSize(0)) / static_cast<double>(blocks) /
+          static_cast<double>(way.dispatch.getResult().getType().getDimSize(0));
+}
+
+/// Of one counted row and of one expert, seconds that they take.
+void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
+  double flops = 0, expertBytes = 0;
+  for (Operation *op : way.ops) {
+    auto priced = dyn_cast<MoeCostOpInterface>(op);
+    if (!priced)
+      continue;
+    if (OpCost cost = priced.getOpCost(); cost.resource == Resource::Matrix && cost.raggedRows > 0)
+      flops += cost.flops / static_cast<double>(cost.raggedRows);
+  }
+  int64_t localExperts = getType(exchange.getExpertCounts()).getDimSize(1);
+  for (Value value : getExpertValues(way))
+    expertBytes += static_cast<double>(getByteSize(value.getType())) / static_cast<double>(localExperts);
+  RankedTensorType rows = exchange.getRows().getType();
+  double rowBytes = static_cast<double>(getByteSize(rows)) / static_cast<double>(rows.getDimSize(0));
+  auto over = [&](double amount, double rate) { return builder.getF64FloatAttr(rate > 0 ? amount / rate : 0); };
+  choose.setRowComputeAttr(over(share * flops, options.flopsPerSecond));
+  choose.setRowSendAttr(over(share * rowBytes, options.sendBytesPerSecond));
+  choose.setRowLocalAttr(over(share * rowBytes, options.localBytesPerSecond));
+  // All that hold a part of the worker's experts send and receive the row.
+  choose.setRowNodeAttr(over(share * rowBytes * static_cast<double>(parallel.getEsp()), options.nodeBytesPerSecond));
+  choose.setExpertAttr(over(expertBytes, options.broadcastBytesPerSecond));
+  constexpr double micro = 1e-6;
+  choose.setStartAttr(builder.getF64FloatAttr(options.startUs * micro));
+}
+
+Value ShadowedLayer::choose() {
+  Value counts = builder.create<AllGatherOp>(loc, way.slots.getCounts(), parallel.getGroup("ep_esp"), 0);
+  int64_t ep = parallel.getEp(), nodeWorkers = std::max<int64_t>(1, options.nodeRanks / parallel.getEsp());
+  if (ep % nodeWorkers != 0)
+    nodeWorkers = 1;
+  auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+  auto room = static_cast<int64_t>(static_cast<double>(exchange.getResult().getType().getDimSize(0)) / share);
+  auto zero = builder.getF64FloatAttr(0);
+  auto op = builder.create<ChooseShadowsOp>(loc, way.slots.getCounts().getType(), counts,
+                                            ShadowPolicyAttr::get(builder.getContext(), options.policy), number(ep),
+                                            number(nodeWorkers), number(places), number(room), number(options.phases),
+                                            zero, zero, zero, zero, zero, zero);
+  setTimes(op);
+  return op;
+}
+
+/// Room for what is left after the heaviest experts became shadows, whatever the routing.
+void ShadowedLayer::shrinkReservation() {
+  RankedTensorType type = exchange.getResult().getType();
+  int64_t experts = getType(exchange.getExpertCounts()).getDimSize(1), before = type.getDimSize(0);
+  int64_t members = parallel.getEp() * parallel.getEsp();
+  double total = share * static_cast<double>(way.dispatch.getResult().getType().getDimSize(0) * members);
+  auto after = std::min(before, static_cast<int64_t>(total / getWorstShare(experts, places)));
+  llvm::DenseSet<Value> resized;
+  for (Operation *op : way.ops) {
+    bool isNext = llvm::any_of(op->getOperands(), [&](Value operand) { return resized.contains(operand); });
+    if (op != exchange && (!isNext || isa<AllToAllVOp>(op)))
+      continue;
+    Value result = op->getResult(0);
+    result.setType(RankedTensorType::get({after, getType(result).getDimSize(1)}, type.getElementType()));
+    resized.insert(result);
+  }
+}
+
+/// What the experts make of the shadows' rows, for the tokens.
+Value ShadowedLayer::buildShadows(DivideChoicesOp divide, Value shadows) {
+  builder.setInsertionPointAfter(way.combine);
+  IRMapping mapping;
+  for (Value value : getExpertValues(way))
+    mapping.map(value, builder.create<BroadcastExpertsOp>(loc, value, shadows, places, parallel.getGroup("ep")));
+  mapping.map(divide.getCounts(), divide.getShadowCounts());
+  RankedTensorType rows = way.dispatch.getResult().getType();
+  Value dispatched = builder.create<DispatchOp>(loc, rows, way.dispatch.getTokens(), divide.getShadowSlots(),
+                                                way.dispatch.getWeights());
+  mapping.map(way.dispatch.getResult(), dispatched);
+  ShadowScope scope{parallel.getGroup("ep"), parallel.getGroup("esp")};
+  for (Operation *op : way.ops)
+    cast<MoeChunkableOpInterface>(op).buildOnShadows(builder, mapping, scope);
+  return builder.create<CombineOp>(loc, way.combine.getResult().getType(), mapping.lookup(way.combine.getRows()),
+                                   divide.getShadowSlots(), way.combine.getWeights());
+}
+
+void ShadowedLayer::rewrite() {
+  if (options.shrink)
+    shrinkReservation();
+  auto route = cast<RouteOp>(way.slots);
+  Value shadows = choose();
+  auto divide = builder.create<DivideChoicesOp>(loc, route.getExperts(), shadows, places);
+  for (Operation *op : way.ops)
+    op->replaceUsesOfWith(route.getCounts(), divide.getCounts());
+  way.dispatch.getSlotsMutable().assign(divide.getSlots());
+  way.combine.getSlotsMutable().assign(divide.getSlots());
+  Value ofShadows = buildShadows(divide, shadows);
+  auto sum = builder.create<AddOp>(loc, way.combine.getResult(), ofShadows);
+  way.combine.getResult().replaceAllUsesExcept(sum, sum);
+}
+
+namespace {
+struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ParallelAttr parallel = getParallel(getOperation());
+    if (!parallel)
+      return signalPassFailure();
+    MoeShadowExpertsOptions options = getOptions();
+    if (options.max < 0 || options.phases < 1 || options.nodeRanks < 1) {
+      getOperation().emitError() << "expected max of at least 0 and phases and node-ranks of at least 1 but got "
+                                 << options.max << ", " << options.phases << " and " << options.nodeRanks;
+      return signalPassFailure();
+    }
+    if (parallel.getEp() == 1)
+      return;
+    for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation()))
+      rewrite(dispatch, parallel, options);
+    if (failed(insertToVarying(getOperation())))
+      signalPassFailure();
+  }
+
+  MoeShadowExpertsOptions getOptions() {
+    return {max,
+            policy,
+            flopsPerSecond,
+            sendBytesPerSecond,
+            localBytesPerSecond,
+            nodeBytesPerSecond,
+            broadcastBytesPerSecond,
+            startUs,
+            nodeRanks,
+            phases,
+            shrink};
+  }
+
+  void rewrite(DispatchOp dispatch, ParallelAttr parallel, const MoeShadowExpertsOptions &options) {
+    auto leave = [&](const Twine &reason) {
+      dispatch.emitWarning() << "moe-shadow-experts leaves this layer as it is: " << reason;
+    };
+    std::string reason;
+    FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
+    if (failed(way))
+      return leave(reason);
+    if (!isa<RouteOp>(way->slots) || way->slots.getChunks() != 1)
+      return leave("it has shadows or chunks already");
+    AllToAllVOp exchange = findExchange(*way);
+    if (!way->slots.isDropless() || !exchange)
+      return leave("only a dropless layer has fewer rows to exchange where some stay");
+    if (!llvm::all_of(way->ops, [](Operation *op) { return isa<MoeChunkableOpInterface>(op); }))
+      return leave("an op on the way of its rows cannot be done for shadows");
+    ShadowedLayer(*way, exchange, parallel, options).rewrite();
+  }
+};
+} // namespace

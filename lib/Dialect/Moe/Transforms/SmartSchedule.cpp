@@ -1,0 +1,195 @@
+//===- SmartSchedule.cpp - moe-smart-schedule -----------------------------===//
+//
+// An exchange to the experts, what they do and the exchange back become as many of each as there are groups of
+// neighbours. Only the forward is written: the adjoint of a phase is a phase.
+//
+//===----------------------------------------------------------------------===//
+#include "ExpertWay.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOESMARTSCHEDULE
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// Rows on their way to the experts, there, and back.
+struct Round {
+  AllToAllVOp to, from;
+  SmallVector<Operation *> experts;
+
+  static FailureOr<Round> find(AllToAllVOp to, std::string &reason);
+  /// The counts of the rows there, in whatever states they are used.
+  SmallVector<Value> getExpertCounts();
+};
+} // namespace
+
+FailureOr<Round> Round::find(AllToAllVOp to, std::string &reason) {
+  Round round;
+  round.to = to;
+  llvm::DenseSet<Value> reached = {to.getResult()};
+  for (Operation *op = to->getNextNode(); op && !round.from; op = op->getNextNode()) {
+    if (llvm::none_of(op->getOperands(), [&](Value operand) { return reached.contains(operand); }))
+      continue;
+    auto exchange = dyn_cast<AllToAllVOp>(op);
+    if (exchange && exchange.getDirection() == Direction::from_experts && exchange.getGroup() == to.getGroup()) {
+      round.from = exchange;
+    } else if (isa<MoeChunkableOpInterface>(op)) {
+      round.experts.push_back(op);
+      reached.insert(op->result_begin(), op->result_end());
+    } else {
+      reason = ("'" + op->getName().getStringRef() + "' cannot be done for part of its rows").str();
+      return failure();
+    }
+  }
+  auto isInside = [&](Operation *user) { return user == round.from || llvm::is_contained(round.experts, user); };
+  for (Value value : reached)
+    if (!round.from || !llvm::all_of(value.getUsers(), isInside)) {
+      reason = "what the experts make of its rows does not all go back";
+      return failure();
+    }
+  return round;
+}
+
+SmallVector<Value> Round::getExpertCounts() {
+  llvm::SetVector<Value> counts;
+  auto add = [&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (skipToVarying(operand) == skipToVarying(to.getExpertCounts()))
+        counts.insert(operand);
+  };
+  add(to);
+  llvm::for_each(experts, add);
+  add(from);
+  return counts.takeVector();
+}
+
+/// Of `members` of `group`, so many neighbours that blocks of them hold `ranks` ranks, or as few more as divide the
+/// group and have whole experts.
+static int64_t getBlockMembers(AllToAllVOp exchange, int64_t ranks) {
+  int64_t size = exchange.getGroup().getSize(), copies = exchange.getCopies();
+  for (int64_t members = copies; members < size; members += copies)
+    if (size % members == 0 && members * exchange.getGroup().getStride() >= ranks)
+      return members;
+  return size;
+}
+
+/// The share of the blocks, each of `blockRanks` ranks, that lie in another node than what they exchange with in a
+/// phase.
+static double getCrossing(int64_t phase, int64_t phases, int64_t blockRanks, int64_t nodeRanks) {
+  int64_t crossing = 0;
+  for (int64_t block = 0; block < phases; ++block)
+    crossing += block * blockRanks / nodeRanks != (block + phase) % phases * blockRanks / nodeRanks;
+  return static_cast<double>(crossing) / static_cast<double>(phases);
+}
+
+static SmallVector<int64_t> getOrder(SmartOrder order, int64_t phases, int64_t blockRanks, int64_t nodeRanks) {
+  SmallVector<int64_t> sequence = llvm::to_vector(llvm::seq<int64_t>(0, phases));
+  if (order == SmartOrder::Topology)
+    llvm::stable_sort(MutableArrayRef(sequence).drop_front(), [&](int64_t a, int64_t b) {
+      return getCrossing(a, phases, blockRanks, nodeRanks) > getCrossing(b, phases, blockRanks, nodeRanks);
+    });
+  return sequence;
+}
+
+/// Chunks are divided further.
+static ChunkAttr getChunk(AllToAllVOp exchange, int64_t index, int64_t phases) {
+  auto chunk = exchange->getAttrOfType<ChunkAttr>(kChunkAttrName);
+  return ChunkAttr::get(exchange.getContext(), (chunk ? chunk.getIndex() * phases : 0) + index,
+                        (chunk ? chunk.getChunks() : 1) * phases);
+}
+
+/// One phase of `exchange`, its operands replaced.
+static AllToAllVOp buildPhase(OpBuilder &builder, AllToAllVOp exchange, const IRMapping &mapping, Value addend,
+                              int64_t phase, int64_t phases) {
+  IRMapping operands = mapping;
+  auto op = cast<AllToAllVOp>(builder.clone(*exchange, operands));
+  op.setPhase(phase);
+  op.setPhases(phases);
+  if (addend)
+    op.getAddendMutable().assign(addend);
+  return op;
+}
+
+static void rewrite(Round round, ArrayRef<int64_t> order) {
+  OpBuilder builder(round.from);
+  auto phases = static_cast<int64_t>(order.size());
+  RankedTensorType rows = round.to.getResult().getType();
+  RowChunk chunk{static_cast<int64_t>(llvm::divideCeil(rows.getDimSize(0), phases)), rows.getDimSize(0)};
+  Value returned;
+  for (auto [index, phase] : llvm::enumerate(order)) {
+    SmallVector<Operation *> ops;
+    IRMapping mapping;
+    for (Value counts : round.getExpertCounts())
+      mapping.map(counts, builder.create<PhaseOp>(round.to.getLoc(), counts, round.to.getGroup(), phase, phases));
+    auto to = buildPhase(builder, round.to, mapping, /*addend=*/{}, phase, phases);
+    to.getResult().setType(RankedTensorType::get({chunk.part, rows.getDimSize(1)}, rows.getElementType()));
+    mapping.map(round.to.getResult(), to.getResult());
+    ops.push_back(to);
+    for (Operation *op : round.experts)
+      ops.push_back(cast<MoeChunkableOpInterface>(op).buildOnChunk(builder, mapping, chunk));
+    ops.push_back(buildPhase(builder, round.from, mapping, returned, phase, phases));
+    returned = ops.back()->getResult(0);
+    for (Operation *op : ops)
+      op->setAttr(kChunkAttrName, getChunk(round.to, static_cast<int64_t>(index), phases));
+  }
+  round.from.getResult().replaceAllUsesWith(returned);
+  round.from.erase();
+  for (Operation *op : llvm::reverse(round.experts))
+    op->erase();
+  round.to.erase();
+}
+
+namespace {
+struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (groupSize < 0 || nodeRanks < 1) {
+      getOperation().emitError() << "expected group-size of at least 0 and node-ranks of at least 1 but got "
+                                 << groupSize.getValue() << " and " << nodeRanks.getValue();
+      return signalPassFailure();
+    }
+    bool any = false;
+    for (auto exchange : llvm::to_vector(getOperation().getOps<AllToAllVOp>()))
+      if (exchange.getDirection() == Direction::to_experts && exchange.getPhases() == 1)
+        any |= rewrite(exchange);
+    if (!any)
+      getOperation().emitRemark()
+          << "moe-smart-schedule: no ragged exchange of this program can be divided; layers with "
+             "a capacity have none, and one group needs no exchange with others";
+  }
+
+  /// Where nothing is said: nodes, or inside one at most four groups.
+  int64_t getBlockMembers(AllToAllVOp exchange) {
+    int64_t size = exchange.getGroup().getSize(), stride = exchange.getGroup().getStride();
+    constexpr int64_t most = 4;
+    if (groupSize > 0)
+      return ::getBlockMembers(exchange, groupSize);
+    return ::getBlockMembers(exchange, size * stride > nodeRanks ? static_cast<int64_t>(nodeRanks)
+                                                                 : llvm::divideCeil(size, most) * stride);
+  }
+
+  bool rewrite(AllToAllVOp exchange) {
+    int64_t members = getBlockMembers(exchange), phases = exchange.getGroup().getSize() / members;
+    if (phases == 1)
+      return false;
+    std::string reason;
+    FailureOr<Round> round = Round::find(exchange, reason);
+    if (failed(round)) {
+      exchange.emitWarning() << "moe-smart-schedule leaves this exchange as it is: " << reason;
+      return false;
+    }
+    ::rewrite(*round, getOrder(order, phases, members * exchange.getGroup().getStride(), nodeRanks));
+    return true;
+  }
+};
+} // namespace

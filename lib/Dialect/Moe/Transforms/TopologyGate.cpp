@@ -1,0 +1,58 @@
+//===- TopologyGate.cpp - moe-topology-gate -------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOETOPOLOGYGATE
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ParallelAttr parallel = getParallel(getOperation());
+    if (!parallel)
+      return signalPassFailure();
+    if (nodeRanks < 1 || !(networkBytesPerSecond >= 0) || !(localBytesPerSecond > 0)) {
+      getOperation().emitError() << "expected node-ranks of at least 1, network-bytes-per-second of at least 0 and "
+                                    "local-bytes-per-second above 0 but got "
+                                 << nodeRanks.getValue() << ", " << networkBytesPerSecond.getValue() << " and "
+                                 << localBytesPerSecond.getValue();
+      return signalPassFailure();
+    }
+    int64_t ranks = parallel.getEp() * parallel.getEsp();
+    if (ranks <= nodeRanks)
+      return;
+    for (auto route : getOperation().getOps<RouteOp>())
+      if (failed(limit(route, ranks, parallel.getMp())))
+        return signalPassFailure();
+    if (failed(insertToVarying(getOperation())))
+      signalPassFailure();
+  }
+
+  LogicalResult limit(RouteOp route, int64_t ranks, int64_t mp) {
+    int64_t homes = ranks / nodeRanks, groups = route.getGroups();
+    int64_t experts = route.getLogits().getType().getDimSize(1);
+    if (ranks % nodeRanks != 0 || nodeRanks % mp != 0 || experts % homes != 0)
+      return route.emitOpError() << "expected nodes of " << nodeRanks.getValue() << " ranks to divide the " << ranks
+                                 << " ranks that exchange and the " << experts << " experts, and the " << mp
+                                 << " ranks of mp to be in one node, for a gate that knows the nodes";
+    auto tokens = static_cast<double>(route.getLogits().getType().getDimSize(0) / groups);
+    double fraction = networkBytesPerSecond / (static_cast<double>(nodeRanks) * localBytesPerSecond);
+    route.setLeave(static_cast<int64_t>(std::min(tokens, fraction * tokens)));
+    route.setHomes(homes);
+    route.setHomeStride(nodeRanks);
+    route.setHomeSpan(groups);
+    return route.verify();
+  }
+};
+} // namespace

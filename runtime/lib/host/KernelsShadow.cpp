@@ -1,0 +1,150 @@
+//===- KernelsShadow.cpp - which experts are shadows, and whose choices ----===//
+//
+// FasterMoE's dynamic shadowing: both kernels are counting, the decision itself is moert_shadows_choose.
+//
+//===----------------------------------------------------------------------===//
+#include "host/KernelSupport.h"
+#include "host/Kernels.h"
+
+#include <algorithm>
+
+namespace moert::host {
+namespace {
+
+/// The first token of chunk `chunk` of `chunks`, as in moert_route. That of chunk 1 is the most tokens of a chunk.
+int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) { return (chunk * tokens + chunks - 1) / chunks; }
+
+void checkChunks(Checker &check, View experts, int64_t chunks, int64_t chunkRows) {
+  const int64_t tokens = experts.dims[0], choices = experts.dims[1];
+  check.that(chunks >= 1, [&] { return joined("expected 'chunks' of 1 or more but got ", chunks); });
+  // Also keeps what is computed of chunks * tokens small.
+  check.that(chunks <= std::numeric_limits<int32_t>::max() && tokens <= std::numeric_limits<int32_t>::max(),
+             [&] { return joined("expected at most 2^31 - 1 tokens and chunks but got ", tokens, " and ", chunks); });
+  if (!check.ok())
+    return;
+  const int64_t most = firstToken(1, chunks, tokens) * choices;
+  check.that(chunkRows >= most || (chunks == 1 && chunkRows == 0), [&] {
+    return joined("expected 'chunk_rows' of ", most, " or more, the most choices of one of ", chunks,
+                  " chunks, but got ", chunkRows);
+  });
+  const double rows = std::max(1.0 * tokens * choices, 1.0 * chunks * chunkRows);
+  check.that(rows <= std::numeric_limits<int32_t>::max(),
+             [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
+}
+
+void checkExperts(Checker &check, View experts, int64_t count) {
+  for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
+    check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < count, [&] {
+      return joined("expected 'experts' from 0 to ", count - 1, " but got ", experts.as<int32_t>()[i]);
+    });
+}
+
+/// places[e] = the place of expert e among the shadows, -1 where it is none. Scratch memory.
+const int32_t *placesOfShadows(Checker &check, View shadows, int64_t room) {
+  struct Tag;
+  const int64_t experts = shadows.dims[1];
+  int32_t *places = scratch<Tag, int32_t>(experts);
+  int32_t used = 0;
+  for (int64_t e = 0; check.ok() && e < experts; ++e) {
+    const int32_t value = shadows.as<int32_t>()[e];
+    check.that(value == 0 || value == 1,
+               [&] { return joined("expected 'shadows' of 0 or 1 but expert ", e, " has ", value); });
+    places[e] = value ? used++ : -1;
+  }
+  check.that(used <= room,
+             [&] { return joined("expected at most ", room, " shadows, one for each place, but got ", used); });
+  return places;
+}
+
+/// Divides choices [begin, end), those of one chunk, whose rows are from `row` on. Choices of shadows only go away.
+void fillSlots(const int32_t *experts, const int32_t *places, int32_t *slots, int32_t *counts, int64_t expertCount,
+               int64_t begin, int64_t end, int64_t row) {
+  struct Tag;
+  int32_t *next = scratch<Tag, int32_t>(expertCount);
+  for (int64_t i = begin; i < end; ++i)
+    counts[experts[i]] += places[experts[i]] < 0;
+  for (int64_t e = 0; e < expertCount; row += counts[e++])
+    next[e] = static_cast<int32_t>(row);
+  for (int64_t i = begin; i < end; ++i)
+    slots[i] = places[experts[i]] < 0 ? next[experts[i]]++ : -1;
+}
+
+void fillShadowSlots(const int32_t *experts, const int32_t *places, View slots, View counts) {
+  struct Tag;
+  const int64_t room = counts.dims[1], choices = slots.elements();
+  int32_t *next = scratch<Tag, int32_t>(room), *count = counts.as<int32_t>();
+  std::fill_n(count, room, 0);
+  for (int64_t i = 0; i < choices; ++i)
+    if (places[experts[i]] >= 0)
+      ++count[places[experts[i]]];
+  for (int64_t r = 0, row = 0; r < room; row += count[r++])
+    next[r] = static_cast<int32_t>(row);
+  for (int64_t i = 0; i < choices; ++i)
+    slots.as<int32_t>()[i] = places[experts[i]] < 0 ? -1 : next[places[experts[i]]]++;
+}
+
+void checkCosts(Checker &check, View counts, const moert_shadow_costs &costs) {
+  const int64_t sources = counts.dims[0], experts = counts.dims[1], workers = costs.workers, nodes = costs.node_workers;
+  check.that(
+      workers >= 1 && sources % std::max<int64_t>(workers, 1) == 0 && experts % std::max<int64_t>(workers, 1) == 0,
+      [&] {
+        return joined("expected 'workers' to divide ", sources, " sources and ", experts, " experts but got ", workers);
+      });
+  check.that(nodes >= 1 && workers % std::max<int64_t>(nodes, 1) == 0,
+             [&] { return joined("expected 'node_workers' to divide ", workers, " workers but got ", nodes); });
+  check.that(costs.most >= 0, [&] { return joined("expected 'most' of 0 or more but got ", costs.most); });
+  check.that(costs.room >= 0, [&] { return joined("expected 'room' of 0 or more but got ", costs.room); });
+  check.that(costs.phases >= 1, [&] { return joined("expected 'phases' of 1 or more but got ", costs.phases); });
+}
+
+} // namespace
+
+Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
+  Checker check("choose_shadows");
+  check.rank("counts", counts, 2, 2).shape("counts", counts, MOERT_I32, {counts.dims[0], counts.dims[1]});
+  check.shape("shadows", shadows, MOERT_I32, {1, counts.dims[1]});
+  check.that(policy >= MOERT_SHADOWS_ALGORITHM1 && policy <= MOERT_SHADOWS_SIMULATE,
+             [&] { return joined("expected 'policy' to be a moert_shadow_policy but got ", policy); });
+  checkCosts(check, counts, costs);
+  for (int64_t i = 0; check.ok() && i < counts.elements(); ++i)
+    check.that(counts.as<int32_t>()[i] >= 0,
+               [&] { return joined("expected 'counts' of 0 or more but got ", counts.as<int32_t>()[i]); });
+  if (!check.ok())
+    return check.take();
+  std::fill_n(shadows.as<int32_t>(), shadows.elements(), 0);
+  if (counts.elements() == 0)
+    return {};
+  costs.size = sizeof(costs);
+  costs.policy = static_cast<uint32_t>(policy);
+  const int32_t code =
+      moert_shadows_choose(&costs, counts.as<int32_t>(), counts.dims[0], counts.dims[1], shadows.as<int32_t>());
+  check.that(code == 0, [] { return std::string("there is not enough memory to choose"); }, MOERT_ERROR_OUT_OF_MEMORY);
+  return check.take();
+}
+
+Status divideChoices(View experts, View shadows, View slots, View counts, View shadowSlots, View shadowCounts,
+                     int64_t chunks, int64_t chunkRows) {
+  Checker check("divide_choices");
+  check.rank("experts", experts, 2, 2).shape("experts", experts, MOERT_I32, {experts.dims[0], experts.dims[1]});
+  check.rank("shadows", shadows, 2, 2).shape("shadows", shadows, MOERT_I32, {1, shadows.dims[1]});
+  check.like("slots", slots, experts).like("shadow_slots", shadowSlots, experts);
+  checkChunks(check, experts, chunks, chunkRows);
+  const int64_t expertCount = shadows.dims[1], room = columnsOf(shadowCounts);
+  check.shape("counts", counts, MOERT_I32, {chunks, expertCount});
+  check.shape("shadow_counts", shadowCounts, MOERT_I32, {1, room});
+  checkExperts(check, experts, expertCount);
+  if (!check.ok())
+    return check.take();
+  const int32_t *places = placesOfShadows(check, shadows, room), *chosen = experts.as<int32_t>();
+  if (!check.ok())
+    return check.take();
+  const int64_t tokens = experts.dims[0], choices = experts.dims[1];
+  std::fill_n(counts.as<int32_t>(), counts.elements(), 0);
+  for (int64_t c = 0; c < chunks; ++c)
+    fillSlots(chosen, places, slots.as<int32_t>(), counts.as<int32_t>() + c * expertCount, expertCount,
+              firstToken(c, chunks, tokens) * choices, firstToken(c + 1, chunks, tokens) * choices, c * chunkRows);
+  fillShadowSlots(chosen, places, shadowSlots, shadowCounts);
+  return {};
+}
+
+} // namespace moert::host

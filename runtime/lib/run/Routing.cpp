@@ -1,0 +1,292 @@
+//===- Routing.cpp - forcing and recording what a plan's programs route -----===//
+
+#include "run/Routing.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moert::run {
+namespace {
+
+Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+Status listRoutings(const Plan &plan, int32_t program, std::vector<moert_routing> &routings) {
+  int64_t count = 0;
+  do {
+    routings.resize(static_cast<size_t>(count));
+    if (Status status =
+            checked(moert_plan_routings(plan.handle.get(), plan.variant, program, routings.data(), count, &count));
+        !status.ok())
+      return status;
+  } while (count != static_cast<int64_t>(routings.size()));
+  return {};
+}
+
+/// Works out the layer's shards.
+Status matchPrograms(RoutedLayer &layer, int64_t world, size_t index) {
+  const moert_routing &rank = layer.rank, &all = layer.reference;
+  std::string where = "layer " + std::to_string(index) + ": ";
+  if (rank.experts != all.experts || rank.choices != all.choices)
+    return invalid(where + "the plan's tokens choose " + text(rank.choices) + " of " + text(rank.experts) +
+                   " experts, but the reference's " + text(all.choices) + " of " + text(all.experts));
+  if (all.tokens == 0 && rank.tokens == 0) {
+    layer.shards = world;
+    return {};
+  }
+  layer.shards = rank.tokens > 0 && all.tokens % rank.tokens == 0 ? all.tokens / rank.tokens : 0;
+  if (layer.shards > 0 && world % layer.shards == 0)
+    return {};
+  return invalid(where + "routing cannot be divided between the ranks: expected the reference's " + text(all.tokens) +
+                 " tokens to be those of a divisor of the " + text(world) + " ranks, but each rank routes " +
+                 text(rank.tokens));
+}
+
+std::vector<int32_t> countChoices(const std::vector<int32_t> &choices, int64_t experts) {
+  std::vector<int32_t> counts(static_cast<size_t>(experts));
+  for (int32_t expert : choices)
+    ++counts[static_cast<size_t>(expert)];
+  return counts;
+}
+
+/// The checks of one line, of which the first complaint stays.
+class LineChecker {
+public:
+  LineChecker(const RoutingLine &line, const RoutedLayer &layer, const std::string &path)
+      : line(line), layer(layer.rank), path(path) {}
+
+  void checkRanks(const std::vector<std::vector<int32_t>> &rows, int64_t world, const std::string &key) {
+    if (static_cast<int64_t>(rows.size()) != world)
+      fail(key, "expected " + text(world) + " ranks, as the plan has, but got " + text(rows.size()));
+  }
+  void checkCounts(size_t rank);
+  void checkChoices(size_t rank);
+  Status take() { return std::move(status); }
+
+private:
+  void fail(const std::string &key, const std::string &message) {
+    if (status.ok())
+      status = invalid(path + ":" + text(line.number) + ": '" + key + "': " + message);
+  }
+
+  const RoutingLine &line;
+  const moert_routing &layer;
+  const std::string &path;
+  Status status;
+};
+
+void LineChecker::checkCounts(size_t rank) {
+  const std::vector<int32_t> &counts = line.counts[rank];
+  std::string key = "counts[" + std::to_string(rank) + "]";
+  if (static_cast<int64_t>(counts.size()) != layer.experts)
+    return fail(key, "expected " + text(layer.experts) + " counts, one for each expert, but got " +
+                         text(static_cast<int64_t>(counts.size())));
+  for (size_t expert = 0; expert < counts.size(); ++expert)
+    if (counts[expert] > layer.tokens)
+      return fail(key + "[" + std::to_string(expert) + "]",
+                  "expected at most " + text(layer.tokens) + ", the tokens of a rank, but got " + text(counts[expert]));
+  int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+  if (sum != layer.tokens * layer.choices)
+    fail(key, "expected " + text(layer.tokens * layer.choices) + " choices, " + text(layer.choices) + " of each of " +
+                  text(layer.tokens) + " tokens, but the counts add up to " + text(sum));
+}
+
+void LineChecker::checkChoices(size_t rank) {
+  const std::vector<int32_t> &choices = line.choices[rank];
+  std::string key = "choices[" + std::to_string(rank) + "]";
+  if (auto count = static_cast<int64_t>(choices.size()); count != layer.tokens * layer.choices)
+    return fail(key, "expected " + text(layer.tokens * layer.choices) + " experts, " + text(layer.choices) +
+                         " for each of " + text(layer.tokens) + " tokens, but got " + text(count));
+  for (size_t i = 0; i < choices.size(); ++i) {
+    std::string entry = key + "[" + std::to_string(i) + "]";
+    if (choices[i] >= layer.experts)
+      return fail(entry, "expected an expert from 0 to " + text(layer.experts - 1) + " but got " + text(choices[i]));
+    auto k = static_cast<size_t>(layer.choices);
+    auto token = choices.begin() + static_cast<std::ptrdiff_t>(i / k * k),
+         here = choices.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(token, here, choices[i]) != here)
+      return fail(entry, "expected different experts of token " + std::to_string(i / k) + " but got " +
+                             text(choices[i]) + " twice");
+  }
+  if (countChoices(choices, layer.experts) != line.counts[rank])
+    fail(key, "expected as many choices of each expert as 'counts[" + std::to_string(rank) + "]' has");
+}
+
+} // namespace
+
+Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
+  std::vector<moert_routing> ranks, references;
+  if (Status status = listRoutings(plan, MOERT_PROGRAM_RANK, ranks); !status.ok())
+    return status;
+  if (plan.metadata.reference)
+    if (Status status = listRoutings(plan, MOERT_PROGRAM_REFERENCE, references); !status.ok())
+      return status;
+  if (plan.metadata.reference && ranks.size() != references.size())
+    return invalid("the plan routes " + std::to_string(ranks.size()) + " times, but its reference " +
+                   std::to_string(references.size()) + " times");
+  layers.resize(ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    layers[i].rank = ranks[i];
+    if (!plan.metadata.reference)
+      continue;
+    layers[i].reference = references[i];
+    if (Status status = matchPrograms(layers[i], plan.metadata.world, i); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status checkLine(const RoutingLine &line, const RoutedLayer &layer, int64_t world, const std::string &path) {
+  LineChecker checker(line, layer, path);
+  checker.checkRanks(line.counts, world, "counts");
+  for (size_t rank = 0; rank < line.counts.size(); ++rank)
+    checker.checkCounts(rank);
+  if (line.choices.empty())
+    return checker.take();
+  checker.checkRanks(line.choices, world, "choices");
+  for (size_t rank = 0; rank < std::min(line.counts.size(), line.choices.size()); ++rank)
+    checker.checkChoices(rank);
+  return checker.take();
+}
+
+std::vector<int32_t> choicesFromCounts(const std::vector<int32_t> &counts, int64_t tokens, int64_t choices) {
+  std::vector<int32_t> experts(static_cast<size_t>(tokens * choices));
+  int64_t i = 0;
+  for (size_t expert = 0; expert < counts.size(); ++expert)
+    for (int32_t n = 0; n < counts[expert]; ++n, ++i)
+      experts[static_cast<size_t>(i % tokens * choices + i / tokens)] = static_cast<int32_t>(expert);
+  return experts;
+}
+
+Status Routing::open(const Options &options, const Plan &plan, Routing &routing) {
+  if (options.routing.empty() && options.recordRouting.empty())
+    return {};
+  routing.world = plan.metadata.world;
+  routing.recordsReference = options.reference;
+  if (Status status = findLayers(plan, routing.layers); !status.ok())
+    return status;
+  if (routing.layers.empty())
+    return invalid("the plan has no MoE layer, so that there is no routing to force or to record");
+  if (!plan.metadata.reference && !options.routing.empty())
+    return invalid("--routing needs a plan with a reference program, which tells which ranks route the same tokens");
+  if (!options.routing.empty())
+    if (Status status = routing.read(options.routing); !status.ok())
+      return status;
+  if (options.recordRouting.empty())
+    return {};
+  routing.isRecorded = true;
+  routing.recordPath = options.recordRouting;
+  routing.recordFile.open(options.recordRouting, std::ios::trunc);
+  return routing.recordFile ? Status{} : invalid("'" + options.recordRouting + "': cannot be written");
+}
+
+/// Each iteration must have each layer once.
+Status Routing::read(const std::string &path) {
+  std::vector<RoutingLine> lines;
+  if (Status status = readRoutingTrace(path, lines); !status.ok())
+    return status;
+  std::map<int64_t, std::map<int64_t, RoutingLine>> sorted;
+  for (RoutingLine &line : lines) {
+    std::string where = path + ":" + text(line.number) + ": ", layer = text(line.layer);
+    if (line.layer >= static_cast<int64_t>(layers.size()))
+      return invalid(where + "'layer': expected one from 0 to " + std::to_string(layers.size() - 1) +
+                     ", the plan's MoE layers, but got " + layer);
+    if (Status status = checkLine(line, layers[static_cast<size_t>(line.layer)], world, path); !status.ok())
+      return status;
+    int64_t iteration = line.iteration, number = line.layer;
+    if (!sorted[iteration].try_emplace(number, std::move(line)).second)
+      return invalid(where + "iteration " + text(iteration) + ", layer " + layer + ": expected only once");
+  }
+  for (auto &[iteration, byLayer] : sorted) {
+    if (byLayer.size() != layers.size())
+      return invalid(path + ":" + text(byLayer.begin()->second.number) + ": expected lines of iteration " +
+                     text(iteration) + " for all of the plan's " + std::to_string(layers.size()) +
+                     " MoE layers but got " + std::to_string(byLayer.size()));
+    iterations.emplace_back();
+    for (auto &[layer, line] : byLayer)
+      iterations.back().push_back(std::move(line));
+  }
+  return {};
+}
+
+std::vector<int32_t> Routing::shardChoices(const RoutingLine &line, size_t layer, int64_t shard) const {
+  const RoutedLayer &it = layers[layer];
+  auto rank = static_cast<size_t>(shard * (world / it.shards));
+  return line.choices.empty() ? choicesFromCounts(line.counts[rank], it.rank.tokens, it.rank.choices)
+                              : line.choices[rank];
+}
+
+std::vector<int32_t> Routing::referenceChoices(const RoutingLine &line, size_t layer) const {
+  std::vector<int32_t> all;
+  for (int64_t shard = 0; shard < layers[layer].shards; ++shard) {
+    std::vector<int32_t> part = shardChoices(line, layer, shard);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool reference, int64_t step) const {
+  if (isRecorded && reference == recordsReference)
+    if (Status status = checked(moert_world_record_routing(on, 1)); !status.ok())
+      return status;
+  if (iterations.empty())
+    return {};
+  const std::vector<RoutingLine> &lines = iterations[static_cast<size_t>(step) % iterations.size()];
+  for (size_t layer = 0; layer < layers.size(); ++layer)
+    for (int64_t rank : ranks) {
+      const RoutedLayer &it = layers[layer];
+      std::vector<int32_t> experts = reference ? referenceChoices(lines[layer], layer)
+                                               : shardChoices(lines[layer], layer, rank / (world / it.shards));
+      if (Status status = checked(moert_world_force_routing(on, rank, reference ? it.reference.op : it.rank.op,
+                                                            experts.data(), static_cast<int64_t>(experts.size())));
+          !status.ok())
+        return status;
+    }
+  return {};
+}
+
+/// Of all ranks; those of the reference are the parts that ranks would have.
+Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &layer,
+                          std::vector<std::vector<int32_t>> &choices) const {
+  const moert_routing &routing = reference ? layer.reference : layer.rank;
+  std::vector<int32_t> experts(static_cast<size_t>(routing.tokens * routing.choices));
+  auto part = static_cast<std::ptrdiff_t>(layer.rank.tokens * layer.rank.choices);
+  for (int64_t rank = 0; rank < world; ++rank) {
+    int64_t count = 0, shard = reference ? rank / (world / layer.shards) : 0;
+    if (Status status = checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
+                                                    static_cast<int64_t>(experts.size()), &count));
+        !status.ok())
+      return status;
+    auto first = experts.begin() + shard * part;
+    choices.emplace_back(first, first + part);
+  }
+  return {};
+}
+
+Status Routing::endStep(moert_world_t on, std::span<const int64_t> ranks, bool reference, int64_t step) {
+  if (!isRecorded || reference != recordsReference)
+    return {};
+  if (!reference && static_cast<int64_t>(ranks.size()) != world)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "--record-routing needs all ranks in one process");
+  for (size_t i = 0; i < layers.size(); ++i) {
+    RoutingLine line;
+    line.iteration = step;
+    line.layer = static_cast<int64_t>(i);
+    if (Status status = readRanks(on, reference, layers[i], line.choices); !status.ok())
+      return status;
+    for (const std::vector<int32_t> &choices : line.choices)
+      line.counts.push_back(countChoices(choices, layers[i].rank.experts));
+    writeRoutingLine(line, recordFile);
+  }
+  return {};
+}
+
+Status Routing::close() {
+  if (!isRecorded)
+    return {};
+  recordFile.close();
+  return recordFile ? Status{} : invalid("'" + recordPath + "': cannot be written");
+}
+
+} // namespace moert::run

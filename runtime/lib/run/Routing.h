@@ -1,0 +1,68 @@
+//===- Routing.h - forcing and recording what a plan's programs route -------===//
+//
+// A file of routing is about ranks. Consecutive ranks may route the same tokens, as model-parallel neighbours do: the
+// tokens are in as many shards as the reference's routing op has times the tokens of a rank's, and the ranks of a shard
+// take what the file says of the first of them. The reference routes the shards one after the other.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_RUN_ROUTING_H
+#define MOERT_RUN_ROUTING_H
+
+#include "run/Options.h"
+#include "run/Plan.h"
+#include "run/RoutingTrace.h"
+
+#include <fstream>
+#include <map>
+#include <span>
+
+namespace moert::run {
+
+/// An MoE layer of a plan: a routing op in each of its programs.
+struct RoutedLayer {
+  moert_routing rank{};
+  moert_routing reference{}; ///< zero in a plan without a reference
+  int64_t shards = 0;        ///< of the tokens; 0 in a plan without a reference
+};
+
+/// Finds the layers in the order of the programs. Where these do not fit each other: an error.
+Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers);
+
+/// Checks a line of `path` for that layer of a plan of `world` ranks.
+Status checkLine(const RoutingLine &line, const RoutedLayer &layer, int64_t world, const std::string &path);
+
+/// Experts [S, k] with these counts: each expert as often as its count, expert by expert, and entry i of that list is a
+/// choice of token i mod S. No count is above S, so that a token's choices differ.
+std::vector<int32_t> choicesFromCounts(const std::vector<int32_t> &counts, int64_t tokens, int64_t choices);
+
+/// What --routing and --record-routing do to the steps of a plan.
+class Routing {
+public:
+  /// Reads and checks all that is to be forced.
+  static Status open(const Options &options, const Plan &plan, Routing &routing);
+
+  /// Before and after step `step` of a program, on its world's local ranks.
+  Status beginStep(moert_world_t world, std::span<const int64_t> ranks, bool reference, int64_t step) const;
+  Status endStep(moert_world_t world, std::span<const int64_t> ranks, bool reference, int64_t step);
+  /// After the last step.
+  Status close();
+
+private:
+  Status read(const std::string &path);
+  std::vector<int32_t> shardChoices(const RoutingLine &line, size_t layer, int64_t shard) const;
+  std::vector<int32_t> referenceChoices(const RoutingLine &line, size_t layer) const;
+  Status readRanks(moert_world_t world, bool reference, const RoutedLayer &layer,
+                   std::vector<std::vector<int32_t>> &choices) const;
+
+  int64_t world = 1;
+  std::vector<RoutedLayer> layers;
+  std::vector<std::vector<RoutingLine>> iterations; ///< in rising order, by layer; none where nothing is forced
+  bool isRecorded = false;
+  bool recordsReference = false;
+  std::string recordPath;
+  std::ofstream recordFile;
+};
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_ROUTING_H

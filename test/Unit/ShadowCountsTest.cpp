@@ -1,0 +1,674 @@
+//===- ShadowCountsTest.cpp - rows that the routing decides, by hand ------===//
+#include "../../lib/Simulator/Exchanges.h"
+#include "SimPrograms.h"
+
+#include <random>
+
+using namespace mlir::moe;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Without shadows
+//===----------------------------------------------------------------------===//
+
+/// Even routing: each member sends half of its 8 rows to the other, each expert gets 8. One rank stands for all.
+TEST(CountsTest, EvenRouting) {
+  Dropless layer;
+  SimResult one = get(run({layer.maker.program}, makeProfile(4)));
+  ASSERT_EQ(one.ranks.size(), 1u);
+  expectTime(one, 0, Dropless::ToExperts, 3, 11);
+  expectTime(one, 0, Dropless::Experts, 11, 19);
+  expectTime(one, 0, Dropless::FromExperts, 19, 27);
+  const SimTime &experts = getTime(one, 0, Dropless::Experts);
+  EXPECT_EQ(experts.rows, 8);
+  EXPECT_DOUBLE_EQ(experts.flops, 16);
+  EXPECT_DOUBLE_EQ(experts.bytes, 8);
+  EXPECT_DOUBLE_EQ(getTime(one, 0, Dropless::ToExperts).bytes, 4);
+  SimResult all = get(run({layer.maker.program}, makeProfile(4), allRanks()));
+  EXPECT_EQ(all.ranks.size(), 4u);
+  EXPECT_DOUBLE_EQ(all.seconds, one.seconds);
+  EXPECT_DOUBLE_EQ(all.roofline.totalFlops, 64);
+  EXPECT_DOUBLE_EQ(one.roofline.totalFlops, 64);
+}
+
+/// Blocks [3 1; 4 0] of ranks 0 and 1 and [1 3; 2 2] of ranks 2 and 3: ranks 0 and 1 have 3 + 4 + 1 + 2 rows for their
+/// expert, ranks 2 and 3 have 6. The busiest member sends 3 rows to the other: an even exchange of 6.
+TEST(CountsTest, RaggedExchange) {
+  Dropless layer;
+  RoutingTrace trace = makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2});
+  SimResult result = get(run({layer.maker.program}, makeProfile(4), withTrace(trace)));
+  ASSERT_EQ(result.ranks.size(), 4u);
+  for (uint32_t rank : {0, 1}) {
+    expectTime(result, rank, Dropless::ToExperts, 3, 9);
+    expectTime(result, rank, Dropless::Experts, 9, 19);
+    EXPECT_EQ(getTime(result, rank, Dropless::Experts).rows, 10);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::ToExperts).bytes, 1);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::FromExperts).bytes, 3);
+  }
+  for (uint32_t rank : {2, 3}) {
+    expectTime(result, rank, Dropless::Experts, 9, 15);
+    EXPECT_EQ(getTime(result, rank, Dropless::Experts).rows, 6);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::ToExperts).bytes, 3);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Dropless::FromExperts).bytes, 1);
+    expectTime(result, rank, Dropless::FromExperts, 19, 25);
+    expectCause(result, rank, Dropless::FromExperts, rank - 2, Dropless::Experts);
+  }
+  EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 64);
+  EXPECT_DOUBLE_EQ(result.seconds, 25);
+}
+
+/// A trace of another plan is refused, with what was expected of it.
+TEST(CountsTest, TraceMismatch) {
+  Dropless layer;
+  auto fail = [&](RoutingTrace trace, int64_t iteration = 0) {
+    SimOptions options = withTrace(trace);
+    options.iteration = iteration;
+    return getError(run({layer.maker.program}, makeProfile(4), options));
+  };
+  std::string where = "launch 0, 'route' (layer0): routing trace: expected ";
+  expectContains(fail(makeTrace(2, 2, {3, 1, 4, 0})), where + "counts of 4 ranks but got 2");
+  expectContains(fail(makeTrace(4, 1, {4, 4, 4, 4})), where + "counts of 2 experts but got 1");
+  expectContains(fail(makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 1})),
+                 where + "the counts of rank 3 to add up to 4 but got 3");
+  expectContains(fail(makeTrace(4, 2, {3, 1, 5, -1, 1, 3, 2, 2})), where + "no negative counts but rank 1 has -1");
+  expectContains(fail(makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2}), 7),
+                 where + "counts of layer 0 in iteration 7 but it has none");
+  expectContains(fail(makeTrace(4, 2, {4, 0, 4, 0, 4, 0, 2, 2})),
+                 "14 rows arrive at rank 0, which has room for 12; compile with a larger --max-load");
+}
+
+/// In the capacity form nothing is ragged, and any trace does.
+TEST(CountsTest, TraceOfCapacityForm) {
+  RoutingTrace trace = makeTrace(1, 1, {1});
+  EXPECT_DOUBLE_EQ(get(run({makeGroupProgram(4, 4, 1)}, makeProfile(4), withTrace(trace))).seconds, 14);
+}
+
+/// Counts that no routing launch wrote cannot be known.
+TEST(CountsTest, CountsOfUnknownOrigin) {
+  Dropless layer;
+  layer.maker.program.launches[Dropless::Gather].cost.collective = Collective::AllReduce;
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "launch 3, 'all_to_all': counts of rows that only the data say");
+}
+
+/// Rows [3 1] of ranks 0 and 1 are parts [2 0] and [1 1], [1 3] of ranks 2 and 3 are [1 1] and [0 2]. Both holders of
+/// expert 0, ranks 0 and 1, get 2, 1, 1 and 0 rows, those of expert 1 get 0, 1, 1 and 2. So the ranks send 2, 3, 3 and
+/// 2 rows to others, and as many on the way back.
+TEST(CountsTest, SlicedCountsInCopies) {
+  RoutingTrace trace = makeTrace(4, 2, {3, 1, 3, 1, 1, 3, 1, 3});
+  for (bool dumped : {false, true}) {
+    Copies layer(dumped);
+    uint32_t shift = dumped ? 1 : 0;
+    SimResult result = get(run({layer.maker.program}, makeProfile(4), withTrace(trace)));
+    ASSERT_EQ(result.ranks.size(), 4u);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      expectTime(result, rank, Copies::ToExperts + shift, 3, 7);
+      expectTime(result, rank, Copies::Experts + shift, 7, 11);
+      expectTime(result, rank, Copies::FromExperts + shift, 11, 15);
+      EXPECT_EQ(getTime(result, rank, Copies::ToExperts + shift).rows, 4);
+      EXPECT_EQ(getTime(result, rank, Copies::Experts + shift).rows, 4);
+      EXPECT_EQ(getTime(result, rank, Copies::FromExperts + shift).rows, 4);
+      double sent = rank == 0 || rank == 3 ? 2 : 3;
+      EXPECT_DOUBLE_EQ(getTime(result, rank, Copies::ToExperts + shift).bytes, sent);
+      EXPECT_DOUBLE_EQ(getTime(result, rank, Copies::FromExperts + shift).bytes, sent);
+    }
+  }
+}
+
+/// 2 of 4 rows for each expert, but sorted by it: one neighbour has those of one, the other those of the other. Ranks 1
+/// and 2 send all of 4 rows to others, as in an even exchange of 16/3 bytes. No rank stands for others.
+TEST(CountsTest, SlicedCountsAreNotEven) {
+  Copies layer;
+  SimResult result = get(run({layer.maker.program}, makeProfile(4)));
+  ASSERT_EQ(result.ranks.size(), 4u);
+  expectTime(result, 0, Copies::ToExperts, 3, 3 + 16 / 3.0);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, Copies::ToExperts).bytes, 2);
+  EXPECT_DOUBLE_EQ(getTime(result, 1, Copies::ToExperts).bytes, 4);
+}
+
+/// Copies whose members are sent all rows: without slices routing stays even, and the payload is that of all copies.
+TEST(CountsTest, EvenCopies) {
+  Copies layer;
+  SimProgram &program = layer.maker.program;
+  program.launches[Copies::Slice].kernel = "dump";
+  program.launches[Copies::Slice].params = {1, 1};
+  for (uint32_t launch : {Copies::ToExperts, Copies::FromExperts})
+    program.launches[launch].cost.raggedRows = program.launches[launch].cost.payload = 8;
+  SimResult result = get(run({program}, makeProfile(4)));
+  ASSERT_EQ(result.ranks.size(), 1u);
+  expectTime(result, 0, Copies::ToExperts, 3, 11);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, Copies::ToExperts).bytes, 6);
+  EXPECT_EQ(getTime(result, 0, Copies::Experts).rows, 8);
+  expectTime(result, 0, Copies::FromExperts, 19, 27);
+}
+
+/// Counts through a launch that does not say what it does to them, and into a value of another shape.
+TEST(CountsTest, CountsThatCannotBeCut) {
+  Copies layer;
+  layer.maker.program.launches[Copies::Slice].params.clear();
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "launch 1, 'slice_counts': expected an input of counts and the parameters of the call");
+  layer.maker.program.launches[Copies::Slice].params = {4};
+  layer.maker.program.buffers[0].shape = {1, 4};
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "launch 1, 'slice_counts': expected an output of counts that the input fills");
+}
+
+/// What is written through a view is known under that view's name, as long as the buffer has no other.
+TEST(CountsTest, CountsInViews) {
+  Copies layer;
+  SimProgram &program = layer.maker.program;
+  int32_t base = layer.maker.counts(2, 2), part = program.launches[Copies::Slice].outputs[0];
+  program.buffers[part].base = base;
+  EXPECT_EQ(get(run({program}, makeProfile(4))).ranks.size(), 4u);
+  layer.maker.compute(0, 1).outputs = {base};
+  expectContains(getError(run({program}, makeProfile(4))), "counts of rows that only the data say");
+}
+
+/// A dropless layer in chunks on 2 ranks with one expert each: each chunk's row of the counts is a view, has a launch
+/// on the rows before they are sent, an exchange of the counts, and a launch on the rows of the expert.
+struct Chunks {
+  explicit Chunks(int64_t chunks, int64_t choices) : maker(2) {
+    uint32_t s = maker.stream("compute");
+    int32_t ep = maker.group("ep", 2, 1), routed = maker.counts(chunks, 2);
+    SimLaunch &route = maker.compute(s, 1);
+    route.label = "layer0";
+    route.cost.routedOutput = 0;
+    route.cost.routedRows = choices;
+    route.outputs = {routed};
+    maker.program.routedLayers = {"layer0"};
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      int32_t part = maker.counts(1, 2), experts = maker.counts(2, 1);
+      maker.program.buffers[part].base = routed;
+      maker.program.buffers[part].firstRow = chunk;
+      Dropless::ragged(maker.compute(s, choices), choices, part);
+      Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, part, experts);
+      Dropless::ragged(maker.compute(s, 2 * choices), 2 * choices, experts);
+    }
+  }
+  static uint32_t getSent(int64_t chunk) { return static_cast<uint32_t>(1 + 3 * chunk); }
+  static uint32_t getReceived(int64_t chunk) { return getSent(chunk) + 2; }
+
+  Maker maker;
+};
+
+/// Of rank 0's choices [5 2] those of even number, [3 1], are in the first of two chunks, of rank 1's [0 7] four.
+/// Expert 0 has 3 and 2 rows, expert 1 has 1 + 4 and 1 + 3.
+TEST(CountsTest, CountsOfChunks) {
+  Chunks layer(2, 7);
+  RoutingTrace trace = makeTrace(2, 2, {5, 2, 0, 7});
+  SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  ASSERT_EQ(result.ranks.size(), 2u);
+  for (auto [chunk, rank, sent, received] :
+       {std::array<int64_t, 4>{0, 0, 4, 3}, {1, 0, 3, 2}, {0, 1, 4, 5}, {1, 1, 3, 4}}) {
+    EXPECT_EQ(getTime(result, rank, Chunks::getSent(chunk)).rows, sent);
+    EXPECT_EQ(getTime(result, rank, Chunks::getReceived(chunk)).rows, received);
+  }
+}
+
+/// However many choices each expert has: nothing is lost, and no chunk has more than its share of whole rows.
+TEST(CountsTest, CountsOfChunksAddUp) {
+  std::mt19937 random(3);
+  for (int64_t chunks : {1, 2, 3, 4, 8})
+    for (int64_t choices : {1, 5, 16, 37}) {
+      SCOPED_TRACE(std::to_string(choices) + " choices in " + std::to_string(chunks) + " chunks");
+      Chunks layer(chunks, choices);
+      std::uniform_int_distribution<int32_t> first(0, static_cast<int32_t>(choices));
+      auto all = static_cast<int32_t>(choices);
+      int32_t a = first(random), b = first(random);
+      RoutingTrace trace = makeTrace(2, 2, {a, all - a, b, all - b});
+      SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+      ASSERT_EQ(result.ranks.size(), 2u);
+      for (uint32_t rank : {0, 1}) {
+        int64_t sent = 0, received = 0;
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+          int64_t rows = getTime(result, rank, Chunks::getSent(chunk)).rows;
+          EXPECT_GE(rows, choices / chunks);
+          EXPECT_LE(rows, (choices + chunks - 1) / chunks);
+          sent += rows;
+          received += getTime(result, rank, Chunks::getReceived(chunk)).rows;
+        }
+        EXPECT_EQ(sent, choices);
+        EXPECT_EQ(received, rank == 0 ? a + b : 2 * choices - a - b);
+      }
+    }
+}
+
+/// A view of which it is not known where it begins.
+TEST(CountsTest, CountsOfAnUnknownPart) {
+  Chunks layer(2, 7);
+  layer.maker.program.buffers[1].firstRow = -1;
+  expectContains(getError(run({layer.maker.program}, makeProfile(2), withTrace(makeTrace(2, 2, {5, 2, 0, 7})))),
+                 "counts of rows that only the data say");
+}
+
+//===----------------------------------------------------------------------===//
+// Shadows
+//===----------------------------------------------------------------------===//
+
+/// A dropless layer on two ranks with two experts and 6 choices each, and two places for shadows, whose values have 5
+/// bytes. A row takes 1 s to compute, one way to send and back, and an expert's broadcast 1 s.
+struct Shadowed {
+  enum Launch : uint32_t { Route, Gather, Choose, Divide, Exchange, ToExperts, Experts, Broadcast, Shadows, Reduce };
+
+  explicit Shadowed(int64_t most, int64_t chunks = 1) : maker(2) {
+    uint32_t s = maker.stream("compute");
+    int32_t ep = maker.group("ep", 2, 1);
+    int32_t choices = maker.counts(6, 1), routed = maker.counts(1, 4), all = maker.counts(2, 4);
+    int32_t flags = maker.counts(1, 4), slots = maker.counts(6, 1), counts = maker.counts(chunks, 4);
+    int32_t places = maker.counts(1, 2), experts = maker.counts(2, 2), first = counts;
+    SimLaunch &route = maker.compute(s, 1);
+    route.kernel = "route";
+    route.label = "layer0";
+    route.cost.routedOutput = 1;
+    route.cost.routedRows = 6;
+    route.outputs = {choices, routed};
+    maker.program.routedLayers = {"layer0"};
+    Dropless::move(maker.exchange(s, ep, Collective::AllGather, 1), {0}, routed, all);
+    SimLaunch &choose = maker.compute(s, 1);
+    choose.kernel = "choose_shadows";
+    Dropless::move(choose, {1, 2, 2, most, 0, 1}, all, flags);
+    choose.reals = {1, 1, 0, 0, 1, 0};
+    SimLaunch &divide = maker.compute(s, 1);
+    divide.kernel = "divide_choices";
+    divide.inputs = {choices, flags};
+    divide.outputs = {slots, counts, slots, places};
+    if (chunks > 1) {
+      first = maker.counts(1, 4);
+      maker.program.buffers[first].base = counts;
+      maker.program.buffers[first].firstRow = 0;
+    }
+    Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, first, experts);
+    Dropless::ragged(maker.exchange(s, ep, Collective::AllToAll, 6), 6, first).cost.peerDim = 1;
+    Dropless::ragged(maker.compute(s, 12), 12, experts).cost.flops = 12;
+    Dropless::ragged(maker.exchange(s, ep, Collective::Broadcast, 10), 2, flags);
+    Dropless::ragged(maker.compute(s, 6), 6, places).cost.flops = 6;
+    Dropless::ragged(maker.exchange(s, ep, Collective::Reduce, 10), 2, flags);
+  }
+  SimLaunch &get(Launch launch) { return maker.program.launches[launch]; }
+
+  Maker maker;
+};
+
+/// Loads 7 1 2 2, so 8 and 4 rows for the workers: 3 * 8 + 4 * 8 = 56 s. With expert 0 as a shadow 5 and 7 rows, 23 s;
+/// with 0 and 2 (as loaded as 3, which is behind it) 6 and 6, 18 + 4 s.
+RoutingTrace makeSkewed() { return makeTrace(2, 4, {4, 1, 1, 0, /**/ 3, 0, 1, 2}); }
+
+/// Both shadows have a place. Of the others expert 1 has a row of its own worker and expert 3 two: nothing is sent.
+TEST(ShadowCountsTest, TwoShadows) {
+  Shadowed layer(2);
+  RoutingTrace trace = makeSkewed();
+  SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  ASSERT_EQ(result.ranks.size(), 2u);
+  for (uint32_t rank : {0, 1}) {
+    expectTime(result, rank, Shadowed::ToExperts, 5, 5);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Shadowed::ToExperts).bytes, 0);
+    EXPECT_EQ(getTime(result, rank, Shadowed::Experts).rows, rank == 0 ? 1 : 2);
+    expectTime(result, rank, Shadowed::Broadcast, 7, 7 + 10);
+    EXPECT_EQ(getTime(result, rank, Shadowed::Broadcast).rows, 2);
+    EXPECT_DOUBLE_EQ(getTime(result, rank, Shadowed::Broadcast).bytes, 5);
+    EXPECT_EQ(getTime(result, rank, Shadowed::Shadows).rows, rank == 0 ? 5 : 4);
+    EXPECT_EQ(getTime(result, rank, Shadowed::Reduce).rows, 2);
+  }
+  EXPECT_DOUBLE_EQ(result.seconds, 17 + 5 + 10);
+  // All choices are computed somewhere.
+  EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 12);
+}
+
+/// With one shadow half of the places is used, and half of the time: rank 0 sends one row, for expert 2, to rank 1.
+TEST(ShadowCountsTest, OneShadow) {
+  Shadowed layer(1);
+  RoutingTrace trace = makeSkewed();
+  SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  expectTime(result, 0, Shadowed::ToExperts, 5, 7);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, Shadowed::ToExperts).bytes, 1);
+  EXPECT_DOUBLE_EQ(getTime(result, 1, Shadowed::ToExperts).bytes, 0);
+  EXPECT_EQ(getTime(result, 0, Shadowed::Experts).rows, 1);
+  EXPECT_EQ(getTime(result, 1, Shadowed::Experts).rows, 4);
+  EXPECT_EQ(getTime(result, 0, Shadowed::Shadows).rows, 4);
+  EXPECT_EQ(getTime(result, 1, Shadowed::Shadows).rows, 3);
+  expectTime(result, 1, Shadowed::Broadcast, 11, 16);
+  EXPECT_DOUBLE_EQ(result.roofline.totalFlops, 12);
+}
+
+/// Where no expert is worth it there is no broadcast, and no start of one; even routing stays even, and one rank tells
+/// it for all.
+TEST(ShadowCountsTest, NoShadows) {
+  Shadowed layer(2);
+  layer.get(Shadowed::Choose).reals[4] = 1000;
+  ClusterProfile profile = makeProfile(2);
+  for (CollectiveFit &fit : profile.collectives)
+    if (fit.collective == Collective::Broadcast || fit.collective == Collective::Reduce)
+      fit.alpha = 3;
+  for (const SimOptions &options : {SimOptions(), allRanks()}) {
+    SimResult result = get(run({layer.maker.program}, profile, options));
+    EXPECT_EQ(result.ranks.size(), options.allRanks ? 2u : 1u);
+    EXPECT_EQ(getTime(result, 0, Shadowed::Experts).rows, 6);
+    EXPECT_EQ(getTime(result, 0, Shadowed::Broadcast).rows, 0);
+    expectTime(result, 0, Shadowed::Broadcast, 17, 17);
+    expectTime(result, 0, Shadowed::Shadows, 17, 17);
+    EXPECT_DOUBLE_EQ(result.seconds, 17);
+  }
+}
+
+/// Even routing decides too: 3 rows of each expert on two workers are 6 and 6, 42 s; a shadow that costs next to
+/// nothing spares their way, 18 s and more. What then arrives is not even: no rank stands for others.
+TEST(ShadowCountsTest, ShadowsOfEvenRouting) {
+  Shadowed layer(2);
+  layer.get(Shadowed::Choose).reals[4] = 0.125;
+  SimResult result = get(run({layer.maker.program}, makeProfile(2)));
+  ASSERT_EQ(result.ranks.size(), 2u);
+  EXPECT_GT(getTime(result, 0, Shadowed::Broadcast).rows, 0);
+  EXPECT_EQ(getTime(result, 0, Shadowed::Experts).rows + getTime(result, 1, Shadowed::Experts).rows +
+                getTime(result, 0, Shadowed::Shadows).rows + getTime(result, 1, Shadowed::Shadows).rows,
+            12);
+}
+
+/// Which chunk a choice is of does not depend on what is a shadow: of [4 1 1 0] the first chunk has [2 1 0 0], of which
+/// expert 1's are left, of [3 0 1 2] it has [2 0 0 1].
+TEST(ShadowCountsTest, Chunks) {
+  Shadowed layer(2, 2);
+  RoutingTrace trace = makeSkewed();
+  SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  EXPECT_EQ(getTime(result, 0, Shadowed::Experts).rows, 1);
+  EXPECT_EQ(getTime(result, 1, Shadowed::Experts).rows, 1);
+  EXPECT_EQ(getTime(result, 0, Shadowed::Shadows).rows, 5);
+  EXPECT_EQ(getTime(result, 1, Shadowed::Shadows).rows, 4);
+}
+
+/// More shadows than places, parameters that do not fit the counts, and choices of unknown origin.
+TEST(ShadowCountsTest, Errors) {
+  RoutingTrace trace = makeSkewed();
+  auto fail = [&](const Shadowed &layer) {
+    return getError(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  };
+  Shadowed layer(3);
+  layer.maker.program.buffers[6].shape = {1, 1};
+  expectContains(fail(layer), "launch 3, 'divide_choices': expected at most 1 shadows, one for each place, but got 2");
+  layer = Shadowed(2);
+  layer.get(Shadowed::Broadcast).cost.raggedRows = 1;
+  expectContains(fail(layer), "launch 7, 'broadcast': expected at most 1 shadows, one for each place, but got 2");
+  layer = Shadowed(2);
+  layer.get(Shadowed::Choose).params[1] = 3;
+  expectContains(fail(layer),
+                 "launch 2, 'choose_shadows': expected counts, shadows and parameters that fit each other");
+  layer.get(Shadowed::Choose).reals.pop_back();
+  expectContains(fail(layer), "launch 2, 'choose_shadows': expected an input of counts and the parameters of the call");
+  layer = Shadowed(2);
+  layer.get(Shadowed::Divide).inputs[0] = layer.get(Shadowed::Divide).outputs[0];
+  expectContains(fail(layer), "launch 3, 'divide_choices': expected the choices of a routing launch");
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+/// A ragged exchange to the experts and back on one group, in so many phases; each expert is held by `copies` members.
+/// A row has three bytes.
+struct PhasedExchange {
+  PhasedExchange(int64_t size, int64_t copies, int64_t phases) : maker(size), phases(phases) {
+    uint32_t s = maker.stream("comm");
+    int32_t ep = maker.group("ep", size, 1);
+    int64_t experts = 2 * size / copies, choices = 1024;
+    int32_t routed = maker.counts(1, experts), received = maker.counts(size, 2);
+    SimLaunch &route = maker.compute(s, 1);
+    route.label = "layer0";
+    route.cost.routedOutput = 0;
+    route.cost.routedRows = choices;
+    route.outputs = {routed};
+    maker.program.routedLayers = {"layer0"};
+    Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0, copies}, routed, received);
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      add(s, ep, choices * copies, routed, phase).peerDim = 1;
+      int32_t part = phases == 1 ? received : view(received, ep, size / phases, phase);
+      add(s, ep, choices * copies, part, phase).peerDim = 0;
+    }
+    for (SimLaunch &launch : maker.program.launches)
+      launch.cost.copies = launch.cost.raggedRows > 0 ? copies : 1;
+  }
+  OpCost &add(uint32_t stream, int32_t group, int64_t rows, int32_t counts, int64_t phase) {
+    SimLaunch &launch = maker.exchange(stream, group, Collective::AllToAll, 3 * (rows / phases));
+    launch.cost.phase = phase;
+    launch.cost.phases = phases;
+    return Dropless::ragged(launch, rows / phases, counts).cost;
+  }
+  /// As moe.phase.
+  int32_t view(int32_t base, int32_t group, int64_t rows, int64_t phase) {
+    int32_t part = maker.counts(rows, 2);
+    SimBuffer &buffer = maker.program.buffers[part];
+    buffer.base = base;
+    buffer.firstRow = 0;
+    buffer.partGroup = group;
+    buffer.parts = phases;
+    buffer.shift = phase;
+    return part;
+  }
+  static uint32_t getToExperts(int64_t phase) { return static_cast<uint32_t>(2 + 2 * phase); }
+  static uint32_t getFromExperts(int64_t phase) { return getToExperts(phase) + 1; }
+
+  Maker maker;
+  int64_t phases;
+};
+
+/// What the simulator asks of a program's counts.
+struct Matrices {
+  Matrices(const SimProgram &program, const RoutingTrace *trace)
+      : programs(program), world(llvm::cantFail(World::create(programs, program.numRanks))),
+        counts(llvm::cantFail(Counts::create(world, trace, 0))), exchanges(world, counts) {}
+
+  std::vector<int64_t> get(uint32_t launch) { return llvm::cantFail(exchanges.make(0, launch)).matrix.vec(); }
+  int64_t getRows(int64_t rank, uint32_t launch) {
+    return counts.getRows(*llvm::cantFail(counts.get(rank, launch)), rank, launch);
+  }
+
+  llvm::ArrayRef<SimProgram> programs;
+  World world;
+  Counts counts;
+  Exchanges exchanges;
+};
+
+RoutingTrace makeRandom(int64_t ranks, int64_t experts, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> counts(ranks * experts);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (int64_t choice = 0; choice < 1024; ++choice)
+      ++counts[rank * experts + std::min<int64_t>(random() % experts, random() % experts)];
+  return makeTrace(ranks, experts, std::move(counts));
+}
+
+/// Two members, two experts each, rows [1000 4 8 12] and [100 200 300 424], in two phases: first each keeps its own,
+/// then they send each other 20 and 300 rows, and get as many back.
+TEST(ShadowCountsTest, TwoPhases) {
+  PhasedExchange layer(2, 1, 2);
+  RoutingTrace trace = makeTrace(2, 4, {1000, 4, 8, 12, 100, 200, 300, 424});
+  Matrices matrices(layer.maker.program, &trace);
+  using Matrix = std::vector<int64_t>;
+  EXPECT_EQ(matrices.get(PhasedExchange::getToExperts(0)), Matrix({3 * 1004, 0, 0, 3 * 724}));
+  EXPECT_EQ(matrices.get(PhasedExchange::getToExperts(1)), Matrix({0, 60, 900, 0}));
+  EXPECT_EQ(matrices.get(PhasedExchange::getFromExperts(0)), Matrix({3 * 1004, 0, 0, 3 * 724}));
+  EXPECT_EQ(matrices.get(PhasedExchange::getFromExperts(1)), Matrix({0, 900, 60, 0}));
+  EXPECT_EQ(matrices.getRows(0, PhasedExchange::getToExperts(1)), 20);
+  EXPECT_EQ(matrices.getRows(0, PhasedExchange::getFromExperts(1)), 300);
+  SimResult result = get(run({layer.maker.program}, makeProfile(2), withTrace(trace)));
+  // The busiest sends 900 bytes to its only peer: an even exchange of 1800.
+  expectTime(result, 0, PhasedExchange::getToExperts(0), 2, 2);
+  expectTime(result, 0, PhasedExchange::getToExperts(1), 2, 1802);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, PhasedExchange::getToExperts(1)).bytes, 60);
+  EXPECT_DOUBLE_EQ(getTime(result, 0, PhasedExchange::getFromExperts(1)).bytes, 900);
+}
+
+/// In three phases of three members the second sends to the one before, whose rows come back from there.
+TEST(ShadowCountsTest, ThreePhases) {
+  PhasedExchange layer(3, 1, 3);
+  RoutingTrace trace = makeRandom(3, 6, 1);
+  Matrices matrices(layer.maker.program, &trace);
+  const std::vector<int32_t> &counts = *trace.getCounts(0, 0);
+  std::vector<int64_t> there = matrices.get(PhasedExchange::getToExperts(1));
+  std::vector<int64_t> back = matrices.get(PhasedExchange::getFromExperts(1));
+  for (int64_t from = 0; from < 3; ++from)
+    for (int64_t to = 0; to < 3; ++to) {
+      int64_t rows = to == (from + 2) % 3 ? counts[from * 6 + 2 * to] + counts[from * 6 + 2 * to + 1] : 0;
+      EXPECT_EQ(there[from * 3 + to], 3 * rows) << from << " to " << to;
+      EXPECT_EQ(back[to * 3 + from], 3 * rows) << to << " back to " << from;
+    }
+}
+
+/// However many phases and copies: together they send what the whole exchange does, each pair in one phase, and as much
+/// back.
+TEST(ShadowCountsTest, PhasesAddUp) {
+  for (auto [size, copies, phases] : {std::array<int64_t, 3>{4, 1, 2}, {4, 1, 4}, {4, 2, 2}, {8, 1, 2}, {8, 2, 4}}) {
+    SCOPED_TRACE(std::to_string(size) + " members, " + std::to_string(copies) + " copies, " + std::to_string(phases) +
+                 " phases");
+    RoutingTrace trace = makeRandom(size, 2 * size / copies, 7);
+    PhasedExchange whole(size, copies, 1), parts(size, copies, phases);
+    Matrices one(whole.maker.program, &trace), all(parts.maker.program, &trace);
+    for (bool back : {false, true}) {
+      auto getLaunch = back ? PhasedExchange::getFromExperts : PhasedExchange::getToExperts;
+      std::vector<int64_t> sum(size * size), used(size * size), rows(size);
+      for (int64_t phase = 0; phase < phases; ++phase) {
+        std::vector<int64_t> matrix = all.get(getLaunch(phase));
+        for (int64_t pair = 0; pair < size * size; ++pair) {
+          sum[pair] += matrix[pair];
+          used[pair] += matrix[pair] > 0;
+        }
+        for (int64_t rank = 0; rank < size; ++rank)
+          rows[rank] += all.getRows(rank, getLaunch(phase));
+      }
+      EXPECT_EQ(sum, one.get(getLaunch(0)));
+      EXPECT_EQ(*llvm::max_element(used), 1);
+      for (int64_t rank = 0; rank < size; ++rank)
+        EXPECT_EQ(rows[rank], one.getRows(rank, getLaunch(0)));
+    }
+  }
+}
+
+/// Even routing takes no matrix, in phases neither: the payload says the same, in both forms and both ways.
+TEST(ShadowCountsTest, EvenPhases) {
+  PhasedExchange layer(4, 1, 2);
+  RoutingTrace trace = makeTrace(4, 8, std::vector<int32_t>(32, 128));
+  ClusterProfile links = makeProfile(4);
+  addSwitch(links);
+  for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
+    const ClusterProfile &profile = form == CostForm::ClosedForm ? makeProfile(4) : links;
+    SimResult even = get(run({layer.maker.program}, profile, allRanks(), form));
+    SimResult traced = get(run({layer.maker.program}, profile, withTrace(trace), form));
+    ASSERT_EQ(even.times.size(), traced.times.size());
+    for (auto [a, b] : llvm::zip_equal(even.times, traced.times)) {
+      EXPECT_DOUBLE_EQ(a.end, b.end);
+      EXPECT_DOUBLE_EQ(a.bytes, b.bytes);
+      EXPECT_EQ(a.rows, b.rows);
+    }
+    EXPECT_DOUBLE_EQ(even.roofline.linkSeconds, traced.roofline.linkSeconds);
+  }
+  EXPECT_EQ(get(run({layer.maker.program}, makeProfile(4))).ranks.size(), 1u);
+}
+
+/// Blocks of which a part holds half of an expert's copies.
+TEST(ShadowCountsTest, WrongPhases) {
+  PhasedExchange layer(4, 2, 2);
+  for (SimLaunch &launch : layer.maker.program.launches)
+    if (launch.cost.phases == 2)
+      launch.cost.phases = 4;
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))),
+                 "expected phases of an all_to_all whose members are as many blocks, but got phase 0 of 4");
+}
+
+//===----------------------------------------------------------------------===//
+// The topology-aware gate
+//===----------------------------------------------------------------------===//
+
+/// 10 tokens, two choices each, of 6 experts in three homes; two ranks to each.
+constexpr Gate kGate = {/*leave=*/2,    /*homes=*/3,  /*homeStride=*/2,
+                        /*homeSpan=*/1, /*groups=*/1, /*tokens=*/10,
+                        /*topK=*/2};
+using Choices = std::vector<int32_t>;
+
+/// Rank 3 is at home with experts 2 and 3. Of 10 choices elsewhere 4 stay: 4, 2, 3 and 1 of 10 are 1.6, 0.8, 1.2 and
+/// 0.4 of 4. The other 6 go home, 3 and 3.
+TEST(GateTest, KeepsInProportion) {
+  EXPECT_EQ(kGate.apply(Choices({4, 2, 5, 5, 3, 1}), 3), Choices({2, 1, 8, 8, 1, 0}));
+}
+
+/// Expert 3 has a token's worth of room left; the rest goes to expert 2.
+TEST(GateTest, NoExpertAboveTheTokens) {
+  EXPECT_EQ(kGate.apply(Choices({5, 5, 1, 9, 0, 0}), 2), Choices({2, 2, 6, 10, 0, 0}));
+}
+
+/// Nobody chose an expert at home: they share evenly, the first the odd one.
+TEST(GateTest, NobodyAtHome) {
+  Gate gate = kGate;
+  gate.leave = 0;
+  gate.topK = 1;
+  EXPECT_EQ(gate.apply(Choices({0, 0, 0, 4, 2, 1}), 0), Choices({4, 3, 0, 0, 0, 0}));
+}
+
+/// What the limit does not reach stays as it is, on the rank of another home too.
+TEST(GateTest, Free) {
+  Choices choices = {9, 7, 1, 1, 1, 1};
+  EXPECT_EQ(kGate.apply(choices, 0), choices);
+  EXPECT_EQ(kGate.apply(choices, 6), choices);
+  EXPECT_NE(kGate.apply(choices, 2), choices);
+}
+
+/// Two groups of five tokens at two homes: each has half of [0 0 8 8 2 2], of which at most two of a choice may leave.
+TEST(GateTest, Groups) {
+  Gate gate = kGate;
+  gate.groups = 2;
+  EXPECT_EQ(gate.apply(Choices({0, 0, 8, 8, 2, 2}), 2), Choices({0, 0, 4 + 2, 4 + 2, 1 + 3, 1 + 3}));
+}
+
+/// Any choices: none is lost, no more leave than may, none gains away from home, and no expert has more than the
+/// tokens.
+TEST(GateTest, Invariants) {
+  std::mt19937 random(5);
+  for (int64_t leave : {0, 1, 3, 8})
+    for (int trial = 0; trial < 200; ++trial) {
+      Gate gate = kGate;
+      gate.leave = leave;
+      Choices choices(6);
+      for (int choice = 0; choice < 20; ++choice) {
+        size_t expert = std::min(random() % 6, random() % 6);
+        while (choices[expert] == 10)
+          expert = (expert + 1) % 6;
+        ++choices[expert];
+      }
+      int64_t rank = static_cast<int64_t>(random() % 12), home = rank / 2 % 3, away = 0, sum = 0;
+      Choices gated = gate.apply(choices, rank);
+      for (int64_t expert = 0; expert < 6; ++expert) {
+        sum += gated[expert];
+        EXPECT_LE(gated[expert], 10);
+        if (expert / 2 == home) {
+          EXPECT_GE(gated[expert], choices[expert]);
+          continue;
+        }
+        away += gated[expert];
+        EXPECT_LE(gated[expert], choices[expert]);
+      }
+      EXPECT_EQ(sum, 20);
+      EXPECT_LE(away, 2 * leave);
+    }
+}
+
+/// A layer on 2 x 2 ranks whose gate lets one choice of each rank leave the node: of the trace's 3 and 4 for rank 0's
+/// and 1's own node nothing changes, but rank 3 keeps one of two elsewhere. Even routing is gated as well, and then is
+/// not even.
+TEST(ShadowCountsTest, GatedLayer) {
+  Dropless layer;
+  SimLaunch &route = layer.maker.program.launches[Dropless::Route];
+  route.params = {0, 0, 1, 1, 0, 0, 1, 1, 0, /*leave=*/1, /*homes=*/2, /*homeStride=*/2, /*homeSpan=*/1};
+  int32_t choices = layer.maker.counts(4, 1);
+  layer.maker.program.launches[Dropless::Route].outputs.push_back(choices);
+  RoutingTrace trace = makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2});
+  SimResult result = get(run({layer.maker.program}, makeProfile(4), withTrace(trace)));
+  EXPECT_EQ(getTime(result, 0, Dropless::Experts).rows, 3 + 4 + 1 + 1);
+  EXPECT_EQ(getTime(result, 2, Dropless::Experts).rows, 1 + 0 + 3 + 3);
+  SimResult even = get(run({layer.maker.program}, makeProfile(4)));
+  EXPECT_EQ(even.ranks.size(), 4u);
+  EXPECT_DOUBLE_EQ(getTime(even, 0, Dropless::ToExperts).bytes, 2);
+  // A gate without a limit.
+  layer.maker.program.launches[Dropless::Route].params[9] = -1;
+  EXPECT_EQ(get(run({layer.maker.program}, makeProfile(4))).ranks.size(), 1u);
+}
+
+} // namespace
