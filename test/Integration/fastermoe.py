@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """FasterMoE's schedules against the one-rank reference: shadows, the smart schedule and both, over every other schedule.
 
+With the topology-aware gate the reference chooses experts like it, from where each rank is.
+
 Each layout meets each rewrite of layers and each group size that divides its world; how many experts may be shadows, the policy,
 the chunks and the routing are drawn. How many experts were shadows follows from the bytes that their broadcasts brought:
 none, one, several and all have to occur.
@@ -41,6 +43,7 @@ DRAWN = {
     "biases": (False, True, False),
     "order": ("topology", "ring", "topology"),
     "max_load": (None, None, "ep"),
+    "gate": (False, False, True),
 }
 
 
@@ -55,6 +58,7 @@ def choose_cases(suite, seed=20240607):
         # No smart schedule is a group size too, and twice as interesting: what shadows do shows alone.
         for group in [None, None, *divisors(layout.world)]:
             o = {name: rng.choice(values) for name, values in DRAWN.items()}
+            o["experts"] = max(o["experts"], layout.ep)
             if group is None and not o["shadows"]:
                 o["shadows"] = "shadow:ALL,prefix"
             cases.append((layout, layer, group, o))
@@ -69,6 +73,8 @@ def schedule_of(layer, group, o):
         names.append(o["shadows"].replace("ALL", str(o["experts"])))
     if group:
         names.append(f"smart:{group},{o['order']}")
+    if o["gate"]:
+        names.append("topology-gate")
     return "+".join(names)
 
 
@@ -96,8 +102,8 @@ def steering(o):
 
 
 def write_cluster(path):
-    """johnny without latencies, since with so few tokens nothing else would count, and with f64."""
-    with open(os.path.join(ROOT, "share", "clusters", "fastermoe-johnny.json")) as file:
+    """trevor, with four ranks on a node, without latencies, since with so few tokens nothing else would count, and with f64."""
+    with open(os.path.join(ROOT, "share", "clusters", "fastermoe-trevor.json")) as file:
         text = re.sub(r'("latency_s": )[0-9.e-]+', r"\g<1>1e-12", file.read())
     cluster = json.loads(text)
     cluster["device"]["rates"].append({**cluster["device"]["rates"][0], "dtype": "f64"})

@@ -139,7 +139,7 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.fabric[1].nodes, 4);
   EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllToAll)], Algorithm::Hierarchical);
   EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllReduce)], Algorithm::RingOrTree);
-  EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::Reduce)], Algorithm::Tree);
+  EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::Reduce)], Algorithm::Ring);
   ASSERT_EQ(p.interference.size(), 2u);
   EXPECT_TRUE(p.interference[1].compute && p.interference[1].copy && !p.interference[1].communication);
   EXPECT_EQ(p.interference[1].computeSpeed, 0.97);

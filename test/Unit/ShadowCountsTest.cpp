@@ -477,6 +477,22 @@ RoutingTrace makeRandom(int64_t ranks, int64_t experts, unsigned seed) {
   return makeTrace(ranks, experts, std::move(counts));
 }
 
+/// Rows 4 to 8 of a base in two parts, over four members at distance 2: the first two have the second part.
+TEST(ShadowCountsTest, PartsOfAView) {
+  SimProgram program;
+  program.groups = {{"ep", 4, 2}};
+  SimBuffer view;
+  view.shape = {2, 2};
+  view.base = view.partGroup = 0;
+  view.firstRow = 4;
+  view.parts = 2;
+  view.shift = 1;
+  program.buffers = {SimBuffer(), view};
+  for (auto [rank, row] : {std::pair(0, 6), {1, 6}, {2, 6}, {4, 4}, {7, 4}, {8, 6}, {13, 4}})
+    EXPECT_EQ(program.getFirstRow(1, rank), row) << "rank " << rank;
+  EXPECT_EQ(program.getFirstRow(0, 0), -1);
+}
+
 /// Two members, two experts each, rows [1000 4 8 12] and [100 200 300 424], in two phases: first each keeps its own,
 /// then they send each other 20 and 300 rows, and get as many back.
 TEST(ShadowCountsTest, TwoPhases) {

@@ -14,7 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 /// FasterMoE (PPoPP '22). T_ij tokens go from worker i to worker j, B_w = sum_i T_iw; one expert a worker, of two
 /// layers, hidden size alpha * H.

@@ -44,15 +44,10 @@ public:
       groups.push_back(parallel.getGroup(name));
   }
 
-  /// The name of `group`, which is added where no group of its size and stride is there.
+  /// The name of `group`, which is added where it is not there: calls say it by name.
   std::string getName(moe::GroupAttr group) {
-    moe::GroupAttr same = find([&](moe::GroupAttr other) { return other == group; });
-    if (!same)
-      same = find([&](moe::GroupAttr other) {
-        return other.getSize() == group.getSize() && other.getStride() == group.getStride();
-      });
-    if (same)
-      return same.getName().str();
+    if (find([&](moe::GroupAttr other) { return other == group; }))
+      return group.getName().str();
     std::string name = group.getName().str();
     if (find([&](moe::GroupAttr other) { return other.getName() == name; }))
       name += "_" + std::to_string(group.getSize()) + "_" + std::to_string(group.getStride());

@@ -148,6 +148,7 @@ void printJson(const Report &report, std::ostream &out) {
                {"schedule", report.metadata.schedule},
                {"step_ms", {{"min", times.min}, {"median", times.median}, {"max", times.max}, {"all", all}}},
                {"flops", flops},
+               {"rank_flops", report.result.rankFlops},
                {"bytes", bytes},
                {"collectives", collectivesJson(report)},
                {"arena_bytes",

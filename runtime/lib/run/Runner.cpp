@@ -64,6 +64,7 @@ Status Runner::writeInputs(const Tensors &inputs) {
 
 Status Runner::addTimes() {
   result.lastStep.clear();
+  double *rankFlops = result.rankFlops.data();
   for (int64_t rank : ranks) {
     std::vector<moert_op_time> times(program.ops.size());
     int64_t count = 0;
@@ -81,6 +82,7 @@ Status Runner::addTimes() {
       OpTotals &totals = result.ops[static_cast<size_t>(time.op)];
       totals.seconds += time.end_s - time.begin_s;
       totals.flops += op.flops * scale;
+      *rankFlops += op.flops * scale;
       totals.bytes += op.bytes * scale;
       totals.bytesSent += op.bytesSent * scale;
       if (time.bytes_received >= 0) {
@@ -89,6 +91,7 @@ Status Runner::addTimes() {
       }
       result.lastStep.push_back({rank, time});
     }
+    ++rankFlops;
   }
   return {};
 }
@@ -107,6 +110,7 @@ Status Runner::runStep() {
 
 Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   result.ops.assign(program.ops.size(), {});
+  result.rankFlops.assign(ranks.size(), 0);
   for (int64_t step = 0; step < steps; ++step) {
     if (Status status = runStep(); !status.ok())
       return status;
@@ -119,6 +123,8 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
     for (double *figure :
          {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent, &totals.collectives, &totals.bytesReceived})
       *figure /= static_cast<double>(steps);
+  for (double &flops : result.rankFlops)
+    flops /= static_cast<double>(steps);
   return addMemory();
 }
 

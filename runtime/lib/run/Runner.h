@@ -38,6 +38,7 @@ struct RunResult {
   ArenaUse arenas[2]; ///< by moert_space
   std::vector<double> stepSeconds;
   std::vector<OpTotals> ops;
+  std::vector<double> rankFlops; ///< of a step
   std::vector<RankTime> lastStep;
   Tensors results;                             ///< global
   std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm

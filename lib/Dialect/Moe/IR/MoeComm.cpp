@@ -549,12 +549,13 @@ OpCost AllToAllVOp::getOpCost() {
   bool toExperts = getDirection() == Direction::to_experts;
   OpCost cost = getExchangeCost(*this, Collective::AllToAll, toExperts ? Value(getRows()) : Value(getResult()));
   auto phases = static_cast<int64_t>(getPhases());
-  cost.payload /= phases;
+  int64_t rows = getBlockSideType().getDimSize(0);
+  cost.raggedRows = static_cast<int64_t>(llvm::divideCeil(rows, phases));
+  cost.payload = rows ? cost.payload / rows * cost.raggedRows : 0;
   cost.bytesRead = cost.bytesWritten = cost.payload;
   cost.phase = static_cast<int64_t>(getPhase());
   cost.phases = phases;
   cost.copies = static_cast<int64_t>(getCopies());
-  cost.raggedRows = getBlockSideType().getDimSize(0) / phases;
   cost.countsInput = toExperts ? 1 : 2;
   cost.peerDim = toExperts ? 1 : 0;
   return cost;

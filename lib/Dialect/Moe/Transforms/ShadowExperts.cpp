@@ -137,7 +137,8 @@ Value ShadowedLayer::choose() {
   if (ep % nodeWorkers != 0)
     nodeWorkers = 1;
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-  auto room = static_cast<int64_t>(static_cast<double>(exchange.getResult().getType().getDimSize(0)) / share);
+  // Which part of the sorted rows a rank sends is not known before.
+  int64_t room = share < 1 ? 0 : exchange.getResult().getType().getDimSize(0);
   auto zero = builder.getF64FloatAttr(0);
   auto op = builder.create<ChooseShadowsOp>(loc, way.slots.getCounts().getType(), counts,
                                             ShadowPolicyAttr::get(builder.getContext(), options.policy), number(ep),
@@ -147,13 +148,18 @@ Value ShadowedLayer::choose() {
   return op;
 }
 
+/// Rows, over their mean, for which there is room in any case: with fewer, memory would choose shadows where time does
+/// not.
+static constexpr double kLeastRoom = 4;
+
 /// Room for what is left after the heaviest experts became shadows, whatever the routing.
 void ShadowedLayer::shrinkReservation() {
   RankedTensorType type = exchange.getResult().getType();
   int64_t experts = getType(exchange.getExpertCounts()).getDimSize(1), before = type.getDimSize(0);
   int64_t members = parallel.getEp() * parallel.getEsp();
-  double total = share * static_cast<double>(way.dispatch.getResult().getType().getDimSize(0) * members);
-  auto after = std::min(before, static_cast<int64_t>(total / getWorstShare(experts, places)));
+  auto total = static_cast<double>(way.dispatch.getResult().getType().getDimSize(0) * members);
+  double least = kLeastRoom * total / static_cast<double>(parallel.getEp());
+  auto after = std::min(before, static_cast<int64_t>(std::max(least, total / getWorstShare(experts, places))));
   llvm::DenseSet<Value> resized;
   for (Operation *op : way.ops) {
     bool isNext = llvm::any_of(op->getOperands(), [&](Value operand) { return resized.contains(operand); });
@@ -184,7 +190,7 @@ Value ShadowedLayer::buildShadows(DivideChoicesOp divide, Value shadows) {
 }
 
 void ShadowedLayer::rewrite() {
-  if (options.shrink)
+  if (options.shrink && share == 1)
     shrinkReservation();
   auto route = cast<RouteOp>(way.slots);
   Value shadows = choose();

@@ -100,6 +100,27 @@ static SmallVector<int64_t> getOrder(SmartOrder order, int64_t phases, int64_t b
   return sequence;
 }
 
+/// The dispatched rows that `exchange` sends, through ops that move or repeat them, or null.
+static DispatchOp findDispatch(AllToAllVOp exchange) {
+  Operation *op = exchange.getRows().getDefiningOp();
+  while (op && !isa<DispatchOp>(op) && op->getNumOperands() > 0)
+    op = op->getOperand(0).getDefiningOp();
+  return dyn_cast_or_null<DispatchOp>(op);
+}
+
+/// Rows that may arrive in one phase. Where each member has a share of sorted rows (S2), they may all be for one rank;
+/// else a member sends no more there than its tokens choose, of which the room for the whole is made.
+static int64_t getRoom(AllToAllVOp exchange, int64_t phases) {
+  int64_t whole = exchange.getResult().getType().getDimSize(0);
+  int64_t sent = exchange.getRows().getType().getDimSize(0) / static_cast<int64_t>(exchange.getCopies());
+  int64_t even = llvm::divideCeil(whole, phases), blocks = exchange.getBlockCounts().getType().getDimSize(0);
+  DispatchOp dispatch = findDispatch(exchange);
+  auto slots = dispatch ? skipToVarying(dispatch.getSlots()).getDefiningOp<MoeSlotsOpInterface>() : nullptr;
+  if (slots && sent * slots.getChunks() >= dispatch.getResult().getType().getDimSize(0) * blocks)
+    return even;
+  return std::max(even, std::min(whole, sent * exchange.getGroup().getSize() / phases));
+}
+
 /// Chunks are divided further.
 static ChunkAttr getChunk(AllToAllVOp exchange, int64_t index, int64_t phases) {
   auto chunk = exchange->getAttrOfType<ChunkAttr>(kChunkAttrName);
@@ -123,7 +144,7 @@ static void rewrite(Round round, ArrayRef<int64_t> order) {
   OpBuilder builder(round.from);
   auto phases = static_cast<int64_t>(order.size());
   RankedTensorType rows = round.to.getResult().getType();
-  RowChunk chunk{static_cast<int64_t>(llvm::divideCeil(rows.getDimSize(0), phases)), rows.getDimSize(0)};
+  RowChunk chunk{getRoom(round.to, phases), rows.getDimSize(0)};
   Value returned;
   for (auto [index, phase] : llvm::enumerate(order)) {
     SmallVector<Operation *> ops;

@@ -152,7 +152,8 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
     gather their counts, and each decides, alike and anew in every step, which experts become shadows (moe.choose_shadows).
     The choices of these take a way of their own: a copy of the experts' from dispatch to combine, over esp where that is over
     ep, with weights from moe.broadcast_experts. Their rows are left out of the exchange, and of the room for what arrives:
-    with `shrink` that is reserved for what may be left after the heaviest experts became shadows, whatever the routing.
+    with `shrink` that is reserved for what may be left after the heaviest experts became shadows, whatever the routing, and for
+    four times the mean at least; where more would come, experts become shadows that time alone would not choose.
     To run before moe-pipeline, moe-smart-schedule and moe-differentiate, which makes the reduction of the shadows' gradients
     to their owners.
 
