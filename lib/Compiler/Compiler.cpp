@@ -75,11 +75,14 @@ static void addPlanPasses(PassManager &passes, const CompileOptions &options) {
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
 }
 
-static LogicalResult orderBySearch(func::FuncOp program, const CompileOptions &options) {
+static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &schedule,
+                                   const CompileOptions &options) {
   if (!options.cluster)
     return program.emitError() << "expected a cluster to search an order on";
-  llvm::Expected<std::unique_ptr<CostModel>> model =
-      CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+  // With uneven routing it is the busiest link that counts.
+  bool hasFlows = schedule.dependsOnRouting() && !options.cluster->links.empty();
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(
+      *options.cluster, options.parallel.getWorld(), hasFlows ? CostForm::LinkLevel : CostForm::ClosedForm);
   if (!model)
     return program.emitError() << llvm::toString(model.takeError());
   return orderPlan(program, OrderPolicy::Search, model->get(), options.devicesPerNode);
@@ -89,7 +92,7 @@ static LogicalResult orderBySearch(func::FuncOp program, const CompileOptions &o
 static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &schedule,
                                    const CompileOptions &options) {
   if (options.order == OrderPolicy::Search)
-    return orderBySearch(program, options);
+    return orderBySearch(program, schedule, options);
   if (options.order)
     return orderPlan(program, *options.order, /*model=*/nullptr, options.devicesPerNode);
   if (!schedule.canOverlap())
@@ -101,7 +104,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
         reason = diagnostic.str();
       return success();
     });
-    if (succeeded(orderBySearch(program, options)))
+    if (succeeded(orderBySearch(program, schedule, options)))
       return success();
   }
   emitWarning(UnknownLoc::get(program.getContext()))

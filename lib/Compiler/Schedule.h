@@ -37,7 +37,9 @@ struct ParsedSchedule {
   bool topologyGate = false;
 
   /// Whether exchanges and computation of a layer can overlap.
-  bool canOverlap() const { return chunks != 1 || shadows || smart; }
+  bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
+  /// Whether what is exchanged when, or at all, depends on what the tokens choose.
+  bool dependsOnRouting() const { return shadows || smart; }
   /// Whether something is left to decide by times.
   bool isOpen() const { return chunks == 0 || chooseStrategy; }
   /// The names joined by '+', as --schedule takes them.

@@ -54,22 +54,57 @@ static LogicalResult report(func::FuncOp program, llvm::Error error) {
   return program.emitError() << llvm::toString(std::move(error));
 }
 
+/// Ranks that are still simulated one by one for each order that is tried.
+static constexpr int64_t maxUnevenRanks = 64;
+
+/// The iteration of synthetic routing by which plans are ordered that do something else with uneven routing than with
+/// even: experts are popular or not by then. As one routing is not another, there are several.
+static constexpr int64_t typicalIteration = 400, numTypical = 3;
+
+/// Whether what is broadcast depends on how the tokens choose, or which of several exchanges takes long.
+static bool dependsOnRouting(const SimProgram &program) {
+  return llvm::any_of(program.launches, [](const SimLaunch &launch) {
+    return launch.cost.raggedRows > 0 && (launch.cost.collective == Collective::Broadcast || launch.cost.phases > 1);
+  });
+}
+
+/// None where even routing is as good, and where uneven routing would be too slow to simulate.
+static std::optional<RoutingTrace> makeTypicalRouting(const SimProgram &program, int64_t ranks) {
+  if (ranks > maxUnevenRanks || !dependsOnRouting(program))
+    return std::nullopt;
+  llvm::Expected<RoutedShape> shape = getRoutedShape(program);
+  if (!shape) {
+    llvm::consumeError(shape.takeError());
+    return std::nullopt;
+  }
+  SyntheticRouting synthetic;
+  synthetic.first = typicalIteration;
+  auto layers = static_cast<int64_t>(program.routedLayers.size());
+  RoutingTrace trace,
+      generated = synthetic.generate(ranks, numTypical * layers, shape->experts, shape->tokens, shape->topK);
+  for (int64_t layer = 0; layer < numTypical * layers; ++layer)
+    trace.setCounts(layer / layers, layer % layers, ranks, shape->experts,
+                    *generated.getCounts(typicalIteration, layer));
+  return trace;
+}
+
 static FailureOr<Order> search(func::FuncOp program, const plan::Dependences &dependences, Graph &graph,
                                const PaperOrders &papers, ArrayRef<Order> bars, const CostModel &model) {
   llvm::Expected<SimProgram> sim = makeSimProgram(program, model.getNumRanks());
   if (!sim)
     return report(program, sim.takeError());
-  llvm::Expected<std::vector<double>> seconds = getLaunchSeconds(*sim, model);
+  std::optional<RoutingTrace> routing = makeTypicalRouting(*sim, model.getNumRanks());
+  Pricer pricer(std::move(*sim), dependences, model, routing ? &*routing : nullptr);
+  llvm::Expected<std::vector<double>> seconds = pricer.getLaunchSeconds();
   if (!seconds)
     return report(program, seconds.takeError());
-  for (auto [task, its, launch] : llvm::zip_equal(graph.tasks, *seconds, sim->launches)) {
+  for (auto [task, its, launch] : llvm::zip_equal(graph.tasks, *seconds, pricer.getProgram().launches)) {
     task.seconds = its;
     task.resource = launch.cost.resource;
   }
   graph.launchSeconds = model.getProfile().launchSeconds;
   graph.setSpeeds(model);
-  llvm::Expected<Order> order =
-      searchOrder(graph, papers, Pricer(std::move(*sim), dependences, model), bars, !dependences.getRings().empty());
+  llvm::Expected<Order> order = searchOrder(graph, papers, pricer, bars, !dependences.getRings().empty());
   if (!order)
     return report(program, order.takeError());
   return std::move(*order);

@@ -4,6 +4,8 @@
 #include "moe/Dialect/Plan/Transforms/AssignStreams.h"
 #include "moe/Simulator/Simulator.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -40,13 +42,46 @@ SimProgram Pricer::reorder(ArrayRef<unsigned> order) const {
   return result;
 }
 
-llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
+llvm::Expected<SimResult> Pricer::run(ArrayRef<unsigned> order, int64_t iteration) const {
   std::vector<SimProgram> programs;
   programs.push_back(reorder(order));
-  llvm::Expected<SimResult> result = simulate(std::move(programs), model, SimOptions());
+  SimOptions options;
+  options.routing = routing;
+  options.iteration = iteration;
+  return simulate(std::move(programs), model, options);
+}
+
+llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
+  std::vector<int64_t> iterations = routing ? routing->getIterations() : std::vector<int64_t>{0};
+  double sum = 0;
+  for (int64_t iteration : iterations) {
+    llvm::Expected<SimResult> result = run(order, iteration);
+    if (!result)
+      return result.takeError();
+    sum += result->seconds;
+  }
+  return sum / static_cast<double>(iterations.size());
+}
+
+llvm::Expected<std::vector<double>> Pricer::getLaunchSeconds() const {
+  if (!routing)
+    return moe::getLaunchSeconds(program, model);
+  std::vector<unsigned> order(program.launches.size());
+  std::iota(order.begin(), order.end(), 0u);
+  llvm::Expected<SimResult> result = run(order, routing->getIterations().front());
   if (!result)
     return result.takeError();
-  return result->seconds;
+  std::vector<std::optional<double>> seconds(order.size());
+  for (const SimTime &time : result->times) {
+    double its = time.end - time.begin;
+    bool isExchange = program.launches[time.launch].cost.resource == Resource::Network;
+    std::optional<double> &known = seconds[time.launch];
+    known = !known ? its : isExchange ? std::min(*known, its) : std::max(*known, its);
+  }
+  std::vector<double> all;
+  for (std::optional<double> its : seconds)
+    all.push_back(its.value_or(0));
+  return all;
 }
 
 LiveBytes Pricer::getLiveBytes(ArrayRef<unsigned> order) const {

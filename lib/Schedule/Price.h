@@ -4,7 +4,7 @@
 
 #include "Graph.h"
 
-#include "moe/Simulator/Program.h"
+#include "moe/Simulator/Simulator.h"
 
 namespace mlir::moe {
 
@@ -19,21 +19,26 @@ struct LiveBytes {
 /// Prices orders of one program without touching it: what the simulator sees of an order does not need the IR.
 class Pricer {
 public:
-  /// `program` is `dependences`' one, on streams, without waits.
-  Pricer(SimProgram program, const plan::Dependences &dependences, const CostModel &model)
-      : program(std::move(program)), dependences(dependences), model(model) {}
+  /// `program` is `dependences`' one, on streams, without waits. Of `routing` all iterations count alike; null is even.
+  Pricer(SimProgram program, const plan::Dependences &dependences, const CostModel &model, const RoutingTrace *routing)
+      : program(std::move(program)), dependences(dependences), model(model), routing(routing) {}
 
   const SimProgram &getProgram() const { return program; }
   /// Seconds of a step in an order that the dependences allow, with the waits that plan-assign-streams would make.
   llvm::Expected<double> getSeconds(ArrayRef<unsigned> order) const;
+  /// By launch, in the order of the program: what it takes where it takes longest, of an exchange from its last
+  /// member's arrival on.
+  llvm::Expected<std::vector<double>> getLaunchSeconds() const;
   LiveBytes getLiveBytes(ArrayRef<unsigned> order) const;
 
 private:
+  llvm::Expected<SimResult> run(ArrayRef<unsigned> order, int64_t iteration) const;
   SimProgram reorder(ArrayRef<unsigned> order) const;
 
   SimProgram program;
   const plan::Dependences &dependences;
   const CostModel &model;
+  const RoutingTrace *routing;
 };
 
 } // namespace mlir::moe

@@ -286,3 +286,136 @@ func.func @reduce_of_other_average(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %3 = moe.reduce %2 over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
   return %3 : tensor<4x8xf32>
 }
+
+// The counts of one phase are those of all members, and its exchange is the whole one.
+// CHECK-LABEL: func.func @one_phase(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xf32>, [[B:%[a-z0-9_]+]]: tensor<1x8xi32>, [[E:%[a-z0-9_]+]]: tensor<4x2xi32>
+// CHECK-NEXT:   [[Y:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"ep", 4, 1> {direction = #moe<direction to_experts>}
+// CHECK-NEXT:   return [[Y]] : tensor<64x8xf32>
+func.func @one_phase(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<64x8xf32> {
+  %0 = moe.phase %e over <"ep", 4, 1> {phase = 0 : i64, phases = 1 : i64} : (tensor<4x2xi32>) -> tensor<4x2xi32>
+  %1 = moe.all_to_all_v %x, %b, %0 over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 1 : i64}
+    : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
+  return %1 : tensor<64x8xf32>
+}
+
+// Of two phases a part depends on the member.
+// CHECK-LABEL: func.func @two_phases(
+// CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<4x2xi32>
+// CHECK-NEXT:   [[PHASE:%[a-z0-9_]+]] = moe.phase [[C]] over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64}
+// CHECK-NEXT:   return [[PHASE]] : tensor<2x2xi32>
+func.func @two_phases(%c: tensor<4x2xi32>) -> tensor<2x2xi32> {
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  return %0 : tensor<2x2xi32>
+}
+
+// The sum of what the phases of one exchange bring is one buffer, in the order of the exchanges; names of groups do not matter.
+// CHECK-LABEL: func.func @sum_of_phases(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>, [[B:%[a-z0-9_]+]]: tensor<1x8xi32>, [[E:%[a-z0-9_]+]]: tensor<1x2xi32>
+// CHECK-NEXT:   [[P2:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] over <"ep", 4, 1>
+// CHECK-SAME:     {direction = #moe<direction from_experts>, phase = 2 : i64, phases = 4 : i64}
+// CHECK-NEXT:   [[P0:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] addend([[P2]]) over <"world", 4, 1>
+// CHECK-SAME:     {direction = #moe<direction from_experts>, phases = 4 : i64}
+// CHECK-NEXT:   [[P3:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E]] addend([[P0]]) over <"ep", 4, 1>
+// CHECK-SAME:     {direction = #moe<direction from_experts>, phase = 3 : i64, phases = 4 : i64}
+// CHECK-NEXT:   return [[P3]] : tensor<16x8xf32>
+func.func @sum_of_phases(%x: tensor<8x8xf32>, %b: tensor<1x8xi32>, %e: tensor<1x2xi32>) -> tensor<16x8xf32> {
+  %2 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 2 : i64, phases = 4 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<16x8xf32>
+  %0 = moe.all_to_all_v %x, %b, %e over <"world", 4, 1> {direction = #moe<direction from_experts>, phases = 4 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<16x8xf32>
+  %3 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 3 : i64, phases = 4 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<16x8xf32>
+  %4 = moe.add %0, %2 : tensor<16x8xf32>
+  %5 = moe.add %3, %4 : tensor<16x8xf32>
+  return %5 : tensor<16x8xf32>
+}
+
+// Anything else is added by itself: another value, the same phase, and a whole exchange, whose rows all are its own.
+// CHECK-LABEL: func.func @sums_with_phases(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>, [[Z:%[a-z0-9_]+]]: tensor<16x8xf32>
+// CHECK-NOT:    addend
+// CHECK:        [[P0:%[a-z0-9_]+]] = moe.all_to_all_v {{.*}} {direction = #moe<direction from_experts>, phases = 2 : i64}
+// CHECK-NEXT:   [[P1:%[a-z0-9_]+]] = moe.all_to_all_v {{.*}} {direction = #moe<direction from_experts>, phases = 2 : i64}
+// CHECK-NEXT:   [[W:%[a-z0-9_]+]] = moe.all_to_all_v {{.*}} {direction = #moe<direction from_experts>}
+// CHECK-NEXT:   [[V:%[a-z0-9_]+]] = moe.all_to_all_v {{.*}} {direction = #moe<direction from_experts>}
+// CHECK-NEXT:   [[A:%[a-z0-9_]+]] = moe.add [[P0]], [[Z]] : tensor<16x8xf32>
+// CHECK-NEXT:   [[B:%[a-z0-9_]+]] = moe.add [[A]], [[P1]] : tensor<16x8xf32>
+// CHECK-NEXT:   [[C:%[a-z0-9_]+]] = moe.add [[W]], [[V]] : tensor<16x8xf32>
+// CHECK-NEXT:   return [[B]], [[C]] : tensor<16x8xf32>, tensor<16x8xf32>
+func.func @sums_with_phases(%x: tensor<8x8xf32>, %z: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>, %f: tensor<2x2xi32>)
+    -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %p0 = moe.all_to_all_v %x, %b, %f over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %p1 = moe.all_to_all_v %x, %b, %f over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %w = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<16x8xf32>
+  %v = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<16x8xf32>
+  %0 = moe.add %p0, %z : tensor<16x8xf32>
+  %1 = moe.add %0, %p1 : tensor<16x8xf32>
+  %2 = moe.add %w, %v : tensor<16x8xf32>
+  return %1, %2 : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// So is what somebody else needs as it is.
+// CHECK-LABEL: func.func @sum_of_used_phases(
+// CHECK:        [[P0:%[a-z0-9_]+]] = moe.all_to_all_v
+// CHECK-NEXT:   [[P1:%[a-z0-9_]+]] = moe.all_to_all_v
+// CHECK-NEXT:   [[SUM:%[a-z0-9_]+]] = moe.add [[P0]], [[P1]] : tensor<16x8xf32>
+// CHECK-NEXT:   return [[SUM]], [[P1]] : tensor<16x8xf32>, tensor<16x8xf32>
+func.func @sum_of_used_phases(%x: tensor<8x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %1 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<8x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %2 = moe.add %0, %1 : tensor<16x8xf32>
+  return %2, %1 : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// On the way to the experts phases bring different rows to the same places.
+// CHECK-LABEL: func.func @sum_at_experts(
+// CHECK:        [[SUM:%[a-z0-9_]+]] = moe.add
+// CHECK-NEXT:   return [[SUM]] : tensor<32x8xf32>
+func.func @sum_at_experts(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) -> tensor<32x8xf32> {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64}
+    : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<32x8xf32>
+  %1 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<32x8xf32>
+  %2 = moe.add %0, %1 : tensor<32x8xf32>
+  return %2 : tensor<32x8xf32>
+}
+
+// A reduction of shadows adds whatever is there before it, on either side.
+// CHECK-LABEL: func.func @sum_with_reduce_experts(
+// CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<3x4xf32>, [[S:%[a-z0-9_]+]]: tensor<1x8xi32>, [[A:%[a-z0-9_]+]]: tensor<2x4xf32>
+// CHECK-NEXT:   [[R0:%[a-z0-9_]+]] = moe.reduce_experts [[G]], [[S]] addend([[A]]) over <"ep", 4, 1>
+// CHECK-SAME:     : (tensor<3x4xf32>, tensor<1x8xi32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:   [[R1:%[a-z0-9_]+]] = moe.reduce_experts [[G]], [[S]] addend([[R0]]) over <"ep", 4, 1>
+// CHECK-NEXT:   return [[R1]] : tensor<2x4xf32>
+func.func @sum_with_reduce_experts(%g: tensor<3x4xf32>, %s: tensor<1x8xi32>, %a: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = moe.reduce_experts %g, %s over <"ep", 4, 1> : (tensor<3x4xf32>, tensor<1x8xi32>) -> tensor<2x4xf32>
+  %1 = moe.reduce_experts %g, %s over <"ep", 4, 1> : (tensor<3x4xf32>, tensor<1x8xi32>) -> tensor<2x4xf32>
+  %2 = moe.add %a, %0 : tensor<2x4xf32>
+  %3 = moe.add %1, %2 : tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// What comes after the reduction is added behind it; so is what a second sum would need.
+// CHECK-LABEL: func.func @sum_behind_reduce_experts(
+// CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<3x4xf32>, [[S:%[a-z0-9_]+]]: tensor<1x8xi32>, [[A:%[a-z0-9_]+]]: tensor<2x4xf32>
+// CHECK-NEXT:   [[R:%[a-z0-9_]+]] = moe.reduce_experts [[G]], [[S]] over <"ep", 4, 1> :
+// CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[A]]
+// CHECK-NEXT:   [[SUM:%[a-z0-9_]+]] = moe.add [[R]], [[SCALE]] : tensor<2x4xf32>
+// CHECK-NEXT:   [[FULL:%[a-z0-9_]+]] = moe.reduce_experts [[G]], [[S]] addend([[SUM]])
+// CHECK-NEXT:   [[SECOND:%[a-z0-9_]+]] = moe.add [[FULL]], [[A]] : tensor<2x4xf32>
+// CHECK-NEXT:   return [[SECOND]] : tensor<2x4xf32>
+func.func @sum_behind_reduce_experts(%g: tensor<3x4xf32>, %s: tensor<1x8xi32>, %a: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = moe.reduce_experts %g, %s over <"ep", 4, 1> : (tensor<3x4xf32>, tensor<1x8xi32>) -> tensor<2x4xf32>
+  %1 = moe.scale %a {factor = 2.0 : f64} : tensor<2x4xf32>
+  %2 = moe.add %0, %1 : tensor<2x4xf32>
+  %3 = moe.reduce_experts %g, %s addend(%2) over <"ep", 4, 1> : (tensor<3x4xf32>, tensor<1x8xi32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = moe.add %3, %a : tensor<2x4xf32>
+  return %4 : tensor<2x4xf32>
+}

@@ -421,6 +421,193 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x2xi32
 
 // -----
 
+// moe.all_to_all_v (C3): phases divides size.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase 0 of 3}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 3 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C3): phases is at least 1.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase 0 of 0}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 0 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C3): phases does not exceed size.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase 0 of 8}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 8 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C3): the holders of one expert are in one block of members.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 2, the group's size over copies, and phase to be one of them but got phase 0 of 4}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64, phases = 4 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C3): phase is one of them.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase 2 of 2}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phase = 2 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C3): phase is not negative.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase -1 of 2}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phase = -1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C3): the whole exchange is one phase.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected phases to divide 4, the group's size over copies, and phase to be one of them but got phase 1 of 1}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phase = 1 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C1): a phase has the counts of the members that it receives from, not of all.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected expert_counts to be [2 B, E / 4] for block_counts [B, E] 'tensor<1x8xi32>' but got 'tensor<4x2xi32>'}}
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): rows on the way to the experts are packed, and nothing is added.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected no addend on the way to the experts}}
+  %0 = moe.all_to_all_v %x, %b, %e addend(%x) over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): addend and result have one type.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend of type 'tensor<24x8xf32>' but got 'tensor<16x8xf32>'}}
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): an addend is what phases bring, and no other value.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %0 = moe.all_to_all_v %x, %b, %e addend(%x) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): the same phase twice would bring its rows twice.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): rows from the experts are not added to rows at the experts.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): phases over another group bring rows from others.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 2> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): those of other counts bring other rows.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %c: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  %0 = moe.all_to_all_v %x, %c, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): those of more phases too.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
+  %f = moe.phase %e over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<2x2xi32>) -> tensor<1x2xi32>
+  %0 = moe.all_to_all_v %x, %b, %f over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 4 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<24x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
+// moe.all_to_all_v (C4): all that are in the addend are looked at.
+func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<1x2xi32>) {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 4 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<24x8xf32>
+  %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 4 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  %2 = moe.all_to_all_v %x, %b, %e addend(%1) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 4 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
+  return
+}
+
+// -----
+
 // moe.all_to_all_phase (C1): phases divides the group's size.
 func.func @invalid(%x: tensor<8x4xf32>) {
   // expected-error @+1 {{'moe.all_to_all_phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 0 of 3}}
@@ -589,6 +776,69 @@ func.func @invalid(%a: tensor<2x8xf32>, %b: tensor<2x8xf32>) {
 func.func @invalid(%a: tensor<f32>, %b: tensor<f32>) {
   // expected-error @+1 {{'moe.join_phases' op expected the result to be 'tensor<f32>' with dimension 0 times 2 but got 'tensor<f32>'}}
   %0 = moe.join_phases %a, %b over <"g", 4, 1> : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// moe.phase (C1): phases divides the group's size.
+func.func @invalid(%c: tensor<6x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 0 of 3}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 0 : i64, phases = 3 : i64} : (tensor<6x2xi32>) -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+// moe.phase (C1): phases is at least 1.
+func.func @invalid(%c: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 0 of 0}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 0 : i64, phases = 0 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+// moe.phase (C1): phase is one of them.
+func.func @invalid(%c: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase 2 of 2}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 2 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+// moe.phase (C1): phase is not negative.
+func.func @invalid(%c: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected phases to divide the group's size 4 and phase to be one of them but got phase -1 of 2}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = -1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+// moe.phase (C2): the input is that of all phases.
+func.func @invalid(%c: tensor<2x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected the input to be 'tensor<2x2xi32>' with dimension 0 times 2 but got 'tensor<2x2xi32>'}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<2x2xi32>) -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+// moe.phase (C2): not of all members.
+func.func @invalid(%c: tensor<8x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected the input to be 'tensor<2x2xi32>' with dimension 0 times 2 but got 'tensor<8x2xi32>'}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<8x2xi32>) -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+// moe.phase (C2): dimension 0 alone is divided.
+func.func @invalid(%c: tensor<4x2xi32>) {
+  // expected-error @+1 {{'moe.phase' op expected the input to be 'tensor<4x1xi32>' with dimension 0 times 2 but got 'tensor<4x2xi32>'}}
+  %0 = moe.phase %c over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<4x1xi32>
   return
 }
 

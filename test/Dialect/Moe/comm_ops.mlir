@@ -229,6 +229,57 @@ func.func @phases_of_counts(%c: tensor<1x8xi32>) -> tensor<1x8xi32> {
   return %c : tensor<1x8xi32>
 }
 
+// Phases of a ragged exchange: each is with the counts of the members that it receives from, and brings its rows into what others
+// brought. Phase 0 of one is the default.
+// CHECK-LABEL: func.func @ragged_phases(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xf32>, [[B:%[a-z0-9_]+]]: tensor<1x8xi32>, [[E:%[a-z0-9_]+]]: tensor<4x2xi32>
+// CHECK-NEXT:   [[E0:%[a-z0-9_]+]] = moe.phase [[E]] over <"ep", 4, 2> {phase = 0 : i64, phases = 2 : i64}
+// CHECK-SAME:     : (tensor<4x2xi32>) -> tensor<2x2xi32>
+// CHECK-NEXT:   [[E1:%[a-z0-9_]+]] = moe.phase [[E]] over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64}
+// CHECK-SAME:     : (tensor<4x2xi32>) -> tensor<2x2xi32>
+// CHECK-NEXT:   [[X0:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E0]] over <"ep", 4, 2>
+// CHECK-SAME:     {direction = #moe<direction to_experts>, phases = 2 : i64}
+// CHECK-SAME:     : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+// CHECK-NEXT:   [[X1:%[a-z0-9_]+]] = moe.all_to_all_v [[X]], [[B]], [[E1]] over <"ep", 4, 2>
+// CHECK-SAME:     {direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
+// CHECK-NEXT:   [[Y1:%[a-z0-9_]+]] = moe.all_to_all_v [[X1]], [[B]], [[E1]] over <"ep", 4, 2>
+// CHECK-SAME:     {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+// CHECK-SAME:     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+// CHECK-NEXT:   [[Y0:%[a-z0-9_]+]] = moe.all_to_all_v [[X0]], [[B]], [[E0]] addend([[Y1]]) over <"ep", 4, 2>
+// CHECK-SAME:     {direction = #moe<direction from_experts>, phases = 2 : i64}
+// CHECK-SAME:     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+// CHECK-NEXT:   moe.all_to_all_v [[X]], [[B]], [[E]] over <"ep", 4, 2> {direction = #moe<direction to_experts>}
+// CHECK-NEXT:   return [[Y0]] : tensor<16x8xf32>
+func.func @ragged_phases(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
+  %e0 = moe.phase %e over <"ep", 4, 2> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  %e1 = moe.phase %e over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  %x0 = moe.all_to_all_v %x, %b, %e0 over <"ep", 4, 2> {direction = #moe<direction to_experts>, phase = 0 : i64, phases = 2 : i64}
+    : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  %x1 = moe.all_to_all_v %x, %b, %e1 over <"ep", 4, 2> {direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+  %y1 = moe.all_to_all_v %x1, %b, %e1 over <"ep", 4, 2> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %y0 = moe.all_to_all_v %x0, %b, %e0 addend(%y1) over <"ep", 4, 2> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %whole = moe.all_to_all_v %x, %b, %e over <"ep", 4, 2> {direction = #moe<direction to_experts>, phase = 0 : i64, phases = 1 : i64}
+    : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
+  return %y0 : tensor<16x8xf32>
+}
+
+// With two holders of each expert and two blocks of each member: of four members' eight blocks a phase brings four.
+// CHECK-LABEL: func.func @ragged_phases_of_copies(
+// CHECK:        moe.phase %{{.*}} over <"world", 4, 1> {phase = 1 : i64, phases = 2 : i64} : (tensor<8x4xi32>) -> tensor<4x4xi32>
+// CHECK-NEXT:   moe.all_to_all_v %{{.*}} over <"world", 4, 1>
+// CHECK-SAME:     {copies = 2 : i64, direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
+// CHECK-SAME:     : (tensor<16x8xf32>, tensor<2x8xi32>, tensor<4x4xi32>) -> tensor<16x8xf32>
+func.func @ragged_phases_of_copies(%x: tensor<16x8xf32>, %b: tensor<2x8xi32>, %e: tensor<8x4xi32>) -> tensor<16x8xf32> {
+  %0 = moe.phase %e over <"world", 4, 1> {phase = 1 : i64, phases = 2 : i64} : (tensor<8x4xi32>) -> tensor<4x4xi32>
+  %1 = moe.all_to_all_v %x, %b, %0 over <"world", 4, 1>
+    {direction = #moe<direction to_experts>, copies = 2 : i64, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<16x8xf32>, tensor<2x8xi32>, tensor<4x4xi32>) -> tensor<16x8xf32>
+  return %1 : tensor<16x8xf32>
+}
+
 // An owner's value, floating-point or counts, and the sum back to it.
 // CHECK-LABEL: func.func @broadcast_reduce(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf64>,

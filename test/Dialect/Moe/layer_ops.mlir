@@ -135,3 +135,13 @@ func.func @padded(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16x
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
   return %y : tensor<64x8xf32>
 }
+
+// With FasterMoE's gate, of two nodes that route two groups each.
+// CHECK-LABEL: func.func @homes(
+// CHECK:        moe.layer "homes" {{.*}}, groups = 4 : i64, home_span = 2 : i64, homes = 2 : i64, leave = 3 : i64, top_k = 1 : i64}
+func.func @homes(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> tensor<64x8xf32> {
+  %y, %aux = moe.layer "homes" %x gate(%g) experts(%w1, %w2)
+    {top_k = 1 : i64, activation = #moe<activation relu>, groups = 4 : i64, leave = 3 : i64, homes = 2 : i64, home_span = 2 : i64}
+    : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
+  return %y : tensor<64x8xf32>
+}

@@ -77,6 +77,38 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
     return %0 : tensor<1x4xi32>
   }
 
+  // Shadows are the same on all that exchange them, and may be others on others: here they are chosen by each of mp.
+  // CHECK-LABEL: func.func @shadows(
+  // CHECK: moe.broadcast_experts
+  // CHECK: moe.reduce_experts
+  func.func @shadows(%w: tensor<2x4xf32> {moe.layout = #moe.layout<[ep_esp], []>}, %c: tensor<4x8xi32> {moe.layout = #moe.layout<[], [mp]>})
+      -> (tensor<2x4xf32> {moe.layout = #moe.layout<[ep_esp], []>}) {
+    %0 = moe.choose_shadows %c {policy = #moe<shadow_policy prefix>, workers = 4 : i64, most = 2 : i64} : (tensor<4x8xi32>) -> tensor<1x8xi32>
+    %1 = moe.broadcast_experts %w, %0 over <"ep", 4, 2> : (tensor<2x4xf32>, tensor<1x8xi32>) -> tensor<2x4xf32>
+    %2 = moe.reduce_experts %1, %0 addend(%w) over <"ep", 4, 2> : (tensor<2x4xf32>, tensor<1x8xi32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %2 : tensor<2x4xf32>
+  }
+
+  // The counts of a phase are of other members on each block, even where the members have the same counts.
+  // CHECK-LABEL: func.func @phase(
+  // CHECK: moe.phase
+  func.func @phase(%c: tensor<4x2xi32> {moe.layout = #moe.layout<[ep], []>}) -> (tensor<2x2xi32> {moe.layout = #moe.layout<[ep], []>}) {
+    %0 = moe.phase %c over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+    return %0 : tensor<2x2xi32>
+  }
+
+  // Where tokens choose experts of their node, they are routed apart from those of others; where nothing is limited, homes say nothing.
+  // CHECK-LABEL: func.func @homes(
+  // CHECK-COUNT-2: moe.route
+  func.func @homes(%l: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %r: tensor<4x8xf32>)
+      -> (tensor<4x2xi32> {moe.layout = #moe.layout<[dp], []>}, tensor<4x2xi32>) {
+    %0:6 = moe.route %l {leave = 1 : i64, homes = 2 : i64, home_stride = 4 : i64} : (tensor<4x8xf32>)
+      -> (tensor<4x8xf32>, tensor<4x2xi32>, tensor<4x2xi32>, tensor<4x2xf32>, tensor<1x8xi32>, tensor<f32>)
+    %1:6 = moe.route %r {homes = 2 : i64, home_stride = 4 : i64} : (tensor<4x8xf32>)
+      -> (tensor<4x8xf32>, tensor<4x2xi32>, tensor<4x2xi32>, tensor<4x2xf32>, tensor<1x8xi32>, tensor<f32>)
+    return %0#1, %1#1 : tensor<4x2xi32>, tensor<4x2xi32>
+  }
+
   // Copies and their sums are of the rank alone; an exchange with copies varies as one without.
   // CHECK-LABEL: func.func @copies(
   // CHECK: moe.all_to_all_v

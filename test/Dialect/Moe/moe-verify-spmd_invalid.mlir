@@ -257,6 +257,45 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
+// Tokens that all ranks route alike have other experts at home in each node: the axis of the nodes, here dp, is in the result.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%l: tensor<4x8xf32>) -> (tensor<4x2xi32>) {
+    // expected-note @+2 {{the operand is defined here}}
+    // expected-error @+1 {{'moe.route' op expected operand #0 to vary over 'dp' but it varies over none; it is replicated over 'dp'}}
+    %0:6 = moe.route %l {leave = 1 : i64, homes = 2 : i64, home_stride = 4 : i64} : (tensor<4x8xf32>)
+      -> (tensor<4x8xf32>, tensor<4x2xi32>, tensor<4x2xi32>, tensor<4x2xf32>, tensor<1x8xi32>, tensor<f32>)
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over none but it varies over 'dp'; a sum or gather over 'dp' is missing}}
+    return %0#1 : tensor<4x2xi32>
+  }
+}
+
+// -----
+
+// Ranks of mp in different nodes do not route alike.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%l: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<4x2xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-note @+2 {{the operand is defined here}}
+    // expected-error @+1 {{'moe.route' op expected operand #0 to vary over 'ep_esp' but it varies over 'dp'; it is replicated over 'mp'}}
+    %0:6 = moe.route %l {leave = 1 : i64, homes = 2 : i64, home_stride = 1 : i64} : (tensor<4x8xf32>)
+      -> (tensor<4x8xf32>, tensor<4x2xi32>, tensor<4x2xi32>, tensor<4x2xf32>, tensor<1x8xi32>, tensor<f32>)
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over 'dp' but it varies over 'ep_esp'; a sum or gather over 'mp' is missing}}
+    return %0#1 : tensor<4x2xi32>
+  }
+}
+
+// -----
+
+// A phase of replicated counts.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
+  func.func @f(%c: tensor<4x2xi32>) -> (tensor<2x2xi32> {moe.layout = #moe.layout<[ep], []>}) {
+    // expected-error @+1 {{'moe.phase' op expected operand #0 to vary over 'dp' but it varies over none; it is replicated over 'dp'}}
+    %0 = moe.phase %c over <"ep", 4, 2> {phase = 1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+    return %0 : tensor<2x2xi32>
+  }
+}
+
+// -----
+
 // An argument's layout names groups of the world.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   // expected-error @+1 {{expected the groups of #moe.layout<[tp], []> to be groups of the module's moe.parallel}}

@@ -339,3 +339,80 @@ func.func @top_groups(%l: tensor<16x4xf32>) {
     : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
   return
 }
+
+// -----
+
+// moe.route (C5): homes divides E.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected homes to divide the 4 experts and home_stride and home_span of at least 1 but got 3, 1 and 1}}
+  %0:6 = moe.route %l {leave = 2 : i64, homes = 3 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C5): there is a home, whether or not it matters.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected homes to divide the 4 experts and home_stride and home_span of at least 1 but got 0, 1 and 1}}
+  %0:6 = moe.route %l {homes = 0 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C5): homes is not negative.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected homes to divide the 4 experts and home_stride and home_span of at least 1 but got -2, 1 and 1}}
+  %0:6 = moe.route %l {leave = 2 : i64, homes = -2 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C5): a home is of a number of ranks.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected homes to divide the 4 experts and home_stride and home_span of at least 1 but got 2, 0 and 1}}
+  %0:6 = moe.route %l {leave = 2 : i64, homes = 2 : i64, home_stride = 0 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C5): and of a number of routing groups.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected homes to divide the 4 experts and home_stride and home_span of at least 1 but got 2, 1 and -1}}
+  %0:6 = moe.route %l {leave = 2 : i64, homes = 2 : i64, home_span = -1 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C5): with leave there is one way to leave out experts.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected one group of experts, and at least as many experts at home as a token's 2 choices, with leave, but got 2 and 2}}
+  %0:6 = moe.route %l {leave = 2 : i64, homes = 2 : i64, expert_groups = 2 : i64, top_groups = 2 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C5): a token that stays at home finds all its experts there.
+func.func @invalid(%l: tensor<16x4xf32>) {
+  // expected-error @+1 {{'moe.route' op expected one group of experts, and at least as many experts at home as a token's 2 choices, with leave, but got 1 and 1}}
+  %0:6 = moe.route %l {leave = 0 : i64, homes = 4 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}

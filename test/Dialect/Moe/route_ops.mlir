@@ -121,3 +121,22 @@ func.func @route_chunks(%l: tensor<16x4xf32>) -> (tensor<4x4xi32>, tensor<3x4xi3
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<3x4xi32>, tensor<f32>)
   return %0#4, %1#4 : tensor<4x4xi32>, tensor<3x4xi32>
 }
+
+// FasterMoE's gate: of each block of 8 tokens 3 leave their node's experts, of which there are two blocks. Without a limit homes say
+// nothing, and none may leave.
+// CHECK-LABEL: func.func @route_homes(
+// CHECK:        moe.route %{{.*}} {groups = 2 : i64, home_span = 2 : i64, home_stride = 4 : i64, homes = 2 : i64, leave = 3 : i64}
+// CHECK:        moe.route %{{.*}} {capacity = 4 : i64, homes = 4 : i64, leave = 0 : i64}
+// CHECK:        moe.route %{{.*}} : (tensor<16x4xf32>)
+func.func @route_homes(%l: tensor<16x4xf32>) {
+  %0:6 = moe.route %l {groups = 2 : i64, leave = 3 : i64, homes = 2 : i64, home_stride = 4 : i64, home_span = 2 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  %1:6 = moe.route %l {capacity = 4 : i64, leave = 0 : i64, homes = 4 : i64, home_stride = 1 : i64, home_span = 1 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x1xi32>, tensor<16x1xi32>, tensor<16x1xf32>, tensor<1x4xi32>, tensor<f32>)
+  %2:6 = moe.route %l {leave = -1 : i64, homes = 1 : i64, home_stride = 1 : i64, home_span = 1 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return
+}

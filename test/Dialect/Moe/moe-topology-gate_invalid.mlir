@@ -1,0 +1,74 @@
+// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-topology-gate{node-ranks=2}))"
+// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-topology-gate{node-ranks=0}))" 2>&1 | FileCheck %s --check-prefix=NODE
+// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-topology-gate{network-bytes-per-second=-1}))" 2>&1 | FileCheck %s --check-prefix=NETWORK
+// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-topology-gate{local-bytes-per-second=0}))" 2>&1 | FileCheck %s --check-prefix=LOCAL
+
+// NODE: error: expected node-ranks of at least 1, network-bytes-per-second of at least 0 and local-bytes-per-second above 0 but got 0,
+// NETWORK: error: expected node-ranks of at least 1, network-bytes-per-second of at least 0 and local-bytes-per-second above 0 but got 1, -1
+// LOCAL: error: expected node-ranks of at least 1, network-bytes-per-second of at least 0 and local-bytes-per-second above 0 but got 1, {{.*}} and 0
+
+// Three ranks are no number of nodes of two.
+module attributes {moe.parallel = #moe.parallel<world = 3, pp = 1, dp = 3, mp = 1, ep = 3, esp = 1>} {
+  func.func @ranks(%l: tensor<8x6xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x2xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.route' op expected nodes of 2 ranks to divide the 3 ranks that exchange and the 6 experts, and the 1 ranks of mp to be in one node, for a gate that knows the nodes}}
+    %0:6 = moe.route %l : (tensor<8x6xf32>)
+      -> (tensor<8x6xf32>, tensor<8x2xi32>, tensor<8x2xi32>, tensor<8x2xf32>, tensor<1x6xi32>, tensor<f32>)
+    return %0#1 : tensor<8x2xi32>
+  }
+}
+
+// -----
+
+// The ranks of mp, which route alike, would be at home in two nodes.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 4, ep = 8, esp = 1>} {
+  func.func @mp(%l: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x1xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.route' op expected nodes of 2 ranks to divide the 8 ranks that exchange and the 8 experts, and the 4 ranks of mp to be in one node}}
+    %0:6 = moe.route %l : (tensor<8x8xf32>)
+      -> (tensor<8x8xf32>, tensor<8x1xi32>, tensor<8x1xi32>, tensor<8x1xf32>, tensor<1x8xi32>, tensor<f32>)
+    return %0#1 : tensor<8x1xi32>
+  }
+}
+
+// -----
+
+// An expert whose parts are in two nodes is at home in neither.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 2, esp = 4>} {
+  func.func @experts(%l: tensor<8x2xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x1xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.route' op expected nodes of 2 ranks to divide the 8 ranks that exchange and the 2 experts}}
+    %0:6 = moe.route %l : (tensor<8x2xf32>)
+      -> (tensor<8x2xf32>, tensor<8x1xi32>, tensor<8x1xi32>, tensor<8x1xf32>, tensor<1x2xi32>, tensor<f32>)
+    return %0#1 : tensor<8x1xi32>
+  }
+}
+
+// -----
+
+// A token that stays would have three choices of two experts.
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  func.func @choices(%l: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x3xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.route' op expected one group of experts, and at least as many experts at home as a token's 3 choices, with leave, but got 1 and 2}}
+    %0:6 = moe.route %l : (tensor<8x4xf32>)
+      -> (tensor<8x4xf32>, tensor<8x3xi32>, tensor<8x3xi32>, tensor<8x3xf32>, tensor<1x4xi32>, tensor<f32>)
+    return %0#1 : tensor<8x3xi32>
+  }
+}
+
+// -----
+
+// Groups of experts leave out experts in their own way.
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  func.func @expert_groups(%l: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x1xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.route' op expected one group of experts, and at least as many experts at home as a token's 1 choices, with leave, but got 2 and 2}}
+    %0:6 = moe.route %l {expert_groups = 2 : i64} : (tensor<8x4xf32>)
+      -> (tensor<8x4xf32>, tensor<8x1xi32>, tensor<8x1xi32>, tensor<8x1xf32>, tensor<1x4xi32>, tensor<f32>)
+    return %0#1 : tensor<8x1xi32>
+  }
+}
+
+// -----
+
+// There has to be a world.
+// expected-error @+1 {{expected a 'moe.parallel' attribute on the module}}
+func.func @no_world(%x: tensor<16x8xf32>) -> tensor<16x8xf32> {
+  return %x : tensor<16x8xf32>
+}
