@@ -383,7 +383,7 @@ func.func @virtual_dump(%x: tensor<4x8xf32>) -> tensor<2x16xf32> {
 // CHECK-NEXT:   [[BUFFER2:%[a-z0-9_]+]] = plan.buffer : memref<16x8xf32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "all_to_all_v"([[BUFFER]], [[B]], [[E]])
 // CHECK-SAME:   -> ([[BUFFER2]]) params [1, 2, 2, 0, 1] collective over <"ep_esp", 4, 1>
-// CHECK-SAME:   {cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512,
+// CHECK-SAME:   {absent = array<i64: 3>, cost = #plan.cost<network, read = 512, written = 512, collective = all_to_all, payload = 512,
 // CHECK-SAME:   rows = 16, counts = 2, peers = 0, copies = 2>}
 // CHECK-SAME:   : (memref<32x8xf32, #plan<space device>>, memref<1x4xi32>, memref<4x2xi32>)
 // CHECK-SAME:   -> memref<16x8xf32, #plan<space device>>

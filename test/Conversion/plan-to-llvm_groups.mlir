@@ -1,9 +1,9 @@
 // RUN: moe-opt %s --convert-plan-to-llvm | FileCheck %s
 
-// Groups that #moe.parallel does not name: one of a known size and stride goes by the known name, a new one is added, and
-// one that takes a known name for something else is told apart. Without a reference there is an empty object.
-// CHECK: \22name\22:\22world\22,\22size\22:8,\22stride\22:1},{\22name\22:\22half\22,\22size\22:4,\22stride\22:1},{\22name\22:\22mp_2_4\22,\22size\22:2,\22stride\22:4}]
-// CHECK-SAME: \22group\22:\22mp\22
+// Groups that #moe.parallel does not name are added, one of a known size and stride too, since calls say it by name; one that takes a
+// known name for something else is told apart. Without a reference there is an empty object.
+// CHECK: \22name\22:\22world\22,\22size\22:8,\22stride\22:1},{\22name\22:\22pair\22,\22size\22:2,\22stride\22:1},{\22name\22:\22half\22,\22size\22:4,\22stride\22:1},{\22name\22:\22mp_2_4\22,\22size\22:2,\22stride\22:4}]
+// CHECK-SAME: \22group\22:\22pair\22
 // CHECK-SAME: \22group\22:\22half\22
 // CHECK-SAME: \22group\22:\22mp_2_4\22
 // CHECK-SAME: \22reference\22:{}}

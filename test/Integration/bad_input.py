@@ -189,15 +189,27 @@ def compile_options(suite):
     bad("--schedule", ["--schedule=foo"], r"expected --schedule to be made of .*baseline.* but got 'foo'")
     bad("--schedule, one of two", ["--schedule=baseline+foo"], r"expected --schedule .* but got 'baseline\+foo'")
     bad("--schedule, none", ["--schedule="], r"expected --schedule")
-    for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline"):
+    for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline", "shadows",
+                 "smart2", "topology-gate:1", "topology-gate:", "topology"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            r"made of baseline, s1, s2, auto, saa, pipeline:N\|auto, mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, joined by '\+', "
+            r"made of baseline, s1, s2, auto, saa, pipeline:N\|auto, mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
+            r"shadow\[:MAX,POLICY\], smart\[:RANKS,ORDER\], topology-gate, joined by '\+', "
             rf"but got '{re.escape(name)}'")
     for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO"):
         bad(f"--schedule=pipeline:{count}", [f"--schedule=pipeline:{count}"],
             rf"expected pipeline:N with N from 1 to 64, or pipeline:auto, in --schedule but got 'pipeline:{re.escape(count)}'")
+    for name, words, arguments in (("shadow", "algorithm1, prefix, simulate", ("0", "-1", "x", "1.5", "2,", ",prefix", "prefix,2", "2,ring", "2,prefix,3",
+                                                                               "PREFIX", "99999999999999999999")),
+                                   ("smart", "ring, topology", ("0", "-2", "y", "2 ", "ring,2", "2,prefix", "2,4", "2,ring,"))):
+        for argument in arguments:
+            bad(f"--schedule={name}:{argument}", [f"--schedule={name}:{argument}"],
+                rf"expected a positive number, one of {words}, or both with a comma between, behind '{name}:' in --schedule but got '{re.escape(argument)}'")
+    for name in ("shadow", "smart", "smart:1+shadow:2,prefix", "s2+smart"):
+        bad(f"--schedule={name} with a capacity", [f"--schedule={name}"],
+            rf"graph\.mlir:7:\d+: error: .*expected a dropless layer \(--dropless\) for '{'shadow' if 'shadow' in name else 'smart'}': with a capacity")
     for one, other in (("mpipe-s1", "mpipe-s2"), ("mpipe-s4", "mpipe-auto"), ("pipeline:2", "pipeline:4"), ("pipeline:auto", "pipeline:2"),
-                       ("s1", "s2"), ("baseline", "auto")):
+                       ("s1", "s2"), ("baseline", "auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
+                       ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
             rf"expected one of '{one}' and '{other}' in --schedule, since each decides the same, but got '{re.escape(one + '+' + other)}'")
     for name in ("saa", "s1+saa", "saa+pipeline:2", "auto+saa"):
@@ -237,6 +249,11 @@ def configurations(suite):
 
     suite.make("moe-import", suite.write("config.json", json.dumps(CONFIG)), "--seq=8")
     without = lambda key: {k: v for k, v in CONFIG.items() if k != key}
+    for schedule in ("shadow", "smart:1"):
+        name = schedule.split(":")[0]
+        suite.expect(f"config: {schedule} with --capacity-factor",
+                     ["moe-compile", "config.json", "--seq=8", "--capacity-factor=1", f"--schedule={schedule}", "-o", "bad.so"],
+                     rf"config\.json:1:\d+: error: .*expected a dropless layer \(--dropless\) for '{name}'")
     for key in ("hidden_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok"):
         bad(f"no {key}", without(key), rf"config\.json:1:1: error: '{key}': expected an integer .* key is missing")
     bad("no architecture", without("architectures"), r"'architectures': expected one of .*MixtralForCausalLM")

@@ -20,7 +20,9 @@ NAMES = {
     "mpipe-s1": "mpipe-s1", "mpipe-s4+pipeline:3": "pipeline:3+mpipe-s4", "pipeline:2+s2": "s2+pipeline:2",
     "mpipe-s2+pipeline:8+s1": "s1+pipeline:8+mpipe-s2", "pipeline:1+mpipe-s3": "mpipe-s3",
     "pipeline:2+mpipe-s4+saa+s2": "s2+saa+pipeline:2+mpipe-s4", "pipeline:2+pipeline:2": "pipeline:2",
-    "s1+pipeline:1": "s1",
+    "s1+pipeline:1": "s1", "smart+shadow:4,prefix": "shadow:4,prefix+smart", "shadow:02,simulate+shadow:02,simulate": "shadow:2",
+    "smart:2,topology+pipeline:2+shadow": "pipeline:2+shadow+smart:2", "topology-gate+smart:ring+s2": "s2+smart:ring+topology-gate",
+    "mpipe-s4+topology-gate+shadow:algorithm1": "shadow:algorithm1+topology-gate+mpipe-s4",
 }
 
 

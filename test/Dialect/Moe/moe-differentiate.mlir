@@ -692,3 +692,39 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 1, mp = 
     return %0, %w : tensor<4x8xf32>, tensor<4x8xf32>
   }
 }
+
+// broadcast_experts -> reduce_experts, and back; an addend has the whole cotangent. No gradient flows to the shadows.
+// CHECK-LABEL: func.func @shadows(
+// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<2x8xf32>, [[S:%[a-z0-9_]+]]: tensor<1x8xi32>, [[A:%[a-z0-9_]+]]: tensor<2x8xf32>,
+// CHECK-SAME:   [[CT:%[a-z0-9_]+]]: tensor<2x8xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-SAME:   ) -> (tensor<2x8xf32>, tensor<2x8xf32> {moe.name = "grad.argument0", moe.role = "gradient"}, tensor<2x8xf32>
+// CHECK-SAME:   {moe.name = "grad.argument2", moe.role = "gradient"})
+// CHECK:        [[R:%[a-z0-9_]+]] = moe.reduce_experts {{.*}} addend([[A]])
+// CHECK-NEXT:   [[B:%[a-z0-9_]+]] = moe.broadcast_experts [[CT]], [[S]] over <"ep", 4, 1>
+// CHECK-SAME:   : (tensor<2x8xf32>, tensor<1x8xi32>) -> tensor<3x8xf32>
+// CHECK-NEXT:   [[G:%[a-z0-9_]+]] = moe.reduce_experts [[B]], [[S]] over <"ep", 4, 1>
+// CHECK-SAME:   : (tensor<3x8xf32>, tensor<1x8xi32>) -> tensor<2x8xf32>
+// CHECK-NEXT:   return [[R]], [[G]], [[CT]]
+func.func @shadows(%w: tensor<2x8xf32>, %s: tensor<1x8xi32>, %a: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = moe.broadcast_experts %w, %s over <"ep", 4, 1> : (tensor<2x8xf32>, tensor<1x8xi32>) -> tensor<3x8xf32>
+  %1 = moe.reduce_experts %0, %s addend(%a) over <"ep", 4, 1> : (tensor<3x8xf32>, tensor<1x8xi32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
+
+// A phase of a ragged exchange -> the same phase in the other direction. What another phase brought has its rows' cotangents from
+// the same block side.
+// CHECK-LABEL: func.func @ragged_phases(
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<1x8xi32>, [[E:%[a-z0-9_]+]]: tensor<2x2xi32>,
+// CHECK-SAME:   [[CT:%[a-z0-9_]+]]: tensor<16x8xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK:        [[G1:%[a-z0-9_]+]] = moe.all_to_all_v [[CT]], [[B]], [[E]] over <"ep", 4, 1>
+// CHECK-SAME:   {direction = #moe<direction to_experts>, phases = 2 : i64} : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
+// CHECK-NEXT:   [[G0:%[a-z0-9_]+]] = moe.all_to_all_v [[CT]], [[B]], [[E]] over <"ep", 4, 1>
+// CHECK-SAME:   {direction = #moe<direction to_experts>, phase = 1 : i64, phases = 2 : i64}
+// CHECK-NEXT:   return {{.*}}, [[G0]], [[G1]]
+func.func @ragged_phases(%x: tensor<24x8xf32>, %y: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) -> tensor<16x8xf32> {
+  %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %1 = moe.all_to_all_v %y, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  return %1 : tensor<16x8xf32>
+}

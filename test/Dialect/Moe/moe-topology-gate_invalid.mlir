@@ -31,12 +31,12 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
 
 // -----
 
-// An expert whose parts are in two nodes is at home in neither.
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 2, esp = 4>} {
-  func.func @experts(%l: tensor<8x2xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x1xi32> {moe.layout = #moe.layout<[dp], []>}) {
-    // expected-error @+1 {{'moe.route' op expected nodes of 2 ranks to divide the 8 ranks that exchange and the 2 experts}}
-    %0:6 = moe.route %l : (tensor<8x2xf32>)
-      -> (tensor<8x2xf32>, tensor<8x1xi32>, tensor<8x1xi32>, tensor<8x1xf32>, tensor<1x2xi32>, tensor<f32>)
+// Five experts are not as many on each of two nodes.
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {
+  func.func @experts(%l: tensor<8x5xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x1xi32> {moe.layout = #moe.layout<[dp], []>}) {
+    // expected-error @+1 {{'moe.route' op expected nodes of 2 ranks to divide the 4 ranks that exchange and the 5 experts}}
+    %0:6 = moe.route %l : (tensor<8x5xf32>)
+      -> (tensor<8x5xf32>, tensor<8x1xi32>, tensor<8x1xi32>, tensor<8x1xf32>, tensor<1x5xi32>, tensor<f32>)
     return %0#1 : tensor<8x1xi32>
   }
 }

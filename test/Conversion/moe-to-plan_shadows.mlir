@@ -1,0 +1,105 @@
+// RUN: moe-opt %s --convert-moe-to-plan | FileCheck %s
+
+// FasterMoE's calls: their parameters in the order of moert.h, what is absent, and sums that stay in one place.
+
+// The policy's number, then what is in whole numbers, then times; chunks and their rows.
+// CHECK-LABEL: func.func @choose(
+// CHECK-SAME:    [[C:%[a-z0-9_]+]]: memref<4x8xi32>, [[E:%[a-z0-9_]+]]: memref<8x2xi32>, [[SLOTS:%[a-z0-9_]+]]: memref<8x2xi32>,
+// CHECK-SAME:    [[COUNTS:%[a-z0-9_]+]]: memref<2x8xi32>, [[THEIRS:%[a-z0-9_]+]]: memref<8x2xi32>, [[TC:%[a-z0-9_]+]]: memref<1x2xi32>
+// CHECK-NEXT:    [[S:%[a-z0-9_]+]] = plan.buffer : memref<1x8xi32, #plan<space device>>
+// CHECK-NEXT:    plan.launch "choose_shadows"([[C]]) -> ([[S]])
+// CHECK-SAME:      params [1, 4, 2, 2, 24, 3, 3.125000e-02, 6.250000e-02, 1.250000e-01, 2.500000e-01, 5.000000e-01, 1.000000e+00]
+// CHECK-SAME:      {cost = #plan.cost<memory, read = 128, written = 32>}
+// CHECK-NEXT:    plan.launch "divide_choices"([[E]], [[S]]) -> ([[SLOTS]], [[COUNTS]], [[THEIRS]], [[TC]]) params [2, 9]
+// CHECK-SAME:      {cost = #plan.cost<memory, read = 96, written = 200>}
+// CHECK-NEXT:    return
+func.func @choose(%c: tensor<4x8xi32>, %e: tensor<8x2xi32>) -> (tensor<8x2xi32>, tensor<2x8xi32>, tensor<8x2xi32>, tensor<1x2xi32>) {
+  %0 = moe.choose_shadows %c {policy = #moe<shadow_policy prefix>, workers = 4 : i64, node_workers = 2 : i64, most = 2 : i64,
+                              room = 24 : i64, phases = 3 : i64, row_compute = 0.03125 : f64, row_send = 0.0625 : f64,
+                              row_local = 0.125 : f64, row_node = 0.25 : f64, expert = 0.5 : f64, start = 1.0 : f64}
+    : (tensor<4x8xi32>) -> tensor<1x8xi32>
+  %1:4 = moe.divide_choices %e, %0 {chunks = 2 : i64, chunk_rows = 9 : i64}
+    : (tensor<8x2xi32>, tensor<1x8xi32>) -> (tensor<8x2xi32>, tensor<2x8xi32>, tensor<8x2xi32>, tensor<1x2xi32>)
+  return %1#0, %1#1, %1#2, %1#3 : tensor<8x2xi32>, tensor<2x8xi32>, tensor<8x2xi32>, tensor<1x2xi32>
+}
+
+// Three places of 128 bytes go one after the other, as far as the shadows' row, input 1, says. A sum without an addend, one in the
+// addend's place, which is then the result's, and one whose addend is the caller's: it has a place of its own.
+// CHECK-LABEL: func.func @exchange(
+// CHECK-SAME:    [[W:%[a-z0-9_]+]]: memref<2x4x8xf32>, [[S:%[a-z0-9_]+]]: memref<1x8xi32>, [[A:%[a-z0-9_]+]]: memref<2x4x8xf32>,
+// CHECK-SAME:    [[SUM:%[a-z0-9_]+]]: memref<2x4x8xf32>, [[OTHER:%[a-z0-9_]+]]: memref<2x4x8xf32>
+// CHECK-NEXT:    [[V:%[a-z0-9_]+]] = plan.buffer : memref<3x4x8xf32, #plan<space device>>
+// CHECK-NEXT:    plan.launch "broadcast_experts"([[W]], [[S]]) -> ([[V]]) collective over <"ep", 4, 2>
+// CHECK-SAME:      {cost = #plan.cost<network, read = 384, written = 384, collective = broadcast, payload = 384, rows = 3, counts = 1>}
+// CHECK-NEXT:    plan.launch "reduce_experts"([[V]], [[S]]) -> ([[SUM]]) collective over <"ep", 4, 2>
+// CHECK-SAME:      {absent = array<i64: 2>, cost = #plan.cost<network, flops = 9.6e1, read = 384, written = 384, collective = reduce,
+// CHECK-SAME:      payload = 384, rows = 3, counts = 1>} :
+// CHECK-NEXT:    plan.launch "reduce_experts"([[V]], [[S]], [[SUM]]) -> ([[SUM]]) collective over <"ep", 4, 2> {{.*}}in_place = array<i64: 2>}
+// CHECK-NEXT:    plan.launch "reduce_experts"([[V]], [[S]], [[A]]) -> ([[OTHER]]) collective over <"ep", 4, 2> {{.*}}in_place = array<i64: 2>}
+// CHECK-NEXT:    return
+func.func @exchange(%w: tensor<2x4x8xf32>, %s: tensor<1x8xi32>, %a: tensor<2x4x8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4x8xf32>) {
+  %0 = moe.broadcast_experts %w, %s over <"ep", 4, 2> : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x4x8xf32>
+  %1 = moe.reduce_experts %0, %s over <"ep", 4, 2> : (tensor<3x4x8xf32>, tensor<1x8xi32>) -> tensor<2x4x8xf32>
+  %2 = moe.reduce_experts %0, %s addend(%1) over <"ep", 4, 2> : (tensor<3x4x8xf32>, tensor<1x8xi32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+  %3 = moe.reduce_experts %0, %s addend(%a) over <"ep", 4, 2> : (tensor<3x4x8xf32>, tensor<1x8xi32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+  return %2, %3 : tensor<2x4x8xf32>, tensor<2x4x8xf32>
+}
+
+// An addend that is needed later keeps its place.
+// CHECK-LABEL: func.func @used_addend(
+// CHECK-SAME:    [[G:%[a-z0-9_]+]]: memref<3x4xf32>, [[S:%[a-z0-9_]+]]: memref<1x8xi32>, [[ONE:%[a-z0-9_]+]]: memref<2x4xf32>, [[TWO:%[a-z0-9_]+]]: memref<2x4xf32>
+// CHECK-NEXT:    plan.launch "reduce_experts"([[G]], [[S]]) -> ([[ONE]])
+// CHECK-NEXT:    plan.launch "reduce_experts"([[G]], [[S]], [[ONE]]) -> ([[TWO]]) {{.*}}in_place = array<i64: 2>}
+// CHECK-NEXT:    return
+func.func @used_addend(%g: tensor<3x4xf32>, %s: tensor<1x8xi32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %0 = moe.reduce_experts %g, %s over <"ep", 4, 2> : (tensor<3x4xf32>, tensor<1x8xi32>) -> tensor<2x4xf32>
+  %1 = moe.reduce_experts %g, %s addend(%0) over <"ep", 4, 2> : (tensor<3x4xf32>, tensor<1x8xi32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0, %1 : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// The counts of a phase are a part of all counts, another on each block of members; what both phases bring is one buffer, half of
+// whose 16 rows each is expected to bring. The parameters: direction, copies, copies in the rows' memory, phase and phases.
+// CHECK-LABEL: func.func @phases(
+// CHECK-SAME:    [[X:%[a-z0-9_]+]]: memref<24x8xf32>, [[B:%[a-z0-9_]+]]: memref<1x8xi32>, [[E:%[a-z0-9_]+]]: memref<4x2xi32>, [[R:%[a-z0-9_]+]]: memref<16x8xf32>
+// CHECK-NEXT:    [[E0:%[a-z0-9_]+]] = plan.view [[E]] part 0 of 2 over <"ep", 4, 1> : memref<4x2xi32> -> memref<2x2xi32>
+// CHECK-NEXT:    [[Y:%[a-z0-9_]+]] = plan.buffer : memref<16x8xf32, #plan<space device>>
+// CHECK-NEXT:    plan.launch "all_to_all_v"([[X]], [[B]], [[E0]]) -> ([[Y]]) params [1, 1, 1, 0, 2] collective over <"ep", 4, 1>
+// CHECK-SAME:      {absent = array<i64: 3>, chunk = #moe.chunk<0 of 2>, cost = #plan.cost<network, read = 256, written = 256,
+// CHECK-SAME:      collective = all_to_all, payload = 256, rows = 8, counts = 2, peers = 0, phase = [0, 2]>}
+// CHECK-NEXT:    [[E1:%[a-z0-9_]+]] = plan.view [[E]] part 1 of 2 over <"ep", 4, 1>
+// CHECK-NEXT:    plan.launch "all_to_all_v"([[X]], [[B]], [[E1]], [[Y]]) -> ([[Y]]) params [1, 1, 1, 1, 2] collective over <"ep", 4, 1>
+// CHECK-SAME:      {chunk = #moe.chunk<1 of 2>, {{.*}}phase = [1, 2]>, in_place = array<i64: 3>}
+// CHECK-NEXT:    plan.launch "scale"([[Y]]) -> ([[R]])
+// CHECK-NEXT:    return
+func.func @phases(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
+  %e0 = moe.phase %e over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  %y0 = moe.all_to_all_v %x, %b, %e0 over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64, moe.chunk = #moe.chunk<0 of 2>}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<16x8xf32>
+  %e1 = moe.phase %e over <"ep", 4, 1> {phase = 1 : i64, phases = 2 : i64} : (tensor<4x2xi32>) -> tensor<2x2xi32>
+  %y1 = moe.all_to_all_v %x, %b, %e1 addend(%y0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64, moe.chunk = #moe.chunk<1 of 2>}
+    : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %0 = moe.scale %y1 {factor = 2.0 : f64} : tensor<16x8xf32>
+  return %0 : tensor<16x8xf32>
+}
+
+// Copies for the holders of an expert are made on the way in a phase too.
+// CHECK-LABEL: func.func @phase_of_copies(
+// CHECK-SAME:    [[X:%[a-z0-9_]+]]: memref<16x8xf32>, [[B:%[a-z0-9_]+]]: memref<1x8xi32>, [[E:%[a-z0-9_]+]]: memref<2x4xi32>, [[R:%[a-z0-9_]+]]: memref<24x8xf32>
+// CHECK-NEXT:    plan.launch "all_to_all_v"([[X]], [[B]], [[E]]) -> ([[R]]) params [0, 2, 1, 1, 2] collective over <"ep_esp", 4, 1> {absent = array<i64: 3>,
+// CHECK-NEXT:    return
+func.func @phase_of_copies(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x4xi32>) -> tensor<24x8xf32> {
+  %0 = moe.dump %x : (tensor<16x8xf32>) -> tensor<32x8xf32>
+  %1 = moe.all_to_all_v %0, %b, %e over <"ep_esp", 4, 1> {direction = #moe<direction to_experts>, copies = 2 : i64, phase = 1 : i64, phases = 2 : i64}
+    : (tensor<32x8xf32>, tensor<1x8xi32>, tensor<2x4xi32>) -> tensor<24x8xf32>
+  return %1 : tensor<24x8xf32>
+}
+
+// The gate's limit, homes, ranks and groups of a home come before the scale.
+// CHECK-LABEL: func.func @homes(
+// CHECK:         plan.launch "route"({{.*}} params [0, 0, 1, 1, 0, 0, 2, 1, 0, 3, 2, 4, 2, 1.000000e+00]
+func.func @homes(%l: tensor<16x4xf32>) -> tensor<16x2xi32> {
+  %0:6 = moe.route %l {groups = 2 : i64, leave = 3 : i64, homes = 2 : i64, home_stride = 4 : i64, home_span = 2 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  return %0#2 : tensor<16x2xi32>
+}
