@@ -129,30 +129,32 @@ static LogicalResult setChunks(MLIRContext *context, StringRef argument, ParsedS
 /// Reads `NUMBER`, `WORD` or `NUMBER,WORD`; what is not there stays as it is.
 static LogicalResult readArguments(MLIRContext *context, StringRef name, StringRef text, int64_t &number,
                                    ArrayRef<StringRef> words, function_ref<void(unsigned)> setWord) {
-  SmallVector<StringRef> parts;
-  text.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!text.empty());
-  bool isFirst = true;
-  for (StringRef part : parts) {
-    const StringRef *word = llvm::find(words, part);
-    if (word != words.end())
-      setWord(word - words.begin());
-    else if (!isFirst || part.getAsInteger(10, number) || number < 1)
-      return emitUsageError(context) << "expected a positive number, one of " << llvm::join(words, ", ")
-                                     << ", or both with a comma between, behind '" << name
-                                     << ":' in --schedule but got '" << text << "'";
-    isFirst = false;
-  }
+  auto [first, second] = text.split(',');
+  bool hasTwo = text.contains(',');
+  StringRef last = hasTwo ? second : first;
+  const StringRef *word = llvm::find(words, last);
+  bool isWord = word != words.end(), wantsNumber = hasTwo || !isWord;
+  if (isWord)
+    setWord(word - words.begin());
+  if ((wantsNumber && (first.getAsInteger(10, number) || number < 1)) || (hasTwo && !isWord))
+    return emitUsageError(context) << "expected a positive number, one of " << llvm::join(words, ", ")
+                                   << ", or both with a comma between, behind '" << name << ":' in --schedule but got '"
+                                   << text << "'";
   return success();
 }
 
 static LogicalResult setShadows(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
   ParsedSchedule::Shadows &shadows = parsed.shadows.emplace();
+  if (!argument.data())
+    return success();
   return readArguments(context, "shadow", argument, shadows.most, {"algorithm1", "prefix", "simulate"},
                        [&](unsigned word) { shadows.policy = *symbolizeShadowPolicy(word); });
 }
 
 static LogicalResult setSmart(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
   ParsedSchedule::Smart &smart = parsed.smart.emplace();
+  if (!argument.data())
+    return success();
   return readArguments(context, "smart", argument, smart.groupSize, {"ring", "topology"},
                        [&](unsigned word) { smart.order = word == 0 ? SmartOrder::Ring : SmartOrder::Topology; });
 }

@@ -51,7 +51,9 @@ public:
     std::string name = group.getName().str();
     if (find([&](moe::GroupAttr other) { return other.getName() == name; }))
       name += "_" + std::to_string(group.getSize()) + "_" + std::to_string(group.getStride());
-    groups.push_back(moe::GroupAttr::get(group.getContext(), name, group.getSize(), group.getStride()));
+    auto named = moe::GroupAttr::get(group.getContext(), name, group.getSize(), group.getStride());
+    if (!llvm::is_contained(groups, named))
+      groups.push_back(named);
     return name;
   }
 

@@ -117,9 +117,10 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
 
 // -----
 
-// All experts on every rank need no word.
+// All experts on every rank.
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
   // CHECK-LABEL: func.func @one(
+  // expected-remark @+1 {{moe-shadow-experts: every rank has all experts: none can be a shadow}}
   func.func @one(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
     %0:6 = moe.route %l : (tensor<16x4xf32>)
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)

@@ -60,8 +60,15 @@ static LogicalResult verifyRouting(LayerOp op) {
   return success();
 }
 
+static LogicalResult verifyHomes(LayerOp layer) {
+  int64_t homes = layer.getHomes(), span = layer.getHomeSpan();
+  if (homes < 1 || layer.getNumExperts() % homes != 0 || span < 1)
+    return layer.emitOpError() << "expected homes to divide the " << layer.getNumExperts()
+                               << " experts and home_span of at least 1 but got " << homes << " and " << span;
+  return success();
+}
 LogicalResult LayerOp::verify() {
-  if (failed(verifyRouting(*this)))
+  if (failed(verifyRouting(*this)) || failed(verifyHomes(*this)))
     return failure();
   int64_t model = getX().getType().getDimSize(1), experts = getNumExperts();
   int64_t hidden = getW2().getType().getDimSize(1), width = getActivationWidth();
@@ -185,6 +192,10 @@ RouteOp BaselineBuilder::buildRoute() {
   auto index = [&](int64_t rows, int64_t columns) {
     return RankedTensorType::get({rows, columns}, builder.getI32Type());
   };
+  // A rank of several is at home where its routing groups are.
+  int64_t span = layer.getHomeSpan(), stride = std::max<int64_t>(1, span * parallel.getWorld() / groups);
+  if (parallel.getWorld() > 1)
+    span = localGroups;
   Type weights = RankedTensorType::get({tokens, k}, type.getElementType());
   Type aux = RankedTensorType::get({}, type.getElementType());
   return builder.create<RouteOp>(
@@ -193,7 +204,8 @@ RouteOp BaselineBuilder::buildRoute() {
       layer.getExpertGroupsAttr(), layer.getTopGroupsAttr(), layer.getGroupScoreAttr(),
       builder.getI64IntegerAttr(layer.getCapacity(tokens / localGroups)), builder.getI64IntegerAttr(localGroups),
       builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0), layer.getLeaveAttr(), layer.getHomesAttr(),
-      builder.getI64IntegerAttr(1), layer.getHomeSpanAttr());
+      builder.getI64IntegerAttr(static_cast<int64_t>(layer.getLeave()) < 0 ? 1 : stride),
+      builder.getI64IntegerAttr(static_cast<int64_t>(layer.getLeave()) < 0 ? 1 : span));
 }
 
 BaselineBuilder::Rows BaselineBuilder::exchange(Value dispatched, Value counts) {

@@ -27,8 +27,10 @@ struct Line {
   int64_t getBytesToPeer() const {
     if (cost.phases > 1)
       return cost.payload / (getMembers() / cost.phases);
-    int64_t owner = cost.root, other = (cost.root + 1) % getMembers();
-    return std::max(cost.getBytesToPeer(getMembers(), owner, other), cost.getBytesToPeer(getMembers(), other, owner));
+    // What is broadcast goes on from its owner, what is reduced comes to it from the member before.
+    int64_t members = getMembers(), owner = cost.root;
+    return std::max(cost.getBytesToPeer(members, owner, (owner + 1) % members),
+                    cost.getBytesToPeer(members, (owner + members - 1) % members, owner));
   }
 };
 } // namespace

@@ -218,8 +218,10 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
                                  << options.max << ", " << options.phases << " and " << options.nodeRanks;
       return signalPassFailure();
     }
-    if (parallel.getEp() == 1)
+    if (parallel.getEp() == 1) {
+      getOperation().emitRemark() << "moe-shadow-experts: every rank has all experts: none can be a shadow";
       return;
+    }
     for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation()))
       rewrite(dispatch, parallel, options);
     if (failed(insertToVarying(getOperation())))

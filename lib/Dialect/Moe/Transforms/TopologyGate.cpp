@@ -30,22 +30,32 @@ struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
       return signalPassFailure();
     }
     int64_t ranks = parallel.getEp() * parallel.getEsp();
-    if (ranks <= nodeRanks)
+    if (ranks <= nodeRanks) {
+      getOperation().emitRemark() << "moe-topology-gate: the " << ranks
+                                  << " ranks that exchange are all in one node: nobody leaves it";
       return;
+    }
     for (auto route : getOperation().getOps<RouteOp>())
-      if (failed(limit(route, ranks, parallel.getMp())))
+      if (failed(limit(route, parallel)))
         return signalPassFailure();
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
   }
 
-  LogicalResult limit(RouteOp route, int64_t ranks, int64_t mp) {
-    int64_t homes = ranks / nodeRanks, groups = route.getGroups();
+  LogicalResult limit(RouteOp route, ParallelAttr parallel) {
+    int64_t ranks = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp(), esp = parallel.getEsp();
+    int64_t homes = ranks / nodeRanks, groups = route.getGroups(), k = route.getExperts().getType().getDimSize(1);
     int64_t experts = route.getLogits().getType().getDimSize(1);
-    if (ranks % nodeRanks != 0 || nodeRanks % mp != 0 || experts % homes != 0)
+    if (ranks % nodeRanks != 0 || nodeRanks % mp != 0 || nodeRanks % esp != 0 || experts % homes != 0)
       return route.emitOpError() << "expected nodes of " << nodeRanks.getValue() << " ranks to divide the " << ranks
                                  << " ranks that exchange and the " << experts << " experts, and the " << mp
-                                 << " ranks of mp to be in one node, for a gate that knows the nodes";
+                                 << " ranks of mp and the " << esp
+                                 << " of esp to be in one node, for a gate that knows the nodes";
+    if (static_cast<int64_t>(route.getExpertGroups()) != 1 || k > experts / homes)
+      return route.emitOpError() << "expected a gate that chooses among all experts, and no more than the "
+                                 << experts / homes << " of a node for a token, for one that knows the nodes, but it "
+                                 << "chooses " << k << " of the best of "
+                                 << static_cast<int64_t>(route.getExpertGroups()) << " groups";
     auto tokens = static_cast<double>(route.getLogits().getType().getDimSize(0) / groups);
     double fraction = networkBytesPerSecond / (static_cast<double>(nodeRanks) * localBytesPerSecond);
     route.setLeave(static_cast<int64_t>(std::min(tokens, fraction * tokens)));
