@@ -189,7 +189,8 @@ int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer 
 /// aux     []: the load-balancing loss (GShard, Switch), the mean over groups g of
 ///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens
 ///   of scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
-/// leave >= 0: FasterMoE's topology-aware gate. The experts are in `homes` equal blocks of consecutive ones, and routing
+/// leave >= 0: FasterMoE's topology-aware gate. The experts are in `homes` equal blocks of consecutive ones, and
+/// routing
 ///   group g is at home with block (rank / home_stride + g / home_span) mod homes. One choice j after the other, of the
 ///   tokens of a group whose choice is not at home the `leave` with the highest selection values keep it (ties to the
 ///   lower token); each other one chooses again, the best expert at home that it has not chosen yet. So of every j at
@@ -236,7 +237,8 @@ int32_t moert_choose_shadows(moert_rank_t rank, int64_t op, const moert_buffer *
                              int64_t phases, double row_compute_s, double row_send_s, double row_local_s,
                              double row_node_s, double expert_s, double start_s, moert_stream_t stream);
 /// Divides dropless choices between the experts and their shadows. `experts` [S, k] are moert_route's.
-/// slots  [S, k], counts [chunks, E]: as moert_route gives them with `chunks` and `chunk_rows`, as if choices of shadows
+/// slots  [S, k], counts [chunks, E]: as moert_route gives them with `chunks` and `chunk_rows`, as if choices of
+/// shadows
 ///   were not there: these have slot -1 and are not counted.
 /// shadow_slots [S, k]: rows of S*k, sorted by shadow, then by (token s, choice j); -1 where the choice is no shadow.
 /// shadow_counts [1, R]: rows of the shadow in each place.
@@ -297,13 +299,14 @@ int32_t moert_all_to_all_v(moert_rank_t rank, int64_t op, const moert_buffer *ro
                            const moert_buffer *expert_counts, const moert_buffer *addend, const moert_buffer *out,
                            int64_t direction, int64_t copies, int64_t stored, int64_t phase, int64_t phases,
                            const moert_group *group, moert_stream_t stream);
-/// Shadows' values: in is [E / size, ..] of this member's consecutive experts, out [R, ..]: out[r,..] is what the member
-/// that has the expert in place r has of it. Places without one are not written. All members' shadows are equal. Any
-/// dtype.
+/// Shadows' values: in is [E / size, ..] of this member's consecutive experts, out [R, ..]: out[r,..] is what the
+/// member that has the expert in place r has of it. Places without one are not written. All members' shadows are equal.
+/// Any dtype.
 int32_t moert_broadcast_experts(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *shadows,
                                 const moert_buffer *out, const moert_group *group, moert_stream_t stream);
-/// The adjoint of moert_broadcast_experts: in is [R, ..], out [E / size, ..]: out[i,..] = addend[i,..] (null: zero) plus,
-/// where my expert i is in place r, the sum of all members' in[r,..], in the order of the members. out may be addend.
+/// The adjoint of moert_broadcast_experts: in is [R, ..], out [E / size, ..]: out[i,..] = addend[i,..] (null: zero)
+/// plus, where my expert i is in place r, the sum of all members' in[r,..], in the order of the members. out may be
+/// addend.
 int32_t moert_reduce_experts(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *shadows,
                              const moert_buffer *addend, const moert_buffer *out, const moert_group *group,
                              moert_stream_t stream);

@@ -61,8 +61,8 @@ int32_t moert_shadows_choose(const moert_shadow_costs *costs, const int32_t *cou
 /// Seconds of a step of the layer with these shadows, forward and backward. With p the longest computation of a worker
 /// (row_compute of its rows), x one exchange and n phases, the first and the last of which nothing hides:
 ///   max(2x, p + 2x/n) + max(2x, 2p + 2x/n) + 2 r expert,
-/// without phases 4x + 3p + 2 r expert. x is `start` plus the longest of: what a worker sends to others or receives from
-/// them, row_local each; what a node sends to others or receives from them, row_node each.
+/// without phases 4x + 3p + 2 r expert. x is `start` plus the longest of: what a worker sends to others or receives
+/// from them, row_local each; what a node sends to others or receives from them, row_node each.
 double moert_shadows_seconds(const moert_shadow_costs *costs, const int32_t *counts, int64_t sources, int64_t experts,
                              const int32_t *shadows);
 
