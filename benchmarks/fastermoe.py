@@ -40,8 +40,11 @@ MODELS = {
 PAPER = {"fastermoe-johnny": {"shadow": 1.95, "smart": 1.40, "both": 2.20}, "fastermoe-trevor": {"shadow": 4.74, "smart": 1.40, "both": 5.72}}
 # Table 3, MoE-GPT on johnny, ms an iteration: the whole model, of which these layers are a part.
 TABLE3 = {"baseline": 2117, "both": 1609, "both+gate": 1471}
-SCHEDULES = {"baseline": "baseline", "shadow": "shadow:12", "smart": "smart:{group}", "both": "shadow:12+smart:{group}",
-             "gate": "topology-gate", "both+gate": "shadow:12+smart:{group}+topology-gate"}
+# Name: schedule and order. The paper's shadows alone overlap with nothing, so they are in program order; "searched" are the
+# same in the compiler's order.
+SCHEDULES = {"baseline": ("baseline", "program"), "shadow": ("shadow:12", "program"), "searched": ("shadow:12", "search"),
+             "smart": ("smart:{group}", "search"), "both": ("shadow:12+smart:{group}", "search"), "gate": ("topology-gate", "program"),
+             "both+gate": ("shadow:12+smart:{group}+topology-gate", "search")}
 # Iterations that a model's step is the mean of; each layer has its own routing.
 ITERATIONS = [0, 5, 20, 60, 150, 300, 499]
 ITERATION_COUNT = 500
@@ -198,8 +201,14 @@ def measure_decisions(bench, results):
 
 
 def group_of(cluster):
-    """Ranks of a group of the smart schedule: half a node."""
-    return 4 if cluster == "fastermoe-johnny" else 4
+    """Ranks of a group of the smart schedule: half of johnny's nodes, trevor's."""
+    return {"fastermoe-johnny": 4, "fastermoe-trevor": 4}[cluster]
+
+
+def compile_all(bench, layer, ranks, cluster):
+    """A plan by title."""
+    return {title: bench.compile(layer, ranks, schedule.format(group=group_of(cluster)), cluster, bench.path(f"{title}.mlir"), "--emit=plan",
+                                 f"--order={order}") for title, (schedule, order) in SCHEDULES.items()}
 
 
 def simulate(bench, plan, cluster, trace, iteration):
@@ -217,12 +226,11 @@ def measure_models(bench, results):
     ok, most = True, {}
     print(f"\nModels: MoE layers of an iteration, forward and backward, mean of {len(ITERATIONS)} iterations up to {ITERATIONS[-1]}, seconds; "
           "speed-ups over the baseline, mean (most)\n")
-    print(f"{'model':<17}{'baseline':>9}" + "".join(f"{title:>18}" for title in list(SCHEDULES)[1:]) + "  of bound")
+    print(f"{'model':<17}{'baseline':>9}" + "".join(f"{title:>16}" for title in list(SCHEDULES)[1:]) + "  of bound")
     for name, (layers, experts, hidden, alpha, cluster) in MODELS.items():
         ranks = experts
         layer = bench.write_layer(hidden, alpha, ranks, experts)
-        plans = {title: bench.compile(layer, ranks, schedule.format(group=group_of(cluster)), cluster, bench.path(f"{title}.mlir"), "--emit=plan")
-                 for title, schedule in SCHEDULES.items()}
+        plans = compile_all(bench, layer, ranks, cluster)
         seconds, bounds = {title: [] for title in plans}, []
         # Layers differ in their routing: one for each iteration, as many seeds as iterations.
         for seed, iteration in enumerate(ITERATIONS):
@@ -236,16 +244,16 @@ def measure_models(bench, results):
         reached = (ups["smart"] - 1) / (np.array(bounds) - 1)
         whole = {title: layers * float(np.mean(values)) for title, values in seconds.items()}
         means = {title: whole["baseline"] / whole[title] for title in whole}
-        results[f"models.{name}"] = {"seconds": whole, "speedups": {t: list(u) for t, u in ups.items()}, "bound": bounds, "reached": list(reached)}
-        print(f"{name:<17}{whole['baseline']:>9.3f}" + "".join(f"{means[t]:>9.2f} ({ups[t].max():5.2f}) " for t in list(SCHEDULES)[1:])
+        results[f"models.{name}"] = {"seconds": whole, "means": means, "speedups": {t: list(u) for t, u in ups.items()}, "bound": bounds, "reached": list(reached)}
+        print(f"{name:<17}{whole['baseline']:>9.3f}" + "".join(f"{means[t]:>8.2f} ({ups[t].max():5.2f})" for t in list(SCHEDULES)[1:])
               + f"  {reached.mean():.0%} ({reached.max():.0%})")
-        for title in ("shadow", "smart", "both"):
+        for title in ("shadow", "searched", "smart", "both"):
             key = cluster, title
             most[key] = max(most.get(key, 0), means[title])
         ok &= report(means["shadow"] >= 1 and means["both"] >= 1, f"{name}: shadows and both gain in the mean")
     print("\nMost over the models of a cluster, mean over iterations, beside Fig. 13:\n")
     for (cluster, title), value in most.items():
-        print(f"{cluster:<18}{title:<8}{value:>7.2f}   paper {PAPER[cluster][title]:.2f}")
+        print(f"{cluster:<18}{title:<10}{value:>7.2f}" + (f"   paper {PAPER[cluster][title]:.2f}" if title in PAPER[cluster] else ""))
         results[f"most.{cluster}.{title}"] = value
     gpt = results["models.MoE-GPT"]["seconds"]
     print("\nMoE-GPT on johnny, ms an iteration, beside Table 3 (which has the whole model):\n")
@@ -257,21 +265,21 @@ def measure_models(bench, results):
 
 def draw_models(results, path):
     svg = Svg(900, 330)
-    titles = ["shadow", "smart", "both", "gate", "both+gate"]
-    top = max(np.mean(results[f"models.{name}"]["speedups"][t]) for name in MODELS for t in titles)
+    titles = list(SCHEDULES)[1:]
+    top = max(results[f"models.{name}"]["means"][t] for name in MODELS for t in titles)
     axes = Axes(svg, 60, 40, 810, 220, list(range(0, int(math.ceil(top)) + 1)))
     for i, name in enumerate(MODELS):
         left = 70 + i * 115
         for j, title in enumerate(titles):
-            ups = results[f"models.{name}"]["speedups"][title]
-            y = axes.y(float(np.mean(ups)))
-            svg.rect(left + 19 * j, y, 17, axes.y(0) - y, COLORS[j], f"{name}, {title}: {np.mean(ups):.2f}")
+            mean = results[f"models.{name}"]["means"][title]
+            y = axes.y(mean)
+            svg.rect(left + 16 * j, y, 14, axes.y(0) - y, COLORS[j], f"{name}, {title}: {mean:.2f}")
         svg.text(left + 48, axes.y(0) + 16, name.replace("MoE-", ""))
     for j, title in enumerate(titles):
         svg.rect(70 + 120 * j, 14, 10, 10, COLORS[j])
         svg.text(84 + 120 * j, 23, title, "start")
     svg.line([(60, axes.y(1)), (870, axes.y(1))], "#555", stroke_dasharray="4 3")
-    svg.text(465, 310, "MoE layers of an iteration on the paper's clusters, simulated: speed-up over the baseline, mean over iterations")
+    svg.text(465, 310, "MoE layers on the paper's clusters, simulated: speed-up over the baseline, of all iterations together")
     svg.upright(22, 150, "speed-up")
     svg.write(path)
 
@@ -306,12 +314,11 @@ def measure_orders(bench, results):
 def measure_why(bench, results):
     """What speed-ups hang on: how uneven the routing is."""
     print("\nWhy: speed-ups over the baseline by the skew of the routing (standard deviation of log p), mean of 5 layers, iteration 400\n")
-    print(f"{'model':<15}{'skew':>6}{'load max/mean':>15}{'shadow':>9}{'smart':>9}{'both':>9}{'gate':>9}{'both+gate':>11}")
+    print(f"{'model':<15}{'skew':>6}{'load max/mean':>15}" + "".join(f"{title:>11}" for title in list(SCHEDULES)[1:]))
     for name in ("MoE-GPT", "MoE-BERT-Wide"):
         _, experts, hidden, alpha, cluster = MODELS[name]
         layer = bench.write_layer(hidden, alpha, experts, experts)
-        plans = {title: bench.compile(layer, experts, schedule.format(group=group_of(cluster)), cluster, bench.path(f"{title}.mlir"), "--emit=plan")
-                 for title, schedule in SCHEDULES.items()}
+        plans = compile_all(bench, layer, experts, cluster)
         for skew in (0, 0.5, 1.0, 1.5, 2.0, 2.7):
             loads, seconds = [], {title: 0.0 for title in plans}
             for seed in range(5):
@@ -325,8 +332,7 @@ def measure_why(bench, results):
                     seconds[title] += simulate(bench, plan, cluster, path, 400)["step_s"]
             ups = {title: seconds["baseline"] / its for title, its in seconds.items()}
             results[f"why.{name}.{skew}"] = {"load": np.mean(loads), **ups}
-            print(f"{name:<15}{skew:>6}{np.mean(loads):>15.2f}" + "".join(f"{ups[title]:>{width}.2f}" for title, width in
-                                                                       (("shadow", 9), ("smart", 9), ("both", 9), ("gate", 9), ("both+gate", 11))))
+            print(f"{name:<15}{skew:>6}{np.mean(loads):>15.2f}" + "".join(f"{ups[title]:>11.2f}" for title in list(SCHEDULES)[1:]))
     return True
 
 

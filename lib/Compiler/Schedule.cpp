@@ -311,14 +311,14 @@ static void addPipeline(PassManager &passes, const ParsedSchedule &schedule) {
   passes.addNestedPass<func::FuncOp>(createMoePipeline(pipeline));
 }
 
-/// Of a rank's tokens a group of neighbours has all in this many exchanges.
+/// Of an exchange, 1 without the smart schedule.
 static int64_t getNumPhases(const ParsedSchedule &schedule, const CompileOptions &options) {
   if (!schedule.smart)
     return 1;
   int64_t ranks = options.parallel.getEp() * options.parallel.getEsp();
   int64_t group = schedule.smart->groupSize;
   if (group == 0)
-    group = ranks > options.devicesPerNode ? options.devicesPerNode : llvm::divideCeil(ranks, 4);
+    group = getSmartGroupSize(ranks, options.devicesPerNode);
   return std::max<int64_t>(1, ranks / std::max(group, options.parallel.getEsp()));
 }
 

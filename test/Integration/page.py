@@ -20,6 +20,7 @@ MODEL = ["switch-base-8", "--cluster=hgx-h100"]
 # name: (arguments of moe-sim, whether ranks are grouped in blocks)
 PAGES = {
     "8 ranks": ([*MODEL, "--parallel=dp=8,ep=8"], False),
+    "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False),
     "8 ranks, each simulated": ([*MODEL, "--parallel=dp=8,ep=8", "--all-ranks"], False),
     "1024 ranks": ([*MODEL, "--parallel=dp=1024,ep=8"], False),
     "1024 ranks, each simulated": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks"], True),

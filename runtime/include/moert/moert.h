@@ -189,8 +189,7 @@ int32_t moert_activation_grad(moert_rank_t rank, int64_t op, const moert_buffer 
 /// aux     []: the load-balancing loss (GShard, Switch), the mean over groups g of
 ///   E * sum_e f[g,e] P[g,e], f = choices of e in g (dropped ones included) / (k S_g), P = mean over the group's tokens
 ///   of scores[s,e] (softmax) or scores[s,e] / sum_e' scores[s,e'] (sigmoid).
-/// leave >= 0: FasterMoE's topology-aware gate. The experts are in `homes` equal blocks of consecutive ones, and
-/// routing
+/// leave >= 0: FasterMoE's topology-aware gate. The experts are in `homes` equal blocks of consecutive ones; routing
 ///   group g is at home with block (rank / home_stride + g / home_span) mod homes. One choice j after the other, of the
 ///   tokens of a group whose choice is not at home the `leave` with the highest selection values keep it (ties to the
 ///   lower token); each other one chooses again, the best expert at home that it has not chosen yet. So of every j at
@@ -237,8 +236,7 @@ int32_t moert_choose_shadows(moert_rank_t rank, int64_t op, const moert_buffer *
                              int64_t phases, double row_compute_s, double row_send_s, double row_local_s,
                              double row_node_s, double expert_s, double start_s, moert_stream_t stream);
 /// Divides dropless choices between the experts and their shadows. `experts` [S, k] are moert_route's.
-/// slots  [S, k], counts [chunks, E]: as moert_route gives them with `chunks` and `chunk_rows`, as if choices of
-/// shadows
+/// slots  [S, k], counts [chunks, E]: what moert_route gives with `chunks` and `chunk_rows`, as if choices of shadows
 ///   were not there: these have slot -1 and are not counted.
 /// shadow_slots [S, k]: rows of S*k, sorted by shadow, then by (token s, choice j); -1 where the choice is no shadow.
 /// shadow_counts [1, R]: rows of the shadow in each place.

@@ -5,7 +5,7 @@
 // group, which are the same in both.
 //
 //===----------------------------------------------------------------------===//
-#include "host/KernelSupport.h"
+#include "host/DroplessChunks.h"
 #include "host/Kernels.h"
 
 #include <algorithm>
@@ -325,10 +325,6 @@ void weighChoices(const T *scores, const int32_t *experts, T *weights, const Rou
 
 // --- Slots -------------------------------------------------------------------
 
-/// The first token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). That of chunk 1 is the
-/// most tokens of a chunk.
-int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) { return (chunk * tokens + chunks - 1) / chunks; }
-
 /// Capacity form: within each routing group in the order (choice, token).
 void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape,
                        int64_t capacity, int64_t chunks) {
@@ -547,16 +543,7 @@ void checkChunks(Checker &check, int64_t tokens, int64_t choices, const RouteOpt
     check.that(rows == 0, [&] { return joined("expected 'chunk_rows' of 0 with a capacity but got ", rows); });
     return;
   }
-  // Also keeps what is computed of chunks * tokens small.
-  check.that(chunks <= std::numeric_limits<int32_t>::max() && tokens <= std::numeric_limits<int32_t>::max(),
-             [&] { return joined("expected at most 2^31 - 1 tokens and chunks but got ", tokens, " and ", chunks); });
-  if (!check.ok())
-    return;
-  const int64_t most = firstToken(1, chunks, tokens) * choices;
-  check.that(rows >= most || (chunks == 1 && rows == 0), [&] {
-    return joined("expected 'chunk_rows' of ", most, " or more, the most choices of one of ", chunks,
-                  " chunks, but got ", rows);
-  });
+  checkDroplessChunks(check, tokens, choices, chunks, rows);
 }
 
 void checkHomes(Checker &check, int64_t experts, int64_t choices, const RouteOptions &options) {

@@ -3,7 +3,7 @@
 // FasterMoE's dynamic shadowing: both kernels are counting, the decision itself is moert_shadows_choose.
 //
 //===----------------------------------------------------------------------===//
-#include "host/KernelSupport.h"
+#include "host/DroplessChunks.h"
 #include "host/Kernels.h"
 
 #include <algorithm>
@@ -11,22 +11,13 @@
 namespace moert::host {
 namespace {
 
-/// The first token of chunk `chunk` of `chunks`, as in moert_route. That of chunk 1 is the most tokens of a chunk.
-int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) { return (chunk * tokens + chunks - 1) / chunks; }
-
 void checkChunks(Checker &check, View experts, int64_t chunks, int64_t chunkRows) {
   const int64_t tokens = experts.dims[0], choices = experts.dims[1];
   check.that(chunks >= 1, [&] { return joined("expected 'chunks' of 1 or more but got ", chunks); });
-  // Also keeps what is computed of chunks * tokens small.
-  check.that(chunks <= std::numeric_limits<int32_t>::max() && tokens <= std::numeric_limits<int32_t>::max(),
-             [&] { return joined("expected at most 2^31 - 1 tokens and chunks but got ", tokens, " and ", chunks); });
+  if (check.ok())
+    checkDroplessChunks(check, tokens, choices, chunks, chunkRows);
   if (!check.ok())
     return;
-  const int64_t most = firstToken(1, chunks, tokens) * choices;
-  check.that(chunkRows >= most || (chunks == 1 && chunkRows == 0), [&] {
-    return joined("expected 'chunk_rows' of ", most, " or more, the most choices of one of ", chunks,
-                  " chunks, but got ", chunkRows);
-  });
   const double rows = std::max(1.0 * tokens * choices, 1.0 * chunks * chunkRows);
   check.that(rows <= std::numeric_limits<int32_t>::max(),
              [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });

@@ -169,6 +169,11 @@ static void rewrite(Round round, ArrayRef<int64_t> order) {
   round.to.erase();
 }
 
+int64_t mlir::moe::getSmartGroupSize(int64_t ranks, int64_t nodeRanks) {
+  constexpr int64_t most = 4;
+  return ranks > nodeRanks ? nodeRanks : llvm::divideCeil(ranks, most);
+}
+
 namespace {
 struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
   using Base::Base;
@@ -189,18 +194,11 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
              "a capacity have none, and one group needs no exchange with others";
   }
 
-  /// Where nothing is said: nodes, or inside one at most four groups.
-  int64_t getBlockMembers(AllToAllVOp exchange) {
-    int64_t size = exchange.getGroup().getSize(), stride = exchange.getGroup().getStride();
-    constexpr int64_t most = 4;
-    if (groupSize > 0)
-      return ::getBlockMembers(exchange, groupSize);
-    return ::getBlockMembers(exchange, size * stride > nodeRanks ? static_cast<int64_t>(nodeRanks)
-                                                                 : llvm::divideCeil(size, most) * stride);
-  }
-
   bool rewrite(AllToAllVOp exchange) {
-    int64_t members = getBlockMembers(exchange), phases = exchange.getGroup().getSize() / members;
+    GroupAttr group = exchange.getGroup();
+    int64_t ranks = groupSize > 0 ? static_cast<int64_t>(groupSize)
+                                  : getSmartGroupSize(group.getSize() * group.getStride(), nodeRanks);
+    int64_t members = getBlockMembers(exchange, ranks), phases = group.getSize() / members;
     if (phases == 1)
       return false;
     std::string reason;
@@ -209,7 +207,7 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
       exchange.emitWarning() << "moe-smart-schedule leaves this exchange as it is: " << reason;
       return false;
     }
-    ::rewrite(*round, getOrder(order, phases, members * exchange.getGroup().getStride(), nodeRanks));
+    ::rewrite(*round, getOrder(order, phases, members * group.getStride(), nodeRanks));
     return true;
   }
 };

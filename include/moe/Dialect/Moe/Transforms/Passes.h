@@ -20,6 +20,8 @@ enum class PauseMpSchedule { S1, S2, Auto };
 
 /// Options of moe-smart-schedule.
 enum class SmartOrder { Ring, Topology };
+/// The ranks of a group where none are said: of `ranks` that exchange those of a node, or inside a node a fourth.
+int64_t getSmartGroupSize(int64_t ranks, int64_t nodeRanks);
 
 #define GEN_PASS_DECL
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
