@@ -184,10 +184,14 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
                                  << groupSize.getValue() << " and " << nodeRanks.getValue();
       return signalPassFailure();
     }
-    bool any = false;
-    for (auto exchange : llvm::to_vector(getOperation().getOps<AllToAllVOp>()))
+    // Each takes its way back along when it goes.
+    SmallVector<AllToAllVOp> exchanges;
+    for (auto exchange : getOperation().getOps<AllToAllVOp>())
       if (exchange.getDirection() == Direction::to_experts && exchange.getPhases() == 1)
-        any |= rewrite(exchange);
+        exchanges.push_back(exchange);
+    bool any = false;
+    for (AllToAllVOp exchange : exchanges)
+      any |= rewrite(exchange);
     if (!any)
       getOperation().emitRemark()
           << "moe-smart-schedule: no ragged exchange of this program can be divided; layers with "
