@@ -140,11 +140,10 @@ static AllToAllVOp buildPhase(OpBuilder &builder, AllToAllVOp exchange, const IR
   return op;
 }
 
-static void rewrite(Round round, ArrayRef<int64_t> order) {
+static void rewrite(Round round, ArrayRef<int64_t> order, RowChunk chunk) {
   OpBuilder builder(round.from);
   auto phases = static_cast<int64_t>(order.size());
   RankedTensorType rows = round.to.getResult().getType();
-  RowChunk chunk{getRoom(round.to, phases), rows.getDimSize(0)};
   Value returned;
   for (auto [index, phase] : llvm::enumerate(order)) {
     SmallVector<Operation *> ops;
@@ -205,13 +204,20 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
     int64_t members = getBlockMembers(exchange, ranks), phases = group.getSize() / members;
     if (phases == 1)
       return false;
-    std::string reason;
-    FailureOr<Round> round = Round::find(exchange, reason);
-    if (failed(round)) {
+    auto leave = [&](const Twine &reason) {
       exchange.emitWarning() << "moe-smart-schedule leaves this exchange as it is: " << reason;
       return false;
-    }
-    ::rewrite(*round, getOrder(order, phases, members * group.getStride(), nodeRanks));
+    };
+    std::string reason;
+    FailureOr<Round> round = Round::find(exchange, reason);
+    if (failed(round))
+      return leave(reason);
+    RowChunk chunk{getRoom(exchange, phases), exchange.getResult().getType().getDimSize(0)};
+    for (Operation *op : round->experts)
+      if (!cast<MoeChunkableOpInterface>(op).canChunk(chunk))
+        return leave("'" + op->getName().getStringRef() + "' cannot be done for " + Twine(chunk.part) + " of its " +
+                     Twine(chunk.whole) + " rows");
+    ::rewrite(*round, getOrder(order, phases, members * group.getStride(), nodeRanks), chunk);
     return true;
   }
 };
