@@ -91,7 +91,7 @@ Plan open(const char *path) {
   Plan plan;
   check(moert_plan_open(path, &plan.plan));
   nlohmann::json metadata = nlohmann::json::parse(moert_plan_metadata(plan.plan));
-  plan.program = metadata["rank"];
+  plan.program = metadata["programs"][0];
   moert_world_config config = {};
   config.size = sizeof(config);
   config.version = MOERT_WORLD_CONFIG_VERSION;

@@ -11,6 +11,7 @@
 #include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 #include "moe/Import/ShareDir.h"
 
 using namespace mlir;
@@ -22,10 +23,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       parallel("parallel", cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2"), cl::init(""), cl::cat(category)),
       schedule(
           "schedule",
-          cl::desc("baseline, s1, s2, s2+saa or auto (the shorter of S1 and S2 on the cluster), with +pipeline:N or "
-                   "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
-                   "+shadow[:MAX,POLICY] (at most MAX experts; algorithm1, prefix or simulate), "
-                   "+smart[:RANKS,ORDER] (groups of RANKS; ring or topology), +topology-gate"),
+          cl::desc(
+              "baseline, s1, s2, s2+saa, ppmoe or auto (the shorter of S1 and S2 on the cluster), with +pipeline:N or "
+              "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
+              "+shadow[:MAX,POLICY] (at most MAX experts; algorithm1, prefix or simulate), "
+              "+smart[:RANKS,ORDER] (groups of RANKS; ring or topology), +topology-gate"),
           cl::init("baseline"), cl::cat(category)),
       mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
       order(
@@ -38,7 +40,9 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       memoryLimit("memory-limit",
                   cl::desc("Bytes that one rank may use; more chunks and less kept are tried; 0 for no limit"),
                   cl::init(0), cl::cat(category)),
-      importing(category) {}
+      reference("reference", cl::desc("Compile the one-rank reference, which moe-run --verify needs"), cl::init(true),
+                cl::cat(category)),
+      importing(category), step(category) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
@@ -65,8 +69,11 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   options.schedule = schedule;
   options.train = mode == "train";
   options.memoryLimit = memoryLimit;
+  options.reference = reference;
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;
+  if (failed(step.setOptions(context, options)))
+    return failure();
   return options;
 }
 
@@ -97,7 +104,8 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
                                                                 const char *argv0, int64_t dataParallel,
                                                                 std::optional<ImportShape> shape) const {
   if (!StringRef(input).ends_with(".mlir") && input != "-") {
-    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, argv0, dataParallel, shape);
+    llvm::Expected<OwningOpRef<ModuleOp>> module =
+        importing.importFile(context, input, argv0, dataParallel, /*loss=*/mode == "train", shape);
     if (module)
       return std::move(*module);
     llvm::errs() << llvm::toString(module.takeError()) << "\n";
@@ -117,24 +125,46 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
   return module;
 }
 
-void mlir::moe::warnOfMemory(ModuleOp plan, const ClusterProfile &cluster) {
+/// Where the plan needs more memory than the cluster's devices have, how much.
+static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfile &cluster) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
-  for (auto program : plan.getOps<func::FuncOp>()) {
-    if (!parallel || !program->hasAttr(plan::kArenasAttrName) || program->hasAttr(kParallelAttrName))
-      continue;
-    // Ranks that share processors share memory too.
-    int64_t sharing = cluster.processors.count ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
-    // The host's memory has no optimizer in it, a device's will.
-    ProgramMemory memory = getMemory(program);
-    double needed =
-        static_cast<double>(cluster.processors.count ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes());
-    double bytes = needed * static_cast<double>(sharing);
-    if (bytes > cluster.memoryBytes)
-      emitWarning(UnknownLoc::get(plan.getContext()))
-          << llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB",
-                           bytes / 1e9, cluster.name, cluster.memoryBytes / 1e9)
-                 .str();
+  if (!parallel || plan::getRankPrograms(plan).empty())
+    return std::nullopt;
+  func::FuncOp program = getLargestProgram(plan);
+  // Ranks that share processors share memory too.
+  int64_t sharing = cluster.processors.count ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
+  // The host's memory has no optimizer in it, a device's will.
+  ProgramMemory memory = getMemory(program);
+  double needed =
+      static_cast<double>(cluster.processors.count ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes());
+  double bytes = needed * static_cast<double>(sharing);
+  if (bytes <= cluster.memoryBytes)
+    return std::nullopt;
+  return llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB",
+                       bytes / 1e9, cluster.name, cluster.memoryBytes / 1e9)
+      .str();
+}
+
+void mlir::moe::warnOfMemory(ModuleOp plan, const ClusterProfile &cluster) {
+  if (std::optional<std::string> shortage = findShortage(plan, cluster))
+    emitWarning(UnknownLoc::get(plan.getContext())) << *shortage;
+}
+
+LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluster) {
+  // What a host has is not known here: moe-run looks.
+  if (cluster.processors.count > 0) {
+    warnOfMemory(plan, cluster);
+    return success();
   }
+  std::optional<std::string> shortage = findShortage(plan, cluster);
+  if (!shortage)
+    return success();
+  std::string report;
+  llvm::raw_string_ostream stream(report);
+  printMemory(getLargestProgram(plan), stream);
+  InFlightDiagnostic error = emitUsageError(*plan.getContext()) << *shortage;
+  error.attachNote() << report;
+  return error;
 }
 
 ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool)

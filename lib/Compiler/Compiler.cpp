@@ -24,6 +24,7 @@
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 using namespace mlir;
@@ -40,6 +41,26 @@ static void addSimplification(PassManager &passes) {
   passes.addNestedPass<func::FuncOp>(createCSEPass());
 }
 
+static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
+
+/// Stages that take about as long as each other on the cluster, or on a device of today.
+static MoeCutStagesOptions getStages(const CompileOptions &options, ModuleOp graph) {
+  MoeCutStagesOptions stages;
+  stages.stages = options.parallel.getPp() * options.interleave;
+  if (!options.cluster)
+    return stages;
+  stages.memoryBytesPerSecond = options.cluster->memoryBytesPerSecond;
+  for (Type type : getFunction(graph).getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && isa<FloatType>(tensor.getElementType())) {
+      std::string dtype;
+      llvm::raw_string_ostream(dtype) << tensor.getElementType();
+      if (const DeviceRate *rate = options.cluster->getRate(dtype))
+        stages.flopsPerSecond = rate->flopsPerSecond;
+      break;
+    }
+  return stages;
+}
+
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
                                       const CompileOptions &options, ModuleOp graph, bool reference) {
@@ -48,20 +69,39 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   if (reference)
     partition.groups = options.parallel.getDp();
   passes.addPass(createMoePartition(partition));
-  return reference ? success() : addSchedule(passes, schedule, options, graph);
+  if (reference)
+    return success();
+  if (failed(addSchedule(passes, schedule, options, graph)))
+    return failure();
+  if (options.parallel.getPp() > 1)
+    passes.addNestedPass<func::FuncOp>(createMoeCutStages(getStages(options, graph)));
+  if (options.recompute)
+    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks());
+  return success();
 }
 
 /// From the forward program to all of it at the SPMD stage, or to a plan without an order.
 static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                               func::FuncOp forward, bool reference) {
+  if (options.microBatches > 1)
+    passes.addNestedPass<func::FuncOp>(createMoeAccumulate({options.microBatches}));
   addSimplification(passes);
   if (options.train) {
     passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
     addSimplification(passes);
   }
+  if (options.optimizer) {
+    passes.addNestedPass<func::FuncOp>(createMoeOptimize(*options.optimizer));
+    addSimplification(passes);
+  }
+  int64_t pp = reference ? 1 : options.parallel.getPp();
+  if (options.microBatches > 1 || pp > 1)
+    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
   passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+  if (!reference)
+    passes.addPass(createMoeSplitStages());
   if (options.stage == Stage::Spmd)
     return;
   passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
@@ -95,7 +135,8 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
     return orderBySearch(program, schedule, options);
   if (options.order)
     return orderPlan(program, *options.order, /*model=*/nullptr, options.devicesPerNode);
-  if (!schedule.canOverlap())
+  // In a pipeline the order is one of all programs: another one of this alone may wait for what waits for it.
+  if (!schedule.canOverlap() || program->hasAttr(plan::kRanksAttrName))
     return success();
   std::string reason;
   {
@@ -111,8 +152,6 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
       << "the plan is in MPipeMoE's order, since none can be searched: " << reason;
   return orderPlan(program, OrderPolicy::MPipeMoe, /*model=*/nullptr, options.devicesPerNode);
 }
-
-static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
 
 /// A rank is at home where its number says, a routing group of the whole batch where that of its rank does.
 static LogicalResult copyGate(RouteOp route, LayerOp layer, int64_t world) {
@@ -167,8 +206,9 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
     return failure();
   if (options.stage == Stage::Spmd)
     return module;
-  if (!reference && failed(orderLaunches(getFunction(*module), schedule, options)))
-    return failure();
+  for (func::FuncOp program : plan::getRankPrograms(*module))
+    if (failed(orderLaunches(program, schedule, options)))
+      return failure();
   PassManager plan(graph.getContext());
   addPlanPasses(plan, options);
   if (failed(plan.run(*module)))
@@ -215,10 +255,10 @@ static LogicalResult checkNames(func::FuncOp function) {
     return success();
   };
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (failed(check(function.getArgAttrDict(i), arguments, {"input", "parameter"})))
+    if (failed(check(function.getArgAttrDict(i), arguments, {"input", "parameter", "step"})))
       return failure();
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (failed(check(function.getResultAttrDict(i), results, {"output"})))
+    if (failed(check(function.getResultAttrDict(i), results, {"output", "loss", "metric"})))
       return failure();
   return success();
 }
@@ -240,18 +280,21 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, schedule, options, /*reference=*/false);
   if (failed(module) || options.stage == Stage::Spmd)
     return module;
-  func::FuncOp rank = getFunction(**module);
-  if (failed(checkSizes(rank)))
-    return failure();
-  FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(*graph, schedule, options, /*reference=*/true);
-  if (failed(reference))
-    return failure();
-  getFunction(**reference)->moveAfter(rank);
+  SmallVector<func::FuncOp> programs = plan::getRankPrograms(**module);
+  for (func::FuncOp program : programs)
+    if (failed(checkSizes(program)))
+      return failure();
+  if (options.reference) {
+    FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(*graph, schedule, options, /*reference=*/true);
+    if (failed(reference))
+      return failure();
+    getFunction(**reference)->moveAfter(programs.back());
+  }
   Builder builder(prepared.getContext());
   (**module)->setAttr("plan.schedule", builder.getStringAttr(schedule.getName()));
   (**module)->setAttr("plan.mode", builder.getStringAttr(options.train ? "train" : "forward"));
   if (options.cluster)
-    setTransferSeconds(**module, rank, options.parallel.getWorld(), *options.cluster);
+    setTransferSeconds(**module, options.parallel.getWorld(), *options.cluster);
   PassManager passes(prepared.getContext());
   passes.addPass(plan::createPlanVerify());
   if (failed(passes.run(**module)))
@@ -280,7 +323,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
   FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(*graph, *schedule, options);
   if (failed(module) || options.stage == Stage::Spmd || options.memoryLimit == 0)
     return module;
-  int64_t bytes = getMemory(getFunction(**module)).getDeviceBytes();
+  int64_t bytes = getMemory(getLargestProgram(**module)).getDeviceBytes();
   return bytes <= options.memoryLimit ? std::move(module) : searchToFit(*graph, *schedule, options, bytes);
 }
 

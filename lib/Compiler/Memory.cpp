@@ -6,38 +6,51 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-/// The names of the arguments of that role.
-static llvm::StringSet<> getNames(func::FuncOp program, StringRef role) {
+/// The names of the parameters.
+static llvm::StringSet<> getParameters(func::FuncOp program) {
   llvm::StringSet<> names;
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
     if (auto name = program.getArgAttrOfType<StringAttr>(i, kNameAttrName),
-        found = program.getArgAttrOfType<StringAttr>(i, kRoleAttrName);
-        name && found && found.getValue() == role)
+        role = program.getArgAttrOfType<StringAttr>(i, kRoleAttrName);
+        name && role && role.getValue() == kParameterRole)
       names.insert(name.getValue());
   return names;
 }
 
 ProgramMemory mlir::moe::getMemory(func::FuncOp program) {
   ProgramMemory memory;
-  llvm::StringSet<> parameters = getNames(program, "parameter");
+  llvm::StringSet<> parameters = getParameters(program);
   for (BlockArgument argument : program.getArguments()) {
     auto name = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName);
+    auto role = program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
     StringRef text = name ? name.getValue() : "";
-    // A parameter may be called so.
-    bool isGradient = !parameters.contains(text) && text.consume_front("grad.");
-    int64_t &kind = !parameters.contains(text) ? memory.values : isGradient ? memory.gradients : memory.parameters;
+    bool isGradient = role && role.getValue() == kGradientRole && text.consume_front("grad.");
+    bool isState = role && role.getValue() == kStateRole;
+    int64_t &kind = isState                      ? memory.states
+                    : !parameters.contains(text) ? memory.values
+                    : isGradient                 ? memory.gradients
+                                                 : memory.parameters;
     kind += plan::getByteSize(cast<MemRefType>(argument.getType()));
   }
-  for (NamedAttribute arena : program->getAttrOfType<DictionaryAttr>(plan::kArenasAttrName)) {
+  auto arenas = program->getAttrOfType<DictionaryAttr>(plan::kArenasAttrName);
+  for (NamedAttribute arena : arenas ? arenas.getValue() : ArrayRef<NamedAttribute>()) {
     bool isDevice = arena.getName() == plan::stringifySpace(plan::Space::device);
     (isDevice ? memory.arena : memory.pinned) += cast<IntegerAttr>(arena.getValue()).getInt();
   }
   return memory;
+}
+
+func::FuncOp mlir::moe::getLargestProgram(ModuleOp plan) {
+  SmallVector<func::FuncOp> programs = plan::getRankPrograms(plan);
+  return *llvm::max_element(programs, [](func::FuncOp a, func::FuncOp b) {
+    return getMemory(a).getDeviceBytes() < getMemory(b).getDeviceBytes();
+  });
 }
 
 static void printArena(plan::ArenaReport &arena, llvm::raw_ostream &os) {
@@ -64,6 +77,7 @@ void mlir::moe::printMemory(func::FuncOp program, llvm::raw_ostream &os) {
   };
   print(memory.parameters, "parameters");
   print(memory.gradients, "their gradients");
+  print(memory.states, "the optimizer's states");
   print(memory.values, "inputs, outputs and their gradients");
   print(memory.arena, "arena 'device'");
   if (memory.getOptimizerStates() > 0)

@@ -7,6 +7,7 @@
 #include "moe/Compiler/Compiler.h"
 #include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -21,7 +22,7 @@ static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream 
                      launch.getKernel().str().c_str(), getText(launch.getLabelAttr()).c_str(),
                      getText(launch.getStreamAttr()).c_str(), group ? group.getName().str().c_str() : "-",
                      cost.flops / giga, static_cast<double>(cost.getBytesMoved()) / mega,
-                     group ? static_cast<double>(cost.getBytesSent(group.getSize())) / mega : 0.0);
+                     static_cast<double>(launch.getBytesSent()) / mega);
 }
 
 /// Every term of Eq. 13 and 14 and which was less.
@@ -67,11 +68,22 @@ static void printSearch(ArrayAttr search, llvm::raw_ostream &os) {
   os << "  * taken\n\n";
 }
 
+static void printProgram(func::FuncOp program, llvm::raw_ostream &os) {
+  if (auto ranks = program->getAttrOfType<DenseI64ArrayAttr>(plan::kRanksAttrName))
+    os << "ranks " << ranks[0] << " to " << ranks[0] + ranks[1] - 1 << ":\n";
+  os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
+  int64_t index = 0;
+  for (auto launch : program.getOps<plan::LaunchOp>())
+    printLaunch(launch, index++, os);
+  os << "\n";
+  printMemory(program, os);
+}
+
 LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
-  auto program = plan.lookupSymbol<func::FuncOp>("rank");
-  if (!program)
+  SmallVector<func::FuncOp> programs = plan::getRankPrograms(plan);
+  if (programs.empty())
     return plan.emitError() << "expected a rank program '@rank'";
-  if (auto choices = program->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName)) {
+  if (auto choices = programs.front()->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName)) {
     os << "Algorithm 1 (Parm, section V): seconds of a layer's exchanges, forward\n";
     for (auto choice : choices.getAsRange<DictionaryAttr>())
       printChoice(choice, os);
@@ -79,12 +91,7 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   }
   if (auto search = plan->getAttrOfType<ArrayAttr>(plan::kSearchAttrName))
     printSearch(search, os);
-  os << "   op  kernel               layer            stream      group         GFLOP   MB moved    MB sent\n";
-  int64_t index = 0;
-  for (auto launch : program.getOps<plan::LaunchOp>())
-    printLaunch(launch, index++, os);
-  os << "\n";
-  printMemory(program, os);
+  llvm::interleave(programs, [&](func::FuncOp program) { printProgram(program, os); }, [&] { os << "\n"; });
   return success();
 }
 

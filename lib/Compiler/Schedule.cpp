@@ -48,6 +48,7 @@ static ArrayRef<Name> getKnownNames() {
   static const Name names[] = {{"baseline", Kind::Layer}, // What moe-partition gives.
                                {"s1", Kind::Layer},
                                {"s2", Kind::Layer},
+                               {"ppmoe", Kind::Layer},
                                {"auto", Kind::Layer},
                                {"saa", Kind::Overlap, "", "s2"},
                                {"pipeline", Kind::Pipeline, "N|auto"},
@@ -186,6 +187,37 @@ static LogicalResult setName(MLIRContext *context, const Name &name, StringRef a
   return success();
 }
 
+/// Whether it changes, or decides by, what ranks send to experts. MPipeMoE's strategies do not: rows are dispatched
+/// again where others are exchanged again.
+static bool isAboutExchanges(const Name &name) {
+  switch (name.kind) {
+  case Kind::Pipeline:
+  case Kind::Shadows:
+  case Kind::Smart:
+  case Kind::Gate:
+    return true;
+  case Kind::Residuals:
+    return name.name == "mpipe-auto";
+  case Kind::Layer:
+  case Kind::Overlap:
+    return false;
+  }
+  llvm_unreachable("all kinds are above");
+}
+
+/// What is part of one rewrite of layers alone, or makes no sense with one.
+static LogicalResult checkTogether(MLIRContext *context, const Name &name, StringRef text, const ParsedSchedule &parsed,
+                                   StringRef schedule) {
+  if (!name.of.empty() && parsed.layer != name.of)
+    return emitUsageError(context) << "expected '" << text << "' with '" << name.of
+                                   << "' in --schedule, a part of which it overlaps, but got '" << schedule << "'";
+  if (!parsed.hasExchanges() && isAboutExchanges(name))
+    return emitUsageError(context) << "expected '" << text << "' without '" << parsed.layer
+                                   << "' in --schedule, which leaves no exchange with the experts, but got '"
+                                   << schedule << "'";
+  return success();
+}
+
 FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringRef schedule) {
   ParsedSchedule parsed;
   SmallVector<StringRef> texts;
@@ -208,9 +240,8 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
     names.push_back({known, text});
   }
   for (auto [name, text] : names)
-    if (!name->of.empty() && parsed.layer != name->of)
-      return emitUsageError(context) << "expected '" << text << "' with '" << name->of
-                                     << "' in --schedule, a part of which it overlaps, but got '" << schedule << "'";
+    if (failed(checkTogether(context, *name, text, parsed, schedule)))
+      return failure();
   return parsed;
 }
 
@@ -396,6 +427,8 @@ LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &
   if (schedule.layer == "auto") {
     if (failed(addAuto(passes, options, graph)))
       return failure();
+  } else if (schedule.layer == "ppmoe") {
+    passes.addNestedPass<func::FuncOp>(createMoePpMoe());
   } else if (schedule.layer != "baseline") {
     MoePauseMpOptions pause;
     pause.schedule = schedule.layer == "s1" ? PauseMpSchedule::S1 : PauseMpSchedule::S2;

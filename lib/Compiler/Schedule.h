@@ -13,7 +13,7 @@ namespace mlir::moe {
 
 /// What CompileOptions::schedule asks for.
 struct ParsedSchedule {
-  /// The rewrite of whole layers: baseline, s1, s2 or auto.
+  /// The rewrite of whole layers: baseline, s1, s2, ppmoe or auto.
   std::string layer = "baseline";
   bool saa = false;
   /// Of pipeline:N; 0 for pipeline:auto.
@@ -36,6 +36,8 @@ struct ParsedSchedule {
   std::optional<Smart> smart;
   bool topologyGate = false;
 
+  /// Whether rows go to their experts, so that there is something to divide.
+  bool hasExchanges() const { return layer != "ppmoe"; }
   /// Whether exchanges and computation of a layer can overlap.
   bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
   /// Whether what is exchanged when, or at all, depends on what the tokens choose.

@@ -47,8 +47,6 @@ private:
 
 static constexpr Strategy kStrategies[] = {Strategy::S1, Strategy::S2, Strategy::S3, Strategy::S4};
 
-static func::FuncOp getRank(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
-
 ArrayRef<int64_t> mlir::moe::getChunkCounts() {
   static const int64_t counts[] = {1, 2, 4, 8};
   return counts;
@@ -69,7 +67,7 @@ LogicalResult Search::add(const ParsedSchedule &schedule) {
   FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(schedule);
   if (failed(plan))
     return failure();
-  candidate.bytes = getMemory(getRank(**plan)).getDeviceBytes();
+  candidate.bytes = getMemory(getLargestProgram(**plan)).getDeviceBytes();
   llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster);
   if (!prediction)
     return emitError(UnknownLoc::get(graph.getContext()))
@@ -107,13 +105,13 @@ FailureOr<OwningOpRef<ModuleOp>> Search::failToFit() {
   FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(smallest->schedule);
   if (failed(plan))
     return failure();
-  InFlightDiagnostic error = getRank(**plan).emitError()
+  InFlightDiagnostic error = getLargestProgram(**plan).emitError()
                              << "expected a plan of at most " << options.memoryLimit
                              << " bytes a rank but the smallest of " << candidates.size() << " needs "
                              << smallest->bytes << ", that of '" << smallest->schedule.getName() << "'";
   std::string report;
   llvm::raw_string_ostream stream(report);
-  printMemory(getRank(**plan), stream);
+  printMemory(getLargestProgram(**plan), stream);
   error.attachNote() << report;
   return error;
 }
@@ -174,7 +172,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::searchToFit(ModuleOp graph, const Pa
   llvm::SmallSetVector<int64_t, 8> counts;
   counts.insert(schedule.chunks);
   for (int64_t chunks : {2, 4, 8, 16})
-    counts.insert(chunks);
+    if (schedule.hasExchanges())
+      counts.insert(chunks);
   SmallVector<Strategy, 5> strategies = {Strategy::None, Strategy::S4};
   // Nothing is known of copies to a host without a link.
   if (options.cluster->hostBytesPerSecond > 0)

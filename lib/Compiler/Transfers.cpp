@@ -4,30 +4,40 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 #include "moe/Simulator/Simulator.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-static llvm::Expected<std::vector<double>> getSeconds(func::FuncOp program, int64_t world,
-                                                      const ClusterProfile &cluster) {
+/// By program and launch.
+static llvm::Expected<std::vector<std::vector<double>>> getSeconds(ModuleOp plan, int64_t world,
+                                                                   const ClusterProfile &cluster) {
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, world, CostForm::ClosedForm);
   if (!model)
     return model.takeError();
-  llvm::Expected<SimProgram> simulated = makeSimProgram(program, world);
-  if (!simulated)
-    return simulated.takeError();
-  return getLaunchSeconds(*simulated, **model);
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  std::vector<std::vector<double>> all;
+  for (size_t program = 0; program < programs->size(); ++program) {
+    llvm::Expected<std::vector<double>> seconds = getLaunchSeconds(*programs, program, **model);
+    if (!seconds)
+      return seconds.takeError();
+    all.push_back(std::move(*seconds));
+  }
+  return all;
 }
 
-void mlir::moe::setTransferSeconds(ModuleOp plan, func::FuncOp program, int64_t world, const ClusterProfile &cluster) {
-  llvm::Expected<std::vector<double>> seconds = getSeconds(program, world, cluster);
-  if (!seconds)
-    return llvm::consumeError(seconds.takeError());
+void mlir::moe::setTransferSeconds(ModuleOp plan, int64_t world, const ClusterProfile &cluster) {
+  llvm::Expected<std::vector<std::vector<double>>> all = getSeconds(plan, world, cluster);
+  if (!all)
+    return llvm::consumeError(all.takeError());
   Builder builder(plan.getContext());
-  for (auto [launch, time] : llvm::zip_equal(program.getOps<plan::LaunchOp>(), *seconds))
-    if (Resource resource = launch.getOpCost().resource;
-        resource == Resource::Network || resource == Resource::HostLink)
-      launch.setSecondsAttr(builder.getF64FloatAttr(time));
+  for (auto [program, seconds] : llvm::zip_equal(plan::getRankPrograms(plan), *all))
+    for (auto [launch, time] : llvm::zip_equal(program.getOps<plan::LaunchOp>(), seconds))
+      if (Resource resource = launch.getOpCost().resource;
+          resource == Resource::Network || resource == Resource::HostLink)
+        launch.setSecondsAttr(builder.getF64FloatAttr(time));
   plan->setAttr(plan::kClusterAttrName, builder.getStringAttr(cluster.name));
 }

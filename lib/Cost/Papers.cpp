@@ -81,8 +81,16 @@ double getAllToAllRatio(double experts, double flopsPerSecond, double bytesPerSe
   return (experts - 1) * experts * flopsPerSecond / (16 * bytesPerSecond * embedding);
 }
 
+double getDirectAllToAllRatio(double experts, double flopsPerSecond, double bytesPerSecond, double embedding) {
+  return (experts - 1) * flopsPerSecond / (8 * experts * bytesPerSecond * embedding);
+}
+
 double getAllReduceRatio(double ranks, double flopsPerSecond, double bytesPerSecond, double embedding) {
   return (ranks - 1) * ranks * flopsPerSecond / (4 * bytesPerSecond * embedding);
+}
+
+double getRingAllReduceRatio(double ranks, double flopsPerSecond, double bytesPerSecond, double embedding) {
+  return getAllReduceRatio(ranks, flopsPerSecond, bytesPerSecond, embedding) / ranks;
 }
 
 } // namespace mlir::moe::ppmoe

@@ -14,17 +14,26 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
             cl::cat(category)),
       seq("seq", cl::CommaSeparated, cl::desc("Tokens of a sequence (512)"), cl::value_desc("int,.."),
           cl::cat(category)),
-      layers("layers", cl::init(1), cl::desc("MoE layers"), cl::cat(category)),
+      layers("layers", cl::desc("MoE layers (1), or blocks of a whole model (all)"), cl::value_desc("int"),
+             cl::cat(category)),
+      whole("whole-model", cl::desc("The whole model with attention, norms, embedding and head, not only MoE layers"),
+            cl::cat(category)),
       capacityFactor("capacity-factor", cl::desc("Use the capacity form with this factor"), cl::cat(category)),
       dropless("dropless", cl::desc("Use the dropless form"), cl::cat(category)),
       maxLoad("max-load", cl::desc("Bound of a dropless layer's rows, in multiples of the mean"), cl::cat(category)),
+      groups(
+          "routing-groups", cl::init(1),
+          cl::desc("Blocks of tokens with capacities and auxiliary losses of their own, in all; at least one for each "
+                   "data-parallel rank (1)"),
+          cl::cat(category)),
       dtype("dtype", cl::init(ImportType::f32), cl::desc("Type of all tensors"),
             cl::values(clEnumValN(ImportType::f32, "f32", "the default"), clEnumValN(ImportType::f64, "f64", ""),
                        clEnumValN(ImportType::bf16, "bf16", "")),
             cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {
-  std::reference_wrapper<const cl::Option> options[] = {batch, seq, layers, capacityFactor, dropless, maxLoad, dtype};
+  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,     layers, whole, capacityFactor,
+                                                        dropless, maxLoad, groups, dtype};
   for (const cl::Option &option : options)
     if (option.getNumOccurrences())
       return option.ArgStr;
@@ -60,9 +69,12 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
   ImportOptions options;
   options.batch = shape.batch;
   options.seq = shape.seq;
-  options.layers = layers;
+  options.whole = whole;
   options.dtype = dtype;
   options.dropless = dropless;
+  options.groups = groups;
+  if (layers.getNumOccurrences())
+    options.layers = layers;
   if (capacityFactor.getNumOccurrences())
     options.capacityFactor = capacityFactor;
   if (maxLoad.getNumOccurrences())
@@ -71,7 +83,7 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
-                                                                    const char *argv0, int64_t dataParallel,
+                                                                    const char *argv0, int64_t dataParallel, bool loss,
                                                                     std::optional<ImportShape> shape) const {
   if (!shape) {
     llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
@@ -92,10 +104,11 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
   if (!file)
     return llvm::createStringError(file.getError(), "error: '" + path + "': " + file.getError().message());
-  llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path);
+  llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
   if (!config)
     return config.takeError();
   ImportOptions options = getOptions(*shape);
   options.dataParallel = dataParallel;
+  options.loss = loss;
   return importModel(context, *config, options);
 }

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "moe/Import/ModelConfig.h"
-#include "moe/Support/JsonReader.h"
+#include "Families.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -31,6 +31,8 @@ struct SizeKeys {
   StringRef topK = "num_experts_per_tok";
   /// Where the file does not say; absent: it must.
   std::optional<int64_t> defaultTopK = std::nullopt;
+  /// The same for the inner columns, in multiples of the hidden size.
+  std::optional<int64_t> defaultExpansion = std::nullopt;
 };
 
 struct Family {
@@ -39,12 +41,23 @@ struct Family {
   SizeKeys keys;
   /// Fills what is not in `keys`.
   void (*read)(JsonReader &, LayerSpec &);
+  /// Null for a family of which there are only the layers.
+  void (*readModel)(JsonReader &, const LayerSpec &, ModelSpec &);
 };
+
+/// transformers 5 writes the one name where its older versions, and published configs, have the other.
+StringRef findExpertsKey(JsonReader &reader, const SizeKeys &keys) {
+  StringRef newer = "num_local_experts";
+  return keys.experts == "num_experts" && !reader.find(keys.experts) && reader.find(newer) ? newer : keys.experts;
+}
 
 void readSizes(JsonReader &reader, const SizeKeys &keys, LayerSpec &layer) {
   layer.hidden = reader.getInteger(keys.hidden, 1, maxSize);
-  layer.expertHidden = reader.getInteger(keys.expertHidden, 1, maxSize);
-  layer.experts = reader.getInteger(keys.experts, 1, maxExperts);
+  std::optional<int64_t> inner;
+  if (keys.defaultExpansion)
+    inner = *keys.defaultExpansion * layer.hidden;
+  layer.expertHidden = reader.getInteger(keys.expertHidden, 1, maxSize, inner);
+  layer.experts = reader.getInteger(findExpertsKey(reader, keys), 1, maxExperts);
   layer.topK = reader.getInteger(keys.topK, 1, std::min(maxTopK, layer.experts), keys.defaultTopK);
 }
 
@@ -152,33 +165,67 @@ void readGptOss(JsonReader &reader, LayerSpec &layer) {
   layer.expertBiases = true;
 }
 
+/// GPT-2 and BERT with experts in place of feed-forward blocks, which have biases; dropless without a capacity factor.
+void readPlainExperts(JsonReader &reader, LayerSpec &layer) {
+  layer.expertBiases = true;
+  layer.renormalize = reader.getBool("norm_topk_prob", false);
+  if (reader.find("expert_capacity_factor"))
+    layer.capacityFactor = reader.getNumber("expert_capacity_factor", kPositive);
+}
+
+void readGpt2(JsonReader &reader, LayerSpec &layer) {
+  layer.activation = readPlainActivation(reader, "activation_function", kGeluTanh);
+  readPlainExperts(reader, layer);
+}
+
+void readBert(JsonReader &reader, LayerSpec &layer) {
+  layer.activation = readPlainActivation(reader, "hidden_act", kGelu);
+  readPlainExperts(reader, layer);
+}
+
 const Family families[] = {
     {"SwitchTransformersForConditionalGeneration",
      "switch_transformers",
      {"d_model", "d_ff", "num_experts", "num_selected_experts", 1},
-     readSwitch},
+     readSwitch,
+     readSwitchModel},
     {"MixtralForCausalLM",
      "mixtral",
      {"hidden_size", "intermediate_size", "num_local_experts", "num_experts_per_tok"},
-     readMixtral},
-    {"Qwen2MoeForCausalLM", "qwen2_moe", {}, readQwen2},
-    {"Qwen3MoeForCausalLM", "qwen3_moe", {}, readPlain},
+     readMixtral,
+     readMixtralModel},
+    {"Qwen2MoeForCausalLM", "qwen2_moe", {}, readQwen2, readQwen2Model},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", {}, readPlain, readQwen3Model},
     {"OlmoeForCausalLM",
      "olmoe",
      {"hidden_size", "intermediate_size", "num_experts", "num_experts_per_tok"},
-     readPlain},
+     readPlain,
+     readOlmoeModel},
     {"DeepseekV2ForCausalLM",
      "deepseek_v2",
      {"hidden_size", "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"},
-     readDeepseekV2},
+     readDeepseekV2,
+     nullptr},
     {"DeepseekV3ForCausalLM",
      "deepseek_v3",
      {"hidden_size", "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"},
-     readDeepseekV3},
+     readDeepseekV3,
+     nullptr},
     {"GptOssForCausalLM",
      "gpt_oss",
      {"hidden_size", "intermediate_size", "num_local_experts", "num_experts_per_tok"},
-     readGptOss},
+     readGptOss,
+     readGptOssModel},
+    {"GPT2MoEForCausalLM",
+     "gpt2_moe",
+     {"n_embd", "n_inner", "num_experts", "num_experts_per_tok", 1, 4},
+     readGpt2,
+     readGpt2Model},
+    {"BertMoEForMaskedLM",
+     "bert_moe",
+     {"hidden_size", "intermediate_size", "num_experts", "num_experts_per_tok", 1},
+     readBert,
+     readBertModel},
 };
 
 /// The family of the first known name under `architectures`, else of `model_type`.
@@ -205,13 +252,25 @@ const Family *findFamily(JsonReader &reader) {
   return nullptr;
 }
 
+/// Reads what is around the layers, or says which families have that.
+void readWhole(JsonReader &reader, const Family &family, ModelConfig &config) {
+  if (family.readModel)
+    return family.readModel(reader, config.layer, config.model.emplace());
+  llvm::SmallVector<StringRef> names;
+  for (const Family &other : families)
+    if (other.readModel)
+      names.push_back(other.architecture);
+  reader.fail(reader.find("architectures") ? "architectures" : "model_type",
+              "for a whole model one of " + llvm::join(names, ", "));
+}
+
 } // namespace
 
 llvm::SmallVector<StringRef> mlir::moe::getKnownArchitectures() {
   return llvm::map_to_vector(families, [](const Family &family) { return family.architecture; });
 }
 
-llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef text, StringRef fileName) {
+llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef text, StringRef fileName, bool whole) {
   llvm::Expected<JsonReader> reader = JsonReader::parse(text, fileName);
   if (!reader)
     return reader.takeError();
@@ -224,9 +283,11 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef text, StringRe
   config.fileName = fileName.str();
   readSizes(*reader, family->keys, config.layer);
   family->read(*reader, config.layer);
+  if (whole && !reader->hasFailed())
+    readWhole(*reader, *family, config);
   if (reader->hasFailed())
     return reader->takeError();
-  JsonReader::Place place = reader->getPlace(family->keys.experts);
+  JsonReader::Place place = reader->getPlace(findExpertsKey(*reader, family->keys));
   config.line = place.line;
   config.column = place.column;
   return config;

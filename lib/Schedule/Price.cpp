@@ -65,7 +65,7 @@ llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
 
 llvm::Expected<std::vector<double>> Pricer::getLaunchSeconds() const {
   if (!routing)
-    return moe::getLaunchSeconds(program, model);
+    return moe::getLaunchSeconds(program, 0, model);
   std::vector<unsigned> order(program.launches.size());
   std::iota(order.begin(), order.end(), 0u);
   llvm::Expected<SimResult> result = run(order, routing->getIterations().front());

@@ -72,25 +72,33 @@ static std::vector<uint32_t> getSignatures(const World &world, const ClusterProf
     Shapes shapes(world, group, unitSizes);
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;
     for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
-      std::pair key(signatures[rank], shapes.get(rank));
+      std::pair key(signatures[rank], world.groups[group].contains(rank) ? shapes.get(rank) : ~0u);
       signatures[rank] = numbers.try_emplace(key, numbers.size()).first->second;
     }
   }
   return signatures;
 }
 
-static bool isInOneClass(const World &world, uint32_t group, llvm::ArrayRef<uint32_t> signatures) {
+/// Whether the members of each instance are in one class; of a channel, those that are with one class in one class too.
+static bool fitsClasses(const World &world, uint32_t group, llvm::ArrayRef<uint32_t> signatures) {
   const SimGroup &it = world.groups[group];
-  for (int64_t rank = 0; rank < world.getNumRanks(); ++rank)
-    if (signatures[rank] != signatures[it.getRank(it.getInstance(rank), 0)])
+  std::map<uint32_t, uint32_t> partners;
+  for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
+    if (!it.contains(rank))
+      continue;
+    int64_t other = it.getRank(it.getInstance(rank), it.isChannel() ? 1 - it.getMember(rank) : 0);
+    uint32_t expected =
+        it.isChannel() ? partners.try_emplace(signatures[rank], signatures[other]).first->second : signatures[rank];
+    if (signatures[other] != expected)
       return false;
+  }
   return true;
 }
 
 std::vector<SimRank> mlir::moe::findClasses(const World &world, const ClusterProfile &profile) {
   std::vector<uint32_t> signatures = getSignatures(world, profile);
   for (uint32_t group = 0; group < world.groups.size(); ++group)
-    if (isUsed(world, group) && !isInOneClass(world, group, signatures))
+    if (isUsed(world, group) && !fitsClasses(world, group, signatures))
       return getAllRanks(world);
   std::vector<SimRank> classes;
   std::vector<bool> seen(std::max<size_t>(world.getNumRanks(), world.programs.size()));

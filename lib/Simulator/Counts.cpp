@@ -15,6 +15,7 @@ static constexpr unsigned maxDepth = 64;
 static constexpr int64_t maxElements = int64_t(1) << 28;
 
 static bool isSlice(const SimLaunch &launch) { return launch.kernel == "slice_counts"; }
+static bool keepsOwn(const SimLaunch &launch) { return launch.kernel == "local_slots"; }
 static bool choosesShadows(const SimLaunch &launch) { return launch.kernel == "choose_shadows"; }
 static bool dividesChoices(const SimLaunch &launch) { return launch.kernel == "divide_choices"; }
 
@@ -287,26 +288,35 @@ static bool dump(const Counts::Value &from, Counts::Value &to, int64_t dim, int6
   return true;
 }
 
+/// The counts of the experts of place `place` among those that hold them, to.columns each.
+static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place) {
+  if (from.rows != 1 || to.rows != 1 || (place + 1) * to.columns > from.columns)
+    return false;
+  std::copy_n(from.data.begin() + place * to.columns, to.columns, to.data.begin());
+  return true;
+}
+
 static bool isDump(const SimLaunch &launch) { return launch.kernel == "dump" && isDim(launch.params, 0); }
 
-/// What a launch that meets nobody makes of its first input.
+/// What a launch that meets nobody makes of its counts.
 llvm::Error Counts::fillLocal(Value &value, int64_t rank, uint32_t index, unsigned depth) {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &launch = program.launches[index];
-  size_t numParams = isSlice(launch) ? 1 : 2;
-  if (launch.inputs.empty() || launch.inputs[0] < 0 || launch.params.size() < numParams ||
-      (isSlice(launch) && launch.partGroup < 0))
+  size_t number = keepsOwn(launch) ? 1 : 0, numParams = keepsOwn(launch) ? 3 : isSlice(launch) ? 1 : 2;
+  if (launch.inputs.size() <= number || launch.inputs[number] < 0 || launch.params.size() < numParams ||
+      (!isDump(launch) && launch.partGroup < 0))
     return makeLaunchError(program, index, "expected an input of counts and the parameters of the call");
-  llvm::Expected<const Value *> input = follow(rank, launch.inputs[0], depth);
+  llvm::Expected<const Value *> input = follow(rank, launch.inputs[number], depth);
   if (!input)
     return input.takeError();
+  const SimGroup *group = launch.partGroup < 0 ? nullptr : &program.groups[launch.partGroup];
   bool fits;
-  if (isSlice(launch)) {
-    const SimGroup &group = program.groups[launch.partGroup];
-    fits = slice(**input, value, launch.params[0], group.size, group.getMember(rank));
-  } else {
+  if (isSlice(launch))
+    fits = slice(**input, value, launch.params[0], group->size, group->getMember(rank));
+  else if (keepsOwn(launch))
+    fits = keepOwn(**input, value, group->getMember(rank) / std::max<int64_t>(1, launch.params[2]));
+  else
     fits = dump(**input, value, launch.params[0], launch.params[1]);
-  }
   if (!fits)
     return makeLaunchError(program, index, "expected an output of counts that the input fills");
   return llvm::Error::success();
@@ -423,7 +433,7 @@ llvm::Error Counts::fillDivided(Value &value, int64_t rank, uint32_t index, int3
 
 static llvm::Error makeUnknownError() {
   return makeError("counts of rows that only the data say: expected them from a routing launch, through all_gather, "
-                   "all_to_all, slice_counts, dump, choose_shadows and divide_choices");
+                   "all_to_all, slice_counts, local_slots, dump, choose_shadows and divide_choices");
 }
 
 /// Gathered counts are the same on all members whose buffers are.
@@ -449,6 +459,8 @@ llvm::Error Counts::fillWritten(Value &value, int64_t rank, int32_t buffer, uint
   }
   if (dividesChoices(launch))
     return fillDivided(value, rank, index, buffer, depth);
+  if (keepsOwn(launch) && launch.outputs.size() == 2 && launch.outputs[1] == buffer)
+    return fillLocal(value, rank, index, depth);
   if (launch.outputs.size() != 1)
     return makeUnknownError();
   if (launch.group < 0 && (isSlice(launch) || isDump(launch)))

@@ -80,6 +80,11 @@ private:
     return world.groups[getLaunch(slot).group].getMember(ranks[getRankOf(slot)].rank);
   }
   uint32_t getMemberSlot(const MeetingId &id, int64_t member) const;
+  /// Into `ranks`: the one that stands for `rank`.
+  uint32_t getIndex(int64_t rank) const;
+  Meeting &getMeetingOf(const MeetingId &id);
+  /// Whether who arrives stands for all members: those of a channel are of two classes.
+  bool isAlone(const MeetingId &id) const { return representative && !world.groups[id.group].isChannel(); }
 
   const Execution &execution;
   const World &world;
@@ -136,8 +141,6 @@ void Engine::makeRoom() {
   for (const SimRank &rank : ranks)
     for (const LinkedLaunch &launch : world.linked[rank.program].launches)
       missing.push_back(launch.getNumDeps());
-  if (representative)
-    return;
   size_t numAll = 0;
   for (auto [index, group] : llvm::enumerate(world.groups)) {
     size_t most = 0;
@@ -145,7 +148,7 @@ void Engine::makeRoom() {
       most = std::max(most, linked.meetings[index].size());
     firstMeeting.push_back(numAll);
     numMeetings.push_back(most);
-    numAll += most * group.getNumInstances(world.getNumRanks());
+    numAll += most * (representative ? ranks.size() : group.getNumInstances(world.getNumRanks()));
   }
   meetings.resize(numAll);
 }
@@ -220,19 +223,33 @@ llvm::Error Engine::end(uint32_t index) {
 // Exchanges
 //===----------------------------------------------------------------------===//
 
+uint32_t Engine::getIndex(int64_t rank) const {
+  if (!representative)
+    return rank;
+  // Classes are of consecutive ranks.
+  auto next = llvm::partition_point(ranks, [&](const SimRank &it) { return it.rank <= rank; });
+  return std::prev(next) - ranks.begin();
+}
+
 uint32_t Engine::getMemberSlot(const MeetingId &id, int64_t member) const {
-  auto rank = static_cast<uint32_t>(world.getRank(id, member));
-  uint32_t launch = *world.getMeetingLaunch(rank, id);
-  return rank * numStreams + getLinked(rank).launches[launch].stream;
+  uint32_t index = getIndex(world.getRank(id, member));
+  uint32_t launch = *world.getMeetingLaunch(ranks[index].rank, id);
+  return index * numStreams + getLinked(index).launches[launch].stream;
+}
+
+/// Where ranks stand for classes, an instance is that of the first member's class.
+Meeting &Engine::getMeetingOf(const MeetingId &id) {
+  size_t instance = representative ? getIndex(world.getRank(id, 0)) : id.instance;
+  return meetings[firstMeeting[id.group] + instance * numMeetings[id.group] + id.number];
 }
 
 llvm::Error Engine::arrive(uint32_t index) {
-  if (representative)
+  MeetingId id = getMeeting(index);
+  if (isAlone(id))
     return startExchange(index);
   slots[index].state = Slot::State::Arrived;
-  MeetingId id = getMeeting(index);
-  uint32_t rank = getRankOf(index);
-  Meeting &meeting = meetings[firstMeeting[id.group] + size_t(id.instance) * numMeetings[id.group] + id.number];
+  int64_t rank = ranks[getRankOf(index)].rank;
+  Meeting &meeting = getMeetingOf(id);
   if (meeting.arrived == 0)
     meeting.firstRank = rank;
   else if (llvm::Error error = checkSameExchange(
@@ -255,7 +272,7 @@ llvm::Error Engine::startExchange(uint32_t index) {
   running.resize(std::max<size_t>(running.size(), *number + size_t(1)));
   running[*number] = {id, index};
   int32_t cause = slots[index].cause;
-  if (representative)
+  if (isAlone(id))
     joinExchange(index, *number, cause);
   else
     for (int64_t member = 0; member < world.groups[id.group].size; ++member)
@@ -357,7 +374,7 @@ void Engine::advanceNetwork() {
   network->advance(now, completions);
   for (const Network::Completion &it : completions) {
     const Running &exchange = running[it.exchange];
-    if (!representative)
+    if (!isAlone(exchange.id))
       ended.push_back(getMemberSlot(exchange.id, it.member));
     else if (getMember(exchange.slot) == it.member)
       ended.push_back(exchange.slot);

@@ -115,6 +115,8 @@ llvm::Expected<double> Exchanges::getBytesSent(int64_t rank, uint32_t index) {
     llvm::Expected<double> use = getUse(rank, index);
     if (!use)
       return use.takeError();
+    if (group.isChannel())
+      return group.isSender(rank) ? static_cast<double>(launch.cost.payload) : 0.0;
     return *use * static_cast<double>(launch.cost.getBytesSent(group.size));
   }
   llvm::SmallVector<int64_t> row;

@@ -107,9 +107,8 @@ llvm::Expected<LaunchCosts> LaunchCosts::create(const World &world, llvm::ArrayR
 }
 
 /// Where devices share processors, a member's share is what keeps one of them busy.
-static llvm::Expected<double> getExchangeSeconds(const World &world, uint32_t launch, const CostModel &model,
-                                                 Exchanges &exchanges) {
-  int64_t rank = world.programs.front().firstRank;
+static llvm::Expected<double> getExchangeSeconds(const World &world, int64_t rank, uint32_t launch,
+                                                 const CostModel &model, Exchanges &exchanges) {
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
   if (world.groups[linked.group].size == 1)
     return 0;
@@ -120,26 +119,27 @@ static llvm::Expected<double> getExchangeSeconds(const World &world, uint32_t la
                                        ? model.getShareSeconds(*exchange, world.groups[linked.group].getMember(rank))
                                        : model.getSeconds(*exchange);
   if (!seconds)
-    return addLaunch(seconds.takeError(), world.programs.front(), launch);
+    return addLaunch(seconds.takeError(), world.getProgram(rank), launch);
   return seconds;
 }
 
-llvm::Expected<std::vector<double>> mlir::moe::getLaunchSeconds(const SimProgram &program, const CostModel &model) {
-  llvm::Expected<World> world = World::create(llvm::ArrayRef(program), model.getNumRanks());
+llvm::Expected<std::vector<double>> mlir::moe::getLaunchSeconds(llvm::ArrayRef<SimProgram> programs, size_t program,
+                                                                const CostModel &model) {
+  llvm::Expected<World> world = World::create(programs, model.getNumRanks());
   if (!world)
     return world.takeError();
   llvm::Expected<Counts> counts = Counts::create(*world, /*trace=*/nullptr, /*iteration=*/0);
   if (!counts)
     return counts.takeError();
   Exchanges exchanges(*world, *counts);
-  SimRank first{program.firstRank, 1, 0};
+  SimRank first{programs[program].firstRank, 1, static_cast<uint32_t>(program)};
   llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, first, model, *counts, exchanges);
   if (!costs)
     return costs.takeError();
   std::vector<double> seconds;
-  for (auto [launch, linked] : llvm::enumerate(world->linked.front().launches)) {
-    llvm::Expected<double> its =
-        linked.exchanges() ? getExchangeSeconds(*world, launch, model, exchanges) : costs->get(0)[launch].seconds;
+  for (auto [launch, linked] : llvm::enumerate(world->linked[program].launches)) {
+    llvm::Expected<double> its = linked.exchanges() ? getExchangeSeconds(*world, first.rank, launch, model, exchanges)
+                                                    : costs->get(0)[launch].seconds;
     if (!its)
       return its.takeError();
     seconds.push_back(*its);

@@ -29,6 +29,7 @@ private:
   void addView(plan::ViewOp view);
   int32_t touch(Value value);
   int32_t getGroup(GroupAttr group);
+  int32_t addChannel(plan::LaunchOp op);
   uint32_t getStream(StringRef name) const;
   void addLaunch(plan::LaunchOp op);
   void addInputs(plan::LaunchOp op, SimLaunch &launch);
@@ -102,6 +103,16 @@ int32_t ProgramMaker::getGroup(GroupAttr group) {
   return entry->second;
 }
 
+int32_t ProgramMaker::addChannel(plan::LaunchOp op) {
+  GroupAttr group = *op.getGroup();
+  plan::Channel channel = *op.getChannel();
+  int64_t own = op.getOutputs().empty() ? channel.from : channel.to;
+  int64_t origin = program.firstRank - own * group.getStride(), span = program.numRanks;
+  int64_t sender = origin + channel.from * group.getStride(), receiver = origin + channel.to * group.getStride();
+  program.groups.push_back({group.getName().str(), 2, receiver - sender, sender, span});
+  return static_cast<int32_t>(program.groups.size()) - 1;
+}
+
 uint32_t ProgramMaker::getStream(StringRef name) const {
   return llvm::find(program.streams, name) - program.streams.begin();
 }
@@ -125,7 +136,9 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   if (std::optional<APFloat> seconds = op.getSeconds())
     launch.transferSeconds = seconds->convertToDouble();
   launch.stream = getStream(op.getStreamOrDefault());
-  if (op.getGroup())
+  if (op.getPeer())
+    launch.group = addChannel(op);
+  else if (op.getGroup())
     (op.getCollective() ? launch.group : launch.partGroup) = getGroup(*op.getGroup());
   if (ArrayAttr params = op.getParamsAttr())
     for (Attribute param : params) {
@@ -211,10 +224,7 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   if (!parallel)
     return makeError("expected a plan whose module has " + kParallelAttrName);
   std::vector<SimProgram> programs;
-  for (auto function : plan.getOps<func::FuncOp>()) {
-    // The reference has ranks of its own.
-    if (!plan::isRankProgram(function) || function->hasAttr(kParallelAttrName))
-      continue;
+  for (func::FuncOp function : plan::getRankPrograms(plan)) {
     if (failed(plan::verifyRankProgram(function)))
       return makeError("'" + function.getName() + "' is no rank program");
     llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld());
@@ -224,7 +234,6 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   }
   if (programs.empty())
     return makeError("expected a plan with a rank program, as moe-compile --emit=plan writes it");
-  llvm::sort(programs, [](const SimProgram &a, const SimProgram &b) { return a.firstRank < b.firstRank; });
   int64_t next = 0;
   for (const SimProgram &program : programs) {
     if (program.firstRank != next)

@@ -45,7 +45,21 @@ std::optional<uint32_t> World::getMeetingLaunch(int64_t rank, const MeetingId &i
 // Checks
 //===----------------------------------------------------------------------===//
 
+/// All its members are ranks of the world.
+static llvm::Error checkChannel(const SimProgram &program, const SimGroup &group, int64_t ranks) {
+  auto isInside = [&](int64_t first) { return first >= 0 && group.span <= ranks && first <= ranks - group.span; };
+  if (group.size == 2 && std::abs(group.stride) >= group.span && std::abs(group.stride) < ranks &&
+      isInside(group.first) && isInside(group.first + group.stride))
+    return llvm::Error::success();
+  return makeError("program '" + program.name + "': group '" + group.name +
+                   "': expected both members of a channel among " + llvm::Twine(ranks) + " ranks but got " +
+                   llvm::Twine(group.span) + " from " + llvm::Twine(group.first) + " and from " +
+                   llvm::Twine(group.first + group.stride));
+}
+
 static llvm::Error checkGroup(const SimProgram &program, const SimGroup &group, int64_t ranks) {
+  if (group.isChannel())
+    return checkChannel(program, group, ranks);
   bool fits = group.size >= 1 && group.stride >= 1 && group.size <= ranks && group.stride <= ranks &&
               ranks % (group.size * group.stride) == 0;
   if (fits)
@@ -231,7 +245,10 @@ llvm::Error Linker::link() {
 
 /// The number of a program's group among the world's.
 static int32_t addGroup(World &world, const SimGroup &group) {
-  auto isSame = [&](const SimGroup &other) { return other.size == group.size && other.stride == group.stride; };
+  auto isSame = [&](const SimGroup &other) {
+    return other.size == group.size && other.stride == group.stride && other.first == group.first &&
+           other.span == group.span;
+  };
   auto found = llvm::find_if(world.groups, isSame);
   if (found != world.groups.end())
     return static_cast<int32_t>(found - world.groups.begin());

@@ -25,8 +25,7 @@ struct Totals {
     moe::OpCost cost = launch.getOpCost();
     flops += cost.flops;
     bytes += cost.getBytesMoved();
-    if (auto group = launch.getGroup())
-      bytesSent += cost.getBytesSent(group->getSize());
+    bytesSent += launch.getBytesSent();
   }
 };
 /// In the order of first appearance.

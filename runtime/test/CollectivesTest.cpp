@@ -37,7 +37,7 @@ public:
     program.streams = {"comm"};
     program.ops.emplace_back();
     program.ops[0].label = "layer7";
-    backend = host::createHostBackend(program, groups, ranks, {2, verify});
+    backend = host::createHostBackend({&program, 1}, groups, ranks, {2, verify});
   }
 
   /// Values of `operands` are stored in `dtype` ('i32' where named in `integers`), run through one call, and read back.
@@ -73,6 +73,30 @@ public:
     for (size_t k = 0; k < operands.size(); ++k)
       for (int64_t rank = 0; rank < ranks && operands[k]; ++rank)
         load(memory[home(k)][static_cast<size_t>(rank)], dtypeOf(k), operands[k]->ranks[static_cast<size_t>(rank)]);
+    return status;
+  }
+
+  /// A call of each rank, which `fill` makes, on its part of `operand`.
+  Status runEach(int32_t dtype, Operand &operand, std::function<void(int64_t, Call &)> fill) {
+    std::vector<std::vector<char>> memory;
+    for (const std::vector<double> &values : operand.ranks)
+      memory.push_back(stored(values, dtype));
+    Status status = backend.device->runStep(
+        [&](int64_t rank) {
+          Call call;
+          call.group = 0;
+          call.viewCount = 1;
+          View &view = call.views[0];
+          view.dtype = dtype;
+          view.rank = static_cast<int64_t>(operand.dims.size());
+          std::copy(operand.dims.begin(), operand.dims.end(), view.dims.begin());
+          view.data = memory[static_cast<size_t>(rank)].data();
+          fill(rank, call);
+          return backend.communicator->issue(rank, 0, call);
+        },
+        60);
+    for (size_t rank = 0; rank < memory.size(); ++rank)
+      load(memory[rank], dtype, operand.ranks[rank]);
     return status;
   }
 
@@ -237,6 +261,25 @@ TEST_P(CollectivesTest, AllGather) {
         ASSERT_EQ(out.ranks[static_cast<size_t>(rank)][static_cast<size_t>(flat)],
                   at(in.ranks[world.peer(rank, member)], small, index));
       }
+  }
+}
+
+// Even members send to the next one: only the receiver counts bytes.
+TEST_P(CollectivesTest, SendAndReceive) {
+  if (shape.size % 2 != 0)
+    return;
+  Dims dims{2, 3, 4};
+  Operand value = world.random(dims), before = value;
+  Status status = world.runEach(dtype, value, [&](int64_t rank, Call &call) {
+    call.kind = world.me(rank) % 2 ? Kind::Receive : Kind::Send;
+    call.ints[0] = world.me(rank) ^ 1;
+  });
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+    bool receives = world.me(rank) % 2;
+    EXPECT_EQ(world.received(rank), receives ? product(dims) * width : 0);
+    size_t from = receives ? world.peer(rank, world.me(rank) - 1) : static_cast<size_t>(rank);
+    EXPECT_EQ(value.ranks[static_cast<size_t>(rank)], before.ranks[from]);
   }
 }
 

@@ -59,6 +59,12 @@ Call collective(int32_t op, int32_t group = 0, Kind kind = Kind::AllGather) {
   return call;
 }
 
+Call transfer(int32_t op, Kind kind, int64_t peer, int32_t group = 0) {
+  Call call = collective(op, group, kind);
+  call.ints[0] = peer;
+  return call;
+}
+
 class ExecutorTest : public testing::Test {
 protected:
   ExecutorTest() {
@@ -72,7 +78,7 @@ protected:
   }
 
   Status run(int64_t ranks, std::function<Status(Executor &, int64_t)> issue, int64_t workers = 2, double timeout = 0) {
-    Executor executor(program, groups, ranks, workers, log);
+    Executor executor({&program, 1}, groups, ranks, workers, log);
     return executor.run([&](int64_t rank) { return issue(executor, rank); }, timeout);
   }
 
@@ -223,7 +229,7 @@ TEST_F(ExecutorTest, MismatchOfSizes) {
 
 // The first error ends the step on all ranks, and the executor can be used again.
 TEST_F(ExecutorTest, ErrorsEndTheStep) {
-  Executor executor(program, groups, 4, 2, log);
+  Executor executor({&program, 1}, groups, 4, 2, log);
   for (int64_t what : {Log::kFail, Log::kThrow}) {
     Status status = executor.run(
         [&](int64_t rank) {
@@ -252,7 +258,7 @@ TEST_F(ExecutorTest, ErrorsEndTheStep) {
 
 // What a member receives is the sum over the phases; what is no collective says -1.
 TEST_F(ExecutorTest, CountsWhatIsReceived) {
-  Executor executor(program, groups, 4, 2, log);
+  Executor executor({&program, 1}, groups, 4, 2, log);
   auto issue = [&](int64_t rank) {
     executor.submit(rank, 0, kernel(0));
     executor.submit(rank, 0, collective(1));
@@ -300,7 +306,7 @@ TEST_F(ExecutorTest, EmulatesTransfers) {
   constexpr double kSeconds = 0.25;
   program.ops[1].seconds = program.ops[2].seconds = kSeconds;
   for (int64_t workers : {1, 2, 5}) {
-    Executor executor(program, groups, 4, workers, log, true);
+    Executor executor({&program, 1}, groups, 4, workers, log, true);
     double seconds = secondsOf([&] {
       Status status = executor.run(
           [&](int64_t rank) {
@@ -344,7 +350,7 @@ TEST_F(ExecutorTest, SecondsAloneAreNoDelay) {
 TEST_F(ExecutorTest, EmulationAndHangs) {
   program.ops[1].seconds = 0.05;
   program.ops[2].seconds = 3600;
-  Executor executor(program, groups, 2, 2, log, true);
+  Executor executor({&program, 1}, groups, 2, 2, log, true);
   auto step = [&](int32_t op, bool missing, double timeout) {
     return executor.run(
         [&, op, missing](int64_t rank) {
@@ -365,4 +371,98 @@ TEST_F(ExecutorTest, EmulationAndHangs) {
   EXPECT_THAT(status.message, HasSubstr("time-out of 0.2"));
   EXPECT_THAT(status.message, HasSubstr("op 2 add 'c' on stream 'compute' is not done"));
   EXPECT_TRUE(step(1, false, 60).ok());
+}
+
+// Programs have streams, events and ops of their own; what their ranks issue meets all the same.
+TEST_F(ExecutorTest, ProgramsDiffer) {
+  std::vector<Program> programs(2, program);
+  programs[0].numRanks = programs[1].firstRank = 1;
+  programs[1].numRanks = 3;
+  programs[1].streams = {"a", "b", "c", "d"};
+  programs[1].events = 9;
+  Executor executor(programs, groups, 4, 2, log);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    Status status = executor.run(
+        [&](int64_t rank) {
+          executor.submit(rank, 0, kernel(0));
+          (void)executor.record(rank, rank ? 8 : 3, 0);
+          Status waited = executor.wait(rank, rank ? 8 : 3, rank ? 3 : 1);
+          executor.submit(rank, rank ? 3 : 1, collective(rank ? 4 : 1));
+          executor.submit(rank, rank ? 3 : 1, collective(2, 1));
+          return waited;
+        },
+        60);
+    ASSERT_TRUE(status.ok()) << status.message;
+    EXPECT_EQ(executor.timeline(0, 1).size(), 2u);
+    for (int64_t rank : {1, 2, 3})
+      EXPECT_EQ(executor.timeline(rank, 3).size(), 2u);
+  }
+  // Where the program is the same, so is the op.
+  Status status = executor.run(
+      [&](int64_t rank) {
+        executor.submit(rank, 0, collective(rank ? static_cast<int32_t>(rank) : 1));
+        return Status{};
+      },
+      60);
+  EXPECT_THAT(status.message, HasSubstr("rank 2 is at op 2 all_gather 'c' on stream 'a' (), but rank 3 is at op 3 "));
+}
+
+// The k-th send meets the k-th receive of the same two, whatever else the group does between, and in whatever order
+// the pairs come.
+TEST_F(ExecutorTest, PairsMeetAlone) {
+  groups = {{"pp", 4, 1}};
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    log.first = log.second = 0;
+    Status status = run(
+        4,
+        [](Executor &executor, int64_t rank) {
+          int64_t next = (rank + 1) % 4, last = (rank + 3) % 4;
+          for (int step = 0; step < 3; ++step)
+            executor.submit(rank, 0, transfer(0, Kind::Send, next));
+          executor.submit(rank, 1, collective(1));
+          for (int step = 0; step < 3; ++step)
+            executor.submit(rank, 1, transfer(2, Kind::Receive, last));
+          // A pair that is none of these.
+          if (rank == 2)
+            executor.submit(rank, 1, transfer(3, Kind::Send, 0));
+          if (rank == 0)
+            executor.submit(rank, 1, transfer(3, Kind::Receive, 2));
+          return Status{};
+        },
+        2, 60);
+    ASSERT_TRUE(status.ok()) << status.message;
+    // Thirteen pairs and a collective of four.
+    EXPECT_EQ(log.first, 13 * 2 + 4);
+  }
+}
+
+TEST_F(ExecutorTest, HangOfPairs) {
+  Status status = run(4, [](Executor &executor, int64_t rank) {
+    if (rank < 2)
+      executor.submit(rank, 0, transfer(0, rank ? Kind::Receive : Kind::Send, 1 - rank));
+    if (rank == 1)
+      executor.submit(rank, 0, transfer(1, Kind::Receive, 0));
+    if (rank == 3)
+      executor.submit(rank, 1, transfer(2, Kind::Send, 0, 1));
+    return Status{};
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("hang: 2 of 8 streams"));
+  EXPECT_THAT(status.message, HasSubstr("rank 1: op 1 receive 'b' on stream 'compute' on group 'ep' from rank 0 to "
+                                        "rank 1 waits for ranks 0 (at its end)"));
+  EXPECT_THAT(status.message, HasSubstr("rank 3: op 2 send 'c' on stream 'comm' on group 'dp' from rank 3 to rank 1 "
+                                        "waits for ranks 1"));
+}
+
+// Two that both send first wait for each other.
+TEST_F(ExecutorTest, HangOfCrossedPairs) {
+  Status status = run(2, [](Executor &executor, int64_t rank) {
+    executor.submit(rank, 0, transfer(0, Kind::Send, 1 - rank));
+    executor.submit(rank, 0, transfer(1, Kind::Receive, 1 - rank));
+    return Status{};
+  });
+  EXPECT_EQ(status.code, MOERT_ERROR_HANG);
+  EXPECT_THAT(status.message, HasSubstr("rank 0: op 0 send 'a' on stream 'compute' on group 'ep' from rank 0 to rank 1 "
+                                        "waits for ranks 1"));
+  EXPECT_THAT(status.message, HasSubstr("from rank 1 to rank 0 waits for ranks 0"));
 }

@@ -34,11 +34,17 @@ Program makeProgram() {
 const Program program = makeProgram();
 const std::vector<Group> groups{{"ep", 2, 1}};
 
+/// A world all of whose ranks run one program.
+Status makeWorld(const Program &program, const std::vector<Group> &groups, int64_t ranks, RankProgram entry,
+                 const WorldOptions &options, std::unique_ptr<World> &world) {
+  return World::create({{&program, 1}, {&entry, 1}}, groups, ranks, options, world);
+}
+
 /// The error of a step whose ranks do `what`.
 std::string errorOf(std::function<int32_t(moert_rank_t)> what) {
   body = std::move(what);
   std::unique_ptr<World> world;
-  Status status = World::create(program, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world);
+  Status status = makeWorld(program, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world);
   EXPECT_TRUE(status.ok()) << status.message;
   double seconds;
   return world->run(seconds).message;
@@ -171,6 +177,8 @@ TEST(Issue, NullRank) {
   EXPECT_EQ(moert_record(nullptr, 0, 0), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_slice(nullptr, 0, nullptr, nullptr, 0, nullptr, 0), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_slice_counts(nullptr, 0, nullptr, nullptr, 0, nullptr, 0), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(moert_local_slots(nullptr, 0, nullptr, nullptr, nullptr, nullptr, 0, 0, 1, nullptr, 0),
+            MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(moert_last_error(), HasSubstr("expected a rank"));
 }
 
@@ -194,7 +202,7 @@ std::vector<Values> runOnArguments(int64_t ranks, Group group, const std::vector
   std::vector<Group> groups{group};
   body = std::move(what);
   std::unique_ptr<World> world;
-  Status status = World::create(program, groups, ranks, [](moert_rank_t rank) { return body(rank); }, {}, world);
+  Status status = makeWorld(program, groups, ranks, [](moert_rank_t rank) { return body(rank); }, {}, world);
   EXPECT_TRUE(status.ok()) << status.message;
   std::vector<float> floats;
   std::vector<int32_t> integers;
@@ -291,7 +299,7 @@ TEST(World, TouchedBytes) {
     return int32_t(MOERT_OK);
   };
   std::unique_ptr<World> world;
-  ASSERT_TRUE(World::create(roomy, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world).ok());
+  ASSERT_TRUE(makeWorld(roomy, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world).ok());
   EXPECT_EQ(world->touchedBytes(0, MOERT_SPACE_DEVICE), 0);
   double seconds;
   for (int step = 0; step < 2; ++step) {
@@ -437,6 +445,24 @@ TEST(Issue, Attributes) {
                          return moert_slice_counts(rank, 0, &counts, &out, 8, &far, 0);
                        });
   EXPECT_EQ(got, (std::vector<Values>{{1, 3, 0}, {1, 3, 0}, {0, 1, 2}, {0, 1, 2}}));
+
+  // Ranks 0 and 1 hold expert 0, ranks 2 and 3 expert 1, of 2 rows each; the choices are of rows 0, 2 and 3.
+  for (auto [capacity, room] : {std::pair<int64_t, int64_t>{2, 0}, {0, 2}}) {
+    got = runOnArguments(4, {"all", 4, 1},
+                         {{MOERT_I32, {3, 1}, [](int64_t) { return Values{0, 2, 3}; }},
+                          {MOERT_I32, {1, 2}, [](int64_t) { return Values{2, 1}; }},
+                          {MOERT_I32, {3, 1}, blank(3)},
+                          {MOERT_I32, {1, 1}, blank(1)}},
+                         2, [capacity = capacity, room = room](moert_rank_t rank) {
+                           static const moert_group all = {"all", 4, 1};
+                           moert_buffer slots = argument(0, {3, 1}, MOERT_I32), counts = argument(1, {1, 2}, MOERT_I32);
+                           moert_buffer out = argument(2, {3, 1}, MOERT_I32), own = argument(3, {1, 1}, MOERT_I32);
+                           return moert_local_slots(rank, 0, &slots, &counts, &out, &own, capacity, room, 2, &all, 0);
+                         });
+    // Packed, the second expert has row 2 alone.
+    double third = capacity ? 1 : -1;
+    EXPECT_EQ(got, (std::vector<Values>{{0, -1, -1}, {0, -1, -1}, {-1, 0, third}, {-1, 0, third}}));
+  }
 }
 
 // The decision is that of moert_shadows_choose with every attribute at its place.
@@ -525,7 +551,7 @@ TEST(World, UsedRows) {
     return moert_all_to_all_v(rank, 1, &rows, &blocks, &experts, nullptr, &out, MOERT_TO_EXPERTS, 1, 1, 1, 2, &kEp, 1);
   };
   std::unique_ptr<World> world;
-  ASSERT_TRUE(World::create(ragged, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world).ok());
+  ASSERT_TRUE(makeWorld(ragged, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world).ok());
   const int32_t blocks[2][2] = {{1, 2}, {3, 3}};
   for (int64_t rank : {0, 1}) {
     ASSERT_TRUE(world->write(rank, 1, blocks[rank], 8).ok());
@@ -544,7 +570,7 @@ TEST(World, OutOfMemory) {
   big.arenaBytes[MOERT_SPACE_DEVICE] = int64_t(1) << 45;
   std::unique_ptr<World> world;
   for (int64_t ranks : {2, 4096}) {
-    Status status = World::create(big, groups, ranks, nullptr, {}, world);
+    Status status = makeWorld(big, groups, ranks, nullptr, {}, world);
     EXPECT_EQ(status.code, MOERT_ERROR_OUT_OF_MEMORY);
     EXPECT_THAT(status.message, HasSubstr("a world of " + std::to_string(ranks) + " ranks"));
     EXPECT_THAT(status.message, HasSubstr("available"));
@@ -555,7 +581,7 @@ TEST(World, OutOfMemory) {
 
 TEST(World, ReadAndWrite) {
   std::unique_ptr<World> world;
-  ASSERT_TRUE(World::create(program, groups, 2, nullptr, {}, world).ok());
+  ASSERT_TRUE(makeWorld(program, groups, 2, nullptr, {}, world).ok());
   float values[8] = {1, 2, 3}, got[8];
   EXPECT_TRUE(world->write(1, 0, values, 32).ok());
   EXPECT_TRUE(world->read(1, 0, got, 32).ok());
@@ -569,9 +595,9 @@ TEST(World, Backends) {
   std::unique_ptr<World> world;
   WorldOptions options;
   options.backend = "cuda";
-  Status status = World::create(program, groups, 2, nullptr, options, world);
+  Status status = makeWorld(program, groups, 2, nullptr, options, world);
   EXPECT_EQ(status.code, MOERT_ERROR_UNSUPPORTED);
   EXPECT_THAT(status.message, HasSubstr("backend 'cuda' is not built in this runtime; available: host"));
   options.backend = "tpu";
-  EXPECT_THAT(World::create(program, groups, 2, nullptr, options, world).message, HasSubstr("unknown backend 'tpu'"));
+  EXPECT_THAT(makeWorld(program, groups, 2, nullptr, options, world).message, HasSubstr("unknown backend 'tpu'"));
 }

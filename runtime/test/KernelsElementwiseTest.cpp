@@ -32,12 +32,15 @@ Real exact(int64_t kind, Real x, Real u) {
     Real g = std::min(x, Real(7)), c = std::max(std::min(u, Real(7)), Real(-7));
     return g * sigmoidOf(Real(1.702) * g) * (c + 1);
   }
+  case MOERT_GELU_TANH:
+    return x * sigmoidOf(Real(1.595769121605730711759542L) * (x + Real(0.044715L) * x * x * x));
   default:
     return sigmoidOf(x);
   }
 }
 
-const int64_t allKinds[] = {MOERT_RELU, MOERT_GELU, MOERT_SILU, MOERT_SWIGLU, MOERT_SWIGLU_CLAMPED, MOERT_SIGMOID};
+const int64_t allKinds[] = {MOERT_RELU,           MOERT_GELU,    MOERT_SILU,     MOERT_SWIGLU,
+                            MOERT_SWIGLU_CLAMPED, MOERT_SIGMOID, MOERT_GELU_TANH};
 
 // Values are within 1e-6 (f32) and 1e-14 (f64) of the exact ones, relatively; x^2 / 8 times that in the tails, where
 // the rounding of the exponent counts.
@@ -51,7 +54,8 @@ TYPED_TEST(KernelsElementwiseTest, ActivationIsAccurate) {
     const int64_t step = gated(kind) ? 2 : 1;
     for (int64_t i = 0; i < out.size(); ++i) {
       Real x = in[i * step], expected = exact(kind, x, in[i * step + step - 1]);
-      Real scale = std::abs(expected) * std::max(Real(1), x * x / 8);
+      Real exponent = kind == MOERT_GELU_TANH ? x * x * std::abs(x) : x * x;
+      Real scale = std::abs(expected) * std::max(Real(1), exponent / 8);
       ASSERT_LE(std::abs(Real(out[i]) - expected), bound * scale) << "kind " << kind << " of " << in[i * step];
     }
   }

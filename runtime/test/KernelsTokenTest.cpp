@@ -194,6 +194,78 @@ TEST(KernelsSliceCountsTest, BadOperands) {
   expectError(sliceCounts(counts.view(), out.view(), 6, 0, 2), MOERT_ERROR_OVERFLOW, "6 rows in all at most but got 7");
 }
 
+/// The tokens in each row of `slots` of one choice, -1 where none is, for rows 0 to `rows` - 1.
+std::vector<int64_t> tokensInRows(const Tensor<int32_t> &slots, int64_t rows) {
+  std::vector<int64_t> tokens(rows, -1);
+  for (int64_t s = 0; s < slots.size(); ++s)
+    if (slots[s] >= 0)
+      tokens[slots[s]] = s;
+  return tokens;
+}
+
+// PPMoE's example (section 3.3.3): order 2,3,1,2,0,3,2,0 gives X0 = [4,7], X1 = [2], X2 = [0,3,6] and X3 = [1,5]; of
+// two ranks the first has E0 and E1. Packed, and with a capacity of 3 rows.
+TEST(KernelsLocalSlotsTest, ExampleOfThePaper) {
+  Tensor<int32_t> counts({1, 4}, {2, 1, 3, 2}), packed({8, 1}, {3, 6, 2, 4, 0, 7, 5, 1}),
+      capacity({8, 1}, {6, 9, 3, 7, 0, 10, 8, 1});
+  auto run = [&](Tensor<int32_t> &slots, int64_t rows, int64_t index, int64_t used) {
+    Tensor<int32_t> out({8, 1}, -2), own({1, 2}, -2);
+    EXPECT_OK(localSlots(slots.view(), counts.view(), out.view(), own.view(), {rows, rows ? 0 : used, 1, index, 2}));
+    EXPECT_EQ(own.data, std::vector<int32_t>(counts.data.begin() + 2 * index, counts.data.begin() + 2 * index + 2));
+    return tokensInRows(out, rows ? 2 * rows : used);
+  };
+  EXPECT_EQ(run(packed, 0, 0, 3), (std::vector<int64_t>{4, 7, 2}));
+  EXPECT_EQ(run(packed, 0, 1, 5), (std::vector<int64_t>{0, 3, 6, 1, 5}));
+  EXPECT_EQ(run(capacity, 3, 0, 3), (std::vector<int64_t>{4, 7, -1, 2, -1, -1}));
+  EXPECT_EQ(run(capacity, 3, 1, 5), (std::vector<int64_t>{0, 3, 6, 1, 5, -1}));
+}
+
+// Every member's choices together are all that were not dropped, each of them as often as its expert has copies.
+TEST(KernelsLocalSlotsTest, MembersShareTheChoices) {
+  for (int64_t copies : {1, 2, 3})
+    for (int64_t parts : {1, 2, 6}) {
+      auto slots = randomSlots(11, 2, 30, static_cast<int>(copies * 10 + parts));
+      Tensor<int32_t> counts({1, 6}, {1, 0, 2, 3, 0, 1});
+      std::vector<int64_t> times(30);
+      for (int64_t index = 0; index < parts * copies; ++index) {
+        Tensor<int32_t> out({11, 2}, -2), own({1, 6 / parts}, -2);
+        EXPECT_OK(
+            localSlots(slots.view(), counts.view(), out.view(), own.view(), {5, 0, copies, index, parts * copies}));
+        for (int64_t i = 0; i < 22; ++i) {
+          if (out[i] < 0)
+            continue;
+          EXPECT_EQ(out[i] + index / copies * (30 / parts), slots[i]);
+          ++times[slots[i]];
+        }
+      }
+      for (int64_t i = 0; i < 22; ++i)
+        if (slots[i] >= 0)
+          EXPECT_EQ(times[slots[i]], copies);
+    }
+}
+
+TEST(KernelsLocalSlotsTest, BadOperands) {
+  Tensor<int32_t> slots({3, 1}, {0, 2, 1}), out({3, 1}, 9), counts({1, 2}, {2, 1}), own({1, 1}, 9), two({2, 2});
+  auto expectBad = [&](View countsOf, View to, View ownOf, LocalOptions options, const char *text) {
+    expectError(localSlots(slots.view(), countsOf, to, ownOf, options), MOERT_ERROR_INVALID_ARGUMENT, text);
+  };
+  expectBad(two.view(), out.view(), own.view(), {0, 3, 1, 0, 2}, "'counts' to be i32[1,2] but got i32[2,2]");
+  expectBad(counts.view(), own.view(), own.view(), {0, 3, 1, 0, 2}, "'local_slots' to be i32[3,1] but got i32[1,1]");
+  expectBad(counts.view(), out.view(), counts.view(), {0, 3, 1, 0, 2},
+            "'local_counts' to be i32[1,1] but got i32[1,2]");
+  expectBad(counts.view(), out.view(), own.view(), {0, 3, 1, 2, 2}, "'index' below 'size' but got 2 of 2");
+  expectBad(counts.view(), out.view(), own.view(), {0, 3, 3, 0, 2},
+            "'copies' with which 2 members hold 2 experts but got 3");
+  expectBad(counts.view(), out.view(), own.view(), {0, 3, 1, 0, 3},
+            "'copies' with which 3 members hold 2 experts but got 1");
+  expectBad(counts.view(), out.view(), own.view(), {-1, 3, 1, 0, 2},
+            "'capacity' and 'room' of 0 or more but got -1 and 3");
+  expectError(localSlots(slots.view(), counts.view(), out.view(), own.view(), {0, 1, 1, 0, 2}), MOERT_ERROR_OVERFLOW,
+              "2 rows are for the experts of member 0, whose buffer has room for 1; compile with a larger --max-load");
+  EXPECT_EQ(out.data, std::vector<int32_t>(3, 9));
+  EXPECT_EQ(own[0], 9);
+}
+
 // Dispatch, combine and slot_dot are each other's adjoints: their finite differences say so.
 TEST(KernelsTokenGradientTest, AgreesWithFiniteDifferences) {
   const int64_t s = 5, k = 3, m = 4, r = 24;

@@ -13,18 +13,34 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 2, "abi": 4, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 3, "abi": 5, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
-    "rank": {
-      "symbol": "moeplan_rank",
+    "programs": [{
+      "first_rank": 0, "ranks": 8, "symbol": "moeplan_rank",
       "arguments": [{"name": "x", "role": "input", "dtype": "f32", "shape": [16, 6], "local_shape": [4, 3],
                      "layout": [["dp"], ["mp"]]}],
       "results": [{"name": "y", "role": "output", "dtype": "f64", "shape": [], "local_shape": [], "layout": []}],
       "arenas": {"device": 1024, "host_pinned": 0}, "streams": ["compute", "comm"], "events": 3,
       "ops": [{"name": "all_gather", "label": "layer0", "stream": "comm", "group": "mp", "flops": 1.5e6, "bytes": 12,
-               "bytes_sent": 6, "rows": 0}]},
+               "bytes_sent": 6, "rows": 0}]}],
     "reference": {}})");
+}
+
+/// A pipeline of two stages, which both have `x` and `y`.
+json goodStages() {
+  json root = good(), &programs = root["programs"];
+  programs[0]["ranks"] = 4;
+  programs[0]["arguments"][0].update({{"local_shape", {8, 3}}, {"layout", {{"half"}, {"mp"}}}});
+  programs.push_back(programs[0]);
+  programs[1]["first_rank"] = 4;
+  programs[1]["arguments"].push_back({{"name", "w"},
+                                      {"role", "parameter"},
+                                      {"dtype", "f32"},
+                                      {"shape", {3}},
+                                      {"local_shape", {3}},
+                                      {"layout", {json::array()}}});
+  return root;
 }
 
 /// A plan of two shapes, the first by two schedules.
@@ -37,7 +53,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 2}, {"abi", 4}, {"variants", variants}};
+  return {{"moeplan", 3}, {"abi", 5}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -64,11 +80,70 @@ TEST(Metadata, Good) {
   const Metadata &metadata = variants[0];
   EXPECT_EQ(metadata.world, 8);
   EXPECT_FALSE(metadata.reference);
-  EXPECT_EQ(metadata.rank.arguments[0].localBytes(), 48);
-  EXPECT_EQ(metadata.rank.value(1).name, "y");
-  EXPECT_EQ(metadata.rank.value(1).bytes(), 8);
-  EXPECT_EQ(metadata.rank.ops[0].stream, 1);
-  EXPECT_EQ(metadata.rank.ops[0].group, 0);
+  EXPECT_EQ(metadata.programs[0].arguments[0].localBytes(), 48);
+  EXPECT_EQ(metadata.programs[0].value(1).name, "y");
+  EXPECT_EQ(metadata.programs[0].value(1).bytes(), 8);
+  EXPECT_EQ(metadata.programs[0].ops[0].stream, 1);
+  EXPECT_EQ(metadata.programs[0].ops[0].group, 0);
+}
+
+// A pipeline: each stage has a program, for the ranks behind those of the one before.
+TEST(Metadata, Programs) {
+  std::vector<Metadata> variants;
+  Status status = parseMetadata(goodStages().dump(), variants);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const Metadata &metadata = variants[0];
+  ASSERT_EQ(metadata.programs.size(), 2u);
+  EXPECT_EQ(metadata.programs[1].firstRank, 4);
+  EXPECT_EQ(metadata.programs[1].numRanks, 4);
+  for (int64_t rank = 0; rank < 8; ++rank)
+    EXPECT_EQ(&metadata.programOf(rank), &metadata.programs[static_cast<size_t>(rank / 4)]);
+  EXPECT_EQ(metadata.programs[1].argumentIndex("w"), 1);
+  EXPECT_EQ(metadata.programs[0].argumentIndex("w"), -1);
+  EXPECT_EQ(metadata.programs[1].resultIndex("y"), 2);
+  EXPECT_EQ(metadata.programs[1].resultIndex("w"), -1);
+  std::vector<Value> arguments = argumentsOf(metadata.programs);
+  ASSERT_EQ(arguments.size(), 2u);
+  EXPECT_EQ(arguments[1].name, "w");
+  EXPECT_EQ(resultsOf(metadata.programs).size(), 1u);
+}
+
+TEST(Metadata, ProgramsOfRanks) {
+  auto error = [](const char *pointer, json value) { return errorWith(pointer, std::move(value), goodStages()); };
+  EXPECT_THAT(error("/programs", json::array()), HasSubstr("programs: expected at least one program but got none"));
+  EXPECT_THAT(error("/programs", json::object()), HasSubstr("programs: expected an array but got object"));
+  EXPECT_THAT(error("/programs/1/first_rank", 2),
+              HasSubstr("programs[1].first_rank: expected 4, the first rank that no program before is for, but got 2"));
+  EXPECT_THAT(error("/programs/0/first_rank", -1), HasSubstr("programs[0].first_rank: expected an integer from 0"));
+  EXPECT_THAT(error("/programs/0/ranks", 0), HasSubstr("programs[0].ranks: expected an integer from 1"));
+  EXPECT_THAT(error("/programs/1/ranks", 5),
+              HasSubstr("programs[1].ranks: expected at most 4, the ranks of the world from 4 on, but got 5"));
+  json root = goodStages();
+  root["programs"].erase(1);
+  EXPECT_THAT(errorOf(root), HasSubstr("programs: expected programs for all 8 ranks of the world but they are for 4"));
+}
+
+// Each program that has a value has all of it, and values of one name are one value.
+TEST(Metadata, ValuesOfPrograms) {
+  auto error = [](const char *pointer, json value) { return errorWith(pointer, std::move(value), goodStages()); };
+  EXPECT_THAT(error("/programs/1/arguments/0/dtype", "f64"),
+              HasSubstr("programs[1].arguments[0].dtype: expected f32, as 'x' has in programs[0], but got f64"));
+  EXPECT_THAT(error("/programs/1/arguments/0/role", "parameter"),
+              HasSubstr("programs[1].arguments[0].role: expected input, as 'x' has in programs[0], but got parameter"));
+  EXPECT_THAT(error("/programs/1/results/0/role", "loss"), HasSubstr("programs[1].results[0].role: expected output"));
+  EXPECT_THAT(error("/programs/1/arguments/0/updated", true),
+              HasSubstr("programs[1].arguments[0].updated: expected false, as 'x' has in programs[0], but got true"));
+  json root = goodStages();
+  root["programs"][1]["arguments"][0].update({{"shape", {32, 6}}, {"local_shape", {16, 3}}});
+  EXPECT_THAT(errorOf(root), HasSubstr("programs[1].arguments[0].shape: expected [16, 6], as 'x' has in programs[0], "
+                                       "but got [32, 6]"));
+  root = goodStages();
+  root["programs"][1]["arguments"][0].update({{"local_shape", {16, 3}}, {"layout", {json::array(), {"mp"}}}});
+  EXPECT_THAT(errorOf(root), HasSubstr("programs[1].arguments[0].layout: expected [[half], [mp]], as 'x' has in "
+                                       "programs[0], but got [[], [mp]]"));
+  root = goodStages();
+  root["programs"][0]["arguments"][0].update({{"local_shape", {4, 6}}, {"layout", {{"dp"}, json::array()}}});
+  EXPECT_THAT(errorOf(root), HasSubstr("programs[0].arguments[0].layout: no rank holds part 2 of the 4 of 'x'"));
 }
 
 TEST(Metadata, Variants) {
@@ -81,15 +156,15 @@ TEST(Metadata, Variants) {
   EXPECT_EQ(variants[1].batch, 2);
   EXPECT_EQ(variants[1].sequence, 64);
   EXPECT_EQ(variants[1].schedule, "s2");
-  EXPECT_EQ(variants[2].rank.arguments[0].name, "x");
+  EXPECT_EQ(variants[2].programs[0].arguments[0].name, "x");
 
   auto error = [](const char *pointer, json value) { return errorWith(pointer, std::move(value), goodVariants()); };
   EXPECT_THAT(error("/variants", json::array()), HasSubstr("variants: expected at least one variant but got none"));
   EXPECT_THAT(error("/variants", 3), HasSubstr("variants: expected an array but got number"));
   EXPECT_THAT(error("/variants/1/batch", 0), HasSubstr("variants[1].batch: expected an integer from 1"));
   EXPECT_THAT(error("/variants/2/sequence", "64"), HasSubstr("variants[2].sequence: expected an integer but got"));
-  EXPECT_THAT(error("/variants/1/rank/ops/0/stream", "copy"),
-              HasSubstr("variants[1].rank.ops[0].stream: unknown stream 'copy'"));
+  EXPECT_THAT(error("/variants/1/programs/0/ops/0/stream", "copy"),
+              HasSubstr("variants[1].programs[0].ops[0].stream: unknown stream 'copy'"));
   EXPECT_THAT(error("/variants/2/world", 16),
               HasSubstr("variants[2]: expected a world of 8 ranks as in the first variant but got 16"));
   EXPECT_THAT(error("/variants/1", json::object()), HasSubstr("variants[1]: missing key 'batch'"));
@@ -99,14 +174,14 @@ TEST(Metadata, Variants) {
 TEST(Metadata, Optional) {
   std::vector<Metadata> variants;
   ASSERT_TRUE(parseMetadata(good().dump(), variants).ok());
-  EXPECT_EQ(variants[0].rank.ops[0].seconds, 0);
+  EXPECT_EQ(variants[0].programs[0].ops[0].seconds, 0);
   EXPECT_EQ(variants[0].cluster, "");
   EXPECT_EQ(variants[0].chunks, 0);
   json root = good();
   root["cluster"] = "parm-b";
-  root["rank"]["ops"][0]["seconds"] = 1.5e-3;
+  root["programs"][0]["ops"][0]["seconds"] = 1.5e-3;
   ASSERT_TRUE(parseMetadata(root.dump(), variants).ok());
-  EXPECT_EQ(variants[0].rank.ops[0].seconds, 1.5e-3);
+  EXPECT_EQ(variants[0].programs[0].ops[0].seconds, 1.5e-3);
   EXPECT_EQ(variants[0].cluster, "parm-b");
   root = goodVariants();
   root["cluster"] = "parm-b";
@@ -118,10 +193,10 @@ TEST(Metadata, Optional) {
   EXPECT_EQ(variants[0].chunks, 0);
   EXPECT_EQ(variants[1].chunks, 4);
 
-  EXPECT_THAT(errorWith("/rank/ops/0/seconds", -1),
-              HasSubstr("rank.ops[0].seconds: expected a number that is not negative but got -1"));
-  EXPECT_THAT(errorWith("/rank/ops/0/seconds", "1"), HasSubstr("rank.ops[0].seconds"));
-  EXPECT_THAT(errorWith("/rank/ops/0/seconds", 1e300), HasSubstr("rank.ops[0].seconds: expected at most"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0/seconds", -1),
+              HasSubstr("programs[0].ops[0].seconds: expected a number that is not negative but got -1"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0/seconds", "1"), HasSubstr("programs[0].ops[0].seconds"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0/seconds", 1e300), HasSubstr("programs[0].ops[0].seconds: expected at most"));
   EXPECT_THAT(errorWith("/cluster", 3), HasSubstr("cluster: expected a string but got number"));
   EXPECT_THAT(errorWith("/cluster", 3, goodVariants()), HasSubstr("cluster: expected a string but got number"));
   EXPECT_THAT(errorWith("/variants/1/chunks", -1, goodVariants()),
@@ -130,19 +205,68 @@ TEST(Metadata, Optional) {
               HasSubstr("variants[1].chunks: expected an integer but got 2.5"));
 }
 
+// What a parameter is in a checkpoint.
+TEST(Metadata, Source) {
+  std::vector<Metadata> variants;
+  json root = good();
+  json &argument = root["programs"][0]["arguments"][0];
+  argument["source"] = {{"tensors", {"e.{e}.gate", "e.{e}.up"}}, {"experts", 16}, {"begin", 1}, {"of", 4}};
+  Status status = parseMetadata(root.dump(), variants);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const Source &source = *variants[0].programs[0].arguments[0].source;
+  EXPECT_THAT(source.tensors, testing::ElementsAre("e.{e}.gate", "e.{e}.up"));
+  EXPECT_EQ(source.experts, 16);
+  EXPECT_EQ(source.begin, 1);
+  EXPECT_EQ(source.of, 4);
+  EXPECT_FALSE(source.transpose);
+  ASSERT_TRUE(parseMetadata(good().dump(), variants).ok());
+  EXPECT_FALSE(variants[0].programs[0].arguments[0].source);
+
+  auto error = [](json source) { return errorWith("/programs/0/arguments/0/source", std::move(source)); };
+  EXPECT_THAT(error("t"), HasSubstr("programs[0].arguments[0].source: expected an object but got string"));
+  EXPECT_THAT(error({{"transpose", true}}), HasSubstr("source: missing key 'tensors'"));
+  EXPECT_THAT(error({{"tensors", "t"}}), HasSubstr("source.tensors: expected an array but got string"));
+  EXPECT_THAT(error({{"tensors", {3}}}), HasSubstr("source.tensors[0]: expected a string but got number"));
+  EXPECT_THAT(error({{"tensors", json::array()}}), HasSubstr("source.tensors: expected one or two names but got 0"));
+  EXPECT_THAT(error({{"tensors", {"a", "b", "c"}}}), HasSubstr("source.tensors: expected one or two names but got 3"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"transposed", true}}),
+              HasSubstr("source: unknown key 'transposed', expected one of 'tensors', 'transpose'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"transpose", 1}}),
+              HasSubstr("source.transpose: expected true or false but got 1"));
+  EXPECT_THAT(error({{"tensors", {"t.{e}"}}, {"experts", 8}}),
+              HasSubstr("source.experts: expected dimension 0 of [16, 6] but got 8"));
+  EXPECT_THAT(error({{"tensors", {"t.{e}"}}}), HasSubstr("source.tensors[0]: expected a name without '{e}' where"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"experts", 16}}),
+              HasSubstr("source.tensors[0]: expected a name with '{e}' of 'experts' but got 't'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}}), HasSubstr("source: missing key 'of'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"of", 12}}), HasSubstr("source: missing key 'begin'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}, {"of", 5}}),
+              HasSubstr("source.of: expected an integer from 6 to"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 7}, {"of", 12}}),
+              HasSubstr("source.begin: expected an integer from 0 to 6 but got 7"));
+  root = good();
+  root["programs"][0]["arguments"][0].update(
+      {{"shape", {2, 3, 5}}, {"local_shape", {2, 3, 5}}, {"layout", {json::array(), json::array(), json::array()}}});
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/source", {{"tensors", {"t"}}, {"transpose", true}}, root),
+              HasSubstr("source.transpose: expected it of a matrix but the tensor is [2, 3, 5]"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/source", {{"tensors", {"t", "u"}}}, root),
+              HasSubstr("source.tensors: expected one name for 5 columns"));
+}
+
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
-  EXPECT_THAT(errorOf({{"moeplan", 1}}), HasSubstr("moeplan: the plan has version 1, this runtime accepts 2"));
-  EXPECT_THAT(errorOf({{"moeplan", 2}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 4"));
+  EXPECT_THAT(errorOf({{"moeplan", 2}}), HasSubstr("moeplan: the plan has version 2, this runtime accepts 3"));
+  EXPECT_THAT(errorOf({{"moeplan", 3}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 5"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 
 // Every key is needed; the error names it.
 TEST(Metadata, MissingKeys) {
   for (const char *pointer :
-       {"/moeplan", "/abi", "/world", "/schedule", "/mode", "/dtype", "/groups", "/groups/0/size", "/rank",
-        "/rank/symbol", "/rank/arguments", "/rank/arguments/0/layout", "/rank/arguments/0/role", "/rank/results",
-        "/rank/arenas/host_pinned", "/rank/streams", "/rank/events", "/rank/ops", "/rank/ops/0/rows"}) {
+       {"/moeplan", "/abi", "/world", "/schedule", "/mode", "/dtype", "/groups", "/groups/0/size", "/programs",
+        "/programs/0/symbol", "/programs/0/arguments", "/programs/0/arguments/0/layout", "/programs/0/arguments/0/role",
+        "/programs/0/results", "/programs/0/arenas/host_pinned", "/programs/0/streams", "/programs/0/events",
+        "/programs/0/ops", "/programs/0/ops/0/rows"}) {
     json root = good();
     json::json_pointer at(pointer);
     root[at.parent_pointer()].erase(at.back());
@@ -154,41 +278,45 @@ TEST(Metadata, WrongTypes) {
   EXPECT_THAT(errorWith("/world", 0), HasSubstr("world: expected an integer from 1"));
   EXPECT_THAT(errorWith("/world", 2.5), HasSubstr("world: expected an integer but got 2.5"));
   EXPECT_THAT(errorWith("/groups", 3), HasSubstr("groups: expected an array but got number"));
-  EXPECT_THAT(errorWith("/rank/ops/0", "x"), HasSubstr("rank.ops[0]: expected an object but got string"));
-  EXPECT_THAT(errorWith("/rank/ops/0/flops", -1), HasSubstr("rank.ops[0].flops"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/dtype", "f16"), HasSubstr("unknown dtype 'f16', expected one of 'f32'"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/role", "weight"), HasSubstr("unknown role 'weight'"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/shape", {1, 2, 3, 4, 5}), HasSubstr("at most 4 dimensions"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));
-  EXPECT_THAT(errorWith("/rank/arenas/device", 18446744073709551615u), HasSubstr("rank.arenas.device"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0", "x"), HasSubstr("programs[0].ops[0]: expected an object but got string"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0/flops", -1), HasSubstr("programs[0].ops[0].flops"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/dtype", "f16"),
+              HasSubstr("unknown dtype 'f16', expected one of 'f32'"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/role", "weight"), HasSubstr("unknown role 'weight'"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/shape", {1, 2, 3, 4, 5}), HasSubstr("at most 4 dimensions"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));
+  EXPECT_THAT(errorWith("/programs/0/arenas/device", 18446744073709551615u), HasSubstr("programs[0].arenas.device"));
   std::vector<Metadata> variants;
-  EXPECT_THAT(parseMetadata("{\"moeplan\": 2,", variants).message, HasSubstr("not JSON"));
+  EXPECT_THAT(parseMetadata("{\"moeplan\": 3,", variants).message, HasSubstr("not JSON"));
   EXPECT_THAT(parseMetadata("[]", variants).message, HasSubstr("expected an object but got array"));
 }
 
 TEST(Metadata, Groups) {
   EXPECT_THAT(errorWith("/groups/1/name", "mp"), HasSubstr("'mp' is defined twice"));
   EXPECT_THAT(errorWith("/groups/0/size", 3), HasSubstr("expected a divisor of the world size 8"));
-  EXPECT_THAT(errorWith("/rank/ops/0/group", "ep"), HasSubstr("rank.ops[0].group: unknown group 'ep', expected one of "
-                                                              "'mp', 'dp', 'half'"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/layout/1/0", "ep"),
-              HasSubstr("rank.arguments[0].layout[1][0]: unknown group 'ep'"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0/group", "ep"),
+              HasSubstr("programs[0].ops[0].group: unknown group 'ep', expected one of "
+                        "'mp', 'dp', 'half'"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/layout/1/0", "ep"),
+              HasSubstr("programs[0].arguments[0].layout[1][0]: unknown group 'ep'"));
 }
 
 TEST(Metadata, Layouts) {
-  EXPECT_THAT(errorWith("/rank/arguments/0/local_shape", {4, 6}),
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/local_shape", {4, 6}),
               HasSubstr("local_shape [4, 6] of 'x' does not fit shape [16, 6]: dimension 1 is cut into 2 parts"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/layout", json::array({json::array()})),
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/layout", json::array({json::array()})),
               HasSubstr("equally many dimensions"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/layout", {{"dp", "mp"}, {"mp"}}), HasSubstr("more parts than there are"));
-  EXPECT_THAT(errorWith("/rank/arguments/0/layout", {{"half"}, {"half"}}), HasSubstr("no rank holds part 1 of the 4"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/layout", {{"dp", "mp"}, {"mp"}}),
+              HasSubstr("more parts than there are"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/layout", {{"half"}, {"half"}}),
+              HasSubstr("no rank holds part 1 of the 4"));
 }
 
 TEST(Metadata, Names) {
-  EXPECT_THAT(errorWith("/rank/streams/1", "compute"), HasSubstr("a stream is named twice"));
-  EXPECT_THAT(errorWith("/rank/ops/0/stream", "copy"), HasSubstr("unknown stream 'copy'"));
+  EXPECT_THAT(errorWith("/programs/0/streams/1", "compute"), HasSubstr("a stream is named twice"));
+  EXPECT_THAT(errorWith("/programs/0/ops/0/stream", "copy"), HasSubstr("unknown stream 'copy'"));
   json root = good();
-  root["rank"]["arguments"].push_back(root["rank"]["arguments"][0]);
+  root["programs"][0]["arguments"].push_back(root["programs"][0]["arguments"][0]);
   EXPECT_THAT(errorOf(root), HasSubstr("the name 'x' is used twice"));
 }
 

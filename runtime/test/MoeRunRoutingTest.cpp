@@ -122,6 +122,39 @@ TEST(MoeRunRouting, Shares) {
     std::remove(file.c_str());
 }
 
+// In a pipeline a line has the ranks of the layer's stage. Layers stand in the order of the reference, which takes one
+// micro-batch after the other.
+TEST(MoeRunRouting, Stages) {
+  std::vector<std::vector<Numbers>> counts = {{{2, 2, 0, 0}, {1, 1, 1, 1}},
+                                              {{0, 1, 1, 2}, {2, 0, 0, 2}},
+                                              {{1, 0, 2, 1}, {0, 0, 2, 2}},
+                                              {{0, 2, 1, 1}, {1, 2, 1, 0}}};
+  std::vector<json> lines;
+  for (int layer : {0, 1, 2, 3})
+    lines.push_back(line(0, layer, counts[size_t(layer)]));
+  std::string path = routingFile(lines), recorded = temporary("recorded"), reference = temporary("reference");
+  Outcome outcome = runPlan("routed-stages", "--verify --iters=2 --routing=" + path + " --record-routing=" + recorded);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_EQ(readLines(recorded).size(), 8u);
+  for (const json &entry : readLines(recorded))
+    EXPECT_EQ(entry["counts"], json(counts[entry["layer"].get<size_t>()]));
+  outcome = runPlan("routed-stages", "--reference --iters=2 --routing=" + path + " --record-routing=" + reference);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(readAll(recorded), readAll(reference));
+  // What is chosen is recorded, and forces the same.
+  ASSERT_EQ(runPlan("routed-stages", "--verify --record-routing=" + reference).status, 0);
+  ASSERT_EQ(
+      runPlan("routed-stages", "--verify --seed=3 --routing=" + reference + " --record-routing=" + recorded).status, 0);
+  EXPECT_EQ(readAll(recorded), readAll(reference));
+  lines[2]["counts"].push_back(Numbers{2, 2, 0, 0});
+  outcome = runPlan("routed-stages", "--routing=" + routingFile(lines));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("routing:3: 'counts': expected 2 ranks, as the plan has with this layer, but got 3"));
+  for (const std::string &file : {path, recorded, reference})
+    std::remove(file.c_str());
+}
+
 TEST(MoeRunRouting, Wrong) {
   json good = line(0, 0, kFirst), other = line(0, 1, kFirst), odd = good, choices = good, twice = good;
   odd["counts"][2] = {5, 3, 0, 0};
@@ -136,7 +169,9 @@ TEST(MoeRunRouting, Wrong) {
            {"routed", {good}, "routing:1: expected lines of iteration 0 for all of the plan's 2 MoE layers but got 1"},
            {"routed", {good, good}, "routing:2: iteration 0, layer 0: expected only once"},
            {"routed", {}, "routing:1: expected a line for each iteration and layer"},
-           {"routed", {line(0, 0, {{4, 4, 0, 0}})}, "'counts': expected 4 ranks, as the plan has, but got 1"},
+           {"routed",
+            {line(0, 0, {{4, 4, 0, 0}})},
+            "'counts': expected 4 ranks, as the plan has with this layer, but got 1"},
            {"routed-shares", {good, other}, "'counts[0][0]': expected at most 2, the tokens of a rank, but got 4"},
            {"routed-no-reference", {good, other}, "--routing needs a plan with a reference program"},
            {"routed-uneven",

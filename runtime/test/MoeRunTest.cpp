@@ -201,7 +201,7 @@ TEST(MoeRun, BadUsage) {
            {"small", "--trace=/nonexistent/a", "cannot be written"},
            {"missing", "", "cannot load plan"},
            {"no-metadata", "", "does not export 'moeplan_metadata'"},
-           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 4"},
+           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 5"},
            {"small", "--emulate-links=parm-b", "no modelled times of transfers to emulate; compile it with --cluster="},
            {"untimed", "--emulate-links=test-cluster", "no modelled times of transfers to emulate"},
            {"chunks", "--emulate-links=parm-b",
@@ -295,7 +295,7 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 3"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 4"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;

@@ -10,11 +10,11 @@ using testing::HasSubstr;
 
 TEST(Options, All) {
   Options options;
-  Status status =
-      parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--batch=2", "--seq=16", "--iters=3", "--verify",
-                    "--seed=18446744073709551615", "--load=a", "--save=b", "--trace=c", "--timeout=0.5", "--workers=2",
-                    "--json", "--emulate-links=share/parm-b.json", "--routing=d", "--record-routing=e"},
-                   options);
+  Status status = parseOptions({"p.so", "--backend=cuda", "--ranks=8", "--batch=2", "--seq=16", "--iters=3", "--verify",
+                                "--seed=18446744073709551615", "--load=a", "--load=f", "--save=b",
+                                "--save-checkpoint=g", "--trace=c", "--timeout=0.5", "--workers=2", "--json",
+                                "--emulate-links=share/parm-b.json", "--routing=d", "--record-routing=e"},
+                               options);
   ASSERT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(options.plan, "p.so");
   EXPECT_EQ(options.seed, UINT64_MAX);
@@ -22,6 +22,8 @@ TEST(Options, All) {
   EXPECT_EQ(options.emulateLinks, "share/parm-b.json");
   EXPECT_EQ(options.routing, "d");
   EXPECT_EQ(options.recordRouting, "e");
+  EXPECT_THAT(options.loads, testing::ElementsAre("a", "f"));
+  EXPECT_EQ(options.saveCheckpoint, "g");
   EXPECT_FALSE(options.adaptive);
   EXPECT_EQ(options.batch, 2);
   EXPECT_EQ(options.seq, 16);
@@ -46,7 +48,10 @@ TEST(Options, Wrong) {
            {{"a.so", "--emulate-links"}, "expected a value: --emulate-links=..."},
            {{"a.so", "--adaptive=1"}, "takes no value"},
            {{"a.so", "--routing"}, "expected a value: --routing=..."},
-           {{"a.so", "--adaptive", "--save=x"}, "none of --reference, --load, --save, --trace, --routing and"},
+           {{"a.so", "--adaptive", "--save=x"},
+            "none of --reference, --load, --save, --save-checkpoint, --trace, --routing and"},
+           {{"a.so", "--load"}, "expected a value: --load=..."},
+           {{"a.so", "--adaptive", "--save-checkpoint=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--adaptive", "--routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--adaptive", "--record-routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--reference", "--emulate-links=x"}, "no transfers to emulate"},

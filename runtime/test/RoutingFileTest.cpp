@@ -23,7 +23,7 @@ std::string errorOf(const std::string &text) {
 /// Two ranks of two tokens, each with two of three experts.
 RoutedLayer smallLayer() {
   RoutedLayer layer;
-  layer.rank = {0, 2, 3, 2};
+  layer.rank = {0, 2, 3, 2, 0, 2};
   return layer;
 }
 
@@ -35,7 +35,7 @@ RoutingLine smallLine() {
   return line;
 }
 
-std::string complaint(const RoutingLine &line) { return checkLine(line, smallLayer(), 2, "f").message; }
+std::string complaint(const RoutingLine &line) { return checkLine(line, smallLayer(), "f").message; }
 
 } // namespace
 
@@ -77,7 +77,7 @@ TEST(RoutingFile, Lines) {
   EXPECT_EQ(complaint(smallLine()), "");
   RoutingLine line = smallLine();
   line.counts.pop_back();
-  EXPECT_EQ(complaint(line), "f:5: 'counts': expected 2 ranks, as the plan has, but got 1");
+  EXPECT_EQ(complaint(line), "f:5: 'counts': expected 2 ranks, as the plan has with this layer, but got 1");
   line = smallLine();
   line.counts[1] = {2, 2};
   EXPECT_EQ(complaint(line), "f:5: 'counts[1]': expected 3 counts, one for each expert, but got 2");
@@ -87,7 +87,7 @@ TEST(RoutingFile, Lines) {
   EXPECT_EQ(complaint(line), "f:5: 'counts[1]': expected 4 choices, 2 of each of 2 tokens, but the counts add up to 3");
   line = smallLine();
   line.choices.pop_back();
-  EXPECT_EQ(complaint(line), "f:5: 'choices': expected 2 ranks, as the plan has, but got 1");
+  EXPECT_EQ(complaint(line), "f:5: 'choices': expected 2 ranks, as the plan has with this layer, but got 1");
   line = smallLine();
   line.choices[0].pop_back();
   EXPECT_EQ(complaint(line), "f:5: 'choices[0]': expected 4 experts, 2 for each of 2 tokens, but got 3");

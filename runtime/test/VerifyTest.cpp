@@ -28,9 +28,16 @@ RunResult resultOf(std::vector<float> values, double replicas = 0) {
   return result;
 }
 
+/// With results `y` and `z` of one role and `w` of another.
 std::vector<std::string> failures(const RunResult &plan, const RunResult &reference) {
+  Program program;
+  for (const char *name : {"y", "z", "w"}) {
+    Value &value = program.results.emplace_back();
+    value.name = name;
+    value.role = *name == 'w' ? "other" : "output";
+  }
   Verification verification;
-  compareResults(plan, reference, verification);
+  compareResults(program, plan, reference, verification);
   return verification.failures;
 }
 
@@ -54,6 +61,21 @@ TEST(Verify, Failures) {
   EXPECT_THAT(failures(resultOf({1, 2, 3, 4}, NAN), resultOf({1, 2, 3, 4})), ElementsAre(HasSubstr("differ by nan")));
 }
 
+// What is nothing but rounding beside another result of its role may be off; beside those of other roles it may not.
+TEST(Verify, ScaleOfRole) {
+  auto resultsOf = [](const char *name, float value) {
+    RunResult result = resultOf({1, 2, 3, 4});
+    result.results[name] = tensor({value, value});
+    result.replicaErrors[name] = 0;
+    return result;
+  };
+  EXPECT_TRUE(failures(resultsOf("z", 1e-9f), resultsOf("z", 2e-9f)).empty());
+  EXPECT_THAT(failures(resultsOf("z", 1e-6f), resultsOf("z", 2e-6f)),
+              ElementsAre(HasSubstr("result 'z' differs from the reference by 0.0003")));
+  EXPECT_THAT(failures(resultsOf("w", 1e-9f), resultsOf("w", 2e-9f)),
+              ElementsAre(HasSubstr("result 'w' differs from the reference by 0.5")));
+}
+
 // NaN and Inf fail even where both sides have them, and are named with their place.
 TEST(Verify, NotFinite) {
   EXPECT_THAT(failures(resultOf({1, 2, 3, NAN}), resultOf({1, 2, 3, 4})),
@@ -73,7 +95,7 @@ TEST(Verify, Comparable) {
   Metadata metadata;
   EXPECT_THAT(checkComparable(metadata).message, HasSubstr("no reference"));
   Value y{"y", "output", MOERT_F32, {2}, {1}, {{}}};
-  metadata.rank.results = {y};
+  metadata.programs.emplace_back().results = {y};
   metadata.reference.emplace();
   EXPECT_THAT(checkComparable(metadata).message, HasSubstr("the plan has a result 'y' that the reference has not"));
   metadata.reference->results = {y};

@@ -106,11 +106,11 @@ module attributes {
 
 // The metadata. Global shapes follow from layouts; a reference of one rank has no groups; keys are those of docs/Runtime.md.
 // META:      llvm.mlir.global external constant @moeplan_metadata(
-// META-SAME: {\22moeplan\22:2,\22abi\22:4,\22world\22:8
+// META-SAME: {\22moeplan\22:3,\22abi\22:5,\22world\22:8
 // META-SAME: \22parallel\22:{\22pp\22:1,\22dp\22:4,\22mp\22:2,\22ep\22:4,\22esp\22:2,\22edp\22:1}
 // META-SAME: \22schedule\22:\22s1\22,\22mode\22:\22forward\22,\22dtype\22:\22f32\22
 // META-SAME: {\22name\22:\22mp\22,\22size\22:2,\22stride\22:1}
-// META-SAME: \22rank\22:{\22symbol\22:\22moeplan_rank\22
+// META-SAME: \22programs\22:[{\22first_rank\22:0,\22ranks\22:8,\22symbol\22:\22moeplan_rank\22
 // META-SAME: {\22name\22:\22x\22,\22role\22:\22input\22,\22dtype\22:\22f32\22,\22shape\22:[16,8],\22local_shape\22:[4,8],\22layout\22:{{\[\[}}\22dp\22],[]]}
 // META-SAME: {\22name\22:\22w\22,\22role\22:\22parameter\22,\22dtype\22:\22f32\22,\22shape\22:[8,128],\22local_shape\22:[8,16],\22layout\22:{{\[\[}}],[\22ep\22,\22esp\22]]}]
 // META-SAME: \22results\22:[{\22name\22:\22y\22,\22role\22:\22output\22

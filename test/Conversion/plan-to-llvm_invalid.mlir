@@ -1,9 +1,10 @@
 // RUN: moe-opt %s -split-input-file --convert-plan-to-llvm -verify-diagnostics
 
-// The runtime looks for @rank.
+// A reference alone is no plan.
 // expected-error @+1 {{expected a rank program 'rank'}}
-module {
-  func.func @f(%x: memref<4xf32>) {
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @reference(%x: memref<4xf32>)
+      attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
     plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
     return
   }
@@ -58,9 +59,9 @@ module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 
 
 // -----
 
-// Several rank programs have no place in a plan .so.
+// Each rank has a program.
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
-  // expected-error @+1 {{expected one program for all ranks but 'rank' has 'plan.ranks'}}
+  // expected-error @+1 {{expected the rank programs to share out 2 ranks but got 1}}
   func.func @rank(%x: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 1>} {
     plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
     return

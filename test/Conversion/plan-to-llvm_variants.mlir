@@ -51,18 +51,18 @@
 // CHECK:       %[[BEST2:.*]] = llvm.select %[[MATCH2]], %{{.*}}, %[[BEST1]] : i1, i64
 // CHECK-NEXT:  llvm.return %[[BEST2]] : i64
 
-// META:      llvm.mlir.global external constant @moeplan_metadata("{\22moeplan\22:2,\22abi\22:4,\22variants\22:[
+// META:      llvm.mlir.global external constant @moeplan_metadata("{\22moeplan\22:3,\22abi\22:5,\22variants\22:[
 // META-SAME: {\22batch\22:2,\22sequence\22:4,\22world\22:2,
 // META-SAME: \22schedule\22:\22s1\22
-// META-SAME: \22rank\22:{\22symbol\22:\22moeplan_v0_rank\22
+// META-SAME: \22programs\22:[{\22first_rank\22:0,\22ranks\22:2,\22symbol\22:\22moeplan_v0_rank\22
 // META-SAME: \22shape\22:[16,4],\22local_shape\22:[8,4]
 // META-SAME: \22reference\22:{\22symbol\22:\22moeplan_v0_reference\22
 // META-SAME: {\22batch\22:2,\22sequence\22:4,\22world\22:2,
 // META-SAME: \22schedule\22:\22s2\22
-// META-SAME: \22rank\22:{\22symbol\22:\22moeplan_v1_rank\22
+// META-SAME: \22programs\22:[{\22first_rank\22:0,\22ranks\22:2,\22symbol\22:\22moeplan_v1_rank\22
 // META-SAME: {\22batch\22:4,\22sequence\22:4,\22world\22:2,
 // META-SAME: \22schedule\22:\22s1\22
-// META-SAME: \22rank\22:{\22symbol\22:\22moeplan_v2_rank\22
+// META-SAME: \22programs\22:[{\22first_rank\22:0,\22ranks\22:2,\22symbol\22:\22moeplan_v2_rank\22
 // META-SAME: \22shape\22:[32,4],\22local_shape\22:[16,4]
 // META-SAME: \22reference\22:{\22symbol\22:\22moeplan_v2_reference\22
 // META-SAME: }]}\00"

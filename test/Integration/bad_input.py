@@ -150,7 +150,7 @@ func.func @model(%x: tensor<4x4xf32> {moe.name = "x", moe.role = "input"}) -> te
     bad("top_k over the experts", GRAPH.replace("top_k = 1", "top_k = 5"), r"error: .*expected .*top_k.* but got 5")
     bad("capacity factor", GRAPH.replace("factor = 2.0", "factor = -2.0"), r"error: .*expected .*capacity.* but got")
     bad("same name twice", GRAPH.replace("layer0.gate_bias", "layer0.gate"), r'moe\.name once but got "layer0\.gate"')
-    bad("unknown role", GRAPH.replace('"parameter"', '"weight"'), r'in a model graph to be input or parameter but got "weight"')
+    bad("unknown role", GRAPH.replace('"parameter"', '"weight"'), r'in a model graph to be input or parameter or step but got "weight"')
     # 2^64 bytes and more, where sizes in 64 bits would wrap around.
     huge = GRAPH.replace("16x8x", "4294967296x4294967296x").replace("<8x4x", "<4294967296x4x").replace(
         "4x8x6", "4x4294967296x6").replace("4x6x8", "4x6x4294967296")
@@ -182,7 +182,7 @@ def compile_options(suite):
     bad("--parallel too large", ["--parallel=dp=4096,mp=4096"], r"world to be between 1 and 4096 but got 16777216")
     bad("--parallel, another world", ["--parallel=dp=3,ep=2"], r"expected pp \* ep \* esp = 2 to divide the world of 3")
     bad("--parallel, no chain", ["--parallel=dp=3,mp=2,ep=2,esp=3"], r"expected .*divi")
-    bad("pp", ["--parallel=pp=2,dp=2"], r"expected pp = 1 but got 2")
+    bad("pp", ["--parallel=pp=64,dp=2"], r"expected at most \d+ stages, since the model can be cut in no more places, but got 64")
     bad("experts by ep", ["--parallel=dp=8,ep=8"], r"expected .*experts?|expected dimension 0 of 'layer0\.w1', 4, .* ep = 8")
     bad("columns by esp", ["--parallel=mp=4,esp=4"], r"expected dimension 2 of 'layer0\.w1', 6, .* divisible by esp = 4")
     bad("tokens by dp", ["--parallel=dp=32"], r"expected dimension 0 of 'x', 16, .* divisible by dp = 32")
@@ -192,7 +192,7 @@ def compile_options(suite):
     for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline", "shadows",
                  "smart2", "topology-gate:1", "topology-gate:", "topology"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            r"made of baseline, s1, s2, auto, saa, pipeline:N\|auto, mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
+            r"made of baseline, s1, s2, ppmoe, auto, saa, pipeline:N\|auto, mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
             r"shadow\[:MAX,POLICY\], smart\[:RANKS,ORDER\], topology-gate, joined by '\+', "
             rf"but got '{re.escape(name)}'")
     for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO"):
@@ -208,12 +208,16 @@ def compile_options(suite):
         bad(f"--schedule={name} with a capacity", [f"--schedule={name}"],
             rf"graph\.mlir:7:\d+: error: .*expected a dropless layer \(--dropless\) for '{'shadow' if 'shadow' in name else 'smart'}': with a capacity")
     for one, other in (("mpipe-s1", "mpipe-s2"), ("mpipe-s4", "mpipe-auto"), ("pipeline:2", "pipeline:4"), ("pipeline:auto", "pipeline:2"),
-                       ("s1", "s2"), ("baseline", "auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
+                       ("s1", "s2"), ("s2", "ppmoe"), ("baseline", "auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
             rf"expected one of '{one}' and '{other}' in --schedule, since each decides the same, but got '{re.escape(one + '+' + other)}'")
     for name in ("saa", "s1+saa", "saa+pipeline:2", "auto+saa"):
         bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
+    for name in ("pipeline:2", "pipeline:auto", "shadow:2", "smart", "topology-gate", "mpipe-auto"):
+        bad(f"--schedule=ppmoe+{name}", [f"--schedule=ppmoe+{name}"],
+            rf"expected '{name}' without 'ppmoe' in --schedule, which leaves no exchange with the experts, but got 'ppmoe\+{name}'")
+    bad("--schedule=ppmoe+saa", ["--schedule=ppmoe+saa"], r"expected 'saa' with 's2' in --schedule, .* but got 'ppmoe\+saa'")
     bad("--mode", ["--mode=foo"], r"expected --mode to be train or forward but got 'foo'")
     bad("--emit", ["--emit=foo"], r"--emit .*'foo'")
     bad("--memory-limit, negative", ["--memory-limit=-5"], r"expected --memory-limit to be at least 0 but got -5")

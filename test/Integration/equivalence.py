@@ -7,6 +7,8 @@ that is asked for has to be applied to every layer.
 
 With --pipelines each case is run in chunks too: chunk counts, MPipeMoE's strategies and schedules of the layer rotate over
 the cases, those with a capacity and those without apart.
+
+PPMoE's schedule has cases of its own, on the layouts that it is for: those where ep and esp lie inside mp.
 """
 
 import itertools
@@ -58,6 +60,11 @@ def layouts():
             for mp, ep, esp in itertools.product(sizes, repeat=3) if world % mp == 0 and world % (ep * esp) == 0]
 
 
+def is_for_ppmoe(layout):
+    """All that hold a layer's experts have the same tokens."""
+    return layout.mp % (layout.ep * layout.esp) == 0
+
+
 def is_legal(o):
     """Leaves out what is no layer, and what makes a gradient of pure rounding noise."""
     if o["renormalize"] and o["top_k"] == 1:
@@ -76,9 +83,9 @@ def pairs_of(layout, o):
     return {pair for pair in itertools.combinations(values, 2) if pair[0][0] in OPTIONS}
 
 
-def choose_cases(draws, seed=20240607, candidates=60):
-    """(layout, options) pairs: `draws` for each layout, each the candidate with the most pairs not yet seen; then more,
-    until every pair that random legal draws ever contain is seen. Returns the number of pairs too."""
+def choose_cases(draws, grid, seed=20240607, candidates=60):
+    """(layout, options) pairs: `draws` for each layout of `grid`, each the candidate with the most pairs not yet seen; then
+    more, until every pair that random legal draws ever contain is seen. Returns the number of pairs too."""
     rng = random.Random(seed)
 
     def draw():
@@ -87,7 +94,6 @@ def choose_cases(draws, seed=20240607, candidates=60):
             if is_legal(o):
                 return o
 
-    grid = layouts()
     possible = set()
     for i in range(12000):
         possible |= pairs_of(grid[i % len(grid)], draw())
@@ -215,6 +221,7 @@ def check(tools, compile_flags, run_flags, overlapped, case, folder, log, pipeli
     """Adds the case to `overlapped` if its plan has an exchange in phases, where that is asked for."""
     layout, o = case
     model = build_model(layout, o)
+    forward = "--mode=forward" in compile_flags
     path = partial(os.path.join, folder)
     with open(path("model.mlir"), "w") as file:
         # Rows for the case that one rank of ep gets all choices.
@@ -239,7 +246,7 @@ def check(tools, compile_flags, run_flags, overlapped, case, folder, log, pipeli
         errors = {value["name"]: value["relative_error"] for value in verify["values"]}
     except (ValueError, KeyError, TypeError) as error:
         raise harness.CaseFailed(f"expected JSON with 'verify' and 'memory' on stdout: {error!r}\n{stdout[-500:]}") from None
-    expected = {"y", "aux", *model.gradient_names()}
+    expected = {"y", "aux", *(() if forward else model.gradient_names())}
     if not expected <= errors.keys():
         raise harness.CaseFailed(f"not compared: {sorted(expected - errors.keys())}; compared: {sorted(errors)}")
     tolerance = harness.TOLERANCE[o["dtype"]]
@@ -263,8 +270,23 @@ def run_pipelines(tools, dealt, options):
     return harness.run_cases(named, partial(check_dealt_case, tools, options.run_flag), options)
 
 
+def check_ppmoe(tools, flags, run_flags, case, folder, log):
+    """In training and, which plans other memory, forward alone."""
+    notes = [check(tools, [*flags, f"--mode={mode}"], run_flags, None, case, folder, log) for mode in ("train", "forward")]
+    return "; forward ".join(notes)
+
+
+def run_ppmoe(tools, schedule, options):
+    cases, _ = choose_cases(DRAWS[options.suite], [layout for layout in layouts() if is_for_ppmoe(layout)])
+    index, count = options.shard
+    named = [(describe(*case), case) for case in cases[index - 1 :: count]]
+    return harness.run_cases(named, partial(check_ppmoe, tools, [f"--schedule={schedule}"], options.run_flag), options)
+
+
 def run_schedule(tools, schedule, cases, options):
     """The exit status of all cases with one schedule."""
+    if schedule and schedule.split("+")[0] == "ppmoe":
+        return run_ppmoe(tools, schedule, options)
     overlapped = [] if schedule and "saa" in schedule.split("+") else None
     flags = [f"--schedule={schedule}"] if schedule else []
     named = [(describe(*case), case) for case in cases]
@@ -294,7 +316,7 @@ def main():
     parser.add_argument("--run-flag", action="append", default=[], metavar="FLAG", help="pass this on to moe-run")
     parser.add_argument("--list", action="store_true", help="print the cases and run none")
     options = parser.parse_args()
-    cases, pairs = choose_cases(DRAWS[options.suite])
+    cases, pairs = choose_cases(DRAWS[options.suite], layouts())
     index, count = options.shard
     print(f"{len(cases)} cases, {len(layouts())} layouts, all {pairs} pairs of values"
           + (f"; shard {index} of {count}" if count > 1 else ""))

@@ -17,10 +17,10 @@ using namespace mlir::moe;
 
 namespace {
 
-ModelConfig readShared(const std::string &name) {
+ModelConfig readShared(const std::string &name, bool whole = false) {
   std::string path = std::string(MOE_SHARE_DIR) + "/models/" + name + ".json";
   auto file = llvm::MemoryBuffer::getFile(path);
-  return llvm::cantFail(parseModelConfig((*file)->getBuffer(), path));
+  return llvm::cantFail(parseModelConfig((*file)->getBuffer(), path, whole));
 }
 
 std::string print(Type type) {
@@ -43,10 +43,10 @@ func::FuncOp getModel(ModuleOp module) { return module.lookupSymbol<func::FuncOp
 class ImportGraph : public testing::Test {
 protected:
   OwningOpRef<ModuleOp> import(const std::string &name, const ImportOptions &options = {}) {
-    return llvm::cantFail(importModel(context, readShared(name), options));
+    return llvm::cantFail(importModel(context, readShared(name, options.whole), options));
   }
   std::string errorOf(const std::string &name, const ImportOptions &options) {
-    auto module = importModel(context, readShared(name), options);
+    auto module = importModel(context, readShared(name, options.whole), options);
     return module ? "" : llvm::toString(module.takeError());
   }
   MLIRContext context{MLIRContext::Threading::DISABLED};
@@ -55,7 +55,8 @@ protected:
 // Every shared model imports to a graph that verifies, in each type.
 TEST_F(ImportGraph, EverySharedModel) {
   for (const char *name : {"switch-base-8", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "olmoe-1b-7b",
-                           "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b"})
+                           "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gpt2-moe",
+                           "gpt3-medium-moe", "gpt3-6.7b-moe", "bert-base-moe"})
     for (ImportType dtype : {ImportType::f32, ImportType::f64, ImportType::bf16}) {
       ImportOptions options;
       options.dtype = dtype;
@@ -191,6 +192,89 @@ TEST_F(ImportGraph, BadOptions) {
             "error: 'capacity-factor' and 'dropless': expected one of them but got both");
   EXPECT_EQ(errorOf("switch-base-8", with([](ImportOptions &o) { o.maxLoad = 2.0; })).substr(0, 52),
             "error: 'max-load': expected a dropless model but got");
+}
+
+//===----------------------------------------------------------------------===//
+// Whole models
+//===----------------------------------------------------------------------===//
+
+ImportOptions getWhole(bool loss = false) {
+  ImportOptions options;
+  options.seq = 32;
+  options.whole = true;
+  options.loss = loss;
+  return options;
+}
+
+int64_t countParameters(func::FuncOp model) {
+  int64_t count = 0;
+  for (BlockArgument argument : model.getArguments())
+    if (model.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "moe.role") == "parameter")
+      count += cast<RankedTensorType>(argument.getType()).getNumElements();
+  return count;
+}
+
+// Whole models verify, with a loss and without, and have the parameters that their authors count.
+TEST_F(ImportGraph, ParameterCounts) {
+  struct {
+    const char *name;
+    int64_t parameters;
+  } models[] = {{"mixtral-8x7b", 46702792704},      {"qwen3-30b-a3b", 30532122624}, {"olmoe-1b-7b", 6919161856},
+                {"qwen1.5-moe-a2.7b", 14315784192}, {"gpt-oss-20b", 20914757184},   {"gpt-oss-120b", 116829156672}};
+  for (const auto &model : models)
+    for (bool loss : {false, true})
+      EXPECT_EQ(countParameters(getModel(*import(model.name, getWhole(loss)))), model.parameters) << model.name;
+  for (const char *name : {"gpt2-moe", "gpt3-medium-moe", "gpt3-6.7b-moe", "bert-base-moe", "switch-base-8"})
+    for (bool loss : {false, true})
+      EXPECT_TRUE(getModel(*import(name, getWhole(loss)))) << name;
+}
+
+// Every parameter says what it is in a checkpoint, every i32 input what its values are below.
+TEST_F(ImportGraph, Sources) {
+  for (const char *name : {"mixtral-8x7b", "qwen3-30b-a3b", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "gpt-oss-20b",
+                           "gpt2-moe", "bert-base-moe", "switch-base-8"}) {
+    OwningOpRef<ModuleOp> module = import(name, getWhole(/*loss=*/true));
+    func::FuncOp model = getModel(*module);
+    for (unsigned i = 0; i < model.getNumArguments(); ++i) {
+      StringRef role = model.getArgAttrOfType<StringAttr>(i, "moe.role");
+      EXPECT_EQ(!!model.getArgAttr(i, "moe.source"), role == "parameter") << name << " " << i;
+      EXPECT_EQ(!!model.getArgAttr(i, "moe.below"), role == "input") << name << " " << i;
+    }
+  }
+}
+
+// A step number is there only for dropout, which is only in training.
+TEST_F(ImportGraph, Dropout) {
+  auto getStep = [&](const char *name, bool loss) {
+    OwningOpRef<ModuleOp> module = import(name, getWhole(loss));
+    unsigned index = loss ? 2 : 1;
+    return getModel(*module).getArgAttrOfType<StringAttr>(index, "moe.role") == "step";
+  };
+  EXPECT_TRUE(getStep("gpt2-moe", true));
+  EXPECT_FALSE(getStep("gpt2-moe", false));
+  EXPECT_FALSE(getStep("mixtral-8x7b", true));
+}
+
+// --layers takes the first blocks; what cannot be is refused.
+TEST_F(ImportGraph, WholeModelOptions) {
+  ImportOptions options = getWhole();
+  options.layers = 4;
+  OwningOpRef<ModuleOp> module = import("gpt2-moe", options);
+  auto layers = llvm::to_vector(getModel(*module).getOps<LayerOp>());
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[1].getLayerName(), "layer3");
+  EXPECT_EQ(
+      std::distance(getModel(*module).getOps<AttentionOp>().begin(), getModel(*module).getOps<AttentionOp>().end()), 4);
+  options.layers = 13;
+  EXPECT_EQ(errorOf("gpt2-moe", options), "error: 'layers': expected at most the model's 12 but got 13");
+  // The first one is dense.
+  options.layers = 1;
+  module = import("gpt2-moe", options);
+  EXPECT_TRUE(getModel(*module).getOps<LayerOp>().empty());
+  EXPECT_EQ(getModel(*module).getNumResults(), 1u);
+  options.layers = 2;
+  options.seq = 1025;
+  EXPECT_EQ(errorOf("gpt2-moe", options), "error: 'seq': expected at most the model's 1024 positions but got 1025");
 }
 
 } // namespace

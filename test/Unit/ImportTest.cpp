@@ -29,8 +29,8 @@ std::string readShared(const std::string &name) {
 }
 
 /// The diagnostic for `text`, or "" if it parses.
-std::string errorOf(llvm::StringRef text) {
-  llvm::Expected<ModelConfig> config = parseModelConfig(text, "c.json");
+std::string errorOf(llvm::StringRef text, bool whole = false) {
+  llvm::Expected<ModelConfig> config = parseModelConfig(text, "c.json", whole);
   return config ? "" : llvm::toString(config.takeError());
 }
 
@@ -134,6 +134,33 @@ const SharedModel sharedModels[] = {
       .renormalize = true,
       .gateBias = true,
       .expertBiases = true}},
+    {"gpt2-moe",
+     "GPT2MoEForCausalLM",
+     {.hidden = 768,
+      .expertHidden = 3072,
+      .experts = 64,
+      .topK = 1,
+      .activation = Activation::gelu_tanh,
+      .expertBiases = true,
+      .capacityFactor = 1.25}},
+    {"gpt3-6.7b-moe",
+     "GPT2MoEForCausalLM",
+     {.hidden = 4096,
+      .expertHidden = 16384,
+      .experts = 64,
+      .topK = 1,
+      .activation = Activation::gelu_tanh,
+      .expertBiases = true,
+      .capacityFactor = 1.25}},
+    {"bert-base-moe",
+     "BertMoEForMaskedLM",
+     {.hidden = 768,
+      .expertHidden = 3072,
+      .experts = 64,
+      .topK = 1,
+      .activation = Activation::gelu,
+      .expertBiases = true,
+      .capacityFactor = 1.25}},
 };
 
 // Each shared config is the layer that its model's paper and code describe.
@@ -167,7 +194,7 @@ TEST_P(SharedConfig, IsTheLayerOfItsModel) {
 TEST_P(SharedConfig, CutAnywhereIsAnError) {
   std::string text = llvm::StringRef(readShared(GetParam().name)).rtrim().str();
   for (size_t length = 0; length < text.size(); ++length) {
-    std::string error = errorOf(llvm::StringRef(text).take_front(length));
+    std::string error = errorOf(llvm::StringRef(text).take_front(length), /*whole=*/true);
     ASSERT_TRUE(llvm::StringRef(error).starts_with("c.json:")) << length << ": " << error;
   }
 }
@@ -179,7 +206,7 @@ TEST_P(SharedConfig, AnyByteOverwrittenIsHandled) {
     for (size_t i = 0; i < text.size(); i += 3) {
       std::string changed = text;
       changed[i] = byte;
-      std::string error = errorOf(changed);
+      std::string error = errorOf(changed, /*whole=*/true);
       ASSERT_TRUE(error.empty() || llvm::StringRef(error).starts_with("c.json:")) << i << ": " << error;
     }
 }

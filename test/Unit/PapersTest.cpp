@@ -216,6 +216,16 @@ TEST(PPMoeTest, Ratios) {
   EXPECT_DOUBLE_EQ(ppmoe::getAllToAllRatio(64, 125e12, 300e9, 1e3), 63 * 64 * 125e12 / (16 * 300e9 * 1e3));
 }
 
+/// What a device really sends: of b s h elements of two bytes, in units of 16 b s h^2 FLOPs, (E - 1) / E in a direct
+/// all-to-all; in a ring all-reduce 2 (T - 1) / T, against a T-th of the FLOPs. At T = 8 that is 35/48, not 35/6.
+TEST(PPMoeTest, RatiosOfWhatIsSent) {
+  double elementSeconds = 2 / 300e9, flopSeconds = 16 * 1e3 / 125e12;
+  EXPECT_DOUBLE_EQ(ppmoe::getDirectAllToAllRatio(8, 125e12, 300e9, 1e3), 7.0 / 8 * elementSeconds / flopSeconds);
+  EXPECT_DOUBLE_EQ(ppmoe::getRingAllReduceRatio(8, 125e12, 300e9, 1e3),
+                   2 * 7.0 / 8 * elementSeconds / (flopSeconds / 8));
+  EXPECT_DOUBLE_EQ(ppmoe::getRingAllReduceRatio(8, 125e12, 300e9, 1e3), 35.0 / 48);
+}
+
 //===----------------------------------------------------------------------===//
 // MPipeMoE
 //===----------------------------------------------------------------------===//

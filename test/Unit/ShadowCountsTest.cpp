@@ -116,6 +116,42 @@ TEST(CountsTest, SlicedCountsInCopies) {
   }
 }
 
+/// Ranks 0 and 1 hold experts 0 and 1, ranks 2 and 3 experts 2 and 3, of tokens that all four have: rows [3 1 0 4].
+TEST(CountsTest, CountsOfOwnExperts) {
+  Maker maker(4);
+  uint32_t s = maker.stream("compute");
+  int32_t all = maker.group("all", 4, 1), routed = maker.counts(1, 4), slots = maker.counts(8, 1),
+          own = maker.counts(1, 2);
+  SimLaunch &route = maker.compute(s, 1);
+  route.kernel = "route";
+  route.label = "layer0";
+  route.cost.routedOutput = 0;
+  route.cost.routedRows = 8;
+  route.outputs = {routed};
+  maker.program.routedLayers = {"layer0"};
+  SimLaunch &local = maker.compute(s, 1);
+  local.kernel = "local_slots";
+  local.partGroup = all;
+  local.params = {0, 8, 2};
+  local.inputs = {slots, routed};
+  local.outputs = {maker.counts(8, 1), own};
+  Dropless::ragged(maker.compute(s, 8), 8, own);
+  RoutingTrace trace = makeTrace(4, 4, {3, 1, 0, 4, 3, 1, 0, 4, 3, 1, 0, 4, 3, 1, 0, 4});
+  SimResult result = get(run({maker.program}, makeProfile(4), withTrace(trace)));
+  ASSERT_EQ(result.ranks.size(), 4u);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(getTime(result, rank, 2).rows, 4);
+  trace = makeTrace(4, 4, {1, 1, 0, 6, 1, 1, 0, 6, 1, 1, 0, 6, 1, 1, 0, 6});
+  result = get(run({maker.program}, makeProfile(4), withTrace(trace)));
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(getTime(result, rank, 2).rows, rank < 2 ? 2 : 6);
+  // Without a trace each expert has two.
+  EXPECT_EQ(getTime(get(run({maker.program}, makeProfile(4))), 0, 2).rows, 4);
+  maker.program.launches[1].params.clear();
+  expectContains(getError(run({maker.program}, makeProfile(4))),
+                 "launch 1, 'local_slots': expected an input of counts and the parameters of the call");
+}
+
 /// 2 of 4 rows for each expert, but sorted by it: one neighbour has those of one, the other those of the other. Ranks 1
 /// and 2 send all of 4 rows to others, as in an even exchange of 16/3 bytes. No rank stands for others.
 TEST(CountsTest, SlicedCountsAreNotEven) {

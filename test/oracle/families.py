@@ -17,6 +17,12 @@ def layer_of(config):
         return Layer(c["d_model"], c["d_ff"], c["num_experts"], c["num_selected_experts"], activation=c["dense_act_fn"],
                      capacity_factor=c["expert_capacity"] * c["num_experts"] / (c["num_selected_experts"] * 512))
     k = c["num_experts_per_tok"]
+    if family in ("GPT2MoEForCausalLM", "BertMoEForMaskedLM"):
+        gpt2 = family == "GPT2MoEForCausalLM"
+        hidden = c["n_embd"] if gpt2 else c["hidden_size"]
+        inner = (c["n_inner"] or 4 * hidden) if gpt2 else c["intermediate_size"]
+        return Layer(hidden, inner, c["num_experts"], k, activation="gelu_tanh" if gpt2 else "gelu",
+                     renormalize=c["norm_topk_prob"], expert_biases=True, capacity_factor=c["expert_capacity_factor"])
     if family == "MixtralForCausalLM":
         return Layer(c["hidden_size"], c["intermediate_size"], c["num_local_experts"], k, renormalize=True)
     if family == "Qwen2MoeForCausalLM":
@@ -55,6 +61,10 @@ REDUCED = {
     "deepseek-v2-lite": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=12),
     "deepseek-v3": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=32),
     "gpt-oss-20b": dict(hidden_size=16, intermediate_size=12, num_local_experts=8),
+    "gpt2-moe": dict(n_embd=16, num_experts=8),
+    "gpt3-medium-moe": dict(n_embd=16, num_experts=6),
+    "gpt3-6.7b-moe": dict(n_embd=16, n_inner=12, num_experts=6),
+    "bert-base-moe": dict(hidden_size=16, intermediate_size=24, num_experts=8),
     "gpt-oss-120b": dict(hidden_size=16, intermediate_size=12, num_local_experts=16),
 }
 

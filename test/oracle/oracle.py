@@ -16,6 +16,7 @@ import numpy as np
 GATED = ("swiglu", "swiglu_clamped")
 CLAMP = 7.0
 GPT_OSS_ALPHA = 1.702
+GELU_TANH = math.sqrt(2.0 / math.pi)
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ def activate(kind, a):
         return np.maximum(a, 0.0)
     if kind == "gelu":
         return 0.5 * a * (1.0 + erf(a / math.sqrt(2.0)))
+    if kind == "gelu_tanh":
+        return 0.5 * a * (1.0 + np.tanh(GELU_TANH * (a + 0.044715 * a**3)))
     if kind == "silu":
         return a * sigmoid(a)
     gate, up = a[..., 0::2], a[..., 1::2]
@@ -97,6 +100,9 @@ def activate_backward(kind, a, dh):
     if kind == "gelu":
         cdf = 0.5 * (1.0 + erf(a / math.sqrt(2.0)))
         return dh * (cdf + a * np.exp(-0.5 * a * a) / math.sqrt(2.0 * math.pi))
+    if kind == "gelu_tanh":
+        t = np.tanh(GELU_TANH * (a + 0.044715 * a**3))
+        return dh * 0.5 * (1.0 + t + a * (1.0 - t * t) * GELU_TANH * (1.0 + 3 * 0.044715 * a * a))
     if kind == "silu":
         s = sigmoid(a)
         return dh * (s + a * s * (1.0 - s))
@@ -407,7 +413,7 @@ def option_cases():
     base = Layer(hidden=6, inner=5, experts=4, top_k=2)
     one = lambda layer, **rest: Model((layer,), 12, residual=False, **rest)
     yield "plain", one(base)
-    for activation in ("relu", "gelu", "silu", "swiglu", "swiglu_clamped"):
+    for activation in ("relu", "gelu", "gelu_tanh", "silu", "swiglu", "swiglu_clamped"):
         yield f"activation {activation}", one(replace(base, activation=activation, expert_biases=True))
     yield "clamps reached", one(replace(base, activation="swiglu_clamped", expert_biases=True), x_scale=5.0)
     yield "top1", one(replace(base, top_k=1, capacity_factor=0.75, activation="relu"))

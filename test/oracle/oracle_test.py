@@ -35,7 +35,7 @@ def family_cases(dtype):
             model = families.model_of(config, batch * seq, layers)
             flags = (f"--batch={batch}", f"--seq={seq}", f"--layers={layers}")
             yield f"{name}, {layers} layers, {dtype}", Case(dtype, model, config, flags)
-        if config["architectures"][0].startswith("Switch"):
+        if model.layers[0].capacity_factor is not None:
             yield f"{name}, dropless, {dtype}", Case(
                 dtype, with_capacity(model, None), config, flags + ("--dropless",))
         else:

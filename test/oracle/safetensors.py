@@ -1,7 +1,8 @@
 """Reads and writes .safetensors files with numpy alone.
 
 The format: an 8-byte little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, the bytes.
-BF16 has no numpy type: it is read as float32, and written from float32 by rounding to nearest even.
+BF16 has no numpy type: it is read as float32, and written from float32 by rounding to nearest even. A dtype converts
+floating-point arrays only.
 """
 
 import json
@@ -9,7 +10,8 @@ import struct
 
 import numpy as np
 
-DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "I32": np.dtype("<i4")}
+DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"),
+          "I64": np.dtype("<i8"), "I32": np.dtype("<i4")}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -23,21 +25,22 @@ def from_bf16_bits(bits):
 
 
 def round_to(array, dtype):
-    """`array` with the values that a file of `dtype` ("f64", "f32", "bf16") would hold, as float64."""
+    """`array` with the values that a file of `dtype` ("f64", "f32", "bf16", "f16") would hold, as float64."""
     if dtype == "bf16":
         array = from_bf16_bits(to_bf16_bits(array)).reshape(np.shape(array))
-    return np.asarray(array, dtype=np.float32 if dtype == "f32" else None).astype(np.float64)
+    return np.asarray(array, dtype={"f32": np.float32, "f16": np.float16}.get(dtype)).astype(np.float64)
 
 
-def save(path, tensors, dtype=None):
-    """Writes {name: array}; `dtype` ("f64", "f32", "bf16") converts all of them."""
-    header, chunks, offset = {}, [], 0
+def save(path, tensors, dtype=None, metadata=None):
+    """Writes {name: array}; `dtype` ("f64", "f32", "bf16", "f16") converts them; `metadata` maps text to text."""
+    header, chunks, offset = {"__metadata__": metadata} if metadata else {}, [], 0
     for name, array in tensors.items():
         array = np.asarray(array)
-        if dtype == "bf16":
+        to = dtype if array.dtype.kind == "f" else None
+        if to == "bf16":
             kind, data = "BF16", to_bf16_bits(array)
         else:
-            data = np.asarray(array, dtype={"f64": "<f8", "f32": "<f4", None: array.dtype}[dtype], order="C")
+            data = np.asarray(array, dtype={"f64": "<f8", "f32": "<f4", "f16": "<f2", None: array.dtype}[to], order="C")
             kind = NAMES[data.dtype.newbyteorder("<")]
         chunk = data.tobytes()
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + len(chunk)]}

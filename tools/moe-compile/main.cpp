@@ -197,9 +197,13 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   SmallVector<ModuleOp> plans = plan::getVariants(**module);
   if (plans.empty())
     plans.push_back(**module);
-  if (options->stage == moe::Stage::Plan)
-    for (ModuleOp plan : plans)
+  for (ModuleOp plan : plans) {
+    // What can be simulated may be too large to run.
+    if (emit == Emit::Plan)
       moe::warnOfMemory(plan, *cluster);
+    else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster)))
+      return failure();
+  }
   if (!report.empty() && failed(writeReport(**module, *cluster)))
     return failure();
   if (emit != Emit::Spmd && emit != Emit::Plan && failed(moe::lowerToLLVM(**module)))

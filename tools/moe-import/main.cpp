@@ -2,6 +2,7 @@
 
 #include "moe/Import/CommandLine.h"
 
+#include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -19,6 +20,7 @@ static cl::opt<std::string> input(cl::Positional, cl::Required,
                                   cl::desc("<config.json, or the name of a shared model>"), cl::cat(category));
 static cl::opt<std::string> output("o", cl::init("-"), cl::value_desc("file"), cl::desc("Output file; - is stdout"),
                                    cl::cat(category));
+static cl::opt<bool> loss("loss", cl::desc("Of a whole model the loss instead of the logits"), cl::cat(category));
 static ImportCommandLine importing(category);
 
 static int fail(llvm::Error error) {
@@ -27,13 +29,15 @@ static int fail(llvm::Error error) {
 }
 
 int main(int argc, char **argv) {
+  registerAsmPrinterCLOptions();
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "Hugging Face config.json -> L0 graph of the moe dialect\n",
                                    &llvm::errs()))
     return badInput;
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(context, input, argv[0], /*dataParallel=*/1);
+  llvm::Expected<OwningOpRef<ModuleOp>> module =
+      importing.importFile(context, input, argv[0], /*dataParallel=*/1, loss);
   if (!module)
     return fail(module.takeError());
 

@@ -5,6 +5,7 @@
 #include "llvm/Support/SourceMgr.h"
 
 #include "moe/Compiler/Compiler.h"
+#include "moe/Compiler/StepCommandLine.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Import/CommandLine.h"
 
@@ -33,11 +34,15 @@ public:
 private:
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster;
   llvm::cl::opt<int64_t> memoryLimit;
+  llvm::cl::opt<bool> reference;
   ImportCommandLine importing;
+  StepCommandLine step;
 };
 
 /// Warns where a module at the plan stage needs more memory than the cluster's devices have.
 void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
+/// Fails there, with an error that has the memory table; where ranks share a host's memory it warns.
+LogicalResult checkMemory(ModuleOp plan, const ClusterProfile &cluster);
 
 /// Prints diagnostics as tools do: with their place, or as `tool: error: ..` where they have none.
 class ToolDiagnostics {

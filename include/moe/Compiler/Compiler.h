@@ -9,6 +9,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Schedule/Order.h"
 
 namespace mlir {
@@ -31,6 +32,17 @@ struct CompileOptions {
   /// Forward and backward, or forward only.
   bool train = true;
   Stage stage = Stage::Plan;
+  /// Whether the plan has the one-rank reference, which moe-run --verify needs.
+  bool reference = true;
+  /// A step's batches of the graph's inputs, whose gradients are added up. More than one needs a graph with a loss.
+  int64_t microBatches = 1;
+  /// Stages of a pipeline for each of its devices: more than one is interleaved 1F1B, for which micro-batches are a
+  /// multiple of pp.
+  int64_t interleave = 1;
+  /// Keep for the backward only what blocks hand over to each other, and compute the rest again.
+  bool recompute = false;
+  /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.
+  std::optional<MoeOptimizeOptions> optimizer;
   /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. What
   /// does not fit is tried in more chunks and with less kept for the backward. 0: no limit.
   int64_t memoryLimit = 0;
@@ -47,8 +59,9 @@ struct CompileOptions {
 /// max(1, ep * esp / mp). Errors are reported at an unknown location.
 FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
-/// Compiles a model graph (one function) to a module with the rank program `@rank` and, at the plan stage, the one-rank
-/// reference `@reference`. Errors are reported at the ops.
+/// Compiles a model graph (one function) to a module with the rank program `@rank`, or with pp > 1 one for each device
+/// of the pipeline, `@stage0`, `@stage1`, .., and, at the plan stage, the one-rank reference `@reference`. Errors are
+/// reported at the ops.
 FailureOr<OwningOpRef<ModuleOp>> compile(ModuleOp graph, const CompileOptions &options);
 
 /// From the plan stage to LLVM, with the plan's metadata.

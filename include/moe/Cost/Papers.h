@@ -65,8 +65,14 @@ namespace mlir::moe::ppmoe {
 
 /// Eq. 2: time of the all-to-all over that of the FFN, (E - 1) E F / (16 B h).
 double getAllToAllRatio(double experts, double flopsPerSecond, double bytesPerSecond, double embedding);
+/// The same where each device sends its part to each other one directly, (E - 1) F / (8 E B h): the two bytes of an
+/// element times (E - 1) / E of the b s h elements of a device, against 16 b s h^2 / F. The print is E^2 / 2
+/// times that.
+double getDirectAllToAllRatio(double experts, double flopsPerSecond, double bytesPerSecond, double embedding);
 /// Eq. 5: time of the all-reduce over that of the computation, (T - 1) T F / (4 B h).
 double getAllReduceRatio(double ranks, double flopsPerSecond, double bytesPerSecond, double embedding);
+/// The same over a ring, (T - 1) F / (4 B h): a device sends 2 (T - 1) / T of the value and not 2 (T - 1) times it.
+double getRingAllReduceRatio(double ranks, double flopsPerSecond, double bytesPerSecond, double embedding);
 
 } // namespace mlir::moe::ppmoe
 

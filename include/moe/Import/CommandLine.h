@@ -13,8 +13,8 @@ struct ImportShape {
   int64_t batch, seq; ///< as in ImportOptions
 };
 
-/// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --dtype, and the token
-/// form.
+/// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --whole-model, --dtype,
+/// and the token form.
 class ImportCommandLine {
 public:
   explicit ImportCommandLine(llvm::cl::OptionCategory &category);
@@ -28,9 +28,9 @@ public:
 
   /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
   /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
-  /// `shape` the options must give one.
+  /// `shape` the options must give one. `loss`: of a whole model, for training.
   llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
-                                                   int64_t dataParallel,
+                                                   int64_t dataParallel, bool loss,
                                                    std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
@@ -38,9 +38,11 @@ private:
 
   llvm::cl::list<int64_t> batch, seq;
   llvm::cl::opt<int64_t> layers;
+  llvm::cl::opt<bool> whole;
   llvm::cl::opt<double> capacityFactor;
   llvm::cl::opt<bool> dropless;
   llvm::cl::opt<double> maxLoad;
+  llvm::cl::opt<int64_t> groups;
   llvm::cl::opt<ImportType> dtype;
 };
 

@@ -14,21 +14,34 @@ enum class ImportType { f32, f64, bf16 };
 struct ImportOptions {
   int64_t batch = 1; ///< sequences for each data-parallel rank
   int64_t seq = 512; ///< tokens of a sequence
-  int64_t layers = 1;
+  /// MoE layers, 1 unless given; of a whole model its first blocks, all unless given.
+  std::optional<int64_t> layers = std::nullopt;
   ImportType dtype = ImportType::f32;
   /// Replaces the config's own token form: a capacity factor or dropless, not both.
   std::optional<double> capacityFactor;
   bool dropless = false;
   /// Bound of a dropless layer's rows, in multiples of the mean.
   std::optional<double> maxLoad;
+  /// Blocks of tokens that are routed apart from each other, of the whole graph; data parallelism may ask for more.
+  int64_t groups = 1;
   /// The graph has batch * seq * dataParallel tokens.
   int64_t dataParallel = 1;
+  /// The whole model, which the configuration must have been parsed for.
+  bool whole = false;
+  /// Of a whole model the loss, for training, instead of the logits.
+  bool loss = false;
 };
 
 /// Builds `func.func @model(x, parameters..) -> (y, aux)`. Each argument carries `moe.name` and `moe.role` ("input" or
 /// "parameter"), each result the same with role "output"; `aux` is the sum over the layers. The parameters of layer i
 /// are named layer<i>.gate, gate_bias, selection_bias, w1, w2, b1, b2, shared_w1, shared_w2, shared_gate, those that it
 /// has, in this order. An error is a complete diagnostic.
+///
+/// A whole model is `@model(tokens, labels, step, parameters..) -> (logits, aux)`, or `-> (loss, cross_entropy)` of
+/// roles "loss" and "metric", with `loss` the cross entropy plus the model's coefficient times aux. labels is there
+/// only with a loss, step (role "step") only where dropout is used. `moe.below` on tokens and labels bounds the ids,
+/// and `moe.source` on a parameter says what it is in a published checkpoint; docs/Runtime.md lists both, and all
+/// names.
 llvm::Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const ModelConfig &config,
                                                   const ImportOptions &options);
 

@@ -1,14 +1,14 @@
 //===- ModelConfig.h - what a Hugging Face config says of its MoE layers --===//
 //
-// A config.json becomes the description of one MoE layer, in the terms of `moe.layer`. No IR is involved.
+// A config.json becomes the description of one MoE layer, in the terms of `moe.layer`, and of the model around it. No
+// IR is involved.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_IMPORT_MODELCONFIG_H
 #define MOE_IMPORT_MODELCONFIG_H
 
-#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Import/ModelSpec.h"
 
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -46,10 +46,12 @@ struct ModelConfig {
   unsigned line = 1;
   unsigned column = 1;
   LayerSpec layer;
+  std::optional<ModelSpec> model; ///< where it was asked for
 };
 
-/// Reads a Hugging Face config.json. An error is a complete diagnostic, `file:line:column: error: 'key': expected ..`.
-llvm::Expected<ModelConfig> parseModelConfig(llvm::StringRef text, llvm::StringRef fileName);
+/// Reads a Hugging Face config.json; `whole`: not only the MoE layer. An error is a complete diagnostic,
+/// `file:line:column: error: 'key': expected ..`.
+llvm::Expected<ModelConfig> parseModelConfig(llvm::StringRef text, llvm::StringRef fileName, bool whole = false);
 
 /// The names under `architectures` that parseModelConfig knows.
 llvm::SmallVector<llvm::StringRef> getKnownArchitectures();

@@ -9,7 +9,7 @@ def PlanOrder : Pass<"plan-order", "::mlir::func::FuncOp"> {
   let description = [{
     Puts launches on streams as plan-assign-streams does, which has to follow, and moves them into another order that the
     dependences through memory and the turns of rings allow. What reads a cotangent (`moe.role`), and all launches behind the
-    first that does, stay behind those that write outputs. Programs of some ranks only (`plan.ranks`), and those
+    first that does, stay behind those that write outputs. Programs of some ranks only (`plan.ranks`) cannot be searched, and those
     that have `plan.record`, `plan.wait` or offsets, are errors.
 
     - `program`: the order that is there; launches that a ring would make wait for later ones come after these.

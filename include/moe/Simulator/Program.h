@@ -23,18 +23,31 @@ class FuncOp;
 
 namespace mlir::moe {
 
-/// Rank r is member (r / stride) mod size.
+/// Rank r is member (r / stride) mod size. A channel has two members, the sender and the receiver: the `span` ranks
+/// from `first` on send, each to the one `stride` behind it (or before it, where that is negative).
 struct SimGroup {
   std::string name;
   int64_t size = 1, stride = 1;
+  int64_t first = 0, span = 0; ///< of a channel; else 0
 
-  int64_t getMember(int64_t rank) const { return rank / stride % size; }
+  bool isChannel() const { return span > 0; }
+  bool isSender(int64_t rank) const { return rank >= first && rank < first + span; }
+  bool contains(int64_t rank) const {
+    return !isChannel() || isSender(rank) || (rank >= first + stride && rank < first + stride + span);
+  }
+  int64_t getMember(int64_t rank) const { return isChannel() ? !isSender(rank) : rank / stride % size; }
   /// Ranks of one instance have one number.
-  int64_t getInstance(int64_t rank) const { return rank / (stride * size) * stride + rank % stride; }
+  int64_t getInstance(int64_t rank) const {
+    if (isChannel())
+      return rank - first - getMember(rank) * stride;
+    return rank / (stride * size) * stride + rank % stride;
+  }
   int64_t getRank(int64_t instance, int64_t member) const {
+    if (isChannel())
+      return first + instance + member * stride;
     return instance / stride * (stride * size) + member * stride + instance % stride;
   }
-  int64_t getNumInstances(int64_t ranks) const { return ranks / size; }
+  int64_t getNumInstances(int64_t ranks) const { return isChannel() ? span : ranks / size; }
 };
 
 /// A place of the program's memory, an argument, or a view of one of them.

@@ -77,9 +77,10 @@ struct SimResult {
 /// launch's rows, and where the programs hang (plan-verify says it better). An error names the launch.
 llvm::Expected<SimResult> simulate(std::vector<SimProgram> programs, const CostModel &model, const SimOptions &options);
 
-/// By launch: the seconds that it takes its program's first rank alone, with even routing, issuing left out. `program`
-/// is that of all of the model's ranks. Fails as simulate() does.
-llvm::Expected<std::vector<double>> getLaunchSeconds(const SimProgram &program, const CostModel &model);
+/// By launch of program number `program`: the seconds that it takes the program's first rank alone, with even routing,
+/// issuing left out. The programs are those of all of the model's ranks. Fails as simulate() does.
+llvm::Expected<std::vector<double>> getLaunchSeconds(llvm::ArrayRef<SimProgram> programs, size_t program,
+                                                     const CostModel &model);
 
 } // namespace mlir::moe
 

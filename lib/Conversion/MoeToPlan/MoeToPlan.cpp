@@ -1,6 +1,7 @@
 //===- MoeToPlan.cpp - SPMD programs to plans -----------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringMap.h"
 
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
@@ -31,13 +32,13 @@ private:
   LogicalResult convert(Operation *op);
   Value createBuffer(Type tensor, Location loc, plan::Space space = plan::Space::device, RingAttr ring = {});
   void createCopy(Value from, Value to, Location loc);
-  Value createView(Value memory, moe::RankPart part, Location loc);
+  Value createView(Value memory, moe::RankPart part, Type tensor, Location loc);
   void convertAlias(Operation *op, MoeKernelOpInterface kernel);
   void placeOperands(Operation *op);
   void placeAccumulated(Operation *op);
   void copyResults(Operation *op);
   void launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs);
-  void convertSignature();
+  LogicalResult convertSignature();
   void convertReturn();
 
   func::FuncOp function;
@@ -50,6 +51,8 @@ private:
   /// Of values that are elsewhere: the places to copy them to.
   llvm::DenseMap<Value, SmallVector<Value>> copies;
   unsigned numInputs = 0;
+  /// Where each result has to be.
+  SmallVector<BlockArgument> results;
 };
 } // namespace
 
@@ -79,6 +82,7 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
   for (int64_t position : kernel.getInPlaceInputs())
     inPlace.push_back(operandOf[position]);
   SmallVector<Attribute> params = kernel.getKernelParams();
+  std::optional<int64_t> peer = kernel.getKernelPeer();
   auto array = [&](ArrayRef<int64_t> values) {
     return values.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(values);
   };
@@ -86,7 +90,8 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
                                  params.empty() ? ArrayAttr() : builder.getArrayAttr(params),
                                  kernel.isCollective() ? builder.getUnitAttr() : UnitAttr(), kernel.getKernelGroup(),
                                  /*stream=*/StringAttr(), getLabel(op->getLoc()), array(absent), array(inPlace),
-                                 getCost(op), op->getAttrOfType<ChunkAttr>(kChunkAttrName), /*seconds=*/FloatAttr());
+                                 getCost(op), op->getAttrOfType<ChunkAttr>(kChunkAttrName), /*seconds=*/FloatAttr(),
+                                 peer ? builder.getI64IntegerAttr(*peer) : IntegerAttr());
 }
 
 Value ProgramConverter::createBuffer(Type tensor, Location loc, plan::Space space, RingAttr ring) {
@@ -95,21 +100,24 @@ Value ProgramConverter::createBuffer(Type tensor, Location loc, plan::Space spac
 }
 
 /// What depends on the rank is copied before it is divided once more: a call takes one such part.
-Value ProgramConverter::createView(Value memory, RankPart part, Location loc) {
+Value ProgramConverter::createView(Value memory, RankPart part, Type tensor, Location loc) {
   if (auto view = memory.getDefiningOp<plan::ViewOp>(); view && view.getGroup()) {
     auto type = cast<MemRefType>(memory.getType());
     Value copy = createBuffer(RankedTensorType::get(type.getShape(), type.getElementType()), loc);
     createCopy(memory, copy, loc);
     memory = copy;
   }
-  return builder.create<plan::ViewOp>(loc, memory, part);
+  auto view = builder.create<plan::ViewOp>(loc, memory, part);
+  // A micro-batch does not have the dimension that counts them.
+  view.getResult().setType(getMemRefType(tensor, cast<MemRefType>(memory.getType()).getMemorySpace()));
+  return view;
 }
 
 void ProgramConverter::convertAlias(Operation *op, MoeKernelOpInterface kernel) {
   Value source = memory.lookup(op->getOperand(0));
   for (OpResult result : op->getResults()) {
     std::optional<RankPart> part = kernel.getAliasPart(result.getResultNumber());
-    memory.map(result, part ? createView(source, *part, op->getLoc()) : source);
+    memory.map(result, part ? createView(source, *part, result.getType(), op->getLoc()) : source);
   }
 }
 
@@ -201,11 +209,13 @@ void ProgramConverter::createCopy(Value from, Value to, Location loc) {
   cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
   builder.create<plan::LaunchOp>(loc, builder.getStringAttr("copy"), from, to, ArrayAttr(), UnitAttr(), GroupAttr(),
                                  StringAttr(), getLabel(loc), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
-                                 plan::CostAttr::get(builder.getContext(), cost), ChunkAttr(), /*seconds=*/FloatAttr());
+                                 plan::CostAttr::get(builder.getContext(), cost), ChunkAttr(), /*seconds=*/FloatAttr(),
+                                 /*peer=*/IntegerAttr());
 }
 
-/// Inputs keep their places as memory of the caller; results become arguments behind them.
-void ProgramConverter::convertSignature() {
+/// Inputs keep their places as memory of the caller; results become arguments behind them, but for those that update an
+/// input in its place.
+LogicalResult ProgramConverter::convertSignature() {
   numInputs = function.getNumArguments();
   SmallVector<Value> tensors;
   for (unsigned i = 0; i < numInputs; ++i) {
@@ -213,8 +223,21 @@ void ProgramConverter::convertSignature() {
     BlockArgument memref = function.front().addArgument(getMemRefType(tensor.getType()), tensor.getLoc());
     memory.map(tensor, memref);
   }
-  for (Value result : terminator->getOperands())
-    function.front().addArgument(getMemRefType(result.getType()), result.getLoc());
+  llvm::StringMap<BlockArgument> inputs;
+  for (unsigned i = 0; i < numInputs; ++i)
+    if (auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttrName))
+      inputs[name.getValue()] = function.front().getArgument(numInputs + i);
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    auto updates = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kUpdatesAttrName);
+    BlockArgument updated = updates ? inputs.lookup(updates.getValue()) : BlockArgument();
+    if (updates && (!updated || updated.getType() != getMemRefType(operand.get().getType())))
+      return function.emitError() << "expected an argument '" << updates.getValue() << "' of type "
+                                  << operand.get().getType() << " for the result that updates it";
+    results.push_back(
+        updated ? updated
+                : function.front().addArgument(getMemRefType(operand.get().getType()), operand.get().getLoc()));
+  }
+  return success();
 }
 
 /// Views of `value` are in the caller's memory with it.
@@ -228,7 +251,7 @@ static void moveViews(Value value) {
 
 void ProgramConverter::convertReturn() {
   for (OpOperand &operand : terminator->getOpOperands()) {
-    Value argument = function.front().getArgument(2 * numInputs + operand.getOperandNumber());
+    BlockArgument argument = results[operand.getOperandNumber()];
     Value value = memory.lookup(operand.get());
     if (auto buffer = value.getDefiningOp<plan::BufferOp>()) {
       moveViews(value);
@@ -244,8 +267,15 @@ void ProgramConverter::convertReturn() {
   }
 }
 
+static DictionaryAttr addUpdated(DictionaryAttr attributes) {
+  NamedAttrList list(attributes);
+  list.set(kUpdatedAttrName, UnitAttr::get(attributes.getContext()));
+  return list.getDictionary(attributes.getContext());
+}
+
 LogicalResult ProgramConverter::run() {
-  convertSignature();
+  if (failed(convertSignature()))
+    return failure();
   SmallVector<Operation *> program;
   for (Operation &op : function.front().without_terminator())
     program.push_back(&op);
@@ -260,8 +290,11 @@ LogicalResult ProgramConverter::run() {
   SmallVector<DictionaryAttr> attributes;
   for (unsigned i = 0; i < numInputs; ++i)
     attributes.push_back(function.getArgAttrDict(i));
-  for (unsigned i = 0; i < terminator->getNumOperands(); ++i)
-    attributes.push_back(function.getResultAttrDict(i));
+  for (auto [i, result] : llvm::enumerate(results))
+    if (result.getArgNumber() >= 2 * numInputs)
+      attributes.push_back(function.getResultAttrDict(i));
+    else
+      attributes[result.getArgNumber() - numInputs] = addUpdated(attributes[result.getArgNumber() - numInputs]);
   terminator->eraseOperands(0, terminator->getNumOperands());
   for (Operation *op : llvm::reverse(program))
     op->erase();
@@ -271,6 +304,8 @@ LogicalResult ProgramConverter::run() {
   function.setType(builder.getFunctionType(function.front().getArgumentTypes(), {}));
   function.setAllArgAttrs(attributes);
   function->setAttr(plan::kInputsAttrName, builder.getI64IntegerAttr(numInputs));
+  if (Attribute ranks = function->removeAttr(kRanksAttrName))
+    function->setAttr(plan::kRanksAttrName, ranks);
   return success();
 }
 

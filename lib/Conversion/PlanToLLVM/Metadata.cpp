@@ -18,8 +18,8 @@ using namespace mlir::plan;
 namespace json = llvm::json;
 
 /// Versions of the metadata and of moert.h (MOERT_ABI_VERSION) for which this file writes.
-static constexpr int64_t kMetadataVersion = 2;
-static constexpr int64_t kAbiVersion = 4;
+static constexpr int64_t kMetadataVersion = 3;
+static constexpr int64_t kAbiVersion = 5;
 
 DType mlir::plan::getDType(Type type) {
   if (type.isF32())
@@ -85,6 +85,7 @@ private:
   void writeTables(func::FuncOp program, moe::ParallelAttr ranks);
   void writeOp(LaunchOp launch, bool hasGroups);
   void writeShape(StringRef key, ArrayRef<int64_t> shape);
+  void writeSource(DictionaryAttr source);
 
   ModuleOp module;
   std::string prefix;
@@ -125,16 +126,18 @@ static LogicalResult checkLayouts(func::FuncOp program, moe::ParallelAttr ranks)
 }
 
 void MetadataWriter::write() {
-  auto rank = module.lookupSymbol<func::FuncOp>(kRankProgram);
+  SmallVector<func::FuncOp> programs = getRankPrograms(module);
   auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram);
   // Launches may use groups that #moe.parallel does not name.
-  for (auto launch : rank.getOps<LaunchOp>())
-    if (launch.getGroup())
-      groups.getName(*launch.getGroup());
-  writeHead(rank);
-  json.attributeBegin("rank");
-  writeProgram(rank);
-  json.attributeEnd();
+  for (func::FuncOp program : programs)
+    for (auto launch : program.getOps<LaunchOp>())
+      if (launch.getGroup())
+        groups.getName(*launch.getGroup());
+  writeHead(programs.front());
+  json.attributeArray("programs", [&] {
+    for (func::FuncOp program : programs)
+      writeProgram(program);
+  });
   json.attributeBegin("reference");
   if (reference)
     writeProgram(reference);
@@ -149,8 +152,9 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
     return setting ? setting.getValue() : otherwise;
   };
   StringRef dtype = "f32";
-  if (rank.getNumArguments() > 0)
-    dtype = getDTypeName(cast<MemRefType>(rank.getArgumentTypes()[0]).getElementType());
+  for (Type type : llvm::reverse(rank.getArgumentTypes()))
+    if (Type element = cast<MemRefType>(type).getElementType(); isa<FloatType>(element))
+      dtype = getDTypeName(element);
   json.attribute("world", parallel.getWorld());
   json.attributeObject("parallel", [&] {
     for (StringRef name : {"pp", "dp", "mp", "ep", "esp", "edp"})
@@ -176,6 +180,12 @@ void MetadataWriter::writeProgram(func::FuncOp program) {
   auto inputs = program->getAttrOfType<IntegerAttr>(kInputsAttrName);
   unsigned numInputs = inputs ? inputs.getInt() : program.getNumArguments();
   json.objectBegin();
+  // The reference has no ranks of a world.
+  if (!program->hasAttr(moe::kParallelAttrName)) {
+    auto share = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
+    json.attribute("first_rank", share ? share[0] : 0);
+    json.attribute("ranks", share ? share[1] : ranks.getWorld());
+  }
   json.attribute("symbol", prefix + program.getName().str());
   for (bool isResult : {false, true}) {
     unsigned end = isResult ? program.getNumArguments() : std::min(numInputs, program.getNumArguments());
@@ -217,6 +227,35 @@ void MetadataWriter::writeValue(func::FuncOp program, unsigned argument, moe::Pa
               json.value(group);
         });
     });
+    if (isResult)
+      return;
+    if (program.getArgAttr(argument, moe::kUpdatedAttrName))
+      json.attribute("updated", true);
+    if (auto sequence = program.getArgAttrOfType<IntegerAttr>(argument, moe::kSequenceAttrName))
+      json.attribute("sequence", sequence.getInt());
+    if (auto fill = program.getArgAttrOfType<FloatAttr>(argument, moe::kFillAttrName))
+      json.attribute("fill", fill.getValueAsDouble());
+    if (auto below = program.getArgAttrOfType<IntegerAttr>(argument, moe::kBelowAttrName))
+      json.attribute("below", below.getInt());
+    if (auto source = program.getArgAttrOfType<DictionaryAttr>(argument, moe::kSourceAttrName))
+      writeSource(source);
+  });
+}
+
+void MetadataWriter::writeSource(DictionaryAttr source) {
+  json.attributeObject("source", [&] {
+    for (NamedAttribute entry : source) {
+      StringRef key = entry.getName();
+      if (auto names = dyn_cast<ArrayAttr>(entry.getValue()))
+        json.attributeArray(key, [&] {
+          for (auto name : names.getAsRange<StringAttr>())
+            json.value(name.getValue());
+        });
+      else if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
+        json.attribute(key, number.getInt());
+      else
+        json.attribute(key, true);
+    }
   });
 }
 
@@ -254,7 +293,7 @@ void MetadataWriter::writeOp(LaunchOp launch, bool hasGroups) {
       json.attribute("group", nullptr);
     json.attribute("flops", cost.flops);
     json.attribute("bytes", cost.getBytesMoved());
-    json.attribute("bytes_sent", launch.getGroup() ? cost.getBytesSent(launch.getGroup()->getSize()) : 0);
+    json.attribute("bytes_sent", launch.getBytesSent());
     json.attribute("rows", cost.getCountedRows());
     if (std::optional<llvm::APFloat> seconds = launch.getSeconds())
       json.attribute("seconds", seconds->convertToDouble());
@@ -268,15 +307,28 @@ std::string mlir::plan::getProgramPrefix(std::optional<size_t> variant) {
 
 /// Whether there is metadata for a plan of one shape, or a variant.
 static LogicalResult checkPlan(ModuleOp module) {
-  auto rank = module.lookupSymbol<func::FuncOp>(kRankProgram);
-  if (!rank)
-    return emitError(module.getLoc()) << "expected a rank program '" << kRankProgram << "'";
   moe::ParallelAttr parallel = moe::getParallel(module);
   if (!parallel)
     return failure();
-  auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram);
-  for (func::FuncOp program : {rank, reference})
-    if (program && failed(checkLayouts(program, getRanks(program, parallel))))
+  SmallVector<func::FuncOp> programs = getRankPrograms(module);
+  if (programs.empty())
+    return emitError(module.getLoc()) << "expected a rank program '" << kRankProgram << "'";
+  int64_t next = 0;
+  for (func::FuncOp program : programs) {
+    auto share = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
+    int64_t first = share ? share[0] : 0;
+    if (first != next)
+      return program.emitOpError("expected the rank programs to share out the ranks but '")
+             << program.getName() << "' starts at rank " << first << " and the ones before end at " << next;
+    next += share ? share[1] : parallel.getWorld();
+  }
+  if (next != parallel.getWorld())
+    return programs.back().emitOpError("expected the rank programs to share out ")
+           << parallel.getWorld() << " ranks but got " << next;
+  if (auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram))
+    programs.push_back(reference);
+  for (func::FuncOp program : programs)
+    if (failed(checkLayouts(program, getRanks(program, parallel))))
       return failure();
   return success();
 }

@@ -8,7 +8,7 @@ namespace mlir::plan {
 
 /// Symbols that the runtime looks up in a plan .so are this and a name.
 inline constexpr StringLiteral kSymbolPrefix = "moeplan_";
-/// The rank programs that the runtime looks up.
+/// The program of all ranks, and the reference.
 inline constexpr StringLiteral kRankProgram = "rank";
 inline constexpr StringLiteral kReferenceProgram = "reference";
 

@@ -177,6 +177,8 @@ LogicalResult ProgramEmitter::emitLaunch(LaunchOp launch) {
   if (ArrayAttr params = launch.getParamsAttr())
     for (auto param : params.getAsRange<TypedAttr>())
       arguments.push_back(builder.create<LLVM::ConstantOp>(loc, param));
+  if (std::optional<int64_t> peer = launch.getPeer())
+    arguments.push_back(createInt(loc, *peer));
   if (launch.getGroup())
     arguments.push_back(getGroup(*launch.getGroup(), loc));
   arguments.push_back(createInt(loc, streams.lookup(launch.getStreamOrDefault())));
@@ -351,9 +353,6 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
   LogicalResult check(func::FuncOp program) {
     if (failed(verifyRankProgram(program)))
       return failure();
-    if (program->hasAttr(kRanksAttrName))
-      return program.emitOpError("expected one program for all ranks but '")
-             << program.getName() << "' has '" << kRanksAttrName << "'";
     for (auto launch : program.getOps<LaunchOp>())
       if (!launch.getStream())
         return launch.emitOpError("expected ")

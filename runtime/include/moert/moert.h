@@ -1,10 +1,11 @@
 //===- moert.h - the C ABI between compiled plans and the runtime ---------===//
 //
-// A plan .so holds rank programs: straight-line functions that issue the calls below, one per `plan` op, onto streams.
-// Every call only enqueues. Conventions: rank first, the op's index in the plan's metadata second, then inputs,
-// outputs, attributes (int64_t or double), the group where there is one, and the stream last. Every call returns a
-// `moert_status`; the text behind the last error of the calling thread is `moert_last_error()`. Absent optional inputs
-// are null. Shapes are written [rows, columns], row-major and dense. `counts` is [sources, experts] i32.
+// A plan .so holds programs of ranks, one for all or one for each stage of a pipeline: straight-line functions that
+// issue the calls below, one per `plan` op, onto streams. Every call only enqueues. Conventions: rank first, the op's
+// index in the plan's metadata second, then inputs, outputs, attributes (int64_t or double), the group where there is
+// one, and the stream last. Every call returns a `moert_status`; the text behind the last error of the calling thread
+// is `moert_last_error()`. Absent optional inputs are null. Shapes are written [rows, columns], row-major and dense.
+// `counts` is [sources, experts] i32.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_MOERT_H
@@ -17,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
-#define MOERT_ABI_VERSION 4
+#define MOERT_ABI_VERSION 5
 
 typedef enum moert_status {
   MOERT_OK = 0,
@@ -51,7 +52,9 @@ typedef enum moert_activation_kind {
   MOERT_SWIGLU = 3,
   /// gpt-oss: g = min(in[2j], 7), u = clamp(in[2j+1], -7, 7), out[j] = g * sigmoid(1.702 g) * (u + 1).
   MOERT_SWIGLU_CLAMPED = 4,
-  MOERT_SIGMOID = 5
+  MOERT_SIGMOID = 5,
+  /// x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is GPT-2's form with tanh.
+  MOERT_GELU_TANH = 6
 } moert_activation_kind;
 
 typedef enum moert_score_kind { MOERT_SOFTMAX = 0, MOERT_SIGMOID_SCORE = 1 } moert_score_kind;
@@ -223,6 +226,15 @@ int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens
 /// collective: it tells apart what moert_slice of the rows gave.
 int32_t moert_slice_counts(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *out,
                            int64_t rows, const moert_group *group, moert_stream_t stream);
+/// The choices of this member's own experts (PPMoE). slots [S, k] and counts [1, E] are moert_route's, the same on all
+/// members; member j has the n = E * copies / size experts from (j / copies) * n on.
+/// local_slots  [S, k]: the row among those of these experts alone, each of `capacity` rows, or packed where that is 0;
+///   -1 where the choice is of another expert or dropped.
+/// local_counts [1, n]: their counts.
+/// Without a capacity, more rows in all than `room`: MOERT_ERROR_OVERFLOW. Not a collective.
+int32_t moert_local_slots(moert_rank_t rank, int64_t op, const moert_buffer *slots, const moert_buffer *counts,
+                          const moert_buffer *local_slots, const moert_buffer *local_counts, int64_t capacity,
+                          int64_t room, int64_t copies, const moert_group *group, moert_stream_t stream);
 
 // --- Shadows -------------------------------------------------------------------
 // FasterMoE's dynamic shadowing. `shadows` is [1, E] i32, 1 where an expert is a shadow for this step, else 0. A tensor
@@ -246,7 +258,8 @@ int32_t moert_divide_choices(moert_rank_t rank, int64_t op, const moert_buffer *
                              moert_stream_t stream);
 
 // --- Collectives -------------------------------------------------------------
-// Every member of the group issues the same sequence. Any dtype where nothing is summed.
+// Every member of the group issues the same sequence, but for moert_send and moert_receive. Any dtype where nothing is
+// summed.
 
 /// out[.., i*n + a, ..] = in_i[.., a, ..], member i's part along `dim`.
 int32_t moert_all_gather(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t dim,
@@ -314,10 +327,190 @@ int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, c
 /// out = the sum of all members' inputs on member `root`, zeros elsewhere.
 int32_t moert_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
                      const moert_group *group, moert_stream_t stream);
+/// The two that pass a value on between the stages of a pipeline: `in` goes to member `peer` of the group, `out`
+/// becomes what member `peer` sends. Only the two meet: on an instance of the group the k-th send from a to b meets the
+/// k-th receive of b from a, whatever else the members issue. Both have one shape and one dtype; any dtype. Nothing is
+/// buffered: a send is done when its receive is, so that two streams that first send to each other hang.
+int32_t moert_send(moert_rank_t rank, int64_t op, const moert_buffer *in, int64_t peer, const moert_group *group,
+                   moert_stream_t stream);
+int32_t moert_receive(moert_rank_t rank, int64_t op, const moert_buffer *out, int64_t peer, const moert_group *group,
+                      moert_stream_t stream);
 /// Nothing, unless the world verifies: then fails with MOERT_ERROR_NOT_REPLICATED where members' values differ by more
 /// than rounding.
 int32_t moert_assume_replicated(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_group *group,
                                 moert_stream_t stream);
+
+// --- Whole models ------------------------------------------------------------
+// Tokens are rows: S = batch * sequence of them, sequence by sequence. `out` may be the input of its shape where that
+// is said. A call that works on one of `parts` equal parts of something works on part (rank / stride) mod parts.
+
+/// out[s] = s mod period, i32 [S]: the position of each token in its sequence.
+int32_t moert_positions(moert_rank_t rank, int64_t op, const moert_buffer *out, int64_t period, moert_stream_t stream);
+/// out = factor * in + offset, i32 of any shape; out may be in.
+int32_t moert_index_affine(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                           int64_t factor, int64_t offset, moert_stream_t stream);
+/// out = value everywhere.
+int32_t moert_fill(moert_rank_t rank, int64_t op, const moert_buffer *out, double value, moert_stream_t stream);
+/// out = in in out's type, f32, f64 or bf16 (ties to even).
+int32_t moert_cast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                   moert_stream_t stream);
+/// out[s,:] = table[ids[s] - part * V, :], zeros where another part has it; ids [S] i32, table [V, M], out [S, M]. An
+/// id below 0 or of parts * V or more: MOERT_ERROR_INVALID_ARGUMENT with the id and its place.
+int32_t moert_embedding(moert_rank_t rank, int64_t op, const moert_buffer *ids, const moert_buffer *table,
+                        const moert_buffer *out, int64_t parts, int64_t stride, moert_stream_t stream);
+/// out[v,:] = addend[v,:] + sum of grads[s,:] over the s with ids[s] = part * V + v, in the order of s; addend null:
+/// zero; out may be addend.
+int32_t moert_embedding_grad(moert_rank_t rank, int64_t op, const moert_buffer *ids, const moert_buffer *grads,
+                             const moert_buffer *addend, const moert_buffer *out, int64_t parts, int64_t stride,
+                             moert_stream_t stream);
+
+typedef enum moert_norm_kind {
+  /// (x - mean) / sqrt(variance + eps), the variance the mean of squared deviations.
+  MOERT_LAYER_NORM = 0,
+  /// x / sqrt(mean of squares + eps).
+  MOERT_RMS_NORM = 1,
+  /// x itself.
+  MOERT_NO_NORM = 2
+} moert_norm_kind;
+
+/// out = n(x) * gamma + beta, n of each block of D consecutive columns of each row by itself: x and out [S, b D], gamma
+/// and beta [D]; beta null: zero. out may be x.
+int32_t moert_norm(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *gamma,
+                   const moert_buffer *beta, const moert_buffer *out, int64_t kind, double eps, moert_stream_t stream);
+/// Gradient of x; out may be grads.
+int32_t moert_norm_grad(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *gamma,
+                        const moert_buffer *grads, const moert_buffer *out, int64_t kind, double eps,
+                        moert_stream_t stream);
+/// Gradient of gamma: out = addend + sum over rows and blocks of n(x) * grads; addend null: zero; out may be addend.
+int32_t moert_norm_wgrad(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *grads,
+                         const moert_buffer *addend, const moert_buffer *out, int64_t kind, double eps,
+                         moert_stream_t stream);
+/// out = (scale * in + eps) ^ -1/2, any shape; out may be in.
+int32_t moert_inverse_root(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, double scale,
+                           double eps, moert_stream_t stream);
+/// out = -scale / 2 * root^3 * grads, root what moert_inverse_root gave; out may be either.
+int32_t moert_inverse_root_grad(moert_rank_t rank, int64_t op, const moert_buffer *root, const moert_buffer *grads,
+                                const moert_buffer *out, double scale, moert_stream_t stream);
+
+/// Rotary positions (Su et al., RoFormer, 2021; YaRN, Peng et al., 2023). x is [S, heads * head_dim]; of each head the
+/// R = `rotary_dim` columns from `begin` on are rotated, others copied. Pair i of R / 2 is columns (i, i + R / 2), with
+/// `interleaved` (2 i, 2 i + 1), and becomes scale * (a cos t - b sin t, b cos t + a sin t), t = direction * (s mod
+/// period) * f_i. f_i = m_i base^(-2 i / R) with m_i = 1 - r_i + r_i / factor, r_i = (i - low) / (high - low) held
+/// within [0, 1]; factor 1: m_i = 1. Angles and frequencies in double precision. direction -1 is the adjoint of 1. out
+/// may be x.
+int32_t moert_rotary(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *out, int64_t period,
+                     int64_t head_dim, int64_t begin, int64_t rotary_dim, int64_t interleaved, int64_t direction,
+                     double base, double factor, double low, double high, double scale, moert_stream_t stream);
+
+/// Attention. q is [B L, H Dk], k [B Lk, n Dk], v [B Lk, n Dv], for B sequences of L = q_length queries and Lk =
+/// k_length keys. The rank has H = heads query heads, part `part` of the model's parts * H, which share Hk = k_heads
+/// key heads. k and v hold all of those (n = Hk): query head h takes key head (part * H + h) * Hk / (parts * H); or
+/// only those of this part (n * parts = Hk): it takes h * n / H. score[i,j] = scale <q_i, k_j> + bias[h,i,j], j < Lk;
+/// with `causal` only j <= i + Lk - L, and with window > 0 only j > i + Lk - L - window; P = exp(score - lse), lse the
+/// logarithm of the sum of exp(score) and, where there are `sinks` [H], of exp(sinks[h]). out_i = sum_j keep_ij / (1 -
+/// dropout) P_ij v_j, [B L, H Dv]; lse is [B L, H]. bias [H, L, Lk] and sinks may be null. With dropout > 0 keep_ij is
+/// that of moert_dropout for row ((first sequence + b) H' + part * H
+/// + h) L + i and column j, H' = parts * H and first sequence = B * ((rank / row_stride) mod row_parts); step may be
+/// null without it. A query without keys gives zeros, and lse minus infinity where it has no sink either.
+int32_t moert_attention(moert_rank_t rank, int64_t op, const moert_buffer *q, const moert_buffer *k,
+                        const moert_buffer *v, const moert_buffer *bias, const moert_buffer *sinks,
+                        const moert_buffer *step, const moert_buffer *out, const moert_buffer *lse, int64_t q_length,
+                        int64_t k_length, int64_t heads, int64_t k_heads, int64_t parts, int64_t stride, int64_t causal,
+                        int64_t window, int64_t seed, int64_t row_parts, int64_t row_stride, double scale,
+                        double dropout, moert_stream_t stream);
+/// Gradients of q, k and v from that of out; key heads that the rank's queries do not take get zeros.
+int32_t moert_attention_grad(moert_rank_t rank, int64_t op, const moert_buffer *q, const moert_buffer *k,
+                             const moert_buffer *v, const moert_buffer *bias, const moert_buffer *sinks,
+                             const moert_buffer *step, const moert_buffer *attended, const moert_buffer *lse,
+                             const moert_buffer *grads, const moert_buffer *grad_q, const moert_buffer *grad_k,
+                             const moert_buffer *grad_v, int64_t q_length, int64_t k_length, int64_t heads,
+                             int64_t k_heads, int64_t parts, int64_t stride, int64_t causal, int64_t window,
+                             int64_t seed, int64_t row_parts, int64_t row_stride, double scale, double dropout,
+                             moert_stream_t stream);
+/// Gradient of the bias, [H, L, Lk], summed over the sequences.
+int32_t moert_attention_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *q, const moert_buffer *k,
+                                  const moert_buffer *v, const moert_buffer *bias, const moert_buffer *sinks,
+                                  const moert_buffer *step, const moert_buffer *attended, const moert_buffer *lse,
+                                  const moert_buffer *grads, const moert_buffer *out, int64_t q_length,
+                                  int64_t k_length, int64_t heads, int64_t k_heads, int64_t parts, int64_t stride,
+                                  int64_t causal, int64_t window, int64_t seed, int64_t row_parts, int64_t row_stride,
+                                  double scale, double dropout, moert_stream_t stream);
+/// Gradient of the sinks: out[h] = - sum_s exp(sinks[h] - lse[s,h]) <grads_sh, attended_sh>.
+int32_t moert_attention_sinks_grad(moert_rank_t rank, int64_t op, const moert_buffer *sinks, const moert_buffer *lse,
+                                   const moert_buffer *attended, const moert_buffer *grads, const moert_buffer *out,
+                                   moert_stream_t stream);
+
+/// T5's relative positions (Raffel et al., 2020): out[h,i,j] = table[bucket(j - i), h], table [buckets, H], out [H, L,
+/// Lk]. With n = buckets, or buckets / 2 where `bidirectional`, d = |j - i| (max(0, i - j) where not): bucket d for d <
+/// n / 2, else min(n - 1, n / 2 + floor(ln(d / (n / 2)) / ln(max_distance / (n / 2)) * (n - n / 2))); where
+/// bidirectional n more for j > i.
+int32_t moert_relative_bias(moert_rank_t rank, int64_t op, const moert_buffer *table, const moert_buffer *out,
+                            int64_t bidirectional, int64_t max_distance, moert_stream_t stream);
+/// Gradient of the table; addend null: zero; out may be addend.
+int32_t moert_relative_bias_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *addend,
+                                 const moert_buffer *out, int64_t bidirectional, int64_t max_distance,
+                                 moert_stream_t stream);
+
+/// out[s,c] = keep / (1 - p) * x[s,c]. keep is 0 or 1 by a counter-based generator, Philox4x32-10 (Salmon et al., SC
+/// 2011): a function of seed, step [] i32, and the element's row and column in the whole value, of which x [S, N] is
+/// part (rank / row_stride) mod row_parts of the rows and part (rank / column_stride) mod column_parts of the columns;
+/// 0 with probability p: where word column mod 4 of the block with the key seed and the counter (column / 4, row's low
+/// and high half, step) is below p 2^32. The adjoint is the call itself. out may be x.
+int32_t moert_dropout(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *step,
+                      const moert_buffer *out, int64_t seed, int64_t row_parts, int64_t row_stride,
+                      int64_t column_parts, int64_t column_stride, double p, moert_stream_t stream);
+
+/// out[s,0] = ln sum_j exp(x[s,j]).
+int32_t moert_row_logsumexp(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *out,
+                            moert_stream_t stream);
+/// out[s,j] = grads[s,0] exp(x[s,j] - lse[s,0]); out may be x.
+int32_t moert_row_logsumexp_grad(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *lse,
+                                 const moert_buffer *grads, const moert_buffer *out, moert_stream_t stream);
+/// out[s,0] = x[s, labels[s] - part * V], 0 where another part has it or labels[s] < 0; x [S, V], labels [S] i32. A
+/// label of parts * V or more: MOERT_ERROR_INVALID_ARGUMENT with the label and its place.
+int32_t moert_pick(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *labels,
+                   const moert_buffer *out, int64_t parts, int64_t stride, moert_stream_t stream);
+/// out = addend, with grads[s,0] added at [s, labels[s] - part * V]; addend null: zero; out may be addend.
+int32_t moert_pick_grad(moert_rank_t rank, int64_t op, const moert_buffer *labels, const moert_buffer *grads,
+                        const moert_buffer *addend, const moert_buffer *out, int64_t parts, int64_t stride,
+                        moert_stream_t stream);
+/// The sum of rows [S,1] over the s with labels[s] >= 0, and how many those are, both [].
+int32_t moert_label_sum(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *labels,
+                        const moert_buffer *sum, const moert_buffer *count, moert_stream_t stream);
+/// out[s,0] = grad [] where labels[s] >= 0, else 0.
+int32_t moert_label_sum_grad(moert_rank_t rank, int64_t op, const moert_buffer *labels, const moert_buffer *grad,
+                             const moert_buffer *out, moert_stream_t stream);
+/// out = a / b, both [] (0 where b is 0); out may be either.
+int32_t moert_divide(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b,
+                     const moert_buffer *out, moert_stream_t stream);
+
+// --- Optimizers --------------------------------------------------------------
+// In place: outputs may be the inputs of their names. `factor` [] multiplies the gradients and may be null: 1; a factor
+// of 0 makes zeros of gradients that are not finite too. `rate` [] is the learning rate.
+
+/// out [] = sum of squares, summed in double precision.
+int32_t moert_sum_squares(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                          moert_stream_t stream);
+/// out = min(1, most / (sqrt(sum_squares) + 1e-6)), both []; not finite sum_squares: 0.
+int32_t moert_clip_factor(moert_rank_t rank, int64_t op, const moert_buffer *sum_squares, const moert_buffer *out,
+                          double most, moert_stream_t stream);
+/// out = sqrt(in), both [].
+int32_t moert_square_root(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
+                          moert_stream_t stream);
+/// g = factor grad + decay param; velocity' = momentum velocity + g; param' = param - rate velocity'.
+int32_t moert_sgd(moert_rank_t rank, int64_t op, const moert_buffer *param, const moert_buffer *grad,
+                  const moert_buffer *velocity, const moert_buffer *rate, const moert_buffer *factor,
+                  const moert_buffer *param_out, const moert_buffer *velocity_out, double momentum, double decay,
+                  moert_stream_t stream);
+/// Adam (Kingma and Ba, 2015) with decoupled weight decay (Loshchilov and Hutter, 2019), as in PyTorch, for step t =
+/// step
+/// + 1, step [] i32: param' = (1 - rate decay) param; first' = beta1 first + (1 - beta1) g; second' = beta2 second + (1
+/// - beta2) g^2, g = factor grad; param' -= rate / (1 - beta1^t) first' / (sqrt(second' / (1 - beta2^t)) + eps).
+int32_t moert_adam(moert_rank_t rank, int64_t op, const moert_buffer *param, const moert_buffer *grad,
+                   const moert_buffer *first, const moert_buffer *second, const moert_buffer *rate,
+                   const moert_buffer *step, const moert_buffer *factor, const moert_buffer *param_out,
+                   const moert_buffer *first_out, const moert_buffer *second_out, double beta1, double beta2,
+                   double eps, double decay, moert_stream_t stream);
 
 // --- Chunks of a step ----------------------------------------------------------
 // Into how many chunks to cut a step of so many tokens, learnt from the steps themselves (MPipeMoE, Algorithm 1). A

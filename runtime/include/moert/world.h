@@ -15,12 +15,13 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 3
+#define MOERT_WORLD_CONFIG_VERSION 4
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
 
 typedef enum moert_program {
+  /// What the ranks run: one program, or one for each stage of a pipeline.
   MOERT_PROGRAM_RANK = 0,
   /// The one-rank reference.
   MOERT_PROGRAM_REFERENCE = 1
@@ -38,12 +39,15 @@ typedef struct moert_world_config {
   int32_t emulate;     ///< 1: a transfer takes at least the seconds that the metadata gives it
 } moert_world_config;
 
-/// A routing op of a program: `tokens` tokens of each rank choose `choices` of `experts` experts each.
+/// A routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank choose
+/// `choices` of `experts` experts each.
 typedef struct moert_routing {
   int64_t op;
   int64_t tokens;
   int64_t experts;
   int64_t choices;
+  int64_t first_rank;
+  int64_t ranks;
 } moert_routing;
 
 /// When one op ran in the last step.
@@ -66,8 +70,8 @@ const char *moert_plan_metadata(moert_plan_t plan);
 /// The variant to run for `batch` sequences of `sequence` tokens of a data-parallel rank, by the plan's own code: every
 /// process that asks gets the same. An error where the plan was not compiled for that shape, or for only one.
 int32_t moert_plan_choose(moert_plan_t plan, int64_t batch, int64_t sequence, int64_t *variant);
-/// The routing ops of a variant's program (a moert_program), in its order, into routings[0..capacity); `count` is how
-/// many there are. Nothing is allocated and nothing runs.
+/// The routing ops of a variant's programs (a moert_program), program by program and in their order, into
+/// routings[0..capacity); `count` is how many there are. Nothing is allocated and nothing runs.
 int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program, moert_routing *routings,
                             int64_t capacity, int64_t *count);
 
@@ -77,7 +81,8 @@ void moert_world_destroy(moert_world_t world);
 /// Ranks of the world; which of them run in this process: ranks[0..count), valid as long as the world.
 int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ranks, int64_t *count);
 
-/// Copies one rank's whole part of argument `index` (arguments first, then results); `bytes` must be its size.
+/// Copies one rank's whole part of argument `index` of its program (arguments first, then results); `bytes` must be its
+/// size.
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
 

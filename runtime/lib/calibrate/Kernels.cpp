@@ -3,6 +3,7 @@
 #include "calibrate/Calibrate.h"
 #include "moert/shadows.h"
 
+#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int64_t kColumns = 512;
 constexpr int64_t kExperts = 64, kChoices = 4;
+constexpr int64_t kHeads = 8, kHeadDim = kColumns / kHeads, kBuckets = 32;
 
 /// A kernel on S rows. Operands stand in the order of the ABI.
 struct KernelCase {
@@ -124,6 +126,15 @@ void addTokens(std::vector<KernelCase> &cases) {
                      std::fill_n(counts.as<int32_t>(), experts, 1);
                      addViews(call, {counts, pool.outputOf(MOERT_I32, {1, experts})});
                    }});
+  // Rows are tokens times kColumns / kExperts, so that sizes are like those of the others; any counts do.
+  cases.push_back({Kind::LocalSlots, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     call.ints = {2 * tokens / kExperts, 0, 1, 0, 2};
+                     View counts = pool.outputOf(MOERT_I32, {1, kExperts});
+                     std::fill_n(counts.as<int32_t>(), kExperts, 0);
+                     addViews(call, {makeSlots(tokens, 2), counts, pool.outputOf(MOERT_I32, {tokens, 2}),
+                                     pool.outputOf(MOERT_I32, {1, kExperts / 2})});
+                   }});
 }
 
 /// Any experts do: the slots of as many tokens, which are all below tokens * kChoices, do not.
@@ -183,6 +194,203 @@ void addShadows(std::vector<KernelCase> &cases) {
                    }});
 }
 
+/// i32 values that are all below `limit`, neighbours apart.
+View makeIds(Pool &pool, int64_t count, int64_t limit) {
+  View ids = pool.outputOf(MOERT_I32, {count});
+  for (int64_t i = 0; i < count; ++i)
+    ids.as<int32_t>()[i] = static_cast<int32_t>(i * 617 % limit);
+  return ids;
+}
+
+View makeStep(Pool &pool) {
+  View step = pool.outputOf(MOERT_I32, {});
+  *step.as<int32_t>() = 1;
+  return step;
+}
+
+/// What is done for each number of a value alone.
+void addNumbers(std::vector<KernelCase> &cases) {
+  cases.push_back({Kind::Positions, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {kColumns};
+                     addViews(call, {pool.outputOf(MOERT_I32, {rows * kColumns})});
+                   }});
+  cases.push_back({Kind::IndexAffine, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {2, 1};
+                     addViews(call,
+                              {makeIds(pool, rows * kColumns, kColumns), pool.outputOf(MOERT_I32, {rows * kColumns})});
+                   }});
+  cases.push_back({Kind::Fill, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.reals[0] = 0.5;
+                     addViews(call, {pool.output({rows, kColumns})});
+                   }});
+  cases.push_back({Kind::Cast, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), pool.outputOf(MOERT_BF16, {rows, kColumns})});
+                   }});
+  // Roots of what is not negative.
+  cases.push_back({Kind::InverseRoot, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.reals = {1, 2};
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
+  cases.push_back(
+      {Kind::InverseRootGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+         call.reals[0] = 1;
+         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+       }});
+  cases.push_back({Kind::Dropout, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {1, 1, 1, 1, 1, 0};
+                     call.reals[0] = 0.1;
+                     addViews(call, {pool.input({rows, kColumns}), makeStep(pool), pool.output({rows, kColumns})});
+                   }});
+  cases.push_back({Kind::Rotary, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {4096, kHeadDim, 0, kHeadDim, 0, 1};
+                     call.reals = {10000, 1, 0, 1, 1};
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
+}
+
+void addNorms(std::vector<KernelCase> &cases) {
+  auto attributes = [](Call &call) {
+    call.ints = {MOERT_RMS_NORM};
+    call.reals[0] = 1e-6;
+  };
+  cases.push_back(
+      {Kind::Norm, {}, [=](Call &call, Pool &pool, int64_t rows) {
+         attributes(call);
+         addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
+       }});
+  cases.push_back({Kind::NormGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
+                     attributes(call);
+                     addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), pool.input({rows, kColumns}),
+                                     pool.output({rows, kColumns})});
+                   }});
+  cases.push_back(
+      {Kind::NormWgrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
+         attributes(call);
+         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), View(), pool.output({kColumns})});
+       }});
+}
+
+/// Of a table of as many rows as are gathered, so that the sum of its gradients grows with them.
+void addEmbeddings(std::vector<KernelCase> &cases) {
+  cases.push_back({Kind::Embedding, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {1, 1, 0};
+                     addViews(call,
+                              {makeIds(pool, rows, rows), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
+  cases.push_back({Kind::EmbeddingGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {1, 1, 0};
+                     addViews(call, {makeIds(pool, rows, rows), pool.input({rows, kColumns}), View(),
+                                     pool.output({rows, kColumns})});
+                   }});
+}
+
+/// Causal attention in sequences of at most 64 tokens, so that times grow with the tokens.
+void addAttention(std::vector<KernelCase> &cases) {
+  auto fill = [](Call &call, Pool &pool, int64_t rows, bool biased) {
+    int64_t length = std::min<int64_t>(rows, 64);
+    call.ints = {length, length, kHeads, kHeads, 1, 1, 1, 0, 0, 1, 1, 0};
+    call.reals = {0.125, 0};
+    View bias = biased ? pool.input({kHeads, length, length}) : View();
+    addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.input({rows, kColumns}), bias,
+                    View(), View()});
+    return length;
+  };
+  auto addGradients = [](Call &call, Pool &pool, int64_t rows) {
+    addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kHeads}), pool.input({rows, kColumns})});
+  };
+  cases.push_back({Kind::Attention, {}, [=](Call &call, Pool &pool, int64_t rows) {
+                     fill(call, pool, rows, false);
+                     addViews(call, {pool.output({rows, kColumns}), pool.output({rows, kHeads})});
+                   }});
+  cases.push_back(
+      {Kind::AttentionGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
+         fill(call, pool, rows, false);
+         addGradients(call, pool, rows);
+         addViews(call, {pool.output({rows, kColumns}), pool.output({rows, kColumns}), pool.output({rows, kColumns})});
+       }});
+  cases.push_back({Kind::AttentionBiasGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
+                     int64_t length = fill(call, pool, rows, true);
+                     addGradients(call, pool, rows);
+                     addViews(call, {pool.output({kHeads, length, length})});
+                   }});
+  cases.push_back({Kind::AttentionSinksGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({kHeads}), pool.input({rows, kHeads}), pool.input({rows, kColumns}),
+                                     pool.input({rows, kColumns}), pool.output({kHeads})});
+                   }});
+}
+
+/// Rows are queries, of kHeadDim keys.
+void addRelativeBias(std::vector<KernelCase> &cases) {
+  cases.push_back({Kind::RelativeBias, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {1, 128};
+                     addViews(call, {pool.input({kBuckets, kHeads}), pool.output({kHeads, rows, kHeadDim})});
+                   }});
+  cases.push_back({Kind::RelativeBiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     call.ints = {1, 128};
+                     addViews(call, {pool.input({kHeads, rows, kHeadDim}), View(), pool.output({kBuckets, kHeads})});
+                   }});
+}
+
+/// Labels of rows times kColumns / kExperts tokens, or of as many as there are numbers.
+void addLosses(std::vector<KernelCase> &cases) {
+  cases.push_back({Kind::RowLogsumexp, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, 1})});
+                   }});
+  cases.push_back({Kind::RowLogsumexpGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, 1}), pool.input({rows, 1}),
+                                     pool.output({rows, kColumns})});
+                   }});
+  cases.push_back(
+      {Kind::Pick, {}, [](Call &call, Pool &pool, int64_t rows) {
+         int64_t tokens = rows * kColumns / kExperts;
+         call.ints = {1, 1, 0};
+         addViews(call, {pool.input({tokens, kExperts}), makeIds(pool, tokens, kExperts), pool.output({tokens, 1})});
+       }});
+  cases.push_back({Kind::PickGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     call.ints = {1, 1, 0};
+                     addViews(call, {makeIds(pool, tokens, kExperts), pool.input({tokens, 1}), View(),
+                                     pool.output({tokens, kExperts})});
+                   }});
+  cases.push_back(
+      {Kind::LabelSum, {}, [](Call &call, Pool &pool, int64_t rows) {
+         int64_t tokens = rows * kColumns;
+         addViews(call, {pool.input({tokens, 1}), makeIds(pool, tokens, kExperts), pool.output({}), pool.output({})});
+       }});
+  cases.push_back({Kind::LabelSumGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns;
+                     addViews(call, {makeIds(pool, tokens, kExperts), pool.input({}), pool.output({tokens, 1})});
+                   }});
+  cases.push_back({Kind::Divide, {}, [](Call &call, Pool &pool, int64_t) {
+                     addViews(call, {pool.input({}), pool.input({}), pool.output({})});
+                   }});
+}
+
+/// Those of one number have one size only.
+void addOptimizers(std::vector<KernelCase> &cases) {
+  cases.push_back({Kind::SumSquares, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({})});
+                   }});
+  for (Kind kind : {Kind::ClipFactor, Kind::SquareRoot})
+    cases.push_back({kind, {}, [](Call &call, Pool &pool, int64_t) {
+                       call.reals[0] = 1;
+                       addViews(call, {pool.input({}), pool.output({})});
+                     }});
+  cases.push_back({Kind::Sgd, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     auto input = [&] { return pool.input({rows, kColumns}); };
+                     auto output = [&] { return pool.output({rows, kColumns}); };
+                     call.reals = {0.9, 0.01};
+                     addViews(call, {input(), input(), input(), pool.input({}), View(), output(), output()});
+                   }});
+  cases.push_back({Kind::Adam, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     auto input = [&] { return pool.input({rows, kColumns}); };
+                     auto output = [&] { return pool.output({rows, kColumns}); };
+                     call.reals = {0.9, 0.999, 1e-8, 0.01};
+                     addViews(call, {input(), input(), input(), input(), pool.input({}), makeStep(pool), View(),
+                                     output(), output(), output()});
+                   }});
+}
+
 std::vector<KernelCase> allCases() {
   std::vector<KernelCase> cases;
   addActivations(cases);
@@ -191,13 +399,22 @@ std::vector<KernelCase> allCases() {
   addTokens(cases);
   addRouting(cases);
   addShadows(cases);
+  addNumbers(cases);
+  addNorms(cases);
+  addEmbeddings(cases);
+  addAttention(cases);
+  addRelativeBias(cases);
+  addLosses(cases);
+  addOptimizers(cases);
   return cases;
 }
 
-/// As the compiler counts them: all operands, but of a slice only the part that is read.
+/// As the compiler counts them: all operands, but of a slice, a table or a row to pick from only what is read.
 double countBytes(const Call &call) {
   if (call.kind == Kind::Slice)
     return 2 * static_cast<double>(call.views[1].bytes());
+  if (call.kind == Kind::Embedding || call.kind == Kind::Pick)
+    return static_cast<double>(call.views[call.kind == Kind::Pick].bytes() + 2 * call.views[2].bytes());
   double bytes = 0;
   for (int i = 0; i < call.viewCount; ++i)
     if (call.views[static_cast<size_t>(i)])

@@ -27,7 +27,7 @@ Status Ranks::create(int64_t size, int64_t workers, int64_t arenaBytes, std::uni
   result->abiGroup = {"all", size, 1};
   BackendOptions options;
   options.workers = workers;
-  result->backend = host::createHostBackend(program, result->groups, size, options);
+  result->backend = host::createHostBackend({&program, 1}, result->groups, size, options);
   result->ranks.resize(static_cast<size_t>(size));
   return result->allocate(arenaBytes);
 }

@@ -8,17 +8,29 @@ using namespace moert;
 /// counts, weights and the like may be null.
 constexpr bool kOptional = true;
 
-/// A kernel that works on this member's part of a group: its attributes are `first`, the member's index and the group's
-/// size.
-static int32_t issuePart(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
-                         std::initializer_list<Operand> operands, int64_t first, const moert_group *group) {
+/// The place of a rank in a group that no call meets in.
+struct Place {
+  int64_t member = 0, size = 1;
+};
+
+static int32_t findPlace(moert_rank_t rank, const moert_group *group, Place &place) {
   int32_t index = -1;
   if (!rank)
     return report(Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected a rank but got null"));
   if (int32_t code = guarded([&] { return findGroup(*rank, group, index); }))
     return code;
-  int64_t member = (*rank->groups)[static_cast<size_t>(index)].memberOf(rank->rank);
-  return issueCall(rank, op, stream, kind, operands, {{first, member, group->size}});
+  place = {(*rank->groups)[static_cast<size_t>(index)].memberOf(rank->rank), group->size};
+  return MOERT_OK;
+}
+
+/// A kernel that works on this member's part of a group: its attributes are `first`, the member's index and the group's
+/// size.
+static int32_t issuePart(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
+                         std::initializer_list<Operand> operands, int64_t first, const moert_group *group) {
+  Place place;
+  if (int32_t code = findPlace(rank, group, place))
+    return code;
+  return issueCall(rank, op, stream, kind, operands, {{first, place.member, place.size}});
 }
 
 /// Which block of the group a member sends to in a phase, and of how many; all of one where the phase makes no sense,
@@ -188,6 +200,17 @@ int32_t moert_slice_counts(moert_rank_t rank, int64_t op, const moert_buffer *co
   return issuePart(rank, op, stream, Kind::SliceCounts, {{"counts", counts}, {"out", out}}, rows, group);
 }
 
+int32_t moert_local_slots(moert_rank_t rank, int64_t op, const moert_buffer *slots, const moert_buffer *counts,
+                          const moert_buffer *local_slots, const moert_buffer *local_counts, int64_t capacity,
+                          int64_t room, int64_t copies, const moert_group *group, moert_stream_t stream) {
+  Place place;
+  if (int32_t code = findPlace(rank, group, place))
+    return code;
+  return issueCall(rank, op, stream, Kind::LocalSlots,
+                   {{"slots", slots}, {"counts", counts}, {"local_slots", local_slots}, {"local_counts", local_counts}},
+                   {{capacity, room, copies, place.member, place.size}});
+}
+
 int32_t moert_choose_shadows(moert_rank_t rank, int64_t op, const moert_buffer *counts, const moert_buffer *shadows,
                              int64_t policy, int64_t workers, int64_t node_workers, int64_t most, int64_t room,
                              int64_t phases, double row_compute_s, double row_send_s, double row_local_s,
@@ -276,6 +299,16 @@ int32_t moert_broadcast(moert_rank_t rank, int64_t op, const moert_buffer *in, c
 int32_t moert_reduce(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out, int64_t root,
                      const moert_group *group, moert_stream_t stream) {
   return issueCall(rank, op, stream, Kind::Reduce, {{"in", in}, {"out", out}}, {.ints = {root}, .group = group});
+}
+
+int32_t moert_send(moert_rank_t rank, int64_t op, const moert_buffer *in, int64_t peer, const moert_group *group,
+                   moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Send, {{"in", in}}, {.ints = {peer}, .group = group});
+}
+
+int32_t moert_receive(moert_rank_t rank, int64_t op, const moert_buffer *out, int64_t peer, const moert_group *group,
+                      moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::Receive, {{"out", out}}, {.ints = {peer}, .group = group});
 }
 
 int32_t moert_assume_replicated(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_group *group,

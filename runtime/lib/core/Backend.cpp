@@ -4,10 +4,10 @@
 
 namespace moert {
 
-Status createBackend(const std::string &name, const Program &program, const std::vector<Group> &groups, int64_t world,
-                     const BackendOptions &options, Backend &backend) {
+Status createBackend(const std::string &name, std::span<const Program> programs, const std::vector<Group> &groups,
+                     int64_t world, const BackendOptions &options, Backend &backend) {
   if (name == "host") {
-    backend = host::createHostBackend(program, groups, world, options);
+    backend = host::createHostBackend(programs, groups, world, options);
     return {};
   }
   if (name == "mpi" || name == "cuda" || name == "cuda-loopback")

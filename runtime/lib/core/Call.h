@@ -33,8 +33,40 @@ enum class Kind : uint8_t {
   Combine,
   SlotDot,
   SliceCounts,
+  LocalSlots,
   ChooseShadows,
   DivideChoices,
+  Positions,
+  IndexAffine,
+  Fill,
+  Cast,
+  Embedding,
+  EmbeddingGrad,
+  Norm,
+  NormGrad,
+  NormWgrad,
+  InverseRoot,
+  InverseRootGrad,
+  Rotary,
+  Attention,
+  AttentionGrad,
+  AttentionBiasGrad,
+  AttentionSinksGrad,
+  RelativeBias,
+  RelativeBiasGrad,
+  Dropout,
+  RowLogsumexp,
+  RowLogsumexpGrad,
+  Pick,
+  PickGrad,
+  LabelSum,
+  LabelSumGrad,
+  Divide,
+  SumSquares,
+  ClipFactor,
+  SquareRoot,
+  Sgd,
+  Adam,
   // Collectives from here on.
   AllGather,
   ReduceScatter,
@@ -45,10 +77,14 @@ enum class Kind : uint8_t {
   ReduceExperts,
   Broadcast,
   Reduce,
-  AssumeReplicated
+  AssumeReplicated,
+  // Of these, only the two members of a channel meet.
+  Send,
+  Receive
 };
 
 inline bool isCollective(Kind kind) { return kind >= Kind::AllGather; }
+inline bool isPointToPoint(Kind kind) { return kind >= Kind::Send; }
 
 /// "all_gather": the name in the ABI without its prefix.
 const char *kindName(Kind kind);
@@ -62,10 +98,10 @@ struct Call {
   int32_t countsParts = 1;
   int32_t op = 0;
   int32_t group = -1;   ///< index into Metadata::groups of a collective
-  int64_t sequence = 0; ///< how many collectives of this group the rank issued before, set by the communicator
+  int64_t sequence = 0; ///< how many calls that meet the same members the rank issued before, set by the communicator
   std::array<double, 6> reals{};
   std::array<int64_t, 14> ints{};
-  std::array<View, 8> views{};
+  std::array<View, 12> views{};
   RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded
 };
 

@@ -72,9 +72,10 @@ struct Backend {
   std::unique_ptr<Communicator> communicator;
 };
 
-/// Makes the backend called `name` for `world` ranks that run `program`. The program and groups must outlive it.
-Status createBackend(const std::string &name, const Program &program, const std::vector<Group> &groups, int64_t world,
-                     const BackendOptions &options, Backend &backend);
+/// Makes the backend called `name` for `world` ranks that run `programs`, which stand in the order of their ranks. The
+/// programs and groups must outlive it.
+Status createBackend(const std::string &name, std::span<const Program> programs, const std::vector<Group> &groups,
+                     int64_t world, const BackendOptions &options, Backend &backend);
 
 } // namespace moert
 

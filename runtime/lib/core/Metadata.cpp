@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 using nlohmann::json;
@@ -11,7 +13,7 @@ using nlohmann::json;
 namespace moert {
 namespace {
 
-constexpr int64_t kMetadataVersion = 2;
+constexpr int64_t kMetadataVersion = 3;
 constexpr int64_t kMaxWorld = int64_t(1) << 20;
 constexpr int64_t kMaxBytes = int64_t(1) << 50;
 /// So that elements times shards fits 64 bits.
@@ -50,6 +52,11 @@ struct Node {
   }
   Node at(size_t index) const { return {value[index], path + "[" + std::to_string(index) + "]"}; }
 
+  bool boolean() const {
+    if (!value.is_boolean())
+      fail(path, std::string("expected true or false but got ") + value.dump());
+    return value.get<bool>();
+  }
   std::string string() const {
     if (!value.is_string())
       fail(path, std::string("expected a string but got ") + value.type_name());
@@ -130,17 +137,23 @@ std::vector<int64_t> parseShape(const Node &node) {
   return shape;
 }
 
+/// The ranks that a program is for.
+struct RankRange {
+  int64_t first = 0;
+  int64_t count = 1;
+};
+
 /// The ranks must hold every part of the value: two dimensions may not be cut by the same ranks.
-void checkCoverage(const Value &value, const std::vector<Group> &groups, int64_t world, const std::string &path) {
+void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRange ranks, const std::string &path) {
   int64_t tiles = 1;
   for (size_t dim = 0; dim < value.shape.size(); ++dim)
-    if (__builtin_mul_overflow(tiles, shardsOf(value, dim, groups), &tiles) || tiles > world)
-      fail(path,
-           "the layout cuts '" + value.name + "' into more parts than there are ranks (" + std::to_string(world) + ")");
+    if (__builtin_mul_overflow(tiles, shardsOf(value, dim, groups), &tiles) || tiles > ranks.count)
+      fail(path, "the layout cuts '" + value.name + "' into more parts than there are ranks (" +
+                     std::to_string(ranks.count) + ")");
   if (tiles == 1)
     return;
   std::vector<bool> held(static_cast<size_t>(tiles));
-  for (int64_t rank = 0; rank < world; ++rank) {
+  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
     int64_t tile = 0;
     for (size_t dim = 0; dim < value.shape.size(); ++dim)
       tile = tile * shardsOf(value, dim, groups) + shardIndex(value, dim, groups, rank);
@@ -152,8 +165,46 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, int64_t
                      value.name + "': the groups of its layout overlap");
 }
 
+/// Of a value of shape `shape`, which its tensors have to make up.
+Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
+  Source source;
+  Node tensors = node.at("tensors");
+  if (tensors.size() != 1 && tensors.size() != 2)
+    fail(tensors.path, "expected one or two names but got " + std::to_string(tensors.size()));
+  for (const auto &[key, value] : node.value.items())
+    if (key != "tensors" && key != "transpose" && key != "begin" && key != "of" && key != "experts")
+      fail(node.path, "unknown key '" + key + "', expected one of 'tensors', 'transpose', 'begin', 'of', 'experts'");
+  if (node.has("experts"))
+    source.experts = node.at("experts").integer(1, kMaxElements);
+  if (source.experts && (shape.empty() || shape[0] != source.experts))
+    fail(node.path + ".experts",
+         "expected dimension 0 of " + shapeText(shape) + " but got " + std::to_string(source.experts));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    source.tensors.push_back(tensors.at(i).string());
+    bool isOfExperts = source.tensors.back().find("{e}") != std::string::npos;
+    if (isOfExperts != (source.experts > 0))
+      fail(tensors.at(i).path, std::string("expected a name ") + (isOfExperts ? "without" : "with") + " '{e}' " +
+                                   (isOfExperts ? "where there are no 'experts'" : "of 'experts'") + " but got '" +
+                                   source.tensors.back() + "'");
+  }
+  std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
+  source.transpose = node.has("transpose") && node.at("transpose").boolean();
+  if (source.transpose && part.size() > 2)
+    fail(node.path + ".transpose", "expected it of a matrix but the tensor is " + shapeText(part));
+  auto count = static_cast<int64_t>(source.tensors.size());
+  int64_t columns = part.empty() ? 1 : part.back();
+  if (columns % count != 0)
+    fail(tensors.path,
+         "expected one name for " + std::to_string(columns) + " columns, which two cannot share, but got 2");
+  if (node.has("begin") || node.has("of")) {
+    source.of = node.at("of").integer(columns / count, kMaxElements);
+    source.begin = node.at("begin").integer(0, source.of - columns / count);
+  }
+  return source;
+}
+
 Value parseValue(const Node &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
-                 int64_t world) {
+                 RankRange ranks) {
   Value value;
   value.name = node.at("name").string();
   value.role = roles[static_cast<size_t>(indexOf(roles, node.at("role"), "role"))];
@@ -163,6 +214,15 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
     fail(dtype.path, "unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32'");
   value.shape = parseShape(node.at("shape"));
   value.localShape = parseShape(node.at("local_shape"));
+  value.updated = node.has("updated") && node.at("updated").boolean();
+  if (node.has("sequence"))
+    value.sequence = node.at("sequence").integer(1, INT32_MAX);
+  if (node.has("fill"))
+    value.fill = node.at("fill").amount();
+  if (node.has("below"))
+    value.below = node.at("below").integer(1, INT32_MAX);
+  if (node.has("source"))
+    value.source = parseSource(node.at("source"), value.shape);
   Node layout = node.at("layout");
   if (layout.size() != value.shape.size() || value.localShape.size() != value.shape.size())
     fail(node.path, "expected shape, local_shape and layout of '" + value.name + "' to have equally many dimensions");
@@ -171,7 +231,7 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
     for (size_t i = 0; i < layout.at(dim).size(); ++i)
       value.layout.back().push_back(indexOf(namesOf(groups), layout.at(dim).at(i), "group"));
   }
-  checkCoverage(value, groups, world, layout.path);
+  checkCoverage(value, groups, ranks, layout.path);
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     int64_t shards = shardsOf(value, dim, groups);
     if (value.localShape[dim] * shards != value.shape[dim])
@@ -183,11 +243,11 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
 }
 
 std::vector<Value> parseValues(const Node &node, const std::vector<std::string> &roles,
-                               const std::vector<Group> &groups, int64_t world) {
+                               const std::vector<Group> &groups, RankRange ranks) {
   std::vector<Value> values;
   std::set<std::string> seen;
   for (size_t i = 0; i < node.size(); ++i) {
-    values.push_back(parseValue(node.at(i), roles, groups, world));
+    values.push_back(parseValue(node.at(i), roles, groups, ranks));
     if (!seen.insert(values.back().name).second)
       fail(node.at(i).path, "the name '" + values.back().name + "' is used twice");
   }
@@ -213,11 +273,14 @@ Op parseOp(const Node &node, const std::vector<std::string> &streams, const std:
   return op;
 }
 
-Program parseProgram(const Node &node, const std::vector<Group> &groups, int64_t world) {
+Program parseProgram(const Node &node, const std::vector<Group> &groups, RankRange ranks) {
   Program program;
+  program.firstRank = ranks.first;
+  program.numRanks = ranks.count;
   program.symbol = node.at("symbol").string();
-  program.arguments = parseValues(node.at("arguments"), {"input", "parameter", "cotangent"}, groups, world);
-  program.results = parseValues(node.at("results"), {"output", "gradient"}, groups, world);
+  program.arguments =
+      parseValues(node.at("arguments"), {"input", "parameter", "state", "rate", "step", "cotangent"}, groups, ranks);
+  program.results = parseValues(node.at("results"), {"output", "loss", "metric", "gradient"}, groups, ranks);
   program.arenaBytes[MOERT_SPACE_DEVICE] = node.at("arenas").at("device").integer(0, kMaxBytes);
   program.arenaBytes[MOERT_SPACE_HOST_PINNED] = node.at("arenas").at("host_pinned").integer(0, kMaxBytes);
   Node streams = node.at("streams");
@@ -232,6 +295,86 @@ Program parseProgram(const Node &node, const std::vector<Group> &groups, int64_t
   return program;
 }
 
+/// The ranks of a program, which begin where those of the one before end.
+RankRange parseRanks(const Node &node, int64_t begin, int64_t world) {
+  Node first = node.at("first_rank"), count = node.at("ranks");
+  if (int64_t rank = first.integer(0, kMaxWorld); rank != begin)
+    fail(first.path, "expected " + std::to_string(begin) + ", the first rank that no program before is for, but got " +
+                         std::to_string(rank));
+  RankRange ranks{begin, count.integer(1, kMaxWorld)};
+  if (ranks.count > world - begin)
+    fail(count.path, "expected at most " + std::to_string(world - begin) + ", the ranks of the world from " +
+                         std::to_string(begin) + " on, but got " + std::to_string(ranks.count));
+  return ranks;
+}
+
+std::string layoutText(const Value &value, const std::vector<Group> &groups) {
+  std::string text;
+  for (const std::vector<int64_t> &dim : value.layout) {
+    std::string names;
+    for (int64_t group : dim)
+      names += (names.empty() ? "" : ", ") + groups[static_cast<size_t>(group)].name;
+    text += (text.empty() ? "[" : ", [") + names + "]";
+  }
+  return "[" + text + "]";
+}
+
+/// Values of one name are one global value. The programs stand at `node`.
+class SameValues {
+public:
+  SameValues(const Node &node, const std::vector<Group> &groups) : node(node), groups(groups) {}
+
+  /// `values` are those of program `index`, at its key `key`.
+  void check(const std::vector<Value> &values, size_t index, const char *key) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      auto [place, isNew] = first.try_emplace({key, values[i].name}, index, &values[i]);
+      if (!isNew)
+        compare(values[i], *place->second.second, place->second.first, node.at(index).at(key).at(i));
+    }
+  }
+
+private:
+  void compare(const Value &value, const Value &other, size_t program, const Node &at) const {
+    auto expect = [&](const char *key, const std::string &mine, const std::string &theirs) {
+      if (mine != theirs)
+        fail(at.path + "." + key, "expected " + theirs + ", as '" + value.name + "' has in programs[" +
+                                      std::to_string(program) + "], but got " + mine);
+    };
+    expect("role", value.role, other.role);
+    expect("dtype", dtypeName(value.dtype), dtypeName(other.dtype));
+    expect("shape", shapeText(value.shape), shapeText(other.shape));
+    expect("layout", layoutText(value, groups), layoutText(other, groups));
+    // Else the programs would begin the next step with different values.
+    expect("updated", value.updated ? "true" : "false", other.updated ? "true" : "false");
+  }
+
+  Node node;
+  const std::vector<Group> &groups;
+  /// By key and name, the program that has the value first.
+  std::map<std::pair<std::string, std::string>, std::pair<size_t, const Value *>> first;
+};
+
+std::vector<Program> parsePrograms(const Node &node, const std::vector<Group> &groups, int64_t world) {
+  if (node.size() == 0)
+    fail(node.path, "expected at least one program but got none");
+  std::vector<Program> programs;
+  int64_t covered = 0;
+  for (size_t i = 0; i < node.size(); ++i) {
+    RankRange ranks = parseRanks(node.at(i), covered, world);
+    programs.push_back(parseProgram(node.at(i), groups, ranks));
+    covered += ranks.count;
+  }
+  if (covered != world)
+    fail(node.path, "expected programs for all " + std::to_string(world) + " ranks of the world but they are for " +
+                        std::to_string(covered));
+  SameValues same(node, groups);
+  for (size_t i = 0; i < programs.size(); ++i) {
+    same.check(programs[i].arguments, i, "arguments");
+    same.check(programs[i].results, i, "results");
+  }
+  return programs;
+}
+
 Metadata parsePlan(const Node &top) {
   Metadata metadata;
   metadata.world = top.at("world").integer(1, kMaxWorld);
@@ -243,10 +386,10 @@ Metadata parsePlan(const Node &top) {
   metadata.mode = top.at("mode").string();
   metadata.dtype = top.at("dtype").string();
   metadata.groups = parseGroups(top.at("groups"), metadata.world);
-  metadata.rank = parseProgram(top.at("rank"), metadata.groups, metadata.world);
+  metadata.programs = parsePrograms(top.at("programs"), metadata.groups, metadata.world);
   // A plan without a reference runs, but cannot be verified.
   if (top.has("reference") && !top.at("reference").value.empty())
-    metadata.reference = parseProgram(top.at("reference"), {}, 1);
+    metadata.reference = parseProgram(top.at("reference"), {}, {});
   return metadata;
 }
 
@@ -257,14 +400,15 @@ std::vector<Metadata> parseVariants(const Node &node, const std::string &cluster
   for (size_t i = 0; i < node.size(); ++i) {
     Node item = node.at(i);
     int64_t batch = item.at("batch").integer(1, kMaxElements), sequence = item.at("sequence").integer(1, kMaxElements);
+    int64_t world = variants.empty() ? 0 : variants.front().world;
+    if (int64_t ranks = item.at("world").integer(1, kMaxWorld); world && ranks != world)
+      fail(item.path, "expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
+                          std::to_string(ranks));
     variants.push_back(parsePlan(item));
     variants.back().batch = batch;
     variants.back().sequence = sequence;
     if (!item.has("cluster"))
       variants.back().cluster = cluster;
-    if (int64_t world = variants.front().world; variants.back().world != world)
-      fail(item.path, "expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
-                          std::to_string(variants.back().world));
   }
   return variants;
 }
@@ -289,6 +433,37 @@ static int64_t product(const std::vector<int64_t> &shape) {
 
 int64_t Value::elements() const { return product(shape); }
 int64_t Value::localElements() const { return product(localShape); }
+
+static int64_t indexIn(const std::vector<Value> &values, std::string_view name) {
+  auto it = std::find_if(values.begin(), values.end(), [&](const Value &value) { return value.name == name; });
+  return it == values.end() ? -1 : it - values.begin();
+}
+
+int64_t Program::argumentIndex(std::string_view name) const { return indexIn(arguments, name); }
+
+int64_t Program::resultIndex(std::string_view name) const {
+  int64_t index = indexIn(results, name);
+  return index < 0 ? index : index + static_cast<int64_t>(arguments.size());
+}
+
+size_t programIndex(std::span<const Program> programs, int64_t rank) {
+  auto begins = [](int64_t rank, const Program &program) { return rank < program.firstRank; };
+  auto next = std::upper_bound(programs.begin() + 1, programs.end(), rank, begins);
+  return static_cast<size_t>(next - programs.begin()) - 1;
+}
+
+static std::vector<Value> valuesOf(std::span<const Program> programs, std::vector<Value> Program::*member) {
+  std::vector<Value> values;
+  std::set<std::string_view> seen;
+  for (const Program &program : programs)
+    for (const Value &value : program.*member)
+      if (seen.insert(value.name).second)
+        values.push_back(value);
+  return values;
+}
+
+std::vector<Value> argumentsOf(std::span<const Program> programs) { return valuesOf(programs, &Program::arguments); }
+std::vector<Value> resultsOf(std::span<const Program> programs) { return valuesOf(programs, &Program::results); }
 
 Status parseMetadata(std::string_view text, std::vector<Metadata> &variants) {
   try {

@@ -9,6 +9,7 @@
 #include "core/View.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,15 @@ struct Group {
   }
 };
 
+/// Which tensors of a published checkpoint a parameter is made of, and how (docs/Runtime.md).
+struct Source {
+  std::vector<std::string> tensors; ///< one, or two whose columns alternate; of experts each has "{e}" in it
+  bool transpose = false;           ///< the checkpoint's matrices are [out, in]
+  int64_t begin = 0;                ///< the first of the tensor's columns, and
+  int64_t of = 0;                   ///< how many it has; 0: as many as are taken
+  int64_t experts = 0;              ///< how many are stacked along dimension 0; 0: it is no stack
+};
+
 /// An argument or a result of a program.
 struct Value {
   std::string name;
@@ -38,6 +48,11 @@ struct Value {
   std::vector<int64_t> localShape; ///< of one rank
   /// For each dimension the groups (indices into Metadata::groups) over which it is sharded, outermost first.
   std::vector<std::vector<int64_t>> layout;
+  bool updated = false;            ///< of an argument: a step changes it, and what it is then is a result
+  int64_t sequence = 0;            ///< of tokens: how many are a sequence; 0 where that is not said
+  std::optional<double> fill = {}; ///< of a parameter: what a new model has everywhere; absent: random values
+  int64_t below = 0; ///< of an i32 argument: its values are from 0 on and below this; 0 where that is not said
+  std::optional<Source> source = {}; ///< of a parameter; absent: the plan does not say
 
   int64_t elements() const;
   int64_t localElements() const;
@@ -60,8 +75,10 @@ struct Op {
   double seconds = 0;
 };
 
-/// One of the two programs of a plan.
+/// A program of a plan: the reference, or what the ranks from firstRank on run, numRanks of them.
 struct Program {
+  int64_t firstRank = 0;
+  int64_t numRanks = 1;
   std::string symbol;
   std::vector<Value> arguments;
   std::vector<Value> results;
@@ -76,7 +93,17 @@ struct Program {
     auto k = static_cast<size_t>(index);
     return k < arguments.size() ? arguments[k] : results[k - arguments.size()];
   }
+  /// By the same numbering the argument, or the result, called `name`; -1 where there is none.
+  int64_t argumentIndex(std::string_view name) const;
+  int64_t resultIndex(std::string_view name) const;
 };
+
+/// The index of the program that `rank` runs, of programs that stand in the order of their ranks.
+size_t programIndex(std::span<const Program> programs, int64_t rank);
+
+/// What the programs take, and give: values of one name are one value. In the order in which they first occur.
+std::vector<Value> argumentsOf(std::span<const Program> programs);
+std::vector<Value> resultsOf(std::span<const Program> programs);
 
 /// A plan of one shape, or one variant of a plan of several.
 struct Metadata {
@@ -91,12 +118,15 @@ struct Metadata {
   std::string mode;
   std::string dtype;
   std::vector<Group> groups;
-  Program rank;
+  /// One for all ranks, or one for each stage of a pipeline: all ranks once, in order.
+  std::vector<Program> programs;
   std::optional<Program> reference;
+
+  const Program &programOf(int64_t rank) const { return programs[programIndex(programs, rank)]; }
 };
 
 /// Parses and checks `text` to the plan's variants; a plan of one shape is one. Every error names the key, e.g.
-/// "variants[1].rank.arguments[2].layout[0]", and what was expected.
+/// "variants[1].programs[0].arguments[2].layout[0]", and what was expected.
 Status parseMetadata(std::string_view text, std::vector<Metadata> &variants);
 
 /// Whether the plan holds variants, so that one of them must be chosen.

@@ -65,8 +65,9 @@ Status PlanLibrary::open(const std::string &path) {
     return Status::error(status.code, "'" + path + "': " + status.message);
   for (const Metadata &variant : variants) {
     PlanEntries &found = entries.emplace_back();
-    if (Status status = findProgram(path, variant.rank, found.rank); !status.ok())
-      return status;
+    for (const Program &program : variant.programs)
+      if (Status status = findProgram(path, program, found.ranks.emplace_back()); !status.ok())
+        return status;
     if (variant.reference)
       if (Status status = findProgram(path, *variant.reference, found.reference); !status.ok())
         return status;

@@ -8,7 +8,7 @@ namespace moert {
 
 /// The programs of a plan of one shape, or of a variant.
 struct PlanEntries {
-  RankProgram rank = nullptr;
+  std::vector<RankProgram> ranks;  ///< of Metadata::programs
   RankProgram reference = nullptr; ///< null where there is none
 };
 

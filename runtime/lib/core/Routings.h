@@ -1,4 +1,4 @@
-//===- Routings.h - the routing ops of a program ---------------------------===//
+//===- Routings.h - the routing ops of programs ----------------------------===//
 #ifndef MOERT_CORE_ROUTINGS_H
 #define MOERT_CORE_ROUTINGS_H
 
@@ -6,9 +6,9 @@
 
 namespace moert {
 
-/// Finds what the program routes in a step, in its order: `entry` is called as rank 0 of no world, so that nothing runs
-/// and no memory is needed.
-Status listRoutings(const Program &program, const std::vector<Group> &groups, RankProgram entry,
+/// Finds what the programs route in a step, one after the other and each in its order: an entry is called as the first
+/// of its ranks, of no world, so that nothing runs and no memory is needed.
+Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &groups,
                     std::vector<moert_routing> &routings);
 
 } // namespace moert

@@ -1,4 +1,4 @@
-//===- World.cpp - the ranks of a program and their memory ----------------===//
+//===- World.cpp - the ranks of a plan and their memory -------------------===//
 
 #include "core/World.h"
 #include "core/Error.h"
@@ -12,10 +12,10 @@ namespace moert {
 /// 0xff bytes are NaN in every floating-point dtype and -1 as an index: what a plan reads without having written shows.
 constexpr char kPoison = static_cast<char>(0xff);
 
-Status World::create(const Program &program, const std::vector<Group> &groups, int64_t size, RankProgram entry,
+Status World::create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                      const WorldOptions &options, std::unique_ptr<World> &world) {
-  std::unique_ptr<World> made(new World(program, groups, size, entry, options));
-  if (Status status = createBackend(options.backend, program, groups, size, options.device, made->backend);
+  std::unique_ptr<World> made(new World(programs, groups, size, options));
+  if (Status status = createBackend(options.backend, made->programs, groups, size, options.device, made->backend);
       !status.ok())
     return status;
   if (Status status = made->allocate(); !status.ok())
@@ -28,21 +28,39 @@ bool World::isLocal(int64_t rank) const {
   return std::find(localRanks().begin(), localRanks().end(), rank) != localRanks().end();
 }
 
-Status World::allocate() {
-  // In floating point: ranks times bytes may not fit 64 bits.
-  auto local = static_cast<double>(localRanks().size());
+/// Of a rank that runs `program`; in floating point, because ranks times bytes may not fit 64 bits.
+static double bytesOf(const Program &program) {
   double bytes = static_cast<double>(program.arenaBytes[0]) + static_cast<double>(program.arenaBytes[1]);
   for (int64_t i = 0; i < program.valueCount(); ++i)
     bytes += static_cast<double>(program.value(i).localBytes());
+  return bytes;
+}
+
+Status World::checkAvailable() {
+  std::vector<int64_t> count(programs.size());
+  for (int64_t rank : localRanks())
+    ++count[programIndex(programs, rank)];
+  double bytes = 0;
+  int64_t arena = 0;
+  for (size_t i = 0; i < count.size(); ++i) {
+    bytes += static_cast<double>(count[i]) * bytesOf(programs[i]);
+    arena = std::max(arena, programs[i].arenaBytes[MOERT_SPACE_DEVICE]);
+  }
   std::string what = "a world of " + std::to_string(worldSize) + " ranks, " + std::to_string(localRanks().size()) +
-                     " of them in this process, each with an arena of " +
-                     std::to_string(program.arenaBytes[MOERT_SPACE_DEVICE]) + " bytes,";
-  auto total = static_cast<int64_t>(std::min(bytes * local, 9e18));
-  if (Status status = backend.device->checkAvailable(total, what); !status.ok())
+                     " of them in this process, each with an arena of " + (count.size() > 1 ? "at most " : "") +
+                     std::to_string(arena) + " bytes,";
+  return backend.device->checkAvailable(static_cast<int64_t>(std::min(bytes, 9e18)), what);
+}
+
+Status World::allocate() {
+  if (Status status = checkAvailable(); !status.ok())
     return status;
   ranks.resize(static_cast<size_t>(worldSize));
-  for (int64_t rank : localRanks()) {
+  for (int64_t rank = 0; rank < worldSize; ++rank) {
     ranks[static_cast<size_t>(rank)].rank = rank;
+    ranks[static_cast<size_t>(rank)].program = &programs[programIndex(programs, rank)];
+  }
+  for (int64_t rank : localRanks()) {
     if (Status status = allocateRank(ranks[static_cast<size_t>(rank)]); !status.ok())
       return status;
   }
@@ -62,7 +80,7 @@ Status World::poison(void *data, int64_t bytes) {
 Status World::allocateRank(moert_rank &state) {
   state.device = backend.device.get();
   state.communicator = backend.communicator.get();
-  state.program = &program;
+  const Program &program = *state.program;
   state.groups = &groups;
   auto make = [&](int32_t space, int64_t bytes, const std::string &what, char *&data) {
     void *block = nullptr;
@@ -92,6 +110,7 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, char *&data) {
   if (rank < 0 || rank >= worldSize || !isLocal(rank))
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "rank " + std::to_string(rank) + " does not run in this process");
+  const Program &program = programOf(rank);
   if (index < 0 || index >= program.valueCount())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the index of an argument or result below " +
                                                            std::to_string(program.valueCount()) + " but got " +
@@ -123,10 +142,14 @@ Status World::listOnce() {
   if (routings)
     return {};
   std::vector<moert_routing> found;
-  if (Status status = listRoutings(program, groups, entry, found); !status.ok())
+  if (Status status = listRoutings({programs, entries}, groups, found); !status.ok())
     return status;
   routings = std::move(found);
   return {};
+}
+
+static bool runsIn(const moert_routing &routing, int64_t rank) {
+  return rank >= routing.first_rank && rank < routing.first_rank + routing.ranks;
 }
 
 /// `choices`: of the op, those of all tokens.
@@ -136,7 +159,8 @@ Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &ch
                          "rank " + std::to_string(rank) + " does not run in this process");
   if (Status status = listOnce(); !status.ok())
     return status;
-  auto found = std::find_if(routings->begin(), routings->end(), [&](const moert_routing &it) { return it.op == op; });
+  auto found = std::find_if(routings->begin(), routings->end(),
+                            [&](const moert_routing &it) { return it.op == op && runsIn(it, rank); });
   if (found == routings->end())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "expected a routing op but got op " + std::to_string(op) + ", which is none");
@@ -163,7 +187,8 @@ Status World::recordRouting(bool isRecorded) {
     return status;
   for (int64_t rank : localRanks())
     for (const moert_routing &routing : *routings)
-      ranks[static_cast<size_t>(rank)].routing.page(routing.op).isRecorded = isRecorded;
+      if (runsIn(routing, rank))
+        ranks[static_cast<size_t>(rank)].routing.page(routing.op).isRecorded = isRecorded;
   return {};
 }
 
@@ -180,6 +205,7 @@ Status World::readRouting(int64_t rank, int64_t op, const std::vector<int32_t> *
 
 Status World::run(double &seconds) {
   auto issue = [this](int64_t rank) -> Status {
+    RankProgram entry = entries[programIndex(programs, rank)];
     int32_t code = entry(&ranks[static_cast<size_t>(rank)]);
     if (code == MOERT_OK)
       return {};

@@ -1,4 +1,4 @@
-//===- World.h - the ranks of a program and their memory ------------------===//
+//===- World.h - the ranks of a plan and their memory ---------------------===//
 #ifndef MOERT_CORE_WORLD_H
 #define MOERT_CORE_WORLD_H
 
@@ -28,10 +28,16 @@ struct WorldOptions {
   double timeout = 0; ///< seconds, 0 for none
 };
 
+/// What the ranks of a world run: programs in the order of their ranks, each with what issues it.
+struct WorldPrograms {
+  std::span<const Program> programs;
+  std::span<const RankProgram> entries;
+};
+
 class World {
 public:
-  /// Allocates all ranks' memory. `program` and `groups` must outlive the world.
-  static Status create(const Program &program, const std::vector<Group> &groups, int64_t size, RankProgram entry,
+  /// Allocates all ranks' memory. Programs and `groups` must outlive the world.
+  static Status create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                        const WorldOptions &options, std::unique_ptr<World> &world);
 
   int64_t size() const { return worldSize; }
@@ -52,7 +58,7 @@ public:
   /// The end of the last byte that any call so far used in the arena `space` of a local rank.
   int64_t touchedBytes(int64_t rank, int32_t space) const { return ranks[static_cast<size_t>(rank)].touched[space]; }
 
-  const Program &worldProgram() const { return program; }
+  const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
     return backend.device->timeline(rank, stream);
   }
@@ -60,21 +66,22 @@ public:
   bool isLocal(int64_t rank) const;
 
 private:
-  World(const Program &program, const std::vector<Group> &groups, int64_t size, RankProgram entry,
-        const WorldOptions &options)
-      : program(program), groups(groups), worldSize(size), entry(entry), options(options) {}
+  World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options)
+      : programs(run.programs), entries(run.entries.begin(), run.entries.end()), groups(groups), worldSize(size),
+        options(options) {}
 
   Status allocate();
+  Status checkAvailable();
   Status allocateRank(moert_rank &state);
   Status poison(void *data, int64_t bytes);
   Status locate(int64_t rank, int64_t index, int64_t bytes, char *&data);
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
-  const Program &program;
+  std::span<const Program> programs;
+  std::vector<RankProgram> entries; ///< of programs
   const std::vector<Group> &groups;
   int64_t worldSize;
-  RankProgram entry;
   WorldOptions options;
   Backend backend;
   std::vector<moert_rank> ranks;                      ///< by rank; only local ones have memory

@@ -28,15 +28,14 @@ template <class Body> static int32_t onWorld(moert_world_t world, bool given, Bo
   });
 }
 
-/// One of the two programs of a variant.
-struct ChosenProgram {
-  const Program *program;
+/// What the ranks of a variant run, or its reference.
+struct ChosenPrograms {
+  WorldPrograms programs;
   const std::vector<Group> *groups;
-  RankProgram entry;
   int64_t world;
 };
 
-static Status chooseProgram(const PlanLibrary &library, int64_t variant, int32_t program, ChosenProgram &chosen) {
+static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_t program, ChosenPrograms &chosen) {
   static const std::vector<Group> noGroups;
   if (program != MOERT_PROGRAM_REFERENCE && program != MOERT_PROGRAM_RANK)
     return invalid("expected program 0 or 1 but got " + std::to_string(program));
@@ -47,9 +46,9 @@ static Status chooseProgram(const PlanLibrary &library, int64_t variant, int32_t
   const Metadata &metadata = library.variants[static_cast<size_t>(variant)];
   const PlanEntries &entries = library.entries[static_cast<size_t>(variant)];
   if (program == MOERT_PROGRAM_RANK)
-    chosen = {&metadata.rank, &metadata.groups, entries.rank, metadata.world};
+    chosen = {{metadata.programs, entries.ranks}, &metadata.groups, metadata.world};
   else if (metadata.reference)
-    chosen = {&*metadata.reference, &noGroups, entries.reference, 1};
+    chosen = {{{&*metadata.reference, 1}, {&entries.reference, 1}}, &noGroups, 1};
   else
     return invalid("the plan has no reference program");
   return {};
@@ -62,8 +61,8 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
     return invalid("expected a moert_world_config of version " + std::to_string(MOERT_WORLD_CONFIG_VERSION) + " and " +
                    std::to_string(sizeof(moert_world_config)) + " bytes but got version " +
                    std::to_string(config->version) + " and " + std::to_string(config->size) + " bytes");
-  ChosenProgram chosen;
-  if (Status status = chooseProgram(plan->library, config->variant, config->program, chosen); !status.ok())
+  ChosenPrograms chosen;
+  if (Status status = choosePrograms(plan->library, config->variant, config->program, chosen); !status.ok())
     return status;
 
   WorldOptions options;
@@ -71,7 +70,7 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device = {config->workers, config->verify != 0, config->emulate != 0};
   options.timeout = config->timeout_s;
   auto made = std::make_unique<moert_world>();
-  Status status = World::create(*chosen.program, *chosen.groups, chosen.world, chosen.entry, options, made->world);
+  Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
   if (status.ok())
     *out = made.release();
   return status;
@@ -128,11 +127,11 @@ int32_t moert_plan_routings(moert_plan_t plan, int64_t variant, int32_t program,
   return guarded([&]() -> Status {
     if (!plan || !count || (!routings && capacity > 0))
       return invalid("expected a plan and out-parameters that are not null");
-    ChosenProgram chosen;
-    if (Status status = chooseProgram(plan->library, variant, program, chosen); !status.ok())
+    ChosenPrograms chosen;
+    if (Status status = choosePrograms(plan->library, variant, program, chosen); !status.ok())
       return status;
     std::vector<moert_routing> found;
-    Status status = listRoutings(*chosen.program, *chosen.groups, chosen.entry, found);
+    Status status = listRoutings(chosen.programs, *chosen.groups, found);
     if (status.ok())
       copyOut(found, routings, capacity, *count);
     return status;
@@ -168,7 +167,7 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
       return invalid("rank " + std::to_string(rank) + " does not run in this process");
     if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
       return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
-    *planned = inner.worldProgram().arenaBytes[space];
+    *planned = inner.programOf(rank).arenaBytes[space];
     *measured = inner.touchedBytes(rank, space);
     return {};
   });
@@ -212,7 +211,7 @@ int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *t
     if (!inner.isLocal(rank))
       return invalid("rank " + std::to_string(rank) + " does not run in this process");
     *count = 0;
-    for (size_t stream = 0; stream < inner.worldProgram().streams.size(); ++stream)
+    for (size_t stream = 0; stream < inner.programOf(rank).streams.size(); ++stream)
       for (const OpTime &time : inner.timeline(rank, static_cast<int64_t>(stream))) {
         if (*count < capacity)
           times[*count] = {time.op,

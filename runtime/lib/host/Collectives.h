@@ -19,10 +19,11 @@ using Calls = std::span<const Call *const>;
 /// How many phases (with all members' previous one done before each) a collective takes.
 int collectivePhases(Kind kind);
 
-/// Checks operands and attributes of one member's call on a group of `size`.
-Status checkCollective(const Call &call, int64_t size);
+/// Checks operands and attributes of the call of `member` on a group of `size`.
+Status checkCollective(const Call &call, int64_t size, int64_t member);
 
-/// What one member does in a collective: it moves bytes into its own operands, and counts those of other members.
+/// What one member does in a collective, or of a channel (where member 0 sends to member 1): it moves bytes into its
+/// own operands, and counts those of other members.
 struct Share {
   Calls calls; ///< by member
   int64_t member;

@@ -146,6 +146,14 @@ Status checkRoot(int64_t root, int64_t size) {
                                                          " but got " + std::to_string(root));
 }
 
+Status checkPeer(int64_t peer, int64_t size, int64_t member) {
+  if (peer >= 0 && peer < size && peer != member)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected as peer another member of the group, below its size " +
+                                                         std::to_string(size) + " and not this rank's " +
+                                                         std::to_string(member) + ", but got " + std::to_string(peer));
+}
+
 Status checkAllToAll(const Call &call, int64_t size) {
   const View &in = call.views[0];
   int64_t split = call.ints[0], concat = call.ints[1], copies = call.ints[2], phase = call.ints[3],
@@ -165,7 +173,7 @@ Status checkAllToAll(const Call &call, int64_t size) {
 
 } // namespace
 
-Status checkCollective(const Call &call, int64_t size) {
+Status checkCollective(const Call &call, int64_t size, int64_t member) {
   const View &in = call.views[0];
   int64_t dim = call.ints[0];
   switch (call.kind) {
@@ -194,6 +202,9 @@ Status checkCollective(const Call &call, int64_t size) {
     if (Status status = checkRoot(dim, size); !status.ok())
       return status;
     return checkOut(in, call.views[1]);
+  case Kind::Send:
+  case Kind::Receive:
+    return checkPeer(call.ints[0], size, member);
   default:
     return {};
   }

@@ -7,13 +7,16 @@
 
 namespace moert::host {
 
-Executor::Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workerCount,
-                   Client &client, bool emulate)
-    : program(program), groups(groups), rankCount(ranks), streamCount(static_cast<int64_t>(program.streams.size())),
-      client(client), emulate(emulate), ranks(static_cast<size_t>(ranks)),
-      streams(static_cast<size_t>(ranks * streamCount)), meetings(groups.size()) {
-  for (size_t g = 0; g < groups.size(); ++g)
-    meetings[g].resize(static_cast<size_t>(std::max<int64_t>(1, ranks / groups[g].size)));
+Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
+                   int64_t workerCount, Client &client, bool emulate)
+    : groups(groups), rankCount(rankCount), client(client), emulate(emulate), ranks(static_cast<size_t>(rankCount)) {
+  for (int64_t rank = 0; rank < rankCount; ++rank) {
+    Rank &state = ranks[static_cast<size_t>(rank)];
+    state.program = &programs[programIndex(programs, rank)];
+    state.firstStream = static_cast<int64_t>(streams.size());
+    for (size_t stream = 0; stream < state.program->streams.size(); ++stream)
+      streams.emplace_back().rank = rank;
+  }
   if (workerCount <= 0)
     workerCount = std::max(1u, std::thread::hardware_concurrency());
   for (int64_t i = 0; i < workerCount; ++i)
@@ -31,11 +34,11 @@ Executor::~Executor() {
 }
 
 void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
-  Stream &queue = streams[static_cast<size_t>(rank * streamCount + stream)];
+  Stream &queue = streams[static_cast<size_t>(indexOf(rank, stream))];
   queue.items.push_back({Item::Type::Call, static_cast<int64_t>(queue.calls.size())});
   queue.calls.push_back(call);
   if (isCollective(call.kind))
-    queue.calls.back().sequence = ranks[static_cast<size_t>(rank)].issued[static_cast<size_t>(call.group)]++;
+    queue.calls.back().sequence = ranks[static_cast<size_t>(rank)].issued[channelOf(rank, call)]++;
 }
 
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
@@ -43,18 +46,17 @@ Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
   auto signal = static_cast<int64_t>(state.signals.size());
   state.signals.push_back({event, stream, false, {}});
   state.lastSignal[static_cast<size_t>(event)] = signal;
-  streams[static_cast<size_t>(rank * streamCount + stream)].items.push_back({Item::Type::Record, signal});
+  streams[static_cast<size_t>(indexOf(rank, stream))].items.push_back({Item::Type::Record, signal});
   return {};
 }
 
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
   int64_t signal = ranks[static_cast<size_t>(rank)].lastSignal[static_cast<size_t>(event)];
   if (signal < 0)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "stream '" + program.streams[static_cast<size_t>(stream)] +
-                                                           "' of rank " + std::to_string(rank) + " waits for event " +
-                                                           std::to_string(event) +
-                                                           ", which was not recorded before in this step");
-  streams[static_cast<size_t>(rank * streamCount + stream)].items.push_back({Item::Type::Wait, signal});
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
+                             std::to_string(event) + ", which was not recorded before in this step");
+  streams[static_cast<size_t>(indexOf(rank, stream))].items.push_back({Item::Type::Wait, signal});
   return {};
 }
 
@@ -90,12 +92,12 @@ void Executor::reset() {
   }
   for (Rank &rank : ranks) {
     rank.signals.clear();
-    rank.lastSignal.assign(static_cast<size_t>(program.events), -1);
-    rank.issued.assign(groups.size(), 0);
+    rank.lastSignal.assign(static_cast<size_t>(rank.program->events), -1);
+    for (auto &[channel, count] : rank.issued)
+      count = 0;
   }
-  for (auto &instances : meetings)
-    for (auto &sequence : instances)
-      sequence.clear();
+  for (auto &[channel, sequence] : meetings)
+    sequence.clear();
   ready.clear();
   transfers.clear();
   failure = {};
@@ -166,17 +168,30 @@ void Executor::endTransfers() {
     wakeup.notify_all();
 }
 
-/// Whether the transfer is emulated and its time not up, so that it ends later.
-bool Executor::delay(const Call &call, int64_t begin, const Transfer &transfer) {
+/// How long the call takes at least: 0 where it is no emulated transfer.
+double Executor::secondsOf(int64_t stream, const Call &call) const {
+  const std::vector<Op> &ops = programOf(rankOf(stream)).ops;
   auto op = static_cast<size_t>(call.op);
-  double seconds = emulate && op < program.ops.size() ? program.ops[op].seconds : 0;
-  int64_t end = begin + static_cast<int64_t>(seconds * 1e9);
+  return emulate && op < ops.size() ? ops[op].seconds : 0;
+}
+
+/// Whether the transfer's time is not up, so that it ends later.
+bool Executor::delay(double seconds, const Transfer &transfer) {
+  int64_t end = transfer.begin + static_cast<int64_t>(seconds * 1e9);
   if (failed || seconds <= 0 || end <= now())
     return false;
   transfers.emplace(end, transfer);
   if (idle > 0)
     wakeup.notify_one();
   return true;
+}
+
+/// The same for a meeting. Members of different programs may know different times: the longest counts.
+bool Executor::delayMeeting(Meeting &meeting) {
+  double seconds = 0;
+  for (size_t member = 0; emulate && member < meeting.calls.size(); ++member)
+    seconds = std::max(seconds, secondsOf(meeting.streams[member], *meeting.calls[member]));
+  return delay(seconds, {&meeting, -1, meeting.begin});
 }
 
 void Executor::runJob(const Job &job) {
@@ -197,7 +212,7 @@ void Executor::issueRank(int64_t rank) {
     return failLocked(std::move(status));
   --unfinished;
   int64_t pushed = 0;
-  for (int64_t stream = rank * streamCount; stream < (rank + 1) * streamCount; ++stream) {
+  for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream) {
     if (streams[static_cast<size_t>(stream)].items.empty())
       continue;
     ++unfinished;
@@ -265,7 +280,7 @@ bool Executor::runCall(int64_t stream, const Call &call) {
   }
   if (emulate) {
     std::lock_guard lock(mutex);
-    if (delay(call, begin, {nullptr, stream, begin}))
+    if (delay(secondsOf(stream, call), {nullptr, stream, begin}))
       return false;
   }
   completeCall(stream, begin);
@@ -279,23 +294,50 @@ void Executor::completeCall(int64_t stream, int64_t begin) {
   queue.times.push_back({call.op, usedRows(call), begin, now()});
 }
 
-Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
+Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
   const Group &group = groups[static_cast<size_t>(call.group)];
-  int64_t instance = group.instanceOf(rank);
-  auto &sequence = meetings[static_cast<size_t>(call.group)][static_cast<size_t>(instance)];
+  Channel channel{call.group, group.instanceOf(rank)};
+  if (!isPointToPoint(call.kind))
+    return channel;
+  channel.from = group.memberOf(rank);
+  channel.to = call.ints[0];
+  if (call.kind == Kind::Receive)
+    std::swap(channel.from, channel.to);
+  return channel;
+}
+
+/// Which member of those that meet the rank is.
+int64_t Executor::memberOf(int64_t rank, const Call &call) const {
+  return isPointToPoint(call.kind) ? call.kind == Kind::Receive
+                                   : groups[static_cast<size_t>(call.group)].memberOf(rank);
+}
+
+int64_t Executor::sizeOf(const Channel &channel) const {
+  return channel.isPair() ? 2 : groups[static_cast<size_t>(channel.group)].size;
+}
+
+int64_t Executor::rankOf(const Channel &channel, int64_t member) const {
+  if (channel.isPair())
+    member = member ? channel.to : channel.from;
+  return groups[static_cast<size_t>(channel.group)].rankOf(channel.instance, member);
+}
+
+Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
+  Channel channel = channelOf(rank, call);
+  auto size = static_cast<size_t>(sizeOf(channel));
+  std::deque<Meeting> &sequence = meetings[channel];
   while (static_cast<int64_t>(sequence.size()) <= call.sequence) {
     Meeting &meeting = sequence.emplace_back();
-    meeting.group = call.group;
-    meeting.instance = instance;
-    meeting.calls.resize(static_cast<size_t>(group.size));
-    meeting.streams.resize(static_cast<size_t>(group.size));
-    meeting.received.resize(static_cast<size_t>(group.size));
+    meeting.channel = channel;
+    meeting.calls.resize(size);
+    meeting.streams.resize(size);
+    meeting.received.resize(size);
   }
   return sequence[static_cast<size_t>(call.sequence)];
 }
 
-static bool sameCollective(const Call &a, const Call &b) {
-  if (a.kind != b.kind || a.op != b.op || a.ints != b.ints || a.viewCount != b.viewCount)
+static bool sameOperands(const Call &a, const Call &b) {
+  if (a.viewCount != b.viewCount)
     return false;
   for (size_t i = 0; i < static_cast<size_t>(a.viewCount); ++i) {
     const View &x = a.views[i], &y = b.views[i];
@@ -305,17 +347,26 @@ static bool sameCollective(const Call &a, const Call &b) {
   return true;
 }
 
+/// Whether two members issue what can meet. Ops are numbered by program.
+bool Executor::agree(const Meeting &meeting, size_t first, size_t second) const {
+  const Call &a = *meeting.calls[first], &b = *meeting.calls[second];
+  if (meeting.channel.isPair())
+    return sameOperands(a, b);
+  bool sameProgram = &programOf(rankOf(meeting.streams[first])) == &programOf(rankOf(meeting.streams[second]));
+  return a.kind == b.kind && (!sameProgram || a.op == b.op) && a.ints == b.ints && sameOperands(a, b);
+}
+
 void Executor::arrive(int64_t stream, const Call &call) {
   int64_t rank = rankOf(stream);
   Meeting &meeting = meetingOf(rank, call);
-  auto member = static_cast<size_t>(groups[static_cast<size_t>(call.group)].memberOf(rank));
+  auto member = static_cast<size_t>(memberOf(rank, call));
   meeting.calls[member] = &call;
   meeting.streams[member] = stream;
   for (size_t other = 0; other < meeting.calls.size(); ++other) {
     if (!meeting.calls[other] || other == member)
       continue;
     // All that arrived before agree among themselves, so one comparison is enough.
-    if (!sameCollective(*meeting.calls[other], call))
+    if (!agree(meeting, other, member))
       return failLocked(Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                                       mismatchText(meeting, static_cast<int64_t>(std::min(other, member)),
                                                    static_cast<int64_t>(std::max(other, member)))));
@@ -340,7 +391,7 @@ void Executor::startPhase(Meeting &meeting) {
 void Executor::pull(Meeting &meeting, int64_t member) {
   const Call &call = *meeting.calls[static_cast<size_t>(member)];
   int64_t received = 0;
-  Status status = client.pull(meeting.calls, member, meeting.phase, meeting.instance, received);
+  Status status = client.pull(meeting.calls, member, meeting.phase, meeting.channel.instance, received);
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(located(std::move(status), meeting.streams[static_cast<size_t>(member)], call));
@@ -349,7 +400,7 @@ void Executor::pull(Meeting &meeting, int64_t member) {
     return;
   if (++meeting.phase < client.phases(call))
     startPhase(meeting);
-  else if (!delay(call, meeting.begin, {&meeting, -1, meeting.begin}))
+  else if (!delayMeeting(meeting))
     complete(meeting);
 }
 

@@ -2,9 +2,10 @@
 //
 // Each stream of each rank is a FIFO queue. As many workers as cores run whatever is at the head of a queue and ready.
 // A collective gets ready when its last member arrives at the head of its stream; it then runs as one task per member,
-// and all members' streams go on when the last of these is done. So any number of ranks runs on any number of cores,
-// and a hang is seen at once: nothing runs, nothing is ready, and some queue is not empty. An emulated transfer waits
-// for its end in a queue of times; no worker is held meanwhile.
+// and all members' streams go on when the last of these is done. A send and its receive meet likewise, two members of
+// a channel of their own. So any number of ranks runs on any number of cores, and a hang is seen at once: nothing runs,
+// nothing is ready, and some queue is not empty. An emulated transfer waits for its end in a queue of times; no worker
+// is held meanwhile.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_EXECUTOR_H
@@ -34,16 +35,17 @@ public:
     virtual Status execute(const Call &call) = 0;
     /// How often pull is called for each member; a phase begins when all members' previous one is done.
     virtual int phases(const Call &call) const = 0;
-    /// Member `member`'s share of a collective on an instance of its group; `calls` has one entry for each member.
+    /// Member `member`'s share of a collective on an instance of its group; `calls` has one entry for each member. Of a
+    /// channel member 0 sends and member 1 receives.
     /// `received`: bytes that came from other members.
     virtual Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
                         int64_t &received) = 0;
   };
 
-  /// `program`, `groups` and `client` must outlive the executor. `workers` 0: one for each core. `emulate`: see
-  /// BackendOptions.
-  Executor(const Program &program, const std::vector<Group> &groups, int64_t ranks, int64_t workers, Client &client,
-           bool emulate = false);
+  /// `programs`, which stand in the order of their ranks, `groups` and `client` must outlive the executor. `workers` 0:
+  /// one for each core. `emulate`: see BackendOptions.
+  Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks, int64_t workers,
+           Client &client, bool emulate = false);
   ~Executor();
   Executor(const Executor &) = delete;
   Executor &operator=(const Executor &) = delete;
@@ -57,7 +59,7 @@ public:
   Status run(const std::function<Status(int64_t)> &issue, double timeout);
 
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
-    return streams[static_cast<size_t>(rank * streamCount + stream)].times;
+    return streams[static_cast<size_t>(indexOf(rank, stream))].times;
   }
 
 private:
@@ -68,6 +70,7 @@ private:
     int64_t index; ///< into calls, or of the rank's signals
   };
   struct Stream {
+    int64_t rank = 0;
     std::vector<Item> items;
     std::vector<Call> calls;
     std::vector<OpTime> times;
@@ -80,15 +83,27 @@ private:
     bool done = false;
     std::vector<int64_t> waiting; ///< streams
   };
-  struct Rank {
-    std::deque<Signal> signals;
-    std::vector<int64_t> lastSignal; ///< by event, -1 where never recorded
-    std::vector<int64_t> issued;     ///< collectives, by group
-  };
-  /// A collective on one instance of a group.
-  struct Meeting {
+  /// Who meets: all members of an instance of a group, or where `from` is not -1 these two of them, a sender and a
+  /// receiver.
+  struct Channel {
     int64_t group;
     int64_t instance;
+    int64_t from = -1;
+    int64_t to = -1;
+
+    bool isPair() const { return from >= 0; }
+    auto operator<=>(const Channel &) const = default;
+  };
+  struct Rank {
+    const Program *program = nullptr;
+    int64_t firstStream = 0; ///< in streams
+    std::deque<Signal> signals;
+    std::vector<int64_t> lastSignal;   ///< by event, -1 where never recorded
+    std::map<Channel, int64_t> issued; ///< collectives, by who meets
+  };
+  /// A collective, or a send and its receive.
+  struct Meeting {
+    Channel channel;
     std::vector<const Call *> calls; ///< by member, null until it arrives
     std::vector<int64_t> streams;    ///< by member
     std::vector<int64_t> received;   ///< bytes, by member
@@ -111,7 +126,19 @@ private:
     int64_t begin;
   };
 
-  int64_t rankOf(int64_t stream) const { return stream / streamCount; }
+  int64_t rankOf(int64_t stream) const { return streams[static_cast<size_t>(stream)].rank; }
+  /// Where a rank's stream is in `streams`, and where the rank's end.
+  int64_t indexOf(int64_t rank, int64_t stream) const { return ranks[static_cast<size_t>(rank)].firstStream + stream; }
+  int64_t endOf(int64_t rank) const {
+    const Rank &state = ranks[static_cast<size_t>(rank)];
+    return state.firstStream + static_cast<int64_t>(state.program->streams.size());
+  }
+  const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
+  Channel channelOf(int64_t rank, const Call &call) const;
+  int64_t memberOf(int64_t rank, const Call &call) const;
+  int64_t sizeOf(const Channel &channel) const;
+  int64_t rankOf(const Channel &channel, int64_t member) const;
+  double secondsOf(int64_t stream, const Call &call) const;
   int64_t now() const { return std::chrono::nanoseconds(Clock::now() - stepBegin).count(); }
 
   void reset();
@@ -130,23 +157,26 @@ private:
   void startPhase(Meeting &meeting);
   void complete(Meeting &meeting);
   void completeCall(int64_t stream, int64_t begin);
-  bool delay(const Call &call, int64_t begin, const Transfer &transfer);
+  bool delay(double seconds, const Transfer &transfer);
+  bool delayMeeting(Meeting &meeting);
   void endTransfers();
   void sleep(std::unique_lock<std::mutex> &lock);
   void failLocked(Status status);
   std::string stuckText() const;
   std::string waitText(int64_t stream) const;
+  std::string eventText(int64_t stream, const Item &item) const;
+  std::string missingText(const Channel &channel, const Call &call) const;
 
   void fail(Status status);
   Meeting &meetingOf(int64_t rank, const Call &call);
+  bool agree(const Meeting &meeting, size_t first, size_t second) const;
+  std::string streamText(int64_t stream) const;
   std::string callText(int64_t stream, const Call &call) const;
   std::string mismatchText(const Meeting &meeting, int64_t first, int64_t second) const;
   Status located(Status status, int64_t stream, const Call &call) const;
 
-  const Program &program;
   const std::vector<Group> &groups;
   const int64_t rankCount;
-  const int64_t streamCount;
   Client &client;
   const bool emulate;
   const std::function<Status(int64_t)> *issue = nullptr;
@@ -154,8 +184,8 @@ private:
 
   std::vector<Rank> ranks;
   std::vector<Stream> streams; ///< of all ranks, rank by rank
-  /// By group, then by instance: its meetings in the order in which they were issued.
-  std::vector<std::vector<std::deque<Meeting>>> meetings;
+  /// In the order in which they were issued.
+  std::map<Channel, std::deque<Meeting>> meetings;
 
   mutable std::mutex mutex;
   std::condition_variable wakeup;

@@ -15,12 +15,19 @@ static std::string listText(const std::vector<std::string> &items, const char *s
   return text;
 }
 
+/// "stream 'comm.intra'".
+std::string Executor::streamText(int64_t stream) const {
+  int64_t rank = rankOf(stream);
+  return "stream '" + programOf(rank).streams[static_cast<size_t>(stream - indexOf(rank, 0))] + "'";
+}
+
 /// "op 4 all_to_all 'layer0' on stream 'comm.intra'".
 std::string Executor::callText(int64_t stream, const Call &call) const {
+  const std::vector<Op> &ops = programOf(rankOf(stream)).ops;
   std::string text = "op " + std::to_string(call.op) + " " + kindName(call.kind);
-  if (static_cast<size_t>(call.op) < program.ops.size() && !program.ops[static_cast<size_t>(call.op)].label.empty())
-    text += " '" + program.ops[static_cast<size_t>(call.op)].label + "'";
-  return text + " on stream '" + program.streams[static_cast<size_t>(stream % streamCount)] + "'";
+  if (static_cast<size_t>(call.op) < ops.size() && !ops[static_cast<size_t>(call.op)].label.empty())
+    text += " '" + ops[static_cast<size_t>(call.op)].label + "'";
+  return text + " on " + streamText(stream);
 }
 
 static std::string operandsText(const Call &call) {
@@ -36,53 +43,60 @@ static std::string operandsText(const Call &call) {
 }
 
 std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_t second) const {
-  const Group &group = groups[static_cast<size_t>(meeting.group)];
+  const std::string &group = groups[static_cast<size_t>(meeting.channel.group)].name;
   auto describe = [&](int64_t member) {
     auto index = static_cast<size_t>(member);
-    return "rank " + std::to_string(group.rankOf(meeting.instance, member)) + " is at " +
+    return "rank " + std::to_string(rankOf(meeting.channel, member)) + " is at " +
            callText(meeting.streams[index], *meeting.calls[index]) + operandsText(*meeting.calls[index]);
   };
-  return "the members of group '" + group.name + "' do not issue the same collectives: " + describe(first) + ", but " +
-         describe(second);
+  std::string what = meeting.channel.isPair()
+                         ? "a send and its receive on group '" + group + "' are not of the same shape and dtype: "
+                         : "the members of group '" + group + "' do not issue the same collectives: ";
+  return what + describe(first) + ", but " + describe(second);
+}
+
+/// What an event has to do with a stream's standing still.
+std::string Executor::eventText(int64_t stream, const Item &item) const {
+  int64_t rank = rankOf(stream);
+  const Signal &signal = ranks[static_cast<size_t>(rank)].signals[static_cast<size_t>(item.index)];
+  std::string event = "event " + std::to_string(signal.event);
+  if (item.type == Item::Type::Record)
+    return streamText(stream) + " is about to record " + event;
+  return streamText(stream) + " waits for " + event + " of " + streamText(indexOf(rank, signal.stream));
+}
+
+/// " on group 'ep' of ranks 2, 3 waits for ranks 3".
+std::string Executor::missingText(const Channel &channel, const Call &call) const {
+  auto sequence = meetings.find(channel);
+  auto index = static_cast<size_t>(call.sequence);
+  std::vector<std::string> members, missing;
+  for (int64_t member = 0; member < sizeOf(channel); ++member) {
+    int64_t other = rankOf(channel, member);
+    members.push_back(std::to_string(other));
+    if (sequence != meetings.end() && index < sequence->second.size() &&
+        sequence->second[index].calls[static_cast<size_t>(member)])
+      continue;
+    bool ended = true;
+    for (int64_t s = indexOf(other, 0); s < endOf(other); ++s)
+      ended &= streams[static_cast<size_t>(s)].head == streams[static_cast<size_t>(s)].items.size();
+    missing.push_back(std::to_string(other) + (ended ? " (at its end)" : ""));
+  }
+  std::string text = " on group '" + groups[static_cast<size_t>(channel.group)].name + "'";
+  text +=
+      channel.isPair() ? " from rank " + members[0] + " to rank " + members[1] : " of ranks " + listText(members, ", ");
+  return missing.empty() ? text + " is not done" : text + " waits for ranks " + listText(missing, ", ");
 }
 
 /// What holds up a stream that is not at its end.
 std::string Executor::waitText(int64_t stream) const {
   const Stream &queue = streams[static_cast<size_t>(stream)];
   const Item &item = queue.items[queue.head];
-  int64_t rank = rankOf(stream);
-  std::string where = "rank " + std::to_string(rank) + ": ";
-  std::string name = "stream '" + program.streams[static_cast<size_t>(stream % streamCount)] + "'";
-  if (item.type != Item::Type::Call) {
-    const Signal &signal = ranks[static_cast<size_t>(rank)].signals[static_cast<size_t>(item.index)];
-    std::string event = "event " + std::to_string(signal.event);
-    if (item.type == Item::Type::Record)
-      return where + name + " is about to record " + event;
-    return where + name + " waits for " + event + " of stream '" + program.streams[static_cast<size_t>(signal.stream)] +
-           "'";
-  }
+  std::string where = "rank " + std::to_string(rankOf(stream)) + ": ";
+  if (item.type != Item::Type::Call)
+    return where + eventText(stream, item);
   const Call &call = queue.calls[static_cast<size_t>(item.index)];
   where += callText(stream, call);
-  if (!isCollective(call.kind))
-    return where + " is not done";
-
-  const Group &group = groups[static_cast<size_t>(call.group)];
-  int64_t instance = group.instanceOf(rank);
-  const auto &sequence = meetings[static_cast<size_t>(call.group)][static_cast<size_t>(instance)];
-  std::vector<std::string> members, missing;
-  for (int64_t member = 0; member < group.size; ++member) {
-    int64_t other = group.rankOf(instance, member);
-    members.push_back(std::to_string(other));
-    auto index = static_cast<size_t>(call.sequence);
-    if (index < sequence.size() && sequence[index].calls[static_cast<size_t>(member)])
-      continue;
-    bool ended = true;
-    for (int64_t s = other * streamCount; s < (other + 1) * streamCount; ++s)
-      ended &= streams[static_cast<size_t>(s)].head == streams[static_cast<size_t>(s)].items.size();
-    missing.push_back(std::to_string(other) + (ended ? " (at its end)" : ""));
-  }
-  where += " on group '" + group.name + "' of ranks " + listText(members, ", ");
-  return missing.empty() ? where + " is not done" : where + " waits for ranks " + listText(missing, ", ");
+  return where + (isCollective(call.kind) ? missingText(channelOf(rankOf(stream), call), call) : " is not done");
 }
 
 std::string Executor::stuckText() const {

@@ -6,7 +6,8 @@
 namespace moert::host {
 
 Status HostCommunicator::issue(int64_t rank, int64_t stream, Call call) {
-  if (Status status = checkCollective(call, groups[static_cast<size_t>(call.group)].size); !status.ok())
+  const Group &group = groups[static_cast<size_t>(call.group)];
+  if (Status status = checkCollective(call, group.size, group.memberOf(rank)); !status.ok())
     return status;
   if (call.kind != Kind::AssumeReplicated || verify)
     executor.submit(rank, stream, call);
@@ -42,10 +43,10 @@ private:
 
 } // namespace
 
-Backend createHostBackend(const Program &program, const std::vector<Group> &groups, int64_t world,
+Backend createHostBackend(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                           const BackendOptions &options) {
   auto client = std::make_unique<HostClient>(groups);
-  auto executor = std::make_unique<Executor>(program, groups, world, options.workers, *client, options.emulate);
+  auto executor = std::make_unique<Executor>(programs, groups, world, options.workers, *client, options.emulate);
   auto communicator = std::make_unique<HostCommunicator>(*executor, groups, options.verify);
   return {std::make_unique<OwningDevice>(std::move(client), std::move(executor), world), std::move(communicator)};
 }

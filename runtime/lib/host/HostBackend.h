@@ -9,6 +9,8 @@ namespace moert::host {
 
 /// Runs a kernel on its resolved operands.
 Status launchKernel(const Call &call);
+/// The same for the kernels of KernelsModel.h.
+Status launchModelKernel(const Call &call);
 
 /// What the executor calls when the time of a call has come.
 class HostClient : public Executor::Client {
@@ -39,7 +41,7 @@ private:
 };
 
 /// All ranks in this process.
-Backend createHostBackend(const Program &program, const std::vector<Group> &groups, int64_t world,
+Backend createHostBackend(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                           const BackendOptions &options);
 
 } // namespace moert::host

@@ -100,12 +100,14 @@ Status launchKernel(const Call &call) {
     return slotDot(v[0], v[1], v[2], v[3]);
   case Kind::SliceCounts:
     return sliceCounts(v[0], v[1], i[0], i[1], i[2]);
+  case Kind::LocalSlots:
+    return localSlots(v[0], v[1], v[2], v[3], {i[0], i[1], i[2], i[3], i[4]});
   case Kind::ChooseShadows:
     return launchChooseShadows(call);
   case Kind::DivideChoices:
     return divideChoices(v[0], v[1], v[2], v[3], v[4], v[5], i[0], i[1]);
   default:
-    return Status::error(MOERT_ERROR_INTERNAL, "not a kernel");
+    return launchModelKernel(call);
   }
 }
 

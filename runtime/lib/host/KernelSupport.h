@@ -8,10 +8,12 @@
 #define MOERT_HOST_KERNELSUPPORT_H
 
 #include "core/View.h"
+#include "host/HostMemory.h"
 
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -179,12 +181,17 @@ template <class Function> auto withFloating(int32_t dtype, Function function) {
   return dtype == MOERT_F64 ? function(double{}) : function(float{});
 }
 
-/// `count` uninitialised elements that belong to the calling thread until it asks for the same Tag and T again.
+/// `count` uninitialised elements that belong to the calling thread until it asks for the same Tag and T again. Aligned
+/// as arguments and arenas are: libraries' products add up in another order where operands are not.
 template <class Tag, class T> T *scratch(int64_t count) {
-  thread_local std::vector<T> memory;
-  if (static_cast<int64_t>(memory.size()) < count)
-    memory.resize(count);
-  return memory.data();
+  thread_local Block memory;
+  thread_local int64_t size = 0;
+  if (size < count) {
+    if (!allocateBlock(count * static_cast<int64_t>(sizeof(T)), "scratch", memory).ok())
+      throw std::bad_alloc();
+    size = count;
+  }
+  return static_cast<T *>(memory.get());
 }
 
 // --- Vectorisation -----------------------------------------------------------

@@ -98,6 +98,12 @@ Status combine(View rows, View slots, View weights, View out);
 Status slotDot(View tokens, View rows, View slots, View out);
 /// counts and out [1,E] i32: how many of each expert's rows lie in part `index` of `size` equal parts of `rows` rows.
 Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size);
+/// As moert_local_slots says them; member `index` of `size`.
+struct LocalOptions {
+  int64_t capacity = 0, room = 0, copies = 1, index = 0, size = 1;
+};
+/// slots and localSlots [S,k] i32, counts [1,E] and localCounts [1,n] i32: the choices of the member's own n experts.
+Status localSlots(View slots, View counts, View localSlots, View localCounts, const LocalOptions &options);
 
 // --- Shadows -----------------------------------------------------------------
 

@@ -55,6 +55,22 @@ template <class T> struct Gelu {
   }
 };
 
+/// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, 1 + tanh(u) being 2 s(2 u).
+template <class T> struct GeluTanh {
+  // Beyond it s is 0 or 1 but for rounding, and x^3 stays small.
+  T bound = opaque(sizeof(T) == 4 ? T(10) : T(20)), limit = opaque(expLimit<T>);
+  static constexpr T root = T(1.59576912160573071176), cube = T(0.044715);
+  MOERT_INLINE T value(T x) const {
+    T held = atMost(atLeast(x, -bound), bound);
+    return atLeast(x, -bound) / (1 + expOfMinus(root * (held + cube * held * held * held), limit));
+  }
+  MOERT_INLINE T gradient(T x, T g) const {
+    T held = atMost(atLeast(x, -bound), bound);
+    T e = expOfMinus(root * (held + cube * held * held * held), limit), s = 1 / (1 + e);
+    return g * (s + held * (e * s * s) * root * (1 + 3 * cube * held * held));
+  }
+};
+
 template <class T> struct Pair {
   T gate, up;
 };
@@ -131,6 +147,8 @@ template <class T> void activationOf(int64_t kind, const T *in, T *out, int64_t 
     return runVectorised<GatedForward<T, Swiglu>>(in, out, count);
   case MOERT_SWIGLU_CLAMPED:
     return runVectorised<GatedForward<T, ClampedSwiglu>>(in, out, count);
+  case MOERT_GELU_TANH:
+    return runVectorised<Forward<T, GeluTanh>>(in, out, count);
   default:
     return runVectorised<Forward<T, Sigmoid>>(in, out, count);
   }
@@ -148,6 +166,8 @@ template <class T> void activationGradOf(int64_t kind, const T *in, const T *gra
     return runVectorised<GatedBackward<T, Swiglu>>(in, grad, out, count);
   case MOERT_SWIGLU_CLAMPED:
     return runVectorised<GatedBackward<T, ClampedSwiglu>>(in, grad, out, count);
+  case MOERT_GELU_TANH:
+    return runVectorised<Backward<T, GeluTanh>>(in, grad, out, count);
   default:
     return runVectorised<Backward<T, Sigmoid>>(in, grad, out, count);
   }
@@ -156,7 +176,7 @@ template <class T> void activationGradOf(int64_t kind, const T *in, const T *gra
 /// Checks `kind`, that `half` is shaped as the activation of `in`, and the counts. Returns how many elements of `half`
 /// are in use.
 int64_t checkActivation(Checker &check, View in, View counts, const char *name, View half, int64_t kind) {
-  check.that(kind >= MOERT_RELU && kind <= MOERT_SIGMOID,
+  check.that(kind >= MOERT_RELU && kind <= MOERT_GELU_TANH,
              [&] { return joined("expected 'kind' to be a moert_activation_kind but got ", kind); });
   check.floating("in", in).rank("in", in, counts ? 2 : 1, counts ? 2 : 4);
   if (!check.ok())

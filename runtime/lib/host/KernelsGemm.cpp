@@ -3,6 +3,7 @@
 // f32 is oneDNN's sgemm and f64 OpenBLAS's dgemm, each single threaded: the executor runs many kernels at once.
 //
 //===----------------------------------------------------------------------===//
+#include "host/Gemm.h"
 #include "host/KernelSupport.h"
 #include "host/Kernels.h"
 
@@ -31,25 +32,26 @@ void initialiseThread() {
 
 namespace {
 
-/// The sizes of c [m,n] = op(a) op(b), with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c.
-struct GemmShape {
-  int64_t m, n, k;
-  bool transposeA, transposeB;
-  bool accumulate = false;
-};
+/// The shape with its leading dimensions.
+GemmShape withLeading(GemmShape shape) {
+  auto set = [](int64_t &leading, int64_t columns) { leading = leading ? leading : columns; };
+  set(shape.leadingA, shape.transposeA ? shape.m : shape.k);
+  set(shape.leadingB, shape.transposeB ? shape.k : shape.n);
+  set(shape.leadingC, shape.n);
+  return shape;
+}
 
-Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) {
-  const auto [m, n, k, transposeA, transposeB, accumulate] = shape;
-  dnnl_status_t status = dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k, 1.0f, a,
-                                    transposeA ? m : k, b, transposeB ? k : n, accumulate ? 1.0f : 0.0f, c, n);
+Status multiply(const GemmShape &s, const float *a, const float *b, float *c) {
+  dnnl_status_t status =
+      dnnl_sgemm(s.transposeA ? 'T' : 'N', s.transposeB ? 'T' : 'N', s.m, s.n, s.k, static_cast<float>(s.alpha), a,
+                 s.leadingA, b, s.leadingB, s.accumulate ? 1.0f : 0.0f, c, s.leadingC);
   if (status == dnnl_success)
     return {};
   return Status::error(MOERT_ERROR_INTERNAL, joined("dnnl_sgemm failed with status ", int(status)));
 }
 
-Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) {
-  const auto [m, n, k, transposeA, transposeB, accumulate] = shape;
-  if (std::max({m, n, k}) > std::numeric_limits<blasint>::max())
+Status multiply(const GemmShape &s, const double *a, const double *b, double *c) {
+  if (std::max({s.m, s.n, s.k, s.leadingA, s.leadingB, s.leadingC}) > std::numeric_limits<blasint>::max())
     return Status::error(MOERT_ERROR_UNSUPPORTED, "a dimension of an f64 matrix product exceeds 2^31 - 1");
   // OpenBLAS built without threads shares its packing buffers between callers without a lock: concurrent calls give
   // wrong results. Which build is loaded is the system's choice, so such a one is called by one thread at a time.
@@ -58,21 +60,21 @@ Status gemm(const GemmShape &shape, const double *a, const double *b, double *c)
   std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
   if (unsafe)
     lock.lock();
-  cblas_dgemm(CblasRowMajor, transposeA ? CblasTrans : CblasNoTrans, transposeB ? CblasTrans : CblasNoTrans, m, n, k,
-              1.0, a, transposeA ? m : k, b, transposeB ? k : n, accumulate ? 1.0 : 0.0, c, n);
+  cblas_dgemm(CblasRowMajor, s.transposeA ? CblasTrans : CblasNoTrans, s.transposeB ? CblasTrans : CblasNoTrans, s.m,
+              s.n, s.k, s.alpha, a, s.leadingA, b, s.leadingB, s.accumulate ? 1.0 : 0.0, c, s.leadingC);
   return {};
 }
 
-/// The product, or c plus it, for any sizes; the libraries refuse or ignore some of the empty ones.
-template <class T> Status product(const GemmShape &shape, const T *a, const T *b, T *c) {
+/// The libraries refuse or ignore some of the empty sizes.
+template <class T> Status anyProduct(const GemmShape &given, const T *a, const T *b, T *c) {
+  const GemmShape shape = withLeading(given);
   if (shape.m == 0 || shape.n == 0)
     return {};
-  if (shape.k == 0) {
-    if (!shape.accumulate)
-      std::fill_n(c, shape.m * shape.n, T(0));
-    return {};
-  }
-  return gemm(shape, a, b, c);
+  if (shape.k > 0)
+    return multiply(shape, a, b, c);
+  for (int64_t i = 0; !shape.accumulate && i < shape.m; ++i)
+    std::fill_n(c + i * shape.leadingC, shape.n, T(0));
+  return {};
 }
 
 /// Rows [first, first + count) of an expert in a buffer of rows.
@@ -115,6 +117,9 @@ public:
 
 } // namespace
 
+Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) { return anyProduct(shape, a, b, c); }
+Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) { return anyProduct(shape, a, b, c); }
+
 Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   Checker check("matmul");
   check.floating("a", a).rank("a", a, 2, 2).floating("b", b).rank("b", b, 2, 2);
@@ -128,7 +133,7 @@ Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
     return check.take();
   return withFloating(a.dtype, [&](auto zero) {
     using T = decltype(zero);
-    return product<T>({m, n, k, transposeA, transposeB}, a.as<T>(), b.as<T>(), c.as<T>());
+    return gemm({m, n, k, transposeA, transposeB}, a.as<T>(), b.as<T>(), c.as<T>());
   });
 }
 
@@ -148,8 +153,8 @@ Status groupedMatmul(View rows, View weights, View counts, View out, bool transp
     using T = decltype(zero);
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
-      Status status = product<T>({count, n, k, false, transposeWeights}, rows.as<T>() + first * k,
-                                 weights.as<T>() + e * k * n, out.as<T>() + first * n);
+      Status status = gemm({count, n, k, false, transposeWeights}, rows.as<T>() + first * k,
+                           weights.as<T>() + e * k * n, out.as<T>() + first * n);
       if (!status.ok())
         return status;
     }
@@ -173,8 +178,8 @@ Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View 
     using T = decltype(zero);
     for (int64_t e = 0; e < experts.experts; ++e) {
       auto [first, count] = experts.range(e);
-      Status status = product<T>({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,
-                                 grads.as<T>() + first * n, out.as<T>() + e * k * n);
+      Status status = gemm({k, n, count, true, false, bool(addend)}, rows.as<T>() + first * k,
+                           grads.as<T>() + first * n, out.as<T>() + e * k * n);
       if (!status.ok())
         return status;
     }

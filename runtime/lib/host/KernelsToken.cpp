@@ -231,6 +231,49 @@ Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t s
   return {};
 }
 
+static void checkLocal(Checker &check, const LocalOptions &options, int64_t experts) {
+  const int64_t size = options.size, copies = options.copies;
+  check.that(size >= 1 && options.index >= 0 && options.index < size,
+             [&] { return joined("expected 'index' below 'size' but got ", options.index, " of ", size); });
+  check.that(copies >= 1 && size % copies == 0 && experts % (size / copies) == 0, [&] {
+    return joined("expected 'copies' with which ", size, " members hold ", experts, " experts but got ", copies);
+  });
+  check.that(options.capacity >= 0 && options.room >= 0, [&] {
+    return joined("expected 'capacity' and 'room' of 0 or more but got ", options.capacity, " and ", options.room);
+  });
+}
+
+Status localSlots(View slots, View counts, View localSlots, View localCounts, const LocalOptions &options) {
+  Checker check("local_slots");
+  check.rank("slots", slots, 2, 2).shape("slots", slots, MOERT_I32, {slots.dims[0], slots.dims[1]});
+  check.shape("counts", counts, MOERT_I32, {1, columnsOf(counts)}).like("local_slots", localSlots, slots);
+  checkLocal(check, options, columnsOf(counts));
+  if (!check.ok())
+    return check.take();
+  const int64_t own = columnsOf(counts) * options.copies / options.size, first = options.index / options.copies * own;
+  check.shape("local_counts", localCounts, MOERT_I32, {1, own});
+  const std::vector<int64_t> &offsets = readCounts(check, counts, slots.elements());
+  if (!check.ok())
+    return check.take();
+  const bool packed = options.capacity == 0;
+  const int64_t begin = packed ? offsets[first] : first * options.capacity;
+  const int64_t end = packed ? offsets[first + own] : (first + own) * options.capacity;
+  check.that(
+      !packed || end - begin <= options.room,
+      [&] {
+        return joined(end - begin, " rows are for the experts of member ", options.index,
+                      ", whose buffer has room for ", options.room, "; compile with a larger --max-load");
+      },
+      MOERT_ERROR_OVERFLOW);
+  if (!check.ok())
+    return check.take();
+  const int32_t *slot = slots.as<int32_t>();
+  for (int64_t i = 0, e = slots.elements(); i < e; ++i)
+    localSlots.as<int32_t>()[i] = slot[i] >= begin && slot[i] < end ? static_cast<int32_t>(slot[i] - begin) : -1;
+  std::copy_n(counts.as<int32_t>() + first, own, localCounts.as<int32_t>());
+  return {};
+}
+
 Status rowScale(View rows, View factors, View out) {
   Checker check("row_scale");
   check.floating("rows", rows).rank("rows", rows, 2, 2);

@@ -158,7 +158,7 @@ Status Session::prepare(size_t index, Active &active) {
     return status;
   Tensors inputs;
   std::ostringstream ignored;
-  if (Status status = makeInputs(plan.metadata.rank.arguments, "", options.seed, ignored, inputs); !status.ok())
+  if (Status status = makeInputs(argumentsOf(plan.programs(false)), "", options.seed, ignored, inputs); !status.ok())
     return status;
   if (Status status = active.runner->writeInputs(inputs); !status.ok())
     return status;

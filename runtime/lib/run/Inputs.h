@@ -2,20 +2,29 @@
 #ifndef MOERT_RUN_INPUTS_H
 #define MOERT_RUN_INPUTS_H
 
-#include "run/Tensor.h"
+#include "run/Checkpoint.h"
 
 #include <ostream>
 
 namespace moert::run {
 
 /// Random values of the distribution that docs/Runtime.md gives for the role. An element depends on the seed, the name
-/// and its index in the global value only. i32 has no sensible range: an error.
+/// and its index in the global value only. An optimizer's states are zero, ids below what the plan says; i32 of which
+/// it says nothing is an error.
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor);
+/// The same for a model that is to be trained: parameters that begin with one value have that.
+Status fillNew(const Value &value, uint64_t seed, Tensor &tensor);
 
-/// A value for each of `arguments`: from the file at `load` where that names it, otherwise random. Says on `log` which
-/// ones are random where a file was given.
+using Fill = Status (*)(const Value &, uint64_t seed, Tensor &);
+
+/// A value for each of `arguments`: from `loads`, which were opened for them, where those have it, otherwise from
+/// `fill`; the f32 copy of a parameter is what this is. Says on `log` which ones are random where there are files, and
+/// what of checkpoints nobody uses.
+Status makeInputs(const std::vector<Value> &arguments, Loads &loads, uint64_t seed, std::ostream &log, Tensors &inputs,
+                  Fill fill = fillRandom);
+/// The same from what `load` names, if it is not empty.
 Status makeInputs(const std::vector<Value> &arguments, const std::string &load, uint64_t seed, std::ostream &log,
-                  Tensors &inputs);
+                  Tensors &inputs, Fill fill = fillRandom);
 
 } // namespace moert::run
 

@@ -2,10 +2,12 @@
 
 #include "run/Main.h"
 #include "run/Adaptive.h"
+#include "run/CheckpointWriter.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
 #include "run/Safetensors.h"
 #include "run/Trace.h"
+#include "run/Train.h"
 
 #include <exception>
 
@@ -49,14 +51,20 @@ struct Session {
   bool isTerminal;
   Plan plan;
   Routing routing;
+  Loads loads;
+  CheckpointWriter checkpoint;
   Tensors inputs;
   RunResult result;
   Verification verification;
 
+  std::vector<Value> arguments; ///< of all programs
+
   Status open();
+  Status load();
   Status run();
   Status write();
-  const Program &program() const { return plan.program(options.reference); }
+  Status writeCheckpoint();
+  std::span<const Program> programs() const { return plan.programs(options.reference); }
 };
 
 Status Session::open() {
@@ -76,18 +84,36 @@ Status Session::open() {
   return Routing::open(options, plan, routing);
 }
 
+Status Session::load() {
+  arguments = argumentsOf(programs());
+  if (Status status = loads.open(options.loads, arguments); !status.ok())
+    return status;
+  if (Status status = makeInputs(arguments, loads, options.seed, err, inputs); !status.ok())
+    return status;
+  return options.saveCheckpoint.empty() ? Status{} : checkpoint.open(options.saveCheckpoint, arguments, loads);
+}
+
+/// What steps changed is among the results; the rest is as it was.
+Status Session::writeCheckpoint() {
+  return checkpoint.write([&](const Value &argument, const Tensor *&value) {
+    auto result = this->result.results.find(argument.name);
+    value = argument.updated && result != this->result.results.end() ? &result->second : &inputs.at(argument.name);
+    return Status{};
+  });
+}
+
 Status Session::run() {
   if (Status status = checkMemory(plan, options.reference, options); !status.ok())
     return status;
   if (options.verify)
     if (Status status = checkMemory(plan, true, options); !status.ok())
       return Status::error(status.code, "reference: " + status.message);
-  if (Status status = makeInputs(program().arguments, options.load, options.seed, err, inputs); !status.ok())
+  if (Status status = load(); !status.ok())
     return status;
   if (options.verify)
     checkInputs(inputs, verification);
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
-  if (Status status = runProgram(plan, options.reference, options, inputs, &routing, progress, result); !status.ok())
+  if (Status status = runPrograms(plan, options.reference, options, inputs, &routing, progress, result); !status.ok())
     return status;
   if (options.verify)
     return verifyAgainstReference(plan, options, inputs, &routing, isTerminal ? &err : nullptr, result, verification);
@@ -102,12 +128,15 @@ Status Session::write() {
   if (!options.save.empty())
     if (Status status = writeSafetensors(options.save, result.results); !status.ok())
       return status;
+  if (!options.saveCheckpoint.empty())
+    if (Status status = writeCheckpoint(); !status.ok())
+      return status;
   if (!options.trace.empty())
     if (Status status =
-            writeTrace(options.trace, program(), options.reference ? noGroups : plan.metadata.groups, result);
+            writeTrace(options.trace, programs(), options.reference ? noGroups : plan.metadata.groups, result);
         !status.ok())
       return status;
-  Report report{options, plan.metadata, program(), result, options.verify ? &verification : nullptr};
+  Report report{options, plan.metadata, programs(), result, options.verify ? &verification : nullptr};
   if (options.json)
     printJson(report, out);
   else
@@ -149,9 +178,11 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     return Done;
   }
   try {
+    if (options.train.enabled)
+      return conclude(train(options, out, err), {}, err);
     if (options.adaptive)
       return runAdaptiveSession(options, out, err, isTerminal);
-    return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}, {}});
+    return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}, {}, {}, {}});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";
     return BadInput;

@@ -24,11 +24,25 @@ Runs a compiled plan on random or loaded values.
   --verify           run the one-rank reference too, and compare all outputs and gradients
   --reference        run only the one-rank reference
   --seed=N           of the random values (default 0)
-  --load=FILE        take arguments from a .safetensors file; the others are random
+  --load=PATH        take arguments from a .safetensors file, or from a Hugging Face checkpoint: a file, a
+                     .safetensors.index.json, or their folder; the others are random; may be repeated
   --save=FILE        write all results, as global values, to a .safetensors file
+  --save-checkpoint=PATH
+                     write the parameters, at the end, in the layout of the checkpoint of --load to the
+                     folder or .safetensors file PATH; without one, as one file
   --routing=FILE     let tokens go to the experts that FILE says, a step to each of its iterations
   --record-routing=FILE
                      write to which experts tokens went
+  --train            train on --data, with what these say:
+    --data=FILE      a text, of which the bytes are the tokens
+    --steps=N        up to which step (default 100)
+    --rate=R         learning rate (default 1e-3), reached after
+    --warmup=N       steps (default 0), and falling, as a cosine, to
+    --final-rate=R   at the last step (default: it does not fall)
+    --checkpoint=FILE
+                     written every --checkpoint-every=N steps (default 100) and at the end; where it is
+                     there already, training goes on from it
+    --log=FILE       a line of JSON for each step
   --trace=FILE       write a Perfetto/Chrome trace of the last step
   --timeout=SECONDS  give a step up after so long
   --workers=N        threads (default: one for each core)
@@ -63,18 +77,26 @@ bool *findFlag(Options &options, const std::string &name) {
     return &options.json;
   if (name == "--adaptive")
     return &options.adaptive;
+  if (name == "--train")
+    return &options.train.enabled;
   return name == "--help" || name == "-h" ? &options.help : nullptr;
 }
 
 std::string *findText(Options &options, const std::string &name) {
   if (name == "--backend")
     return &options.backend;
-  if (name == "--load")
-    return &options.load;
   if (name == "--save")
     return &options.save;
+  if (name == "--save-checkpoint")
+    return &options.saveCheckpoint;
   if (name == "--emulate-links")
     return &options.emulateLinks;
+  if (name == "--data")
+    return &options.train.data;
+  if (name == "--checkpoint")
+    return &options.train.checkpoint;
+  if (name == "--log")
+    return &options.train.log;
   if (name == "--routing")
     return &options.routing;
   if (name == "--record-routing")
@@ -91,7 +113,35 @@ int64_t *findCount(Options &options, const std::string &name) {
     return &options.seq;
   if (name == "--iters")
     return &options.iters;
+  if (name == "--steps")
+    return &options.train.steps;
+  if (name == "--warmup")
+    return &options.train.warmup;
+  if (name == "--checkpoint-every")
+    return &options.train.checkpointEvery;
   return name == "--workers" ? &options.workers : nullptr;
+}
+
+double *findRate(Options &options, const std::string &name) {
+  if (name == "--rate")
+    return &options.train.rate;
+  return name == "--final-rate" ? &options.train.finalRate : nullptr;
+}
+
+/// --train and what goes with it, and what does not.
+Status checkTraining(const Options &options) {
+  const TrainOptions &train = options.train;
+  if (!train.enabled)
+    return train.data.empty() && train.checkpoint.empty() && train.log.empty()
+               ? Status{}
+               : invalid("expected --train with --data, --checkpoint and --log");
+  if (train.data.empty())
+    return invalid("expected --data=FILE with --train");
+  if (options.verify || options.adaptive || !options.save.empty() || !options.trace.empty() ||
+      !options.routing.empty() || !options.recordRouting.empty())
+    return invalid(
+        "expected none of --verify, --adaptive, --save, --trace, --routing and --record-routing with --train");
+  return {};
 }
 
 Status parseOption(const std::string &argument, Options &options) {
@@ -103,17 +153,26 @@ Status parseOption(const std::string &argument, Options &options) {
     *flag = true;
     return hasValue ? invalid(name + " takes no value") : Status{};
   }
-  bool known = findText(options, name) || findCount(options, name) || name == "--seed" || name == "--timeout";
+  bool known = findText(options, name) || findCount(options, name) || findRate(options, name) || name == "--load" ||
+               name == "--seed" || name == "--timeout";
   if (!known)
     return invalid("unknown option '" + name + "'; moe-run --help lists them");
   if (value.empty())
     return invalid("expected a value: " + name + "=...");
+  if (name == "--load") {
+    options.loads.push_back(value);
+    return {};
+  }
   if (std::string *text = findText(options, name)) {
     *text = value;
     return {};
   }
   if (int64_t *count = findCount(options, name))
     return parsePositive(name, value, *count);
+  if (double *rate = findRate(options, name))
+    return parseNumber(value, *rate) && *rate >= 0 && std::isfinite(*rate)
+               ? Status{}
+               : invalid("expected a number that is not negative for " + name + " but got '" + value + "'");
   if (name == "--seed")
     return parseNumber(value, options.seed)
                ? Status{}
@@ -147,11 +206,14 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
-  bool isForOne = options.reference || !options.load.empty() || !options.save.empty() || !options.trace.empty() ||
-                  !options.routing.empty() || !options.recordRouting.empty();
+  bool isForOne = options.reference || !options.loads.empty() || !options.save.empty() ||
+                  !options.saveCheckpoint.empty() || !options.trace.empty() || !options.routing.empty() ||
+                  !options.recordRouting.empty();
+  if (Status status = checkTraining(options); !status.ok())
+    return status;
   if (options.adaptive && isForOne)
     return invalid("--adaptive runs several variants of the plan: expected none of --reference, --load, --save, "
-                   "--trace, --routing and --record-routing with it");
+                   "--save-checkpoint, --trace, --routing and --record-routing with it");
   return {};
 }
 

@@ -9,6 +9,17 @@
 
 namespace moert::run {
 
+/// Of --train.
+struct TrainOptions {
+  bool enabled = false;
+  std::string data, checkpoint, log;
+  int64_t steps = 100;
+  int64_t warmup = 0;
+  int64_t checkpointEvery = 100;
+  double rate = 1e-3;
+  double finalRate = -1; ///< negative: the rate stays
+};
+
 struct Options {
   std::string plan;
   std::string backend = "host";
@@ -18,9 +29,11 @@ struct Options {
   int64_t iters = 1;
   int64_t workers = 0; ///< 0: one for each core
   uint64_t seed = 0;
-  double timeout = 0; ///< seconds, 0: none
-  std::string load, save, trace;
+  double timeout = 0;             ///< seconds, 0: none
+  std::vector<std::string> loads; ///< the first that has an argument gives it
+  std::string save, saveCheckpoint, trace;
   std::string routing, recordRouting;
+  TrainOptions train;
   std::string emulateLinks; ///< name or path of a cluster's profile; empty: not given
   bool adaptive = false;
   bool verify = false;

@@ -56,8 +56,9 @@ Status checkRanks(int64_t ranks, const Metadata &metadata) {
 
 Status checkEmulated(const std::string &name, const Metadata &metadata) {
   auto isTimed = [](const Op &op) { return op.seconds > 0; };
-  const std::vector<Op> &ops = metadata.rank.ops;
-  if (metadata.cluster.empty() || std::none_of(ops.begin(), ops.end(), isTimed))
+  auto hasTimes = [&](const Program &program) { return std::any_of(program.ops.begin(), program.ops.end(), isTimed); };
+  const std::vector<Program> &programs = metadata.programs;
+  if (metadata.cluster.empty() || std::none_of(programs.begin(), programs.end(), hasTimes))
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "the plan has no modelled times of transfers to emulate; compile it with --cluster=NAME");
   if (name == metadata.cluster || std::filesystem::path(name).stem() == metadata.cluster)

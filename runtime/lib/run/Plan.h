@@ -24,7 +24,10 @@ struct Plan {
   static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
   /// All variants, in their order; a plan of one shape is one.
   static Status openVariants(const std::string &path, std::vector<Plan> &plans);
-  const Program &program(bool reference) const { return reference ? *metadata.reference : metadata.rank; }
+  /// What the ranks run, or the reference.
+  std::span<const Program> programs(bool reference) const {
+    return reference ? std::span(&*metadata.reference, 1) : std::span(metadata.programs);
+  }
 };
 
 /// Whether the plan is for as many ranks as --ranks=N asks for; 0: any.

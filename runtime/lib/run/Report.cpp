@@ -42,27 +42,46 @@ json verificationJson(const Verification *verification) {
           {"values", values}};
 }
 
-/// One object for each collective on each group that ran.
+/// Calls visit(program, op, what it did) for each op of each program.
+template <class Visit> void forEachOp(const Report &report, Visit visit) {
+  const OpTotals *totals = report.result.ops.data();
+  for (const Program &program : report.programs)
+    for (const Op &op : program.ops)
+      visit(program, op, *totals++);
+}
+
+/// Of the ranks whose arena `space` is the largest.
+int64_t arenaBytes(const Report &report, int32_t space) {
+  int64_t most = 0;
+  for (const Program &program : report.programs)
+    most = std::max(most, program.arenaBytes[space]);
+  return most;
+}
+
+/// One object for each collective on each group that ran. Calls are those of a rank whose program has most.
 json collectivesJson(const Report &report) {
   struct Sum {
-    double calls = 0, bytes = 0;
+    std::map<const Program *, double> calls;
+    double bytes = 0;
   };
   std::map<std::pair<std::string, std::string>, Sum> sums;
-  for (size_t i = 0; i < report.program.ops.size(); ++i) {
-    const Op &op = report.program.ops[i];
-    const OpTotals &totals = report.result.ops[i];
+  forEachOp(report, [&](const Program &program, const Op &op, const OpTotals &totals) {
     if (op.group < 0 || totals.collectives == 0)
-      continue;
+      return;
     Sum &sum = sums[{op.name, report.metadata.groups[static_cast<size_t>(op.group)].name}];
-    sum.calls += totals.collectives / static_cast<double>(report.result.ranks);
+    sum.calls[&program] += totals.collectives / static_cast<double>(program.numRanks);
     sum.bytes += totals.bytesReceived;
-  }
+  });
   json result = json::array();
-  for (const auto &[key, sum] : sums)
+  for (const auto &[key, sum] : sums) {
+    double calls = 0;
+    for (const auto &[program, count] : sum.calls)
+      calls = std::max(calls, count);
     result.push_back({{"collective", key.first},
                       {"group", key.second},
-                      {"calls", std::llround(sum.calls)},
+                      {"calls", std::llround(calls)},
                       {"bytes_received", std::llround(sum.bytes)}});
+  }
   return result;
 }
 
@@ -90,20 +109,39 @@ std::string fitted(const std::string &text, size_t width) {
   return text.substr(0, width - 2 - tail) + ".." + text.substr(text.size() - tail);
 }
 
-void printOps(const Report &report, std::ostream &out) {
-  auto ranks = static_cast<double>(report.result.ranks);
+/// The table of a program whose ops' totals stand at `totals`.
+void printProgram(const Report &report, const Program &program, const OpTotals *totals, std::ostream &out) {
+  auto ranks = static_cast<double>(program.numRanks);
   out << format("%5s  %-40s %-12s %-8s %9s %9s %9s\n", "op", "name (label)", "stream", "group", "MB", "GFLOP", "ms");
-  for (size_t i = 0; i < report.program.ops.size(); ++i) {
-    const Op &op = report.program.ops[i];
-    const OpTotals &totals = report.result.ops[i];
+  for (size_t i = 0; i < program.ops.size(); ++i, ++totals) {
+    const Op &op = program.ops[i];
     std::string name = op.label.empty() ? op.name : op.name + " (" + op.label + ")";
     std::string group = op.group < 0 ? "" : report.metadata.groups[static_cast<size_t>(op.group)].name;
-    double bytes = totals.bytesSent > 0 ? totals.bytesSent : totals.bytes;
+    double bytes = totals->bytesSent > 0 ? totals->bytesSent : totals->bytes;
     out << format("%5zu  %-40s %-12s %-8s %9.3f %9.3f %9.3f\n", i, fitted(name, 40).c_str(),
-                  fitted(report.program.streams[static_cast<size_t>(op.stream)], 12).c_str(), fitted(group, 8).c_str(),
-                  bytes / ranks * 1e-6, totals.flops / ranks * 1e-9, totals.seconds / ranks * 1e3);
+                  fitted(program.streams[static_cast<size_t>(op.stream)], 12).c_str(), fitted(group, 8).c_str(),
+                  bytes / ranks * 1e-6, totals->flops / ranks * 1e-9, totals->seconds / ranks * 1e3);
   }
-  out << "MB (read and written, or sent on the group), GFLOP and ms are means over the ranks.\n";
+}
+
+/// "ranks 0 to 3".
+std::string ranksText(const Program &program) {
+  int64_t last = program.firstRank + program.numRanks - 1;
+  return last == program.firstRank ? "rank " + std::to_string(last)
+                                   : "ranks " + std::to_string(program.firstRank) + " to " + std::to_string(last);
+}
+
+void printOps(const Report &report, std::ostream &out) {
+  const OpTotals *totals = report.result.ops.data();
+  bool several = report.programs.size() > 1;
+  for (const Program &program : report.programs) {
+    if (several)
+      out << (&program == report.programs.data() ? "" : "\n") << ranksText(program) << ":\n";
+    printProgram(report, program, totals, out);
+    totals += program.ops.size();
+  }
+  out << "MB (read and written, or sent on the group), GFLOP and ms are means over the ranks"
+      << (several ? " of a program.\n" : ".\n");
 }
 
 void printMemory(const ArenaUse (&arenas)[2], std::ostream &out) {
@@ -126,12 +164,11 @@ void printVerification(const Verification &verification, std::ostream &out) {
 void printJson(const Report &report, std::ostream &out) {
   double flops = 0;
   std::map<std::string, double> bytesSent;
-  for (size_t i = 0; i < report.program.ops.size(); ++i) {
-    const Op &op = report.program.ops[i];
-    flops += report.result.ops[i].flops;
+  forEachOp(report, [&](const Program &, const Op &op, const OpTotals &totals) {
+    flops += totals.flops;
     if (op.group >= 0)
-      bytesSent[report.metadata.groups[static_cast<size_t>(op.group)].name] += report.result.ops[i].bytesSent;
-  }
+      bytesSent[report.metadata.groups[static_cast<size_t>(op.group)].name] += totals.bytesSent;
+  });
   json bytes = json::object();
   for (const auto &[group, sent] : bytesSent)
     bytes[group] = std::llround(sent);
@@ -152,8 +189,8 @@ void printJson(const Report &report, std::ostream &out) {
                {"bytes", bytes},
                {"collectives", collectivesJson(report)},
                {"arena_bytes",
-                {{"device", report.program.arenaBytes[MOERT_SPACE_DEVICE]},
-                 {"host_pinned", report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]}}},
+                {{"device", arenaBytes(report, MOERT_SPACE_DEVICE)},
+                 {"host_pinned", arenaBytes(report, MOERT_SPACE_HOST_PINNED)}}},
                {"memory", memoryJson(report.result.arenas)},
                {"emulate_links", emulatedJson(report.options)},
                {"verify", verificationJson(report.verification)}};
@@ -169,9 +206,9 @@ void printTables(const Report &report, std::ostream &out) {
     out << format("batch %lld, sequence %lld, ", static_cast<long long>(report.metadata.batch),
                   static_cast<long long>(report.metadata.sequence));
   out << "schedule " << report.metadata.schedule << "\n";
-  out << format("arena of a rank: %.3f MB device, %.3f MB host\n",
-                static_cast<double>(report.program.arenaBytes[MOERT_SPACE_DEVICE]) * 1e-6,
-                static_cast<double>(report.program.arenaBytes[MOERT_SPACE_HOST_PINNED]) * 1e-6);
+  out << format("%sarena of a rank: %.3f MB device, %.3f MB host\n", report.programs.size() > 1 ? "largest " : "",
+                static_cast<double>(arenaBytes(report, MOERT_SPACE_DEVICE)) * 1e-6,
+                static_cast<double>(arenaBytes(report, MOERT_SPACE_HOST_PINNED)) * 1e-6);
   printMemory(report.result.arenas, out);
   if (report.verification)
     printVerification(*report.verification, out);

@@ -10,7 +10,7 @@ namespace moert::run {
 struct Report {
   const Options &options;
   const Metadata &metadata;
-  const Program &program;
+  std::span<const Program> programs;
   const RunResult &result;
   const Verification *verification;
 };

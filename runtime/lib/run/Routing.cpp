@@ -25,21 +25,21 @@ Status listRoutings(const Plan &plan, int32_t program, std::vector<moert_routing
 }
 
 /// Works out the layer's shards.
-Status matchPrograms(RoutedLayer &layer, int64_t world, size_t index) {
+Status matchPrograms(RoutedLayer &layer, size_t index) {
   const moert_routing &rank = layer.rank, &all = layer.reference;
   std::string where = "layer " + std::to_string(index) + ": ";
   if (rank.experts != all.experts || rank.choices != all.choices)
     return invalid(where + "the plan's tokens choose " + text(rank.choices) + " of " + text(rank.experts) +
                    " experts, but the reference's " + text(all.choices) + " of " + text(all.experts));
   if (all.tokens == 0 && rank.tokens == 0) {
-    layer.shards = world;
+    layer.shards = rank.ranks;
     return {};
   }
   layer.shards = rank.tokens > 0 && all.tokens % rank.tokens == 0 ? all.tokens / rank.tokens : 0;
-  if (layer.shards > 0 && world % layer.shards == 0)
+  if (layer.shards > 0 && rank.ranks % layer.shards == 0)
     return {};
   return invalid(where + "routing cannot be divided between the ranks: expected the reference's " + text(all.tokens) +
-                 " tokens to be those of a divisor of the " + text(world) + " ranks, but each rank routes " +
+                 " tokens to be those of a divisor of the " + text(rank.ranks) + " ranks, but each rank routes " +
                  text(rank.tokens));
 }
 
@@ -56,9 +56,10 @@ public:
   LineChecker(const RoutingLine &line, const RoutedLayer &layer, const std::string &path)
       : line(line), layer(layer.rank), path(path) {}
 
-  void checkRanks(const std::vector<std::vector<int32_t>> &rows, int64_t world, const std::string &key) {
-    if (static_cast<int64_t>(rows.size()) != world)
-      fail(key, "expected " + text(world) + " ranks, as the plan has, but got " + text(rows.size()));
+  void checkRanks(const std::vector<std::vector<int32_t>> &rows, const std::string &key) {
+    if (static_cast<int64_t>(rows.size()) != layer.ranks)
+      fail(key, "expected " + text(layer.ranks) + " ranks, as the plan has with this layer, but got " +
+                    text(static_cast<int64_t>(rows.size())));
   }
   void checkCounts(size_t rank);
   void checkChoices(size_t rank);
@@ -113,6 +114,35 @@ void LineChecker::checkChoices(size_t rank) {
     fail(key, "expected as many choices of each expert as 'counts[" + std::to_string(rank) + "]' has");
 }
 
+/// A routing op by the label of its layer, and how often its program routed for that before: with micro-batches several
+/// ops have one label.
+using LayerKey = std::pair<std::string, int64_t>;
+
+std::vector<LayerKey> layerKeys(std::span<const Program> programs, const std::vector<moert_routing> &routings) {
+  std::map<std::string, int64_t> seen;
+  std::vector<LayerKey> keys;
+  for (const moert_routing &routing : routings) {
+    const Program &program = programs[programIndex(programs, routing.first_rank)];
+    const std::string &label = program.ops[static_cast<size_t>(routing.op)].label;
+    keys.emplace_back(label, seen[label]++);
+  }
+  return keys;
+}
+
+/// The stages of a pipeline are listed one after the other, each with all of its micro-batches, but the reference
+/// routes a micro-batch in all layers: puts `ranks` in the reference's order, where the labels tell it.
+void orderAsReference(const Plan &plan, const std::vector<moert_routing> &references,
+                      std::vector<moert_routing> &ranks) {
+  std::vector<LayerKey> keys = layerKeys(plan.programs(false), ranks),
+                        wanted = layerKeys(plan.programs(true), references);
+  std::vector<moert_routing> ordered;
+  for (const LayerKey &key : wanted)
+    if (auto it = std::find(keys.begin(), keys.end(), key); it != keys.end())
+      ordered.push_back(ranks[static_cast<size_t>(it - keys.begin())]);
+  if (ordered.size() == ranks.size())
+    ranks = std::move(ordered);
+}
+
 } // namespace
 
 Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
@@ -125,26 +155,28 @@ Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
   if (plan.metadata.reference && ranks.size() != references.size())
     return invalid("the plan routes " + std::to_string(ranks.size()) + " times, but its reference " +
                    std::to_string(references.size()) + " times");
+  if (plan.metadata.reference && plan.metadata.programs.size() > 1)
+    orderAsReference(plan, references, ranks);
   layers.resize(ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
     layers[i].rank = ranks[i];
     if (!plan.metadata.reference)
       continue;
     layers[i].reference = references[i];
-    if (Status status = matchPrograms(layers[i], plan.metadata.world, i); !status.ok())
+    if (Status status = matchPrograms(layers[i], i); !status.ok())
       return status;
   }
   return {};
 }
 
-Status checkLine(const RoutingLine &line, const RoutedLayer &layer, int64_t world, const std::string &path) {
+Status checkLine(const RoutingLine &line, const RoutedLayer &layer, const std::string &path) {
   LineChecker checker(line, layer, path);
-  checker.checkRanks(line.counts, world, "counts");
+  checker.checkRanks(line.counts, "counts");
   for (size_t rank = 0; rank < line.counts.size(); ++rank)
     checker.checkCounts(rank);
   if (line.choices.empty())
     return checker.take();
-  checker.checkRanks(line.choices, world, "choices");
+  checker.checkRanks(line.choices, "choices");
   for (size_t rank = 0; rank < std::min(line.counts.size(), line.choices.size()); ++rank)
     checker.checkChoices(rank);
   return checker.take();
@@ -192,7 +224,7 @@ Status Routing::read(const std::string &path) {
     if (line.layer >= static_cast<int64_t>(layers.size()))
       return invalid(where + "'layer': expected one from 0 to " + std::to_string(layers.size() - 1) +
                      ", the plan's MoE layers, but got " + layer);
-    if (Status status = checkLine(line, layers[static_cast<size_t>(line.layer)], world, path); !status.ok())
+    if (Status status = checkLine(line, layers[static_cast<size_t>(line.layer)], path); !status.ok())
       return status;
     int64_t iteration = line.iteration, number = line.layer;
     if (!sorted[iteration].try_emplace(number, std::move(line)).second)
@@ -212,7 +244,7 @@ Status Routing::read(const std::string &path) {
 
 std::vector<int32_t> Routing::shardChoices(const RoutingLine &line, size_t layer, int64_t shard) const {
   const RoutedLayer &it = layers[layer];
-  auto rank = static_cast<size_t>(shard * (world / it.shards));
+  auto rank = static_cast<size_t>(shard * (it.rank.ranks / it.shards));
   return line.choices.empty() ? choicesFromCounts(line.counts[rank], it.rank.tokens, it.rank.choices)
                               : line.choices[rank];
 }
@@ -234,26 +266,29 @@ Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool
     return {};
   const std::vector<RoutingLine> &lines = iterations[static_cast<size_t>(step) % iterations.size()];
   for (size_t layer = 0; layer < layers.size(); ++layer)
-    for (int64_t rank : ranks) {
-      const RoutedLayer &it = layers[layer];
-      std::vector<int32_t> experts = reference ? referenceChoices(lines[layer], layer)
-                                               : shardChoices(lines[layer], layer, rank / (world / it.shards));
-      if (Status status = checked(moert_world_force_routing(on, rank, reference ? it.reference.op : it.rank.op,
-                                                            experts.data(), static_cast<int64_t>(experts.size())));
-          !status.ok())
-        return status;
-    }
+    for (int64_t rank : ranks)
+      if (reference || layers[layer].isOn(rank))
+        if (Status status = force(on, rank, reference, layer, lines[layer]); !status.ok())
+          return status;
   return {};
 }
 
-/// Of all ranks; those of the reference are the parts that ranks would have.
+Status Routing::force(moert_world_t on, int64_t rank, bool reference, size_t layer, const RoutingLine &line) const {
+  const RoutedLayer &it = layers[layer];
+  std::vector<int32_t> experts =
+      reference ? referenceChoices(line, layer) : shardChoices(line, layer, it.shardOf(rank));
+  return checked(moert_world_force_routing(on, rank, reference ? it.reference.op : it.rank.op, experts.data(),
+                                           static_cast<int64_t>(experts.size())));
+}
+
+/// Of all ranks that have the layer; those of the reference are the parts that they would have.
 Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &layer,
                           std::vector<std::vector<int32_t>> &choices) const {
   const moert_routing &routing = reference ? layer.reference : layer.rank;
   std::vector<int32_t> experts(static_cast<size_t>(routing.tokens * routing.choices));
   auto part = static_cast<std::ptrdiff_t>(layer.rank.tokens * layer.rank.choices);
-  for (int64_t rank = 0; rank < world; ++rank) {
-    int64_t count = 0, shard = reference ? rank / (world / layer.shards) : 0;
+  for (int64_t rank = layer.rank.first_rank; layer.isOn(rank); ++rank) {
+    int64_t count = 0, shard = reference ? layer.shardOf(rank) : 0;
     if (Status status = checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
                                                     static_cast<int64_t>(experts.size()), &count));
         !status.ok())

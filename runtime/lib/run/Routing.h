@@ -1,8 +1,9 @@
 //===- Routing.h - forcing and recording what a plan's programs route -------===//
 //
-// A file of routing is about ranks. Consecutive ranks may route the same tokens, as model-parallel neighbours do: the
-// tokens are in as many shards as the reference's routing op has times the tokens of a rank's, and the ranks of a shard
-// take what the file says of the first of them. The reference routes the shards one after the other.
+// A file of routing is about ranks, in a pipeline those of the stage that has the layer. Consecutive ranks may route
+// the same tokens, as model-parallel neighbours do: the tokens are in as many shards as the reference's routing op has
+// times the tokens of a rank's, and the ranks of a shard take what the file says of the first of them. The reference
+// routes the shards one after the other.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_ROUTING_H
@@ -18,18 +19,24 @@
 
 namespace moert::run {
 
-/// An MoE layer of a plan: a routing op in each of its programs.
+/// An MoE layer of a plan: a routing op of its ranks' program and one of the reference.
 struct RoutedLayer {
   moert_routing rank{};
   moert_routing reference{}; ///< zero in a plan without a reference
   int64_t shards = 0;        ///< of the tokens; 0 in a plan without a reference
+
+  /// Whether rank `r` runs the program that has the layer.
+  bool isOn(int64_t r) const { return r >= rank.first_rank && r < rank.first_rank + rank.ranks; }
+  /// Which shard rank `r`, one of the layer's, routes.
+  int64_t shardOf(int64_t r) const { return (r - rank.first_rank) / (rank.ranks / shards); }
 };
 
-/// Finds the layers in the order of the programs. Where these do not fit each other: an error.
+/// Finds the layers in the order of the reference, or without one of the programs. Where the two do not fit each other:
+/// an error.
 Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers);
 
-/// Checks a line of `path` for that layer of a plan of `world` ranks.
-Status checkLine(const RoutingLine &line, const RoutedLayer &layer, int64_t world, const std::string &path);
+/// Checks a line of `path` for that layer.
+Status checkLine(const RoutingLine &line, const RoutedLayer &layer, const std::string &path);
 
 /// Experts [S, k] with these counts: each expert as often as its count, expert by expert, and entry i of that list is a
 /// choice of token i mod S. No count is above S, so that a token's choices differ.
@@ -49,6 +56,7 @@ public:
 
 private:
   Status read(const std::string &path);
+  Status force(moert_world_t world, int64_t rank, bool reference, size_t layer, const RoutingLine &line) const;
   std::vector<int32_t> shardChoices(const RoutingLine &line, size_t layer, int64_t shard) const;
   std::vector<int32_t> referenceChoices(const RoutingLine &line, size_t layer) const;
   Status readRanks(moert_world_t world, bool reference, const RoutedLayer &layer,

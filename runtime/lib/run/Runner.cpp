@@ -1,4 +1,4 @@
-//===- Runner.cpp - running one program of a plan on global values --------===//
+//===- Runner.cpp - running the programs of a plan on global values -------===//
 
 #include "run/Runner.h"
 #include "run/Sharding.h"
@@ -21,7 +21,7 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
 
 Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunResult &result) {
   static const std::vector<Group> noGroups;
-  return {plan.program(reference),
+  return {plan.programs(reference),
           reference ? noGroups : plan.metadata.groups,
           options,
           result,
@@ -47,52 +47,77 @@ Status Runner::create(const Plan &plan, bool reference) {
   return status;
 }
 
+Status Runner::writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor) {
+  std::vector<char> part(static_cast<size_t>(value.localBytes()));
+  cutPart(tensor, value, groups, rank, part.data());
+  return checked(moert_world_write(world.get(), rank, index, part.data(), value.localBytes()));
+}
+
+Status Runner::write(const std::string &name, const Tensor &tensor) {
+  bool found = false;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    int64_t index = programs[i].argumentIndex(name);
+    if (index < 0)
+      continue;
+    found = true;
+    for (int64_t rank : ranks)
+      if (programIndex(programs, rank) == i)
+        if (Status status = writePart(rank, index, programs[i].value(index), tensor); !status.ok())
+          return status;
+  }
+  return found ? Status{} : Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument '" + name + "'");
+}
+
 Status Runner::writeInputs(const Tensors &inputs) {
-  for (size_t index = 0; index < program.arguments.size(); ++index) {
-    const Value &value = program.arguments[index];
-    std::vector<char> part(static_cast<size_t>(value.localBytes()));
-    for (int64_t rank : ranks) {
-      cutPart(inputs.at(value.name), value, groups, rank, part.data());
-      if (Status status = checked(
-              moert_world_write(world.get(), rank, static_cast<int64_t>(index), part.data(), value.localBytes()));
-          !status.ok())
-        return status;
+  for (const Value &value : argumentsOf(programs))
+    if (Status status = write(value.name, inputs.at(value.name)); !status.ok())
+      return status;
+  return {};
+}
+
+Status Runner::readTimes(int64_t rank, std::vector<moert_op_time> &times) {
+  int64_t count = 0;
+  do {
+    times.resize(std::max(times.size(), static_cast<size_t>(count)));
+    if (Status status =
+            checked(moert_world_timeline(world.get(), rank, times.data(), static_cast<int64_t>(times.size()), &count));
+        !status.ok())
+      return status;
+  } while (count > static_cast<int64_t>(times.size()));
+  times.resize(static_cast<size_t>(count));
+  return {};
+}
+
+Status Runner::addRankTimes(int64_t rank, double &flops) {
+  size_t index = programIndex(programs, rank), first = firstOp(programs, index);
+  const std::vector<Op> &ops = programs[index].ops;
+  std::vector<moert_op_time> times(ops.size());
+  if (Status status = readTimes(rank, times); !status.ok())
+    return status;
+  for (const moert_op_time &time : times) {
+    const Op &op = ops[static_cast<size_t>(time.op)];
+    bool ragged = op.rows > 0 && time.rows >= 0;
+    double scale = ragged ? static_cast<double>(time.rows) / static_cast<double>(op.rows) : 1;
+    OpTotals &totals = result.ops[first + static_cast<size_t>(time.op)];
+    totals.seconds += time.end_s - time.begin_s;
+    totals.flops += op.flops * scale;
+    flops += op.flops * scale;
+    totals.bytes += op.bytes * scale;
+    totals.bytesSent += op.bytesSent * scale;
+    if (time.bytes_received >= 0) {
+      totals.collectives += 1;
+      totals.bytesReceived += static_cast<double>(time.bytes_received);
     }
+    result.lastStep.push_back({rank, time});
   }
   return {};
 }
 
 Status Runner::addTimes() {
   result.lastStep.clear();
-  double *rankFlops = result.rankFlops.data();
-  for (int64_t rank : ranks) {
-    std::vector<moert_op_time> times(program.ops.size());
-    int64_t count = 0;
-    do {
-      times.resize(std::max(times.size(), static_cast<size_t>(count)));
-      if (Status status = checked(
-              moert_world_timeline(world.get(), rank, times.data(), static_cast<int64_t>(times.size()), &count));
-          !status.ok())
-        return status;
-    } while (count > static_cast<int64_t>(times.size()));
-    for (const moert_op_time &time : std::span(times.data(), static_cast<size_t>(count))) {
-      const Op &op = program.ops[static_cast<size_t>(time.op)];
-      bool ragged = op.rows > 0 && time.rows >= 0;
-      double scale = ragged ? static_cast<double>(time.rows) / static_cast<double>(op.rows) : 1;
-      OpTotals &totals = result.ops[static_cast<size_t>(time.op)];
-      totals.seconds += time.end_s - time.begin_s;
-      totals.flops += op.flops * scale;
-      *rankFlops += op.flops * scale;
-      totals.bytes += op.bytes * scale;
-      totals.bytesSent += op.bytesSent * scale;
-      if (time.bytes_received >= 0) {
-        totals.collectives += 1;
-        totals.bytesReceived += static_cast<double>(time.bytes_received);
-      }
-      result.lastStep.push_back({rank, time});
-    }
-    ++rankFlops;
-  }
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (Status status = addRankTimes(ranks[i], result.rankFlops[i]); !status.ok())
+      return status;
   return {};
 }
 
@@ -109,7 +134,7 @@ Status Runner::runStep() {
 }
 
 Status Runner::runSteps(int64_t steps, std::ostream *progress) {
-  result.ops.assign(program.ops.size(), {});
+  result.ops.assign(firstOp(programs, programs.size()), {});
   result.rankFlops.assign(ranks.size(), 0);
   for (int64_t step = 0; step < steps; ++step) {
     if (Status status = runStep(); !status.ok())
@@ -140,26 +165,58 @@ Status Runner::addMemory() {
   return {};
 }
 
-Status Runner::readResults() {
-  for (size_t k = 0; k < program.results.size(); ++k) {
-    const Value &value = program.results[k];
-    Tensor &tensor = result.results[value.name];
-    if (Status status = Tensor::allocate(value, tensor); !status.ok())
-      return status;
-    Assembler assembler(value, groups, tensor);
-    std::vector<char> part(static_cast<size_t>(value.localBytes()));
+Status Runner::read(const Value &value, FindIndex find, Tensor &tensor, double &disagreement) {
+  if (Status status = Tensor::allocate(value, tensor); !status.ok())
+    return status;
+  Assembler assembler(value, groups, tensor);
+  std::vector<char> part(static_cast<size_t>(value.localBytes()));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    int64_t index = (programs[i].*find)(value.name);
     for (int64_t rank : ranks) {
-      auto index = static_cast<int64_t>(program.arguments.size() + k);
+      if (index < 0 || programIndex(programs, rank) != i)
+        continue;
       if (Status status = checked(moert_world_read(world.get(), rank, index, part.data(), value.localBytes()));
           !status.ok())
         return status;
       assembler.add(rank, part.data());
     }
-    if (!assembler.complete())
-      return Status::error(MOERT_ERROR_INTERNAL, "the ranks of this process do not hold all of '" + value.name + "'");
-    result.replicaErrors[value.name] = assembler.disagreement();
   }
+  if (!assembler.complete())
+    return Status::error(MOERT_ERROR_INTERNAL, "the ranks of this process do not hold all of '" + value.name + "'");
+  disagreement = assembler.disagreement();
   return {};
+}
+
+Status Runner::read(const std::string &name, Tensor &tensor) {
+  double disagreement;
+  for (FindIndex find : {&Program::argumentIndex, &Program::resultIndex})
+    for (const Program &program : programs)
+      if (int64_t index = (program.*find)(name); index >= 0)
+        return read(program.value(index), find, tensor, disagreement);
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the program has no argument or result '" + name + "'");
+}
+
+Status Runner::readResult(const Value &value, FindIndex find) {
+  return read(value, find, result.results[value.name], result.replicaErrors[value.name]);
+}
+
+/// What a step changes counts as its result.
+Status Runner::readResults() {
+  for (const Value &value : argumentsOf(programs))
+    if (value.updated)
+      if (Status status = readResult(value, &Program::argumentIndex); !status.ok())
+        return status;
+  for (const Value &value : resultsOf(programs))
+    if (Status status = readResult(value, &Program::resultIndex); !status.ok())
+      return status;
+  return {};
+}
+
+size_t firstOp(std::span<const Program> programs, size_t index) {
+  size_t count = 0;
+  for (const Program &program : programs.first(index))
+    count += program.ops.size();
+  return count;
 }
 
 Status checkMemory(const Plan &plan, bool reference, const Options &options) {
@@ -171,11 +228,14 @@ Status checkMemory(const Plan &plan, bool reference, const Options &options) {
   return status;
 }
 
-Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
-                  std::ostream *progress, RunResult &result) {
+Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
+                   std::ostream *progress, RunResult &result) {
   Runner runner = Runner::of(plan, reference, options, result);
   // All steps start from the same arguments, but may be routed differently: the plan's results are those of its last.
-  int64_t steps = reference && options.verify ? 1 : options.iters;
+  // Where steps change their arguments each one counts.
+  const std::vector<Value> arguments = argumentsOf(plan.programs(reference));
+  bool changes = std::any_of(arguments.begin(), arguments.end(), [](const Value &value) { return value.updated; });
+  int64_t steps = reference && options.verify && !changes ? 1 : options.iters;
   runner.routing = routing;
   runner.nextStep = options.iters - steps;
   if (Status status = runner.create(plan, reference); !status.ok())

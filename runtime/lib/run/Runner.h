@@ -1,4 +1,4 @@
-//===- Runner.h - running one program of a plan on global values ----------===//
+//===- Runner.h - running the programs of a plan on global values ---------===//
 #ifndef MOERT_RUN_RUNNER_H
 #define MOERT_RUN_RUNNER_H
 
@@ -37,23 +37,23 @@ struct RunResult {
   int64_t ranks = 1;
   ArenaUse arenas[2]; ///< by moert_space
   std::vector<double> stepSeconds;
-  std::vector<OpTotals> ops;
+  std::vector<OpTotals> ops;     ///< of the first program, then those of the next, ..
   std::vector<double> rankFlops; ///< of a step
   std::vector<RankTime> lastStep;
   Tensors results;                             ///< global
   std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm
 };
 
-/// One world at work on the program's values.
+/// One world at work on the programs' values.
 struct Runner {
-  const Program &program;
+  std::span<const Program> programs;
   const std::vector<Group> &groups;
   const Options &options;
   RunResult &result;
   WorldHandle world;
   std::span<const int64_t> ranks;
   Routing *routing = nullptr; ///< what steps are to choose, or null
-  bool reference = false;     ///< which program this is, and
+  bool reference = false;     ///< whether this is the reference, and
   int64_t nextStep = 0;       ///< which step comes next, for `routing`
 
   /// The plan, options and result must outlive the runner.
@@ -63,10 +63,21 @@ struct Runner {
   /// The result's step times grow by `steps`; what it has of ops is of these steps only. `progress` may be null.
   Status runSteps(int64_t steps, std::ostream *progress);
   Status readResults();
+  /// One argument, or one argument or result, on all ranks whose programs have it.
+  Status write(const std::string &name, const Tensor &tensor);
+  Status read(const std::string &name, Tensor &tensor);
+  /// A step of which only the time is noted.
+  Status runStep();
 
 private:
-  Status runStep();
+  using FindIndex = int64_t (Program::*)(std::string_view) const;
+
+  Status writePart(int64_t rank, int64_t index, const Value &value, const Tensor &tensor);
+  Status read(const Value &value, FindIndex find, Tensor &tensor, double &disagreement);
+  Status readResult(const Value &value, FindIndex find);
   Status addTimes();
+  Status addRankTimes(int64_t rank, double &flops);
+  Status readTimes(int64_t rank, std::vector<moert_op_time> &times);
   Status addMemory();
 };
 
@@ -74,9 +85,12 @@ private:
 /// they are large.
 Status checkMemory(const Plan &plan, bool reference, const Options &options);
 
+/// How many ops the programs before program `index` have: where its own begin in RunResult::ops.
+size_t firstOp(std::span<const Program> programs, size_t index);
+
 /// Runs `options.iters` steps, of the reference under --verify only the last. `progress` and `routing` may be null.
-Status runProgram(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
-                  std::ostream *progress, RunResult &result);
+Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
+                   std::ostream *progress, RunResult &result);
 
 } // namespace moert::run
 

@@ -4,12 +4,33 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <set>
 
 using nlohmann::json;
 
 namespace moert::run {
+
+int64_t fileDtypeSize(const std::string &dtype) {
+  // The format's other dtypes are never computed with, but lie in published checkpoints.
+  static const std::map<std::string, int64_t> kSizes = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},  {"U64", 8},     {"I32", 4},     {"U32", 4},
+      {"I16", 2}, {"U16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
+  auto it = kSizes.find(dtype);
+  return it == kSizes.end() ? 0 : it->second;
+}
+
+const char *fileDtype(int32_t dtype) {
+  constexpr const char *kNames[] = {"F32", "F64", "BF16", "I32"};
+  return kNames[dtype];
+}
+
 namespace {
 
 /// As in the reference implementation.
@@ -20,20 +41,6 @@ struct FormatError {
 };
 
 [[noreturn]] void fail(const std::string &message) { throw FormatError{message}; }
-
-/// Bytes of an element, 0 for a dtype that is not known.
-int64_t widthOf(const std::string &dtype) {
-  if (dtype == "F64")
-    return 8;
-  if (dtype == "F32" || dtype == "I32")
-    return 4;
-  return dtype == "BF16" || dtype == "F16" ? 2 : 0;
-}
-
-const char *fileDtype(int32_t dtype) {
-  constexpr const char *kNames[] = {"F32", "F64", "BF16", "I32"};
-  return kNames[dtype];
-}
 
 int64_t integerAt(const json &value, const std::string &what) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
@@ -54,13 +61,13 @@ SafetensorsFile::Entry parseEntry(const std::string &name, const json &object, i
     fail(what + ": expected an object but got " + object.type_name());
   SafetensorsFile::Entry entry;
   const json &dtype = member(object, "dtype", name);
-  if (!dtype.is_string() || widthOf(dtype.get<std::string>()) == 0)
-    fail(what + ": unknown dtype " + dtype.dump() + ", expected one of F32, F64, I32, BF16, F16");
+  if (!dtype.is_string() || fileDtypeSize(dtype.get<std::string>()) == 0)
+    fail(what + ": unknown dtype " + dtype.dump() + ", expected one of F32, F64, BF16, F16, of integers, BOOL, or F8");
   entry.dtype = dtype.get<std::string>();
   const json &shape = member(object, "shape", name);
   if (!shape.is_array())
     fail(what + ": expected the shape to be an array but got " + shape.type_name());
-  int64_t bytes = widthOf(entry.dtype);
+  int64_t bytes = fileDtypeSize(entry.dtype);
   for (const json &dim : shape) {
     entry.shape.push_back(integerAt(dim, what + ": shape"));
     if (__builtin_mul_overflow(bytes, entry.shape.back(), &bytes))
@@ -164,8 +171,18 @@ Status SafetensorsFile::open(const std::string &filePath) {
   std::string text(headerBytes, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(headerBytes)))
     return invalid("cannot be read");
-  dataStart = 8 + static_cast<int64_t>(headerBytes);
-  return parseHeader(text, size - dataStart);
+  prefix = std::string(reinterpret_cast<char *>(length), sizeof length) + text;
+  return parseHeader(text, size - static_cast<int64_t>(prefix.size()));
+}
+
+Status SafetensorsFile::readBytes(int64_t begin, int64_t count, char *bytes) {
+  file.clear();
+  file.seekg(static_cast<int64_t>(prefix.size()) + begin);
+  if (file.read(bytes, count))
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': expected " + std::to_string(count) +
+                                                         " bytes from byte " + std::to_string(begin) +
+                                                         " of the data on but they cannot be read");
 }
 
 Status SafetensorsFile::read(const Value &value, Tensor &tensor) {
@@ -179,11 +196,15 @@ Status SafetensorsFile::read(const Value &value, Tensor &tensor) {
                                                            " but got " + entry.dtype + " " + shapeText(entry.shape));
   if (Status status = Tensor::allocate(value, tensor); !status.ok())
     return status;
-  file.clear();
-  file.seekg(dataStart + entry.begin);
-  if (!file.read(tensor.as<char>(), entry.end - entry.begin))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, what + "its bytes but they cannot be read");
-  return {};
+  return readBytes(entry.begin, entry.end - entry.begin, tensor.as<char>());
+}
+
+std::string headOf(std::string header) {
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string head(8, '\0');
+  for (size_t i = 0; i < 8; ++i)
+    head[i] = static_cast<char>(static_cast<uint64_t>(header.size()) >> (8 * i));
+  return head + header;
 }
 
 Status writeSafetensors(const std::string &path, const Tensors &tensors) {
@@ -194,19 +215,41 @@ Status writeSafetensors(const std::string &path, const Tensors &tensors) {
     header[name] = {{"dtype", fileDtype(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
-  // The data begins at a multiple of 8.
-  text.resize((text.size() + 7) / 8 * 8, ' ');
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  for (int i = 0; i < 8; ++i)
-    file.put(static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i)));
-  file << text;
+  file << headOf(header.dump());
   for (const auto &[name, tensor] : tensors)
     file.write(tensor.as<char>(), tensor.bytes());
   file.close();
   if (!file)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written");
   return {};
+}
+
+Status syncFile(const std::string &partial, const std::string &path) {
+  int file = ::open(partial.c_str(), O_RDONLY);
+  bool done = file >= 0 && ::fsync(file) == 0;
+  int error = errno;
+  if (file >= 0)
+    ::close(file);
+  return done ? Status{}
+              : Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                              "'" + path + "': cannot be written: " + std::strerror(error));
+}
+
+Status renameFile(const std::string &partial, const std::string &path) {
+  if (std::rename(partial.c_str(), path.c_str()) == 0)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written: " + std::strerror(errno));
+}
+
+Status writeSafetensorsAtomically(const std::string &path, const Tensors &tensors) {
+  std::string partial = path + ".partial";
+  if (Status status = writeSafetensors(partial, tensors); !status.ok())
+    return status;
+  // What the name stands for has to be on the disk before the name does.
+  if (Status status = syncFile(partial, path); !status.ok())
+    return status;
+  return renameFile(partial, path);
 }
 
 } // namespace moert::run

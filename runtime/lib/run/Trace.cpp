@@ -16,7 +16,8 @@ json nameEvent(const char *kind, int64_t rank, int64_t stream, const std::string
   return {{"ph", "M"}, {"name", kind}, {"pid", rank}, {"tid", stream}, {"args", {{"name", name}}}};
 }
 
-json opEvent(const RankTime &entry, const Program &program, const std::vector<Group> &groups) {
+/// `several`: whether the ranks run several programs.
+json opEvent(const RankTime &entry, const Program &program, bool several, const std::vector<Group> &groups) {
   const moert_op_time &time = entry.time;
   const Op &op = program.ops[static_cast<size_t>(time.op)];
   double scale = op.rows > 0 && time.rows >= 0 ? static_cast<double>(time.rows) / static_cast<double>(op.rows) : 1;
@@ -33,6 +34,9 @@ json opEvent(const RankTime &entry, const Program &program, const std::vector<Gr
                   {"label", op.label},
                   {"flops", op.flops * scale},
                   {"bytes", (sends ? op.bytesSent : op.bytes) * scale}}}};
+  // Ops are numbered by program.
+  if (several)
+    event["args"]["first_rank"] = program.firstRank;
   if (time.rows >= 0)
     event["args"]["rows"] = time.rows;
   return event;
@@ -40,7 +44,7 @@ json opEvent(const RankTime &entry, const Program &program, const std::vector<Gr
 
 } // namespace
 
-Status writeTrace(const std::string &path, const Program &program, const std::vector<Group> &groups,
+Status writeTrace(const std::string &path, std::span<const Program> programs, const std::vector<Group> &groups,
                   const RunResult &result) {
   std::ofstream file(path, std::ios::trunc);
   file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
@@ -51,12 +55,13 @@ Status writeTrace(const std::string &path, const Program &program, const std::ve
   };
   std::set<int64_t> named;
   for (const RankTime &entry : result.lastStep) {
+    const Program &program = programs[programIndex(programs, entry.rank)];
     if (named.insert(entry.rank).second) {
       put(nameEvent("process_name", entry.rank, 0, "rank " + std::to_string(entry.rank)));
       for (size_t stream = 0; stream < program.streams.size(); ++stream)
         put(nameEvent("thread_name", entry.rank, static_cast<int64_t>(stream), program.streams[stream]));
     }
-    put(opEvent(entry, program, groups));
+    put(opEvent(entry, program, programs.size() > 1, groups));
   }
   file << "\n]}\n";
   file.close();

@@ -23,17 +23,20 @@ struct Verification {
   double maxError() const;
 };
 
-/// ||a - b|| / ||b||; with ||b|| = 0, ||a - b|| / ||a||; 0 for equal ones.
-double relativeError(const Tensor &a, const Tensor &b);
+/// ||a - b|| / ||b||, where ||b|| counts as at least that of as many elements of `scale`; where that is 0, ||a - b|| /
+/// ||a||; 0 for equal ones.
+double relativeError(const Tensor &a, const Tensor &b, double scale = 0);
 
-/// A program can be verified where both programs know the same arguments and results.
+/// A plan can be verified where its ranks and its reference know the same arguments and results.
 Status checkComparable(const Metadata &metadata);
 
 /// Notes inputs that hold NaN or Inf.
 void checkInputs(const Tensors &inputs, Verification &verification);
 
-/// Compares all results. Replicas that lie apart count as an error, NaN and Inf on either side as a failure.
-void compareResults(const RunResult &plan, const RunResult &reference, Verification &verification);
+/// Compares all results of `program`, each on a scale of at least a thousandth of the largest of its role. Replicas
+/// that lie apart count as an error, NaN and Inf on either side as a failure.
+void compareResults(const Program &program, const RunResult &plan, const RunResult &reference,
+                    Verification &verification);
 
 /// Runs the reference on the plan's `inputs` and compares the plan's `result` with its. `routing` and `log` may be
 /// null.

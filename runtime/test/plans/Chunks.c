@@ -13,27 +13,29 @@
 #else
 #define SECONDS ",\"seconds\":0.01"
 #endif
-#define PROGRAM(symbol, rows, local, dp)                                                                                               \
-  "{\"symbol\":\"" symbol "\",\"arguments\":[{\"name\":\"x\",\"role\":\"input\"," SHAPE(                                               \
-      rows,                                                                                                                            \
-      local, dp) "}],\"results\":[{\"name\":\"y\",\"role\":\"output\"," SHAPE(rows, local,                                             \
-                                                                              dp) "}],\"arenas\":{\"device\":512,"                     \
-                                                                                  "\"host_pinned\":256},\"streams\":["                 \
-                                                                                  "\"compute\",\"copy\"],\"events\":"                  \
-                                                                                  "2,\"ops\":[" OP("scale", "compute",                 \
-                                                                                                   "") "," OP("offloa"                 \
-                                                                                                              "d",                     \
-                                                                                                              "copy",                  \
-                                                                                                              SECONDS) "," OP("fetch", \
-                                                                                                                              "copy",  \
-                                                                                                                              "") "]}"
+#define PROGRAM(symbol, rows, local, dp)                                                                               \
+  "\"symbol\":\"" symbol "\",\"arguments\":[{\"name\":\"x\",\"role\":\"input\"," SHAPE(                                \
+      rows, local,                                                                                                     \
+      dp) "}],\"results\":[{\"name\":\"y\",\"role\":\"output\"," SHAPE(rows, local,                                    \
+                                                                       dp) "}],\"arenas\":{\"device\":512,"            \
+                                                                           "\"host_pinned\":256},\"streams\":["        \
+                                                                           "\"compute\",\"copy\"],\"events\":"         \
+                                                                           "2,\"ops\":[" OP(                           \
+                                                                               "scale", "compute",                     \
+                                                                               "") "," OP("offloa"                     \
+                                                                                          "d",                         \
+                                                                                          "copy",                      \
+                                                                                          SECONDS) "," OP("fetch",     \
+                                                                                                          "copy",      \
+                                                                                                          "") "]}"
 #define VARIANT(number, batch, chunks, rows, local)                                                                    \
   "{\"batch\":" batch ",\"sequence\":4,\"chunks\":" chunks ",\"world\":2,\"parallel\":{},\"schedule\":\"s\","          \
-  "\"mode\":\"train\",\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1}],\"rank\":" PROGRAM(     \
-      "moeplan_v" number "_rank", rows, local, "\"dp\"") ",\"reference\":" PROGRAM("moeplan_v" number "_reference",    \
-                                                                                   rows, rows, "") "}"
+  "\"mode\":\"train\",\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1}],\"programs\":[{"        \
+  "\"first_rank\":0,\"ranks\":2," PROGRAM("moeplan_v" number "_rank", rows, local,                                     \
+                                          "\"dp\"") "],\"reference\":{" PROGRAM("moeplan_v" number "_reference", rows, \
+                                                                                rows, "") "}"
 
-const char moeplan_metadata[] = "{\"moeplan\":2,\"abi\":4,\"cluster\":\"test-cluster\",\"variants\":[" VARIANT(
+const char moeplan_metadata[] = "{\"moeplan\":3,\"abi\":5,\"cluster\":\"test-cluster\",\"variants\":[" VARIANT(
     "0", "2", "1", "16", "8") "," VARIANT("1", "2", "2", "16", "8") "," VARIANT("2", "4", "1", "32",
                                                                                 "16") "," VARIANT("3", "4", "2", "32",
                                                                                                   "16") "]}";

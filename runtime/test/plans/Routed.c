@@ -32,34 +32,34 @@
   "\"bytes_sent\":0,\"rows\":0}"
 #define RESULT(name, role, dtype, columns, local, layout)                                                              \
   "{\"name\":\"" name "\",\"role\":\"" role "\",\"dtype\":\"" dtype "\"," SHAPE(columns, local, layout)
-#define PROGRAM(symbol, local, layout)                                                                                                                  \
-  "{\"symbol\":\"" symbol "\",\"arguments\":[{\"name\":\"x\",\"role\":\"input\",\"dtype\":\"f32\"," SHAPE("4", local, layout) "],\"results\":[" RESULT( \
-      "y", "output", "f32", "4", local,                                                                                                                 \
-      layout) "," RESULT("experts0", "output", "i32", "2", local,                                                                                       \
-                         layout) "," RESULT("experts1", "output", "i32", "2", local,                                                                    \
-                                            layout) "," RESULT("grad.x", "gradient", "f32", "4", local,                                                 \
-                                                               layout) "],\"arenas\":{\"device\":8192,\"host_"                                          \
-                                                                       "pinned\":0},"                                                                   \
-                                                                       "\"streams\":[\"compute\"],\"events\":0,"                                        \
-                                                                       "\"ops\":[" OP("route") "," OP("dispatch") "," OP("combine") "," OP(             \
-                                                                           "route") "," OP("dispatch") "," OP("combin"                                  \
+#define PROGRAM(symbol, local, layout)                                                                                                                 \
+  "\"symbol\":\"" symbol "\",\"arguments\":[{\"name\":\"x\",\"role\":\"input\",\"dtype\":\"f32\"," SHAPE("4", local, layout) "],\"results\":[" RESULT( \
+      "y", "output", "f32", "4", local,                                                                                                                \
+      layout) "," RESULT("experts0", "output", "i32", "2", local,                                                                                      \
+                         layout) "," RESULT("experts1", "output", "i32", "2", local,                                                                   \
+                                            layout) "," RESULT("grad.x", "gradient", "f32", "4", local,                                                \
+                                                               layout) "],\"arenas\":{\"device\":8192,\"host_"                                         \
+                                                                       "pinned\":0},"                                                                  \
+                                                                       "\"streams\":[\"compute\"],\"events\":0,"                                       \
+                                                                       "\"ops\":[" OP("route") "," OP("dispatch") "," OP("combine") "," OP(            \
+                                                                           "route") "," OP("dispatch") "," OP("combin"                                 \
                                                                                                               "e") "," OP("route_grad") "]}"
 #ifdef NO_REFERENCE
-#define REFERENCE ""
+#define REFERENCE "]"
 #else
-#define REFERENCE ",\"reference\":" PROGRAM("moeplan_reference", "8", "")
+#define REFERENCE "],\"reference\":{" PROGRAM("moeplan_reference", "8", "")
 #endif
 #define REST                                                                                                           \
   "\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\",\"dtype\":\"f32\",\"groups\":[{\"name\":"      \
-  "\"mp\",\"size\":2,\"stride\":1},{\"name\":\"dp\",\"size\":2,\"stride\":2}],\"rank\":" PROGRAM(                      \
-      "moeplan_rank", LOCAL, LAYOUT) REFERENCE
+  "\"mp\",\"size\":2,\"stride\":1},{\"name\":\"dp\",\"size\":2,\"stride\":2}],\"programs\":[{\"first_rank\":0,"        \
+  "\"ranks\":4," PROGRAM("moeplan_rank", LOCAL, LAYOUT) REFERENCE
 
 #ifdef VARIANTS
-const char moeplan_metadata[] = "{\"moeplan\":2,\"abi\":4,\"variants\":[{\"batch\":1,\"sequence\":4," REST
+const char moeplan_metadata[] = "{\"moeplan\":3,\"abi\":5,\"variants\":[{\"batch\":1,\"sequence\":4," REST
                                 "},{\"batch\":2,\"sequence\":4," REST "}]}";
 int64_t moeplan_choose(int64_t batch, int64_t sequence) { return sequence == 4 && batch <= 2 ? batch - 1 : -1; }
 #else
-const char moeplan_metadata[] = "{\"moeplan\":2,\"abi\":4," REST "}";
+const char moeplan_metadata[] = "{\"moeplan\":3,\"abi\":5," REST "}";
 #endif
 
 static int32_t route(moert_rank_t rank, int64_t op, int64_t tokens, int64_t groups, int64_t chunks, int64_t base,

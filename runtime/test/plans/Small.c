@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "4"
+#define ABI "5"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5
@@ -52,16 +52,17 @@
 #define moeplan_metadata other_symbol
 #endif
 const char moeplan_metadata[] =
-    "{\"moeplan\":2,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "{\"moeplan\":3,\"abi\":" ABI ",\"world\":" WORLD ",\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"mp\",\"size\":2,\"stride\":1},{\"name\":\"dp\",\"size\":" DP
     ",\"stride\":2}],"
-    "\"rank\":{\"symbol\":\"moeplan_rank\"," VALUES("4", "\"dp\"", "3", "\"mp\"")
+    "\"programs\":[{\"first_rank\":0,\"ranks\":" WORLD ",\"symbol\":\"moeplan_rank\","
+    VALUES("4", "\"dp\"", "3", "\"mp\"")
     "\"arenas\":{\"device\":" ARENA ",\"host_pinned\":0},\"streams\":[\"compute\",\"comm\"],\"events\":2,\"ops\":["
     OP("matmul", "compute", "null", "96", "144", "0") ","
     OP("scale", "compute", "null", "12", "96", "0") ","
     OP("all_gather", "comm", "\"mp\"", "0", "0", "48") ","
     OP("all_reduce", "comm", "\"dp\"", "0", "0", "96") ","
-    OP("assume_replicated", "comm", "\"mp\"", "0", "0", "0") "]},"
+    OP("assume_replicated", "comm", "\"mp\"", "0", "0", "0") "]}],"
     "\"reference\":{\"symbol\":\"moeplan_reference\"," VALUES(ROWS, "", "6", "")
     "\"arenas\":{\"device\":65536,\"host_pinned\":0},\"streams\":[\"compute\"],\"events\":0,\"ops\":["
     OP("matmul", "compute", "null", "384", "480", "0") ","

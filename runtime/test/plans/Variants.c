@@ -5,19 +5,25 @@
 #define SHAPE(rows, local, dp)                                                                                         \
   "\"dtype\":\"f32\",\"shape\":[" rows ",3],\"local_shape\":[" local ",3],\"layout\":[[" dp "],[]]"
 #define PROGRAM(symbol, rows, local, dp)                                                                               \
-  "{\"symbol\":\"" symbol "\",\"arguments\":[{\"name\":\"x\",\"role\":\"input\"," SHAPE(rows, local, dp)               \
-  "}],\"results\":[{\"name\":\"y\",\"role\":\"output\"," SHAPE(rows, local, dp)                                        \
-  "}],\"arenas\":{\"device\":256,\"host_pinned\":0},\"streams\":[\"compute\"],\"events\":0,\"ops\":[{\"name\":"        \
-  "\"scale\",\"label\":\"\",\"stream\":\"compute\",\"group\":null,\"flops\":1,\"bytes\":1,\"bytes_sent\":0,"           \
-  "\"rows\":0}]}"
+  "\"symbol\":\"" symbol "\",\"arguments\":[{\"name\":\"x\",\"role\":\"input\"," SHAPE(                                \
+      rows, local,                                                                                                     \
+      dp) "}],\"results\":[{\"name\":\"y\",\"role\":\"output\"," SHAPE(rows, local,                                    \
+                                                                       dp) "}],\"arenas\":{\"device\":256,\"host_"     \
+                                                                           "pinned\":0},\"streams\":[\"compute\"],"    \
+                                                                           "\"events\":0,\"ops\":[{\"name\":"          \
+                                                                           "\"scale\",\"label\":\"\",\"stream\":"      \
+                                                                           "\"compute\",\"group\":null,\"flops\":1,"   \
+                                                                           "\"bytes\":1,\"bytes_sent\":0,"             \
+                                                                           "\"rows\":0}]}"
 #define VARIANT(number, batch, schedule, rows, local)                                                                  \
   "{\"batch\":" batch ",\"sequence\":4,\"world\":2,\"parallel\":{},\"schedule\":\"" schedule                           \
-  "\",\"mode\":\"train\",\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1}],\"rank\":" PROGRAM(  \
-      "moeplan_v" number "_rank", rows, local, "\"dp\"") ",\"reference\":" PROGRAM("moeplan_v" number "_reference",    \
-                                                                                   rows, rows, "") "}"
+  "\",\"mode\":\"train\",\"dtype\":\"f32\",\"groups\":[{\"name\":\"dp\",\"size\":2,\"stride\":1}],\"programs\":[{"     \
+  "\"first_rank\":0,\"ranks\":2," PROGRAM("moeplan_v" number "_rank", rows, local,                                     \
+                                          "\"dp\"") "],\"reference\":{" PROGRAM("moeplan_v" number "_reference", rows, \
+                                                                                rows, "") "}"
 
-const char moeplan_metadata[] = "{\"moeplan\":2,\"abi\":4,\"variants\":[" VARIANT("0", "2", "s1", "16", "8") "," VARIANT(
-    "1", "2", "s2", "16", "8") "," VARIANT("2", "4", "s1", "32", "16") "]}";
+const char moeplan_metadata[] = "{\"moeplan\":3,\"abi\":5,\"variants\":[" VARIANT(
+    "0", "2", "s1", "16", "8") "," VARIANT("1", "2", "s2", "16", "8") "," VARIANT("2", "4", "s1", "32", "16") "]}";
 
 static int32_t scale(moert_rank_t rank, int64_t rows) {
   const moert_buffer x = ARGUMENT(0, MOERT_F32, 2, rows, 3), y = ARGUMENT(1, MOERT_F32, 2, rows, 3);

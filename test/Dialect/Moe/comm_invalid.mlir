@@ -889,6 +889,76 @@ func.func @invalid(%c: tensor<1x4xf32>) {
 
 // -----
 
+// moe.local_slots (C1): as many members hold each expert.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op expected copies to divide the group's size 4 but got 3}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 3 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
+// moe.local_slots (C1): and at least one.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op expected copies to divide the group's size 4 but got 0}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 0 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
+// moe.local_slots (C1): the counts are of one block.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<2x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op expected routed_counts [1, E] and counts [1, E / 2] but got 'tensor<2x4xi32>' and 'tensor<1x2xi32>'}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 2 : i64}
+    : (tensor<16x2xi32>, tensor<2x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
+// moe.local_slots (C1): and a member has those of its own experts.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op expected routed_counts [1, E] and counts [1, E / 4] but got 'tensor<1x4xi32>' and 'tensor<1x2xi32>'}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
+// moe.local_slots (C2): there is a capacity or room.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op expected capacity and room of at least 0, one of them 0, but got 8 and 32}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {capacity = 8 : i64, copies = 2 : i64, room = 32 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
+// moe.local_slots (C2): neither is negative.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op expected capacity and room of at least 0, one of them 0, but got 0 and -1}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 2 : i64, room = -1 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
+// moe.local_slots: each choice keeps its place.
+func.func @invalid(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) {
+  // expected-error @+1 {{'moe.local_slots' op failed to verify that all of {routed_slots, slots} have same type}}
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 2 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x1xi32>, tensor<1x2xi32>)
+  return
+}
+
+// -----
+
 // moe.broadcast (C1): the root is a member.
 func.func @invalid(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{'moe.broadcast' op expected root to be between 0 and 1 but got 2}}

@@ -181,6 +181,25 @@ func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
   return %0 : tensor<1x4xi32>
 }
 
+// The choices of a member's own experts, packed with two holders of each, and with a capacity.
+// CHECK-LABEL: func.func @local_slots(
+// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x2xi32>, [[C:%[a-z0-9_]+]]: tensor<1x4xi32>
+// CHECK-SAME:   ) -> (tensor<16x2xi32>, tensor<1x1xi32>)
+// CHECK-NEXT:   [[SLOTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]] = moe.local_slots [[S]], [[C]] over <"ep_esp", 4, 1>
+// CHECK-SAME:   {copies = 2 : i64, room = 32 : i64}
+// CHECK-SAME:   : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+// CHECK-NEXT:   [[SLOTS2:%[a-z0-9_]+]], [[COUNTS2:%[a-z0-9_]+]] = moe.local_slots [[S]], [[C]] over <"ep", 4, 2>
+// CHECK-SAME:   {capacity = 8 : i64}
+// CHECK-SAME:   : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x1xi32>)
+// CHECK-NEXT:   return [[SLOTS]], [[COUNTS2]] : tensor<16x2xi32>, tensor<1x1xi32>
+func.func @local_slots(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x1xi32>) {
+  %0, %1 = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 2 : i64, room = 32 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+  %2, %3 = moe.local_slots %s, %c over <"ep", 4, 2> {capacity = 8 : i64}
+    : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x1xi32>)
+  return %0, %3 : tensor<16x2xi32>, tensor<1x1xi32>
+}
+
 // An exchange in two phases and its parts in the order of the members; a whole exchange may be a phase, and one part a whole.
 // CHECK-LABEL: func.func @phases(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x4x16xf64>

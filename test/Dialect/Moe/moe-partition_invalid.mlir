@@ -10,20 +10,6 @@ module {
 
 // -----
 
-// One program is made for all ranks, so there are no pipeline stages.
-// expected-error @+1 {{expected pp = 1 but got 2: one program is made for all ranks}}
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 2, dp = 2, mp = 2, ep = 2, esp = 2>} {
-  func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) ->
-               (tensor<64x8xf32>, tensor<f32>) {
-    %y, %aux = moe.layer "f" %x gate(%g) experts(%w1, %w2)
-      {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
-      : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
-    return %y, %aux : tensor<64x8xf32>, tensor<f32>
-  }
-}
-
-// -----
-
 // The tokens divide evenly over dp.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   // expected-error @+1 {{expected dimension 0 of 'argument 0', 62, to be divisible by dp = 4}}
@@ -167,8 +153,8 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 // An op of an SPMD program is not one of a model graph.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   func.func @f(%a: tensor<8xf32>) -> tensor<8xf32> {
-    // expected-error @+1 {{'moe.scale' op expected an op of a model graph, e.g. moe.layer or moe.add}}
-    %op = moe.scale %a {factor = 2.0 : f64} : tensor<8xf32>
+    // expected-error @+1 {{'moe.to_varying' op expected an op of a model graph, e.g. moe.layer or moe.add}}
+    %op = moe.to_varying %a over <"dp", 4, 2> : tensor<8xf32>
     return %op : tensor<8xf32>
   }
 }

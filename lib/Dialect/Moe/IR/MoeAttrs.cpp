@@ -90,6 +90,12 @@ LogicalResult ChunkAttr::verify(function_ref<InFlightDiagnostic()> emitError, in
   return success();
 }
 
+LogicalResult StageAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, bool) {
+  if (index < 0)
+    return emitError() << "expected a stage of at least 0 but got " << index;
+  return success();
+}
+
 LogicalResult RingAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef, int64_t depth) {
   if (depth < 1)
     return emitError() << "expected a ring of depth at least 1 but got " << depth;

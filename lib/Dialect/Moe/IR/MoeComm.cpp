@@ -34,18 +34,22 @@ static LogicalResult inferGroupSpmd(Operation *op, GroupAttr group, const SpmdAx
   return success();
 }
 
-/// The operand is replicated over the group and the result varies over it.
+/// The operands are replicated over the group and the results vary over it.
 static LogicalResult inferReplicatedSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes,
                                          ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
                                          SmallVectorImpl<AxisSet> &results) {
   FailureOr<AxisSet> set = getGroupAxes(op, axes, group);
   if (failed(set))
     return failure();
-  if (!(operands[0] & *set).empty())
-    return op->emitOpError() << "expected an operand replicated over group '" << group.getName()
-                             << "' but it varies over " << axes.describe(operands[0]);
-  required.assign(1, operands[0]);
-  results.assign(1, operands[0] | *set);
+  AxisSet all;
+  for (AxisSet operand : operands) {
+    if (!(operand & *set).empty())
+      return op->emitOpError() << "expected an operand replicated over group '" << group.getName()
+                               << "' but it varies over " << axes.describe(operand);
+    all = all | operand;
+  }
+  required.assign(operands.size(), all);
+  results.assign(op->getNumResults(), all | *set);
   return success();
 }
 
@@ -643,6 +647,36 @@ SmallVector<Attribute> SliceCountsOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getRows())});
 }
 OpFoldResult SliceCountsOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getCounts()); }
+
+//===----------------------------------------------------------------------===//
+// LocalSlotsOp
+//===----------------------------------------------------------------------===//
+
+void LocalSlotsOp::build(OpBuilder &builder, OperationState &state, Value slots, Value counts, GroupAttr group,
+                         int64_t capacity, int64_t room, int64_t copies) {
+  build(builder, state, TypeRange{slots.getType(), scaleDim(counts, 1, copies, group.getSize())}, slots, counts, group,
+        capacity, room, copies);
+}
+LogicalResult LocalSlotsOp::verify() {
+  int64_t size = getGroup().getSize(), copies = getCopies(), capacity = getCapacity(), room = getRoom();
+  if (copies < 1 || size % copies != 0)
+    return emitOpError() << "expected copies to divide the group's size " << size << " but got " << copies;
+  RankedTensorType routed = getRoutedCounts().getType(), own = getCounts().getType();
+  if (routed.getDimSize(0) != 1 || own.getDimSize(0) != 1 || own.getDimSize(1) * size != routed.getDimSize(1) * copies)
+    return emitOpError() << "expected routed_counts [1, E] and counts [1, E / " << size / copies << "] but got "
+                         << routed << " and " << own;
+  if (capacity < 0 || room < 0 || (capacity > 0 && room > 0))
+    return emitOpError() << "expected capacity and room of at least 0, one of them 0, but got " << capacity << " and "
+                         << room;
+  return success();
+}
+LogicalResult LocalSlotsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
+                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
+  return inferReplicatedSpmd(*this, getGroup(), axes, operands, required, results);
+}
+void LocalSlotsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(2); }
+OpCost LocalSlotsOp::getOpCost() { return getMemoryCost(*this); }
+SmallVector<Attribute> LocalSlotsOp::getKernelParams() { return {getCapacityAttr(), getRoomAttr(), getCopiesAttr()}; }
 
 //===----------------------------------------------------------------------===//
 // BroadcastOp, ReduceOp

@@ -37,10 +37,24 @@ ParallelAttr mlir::moe::getParallel(Operation *op) {
   return {};
 }
 
+void mlir::moe::inheritUnit(Operation *from, Operation *to) {
+  for (StringRef name : {kMicroBatchAttrName, kStageAttrName})
+    if (Attribute unit = from->getAttr(name))
+      to->setAttr(name, unit);
+}
+
+void mlir::moe::inheritPlace(Operation *from, Operation *to) {
+  inheritUnit(from, to);
+  if (Attribute chunk = from->getAttr(kChunkAttrName))
+    to->setAttr(kChunkAttrName, chunk);
+}
+
 /// Whether `name` is an attribute of the dialect's ops; then `form` says what it has to be where it is not.
 static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
-  if (name == kChunkAttrName)
+  if (name == kChunkAttrName || name == kMicroBatchAttrName)
     form = isa<ChunkAttr>(value) ? "" : "a #moe.chunk";
+  else if (name == kStageAttrName)
+    form = isa<StageAttr>(value) ? "" : "a #moe.stage";
   else if (name == kRingAttrName)
     form = isa<RingAttr>(value) ? "" : "a #moe.ring";
   else if (name == kResidualAttrName)
@@ -55,6 +69,13 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kScheduleChoicesAttrName && isa<FunctionOpInterface>(op))
     return success();
+  if (attribute.getName() == kRanksAttrName && isa<FunctionOpInterface>(op)) {
+    auto ranks = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
+    if (ranks && ranks.size() == 2 && ranks[0] >= 0 && ranks[1] > 0)
+      return success();
+    return op->emitError() << "expected '" << kRanksAttrName << "' to be array<i64: FIRST, NUMBER> but got "
+                           << attribute.getValue();
+  }
   StringRef form;
   if (isa<MoeDialect>(op->getDialect()) && isOpAttribute(attribute.getName(), attribute.getValue(), form)) {
     if (!form.empty())
@@ -87,12 +108,36 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
                              << layout;
     return success();
   }
-  if (name == kNameAttrName || name == kRoleAttrName) {
+  if (name == kUpdatedAttrName) {
+    if (!isa<UnitAttr>(attribute.getValue()))
+      return op->emitError() << "expected '" << name << "' without a value but got " << attribute.getValue();
+    return success();
+  }
+  if (name == kNameAttrName || name == kRoleAttrName || name == kUpdatesAttrName) {
     if (!isa<StringAttr>(attribute.getValue()))
       return op->emitError() << "expected '" << name << "' to be a string but got " << attribute.getValue();
     return success();
   }
-  return op->emitError() << "expected 'moe.layout', 'moe.name' or 'moe.role' on a value but got '" << name << "'";
+  if (name == kFillAttrName) {
+    if (auto fill = dyn_cast<FloatAttr>(attribute.getValue()); !fill || !fill.getType().isF64())
+      return op->emitError() << "expected '" << name << "' to be an f64 but got " << attribute.getValue();
+    return success();
+  }
+  if (name == kBelowAttrName || name == kSequenceAttrName) {
+    auto below = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!below || !below.getType().isInteger(64) || below.getInt() < 1)
+      return op->emitError() << "expected '" << name << "' to be a positive i64 but got " << attribute.getValue();
+    return success();
+  }
+  if (name == kSourceAttrName) {
+    if (!isa<DictionaryAttr>(attribute.getValue()))
+      return op->emitError() << "expected '" << name << "' to be a dictionary but got " << attribute.getValue();
+    return success();
+  }
+  return op->emitError() << "expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', "
+                            "'moe.source', 'moe.updates' or "
+                            "'moe.updated' on a value but got '"
+                         << name << "'";
 }
 
 LogicalResult MoeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index, NamedAttribute attribute) {

@@ -321,7 +321,7 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
   return success();
 }
 
-LogicalResult LayerOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t groups, ValueRange operands,
-                                 SmallVectorImpl<Value> &results) {
+LogicalResult LayerOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t groups, ArrayRef<LayoutAttr>,
+                                 ValueRange operands, SmallVectorImpl<Value> &results) {
   return BaselineBuilder(*this, builder, parallel, groups, operands).build(results);
 }

@@ -64,6 +64,29 @@ static LogicalResult foldSplit(SplitOp split, PatternRewriter &rewriter) {
 void SplitOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) { patterns.add(foldSplit); }
 
 //===----------------------------------------------------------------------===//
+// MicroBatchOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult MicroBatchOp::verify() {
+  RankedTensorType type = getInput().getType();
+  auto expected = type.getRank() > 0 ? RankedTensorType::get(type.getShape().drop_front(), type.getElementType())
+                                     : RankedTensorType();
+  if (getResult().getType() != expected)
+    return emitOpError() << "expected the result to be " << type << " without dimension 0 but got "
+                         << getResult().getType();
+  int64_t index = getIndex();
+  if (index < 0 || index >= type.getDimSize(0))
+    return emitOpError() << "expected index from 0 to " << type.getDimSize(0) - 1 << " but got " << index;
+  return success();
+}
+OpCost MicroBatchOp::getOpCost() { return {}; }
+StringRef MicroBatchOp::getKernelName() { return ""; }
+bool MicroBatchOp::isAlias() { return true; }
+std::optional<RankPart> MicroBatchOp::getAliasPart(unsigned) {
+  return RankPart{GroupAttr(), static_cast<int64_t>(getIndex()), getInput().getType().getDimSize(0)};
+}
+
+//===----------------------------------------------------------------------===//
 // ConcatOp
 //===----------------------------------------------------------------------===//
 

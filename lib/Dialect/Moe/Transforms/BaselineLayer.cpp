@@ -3,6 +3,10 @@
 
 #include "ExpertWay.h"
 
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -190,4 +194,47 @@ FailureOr<BaselineLayer> BaselineLayer::match(DispatchOp dispatch, const SpmdAna
   if (failed(matcher.run(dispatch)))
     return failure();
   return matcher.layer;
+}
+
+//===----------------------------------------------------------------------===//
+// What rewrites of it share
+//===----------------------------------------------------------------------===//
+
+Value mlir::moe::cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts) {
+  auto getType = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  IRMapping mapping;
+  mapping.map(op->getOperand(0), rows);
+  for (Value operand : op->getOperands().drop_front())
+    if (counts && getType(operand).getElementType().isInteger(32))
+      mapping.map(operand, counts);
+  Value result = builder.clone(*op, mapping)->getResult(0);
+  RankedTensorType type = getType(result), taken = getType(rows);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[getRowDim(type)] = taken.getDimSize(getRowDim(taken));
+  result.setType(RankedTensorType::get(shape, type.getElementType()));
+  return result;
+}
+
+Value BaselineLayer::cloneExperts(OpBuilder &builder, Value rows, Value counts) const {
+  for (Operation *op : experts) {
+    rows = cloneOnRows(builder, op, rows, counts);
+    // The baseline's rows may vary over more axes than these.
+    for (OpOperand &operand : rows.getDefiningOp()->getOpOperands().drop_front())
+      operand.set(skipToVarying(operand.get()));
+  }
+  return rows;
+}
+
+static void eraseDead(Block *block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+void BaselineLayer::replaceWith(Value output) {
+  Block *block = output.getDefiningOp()->getBlock();
+  this->output.replaceAllUsesWith(output);
+  eraseDead(block);
+  // What used the routing may stand before the layer's end, where all this was built.
+  sortTopologically(block);
 }

@@ -35,9 +35,17 @@ struct BaselineLayer {
   bool isDropless() { return static_cast<int64_t>(route.getCapacity()) == 0; }
   int64_t getTokens() { return route.getLogits().getType().getDimSize(0); }
 
+  /// The experts on other rows: of each of the same experts, or packed with `counts`. Their weights are not cast.
+  Value cloneExperts(OpBuilder &builder, Value rows, Value counts) const;
+  /// Puts `output` into the place of the layer's, which was built before the combine, and erases what is dead then.
+  void replaceWith(Value output);
+
   /// The layer whose tokens `dispatch` sends. Fails with what does not fit the baseline, a phrase, in `reason`.
   static FailureOr<BaselineLayer> match(DispatchOp dispatch, const SpmdAnalysis &states, std::string &reason);
 };
+
+/// `op` with as many rows as `rows`, its operand 0, has, and with `counts`, where there are some, for its i32 operands.
+Value cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts);
 
 } // namespace mlir::moe
 

@@ -32,10 +32,12 @@ public:
   LogicalResult run();
 
 private:
+  bool seedLosses();
   void addCotangentArguments();
   LogicalResult visit(Operation *op);
   void accumulate(Value value, Value gradient, Location loc);
   void addGradientResults();
+  void markBackward(Operation *first);
   StringAttr getName(DictionaryAttr attributes, StringRef fallback, unsigned index);
 
   func::FuncOp function;
@@ -59,8 +61,21 @@ static DictionaryAttr getValueAttributes(Builder &builder, const Twine &name, St
   return builder.getDictionaryAttr(attributes);
 }
 
+/// A loss is what is minimised: its own cotangent is 1, and other results have none. Returns whether there is one.
+bool Differentiator::seedLosses() {
+  bool any = false;
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    auto role = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kRoleAttrName);
+    if (!role || role.getValue() != kLossRole)
+      continue;
+    Location loc = operand.get().getLoc();
+    accumulate(operand.get(), builder.create<FillOp>(loc, operand.get().getType(), builder.getF64FloatAttr(1)), loc);
+    any = true;
+  }
+  return any;
+}
+
 void Differentiator::addCotangentArguments() {
-  numInputs = function.getNumArguments();
   for (OpOperand &operand : terminator->getOpOperands()) {
     if (!isFloating(operand.get()))
       continue;
@@ -112,13 +127,16 @@ LogicalResult Differentiator::visit(Operation *op) {
   Location loc = getBackwardLoc(op);
   for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode()) {
     built->setLoc(loc);
-    if (Attribute chunk = op->getAttr(kChunkAttrName))
-      built->setAttr(kChunkAttrName, chunk);
+    inheritPlace(op, built);
   }
   setGradientRings(op, gradients);
+  Operation *last = terminator->getPrevNode();
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients))
     if (gradient)
       accumulate(operand, gradient, loc);
+  // Sums may be of several chunks.
+  for (Operation *sum = last->getNextNode(); sum != terminator; sum = sum->getNextNode())
+    inheritUnit(op, sum);
   return success();
 }
 
@@ -136,16 +154,27 @@ void Differentiator::addGradientResults() {
   }
 }
 
+/// What the backward does, what it makes again included, belongs to the backward of its stage.
+void Differentiator::markBackward(Operation *first) {
+  for (Operation *op = first; op != terminator; op = op->getNextNode())
+    if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName))
+      op->setAttr(kStageAttrName, StageAttr::get(function.getContext(), stage.getIndex(), /*backward=*/true));
+}
+
 LogicalResult Differentiator::run() {
   SmallVector<Operation *> forward;
   for (Operation &op : function.front().without_terminator())
     forward.push_back(&op);
-  addCotangentArguments();
+  numInputs = function.getNumArguments();
+  if (!seedLosses())
+    addCotangentArguments();
   for (Operation *op : llvm::reverse(forward))
     if (failed(visit(op)))
       return failure();
   addGradientResults();
   provideResiduals(forward, terminator);
+  if (!forward.empty())
+    markBackward(forward.back()->getNextNode());
   return success();
 }
 

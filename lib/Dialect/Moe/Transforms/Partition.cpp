@@ -96,8 +96,11 @@ LogicalResult FunctionPartitioner::partitionBody() {
   for (Operation *op : graph) {
     SmallVector<Value> operands =
         llvm::map_to_vector(op->getOperands(), [&](Value value) { return shards.lookup(value); });
+    SmallVector<LayoutAttr> operandLayouts =
+        llvm::map_to_vector(op->getOperands(), [&](Value value) { return layouts.lookup(value); });
     SmallVector<Value> results;
-    if (failed(cast<MoePartitionOpInterface>(op).partition(builder, parallel, groups, operands, results)))
+    if (failed(
+            cast<MoePartitionOpInterface>(op).partition(builder, parallel, groups, operandLayouts, operands, results)))
       return failure();
     shards.map(op->getResults(), results);
   }
@@ -139,11 +142,6 @@ struct MoePartition : moe::impl::MoePartitionBase<MoePartition> {
     ParallelAttr parallel = getParallel(getOperation());
     if (!parallel)
       return signalPassFailure();
-    if (parallel.getPp() != 1) {
-      getOperation().emitError() << "expected pp = 1 but got " << parallel.getPp()
-                                 << ": one program is made for all ranks";
-      return signalPassFailure();
-    }
     int64_t shards = groups ? static_cast<int64_t>(groups) : parallel.getDp();
     if (reference)
       parallel = ParallelAttr::getSingle(&getContext());

@@ -9,10 +9,8 @@
 
 #include <numeric>
 
-#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Cost/Papers.h"
@@ -62,11 +60,10 @@ private:
   /// To the experts and back, over the fused group: rows of the shape of `share.rows`.
   Value runExperts(Rows share);
   Value runExpertsRagged(Rows share);
-  Value cloneExperts(Value rows, Value counts);
+  Value cloneExperts(Value rows, Value counts) { return layer.cloneExperts(builder, rows, counts); }
   int64_t getReservedRows(int64_t sentRows);
   Value combine(Value rows, RouteOp route, Value tokens);
   void replaceAux(RouteOp route);
-  void finish(Value output);
 
   BaselineLayer layer;
   Location loc;
@@ -81,19 +78,6 @@ static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size
   SmallVector<int64_t> shape(type.getShape());
   shape[dim] = size;
   return RankedTensorType::get(shape, type.getElementType());
-}
-
-/// `op` on operand 0 = `rows` and `counts` for its i32 operands: the same but for dimension `dim`, the rows.
-static Value cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts, int64_t dim) {
-  IRMapping mapping;
-  mapping.map(op->getOperand(0), rows);
-  for (Value operand : op->getOperands().drop_front())
-    if (counts && getType(operand).getElementType().isInteger(32))
-      mapping.map(operand, counts);
-  Operation *clone = builder.clone(*op, mapping);
-  Value result = clone->getResult(0);
-  result.setType(withDim(getType(result), dim, getType(rows).getDimSize(dim)));
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,7 +100,7 @@ static Operation *cloneRoute(OpBuilder &builder, RouteOp route, Value logits) {
 RouteOp LayerRewriter::routeShare(Value tokens) {
   Value logits = tokens;
   for (Operation *op : layer.gate)
-    logits = cloneOnRows(builder, op, logits, {}, 0);
+    logits = cloneOnRows(builder, op, logits, {});
   auto route = cast<RouteOp>(cloneRoute(builder, layer.route, logits));
   int64_t share = getType(tokens).getDimSize(0), groups = getGroupsOfShare(layer);
   for (Value result :
@@ -167,12 +151,6 @@ Value LayerRewriter::dispatch(Value tokens, RouteOp route, int64_t rows) {
                                     Value());
 }
 
-Value LayerRewriter::cloneExperts(Value rows, Value counts) {
-  for (Operation *op : layer.experts)
-    rows = cloneOnRows(builder, op, rows, counts, counts ? 0 : 1);
-  return rows;
-}
-
 /// Dump, EP&ESP-AlltoAll, expert shards, EP&ESP-AlltoAll, local sum.
 Value LayerRewriter::runExperts(Rows share) {
   if (layer.isDropless())
@@ -211,20 +189,6 @@ Value LayerRewriter::combine(Value rows, RouteOp route, Value tokens) {
   return builder.create<CombineOp>(loc, tokens.getType(), rows, route.getSlots(), route.getWeights());
 }
 
-static void eraseDead(Block *block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
-void LayerRewriter::finish(Value output) {
-  Block *block = layer.combine->getBlock();
-  layer.output.replaceAllUsesWith(output);
-  eraseDead(block);
-  // What used the routing may stand before the layer's end, where all this was built.
-  sortTopologically(block);
-}
-
 void LayerRewriter::rewriteToS1() {
   Value tokens = slice(layer.tokens, 0);
   RouteOp route = routeShare(tokens);
@@ -233,7 +197,7 @@ void LayerRewriter::rewriteToS1() {
   Value back = runExperts({dispatch(tokens, route, rows), route.getCounts()});
   Value output = gather(combine(back, route, tokens), 0);
   replaceAux(route);
-  finish(output);
+  layer.replaceWith(output);
 }
 
 void LayerRewriter::rewriteToS2() {
@@ -251,7 +215,7 @@ void LayerRewriter::rewriteToS2() {
   Value output = combine(gather(back, dim), route, layer.tokens);
   if (route != layer.route)
     replaceAux(route);
-  finish(output);
+  layer.replaceWith(output);
 }
 
 //===----------------------------------------------------------------------===//

@@ -168,6 +168,8 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
       return leave("'" + op->getName().getStringRef() + "' cannot be done for part of its rows");
     if (way->slots.getChunks() != 1)
       return leave("it is in chunks already");
+    if (!way->slots.canChunk())
+      return leave("'" + way->slots->getName().getStringRef() + "' cannot number its rows in chunks");
     std::optional<RowChunk> chunk = findChunk(*way, chunks);
     if (!chunk)
       return leave("its rows cannot be divided into " + Twine(chunks.getValue()) + " chunks");

@@ -61,8 +61,7 @@ Value ResidualProvider::fetch(Value value, Operation *user) {
   builder.setInsertionPoint(user);
   auto fetch = builder.create<FetchOp>(getBackwardLoc(op), value.getType(), offload.getResult());
   for (Operation *copy : {offload.getOperation(), fetch.getOperation()})
-    if (Attribute chunk = op->getAttr(kChunkAttrName))
-      copy->setAttr(kChunkAttrName, chunk);
+    inheritPlace(op, copy);
   setRingOfAgain(op, fetch);
   return fetch;
 }

@@ -260,7 +260,10 @@ LogicalResult ViewOp::verify() {
   if (!isBufferType(type) || shape.empty() || shape[0] % parts != 0) // (C3)
     return emitOpError("expected a source with a dimension 0 divisible by ") << parts << " but got " << type;
   shape[0] /= parts;
-  if (MemRefType expected = MemRefType::Builder(type).setShape(shape); result != expected) // (C3)
+  bool dropsIt = shape[0] == 1 && result.getRank() == type.getRank() - 1;
+  if (auto expected = MemRefType::get(ArrayRef(shape).drop_front(dropsIt), type.getElementType(),
+                                      MemRefLayoutAttrInterface(), type.getMemorySpace());
+      result != expected) // (C3)
     return emitOpError("expected the result to be ") << expected << " but got " << result;
   return success();
 }
@@ -299,6 +302,13 @@ LogicalResult LaunchOp::verify() {
     return emitOpError("expected a collective to have a group");
   if (getOpCost().collective != moe::Collective::None && !getCollective()) // (C4)
     return emitOpError("expected a launch whose cost has an exchange to be collective");
+  if (std::optional<int64_t> peer = getPeer()) {
+    if (!getCollective() || *peer >= getGroup()->getSize()) // (C5)
+      return emitOpError("expected a peer to be a member of a collective's group but got ") << *peer;
+    if (getInputs().size() + getOutputs().size() != 1) // (C5)
+      return emitOpError("expected one input or one output of a launch with a peer but got ")
+             << getInputs().size() << " and " << getOutputs().size();
+  }
   ArrayRef<int64_t> absent = getAbsentInputs();
   int64_t callInputs = getInputs().size() + absent.size();
   int64_t last = -1;
@@ -317,7 +327,32 @@ LogicalResult LaunchOp::verify() {
 
 moe::OpCost LaunchOp::getOpCost() { return getCost() ? getCost()->getCost() : moe::OpCost(); }
 
-moe::GroupAttr LaunchOp::getCostGroup() { return getGroupAttr(); }
+/// Of a channel its two members.
+moe::GroupAttr LaunchOp::getCostGroup() {
+  std::optional<Channel> channel = getChannel();
+  if (!channel)
+    return getGroupAttr();
+  int64_t distance = std::max<int64_t>(1, std::abs(channel->to - channel->from));
+  return moe::GroupAttr::get(getContext(), getGroup()->getName(), 2, getGroup()->getStride() * distance);
+}
+
+std::optional<Channel> LaunchOp::getChannel() {
+  if (!getPeer())
+    return std::nullopt;
+  Operation *program = (*this)->getParentOp();
+  auto ranks = program ? program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName) : DenseI64ArrayAttr();
+  int64_t own = ranks && ranks.size() == 2 ? ranks[0] / getGroup()->getStride() % getGroup()->getSize() : 0;
+  auto peer = static_cast<int64_t>(*getPeer());
+  return getOutputs().empty() ? Channel{own, peer} : Channel{peer, own};
+}
+
+int64_t LaunchOp::getBytesSent() {
+  if (!getGroup())
+    return 0;
+  if (getPeer())
+    return getOutputs().empty() ? getOpCost().payload : 0;
+  return getOpCost().getBytesSent(getGroup()->getSize());
+}
 
 std::string LaunchOp::describe() {
   std::string text = ("'" + getKernel() + "'").str();
@@ -325,6 +360,8 @@ std::string LaunchOp::describe() {
     text += (" (" + *label + ")").str();
   if (auto group = getGroup())
     text += (" over '" + group->getName() + "'").str();
+  if (auto peer = getPeer())
+    text += " with member " + std::to_string(*peer);
   if (auto stream = getStream())
     text += (" on '" + *stream + "'").str();
   return text;

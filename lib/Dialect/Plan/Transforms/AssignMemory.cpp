@@ -151,10 +151,10 @@ int64_t MemoryPlanner::findOffset(const Block &block, ArrayRef<unsigned> placed)
     const Block &other = blocks[index];
     if (other.offset + other.bytes <= offset)
       continue;
-    if (block.lifetime.isBefore(other.lifetime) || other.lifetime.isBefore(block.lifetime))
-      continue;
     if (other.offset >= offset + block.bytes)
       break;
+    if (block.lifetime.isBefore(other.lifetime) || other.lifetime.isBefore(block.lifetime))
+      continue;
     offset = llvm::alignTo(other.offset + other.bytes, alignment);
   }
   return offset;

@@ -37,10 +37,12 @@ int64_t mlir::plan::getWorld(func::FuncOp program) {
   return 0;
 }
 
-static StringRef chooseStream(LaunchOp launch, int64_t devicesPerNode, int64_t world) {
+static std::string chooseStream(LaunchOp launch, int64_t devicesPerNode, int64_t world) {
+  if (std::optional<int64_t> peer = launch.getPeer())
+    return ((launch.getOutputs().empty() ? kSendStreamPrefix : kReceiveStreamPrefix) + Twine(*peer)).str();
   if (launch.getCollective())
-    return isInsideNode(*launch.getGroup(), devicesPerNode, world) ? kIntraStream : kInterStream;
-  return launch.getOpCost().resource == moe::Resource::HostLink ? kCopyStream : kComputeStream;
+    return (isInsideNode(*launch.getGroup(), devicesPerNode, world) ? kIntraStream : kInterStream).str();
+  return (launch.getOpCost().resource == moe::Resource::HostLink ? kCopyStream : kComputeStream).str();
 }
 
 void mlir::plan::assignStreams(func::FuncOp program, int64_t devicesPerNode) {

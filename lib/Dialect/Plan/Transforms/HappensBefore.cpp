@@ -13,6 +13,20 @@ bool mlir::plan::isRankProgram(func::FuncOp function) {
   });
 }
 
+SmallVector<func::FuncOp> mlir::plan::getRankPrograms(ModuleOp plan) {
+  SmallVector<func::FuncOp> programs;
+  for (auto function : plan.getOps<func::FuncOp>())
+    // The reference has ranks of its own.
+    if (isRankProgram(function) && !function->hasAttr(moe::kParallelAttrName))
+      programs.push_back(function);
+  auto getFirstRank = [](func::FuncOp program) -> int64_t {
+    auto ranks = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
+    return ranks && !ranks.empty() ? ranks[0] : 0;
+  };
+  llvm::stable_sort(programs, [&](func::FuncOp a, func::FuncOp b) { return getFirstRank(a) < getFirstRank(b); });
+  return programs;
+}
+
 LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return function.emitOpError("expected a rank program to have one block");

@@ -1,6 +1,7 @@
 //===- VerifyCollectives.cpp - no hangs -----------------------------------===//
 //
-// A communicator is a (size, stride); its instances are sets of ranks. No interleaving can hang where (1) the
+// A communicator is a (size, stride); its instances are sets of ranks. What one member sends to another is one too, of
+// these two alone. No interleaving can hang where (1) the
 // collectives of each communicator are totally ordered in each program, (2) programs whose ranks share an instance
 // issue the same sequence, and (3) the orders of all programs together have no cycle.
 //
@@ -17,8 +18,17 @@ using namespace mlir::plan;
 
 namespace {
 
-/// Size and stride.
-using Communicator = std::pair<int64_t, int64_t>;
+/// A group, or of a channel two of its members.
+struct Communicator {
+  int64_t size, stride;
+  int64_t from = -1, to = -1;
+
+  auto operator<=>(const Communicator &) const = default;
+  bool isChannel() const { return from >= 0; }
+  int64_t getMember(int64_t rank) const { return rank / stride % size; }
+  int64_t getInstance(int64_t rank) const { return rank / (size * stride) * stride + rank % stride; }
+  bool contains(int64_t rank) const { return !isChannel() || getMember(rank) == from || getMember(rank) == to; }
+};
 /// Launch numbers in program order.
 using Sequence = std::vector<unsigned>;
 
@@ -33,6 +43,7 @@ private:
 
   LogicalResult collect(unsigned program);
   LogicalResult checkGroup(LaunchOp op);
+  LogicalResult checkPeer(unsigned program, LaunchOp op);
   LogicalResult checkOrdered(unsigned program);
   LogicalResult checkAgreement();
   LogicalResult compare(const Communicator &communicator, unsigned first, unsigned second);
@@ -83,6 +94,20 @@ LogicalResult CollectiveChecker::checkGroup(LaunchOp op) {
          << " ranks but its size * stride is " << group.getSize() << " * " << group.getStride() << " = " << block;
 }
 
+/// All ranks of the program are one member, which is not the peer.
+LogicalResult CollectiveChecker::checkPeer(unsigned program, LaunchOp op) {
+  const Program &it = programs[program];
+  Communicator group{op.getGroup()->getSize(), op.getGroup()->getStride()};
+  int64_t first = group.getMember(it.firstRank), last = group.getMember(it.firstRank + it.numRanks - 1);
+  if (it.numRanks <= group.stride && first == last && first != static_cast<int64_t>(*op.getPeer()))
+    return success();
+  func::FuncOp function = it.function;
+  return op.emitOpError("expected ") << op.describe()
+                                     << " in a program whose ranks are one other member of the group but '"
+                                     << function.getName() << "' is that of " << it.numRanks << " ranks from "
+                                     << it.firstRank << " on";
+}
+
 LogicalResult CollectiveChecker::collect(unsigned program) {
   for (auto [index, launch] : llvm::enumerate(programs[program].order.getLaunches())) {
     LaunchOp op = launch;
@@ -92,8 +117,14 @@ LogicalResult CollectiveChecker::collect(unsigned program) {
       return failure();
     Communicator communicator{op.getGroup()->getSize(), op.getGroup()->getStride()};
     // One rank alone meets nobody.
-    if (!op.getCollective() || communicator.first == 1)
+    if (!op.getCollective() || communicator.size == 1)
       continue;
+    if (std::optional<Channel> channel = op.getChannel()) {
+      if (failed(checkPeer(program, op)))
+        return failure();
+      communicator.from = channel->from;
+      communicator.to = channel->to;
+    }
     sequences[program][communicator].push_back(index);
     communicators.insert(communicator);
   }
@@ -117,13 +148,13 @@ LogicalResult CollectiveChecker::checkOrdered(unsigned program) {
 }
 
 std::set<std::pair<unsigned, unsigned>> CollectiveChecker::findSharing(const Communicator &communicator) const {
-  auto [size, stride] = communicator;
   std::map<int64_t, unsigned> firstOf;
   std::set<std::pair<unsigned, unsigned>> pairs;
   for (auto [index, program] : llvm::enumerate(programs))
     for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
-      int64_t instance = rank / (size * stride) * stride + rank % stride;
-      unsigned first = firstOf.try_emplace(instance, index).first->second;
+      if (!communicator.contains(rank))
+        continue;
+      unsigned first = firstOf.try_emplace(communicator.getInstance(rank), index).first->second;
       if (first != index)
         pairs.insert({first, index});
     }
@@ -144,6 +175,13 @@ static std::string findDifference(LaunchOp first, LaunchOp second) {
   auto describe = [](StringRef what, const std::string &expected, const std::string &got) {
     return ("with " + what + " " + expected + " but got " + got).str();
   };
+  if (first.getPeer()) {
+    bool differ = first.getOutputs().empty() != second.getOutputs().empty();
+    std::string sent = shapes(first->getOperands()), received = shapes(second->getOperands());
+    if (!differ)
+      return "one that sends and one that receives but got two '" + first.getKernel().str() + "'";
+    return sent == received ? "" : describe("the value", sent, received);
+  }
   if (first.getKernel() != second.getKernel())
     return ("'" + first.getKernel() + "' but got '" + second.getKernel() + "'").str();
   if (std::string a = shapes(first.getInputs()), b = shapes(second.getInputs()); a != b)

@@ -88,6 +88,18 @@ def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_StageAttr : Moe_Attr<"Stage", "stage"> {
+  let summary = "which stage of a pipeline does an op";
+  let description = [{
+    On an op as `moe.stage`, made by moe-cut-stages. The adjoint of an op belongs to the op's stage, to its backward.
+
+    Example: `#moe.stage<2>`, `#moe.stage<2, backward = true>`
+  }];
+  let parameters = (ins "int64_t":$index, DefaultValuedParameter<"bool", "false">:$backward);
+  let assemblyFormat = "`<` $index (`,` `backward` `=` $backward^)? `>`";
+  let genVerifyDecl = 1;
+}
+
 def Moe_RingAttr : Moe_Attr<"Ring", "ring"> {
   let summary = "how many of a ring's values may be alive";
   let description = [{
@@ -110,8 +122,12 @@ class Moe_EnumAttr<I32EnumAttr info, string mnemonic> : EnumAttr<Moe_Dialect, in
 // The numbers are those of moert.h.
 def Moe_Activation : Moe_Enum<"Activation", "activation function", [
   I32EnumAttrCase<"relu", 0>, I32EnumAttrCase<"gelu", 1>, I32EnumAttrCase<"silu", 2>, I32EnumAttrCase<"swiglu", 3>,
-  I32EnumAttrCase<"swiglu_clamped", 4>, I32EnumAttrCase<"sigmoid", 5>]>;
+  I32EnumAttrCase<"swiglu_clamped", 4>, I32EnumAttrCase<"sigmoid", 5>, I32EnumAttrCase<"gelu_tanh", 6>]>;
 def Moe_ActivationAttr : Moe_EnumAttr<Moe_Activation, "activation">;
+
+def Moe_Norm : Moe_Enum<"Norm", "what a norm divides by", [
+  I32EnumAttrCase<"layer", 0>, I32EnumAttrCase<"rms", 1>, I32EnumAttrCase<"none", 2>]>;
+def Moe_NormAttr : Moe_EnumAttr<Moe_Norm, "norm">;
 
 def Moe_Score : Moe_Enum<"Score", "how logits become scores", [
   I32EnumAttrCase<"softmax", 0>, I32EnumAttrCase<"sigmoid", 1>]>;

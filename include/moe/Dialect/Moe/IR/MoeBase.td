@@ -20,6 +20,9 @@ def Moe_Tensor1D : Moe_RankedTensor<[F32, F64, BF16], [1], "1-D tensor of f32, f
 def Moe_Tensor2D : Moe_RankedTensor<[F32, F64, BF16], [2], "2-D tensor of f32, f64 or bf16">;
 def Moe_Tensor3D : Moe_RankedTensor<[F32, F64, BF16], [3], "3-D tensor of f32, f64 or bf16">;
 def Moe_Rows : Moe_RankedTensor<[F32, F64, BF16], [2, 3], "rows, a 2-D or 3-D tensor of f32, f64 or bf16">;
+def Moe_Index0D : Moe_RankedTensor<[I32], [0], "0-D tensor of i32">;
+def Moe_Index1D : Moe_RankedTensor<[I32], [1], "1-D tensor of i32">;
+def Moe_IndexTensor : Moe_StaticTensor<[I32], "static tensor of i32">;
 def Moe_Index2D : Moe_RankedTensor<[I32], [2], "2-D tensor of i32">;
 
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)>;

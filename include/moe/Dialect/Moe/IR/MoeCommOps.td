@@ -366,6 +366,51 @@ def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
   let hasFolder = 1;
 }
 
+def Moe_LocalSlotsOp
+    : Moe_GroupOp<"local_slots", ["getKernelParams"],
+                  [MoeSlotsOpInterface, AllTypesMatch<["routed_slots", "slots"]>], ["getOpCost"]> {
+  let summary = "the choices of the member's own experts: replicated -> varying";
+  let description = [{
+    PPMoE's index selection (section 3.3.3). All members of the group have the same tokens, and moe.route's slots [S, k] and
+    counts [1, E] of them. Each expert is held by `copies` = c neighbouring members: with n = E c / size, member j has the n
+    experts from floor(j / c) n on. `slots[s,i]` is the row that choice i of token s takes among the rows of these alone,
+    -1 where it is of another expert or dropped; `counts[0,e]` are the rows that each uses. No data moves.
+
+    With `capacity` = C > 0 each expert has C rows, those of all routing groups. With 0 (dropless) rows are packed, and there
+    is `room` for so many: more is an error at run time that names the layer.
+
+    Constraints:
+    - (C1) copies divides size; routed_counts is [1, E], counts [1, E copies / size].
+    - (C2) capacity and room are at least 0, and one of them is 0.
+
+    Example:
+
+    ```mlir
+    func.func @local_slots(%s: tensor<16x2xi32>, %c: tensor<1x4xi32>) -> tensor<16x2xi32> {
+      %slots, %counts = moe.local_slots %s, %c over <"ep_esp", 4, 1> {copies = 2 : i64, room = 32 : i64}
+        : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x2xi32>)
+      return %slots : tensor<16x2xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index2D:$routed_slots, Moe_Index2D:$routed_counts, Moe_GroupAttr:$group,
+                       DefaultValuedAttr<I64Attr, "0">:$capacity, DefaultValuedAttr<I64Attr, "0">:$room,
+                       DefaultValuedAttr<I64Attr, "1">:$copies);
+  let results = (outs Moe_Index2D:$slots, Moe_Index2D:$counts);
+  let assemblyFormat = "$routed_slots `,` $routed_counts `over` $group attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$slots, "::mlir::Value":$counts, "::mlir::moe::GroupAttr":$group,
+                                 "int64_t":$capacity, "int64_t":$room, "int64_t":$copies)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
+    int64_t getRowGroups() { return 1; }
+    int64_t getChunks() { return 1; }
+    /// The rows are numbered where the tokens are routed.
+    bool canChunk() { return false; }
+    void setChunked(int64_t, int64_t) { llvm_unreachable("rows that another op numbers"); }
+  }];
+}
+
 def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypesMatch<["input", "result"]>]> {
   let summary = "the owner's value on every member: varying -> replicated";
   let description = [{

@@ -36,8 +36,8 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
 
 def Moe_ScaleOp : Moe_Op<"scale", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
-    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "product with a constant";
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+  let summary = "product with a constant, at both levels";
   let description = [{
     `result[i] = factor * input[i]`.
 
@@ -224,10 +224,11 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
 
 def Moe_ActivationOp : Moe_Op<"activation", [
     Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn,
-    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "activation function, elementwise or gated";
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>,
+    DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+  let summary = "activation function, elementwise or gated, at both levels";
   let description = [{
-    relu, gelu (exact), silu and sigmoid are elementwise. The swiglu kinds take interleaved (gate, up) column pairs and give
+    relu, gelu (exact), gelu_tanh (GPT-2's `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`), silu and sigmoid are elementwise. The swiglu kinds take interleaved (gate, up) column pairs and give
     half as many columns; `moe.layer` states their formulas.
 
     Constraints:

@@ -14,10 +14,28 @@ inline constexpr StringLiteral kParallelAttrName = "moe.parallel";
 inline constexpr StringLiteral kLayoutAttrName = "moe.layout";
 inline constexpr StringLiteral kNameAttrName = "moe.name";
 inline constexpr StringLiteral kRoleAttrName = "moe.role";
+/// On an i32 argument that is ids: an integer that they are below, to draw random ones from.
+inline constexpr StringLiteral kBelowAttrName = "moe.below";
+/// On an i32 argument that is tokens (i64): how many of them are a sequence.
+inline constexpr StringLiteral kSequenceAttrName = "moe.sequence";
+/// On a parameter (f64): what a new model has everywhere, where that is not random.
+inline constexpr StringLiteral kFillAttrName = "moe.fill";
+/// On a parameter: a dictionary that says of which tensors of a checkpoint it is made (docs/Runtime.md).
+inline constexpr StringLiteral kSourceAttrName = "moe.source";
 /// On ops: `#moe.chunk`, `#moe.ring` for the results, and `#moe.residual` for them, keep where absent.
 inline constexpr StringLiteral kChunkAttrName = "moe.chunk";
 inline constexpr StringLiteral kRingAttrName = "moe.ring";
 inline constexpr StringLiteral kResidualAttrName = "moe.residual";
+/// On ops, as `#moe.chunk`: which micro-batch an op belongs to.
+inline constexpr StringLiteral kMicroBatchAttrName = "moe.micro_batch";
+/// On ops, as `#moe.stage`: which stage of a pipeline an op belongs to.
+inline constexpr StringLiteral kStageAttrName = "moe.stage";
+/// On a function, where it is the program of some ranks only: the first of them and how many they are.
+inline constexpr StringLiteral kRanksAttrName = "moe.ranks";
+/// On a result: the name of the argument whose place it takes, in its memory.
+inline constexpr StringLiteral kUpdatesAttrName = "moe.updates";
+/// On an argument of a plan (unit): its value after a step is a result.
+inline constexpr StringLiteral kUpdatedAttrName = "moe.updated";
 /// On an op that moe-differentiate has repeated in the backward (unit): CSE leaves it there.
 inline constexpr StringLiteral kRepeatedAttrName = "moe.repeated";
 /// What a pass that chooses between schedules found, on a function: an array of a dictionary for each layer. Of
@@ -25,6 +43,16 @@ inline constexpr StringLiteral kRepeatedAttrName = "moe.repeated";
 /// terms `all_to_all`, `all_gather` and `overlapped` as [seconds, seconds a byte, bytes, seconds for these bytes], `s1`
 /// and `s2` (t1 and t2, seconds), and `s1_alpha` and `s2_alpha`, what they are without tokens.
 inline constexpr StringLiteral kScheduleChoicesAttrName = "moe.schedule_choices";
+
+/// Roles of arguments and results (`moe.role`) that passes know.
+inline constexpr StringLiteral kInputRole = "input", kParameterRole = "parameter", kGradientRole = "gradient",
+                               kCotangentRole = "cotangent", kLossRole = "loss", kMetricRole = "metric",
+                               kStepRole = "step", kStateRole = "state", kRateRole = "rate", kUpdateRole = "update";
+
+/// Gives `to`, which is built for `from`, what says to which part of the work that belongs: its micro-batch and stage.
+void inheritUnit(Operation *from, Operation *to);
+/// The same with its chunk.
+void inheritPlace(Operation *from, Operation *to);
 
 /// The module's `#moe.parallel`, or null after an error at `op` that says what is missing.
 ParallelAttr getParallel(Operation *op);

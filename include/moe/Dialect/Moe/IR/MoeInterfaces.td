@@ -74,6 +74,8 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
       "::mlir::moe::GroupAttr", "getKernelGroup", (ins), "", [{ return {}; }]>,
     InterfaceMethod<[{Whether the members of the group meet in this call.}],
       "bool", "isCollective", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{The only other member of the group that takes part in the call; none where all members do.}],
+      "::std::optional<int64_t>", "getKernelPeer", (ins), "", [{ return {}; }]>,
     InterfaceMethod<[{Whether every result is the first operand's memory; then the call, if any, writes nothing.}],
       "bool", "isAlias", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{Of an alias: which part of that memory result `result` is, where not all of it.}],
@@ -143,6 +145,7 @@ def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
     InterfaceMethod<[{With a capacity: equal parts of each expert's rows that are filled apart from each other.}],
       "int64_t", "getRowGroups">,
     InterfaceMethod<[{Into how many pieces of memory the rows are divided.}], "int64_t", "getChunks">,
+    InterfaceMethod<[{Whether setChunked can be.}], "bool", "canChunk", (ins), "", [{ return true; }]>,
     InterfaceMethod<[{
       Divides the rows into `chunks` of `rows` each, of each expert with a capacity. The type of the counts becomes theirs.
     }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows)>
@@ -171,11 +174,11 @@ def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
            "::llvm::MutableArrayRef<::mlir::moe::LayoutAttr>":$operands,
            "::llvm::SmallVectorImpl<::mlir::moe::LayoutAttr> &":$results)>,
     InterfaceMethod<[{
-      Builds the baseline per-rank program from the operands' shards. Capacity, slots and auxiliary loss are per group of
+      Builds the baseline per-rank program from the operands' shards, which have those `layouts`. Capacity, slots and auxiliary loss are per group of
       tokens; `groups` is the least number of such groups in the whole model, one for each token shard.
     }], "::llvm::LogicalResult", "partition",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel, "int64_t":$groups,
-           "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results)>
+           "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results)>
   ];
 }
 

@@ -57,6 +57,30 @@ def Moe_ConcatOp : Moe_Op<"concat", [
   let hasFolder = 1;
 }
 
+def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
+    Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
+  let summary = "one micro-batch of a step's inputs";
+  let description = [{
+    Part `index` of the input along dimension 0, which the result does not have. No data moves, no gradient flows.
+
+    Constraints:
+    - (C1) 0 <= index < dimension 0 of the input; the result has its other dimensions.
+
+    Example:
+
+    ```mlir
+    func.func @micro_batch(%x: tensor<4x8xi32>) -> tensor<8xi32> {
+      %0 = moe.micro_batch %x {index = 1 : i64} : (tensor<4x8xi32>) -> tensor<8xi32>
+      return %0 : tensor<8xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_AnyTensor:$input, I64Attr:$index);
+  let results = (outs Moe_AnyTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 class Moe_HostCopyOp<string mnemonic, list<string> methods>
     : Moe_Op<mnemonic, [SameOperandsAndResultType, Moe_Spmd, Moe_CostOwn,
                         Moe_Kernel<!listconcat(["getKernelName"], methods)>]> {

@@ -8,5 +8,8 @@ include "moe/Dialect/Moe/IR/MoeRouteOps.td"
 include "moe/Dialect/Moe/IR/MoeCommOps.td"
 include "moe/Dialect/Moe/IR/MoeMemoryOps.td"
 include "moe/Dialect/Moe/IR/MoeShadowOps.td"
+include "moe/Dialect/Moe/IR/MoeDenseOps.td"
+include "moe/Dialect/Moe/IR/MoeTrainOps.td"
+include "moe/Dialect/Moe/IR/MoeStageOps.td"
 
 #endif // MOE_DIALECT_MOE_IR_MOEOPS_TD

@@ -23,6 +23,9 @@ enum class SmartOrder { Ring, Topology };
 /// The ranks of a group where none are said: of `ranks` that exchange those of a node, or inside a node a fourth.
 int64_t getSmartGroupSize(int64_t ranks, int64_t nodeRanks);
 
+/// Options of moe-optimize.
+enum class OptimizerKind { Sgd, Adam };
+
 #define GEN_PASS_DECL
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
 

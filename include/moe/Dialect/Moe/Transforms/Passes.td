@@ -79,6 +79,37 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
+  let summary = "the baseline's layers to PPMoE's schedule: a sum in place of all exchanges";
+  let description = [{
+    For layers whose experts are divided over ranks that all have the same tokens: ep and esp lie inside mp, as they do where
+    an MoE layer stands in for a tensor-parallel FFN (PPMoE, section 3.3). Each member takes the choices of its own experts
+    (moe.local_slots), so that nothing is exchanged; the experts' outputs go to their tokens, with zeros for the choices of
+    other experts, and one all_reduce of [S, M] over the fused group of ep and esp adds them up. It takes the place of
+    ESP-AllGather, ESP-AllReduce, both EP-AlltoAlls and ESP-Split. The routing stays the baseline's, on all members alike.
+
+    Dropless rows have the baseline's room for one member's tokens: S min(k, E / ep), or `max_load` times the mean S k / ep.
+    Tokens and weights become varying over the group, whose adjoints are the backward's sums. The baseline's
+    moe.assume_replicated goes: what the sum gives is replicated, also over members of mp that hold the same experts. A
+    layer that is no baseline, or whose experts' ranks have different tokens, is left as it is, with a warning that says why.
+
+    Before -> after, with mp = 4 and ep = esp = 2:
+
+    ```mlir
+    %d = moe.dispatch %xv, %slots : .. -> tensor<4x8x16xf32>
+    %g = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : ..
+    %h = moe.all_to_all %g over <"ep", 2, 2> {split_dim = 0 : i64, concat_dim = 1 : i64} : .. -> tensor<2x32x16xf32>
+    // -> each row once
+    %own, %n = moe.local_slots %slots, %counts over <"mp", 4, 1> {capacity = 8 : i64, copies = 2 : i64} : ..
+    %d = moe.dispatch %xv, %own : .. -> tensor<2x8x16xf32>
+    // .. experts
+    %c = moe.combine %o, %own weights(%wv) : .. -> tensor<16x16xf32>
+    %y = moe.all_reduce %c over <"mp", 4, 1> : ..
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
   let summary = "exchange in phases, each overlapping with what is done with the one before";
   let description = [{
@@ -292,11 +323,122 @@ def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
   }];
 }
 
+def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
+  let summary = "a step of several micro-batches";
+  let description = [{
+    Repeats what depends on the inputs of an SPMD program for each of n micro-batches: an input [S, ..] becomes [n, S, ..],
+    and losses and metrics the means over the micro-batches. What depends on parameters alone stays as it is, so that the
+    gradients of all micro-batches are added up before they are summed over ranks, once. The ops of micro-batch i say so in
+    `moe.micro_batch`, and those that moe-differentiate builds for them do too.
+
+    The micro-batches are put down last one first: what moe-differentiate appends then begins with micro-batch 0, and each
+    gradient is added to those of the micro-batches before it. moe-order-micro-batches then brings forward and backward of
+    each together.
+  }];
+  let options = [
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "How many">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp"> {
+  let summary = "which micro-batch, and which stage of a pipeline, comes when";
+  let description = [{
+    Without stages forward and backward of one micro-batch after the other: the values that one micro-batch keeps for its
+    backward are then free before the next one's.
+
+    With stages (moe-cut-stages) units of a micro-batch, a stage and a direction, in an order in which each comes behind those
+    whose values it needs and those of each device are in the order of 1F1B: as many forwards as it takes until the
+    first backward arrives, then one forward and one backward in turn. With several stages for each device (stage s is of
+    device s mod devices) the order is that of interleaved 1F1B, for which micro-batches are a multiple of devices
+    (Narayanan et al., SC 2021, section 2.2).
+  }];
+  let options = [
+    Option<"devices", "devices", "int64_t", /*default=*/"1", "Of the pipeline; they divide the stages">
+  ];
+}
+
+def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
+  let summary = "cut a forward program into stages of a pipeline";
+  let description = [{
+    Sets `moe.stage` on the ops of a forward SPMD program, such that stages are consecutive and the slowest takes as little time
+    as possible: what its ops take by their costs at the given rates, and what is sent to it. Cuts are where less is handed over
+    than next to them: between blocks, and between the parts of a block. Ops that need no inputs, and those that are
+    next to nothing, belong to no stage: each makes them itself.
+
+    To run behind the passes that make the schedule and before moe-accumulate and moe-differentiate, whose ops belong to the
+    stages of those that they are made of.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many">,
+    Option<"flopsPerSecond", "flops-per-second", "double", /*default=*/"5e14", "Of a rank">,
+    Option<"memoryBytesPerSecond", "memory-bytes-per-second", "double", /*default=*/"3e12", "Of a rank's memory">,
+    Option<"sendBytesPerSecond", "send-bytes-per-second", "double", /*default=*/"5e10", "Of a rank's links">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
+  let summary = "keep for the backward only what blocks hand over";
+  let description = [{
+    Sets `moe.residual` to recompute, or recommunicate, on the ops of a forward SPMD program but for those whose results pass
+    from one block to another, those behind the last such place (the head and the loss), and those that have it already. Blocks
+    end where moe-cut-stages may cut and about as much is handed over as at most other such places.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
+  let summary = "a program for each device of a pipeline";
+  let description = [{
+    Divides a program whose ops have `moe.stage` among the members of the group `pp`: member d does what belongs to the stages
+    s with s mod pp = d, in the program's order. An op without a stage, e.g. one that adds up what two stages made or updates a
+    parameter, is done where its largest operand is; what needs arguments alone is repeated wherever it is used. Each value that
+    another member uses is sent once (moe.send) and received (moe.receive); both stand in the order of the whole program, so
+    that no order of the members' streams can hang. Arguments go where they are used; what updates one (`moe.updates`) goes
+    wherever that is: a head that is tied to the embedding gets its new value from where that is updated.
+
+    The programs are named stage0, stage1, .. and say whose they are in `moe.ranks`. With pp = 1 nothing changes.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
+  let summary = "the optimizer's step, behind the backward program";
+  let description = [{
+    Replaces the gradient of each parameter among the results by the parameter after a step of SGD (PyTorch's, with momentum) or
+    AdamW, and adds the states that this needs as arguments and results: results of role `update` take the place of the
+    argument that `moe.updates` names, in its memory. Also added are `learning_rate` and `step` (i32, from 0), and, where gradients are
+    clipped, the metric `gradient_norm`. Parameters of bf16 have a master copy and states of f32.
+
+    The norm of all gradients counts each parameter once: squares are added up over the groups that a gradient is sharded
+    over, and over no others.
+
+    With `zero` (ZeRO-1; Rajbhandari et al., SC 2020) a state is sharded over dp too, over edp that of experts: each
+    member updates its part of the parameter, and the parts are gathered. Where no dimension of a parameter can be divided
+    so, its states are whole. The gradient's all_reduce and the slice of it become one reduce_scatter.
+  }];
+  let options = [
+    Option<"kind", "kind", "::mlir::moe::OptimizerKind", /*default=*/"::mlir::moe::OptimizerKind::Adam", "The optimizer",
+      [{::llvm::cl::values(clEnumValN(::mlir::moe::OptimizerKind::Sgd, "sgd", "SGD with momentum"),
+                           clEnumValN(::mlir::moe::OptimizerKind::Adam, "adam", "AdamW"))}]>,
+    Option<"momentum", "momentum", "double", /*default=*/"0.9", "Of SGD">,
+    Option<"beta1", "beta1", "double", /*default=*/"0.9", "Of Adam">,
+    Option<"beta2", "beta2", "double", /*default=*/"0.95", "Of Adam">,
+    Option<"eps", "eps", "double", /*default=*/"1e-8", "Of Adam">,
+    Option<"decay", "decay", "double", /*default=*/"0.0", "Weight decay, of parameters of two dimensions or more">,
+    Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0", "The most that the norm of all gradients may be; 0: any">,
+    Option<"zero", "zero", "bool", /*default=*/"false", "Shard the states over data parallelism">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
   let summary = "append the backward program";
   let description = [{
     Turns `f(args) -> results` into `f(args, cotangents) -> (results, gradients)`: a cotangent argument for each
-    floating-point result, a gradient for each argument through which one flows, each with the layout of its primal. The
+    floating-point result, a gradient for each argument through which one flows, each with the layout of its primal. A result
+    of role `loss` has the cotangent 1 instead, and then other results have none. The
     backward is each op's own adjoint in reverse order, so it belongs to whatever schedule the forward has.
 
     What the backward needs of the forward it gets as `moe.residual` on the op that makes it says: kept; copied to the host

@@ -11,6 +11,15 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 
+namespace mlir::plan {
+
+/// The members of a group between which something is handed over.
+struct Channel {
+  int64_t from, to;
+};
+
+} // namespace mlir::plan
+
 #include "moe/Dialect/Plan/IR/PlanDialect.h.inc"
 #include "moe/Dialect/Plan/IR/PlanEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -36,6 +45,9 @@ inline constexpr StringLiteral kComputeStream = "compute";
 inline constexpr StringLiteral kIntraStream = "comm.intra";
 inline constexpr StringLiteral kInterStream = "comm.inter";
 inline constexpr StringLiteral kCopyStream = "copy";
+/// Of each channel its own, so that one never waits for another: with the number of the other member.
+inline constexpr StringLiteral kSendStreamPrefix = "comm.send.";
+inline constexpr StringLiteral kReceiveStreamPrefix = "comm.receive.";
 
 /// Whether a runtime call can take such a value: static, dense and row-major, of f32, f64, bf16 or i32, rank 4 at most.
 bool isBufferType(MemRefType type);

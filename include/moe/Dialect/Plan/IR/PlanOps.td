@@ -106,7 +106,8 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
     Constraints:
     - (C1) the source is a plan.buffer, an argument, or a view without a group.
     - (C2) 0 <= shift < parts; parts divides the group's size.
-    - (C3) the result is the source with dimension 0 divided by parts, in the same memory space.
+    - (C3) the result is the source with dimension 0 divided by parts, or without it where that leaves 1, in the same memory
+      space.
 
     Example:
 
@@ -140,7 +141,8 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
   let description = [{
     Calls `moert_<kernel>(rank, op, inputs.., outputs.., params.., group, stream)`. `absent` lists the positions, among the
     call's inputs, of optional ones that are not there. `params` are the call's i64 and f64 attributes. With `collective`
-    the members of `group` meet in the call. `in_place` lists the inputs (by operand number) in whose memory the first output
+    the members of `group` meet in the call, with `peer` that member and this one alone: a launch with inputs sends to it, one
+    with outputs receives, and the k-th of the one meets the k-th of the other. Then the peer is the call's last param. `in_place` lists the inputs (by operand number) in whose memory the first output
     may lie. `label` says which layer the op belongs to, `chunk` which chunk of its rows. `seconds` is how long a transfer, an
     exchange or a copy over the host's link, takes alone on the cluster for which the plan was made. Without `on` the launch
     counts as on `compute`.
@@ -150,6 +152,8 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     - (C2) a collective has a group.
     - (C3) absent positions rise strictly and lie within the call's inputs; in_place numbers lie within the inputs.
     - (C4) a cost with an exchange is that of a collective.
+    - (C5) a peer is another member of a collective's group, in a function with `plan.ranks` whose ranks are one member of it;
+      such a launch has one input or one output, not both.
 
     Example:
 
@@ -169,10 +173,10 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     OptionalAttr<ArrayAttr>:$params, UnitAttr:$collective, OptionalAttr<Moe_GroupAttr>:$group,
     OptionalAttr<StrAttr>:$stream, OptionalAttr<StrAttr>:$label, OptionalAttr<DenseI64ArrayAttr>:$absent,
     OptionalAttr<DenseI64ArrayAttr>:$in_place, OptionalAttr<Plan_CostAttr>:$cost, OptionalAttr<Moe_ChunkAttr>:$chunk,
-    OptionalAttr<F64Attr>:$seconds);
+    OptionalAttr<F64Attr>:$seconds, OptionalAttr<Plan_Index>:$peer);
   let assemblyFormat = [{
     $kernel `(` $inputs `)` `->` `(` $outputs `)` (`params` $params^)? (`collective` $collective^)? (`over` $group^)?
-    (`on` $stream^)? attr-dict `:` functional-type($inputs, $outputs)
+    (`with` $peer^)? (`on` $stream^)? attr-dict `:` functional-type($inputs, $outputs)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -183,6 +187,10 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     /// `absent` and `in_place`, empty where not given.
     ::llvm::ArrayRef<int64_t> getAbsentInputs();
     ::llvm::ArrayRef<int64_t> getInPlaceInputs();
+    /// Of a launch with a peer: which members of the group send and receive.
+    ::std::optional<::mlir::plan::Channel> getChannel();
+    /// Bytes that a rank sends to all others; of what is ragged, where all rows are used.
+    int64_t getBytesSent();
     /// Whether the first output may lie in the memory of input `input`.
     bool isInPlace(unsigned input);
   }];

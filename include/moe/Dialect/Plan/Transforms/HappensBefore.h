@@ -9,6 +9,7 @@
 #define MOE_DIALECT_PLAN_TRANSFORMS_HAPPENSBEFORE_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -21,6 +22,8 @@ LogicalResult verifyRankProgram(func::FuncOp function);
 
 /// Whether `function` has a body with plan ops.
 bool isRankProgram(func::FuncOp function);
+/// Those of a plan, without its one-rank reference, in the order of their ranks.
+SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
 
 /// The streams of a rank program in the order in which they first appear.
 SmallVector<StringRef> getStreams(func::FuncOp program);

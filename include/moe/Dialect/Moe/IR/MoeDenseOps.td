@@ -1,0 +1,518 @@
+//===- MoeDenseOps.td - the dense ops of a transformer -*- tablegen -*-===//
+#ifndef MOE_DIALECT_MOE_IR_MOEDENSEOPS_TD
+#define MOE_DIALECT_MOE_IR_MOEDENSEOPS_TD
+
+include "moe/Dialect/Moe/IR/MoeBase.td"
+
+// Tokens are rows [S, ..], S = sequences * length, sequence by sequence; a token shard holds whole sequences. Most of these
+// ops are of both levels: on global tensors in a model graph, on a rank's shards in an SPMD program. What works on one of
+// `parts` equal parts of something works on part (rank / stride) mod parts, as in moert.h.
+
+defvar Moe_Partition = DeclareOpInterfaceMethods<MoePartitionOpInterface>;
+
+def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "the position of each token in its sequence";
+  let description = [{
+    `result[s] = s mod period`. A model graph uses it with moe.embedding for learned positions.
+
+    Constraints:
+    - (C1) period divides the result's size.
+
+    Example:
+
+    ```mlir
+    func.func @positions() -> tensor<8xi32> {
+      %0 = moe.positions {period = 4 : i64} : tensor<8xi32>
+      return %0 : tensor<8xi32>
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$period);
+  let results = (outs Moe_Index1D:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Moe_IndexAffineOp : Moe_Op<"index_affine", [
+    SameOperandsAndResultType, Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "factor * input + offset of i32";
+  let description = [{
+    Example:
+
+    ```mlir
+    func.func @next(%step: tensor<i32>) -> tensor<i32> {
+      %0 = moe.index_affine %step {factor = 1 : i64, offset = 1 : i64} : tensor<i32>
+      return %0 : tensor<i32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_IndexTensor:$input, I64Attr:$factor, I64Attr:$offset);
+  let results = (outs Moe_IndexTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
+def Moe_FillOp : Moe_Op<"fill", [Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "one value everywhere";
+  let description = [{
+    Example:
+
+    ```mlir
+    func.func @one() -> tensor<f32> {
+      %0 = moe.fill {value = 1.0 : f64} : tensor<f32>
+      return %0 : tensor<f32>
+    }
+    ```
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Embedding
+//===----------------------------------------------------------------------===//
+
+def Moe_EmbeddingOp : Moe_Op<"embedding", [
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "the table's row of each token";
+  let description = [{
+    `result[s,:] = table[ids[s],:]`. In a model graph, with `vocabulary`, the table's rows are over mp where mp divides them:
+    each rank gives zeros for ids of others, and the results are summed. Then `parts` = mp, and the rank has part
+    (rank / stride) mod parts.
+
+    Constraints:
+    - (C1) ids is [S], table [V, M], the result [S, M] of table's type.
+
+    Example:
+
+    ```mlir
+    func.func @embedding(%ids: tensor<8xi32>, %table: tensor<16x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.embedding %ids, %table : (tensor<8xi32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index1D:$ids, Moe_Tensor2D:$table, UnitAttr:$vocabulary,
+                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$ids `,` $table attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
+    MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of an embedding's table";
+  let description = [{
+    `result[v,:] = addend[v,:] + sum of grads[s,:] over the tokens s that have row v`.
+
+    Constraints:
+    - (C1) ids is [S], grads [S, M], the result and the addend [V, M].
+
+    Example:
+
+    ```mlir
+    func.func @embedding_grad(%ids: tensor<8xi32>, %g: tensor<8x4xf32>) -> tensor<16x4xf32> {
+      %0 = moe.embedding_grad %ids, %g : (tensor<8xi32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+      return %0 : tensor<16x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Index1D:$ids, Moe_Tensor2D:$grads, Optional<Moe_Tensor2D>:$addend,
+                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$ids `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+def Moe_NormOp : Moe_Op<"norm", [
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "layer norm or RMS norm";
+  let description = [{
+    `result = n(x) * gamma + beta` for each row, or, where gamma has D of x's columns, for each block of D consecutive columns
+    (the norms of heads). `layer`: n(x) = (x - mean) / sqrt(variance + eps); `rms`: x / sqrt(mean of squares + eps);
+    `none`: x.
+
+    Constraints:
+    - (C1) gamma is [D], D divides x's columns; beta is [D], and D all columns.
+
+    Example:
+
+    ```mlir
+    func.func @norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.norm %x, %g, %b {kind = #moe<norm layer>, eps = 1.0e-5 : f64}
+        : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor1D:$gamma, Optional<Moe_Tensor1D>:$beta, Moe_NormAttr:$kind,
+                       F64Attr:$eps);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$x `,` $gamma (`,` $beta^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_NormGradOp : Moe_Op<"norm_grad", [
+    AllTypesMatch<["x", "grads", "result"]>, Moe_Spmd, Moe_Cost,
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of a norm's input";
+  let description = [{
+    Constraints:
+    - (C1) as moe.norm.
+
+    Example:
+
+    ```mlir
+    func.func @norm_grad(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %d: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.norm_grad %x, %g, %d {kind = #moe<norm rms>, eps = 1.0e-5 : f64}
+        : (tensor<8x4xf32>, tensor<4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor1D:$gamma, Moe_Tensor2D:$grads, Moe_NormAttr:$kind, F64Attr:$eps);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$x `,` $gamma `,` $grads attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_NormWgradOp : Moe_Op<"norm_wgrad", [
+    MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of a norm's gamma";
+  let description = [{
+    `result = addend + sum over rows and blocks of n(x) * grads`. That of beta is moe.bias_grad.
+
+    Constraints:
+    - (C1) as moe.norm.
+
+    Example:
+
+    ```mlir
+    func.func @norm_wgrad(%x: tensor<8x4xf32>, %d: tensor<8x4xf32>) -> tensor<4xf32> {
+      %0 = moe.norm_wgrad %x, %d {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$grads, Optional<Moe_Tensor1D>:$addend, Moe_NormAttr:$kind,
+                       F64Attr:$eps);
+  let results = (outs Moe_Tensor1D:$result);
+  let assemblyFormat = "$x `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_InverseRootOp : Moe_Op<"inverse_root", [
+    SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_Cost,
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "(scale * input + eps) ^ -1/2";
+  let description = [{
+    Of the sums of squares of rows whose columns are over several ranks: the factor of their RMS norm.
+
+    Example:
+
+    ```mlir
+    func.func @inverse_root(%x: tensor<8x1xf32>) -> tensor<8x1xf32> {
+      %0 = moe.inverse_root %x {scale = 2.5e-1 : f64, eps = 1.0e-5 : f64} : tensor<8x1xf32>
+      return %0 : tensor<8x1xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$input, F64Attr:$scale, F64Attr:$eps);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
+def Moe_InverseRootGradOp : Moe_Op<"inverse_root_grad", [
+    SameOperandsAndResultType, Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of an inverse root's input";
+  let description = [{
+    `result = -scale / 2 * root^3 * grads`.
+
+    Example:
+
+    ```mlir
+    func.func @inverse_root_grad(%r: tensor<8x1xf32>, %g: tensor<8x1xf32>) -> tensor<8x1xf32> {
+      %0 = moe.inverse_root_grad %r, %g {scale = 2.5e-1 : f64} : tensor<8x1xf32>
+      return %0 : tensor<8x1xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$root, Moe_Tensor:$grads, F64Attr:$scale);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$root `,` $grads attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Linear
+//===----------------------------------------------------------------------===//
+
+def Moe_LinearOp : Moe_Op<"linear", [Moe_CostOwn, Moe_Partition]> {
+  let summary = "a dense layer of a model graph";
+  let description = [{
+    `y = x weights + bias`, or `x weights^T + bias` with transpose_weights.
+
+    Megatron's splits (Shoeybi et al., 2019): x with its columns over mp meets weights whose rows are over mp, and the
+    partial sums are added up before the bias (row split). Otherwise, with `column` = u > 0, and where mp divides the y
+    columns in units of u (those of a head, of a gate and up pair), weights, bias and y have their columns over mp (column
+    split). Else every member of mp does the same.
+
+    Constraints:
+    - (C1) x is [S, K], weights [K, N] or, transposed, [N, K], bias [N], y [S, N], of one element type.
+    - (C2) column divides N.
+
+    Example:
+
+    ```mlir
+    func.func @linear(%x: tensor<8x4xf32>, %w: tensor<4x16xf32>, %b: tensor<16xf32>) -> tensor<8x16xf32> {
+      %0 = moe.linear %x, %w, %b {column = 4 : i64} : (tensor<8x4xf32>, tensor<4x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+      return %0 : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$weights, Optional<Moe_Tensor1D>:$bias,
+                       UnitAttr:$transpose_weights, DefaultValuedAttr<I64Attr, "0">:$column);
+  let results = (outs Moe_Tensor2D:$y);
+  let assemblyFormat = "$x `,` $weights (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+def Moe_RotaryOp : Moe_Op<"rotary", [
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "rotary positions";
+  let description = [{
+    Rotates columns [begin, begin + rotary_dim) of each head of head_dim columns by the angles of the token's position, which
+    is its row mod period; moert_rotary in moert.h gives the formula, YaRN's frequencies (factor, low, high, scale)
+    included. `inverse` is the adjoint.
+
+    Constraints:
+    - (C1) head_dim divides x's columns; begin + rotary_dim <= head_dim; rotary_dim is even.
+    - (C2) period divides the rows.
+
+    Example:
+
+    ```mlir
+    func.func @rotary(%q: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %0 = moe.rotary %q {period = 4 : i64, head_dim = 8 : i64, rotary_dim = 8 : i64, base = 1.0e4 : f64} : tensor<8x16xf32>
+      return %0 : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, I64Attr:$period, I64Attr:$head_dim, DefaultValuedAttr<I64Attr, "0">:$begin,
+                       I64Attr:$rotary_dim, UnitAttr:$interleaved, UnitAttr:$inverse, F64Attr:$base,
+                       DefaultValuedAttr<F64Attr, "1.0">:$factor, DefaultValuedAttr<F64Attr, "0.0">:$low,
+                       DefaultValuedAttr<F64Attr, "1.0">:$high, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+/// What attention and its gradients have in common, in the order of moert_attention.
+defvar Moe_AttentionAttrs = (ins
+    I64Attr:$q_length, I64Attr:$k_length, I64Attr:$heads, I64Attr:$k_heads,
+    DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
+    UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<I64Attr, "0">:$seed,
+    DefaultValuedAttr<I64Attr, "1">:$row_parts, DefaultValuedAttr<I64Attr, "1">:$row_stride,
+    F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$dropout);
+defvar Moe_AttentionInputs = (ins
+    Moe_Tensor2D:$q, Moe_Tensor2D:$k, Moe_Tensor2D:$v, Optional<Moe_Tensor3D>:$bias, Optional<Moe_Tensor1D>:$sinks,
+    Optional<Moe_Index0D>:$step);
+defvar Moe_AttentionGradInputs = (ins Moe_Tensor2D:$attended, Moe_Tensor2D:$lse, Moe_Tensor2D:$grads);
+
+def Moe_AttentionOp : Moe_Op<"attention", [
+    AttrSizedOperandSegments, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Partition,
+    Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+  let summary = "multi-head, multi-query or grouped-query attention";
+  let description = [{
+    For each sequence of q_length queries and k_length keys and each of `heads` query heads, of which heads / k_heads
+    neighbours share a key and value head: `softmax(scale q k^T + bias) v`, with `causal` over the keys up to the query's
+    own, with window > 0 over the last `window` of those. `sinks` adds a logit of its own to each head's softmax that
+    no value goes with (gpt-oss), `bias` [heads, q_length, k_length] is T5's. `dropout` is the probability with which a
+    weight is left out, decided by `seed`, `step` and the weight's place in the whole model alone. moert_attention in
+    moert.h gives the formula. `lse` [S, heads] is kept for the backward, which computes the softmax again.
+
+    A rank has `heads` of the model's heads * parts query heads, and of its `k_heads` key heads either its part or, where mp
+    does not divide them, all.
+
+    Constraints:
+    - (C1) q is [B q_length, heads Dk], k [B k_length, n Dk], v [B k_length, n Dv], the result [B q_length, heads Dv], n
+      being k_heads or k_heads / parts.
+    - (C2) n divides heads parts; where it is not k_heads, heads.
+    - (C3) dropout, below 1, needs step.
+
+    Example:
+
+    ```mlir
+    func.func @attention(%q: tensor<8x16xf32>, %k: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> tensor<8x16xf32> {
+      %y, %lse = moe.attention %q, %k, %v
+        {q_length = 4 : i64, k_length = 4 : i64, heads = 4 : i64, k_heads = 2 : i64, causal, scale = 5.0e-1 : f64}
+        : (tensor<8x16xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x16xf32>, tensor<8x4xf32>)
+      return %y : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = !con(Moe_AttentionInputs, Moe_AttentionAttrs);
+  let results = (outs Moe_Tensor2D:$result, Moe_Tensor2D:$lse);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`bias` `(` $bias^ `)`)? (`sinks` `(` $sinks^ `)`)? (`step` `(` $step^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+class Moe_AttentionGrad<string mnemonic, string what> : Moe_Op<mnemonic, [
+    AttrSizedOperandSegments, Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
+  let summary = "gradients of attention's " # what;
+  let arguments = !con(Moe_AttentionInputs, Moe_AttentionGradInputs, Moe_AttentionAttrs);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`bias` `(` $bias^ `)`)? (`sinks` `(` $sinks^ `)`)? (`step` `(` $step^ `)`)?
+    `of` $attended `,` $lse `,` $grads attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_AttentionGradOp : Moe_AttentionGrad<"attention_grad", "queries, keys and values"> {
+  let description = [{
+    Of a moe.attention with the same operands and attributes; key heads that no query takes get zeros.
+
+    Example:
+
+    ```mlir
+    func.func @attention_grad(%q: tensor<8x16xf32>, %k: tensor<8x8xf32>, %v: tensor<8x8xf32>, %y: tensor<8x16xf32>,
+                              %lse: tensor<8x4xf32>, %g: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %dq, %dk, %dv = moe.attention_grad %q, %k, %v of %y, %lse, %g
+        {q_length = 4 : i64, k_length = 4 : i64, heads = 4 : i64, k_heads = 2 : i64, causal, scale = 5.0e-1 : f64}
+        : (tensor<8x16xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x16xf32>, tensor<8x4xf32>, tensor<8x16xf32>)
+        -> (tensor<8x16xf32>, tensor<8x8xf32>, tensor<8x8xf32>)
+      return %dq : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let results = (outs Moe_Tensor2D:$grad_q, Moe_Tensor2D:$grad_k, Moe_Tensor2D:$grad_v);
+}
+
+def Moe_AttentionBiasGradOp : Moe_AttentionGrad<"attention_bias_grad", "bias"> {
+  let description = [{
+    Of a moe.attention with the same operands and attributes, summed over the sequences.
+
+    Example:
+
+    ```mlir
+    func.func @attention_bias_grad(%q: tensor<8x16xf32>, %k: tensor<8x8xf32>, %v: tensor<8x8xf32>, %b: tensor<4x4x4xf32>,
+                                   %y: tensor<8x16xf32>, %lse: tensor<8x4xf32>, %g: tensor<8x16xf32>) -> tensor<4x4x4xf32> {
+      %0 = moe.attention_bias_grad %q, %k, %v bias(%b) of %y, %lse, %g
+        {q_length = 4 : i64, k_length = 4 : i64, heads = 4 : i64, k_heads = 2 : i64, causal, scale = 5.0e-1 : f64}
+        : (tensor<8x16xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<4x4x4xf32>, tensor<8x16xf32>, tensor<8x4xf32>,
+           tensor<8x16xf32>) -> tensor<4x4x4xf32>
+      return %0 : tensor<4x4x4xf32>
+    }
+    ```
+  }];
+  let results = (outs Moe_Tensor3D:$result);
+}
+
+def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
+  let summary = "gradient of attention's sinks";
+  let description = [{
+    `result[h] = - sum_s exp(sinks[h] - lse[s,h]) <grads[s,h,:], attended[s,h,:]>`.
+
+    Example:
+
+    ```mlir
+    func.func @attention_sinks_grad(%s: tensor<4xf32>, %lse: tensor<8x4xf32>, %y: tensor<8x16xf32>, %g: tensor<8x16xf32>)
+        -> tensor<4xf32> {
+      %0 = moe.attention_sinks_grad %s, %lse, %y, %g
+        : (tensor<4xf32>, tensor<8x4xf32>, tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor1D:$sinks, Moe_Tensor2D:$lse, Moe_Tensor2D:$attended, Moe_Tensor2D:$grads);
+  let results = (outs Moe_Tensor1D:$result);
+  let assemblyFormat = "$sinks `,` $lse `,` $attended `,` $grads attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "T5's relative positions as a bias of attention";
+  let description = [{
+    `result[h,i,j] = table[bucket(j - i), h]`; moert_relative_bias in moert.h gives the buckets. In a model graph heads, the
+    table's columns, are over mp where mp divides them.
+
+    Constraints:
+    - (C1) table is [buckets, H], the result [H, L, Lk].
+
+    Example:
+
+    ```mlir
+    func.func @relative_bias(%t: tensor<32x4xf32>) -> tensor<4x8x8xf32> {
+      %0 = moe.relative_bias %t {bidirectional, max_distance = 128 : i64} : (tensor<32x4xf32>) -> tensor<4x8x8xf32>
+      return %0 : tensor<4x8x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$table, UnitAttr:$bidirectional, I64Attr:$max_distance);
+  let results = (outs Moe_Tensor3D:$result);
+  let assemblyFormat = "$table attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
+    MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
+    Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of the table of relative positions";
+  let description = [{
+    The sums of grads [H, L, Lk] over the places of each bucket, [buckets, H], and the addend.
+
+    Example:
+
+    ```mlir
+    func.func @relative_bias_grad(%g: tensor<4x8x8xf32>) -> tensor<32x4xf32> {
+      %0 = moe.relative_bias_grad %g {bidirectional, max_distance = 128 : i64} : (tensor<4x8x8xf32>) -> tensor<32x4xf32>
+      return %0 : tensor<32x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor3D:$grads, Optional<Moe_Tensor2D>:$addend, UnitAttr:$bidirectional,
+                       I64Attr:$max_distance);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_DropoutOp : Moe_Op<"dropout", [
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "leaves out elements at random";
+  let description = [{
+    `result = keep / (1 - p) * x`, keep 0 with probability p. It is a function of seed, step and the element's row and column
+    in the whole value alone, so that it is the same whatever the partitioning; moert_dropout in moert.h says which.
+
+    Constraints:
+    - (C1) 0 <= p < 1.
+
+    Example:
+
+    ```mlir
+    func.func @dropout(%x: tensor<8x16xf32>, %step: tensor<i32>) -> tensor<8x16xf32> {
+      %0 = moe.dropout %x, %step {seed = 7 : i64, p = 1.0e-1 : f64} : tensor<8x16xf32>, tensor<i32>
+      return %0 : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Index0D:$step, I64Attr:$seed, DefaultValuedAttr<I64Attr, "1">:$row_parts,
+                       DefaultValuedAttr<I64Attr, "1">:$row_stride, DefaultValuedAttr<I64Attr, "1">:$column_parts,
+                       DefaultValuedAttr<I64Attr, "1">:$column_stride, F64Attr:$p);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$x `,` $step attr-dict `:` type($x) `,` type($step)";
+  let hasVerifier = 1;
+}
+
+#endif // MOE_DIALECT_MOE_IR_MOEDENSEOPS_TD

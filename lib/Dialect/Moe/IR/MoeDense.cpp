@@ -1,0 +1,363 @@
+//===- MoeDense.cpp - dense ops: checks, adjoints, costs, calls -----------===//
+#include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+static int64_t getRows(Value value) { return getType(value).getDimSize(0); }
+static int64_t getColumns(Value value) { return getType(value).getDimSize(1); }
+
+static Attribute getInt(Operation *op, int64_t value) { return Builder(op->getContext()).getI64IntegerAttr(value); }
+
+/// `value` is expected to have the shape `shape` and the element type of `like`.
+static LogicalResult verifyShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape, Value like) {
+  auto expected = RankedTensorType::get(shape, getType(like).getElementType());
+  if (getType(value) == expected)
+    return success();
+  return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << value.getType();
+}
+
+//===----------------------------------------------------------------------===//
+// Indices, constants
+//===----------------------------------------------------------------------===//
+
+LogicalResult PositionsOp::verify() {
+  int64_t tokens = getRows(getResult()), period = getPeriod();
+  if (period < 1 || tokens % period != 0)
+    return emitOpError() << "expected period to divide the " << tokens << " tokens but got " << period;
+  return success();
+}
+SmallVector<Attribute> PositionsOp::getKernelParams() { return {getPeriodAttr()}; }
+
+SmallVector<Attribute> IndexAffineOp::getKernelParams() { return {getFactorAttr(), getOffsetAttr()}; }
+SmallVector<int64_t> IndexAffineOp::getInPlaceInputs() { return {0}; }
+
+SmallVector<Attribute> FillOp::getKernelParams() { return {getValueAttr()}; }
+
+//===----------------------------------------------------------------------===//
+// Embedding
+//===----------------------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() {
+  return verifyShape(*this, "the result", getResult(), {getRows(getIds()), getColumns(getTable())}, getTable());
+}
+void EmbeddingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(Value());
+  gradients.push_back(builder.create<EmbeddingGradOp>(getLoc(), getTable().getType(), getIds(), cotangents[0], Value(),
+                                                      getPartsAttr(), getStrideAttr()));
+}
+/// Of the table only the tokens' rows are read.
+OpCost EmbeddingOp::getOpCost() {
+  OpCost cost = getMemoryCost(*this);
+  cost.bytesRead = getByteSize(getIds().getType()) + getByteSize(getResult().getType());
+  return cost;
+}
+SmallVector<Attribute> EmbeddingOp::getKernelParams() {
+  return {getInt(*this, getParts()), getInt(*this, getStride())};
+}
+
+LogicalResult EmbeddingGradOp::verify() {
+  return verifyShape(*this, "grads", getGrads(), {getRows(getIds()), getColumns(getResult())}, getResult());
+}
+SmallVector<Value> EmbeddingGradOp::getKernelInputs() { return {getIds(), getGrads(), getAddend()}; }
+SmallVector<Attribute> EmbeddingGradOp::getKernelParams() {
+  return {getInt(*this, getParts()), getInt(*this, getStride())};
+}
+SmallVector<int64_t> EmbeddingGradOp::getInPlaceInputs() {
+  return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+LogicalResult NormOp::verify() {
+  int64_t columns = getColumns(getX()), block = getRows(getGamma());
+  if (block < 1 || columns % block != 0)
+    return emitOpError() << "expected gamma's size to divide the " << columns << " columns but got " << block;
+  if (getBeta() && (block != columns || getBeta().getType() != getGamma().getType()))
+    return emitOpError() << "expected beta, of gamma's type, only with a gamma for each of the " << columns
+                         << " columns but got " << getBeta().getType();
+  if (!(getEps().convertToDouble() >= 0))
+    return emitOpError() << "expected eps of at least 0 but got " << getEps().convertToDouble();
+  return verifyShape(*this, "gamma", getGamma(), {block}, getX());
+}
+void NormOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  Value grads = cotangents[0];
+  Type block = getGamma().getType();
+  gradients.push_back(
+      builder.create<NormGradOp>(getLoc(), getX().getType(), getX(), getGamma(), grads, getKindAttr(), getEpsAttr()));
+  gradients.push_back(
+      builder.create<NormWgradOp>(getLoc(), block, getX(), grads, Value(), getKindAttr(), getEpsAttr()));
+  if (!getBeta())
+    return;
+  gradients.push_back(
+      builder.create<BiasGradOp>(getLoc(), block, grads, Value(), Value(), builder.getF64FloatAttr(1.0)));
+}
+SmallVector<Value> NormOp::getKernelInputs() { return {getX(), getGamma(), getBeta()}; }
+static SmallVector<Attribute> getNormParams(Operation *op, Norm kind, FloatAttr eps) {
+  return {getInt(op, static_cast<int64_t>(kind)), eps};
+}
+SmallVector<Attribute> NormOp::getKernelParams() { return getNormParams(*this, getKind(), getEpsAttr()); }
+SmallVector<int64_t> NormOp::getInPlaceInputs() { return {0}; }
+
+SmallVector<Attribute> NormGradOp::getKernelParams() { return getNormParams(*this, getKind(), getEpsAttr()); }
+SmallVector<int64_t> NormGradOp::getInPlaceInputs() { return {2}; }
+
+SmallVector<Value> NormWgradOp::getKernelInputs() { return {getX(), getGrads(), getAddend()}; }
+SmallVector<Attribute> NormWgradOp::getKernelParams() { return getNormParams(*this, getKind(), getEpsAttr()); }
+SmallVector<int64_t> NormWgradOp::getInPlaceInputs() {
+  return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
+}
+
+void InverseRootOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<InverseRootGradOp>(getLoc(), getResult(), cotangents[0], getScaleAttr()));
+}
+SmallVector<Attribute> InverseRootOp::getKernelParams() { return {getScaleAttr(), getEpsAttr()}; }
+SmallVector<int64_t> InverseRootOp::getInPlaceInputs() { return {0}; }
+SmallVector<Attribute> InverseRootGradOp::getKernelParams() { return {getScaleAttr()}; }
+SmallVector<int64_t> InverseRootGradOp::getInPlaceInputs() { return {0, 1}; }
+
+//===----------------------------------------------------------------------===//
+// Linear
+//===----------------------------------------------------------------------===//
+
+LogicalResult LinearOp::verify() {
+  int64_t inner = getColumns(getX()), columns = getColumns(getY()), unit = getColumn();
+  SmallVector<int64_t> shape = {inner, columns};
+  if (getTransposeWeights())
+    std::swap(shape[0], shape[1]);
+  if (failed(verifyShape(*this, "weights", getWeights(), shape, getX())) ||
+      (getBias() && failed(verifyShape(*this, "bias", getBias(), {columns}, getX()))))
+    return failure();
+  if (unit < 0 || (unit > 0 && columns % unit != 0))
+    return emitOpError() << "expected column to divide the " << columns << " columns of y but got " << unit;
+  return verifyShape(*this, "y", getY(), {getRows(getX()), columns}, getX());
+}
+OpCost LinearOp::getOpCost() {
+  OpCost cost = getMemoryCost(*this);
+  cost.resource = Resource::Matrix;
+  cost.gemm = {1, getRows(getX()), getColumns(getY()), getColumns(getX())};
+  cost.flops = cost.gemm.getFlops();
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary positions
+//===----------------------------------------------------------------------===//
+
+LogicalResult RotaryOp::verify() {
+  int64_t head = getHeadDim(), begin = getBegin(), rotary = getRotaryDim(), period = getPeriod();
+  if (head < 1 || getColumns(getX()) % head != 0)
+    return emitOpError() << "expected head_dim to divide the " << getColumns(getX()) << " columns but got " << head;
+  if (begin < 0 || rotary < 0 || rotary % 2 != 0 || rotary > head - begin)
+    return emitOpError() << "expected an even rotary_dim within the " << head
+                         << " columns of a head from begin on but got " << rotary << " from " << begin << " on";
+  if (period < 1 || getRows(getX()) % period != 0)
+    return emitOpError() << "expected period to divide the " << getRows(getX()) << " rows but got " << period;
+  if (!(getBase().convertToDouble() > 0) || !(getFactor().convertToDouble() > 0))
+    return emitOpError() << "expected base and factor to be positive";
+  return success();
+}
+/// A rotation's transpose is its inverse; `scale` stays.
+void RotaryOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  auto adjoint = cast<RotaryOp>(builder.clone(*getOperation()));
+  adjoint.getXMutable().assign(cotangents[0]);
+  adjoint.setInverse(!getInverse());
+  gradients.push_back(adjoint);
+}
+SmallVector<Attribute> RotaryOp::getKernelParams() {
+  return {getPeriodAttr(),
+          getHeadDimAttr(),
+          getInt(*this, getBegin()),
+          getRotaryDimAttr(),
+          getInt(*this, getInterleaved()),
+          getInt(*this, getInverse() ? -1 : 1),
+          getBaseAttr(),
+          getFactorAttr(),
+          getLowAttr(),
+          getHighAttr(),
+          getScaleAttr()};
+}
+SmallVector<int64_t> RotaryOp::getInPlaceInputs() { return {0}; }
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyAttentionLengths(AttentionOp op) {
+  int64_t queries = getRows(op.getQ()), keys = getRows(op.getK()), q = op.getQLength(), k = op.getKLength();
+  if (q < 1 || k < 1 || queries % q != 0 || keys % k != 0 || queries / q != keys / k)
+    return op.emitOpError()
+           << "expected whole sequences of q_length queries and k_length keys, as many of both, but got " << queries
+           << " rows of " << q << " and " << keys << " of " << k;
+  return success();
+}
+/// Key heads that are there, which are as large as query heads.
+template <typename Op> static int64_t getHeldKeyHeads(Op op) {
+  int64_t head = getColumns(op.getQ()) / static_cast<int64_t>(op.getHeads());
+  return getColumns(op.getK()) / head;
+}
+static LogicalResult verifyAttentionHeads(AttentionOp op) {
+  int64_t heads = op.getHeads(), kHeads = op.getKHeads(), parts = op.getParts(), stride = op.getStride();
+  if (heads < 1 || kHeads < 1 || parts < 1 || stride < 1)
+    return op.emitOpError() << "expected heads, k_heads, parts and stride of at least 1";
+  int64_t q = getColumns(op.getQ()), k = getColumns(op.getK()), v = getColumns(op.getV());
+  if (q < heads || q % heads != 0 || k % (q / heads) != 0)
+    return op.emitOpError() << "expected whole heads of one size but got " << q << " columns of " << heads
+                            << " query heads and " << k << " of keys";
+  int64_t held = getHeldKeyHeads(op);
+  bool all = held == kHeads && heads * parts % kHeads == 0,
+       own = held * parts == kHeads && held > 0 && heads % held == 0;
+  if (!all && !own)
+    return op.emitOpError() << "expected the keys of all " << kHeads << " heads, or of one of " << parts
+                            << " parts of them, that divide the query heads, but got those of " << held;
+  if (v % held != 0)
+    return op.emitOpError() << "expected values of " << held << " heads but got " << v << " columns";
+  return success();
+}
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyAttentionLengths(*this)) || failed(verifyAttentionHeads(*this)))
+    return failure();
+  int64_t heads = getHeads(), rows = getRows(getQ());
+  double p = getDropout().convertToDouble();
+  if (!(p >= 0 && p < 1) || (p > 0 && !getStep()))
+    return emitOpError() << "expected dropout of at least 0 and below 1, with step where it is not 0, but got " << p;
+  if (static_cast<int64_t>(getWindow()) < 0)
+    return emitOpError() << "expected window of at least 0 but got " << static_cast<int64_t>(getWindow());
+  int64_t qLength = getQLength(), kLength = getKLength();
+  if ((getBias() && failed(verifyShape(*this, "bias", getBias(), {heads, qLength, kLength}, getQ()))) ||
+      (getSinks() && failed(verifyShape(*this, "sinks", getSinks(), {heads}, getQ()))) ||
+      failed(verifyShape(*this, "lse", getLse(), {rows, heads}, getQ())))
+    return failure();
+  return verifyShape(*this, "the result", getResult(), {rows, getColumns(getV()) / getHeldKeyHeads(*this) * heads},
+                     getQ());
+}
+
+/// `attributes` of one op of attention without what says how many operands it has of each kind.
+static SmallVector<NamedAttribute> getAttentionAttributes(Operation *op) {
+  return llvm::to_vector(llvm::make_filter_range(op->getAttrs(), [](NamedAttribute attribute) {
+    return attribute.getName() != OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr();
+  }));
+}
+
+/// An op of the gradient of `op`: its operands, then what it gave and what comes back.
+template <typename Op>
+static Op buildAttentionGrad(OpBuilder &builder, AttentionOp op, TypeRange results, Value grads) {
+  OperationState state(op.getLoc(), Op::getOperationName());
+  state.addTypes(results);
+  state.addOperands(op->getOperands());
+  state.addOperands({op.getResult(), op.getLse(), grads});
+  state.addAttributes(getAttentionAttributes(op));
+  auto has = [](Value value) { return static_cast<int32_t>(static_cast<bool>(value)); };
+  int32_t segments[] = {1, 1, 1, has(op.getBias()), has(op.getSinks()), has(op.getStep()), 1, 1, 1};
+  state.addAttribute(Op::getOperandSegmentSizeAttr(), builder.getDenseI32ArrayAttr(segments));
+  return cast<Op>(builder.create(state));
+}
+
+void AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  // Only the backward itself reads lse.
+  assert(cotangents[0] && !cotangents[1]);
+  Value grads = cotangents[0];
+  auto main = buildAttentionGrad<AttentionGradOp>(builder, *this,
+                                                  {getQ().getType(), getK().getType(), getV().getType()}, grads);
+  llvm::append_range(gradients, main->getResults());
+  if (getBias())
+    gradients.push_back(
+        buildAttentionGrad<AttentionBiasGradOp>(builder, *this, getBias().getType(), grads).getResult());
+  if (getSinks())
+    gradients.push_back(
+        builder.create<AttentionSinksGradOp>(getLoc(), getSinks().getType(), getSinks(), getLse(), getResult(), grads));
+  if (getStep())
+    gradients.push_back(Value());
+}
+
+/// `products` matrix products of queries and keys, `depth` columns of them in all; causal ones are halves.
+template <typename Op> static OpCost getAttentionCost(Op op, int64_t depth) {
+  int64_t q = op.getQLength(), k = op.getKLength(), sequences = getRows(op.getQ()) / q;
+  OpCost cost = getMemoryCost(op);
+  cost.resource = Resource::Matrix;
+  int64_t window = op.getWindow();
+  int64_t columns = window > 0 ? std::min(k, window) : op.getCausal() ? (k + 1) / 2 : k;
+  cost.gemm = {sequences * static_cast<int64_t>(op.getHeads()), q, columns, depth};
+  cost.flops = cost.gemm.getFlops();
+  return cost;
+}
+template <typename Op> static int64_t getKeyDim(Op op) { return getColumns(op.getK()) / getHeldKeyHeads(op); }
+template <typename Op> static int64_t getValueDim(Op op) { return getColumns(op.getV()) / getHeldKeyHeads(op); }
+
+OpCost AttentionOp::getOpCost() { return getAttentionCost(*this, getKeyDim(*this) + getValueDim(*this)); }
+/// Scores again, and the gradients of weights, values, queries and keys.
+OpCost AttentionGradOp::getOpCost() { return getAttentionCost(*this, 3 * getKeyDim(*this) + 2 * getValueDim(*this)); }
+OpCost AttentionBiasGradOp::getOpCost() { return getAttentionCost(*this, getKeyDim(*this) + getValueDim(*this)); }
+
+template <typename Op> static SmallVector<Attribute> getAttentionParams(Op op) {
+  SmallVector<Attribute> params;
+  for (int64_t value :
+       {static_cast<int64_t>(op.getQLength()), static_cast<int64_t>(op.getKLength()),
+        static_cast<int64_t>(op.getHeads()), static_cast<int64_t>(op.getKHeads()), static_cast<int64_t>(op.getParts()),
+        static_cast<int64_t>(op.getStride()), static_cast<int64_t>(op.getCausal()),
+        static_cast<int64_t>(op.getWindow()), static_cast<int64_t>(op.getSeed()),
+        static_cast<int64_t>(op.getRowParts()), static_cast<int64_t>(op.getRowStride())})
+    params.push_back(getInt(op, value));
+  params.append({op.getScaleAttr(), op.getDropoutAttr()});
+  return params;
+}
+SmallVector<Attribute> AttentionOp::getKernelParams() { return getAttentionParams(*this); }
+SmallVector<Attribute> AttentionGradOp::getKernelParams() { return getAttentionParams(*this); }
+SmallVector<Attribute> AttentionBiasGradOp::getKernelParams() { return getAttentionParams(*this); }
+
+SmallVector<Value> AttentionOp::getKernelInputs() { return {getQ(), getK(), getV(), getBias(), getSinks(), getStep()}; }
+template <typename Op> static SmallVector<Value> getAttentionGradInputs(Op op) {
+  return {op.getQ(),    op.getK(),        op.getV(),   op.getBias(), op.getSinks(),
+          op.getStep(), op.getAttended(), op.getLse(), op.getGrads()};
+}
+SmallVector<Value> AttentionGradOp::getKernelInputs() { return getAttentionGradInputs(*this); }
+SmallVector<Value> AttentionBiasGradOp::getKernelInputs() { return getAttentionGradInputs(*this); }
+
+//===----------------------------------------------------------------------===//
+// Relative positions, dropout
+//===----------------------------------------------------------------------===//
+
+LogicalResult RelativeBiasOp::verify() {
+  ArrayRef<int64_t> shape = ::getType(getResult()).getShape();
+  return verifyShape(*this, "the result", getResult(), {getColumns(getTable()), shape[1], shape[2]}, getTable());
+}
+void RelativeBiasOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<RelativeBiasGradOp>(getLoc(), getTable().getType(), cotangents[0], Value(),
+                                                         getBidirectionalAttr(), getMaxDistanceAttr()));
+}
+SmallVector<Attribute> RelativeBiasOp::getKernelParams() {
+  return {getInt(*this, getBidirectional()), getMaxDistanceAttr()};
+}
+SmallVector<Value> RelativeBiasGradOp::getKernelInputs() { return {getGrads(), getAddend()}; }
+SmallVector<Attribute> RelativeBiasGradOp::getKernelParams() {
+  return {getInt(*this, getBidirectional()), getMaxDistanceAttr()};
+}
+SmallVector<int64_t> RelativeBiasGradOp::getInPlaceInputs() {
+  return getAddend() ? SmallVector<int64_t>{1} : SmallVector<int64_t>();
+}
+
+LogicalResult DropoutOp::verify() {
+  double p = getP().convertToDouble();
+  if (!(p >= 0 && p < 1))
+    return emitOpError() << "expected p of at least 0 and below 1 but got " << p;
+  return success();
+}
+/// The same elements, times the same.
+void DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  auto adjoint = cast<DropoutOp>(builder.clone(*getOperation()));
+  adjoint.getXMutable().assign(cotangents[0]);
+  gradients.append({adjoint, Value()});
+}
+SmallVector<Attribute> DropoutOp::getKernelParams() {
+  return {getSeedAttr(),
+          getInt(*this, getRowParts()),
+          getInt(*this, getRowStride()),
+          getInt(*this, getColumnParts()),
+          getInt(*this, getColumnStride()),
+          getPAttr()};
+}
+SmallVector<int64_t> DropoutOp::getInPlaceInputs() { return {0}; }

@@ -1,0 +1,298 @@
+//===- MoeDensePartition.cpp - dense ops over the ranks -------------------===//
+//
+// Rows are tokens, over dp. Columns may be over mp: Megatron's column split, from a moe.linear on to the next, which
+// then has its rows split.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static LayoutAttr getLayout(Operation *op, ArrayRef<StringRef> groups) {
+  return LayoutAttr::get(op->getContext(), groups);
+}
+
+/// Sets a layout that is not decided yet, and checks one that is.
+static LogicalResult require(Operation *op, StringRef what, LayoutAttr &layout, LayoutAttr wanted) {
+  if (layout && layout != wanted)
+    return op->emitOpError() << "expected " << what << " to have the layout " << wanted << " but got " << layout;
+  layout = wanted;
+  return success();
+}
+
+/// Tokens' rows: over dp, and their columns whole or over mp.
+static LogicalResult requireRows(Operation *op, StringRef what, LayoutAttr &layout) {
+  LayoutAttr whole = getLayout(op, {"dp", ""}), split = getLayout(op, {"dp", "mp"});
+  if (!layout)
+    layout = whole;
+  if (layout != whole && layout != split)
+    return op->emitOpError() << "expected " << what << " to have the layout " << whole << " or " << split << " but got "
+                             << layout;
+  return success();
+}
+
+/// Whether the columns of rows are over mp.
+static bool isSplit(LayoutAttr layout) { return !layout.getGroups(1).empty(); }
+
+static int64_t getTokenShard(int64_t tokens, ParallelAttr parallel) { return tokens / parallel.getDp(); }
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScaleOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                    SmallVectorImpl<LayoutAttr> &results) {
+  if (!operands[0])
+    operands[0] = LayoutAttr::get(getContext(), ::getType(getResult()).getRank());
+  results.push_back(operands[0]);
+  return success();
+}
+LogicalResult ScaleOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
+                                 SmallVectorImpl<Value> &results) {
+  results.push_back(builder.create<ScaleOp>(getLoc(), operands[0], getFactorAttr()));
+  return success();
+}
+
+LogicalResult ActivationOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                         SmallVectorImpl<LayoutAttr> &results) {
+  if (getCounts())
+    return emitOpError() << "expected no counts in a model graph";
+  if (failed(requireRows(*this, "the input", operands[0])))
+    return failure();
+  results.push_back(operands[0]);
+  return success();
+}
+LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>,
+                                      ValueRange operands, SmallVectorImpl<Value> &results) {
+  auto type = ::getType(operands[0]);
+  auto result = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / getActivationWidth(getKind())},
+                                      type.getElementType());
+  results.push_back(builder.create<ActivationOp>(getLoc(), result, operands[0], Value(), getKind()));
+  return success();
+}
+
+LogicalResult DropoutOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                      SmallVectorImpl<LayoutAttr> &results) {
+  if (failed(requireRows(*this, "x", operands[0])) || failed(require(*this, "step", operands[1], getLayout(*this, {}))))
+    return failure();
+  results.push_back(operands[0]);
+  return success();
+}
+LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
+                                   ValueRange operands, SmallVectorImpl<Value> &results) {
+  results.push_back(builder.create<DropoutOp>(getLoc(), operands[0].getType(), operands[0], operands[1], getSeed(),
+                                              parallel.getDp(), parallel.getGroup("dp").getStride(),
+                                              isSplit(layouts[0]) ? parallel.getMp() : 1, 1, getP()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Embedding
+//===----------------------------------------------------------------------===//
+
+LogicalResult PositionsOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>,
+                                        SmallVectorImpl<LayoutAttr> &results) {
+  results.push_back(getLayout(*this, {"dp"}));
+  return success();
+}
+/// They are the same everywhere, but what is looked up with them belongs to tokens.
+LogicalResult PositionsOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr>,
+                                     ValueRange, SmallVectorImpl<Value> &results) {
+  auto type = ::getType(getResult());
+  auto local = RankedTensorType::get({getTokenShard(type.getDimSize(0), parallel)}, type.getElementType());
+  Value positions = builder.create<PositionsOp>(getLoc(), local, getPeriodAttr());
+  results.push_back(builder.create<ToVaryingOp>(getLoc(), positions, parallel.getGroup("dp")));
+  return success();
+}
+
+/// A table that is split over mp is summed over it afterwards; one that mp does not divide, or that is small (learned
+/// positions), is not split.
+LogicalResult EmbeddingOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
+                                        SmallVectorImpl<LayoutAttr> &results) {
+  bool isVocabulary = getVocabulary() && ::getType(getTable()).getDimSize(0) % parallel.getMp() == 0;
+  if (!operands[1])
+    operands[1] = getLayout(*this, {isVocabulary ? "mp" : "", ""});
+  if (failed(require(*this, "ids", operands[0], getLayout(*this, {"dp"}))))
+    return failure();
+  LayoutAttr whole = getLayout(*this, {"", ""}), split = getLayout(*this, {"mp", ""});
+  if (operands[1] != whole && operands[1] != split)
+    return emitOpError() << "expected the table to have the layout " << whole << " or " << split << " but got "
+                         << operands[1];
+  results.push_back(getLayout(*this, {"dp", ""}));
+  return success();
+}
+LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
+                                     ValueRange operands, SmallVectorImpl<Value> &results) {
+  bool isOverMp = !layouts[1].getGroups(0).empty();
+  auto table = ::getType(operands[1]);
+  auto type =
+      RankedTensorType::get({::getType(operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
+  Value found = builder.create<EmbeddingOp>(getLoc(), type, operands[0], operands[1], getVocabulary(),
+                                            isOverMp ? parallel.getMp() : 1, 1);
+  if (isOverMp)
+    found = builder.create<AllReduceOp>(getLoc(), type, found, Value(), parallel.getGroup("mp"));
+  results.push_back(found);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+/// Whether a norm is over columns that are on several ranks.
+static bool isOverRanks(ParallelAttr parallel, LayoutAttr x, int64_t block, int64_t columns) {
+  return isSplit(x) && parallel.getMp() > 1 && columns / parallel.getMp() % block != 0;
+}
+
+LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
+                                   SmallVectorImpl<LayoutAttr> &results) {
+  if (failed(requireRows(*this, "x", operands[0])))
+    return failure();
+  int64_t columns = ::getType(getX()).getDimSize(1), block = ::getType(getGamma()).getDimSize(0);
+  bool overRanks = isOverRanks(parallel, operands[0], block, columns);
+  if (overRanks && (getKind() != Norm::rms || block != columns))
+    return emitOpError() << "expected blocks of " << block
+                         << " columns on one rank, or an RMS norm of whole rows, where " << columns
+                         << " columns are over " << parallel.getMp() << " ranks of mp";
+  for (LayoutAttr &operand : operands.drop_front())
+    if (failed(require(*this, "gamma and beta", operand, getLayout(*this, {overRanks ? "mp" : ""}))))
+      return failure();
+  results.push_back(operands[0]);
+  return success();
+}
+
+/// An RMS norm of rows whose columns are over mp: their sum of squares is added up over it.
+static Value buildSplitNorm(NormOp norm, OpBuilder &builder, ParallelAttr parallel, Value x, Value gamma) {
+  Location loc = norm.getLoc();
+  auto type = getType(x);
+  auto column = RankedTensorType::get({type.getDimSize(0), 1}, type.getElementType());
+  Value squares = builder.create<RowDotOp>(loc, column, x, x);
+  Value sum = builder.create<AllReduceOp>(loc, column, squares, Value(), parallel.getGroup("mp"));
+  double columns = static_cast<double>(type.getDimSize(1) * parallel.getMp());
+  Value root = builder.create<InverseRootOp>(loc, column, sum, builder.getF64FloatAttr(1 / columns), norm.getEpsAttr());
+  Value scaled = builder.create<RowScaleOp>(loc, type, x, root);
+  return builder.create<NormOp>(loc, type, scaled, gamma, Value(), Norm::none, APFloat(0.0));
+}
+
+LogicalResult NormOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
+                                ValueRange operands, SmallVectorImpl<Value> &results) {
+  Value x = operands[0], gamma = operands[1], beta = operands.size() > 2 ? operands[2] : Value();
+  bool overRanks = !layouts[1].getGroups(0).empty() && parallel.getMp() > 1;
+  results.push_back(
+      overRanks
+          ? buildSplitNorm(*this, builder, parallel, x, gamma)
+          : builder.create<NormOp>(getLoc(), x.getType(), x, gamma, beta, getKindAttr(), getEpsAttr()).getResult());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Linear
+//===----------------------------------------------------------------------===//
+
+LogicalResult LinearOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
+                                     SmallVectorImpl<LayoutAttr> &results) {
+  if (failed(requireRows(*this, "x", operands[0])))
+    return failure();
+  int64_t unit = getColumn();
+  bool rows = isSplit(operands[0]);
+  bool columns = !rows && unit > 0 && ::getType(getY()).getDimSize(1) / unit % parallel.getMp() == 0;
+  StringRef inner = rows ? "mp" : "", outer = columns ? "mp" : "";
+  LayoutAttr weights = getTransposeWeights() ? getLayout(*this, {outer, inner}) : getLayout(*this, {inner, outer});
+  if (failed(require(*this, "weights", operands[1], weights)) ||
+      (getBias() && failed(require(*this, "bias", operands[2], getLayout(*this, {outer})))))
+    return failure();
+  results.push_back(getLayout(*this, {"dp", outer}));
+  return success();
+}
+LogicalResult LinearOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
+                                  ValueRange operands, SmallVectorImpl<Value> &results) {
+  Value y = builder.create<MatmulOp>(getLoc(), operands[0], operands[1], false, getTransposeWeights());
+  if (isSplit(layouts[0]))
+    y = builder.create<AllReduceOp>(getLoc(), y.getType(), y, Value(), parallel.getGroup("mp"));
+  if (getBias())
+    y = builder.create<BiasAddOp>(getLoc(), y.getType(), y, operands[2], Value(), builder.getF64FloatAttr(1.0));
+  results.push_back(y);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult RotaryOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
+                                     SmallVectorImpl<LayoutAttr> &results) {
+  if (failed(requireRows(*this, "x", operands[0])))
+    return failure();
+  results.push_back(operands[0]);
+  return success();
+}
+LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
+                                  SmallVectorImpl<Value> &results) {
+  IRMapping mapping;
+  mapping.map(getX(), operands[0]);
+  auto local = cast<RotaryOp>(builder.clone(*getOperation(), mapping));
+  local.getResult().setType(cast<RankedTensorType>(operands[0].getType()));
+  results.push_back(local);
+  return success();
+}
+
+/// Heads are over mp where the queries' columns are. Keys and values go with them, or are all on every member.
+LogicalResult AttentionOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                        SmallVectorImpl<LayoutAttr> &results) {
+  auto segment = [&](unsigned index) -> LayoutAttr * {
+    auto [start, length] = getODSOperandIndexAndLength(index);
+    return length ? &operands[start] : nullptr;
+  };
+  for (auto [index, what] : {std::pair(0u, "q"), {1u, "k"}, {2u, "v"}})
+    if (failed(requireRows(*this, what, *segment(index))))
+      return failure();
+  bool split = isSplit(*segment(0));
+  if (*segment(1) != *segment(2) || (!split && isSplit(*segment(1))))
+    return emitOpError() << "expected k and v of one layout, with columns over mp only where q's are, but got "
+                         << *segment(0) << ", " << *segment(1) << " and " << *segment(2);
+  StringRef heads = split ? "mp" : "";
+  if ((segment(3) && failed(require(*this, "bias", *segment(3), getLayout(*this, {heads, "", ""})))) ||
+      (segment(4) && failed(require(*this, "sinks", *segment(4), getLayout(*this, {heads})))) ||
+      (segment(5) && failed(require(*this, "step", *segment(5), getLayout(*this, {})))))
+    return failure();
+  results.append({*segment(0), *segment(0)});
+  return success();
+}
+LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr> layouts,
+                                     ValueRange operands, SmallVectorImpl<Value> &results) {
+  int64_t parts = isSplit(layouts[0]) ? parallel.getMp() : 1, keyParts = isSplit(layouts[1]) ? parallel.getMp() : 1;
+  auto local = cast<AttentionOp>(builder.clone(*getOperation()));
+  local->setOperands(operands);
+  local.setHeads(getHeads() / parts);
+  local.setParts(parts);
+  local.setRowParts(parallel.getDp());
+  local.setRowStride(parallel.getGroup("dp").getStride());
+  auto q = ::getType(operands[0]), v = ::getType(operands[2]);
+  int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / static_cast<int64_t>(getKHeads());
+  local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
+  local.getLse().setType(RankedTensorType::get({q.getDimSize(0), heads}, q.getElementType()));
+  llvm::append_range(results, local->getResults());
+  return success();
+}
+
+LogicalResult RelativeBiasOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
+                                           SmallVectorImpl<LayoutAttr> &results) {
+  StringRef heads = ::getType(getTable()).getDimSize(1) % parallel.getMp() == 0 ? "mp" : "";
+  if (failed(require(*this, "the table", operands[0], getLayout(*this, {"", heads}))))
+    return failure();
+  results.push_back(getLayout(*this, {heads, "", ""}));
+  return success();
+}
+LogicalResult RelativeBiasOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>,
+                                        ValueRange operands, SmallVectorImpl<Value> &results) {
+  auto type = ::getType(getResult());
+  auto local = RankedTensorType::get({::getType(operands[0]).getDimSize(1), type.getDimSize(1), type.getDimSize(2)},
+                                     type.getElementType());
+  results.push_back(
+      builder.create<RelativeBiasOp>(getLoc(), local, operands[0], getBidirectionalAttr(), getMaxDistanceAttr()));
+  return success();
+}

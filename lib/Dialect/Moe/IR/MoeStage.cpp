@@ -1,0 +1,45 @@
+//===- MoeStage.cpp - what stages of a pipeline hand over -----------------===//
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static LogicalResult verifyPeer(Operation *op, GroupAttr group, int64_t peer) {
+  if (peer < 0 || peer >= group.getSize())
+    return op->emitOpError() << "expected the peer to be between 0 and " << group.getSize() - 1 << " but got " << peer;
+  return success();
+}
+
+/// As a broadcast between the two.
+static OpCost getTransferCost(Operation *op, Value value) {
+  OpCost cost = getMemoryCost(op);
+  cost.resource = Resource::Network;
+  cost.collective = Collective::Broadcast;
+  cost.payload = getByteSize(value.getType());
+  return cost;
+}
+
+/// Of neighbouring members: which ones do is for the program to say.
+static GroupAttr getPair(GroupAttr group) {
+  return GroupAttr::get(group.getContext(), group.getName(), 2, group.getStride());
+}
+
+static LogicalResult failOnStates(Operation *op) {
+  return op->emitOpError() << "expected a whole program, whose states are inferred before moe-split-stages";
+}
+
+LogicalResult SendOp::verify() { return verifyPeer(*this, getGroup(), getPeer()); }
+LogicalResult SendOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet>, SmallVectorImpl<AxisSet> &,
+                                SmallVectorImpl<AxisSet> &) {
+  return failOnStates(*this);
+}
+OpCost SendOp::getOpCost() { return getTransferCost(*this, getInput()); }
+GroupAttr SendOp::getCostGroup() { return getPair(getGroup()); }
+
+LogicalResult ReceiveOp::verify() { return verifyPeer(*this, getGroup(), getPeer()); }
+LogicalResult ReceiveOp::inferSpmd(const SpmdAxes &, ArrayRef<AxisSet>, SmallVectorImpl<AxisSet> &,
+                                   SmallVectorImpl<AxisSet> &) {
+  return failOnStates(*this);
+}
+OpCost ReceiveOp::getOpCost() { return getTransferCost(*this, getResult()); }
+GroupAttr ReceiveOp::getCostGroup() { return getPair(getGroup()); }

@@ -1,0 +1,148 @@
+//===- MoeTrain.cpp - losses and optimizers -------------------------------===//
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// `column` is expected to be [S, 1] beside the rows [S, ..] of `rows`.
+static LogicalResult verifyColumn(Operation *op, Value rows, Value column) {
+  auto expected = RankedTensorType::get({getType(rows).getDimSize(0), 1}, getType(rows).getElementType());
+  if (getType(column) != expected)
+    return op->emitOpError() << "expected " << expected << " beside rows " << rows.getType() << " but got "
+                             << column.getType();
+  return success();
+}
+
+static LogicalResult verifyLabels(Operation *op, Value rows, Value labels) {
+  if (getType(rows).getDimSize(0) == getType(labels).getDimSize(0))
+    return success();
+  return op->emitOpError() << "expected a label for each of the " << getType(rows).getDimSize(0) << " rows but got "
+                           << labels.getType();
+}
+
+static SmallVector<int64_t> getAddendPlace(Value addend, int64_t position) {
+  return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
+}
+
+static SmallVector<Attribute> getPartParams(Operation *op, int64_t parts, int64_t stride) {
+  Builder builder(op->getContext());
+  return {builder.getI64IntegerAttr(parts), builder.getI64IntegerAttr(stride)};
+}
+
+//===----------------------------------------------------------------------===//
+// Loss
+//===----------------------------------------------------------------------===//
+
+LogicalResult CrossEntropyOp::verify() {
+  if (::getType(getLoss()).getElementType() != ::getType(getLogits()).getElementType())
+    return emitOpError() << "expected a loss of the logits' element type but got " << getLoss().getType();
+  return verifyLabels(*this, getLogits(), getLabels());
+}
+
+LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                           SmallVectorImpl<LayoutAttr> &results) {
+  auto layout = [&](ArrayRef<StringRef> groups) { return LayoutAttr::get(getContext(), groups); };
+  LayoutAttr rows = layout({"dp", ""}), parts = layout({"dp", "mp"});
+  if (!operands[0])
+    operands[0] = rows;
+  if (operands[0] != rows && operands[0] != parts)
+    return emitOpError() << "expected logits of the layout " << rows << " or " << parts << " but got " << operands[0];
+  if (operands[1] && operands[1] != layout({"dp"}))
+    return emitOpError() << "expected labels of the layout " << layout({"dp"}) << " but got " << operands[1];
+  operands[1] = layout({"dp"});
+  results.push_back(layout({}));
+  return success();
+}
+
+/// Each member's logarithm of its part's sum, gathered, gives that of the whole; the label's logit is on one of them.
+LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t,
+                                        ArrayRef<LayoutAttr> layouts, ValueRange operands,
+                                        SmallVectorImpl<Value> &results) {
+  Location loc = getLoc();
+  Value logits = operands[0], labels = operands[1];
+  auto type = ::getType(logits);
+  auto column = RankedTensorType::get({type.getDimSize(0), 1}, type.getElementType());
+  bool isSplit = layouts[0].getGroups(1).size() == 1 && parallel.getMp() > 1;
+  GroupAttr mp = parallel.getGroup("mp"), dp = parallel.getGroup("dp");
+  // First, so that its gradient is added to the logarithm's in place.
+  Value target = builder.create<PickOp>(loc, column, logits, labels, isSplit ? parallel.getMp() : 1, mp.getStride());
+  Value lse = builder.create<RowLogsumexpOp>(loc, column, logits);
+  if (isSplit) {
+    lse = builder.create<RowLogsumexpOp>(loc, column, builder.create<AllGatherOp>(loc, lse, mp, 1));
+    target = builder.create<AllReduceOp>(loc, column, target, Value(), mp);
+  }
+  Value rows = builder.create<AddOp>(loc, lse, builder.create<ScaleOp>(loc, target, builder.getF64FloatAttr(-1)));
+  auto sums = builder.create<LabelSumOp>(loc, getLoss().getType(), getLoss().getType(), rows, labels);
+  auto overAll = [&](Value value) -> Value {
+    return builder.create<AllReduceOp>(loc, value.getType(), value, Value(), dp);
+  };
+  results.push_back(builder.create<DivideOp>(loc, overAll(sums.getSum()), overAll(sums.getCount())));
+  return success();
+}
+
+LogicalResult RowLogsumexpOp::verify() { return verifyColumn(*this, getX(), getResult()); }
+void RowLogsumexpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      builder.create<RowLogsumexpGradOp>(getLoc(), getX().getType(), getX(), getResult(), cotangents[0]));
+}
+SmallVector<int64_t> RowLogsumexpGradOp::getInPlaceInputs() { return {0}; }
+
+LogicalResult PickOp::verify() {
+  return failure(failed(verifyColumn(*this, getX(), getResult())) || failed(verifyLabels(*this, getX(), getLabels())));
+}
+void PickOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<PickGradOp>(getLoc(), getX().getType(), getLabels(), cotangents[0], Value(),
+                                                 getPartsAttr(), getStrideAttr()));
+  gradients.push_back(Value());
+}
+/// One element of each row.
+OpCost PickOp::getOpCost() {
+  OpCost cost = getMemoryCost(*this);
+  cost.bytesRead = getByteSize(getLabels().getType()) + getByteSize(getResult().getType());
+  return cost;
+}
+SmallVector<Attribute> PickOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
+
+/// In the addend's memory, one element of each row.
+OpCost PickGradOp::getOpCost() {
+  OpCost cost = getMemoryCost(*this);
+  if (getAddend()) {
+    cost.bytesRead -= getByteSize(getAddend().getType()) - getByteSize(getGrads().getType());
+    cost.bytesWritten = getByteSize(getGrads().getType());
+  }
+  return cost;
+}
+SmallVector<Value> PickGradOp::getKernelInputs() { return {getLabels(), getGrads(), getAddend()}; }
+SmallVector<Attribute> PickGradOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
+SmallVector<int64_t> PickGradOp::getInPlaceInputs() { return getAddendPlace(getAddend(), 2); }
+
+void LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(
+      cotangents[0]
+          ? builder.create<LabelSumGradOp>(getLoc(), getRows().getType(), getLabels(), cotangents[0]).getResult()
+          : Value());
+  gradients.push_back(Value());
+}
+
+void DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.append({builder.create<DivideOp>(getLoc(), cotangents[0], getB()), Value()});
+}
+SmallVector<int64_t> DivideOp::getInPlaceInputs() { return {0, 1}; }
+
+//===----------------------------------------------------------------------===//
+// Optimizers
+//===----------------------------------------------------------------------===//
+
+SmallVector<Attribute> ClipFactorOp::getKernelParams() { return {getMostAttr()}; }
+
+SmallVector<Value> SgdOp::getKernelInputs() { return {getParam(), getGrad(), getVelocity(), getRate(), getFactor()}; }
+SmallVector<Attribute> SgdOp::getKernelParams() { return {getMomentumAttr(), getDecayAttr()}; }
+
+SmallVector<Value> AdamOp::getKernelInputs() {
+  return {getParam(), getGrad(), getFirst(), getSecond(), getRate(), getStep(), getFactor()};
+}
+SmallVector<Attribute> AdamOp::getKernelParams() {
+  return {getBeta1Attr(), getBeta2Attr(), getEpsAttr(), getDecayAttr()};
+}

@@ -1,0 +1,118 @@
+//===- CutStages.cpp - which stage of a pipeline does what ----------------===//
+#include "Stages.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+#include <limits>
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOECUTSTAGES
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// Where a program can be cut, and what its parts take.
+class Cutter {
+public:
+  Cutter(func::FuncOp function, const MoeCutStagesOptions &options);
+
+  /// The first op of each stage, such that the slowest takes as little time as possible; empty where there are too few
+  /// places to cut.
+  SmallVector<size_t> cut(int64_t stages);
+  ArrayRef<Operation *> getOps() const { return program.ops; }
+  size_t getMostStages() const { return program.cuts.size() - 1; }
+
+private:
+  double getSeconds(Operation *op) const;
+  /// Of the ops from one cut to another, with what the first one's stage receives.
+  double getSeconds(size_t from, size_t to) const {
+    size_t first = program.cuts[from];
+    return before[program.cuts[to]] - before[first] + static_cast<double>(program.crossing[first]) / sendRate;
+  }
+
+  ProgramCuts program;
+  double flopRate, memoryRate, sendRate;
+  /// By op, and once more behind the last: the seconds of all before it.
+  SmallVector<double> before;
+};
+} // namespace
+
+Cutter::Cutter(func::FuncOp function, const MoeCutStagesOptions &options)
+    : program(findCuts(function)), flopRate(options.flopsPerSecond), memoryRate(options.memoryBytesPerSecond),
+      sendRate(options.sendBytesPerSecond) {
+  before.push_back(0);
+  for (Operation *op : program.ops)
+    before.push_back(before.back() + getSeconds(op));
+}
+
+double Cutter::getSeconds(Operation *op) const {
+  auto priced = dyn_cast<MoeCostOpInterface>(op);
+  if (!priced)
+    return 0;
+  OpCost cost = priced.getOpCost();
+  if (cost.resource == Resource::Network)
+    return static_cast<double>(cost.getBytesSent(priced.getCostGroup().getSize())) / sendRate;
+  return std::max(cost.flops / flopRate, static_cast<double>(cost.getBytesMoved()) / memoryRate);
+}
+
+SmallVector<size_t> Cutter::cut(int64_t stages) {
+  if (getMostStages() < static_cast<size_t>(stages))
+    return {};
+  ArrayRef<size_t> cuts = program.cuts;
+  // best[k][to]: the slowest of k + 1 stages of what is before `to`; from[k][to]: where the last of them begins.
+  constexpr double never = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(stages, std::vector<double>(cuts.size(), never));
+  std::vector<std::vector<size_t>> from(stages, std::vector<size_t>(cuts.size(), 0));
+  for (size_t to = 1; to < cuts.size(); ++to)
+    best[0][to] = getSeconds(0, to);
+  for (int64_t stage = 1; stage < stages; ++stage)
+    for (size_t to = stage + 1; to < cuts.size(); ++to)
+      for (size_t begin = stage; begin < to; ++begin)
+        if (double slowest = std::max(best[stage - 1][begin], getSeconds(begin, to)); slowest < best[stage][to]) {
+          best[stage][to] = slowest;
+          from[stage][to] = begin;
+        }
+  SmallVector<size_t> first(stages, 0);
+  size_t to = cuts.size() - 1;
+  for (int64_t stage = stages - 1; stage > 0; --stage) {
+    to = from[stage][to];
+    first[stage] = cuts[to];
+  }
+  return first;
+}
+
+namespace {
+struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (stages < 1 || !function.getBody().hasOneBlock()) {
+      function.emitError() << "expected a body of one block and at least one stage but got " << int64_t(stages);
+      return signalPassFailure();
+    }
+    MoeCutStagesOptions options;
+    options.flopsPerSecond = flopsPerSecond;
+    options.memoryBytesPerSecond = memoryBytesPerSecond;
+    options.sendBytesPerSecond = sendBytesPerSecond;
+    Cutter cutter(function, options);
+    SmallVector<size_t> first = cutter.cut(stages);
+    if (first.empty()) {
+      function.emitError() << "expected at most " << cutter.getMostStages()
+                           << " stages, since the model can be cut in no more places, but got " << int64_t(stages);
+      return signalPassFailure();
+    }
+    size_t stage = 0;
+    for (auto [number, op] : llvm::enumerate(cutter.getOps())) {
+      while (stage + 1 < first.size() && number >= first[stage + 1])
+        ++stage;
+      op->setAttr(kStageAttrName, StageAttr::get(&getContext(), static_cast<int64_t>(stage), /*backward=*/false));
+    }
+  }
+};
+} // namespace

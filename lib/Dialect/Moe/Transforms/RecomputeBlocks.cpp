@@ -1,0 +1,61 @@
+//===- RecomputeBlocks.cpp - keep only what blocks hand over --------------===//
+#include "Stages.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOERECOMPUTEBLOCKS
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// Sizes that differ by less are the same: scalars pass from layer to layer, too.
+static bool isAbout(int64_t size, int64_t other) { return std::abs(size - other) <= other / 10; }
+
+/// The cuts between blocks: those where as much is handed over as at most of them.
+static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
+  SmallVector<size_t> most;
+  for (size_t cut : program.cuts) {
+    SmallVector<size_t> alike;
+    for (size_t other : program.cuts)
+      if (program.crossing[cut] > 0 && isAbout(program.crossing[other], program.crossing[cut]))
+        alike.push_back(other);
+    if (alike.size() > most.size())
+      most = alike;
+  }
+  return most;
+}
+
+namespace {
+struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ProgramCuts program = findCuts(getOperation());
+    SmallVector<size_t> blocks = findBlocks(program);
+    if (blocks.empty())
+      return;
+    llvm::DenseMap<Operation *, size_t> numbers;
+    for (auto [number, op] : llvm::enumerate(program.ops))
+      numbers[op] = number;
+    /// The block that an op is in.
+    auto getBlock = [&](size_t number) { return llvm::upper_bound(blocks, number) - blocks.begin(); };
+    for (size_t number = 0; number < blocks.back(); ++number) {
+      Operation *op = program.ops[number];
+      bool isHandedOver = llvm::any_of(op->getUsers(), [&](Operation *user) {
+        auto it = numbers.find(user);
+        return it != numbers.end() && getBlock(it->second) != getBlock(number);
+      });
+      auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+      if (isHandedOver || !kernel || op->hasAttr(kResidualAttrName))
+        continue;
+      Residual residual = kernel.isCollective() ? Residual::recommunicate : Residual::recompute;
+      op->setAttr(kResidualAttrName, ResidualAttr::get(&getContext(), residual));
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,238 @@
+//===- SplitStages.cpp - a program for each device of a pipeline ----------===//
+#include "Stages.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOESPLITSTAGES
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// What one device does.
+struct DeviceProgram {
+  func::FuncOp function;
+  OpBuilder builder;
+  IRMapping mapping;
+};
+
+class StageSplitter {
+public:
+  StageSplitter(func::FuncOp whole, GroupAttr pipeline, int64_t ranks)
+      : whole(whole), pipeline(pipeline), ranks(ranks), portable(findPortableOps(whole)) {}
+
+  void run();
+
+private:
+  int64_t chooseDevice(Operation *op) const;
+  void assignDevices();
+  bool require(Value value, int64_t device);
+  void requireAll();
+  llvm::SmallBitVector getResultDevices(OpOperand &result);
+  void createPrograms();
+  void emit(Operation &op);
+  void transfer(Value value, int64_t from, int64_t to);
+  void finish(DeviceProgram &program);
+
+  /// The device that makes a value; none where each one that needs it has or makes it.
+  std::optional<int64_t> getMaker(Value value) const {
+    auto it = value.getDefiningOp() ? devices.find(value.getDefiningOp()) : devices.end();
+    return it == devices.end() ? std::nullopt : std::optional<int64_t>(it->second);
+  }
+
+  func::FuncOp whole;
+  GroupAttr pipeline;
+  int64_t ranks;
+  llvm::DenseSet<Operation *> portable;
+  /// Of all ops that are not portable.
+  llvm::DenseMap<Operation *, int64_t> devices;
+  llvm::StringMap<Value> arguments;
+  /// By value, which devices need it.
+  llvm::DenseMap<Value, llvm::SmallBitVector> needs;
+  std::vector<DeviceProgram> programs;
+};
+} // namespace
+
+static int64_t getNumElements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+/// Its stage's; of an op that has none, e.g. one that adds up what two stages made or that updates a parameter, that of
+/// its largest operand, so that the least is moved; of several the last one.
+int64_t StageSplitter::chooseDevice(Operation *op) const {
+  if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName))
+    return stage.getIndex() % pipeline.getSize();
+  std::pair<int64_t, int64_t> most = {-1, pipeline.getSize() - 1};
+  for (Value operand : op->getOperands())
+    if (std::optional<int64_t> maker = getMaker(operand))
+      most = std::max(most, {getNumElements(operand), *maker});
+  return most.second;
+}
+
+void StageSplitter::assignDevices() {
+  for (Operation &op : whole.front().without_terminator())
+    if (!portable.contains(&op))
+      devices[&op] = chooseDevice(&op);
+}
+
+/// Returns whether that is new.
+bool StageSplitter::require(Value value, int64_t device) {
+  bool changed = false;
+  SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    Value next = open.pop_back_val();
+    llvm::SmallBitVector &set = needs.try_emplace(next, pipeline.getSize()).first->second;
+    if (set.test(device))
+      continue;
+    set.set(device);
+    changed = true;
+    if (Operation *op = next.getDefiningOp(); op && portable.contains(op)) {
+      llvm::append_range(open, op->getOperands());
+      llvm::append_range(open, op->getResults());
+    }
+  }
+  return changed;
+}
+
+/// What updates an argument is a result wherever the argument is.
+llvm::SmallBitVector StageSplitter::getResultDevices(OpOperand &result) {
+  llvm::SmallBitVector set(pipeline.getSize());
+  if (auto updates = whole.getResultAttrOfType<StringAttr>(result.getOperandNumber(), kUpdatesAttrName))
+    if (auto it = needs.find(arguments.lookup(updates.getValue())); it != needs.end())
+      set = it->second;
+  if (set.none())
+    set.set(getMaker(result.get()).value_or(pipeline.getSize() - 1));
+  return set;
+}
+
+void StageSplitter::requireAll() {
+  for (BlockArgument argument : whole.getArguments())
+    if (auto name = whole.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName))
+      arguments[name.getValue()] = argument;
+  for (auto [op, device] : devices)
+    for (Value operand : op->getOperands())
+      require(operand, device);
+  // What one result needs may be what another one updates.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (OpOperand &result : whole.front().getTerminator()->getOpOperands())
+      for (int device : getResultDevices(result).set_bits())
+        changed |= require(result.get(), device);
+  }
+}
+
+void StageSplitter::createPrograms() {
+  int64_t share = ranks / pipeline.getSize();
+  OpBuilder builder(whole);
+  for (int64_t device = 0; device < pipeline.getSize(); ++device) {
+    auto function =
+        builder.create<func::FuncOp>(whole.getLoc(), "stage" + std::to_string(device), whole.getFunctionType());
+    // What is said of the whole program is said once.
+    if (device == 0)
+      function->setDiscardableAttrs(whole->getDiscardableAttrDictionary());
+    function->setAttr(kRanksAttrName, builder.getDenseI64ArrayAttr({device * share, share}));
+    function.setAllArgAttrs(llvm::map_to_vector(llvm::seq<unsigned>(0, whole.getNumArguments()),
+                                                [&](unsigned i) { return whole.getArgAttrDict(i); }));
+    Block *body = function.addEntryBlock();
+    DeviceProgram &program = programs.emplace_back(DeviceProgram{function, OpBuilder::atBlockEnd(body), {}});
+    program.mapping.map(whole.getArguments(), body->getArguments());
+  }
+}
+
+void StageSplitter::transfer(Value value, int64_t from, int64_t to) {
+  DeviceProgram &sender = programs[from], &receiver = programs[to];
+  auto send = sender.builder.create<SendOp>(value.getLoc(), sender.mapping.lookup(value), pipeline, to);
+  auto receive = receiver.builder.create<ReceiveOp>(value.getLoc(), value.getType(), pipeline, from);
+  // Of no chunk: orders of a layer's chunks leave transfers where they are.
+  for (Operation *op : {send.getOperation(), receive.getOperation()})
+    inheritUnit(value.getDefiningOp(), op);
+  receiver.mapping.map(value, receive.getResult());
+}
+
+/// In the program's order, in which both ends of each transfer thus stand.
+void StageSplitter::emit(Operation &op) {
+  auto maker = devices.find(&op);
+  if (maker != devices.end()) {
+    DeviceProgram &program = programs[maker->second];
+    program.builder.clone(op, program.mapping);
+  }
+  llvm::SmallBitVector emitted(pipeline.getSize());
+  for (Value result : op.getResults()) {
+    auto set = needs.find(result);
+    if (set == needs.end())
+      continue;
+    for (int device : set->second.set_bits()) {
+      if (maker == devices.end() && !emitted.test(device))
+        programs[device].builder.clone(op, programs[device].mapping);
+      else if (maker != devices.end() && maker->second != device)
+        transfer(result, maker->second, device);
+      emitted.set(device);
+    }
+  }
+}
+
+/// Its results, and no arguments that it does not use; those that nobody uses are the first device's.
+void StageSplitter::finish(DeviceProgram &program) {
+  func::FuncOp function = program.function;
+  int64_t device = &program - programs.data();
+  Operation *terminator = whole.front().getTerminator();
+  SmallVector<Value> results;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    if (!getResultDevices(operand).test(device))
+      continue;
+    results.push_back(program.mapping.lookup(operand.get()));
+    types.push_back(operand.get().getType());
+    attributes.push_back(whole.getResultAttrDict(operand.getOperandNumber()));
+  }
+  program.builder.create<func::ReturnOp>(terminator->getLoc(), results);
+  function.setFunctionType(FunctionType::get(function.getContext(), function.getArgumentTypes(), types));
+  function.setAllResultAttrs(attributes);
+  llvm::BitVector unused(function.getNumArguments());
+  for (BlockArgument argument : function.getArguments())
+    if (argument.use_empty() && (device > 0 || !whole.getArgument(argument.getArgNumber()).use_empty()))
+      unused.set(argument.getArgNumber());
+  function.eraseArguments(unused);
+}
+
+void StageSplitter::run() {
+  assignDevices();
+  requireAll();
+  createPrograms();
+  for (Operation &op : whole.front().without_terminator())
+    emit(op);
+  for (DeviceProgram &program : programs)
+    finish(program);
+  whole.erase();
+}
+
+namespace {
+struct MoeSplitStages : moe::impl::MoeSplitStagesBase<MoeSplitStages> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ParallelAttr parallel = getParallel(getOperation());
+    if (!parallel)
+      return signalPassFailure();
+    GroupAttr pipeline = parallel.getGroup("pp");
+    if (pipeline.getSize() == 1)
+      return;
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (!function.getBody().hasOneBlock()) {
+        function.emitError() << "expected a body of one block";
+        return signalPassFailure();
+      }
+      // The reference has a world to itself.
+      if (!function->hasAttr(kParallelAttrName))
+        StageSplitter(function, pipeline, parallel.getWorld()).run();
+    }
+  }
+};
+} // namespace

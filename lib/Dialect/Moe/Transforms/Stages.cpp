@@ -1,0 +1,195 @@
+//===- Stages.cpp - what stages of a pipeline share -----------------------===//
+#include "Stages.h"
+
+#include "llvm/ADT/BitVector.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// Those that are another one in every micro-batch.
+static bool isInput(func::FuncOp function, BlockArgument argument) {
+  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
+  StringRef text = role ? role.getValue() : StringRef(kInputRole);
+  return text == kInputRole || text == kStepRole || text == kCotangentRole;
+}
+
+static bool isNextToNothing(Operation *op) {
+  auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+  if (kernel && kernel.isAlias())
+    return true;
+  return llvm::all_of(op->getResultTypes(), [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 0;
+  });
+}
+
+llvm::DenseSet<Operation *> mlir::moe::findPortableOps(func::FuncOp function) {
+  llvm::DenseSet<Operation *> portable;
+  llvm::DenseSet<Value> ofInputs;
+  for (BlockArgument argument : function.getArguments())
+    if (isInput(function, argument))
+      ofInputs.insert(argument);
+  for (Operation &op : function.front().without_terminator()) {
+    bool hasInputs = llvm::any_of(op.getOperands(), [&](Value operand) { return ofInputs.contains(operand); });
+    if (hasInputs)
+      ofInputs.insert(op.result_begin(), op.result_end());
+    bool ofArguments = llvm::all_of(op.getOperands(), [&](Value operand) {
+      return isa<BlockArgument>(operand) || portable.contains(operand.getDefiningOp());
+    });
+    if (ofArguments && (!hasInputs || isNextToNothing(&op)))
+      portable.insert(&op);
+  }
+  return portable;
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts
+//===----------------------------------------------------------------------===//
+
+static void findCrossing(ProgramCuts &program) {
+  llvm::DenseMap<Operation *, size_t> numbers;
+  for (auto [number, op] : llvm::enumerate(program.ops))
+    numbers[op] = number;
+  program.crossing.assign(program.ops.size() + 1, 0);
+  for (auto [number, op] : llvm::enumerate(program.ops))
+    for (Value result : op->getResults()) {
+      size_t last = number;
+      for (Operation *user : result.getUsers())
+        if (auto it = numbers.find(user); it != numbers.end())
+          last = std::max(last, it->second);
+      // Differences first.
+      if (last > number) {
+        program.crossing[number + 1] += getByteSize(result.getType());
+        program.crossing[last + 1] -= getByteSize(result.getType());
+      }
+    }
+  for (size_t number = 1; number < program.crossing.size(); ++number)
+    program.crossing[number] += program.crossing[number - 1];
+}
+
+/// Ops that are on one device with the op before: a sum takes the place of what it is added to.
+static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
+  llvm::DenseMap<Operation *, size_t> numbers;
+  llvm::BitVector together(ops.size());
+  for (auto [number, op] : llvm::enumerate(ops)) {
+    numbers[op] = number;
+    auto sum = dyn_cast<MoeAccumulatingOpInterface>(op);
+    if (!sum || sum.getAddendMutable().empty())
+      continue;
+    if (auto maker = numbers.find(sum.getAddendMutable()[0].get().getDefiningOp()); maker != numbers.end())
+      together.set(maker->second + 1, number + 1);
+  }
+  return together;
+}
+
+ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
+  ProgramCuts program;
+  llvm::DenseSet<Operation *> portable = findPortableOps(function);
+  for (Operation &op : function.front().without_terminator())
+    if (!portable.contains(&op))
+      program.ops.push_back(&op);
+  findCrossing(program);
+  ArrayRef<int64_t> crossing = program.crossing;
+  program.cuts.push_back(0);
+  // Nothing is handed over before the first op and behind the last.
+  size_t last = program.ops.size() - 1;
+  llvm::BitVector together = findTogether(program.ops);
+  for (size_t number = 1; number <= last && !program.ops.empty(); ++number)
+    if (!together[number] && (number == 1 || crossing[number] <= crossing[number - 1]) &&
+        (number == last || crossing[number] <= crossing[number + 1]))
+      program.cuts.push_back(number);
+  program.cuts.push_back(program.ops.size());
+  return program;
+}
+
+//===----------------------------------------------------------------------===//
+// The order of units
+//===----------------------------------------------------------------------===//
+
+/// Unit `number` of device `device` among its forwards, or its backwards: as many micro-batches as there are devices
+/// pass one of its stages, then the next one.
+static PipelineUnit getUnit(int64_t number, int64_t device, int64_t devices, int64_t chunks, bool backward) {
+  int64_t round = number / (devices * chunks), inRound = number % (devices * chunks);
+  int64_t chunk = inRound / devices;
+  if (backward)
+    chunk = chunks - 1 - chunk;
+  // Without chunks, one after the other.
+  int64_t microBatch = chunks == 1 ? number : round * devices + inRound % devices;
+  return {microBatch, chunk * devices + device, backward};
+}
+
+/// As many forwards as it takes until the first backward arrives, then one forward and one backward in turn.
+static SmallVector<PipelineUnit> getDeviceOrder(int64_t device, int64_t devices, int64_t chunks, int64_t microBatches,
+                                                bool hasBackward) {
+  int64_t units = microBatches * chunks;
+  int64_t first = chunks == 1 ? devices - 1 - device : 2 * (devices - 1 - device) + (chunks - 1) * devices;
+  int64_t warmUp = hasBackward ? std::min(units, first) : units;
+  SmallVector<PipelineUnit> order;
+  for (int64_t unit = 0; unit < warmUp; ++unit)
+    order.push_back(getUnit(unit, device, devices, chunks, false));
+  for (int64_t unit = warmUp; unit < units + warmUp && hasBackward; ++unit) {
+    if (unit < units)
+      order.push_back(getUnit(unit, device, devices, chunks, false));
+    order.push_back(getUnit(unit - warmUp, device, devices, chunks, true));
+  }
+  return order;
+}
+
+namespace {
+/// Plays the devices' orders, a backward taking twice the time of a forward.
+class PipelineClock {
+public:
+  explicit PipelineClock(int64_t stages) : stages(stages) {}
+
+  /// When what the unit needs is there; none while that is not known.
+  std::optional<int64_t> getReady(const PipelineUnit &unit) const {
+    if (!unit.backward)
+      return unit.stage == 0 ? std::optional<int64_t>(0) : getEnd({unit.microBatch, unit.stage - 1, false});
+    if (unit.stage == stages - 1)
+      return getEnd({unit.microBatch, unit.stage, false});
+    return getEnd({unit.microBatch, unit.stage + 1, true});
+  }
+  int64_t run(const PipelineUnit &unit, int64_t begin) { return ends[unit] = begin + (unit.backward ? 2 : 1); }
+
+private:
+  std::optional<int64_t> getEnd(const PipelineUnit &unit) const {
+    auto it = ends.find(unit);
+    return it == ends.end() ? std::nullopt : std::optional<int64_t>(it->second);
+  }
+
+  int64_t stages;
+  std::map<PipelineUnit, int64_t> ends;
+};
+} // namespace
+
+SmallVector<PipelineUnit> mlir::moe::getPipelineOrder(int64_t devices, int64_t stages, int64_t microBatches,
+                                                      bool hasBackward) {
+  SmallVector<SmallVector<PipelineUnit>> orders;
+  for (int64_t device = 0; device < devices; ++device)
+    orders.push_back(getDeviceOrder(device, devices, stages / devices, microBatches, hasBackward));
+  PipelineClock clock(stages);
+  SmallVector<int64_t> free(devices, 0);
+  SmallVector<size_t> next(devices, 0);
+  SmallVector<PipelineUnit> order;
+  // The one that can begin first goes first.
+  while (true) {
+    std::optional<std::pair<int64_t, int64_t>> best;
+    for (int64_t device = 0; device < devices; ++device) {
+      if (next[device] == orders[device].size())
+        continue;
+      if (std::optional<int64_t> ready = clock.getReady(orders[device][next[device]]))
+        best = best ? std::min(*best, {std::max(*ready, free[device]), device})
+                    : std::pair(std::max(*ready, free[device]), device);
+    }
+    if (!best)
+      return order;
+    auto [begin, device] = *best;
+    order.push_back(orders[device][next[device]++]);
+    free[device] = clock.run(order.back(), begin);
+  }
+}

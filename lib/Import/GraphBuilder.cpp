@@ -1,0 +1,113 @@
+//===- GraphBuilder.cpp - what model graphs are built with ----------------===//
+
+#include "GraphBuilder.h"
+
+#include "Checkpoint.h"
+
+#include "moe/Dialect/Moe/IR/Activation.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using llvm::StringRef;
+using llvm::Twine;
+
+static Type getElementType(Builder &builder, ImportType type) {
+  switch (type) {
+  case ImportType::f32:
+    return builder.getF32Type();
+  case ImportType::f64:
+    return builder.getF64Type();
+  case ImportType::bf16:
+    return builder.getBF16Type();
+  }
+  llvm_unreachable("all types are handled");
+}
+
+GraphBuilder::GraphBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer,
+                           const ImportOptions &options, int64_t tokens)
+    : builder(&context), config(config), layer(layer), options(options), tokens(tokens),
+      location(FileLineColLoc::get(&context, config.fileName, config.line, config.column)),
+      elementType(::getElementType(builder, options.dtype)), module(ModuleOp::create(location)) {
+  builder.setInsertionPointToEnd(module->getBody());
+  function = builder.create<func::FuncOp>(location, "model", builder.getFunctionType({}, {}));
+  builder.setInsertionPointToEnd(function.addEntryBlock());
+}
+
+DictionaryAttr GraphBuilder::describe(StringRef name, StringRef role, ArrayRef<NamedAttribute> more) {
+  SmallVector<NamedAttribute> attributes(more);
+  attributes.push_back(builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)));
+  attributes.push_back(builder.getNamedAttr(kRoleAttrName, builder.getStringAttr(role)));
+  return builder.getDictionaryAttr(attributes);
+}
+
+Value GraphBuilder::addArgument(const Twine &name, StringRef role, Type type, ArrayRef<NamedAttribute> more) {
+  argumentAttributes.push_back(describe(name.str(), role, more));
+  return function.getBody().front().addArgument(type, location);
+}
+
+Value GraphBuilder::addParameter(const Twine &name, ArrayRef<int64_t> shape, double fill) {
+  SmallVector<NamedAttribute> more;
+  if (options.whole && shape.size() == 1)
+    more.push_back(builder.getNamedAttr(kFillAttrName, builder.getF64FloatAttr(fill)));
+  if (options.whole) {
+    auto blocks = static_cast<int64_t>(config.model->blocks.size());
+    if (DictionaryAttr source = getSource(builder, config.architecture, blocks, name.str(), tensor(shape)))
+      more.push_back(builder.getNamedAttr(kSourceAttrName, source));
+  }
+  return addArgument(name, "parameter", tensor(shape), more);
+}
+
+/// Null for a parameter that the layer does not have.
+Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef name, ArrayRef<int64_t> shape) {
+  return present ? addParameter("layer" + Twine(index) + "." + name, shape) : Value();
+}
+
+Value GraphBuilder::buildLayer(int64_t index, Value x) {
+  int64_t m = layer.hidden, h = layer.expertHidden, e = layer.experts, width = getActivationWidth(layer.activation);
+  int64_t shared = layer.sharedHidden;
+  auto parameter = [&](bool present, StringRef name, ArrayRef<int64_t> shape) {
+    return addLayerParameter(present, index, name, shape);
+  };
+  Value gate = parameter(true, "gate", {m, e});
+  Value gateBias = parameter(layer.gateBias, "gate_bias", {e});
+  Value selectionBias = parameter(layer.selectionBias, "selection_bias", {e});
+  Value w1 = parameter(true, "w1", {e, m, width * h}), w2 = parameter(true, "w2", {e, h, m});
+  Value b1 = parameter(layer.expertBiases, "b1", {e, width * h}), b2 = parameter(layer.expertBiases, "b2", {e, m});
+  Value sharedW1 = parameter(shared > 0, "shared_w1", {m, width * shared});
+  Value sharedW2 = parameter(shared > 0, "shared_w2", {shared, m});
+  Value sharedGate = parameter(layer.sharedGate, "shared_gate", {m, 1});
+  auto integer = [&](int64_t value, int64_t defaultValue) {
+    return value == defaultValue ? IntegerAttr() : builder.getI64IntegerAttr(value);
+  };
+  auto real = [&](std::optional<double> value) { return value ? builder.getF64FloatAttr(*value) : FloatAttr(); };
+  MLIRContext *context = builder.getContext();
+  std::string name = ("layer" + Twine(index)).str();
+  // An attribute that would hold its default is left out.
+  auto op = builder.create<LayerOp>(
+      getLoc(name), TypeRange{x.getType(), tensor({})}, builder.getStringAttr(name), x, gate, gateBias, selectionBias,
+      w1, w2, b1, b2, sharedW1, sharedW2, sharedGate, builder.getI64IntegerAttr(layer.topK),
+      ActivationAttr::get(context, layer.activation),
+      layer.score == Score::softmax ? ScoreAttr() : ScoreAttr::get(context, layer.score),
+      layer.renormalize ? builder.getUnitAttr() : UnitAttr(),
+      layer.routingScale == 1.0 ? FloatAttr() : real(layer.routingScale), integer(layer.expertGroups, 1),
+      integer(layer.topGroups, 1),
+      layer.groupScore == GroupScore::max ? GroupScoreAttr() : GroupScoreAttr::get(context, layer.groupScore),
+      real(layer.capacityFactor), /*expert_capacity=*/IntegerAttr(), real(options.maxLoad), integer(options.groups, 1));
+  aux = aux ? builder.create<AddOp>(location, aux, op.getAux()) : op.getAux();
+  return op.getY();
+}
+
+OwningOpRef<ModuleOp> GraphBuilder::finish(ArrayRef<NamedResult> results) {
+  SmallVector<Value> values;
+  SmallVector<DictionaryAttr> attributes;
+  for (const NamedResult &result : results) {
+    values.push_back(result.value);
+    attributes.push_back(describe(result.name, result.role));
+  }
+  builder.create<func::ReturnOp>(location, values);
+  function.setFunctionType(
+      builder.getFunctionType(function.getBody().front().getArgumentTypes(), ValueRange(values).getTypes()));
+  function.setAllArgAttrs(argumentAttributes);
+  function.setAllResultAttrs(attributes);
+  return std::move(module);
+}

@@ -1,0 +1,59 @@
+//===- GraphBuilder.h - what model graphs are built with --------*- C++ -*-===//
+#ifndef MOE_LIB_IMPORT_GRAPHBUILDER_H
+#define MOE_LIB_IMPORT_GRAPHBUILDER_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Import/Import.h"
+
+namespace mlir::moe {
+
+/// A function's result and what is said of it.
+struct NamedResult {
+  llvm::StringRef name, role;
+  Value value;
+};
+
+/// Builds `func.func @model` from its start to its end; a parameter becomes an argument where it is first used.
+class GraphBuilder {
+public:
+  GraphBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer, const ImportOptions &options,
+               int64_t tokens);
+
+protected:
+  RankedTensorType tensor(ArrayRef<int64_t> shape) const { return RankedTensorType::get(shape, elementType); }
+  Location getLoc(const llvm::Twine &name) { return NameLoc::get(builder.getStringAttr(name), location); }
+  Value addArgument(const llvm::Twine &name, llvm::StringRef role, Type type, ArrayRef<NamedAttribute> more = {});
+  /// In a whole model with `moe.source`, and vectors, which a new model has `fill` in, with `moe.fill`.
+  Value addParameter(const llvm::Twine &name, ArrayRef<int64_t> shape, double fill = 0);
+  /// The MoE layer, whose auxiliary loss is added to `aux`.
+  Value buildLayer(int64_t index, Value x);
+  OwningOpRef<ModuleOp> finish(ArrayRef<NamedResult> results);
+
+  OpBuilder builder;
+  const ModelConfig &config;
+  const LayerSpec &layer;
+  const ImportOptions &options;
+  int64_t tokens;
+  Location location;
+  Value aux; ///< sum over the layers so far
+
+private:
+  Value addLayerParameter(bool present, int64_t index, llvm::StringRef name, ArrayRef<int64_t> shape);
+  DictionaryAttr describe(llvm::StringRef name, llvm::StringRef role, ArrayRef<NamedAttribute> more = {});
+
+  Type elementType;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+  SmallVector<DictionaryAttr> argumentAttributes;
+};
+
+/// A whole model; options.layers, at most as many as the model has, cuts it off.
+OwningOpRef<ModuleOp> buildWholeModel(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer,
+                                      const ImportOptions &options, int64_t tokens);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_IMPORT_GRAPHBUILDER_H

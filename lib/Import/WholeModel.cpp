@@ -1,0 +1,265 @@
+//===- WholeModel.cpp - a whole model as an L0 graph ----------------------===//
+
+#include "GraphBuilder.h"
+
+#include "moe/Dialect/Moe/IR/Activation.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::moe;
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace {
+
+/// What differs between the attentions of one model.
+struct AttentionUse {
+  bool causal;
+  Value bias;
+};
+
+class ModelBuilder : GraphBuilder {
+public:
+  ModelBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer, const ImportOptions &options,
+               int64_t tokens)
+      : GraphBuilder(context, config, layer, options, tokens), model(*config.model), attention(model.attention) {}
+
+  OwningOpRef<ModuleOp> build();
+
+private:
+  RankedTensorType ids() { return RankedTensorType::get({tokens}, builder.getI32Type()); }
+  RankedTensorType rows(int64_t columns) { return tensor({tokens, columns}); }
+  void addInputs();
+  bool usesDropout() const;
+  Value dropOut(Location loc, Value x, double probability);
+  /// Parameters name.gamma and, for a layer norm, name.beta.
+  Value norm(Location loc, const Twine &name, Value x);
+  /// `x` times the parameter `name`; `column` as in moe.linear. An empty `biasName`: no bias.
+  Value linear(Location loc, StringRef name, StringRef biasName, Value x, int64_t columns, int64_t column);
+  Value lookUp(Location loc, StringRef table, int64_t entries, int64_t period);
+  Value embed(Value tokens);
+  /// The biases of relative positions of the table name.relative_bias, null where the model has none.
+  Value buildRelativeBias(StringRef name, bool bidirectional);
+  /// Queries or keys: their norm and rotation.
+  Value prepareHeads(Location loc, const Twine &normName, Value x);
+  /// Of the queries of `x` to the keys and values of `memory`, with the parameters name.q, ..
+  Value attend(StringRef name, Value x, Value memory, AttentionUse use, int64_t window);
+  Value feedForward(int64_t index, bool isMoe, Value x);
+  /// `x + branch(x)`, with the norm where the model has it.
+  Value addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch);
+  /// The first blocks of `blocks`, which are numbered from `first` on, with attention to `memory` where there is one.
+  Value buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory = {});
+  Value buildDecoder(Value encoded);
+  Value buildLogits(Value x);
+
+  const ModelSpec &model;
+  const AttentionSpec &attention;
+  Value inputs, decoderInputs, labels, step, embedding;
+  int64_t seed = 0; ///< of the next op that draws
+};
+
+} // namespace
+
+bool ModelBuilder::usesDropout() const {
+  const DropoutSpec &dropout = model.dropout;
+  return options.loss && (dropout.embedding > 0 || dropout.attention > 0 || dropout.residual > 0);
+}
+
+void ModelBuilder::addInputs() {
+  NamedAttribute below = builder.getNamedAttr(kBelowAttrName, builder.getI64IntegerAttr(model.vocabulary));
+  NamedAttribute sequence = builder.getNamedAttr(kSequenceAttrName, builder.getI64IntegerAttr(options.seq));
+  inputs = addArgument("tokens", "input", ids(), {below, sequence});
+  if (!model.decoder.empty())
+    decoderInputs = addArgument("decoder_tokens", "input", ids(), below);
+  if (options.loss)
+    labels = addArgument("labels", "input", ids(), below);
+  if (usesDropout())
+    step = addArgument("step", "step", RankedTensorType::get({}, builder.getI32Type()));
+}
+
+Value ModelBuilder::dropOut(Location loc, Value x, double probability) {
+  if (!options.loss || probability == 0)
+    return x;
+  return builder.create<DropoutOp>(loc, x, step, seed++, 1, 1, 1, 1, APFloat(probability));
+}
+
+Value ModelBuilder::norm(Location loc, const Twine &name, Value x) {
+  int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1);
+  Value gamma = addParameter(name + ".gamma", {columns}, 1), beta;
+  if (model.norm == Norm::layer)
+    beta = addParameter(name + ".beta", {columns});
+  return builder.create<NormOp>(loc, x, gamma, beta, model.norm, APFloat(model.eps));
+}
+
+Value ModelBuilder::linear(Location loc, StringRef name, StringRef biasName, Value x, int64_t columns, int64_t column) {
+  Value weights = addParameter(name, {cast<RankedTensorType>(x.getType()).getDimSize(1), columns}), bias;
+  if (!biasName.empty())
+    bias = addParameter(biasName, {columns});
+  return builder.create<LinearOp>(loc, rows(columns), x, weights, bias, /*transpose_weights=*/false, column);
+}
+
+//===----------------------------------------------------------------------===//
+// Embedding
+//===----------------------------------------------------------------------===//
+
+/// The table's row of each token's position mod `period`.
+Value ModelBuilder::lookUp(Location loc, StringRef table, int64_t entries, int64_t period) {
+  Value places = builder.create<PositionsOp>(loc, ids(), period);
+  return builder.create<EmbeddingOp>(loc, rows(layer.hidden), places, addParameter(table, {entries, layer.hidden}));
+}
+
+Value ModelBuilder::embed(Value tokens) {
+  Location loc = getLoc("embedding");
+  if (!embedding)
+    embedding = addParameter("embedding", {model.vocabulary, layer.hidden});
+  Value x = builder.create<EmbeddingOp>(loc, rows(layer.hidden), tokens, embedding, /*vocabulary=*/true);
+  if (model.learnedPositions > 0)
+    x = builder.create<AddOp>(loc, x, lookUp(loc, "positions", model.learnedPositions, options.seq));
+  if (model.tokenTypes > 0)
+    x = builder.create<AddOp>(loc, x, lookUp(loc, "token_types", model.tokenTypes, /*period=*/1));
+  if (model.embeddingNorm)
+    x = norm(loc, "embedding_norm", x);
+  return dropOut(loc, x, model.dropout.embedding);
+}
+
+Value ModelBuilder::buildRelativeBias(StringRef name, bool bidirectional) {
+  if (attention.relativeBuckets == 0)
+    return {};
+  Value table = addParameter(name + ".relative_bias", {attention.relativeBuckets, attention.heads});
+  return builder.create<RelativeBiasOp>(getLoc("embedding"), tensor({attention.heads, options.seq, options.seq}), table,
+                                        bidirectional, attention.maxDistance);
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::prepareHeads(Location loc, const Twine &normName, Value x) {
+  int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1), head = attention.headDim;
+  if (attention.headNorm != HeadNorm::none) {
+    Value gamma = addParameter(normName, {attention.headNorm == HeadNorm::head ? head : columns}, 1);
+    x = builder.create<NormOp>(loc, x, gamma, Value(), Norm::rms, APFloat(model.eps));
+  }
+  if (!attention.rotary)
+    return x;
+  const RotarySpec &rotary = *attention.rotary;
+  return builder.create<RotaryOp>(loc, x, options.seq, head, /*begin=*/0, head, /*interleaved=*/false,
+                                  /*inverse=*/false, APFloat(rotary.base), APFloat(rotary.factor), APFloat(rotary.low),
+                                  APFloat(rotary.high), APFloat(rotary.scale));
+}
+
+Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse use, int64_t window) {
+  Location loc = getLoc(name);
+  int64_t head = attention.headDim, heads = attention.heads, keyHeads = attention.keyHeads;
+  auto project = [&](StringRef which, Value from, int64_t columns, bool hasBias, int64_t column) {
+    std::string weights = (name + "." + which).str();
+    return linear(loc, weights, hasBias ? weights + "_bias" : "", from, columns, column);
+  };
+  Value q = project("q", x, heads * head, attention.inputBiases, head);
+  Value k = project("k", memory, keyHeads * head, attention.inputBiases, head);
+  Value v = project("v", memory, keyHeads * head, attention.inputBiases, head);
+  q = prepareHeads(loc, name + ".q_norm", q);
+  k = prepareHeads(loc, name + ".k_norm", k);
+  Value sinks = attention.sinks ? addParameter(name + ".sinks", {heads}) : Value();
+  double dropout = options.loss ? model.dropout.attention : 0;
+  double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(head));
+  auto op = builder.create<AttentionOp>(loc, rows(heads * head), rows(heads), q, k, v, use.bias, sinks,
+                                        dropout > 0 ? step : Value(), options.seq, options.seq, heads, keyHeads,
+                                        /*parts=*/1, /*stride=*/1, use.causal, window, dropout > 0 ? seed++ : 0,
+                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
+  return project("o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
+}
+
+Value ModelBuilder::feedForward(int64_t index, bool isMoe, Value x) {
+  if (isMoe)
+    return buildLayer(index, x);
+  std::string name = ("layer" + Twine(index) + ".ffn").str();
+  Location loc = getLoc(name);
+  int64_t width = getActivationWidth(model.denseActivation);
+  auto multiply = [&](StringRef number, Value from, int64_t columns, int64_t column) {
+    std::string bias = model.denseBiases ? name + ".b" + number.str() : "";
+    return linear(loc, name + ".w" + number.str(), bias, from, columns, column);
+  };
+  Value inner = multiply("1", x, width * model.denseHidden, width);
+  inner = builder.create<ActivationOp>(loc, rows(model.denseHidden), inner, /*counts=*/Value(), model.denseActivation);
+  return multiply("2", inner, layer.hidden, /*column=*/0);
+}
+
+Value ModelBuilder::addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch) {
+  Value added = branch(model.postNorm ? x : norm(loc, normName, x));
+  Value sum = builder.create<AddOp>(loc, x, dropOut(loc, added, model.dropout.residual));
+  return model.postNorm ? norm(loc, normName, sum) : sum;
+}
+
+Value ModelBuilder::buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory) {
+  int64_t count = options.layers.value_or(static_cast<int64_t>(blocks.size()));
+  for (auto [i, block] : llvm::enumerate(blocks.take_front(count))) {
+    int64_t index = first + static_cast<int64_t>(i);
+    std::string name = ("layer" + Twine(index)).str(), own = name + ".attention", cross = name + ".cross";
+    x = addBranch(getLoc(own), name + ".norm1", x,
+                  [&](Value from) { return attend(own, from, from, use, block.window); });
+    if (memory)
+      x = addBranch(getLoc(cross), name + ".norm_cross", x,
+                    [&](Value from) { return attend(cross, from, memory, {/*causal=*/false, Value()}, /*window=*/0); });
+    x = addBranch(getLoc(name + ".ffn"), name + ".norm2", x,
+                  [&](Value from) { return feedForward(index, block.isMoe, from); });
+  }
+  return x;
+}
+
+Value ModelBuilder::buildDecoder(Value encoded) {
+  Value memory = dropOut(location, norm(getLoc("head"), "encoder_norm", encoded), model.dropout.embedding);
+  AttentionUse use = {/*causal=*/true, buildRelativeBias("decoder", /*bidirectional=*/false)};
+  return buildBlocks(model.decoder, static_cast<int64_t>(model.blocks.size()), embed(decoderInputs), use, memory);
+}
+
+//===----------------------------------------------------------------------===//
+// Head
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::buildLogits(Value x) {
+  Location loc = getLoc("head");
+  if (model.headTransform) {
+    x = linear(loc, "head_transform", "head_transform_bias", x, layer.hidden, /*column=*/0);
+    x = builder.create<ActivationOp>(loc, rows(layer.hidden), x, /*counts=*/Value(), model.denseActivation);
+  }
+  if (model.headTransform || !model.postNorm)
+    x = norm(loc, "norm", x);
+  if (!model.decoder.empty())
+    x = dropOut(loc, x, model.dropout.embedding);
+  if (model.headScale != 1)
+    x = builder.create<ScaleOp>(loc, x, APFloat(model.headScale));
+  Value weights = embedding, bias;
+  if (!model.tiedHead)
+    weights = addParameter("head", {layer.hidden, model.vocabulary});
+  if (model.headBias)
+    bias = addParameter("head_bias", {model.vocabulary});
+  return builder.create<LinearOp>(loc, rows(model.vocabulary), x, weights, bias,
+                                  /*transpose_weights=*/model.tiedHead, /*column=*/1);
+}
+
+OwningOpRef<ModuleOp> ModelBuilder::build() {
+  addInputs();
+  Value x = embed(inputs);
+  bool causal = attention.causal && model.decoder.empty();
+  x = buildBlocks(model.blocks, /*first=*/0, x, {causal, buildRelativeBias("encoder", /*bidirectional=*/true)});
+  if (!model.decoder.empty())
+    x = buildDecoder(x);
+  Value logits = buildLogits(x);
+  if (!options.loss && !aux)
+    return finish({{"logits", "output", logits}});
+  if (!options.loss)
+    return finish({{"logits", "output", logits}, {"aux", "output", aux}});
+  Location loc = getLoc("head");
+  Value entropy = builder.create<CrossEntropyOp>(loc, tensor({}), logits, labels);
+  if (!aux)
+    return finish({{"loss", "loss", entropy}, {"cross_entropy", "metric", entropy}});
+  Value balance = builder.create<ScaleOp>(loc, aux, APFloat(model.auxCoefficient));
+  return finish({{"loss", "loss", builder.create<AddOp>(loc, entropy, balance)}, {"cross_entropy", "metric", entropy}});
+}
+
+OwningOpRef<ModuleOp> mlir::moe::buildWholeModel(MLIRContext &context, const ModelConfig &config,
+                                                 const LayerSpec &layer, const ImportOptions &options, int64_t tokens) {
+  return ModelBuilder(context, config, layer, options, tokens).build();
+}

@@ -1,0 +1,520 @@
+//===- KernelsAttention.cpp - attention and its gradients ------------------===//
+//
+// A block of queries of one head of one sequence after the other: its scores are a matrix product, which its rows'
+// softmax turns into the left side of the next one. Keys that no query of a block sees are left out of the products.
+// The gradients compute the probabilities again from the logarithms of their sums (FlashAttention, Dao et al., 2022).
+//
+//===----------------------------------------------------------------------===//
+#include "host/Gemm.h"
+#include "host/ModelSupport.h"
+#include "host/Philox.h"
+
+namespace moert::host {
+namespace {
+
+/// Where queries and keys lie, and which keys a query sees.
+struct Shape {
+  int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
+  int64_t heads = 0, keyHeads = 0;              ///< that q has, and that k and v have
+  int64_t width = 0, valueWidth = 0;            ///< columns of a head
+  int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
+  bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
+  bool causal = false;
+  int64_t window = 0;
+
+  int64_t keyHead(int64_t head) const {
+    return hasOwnKeys ? head * keyHeads / heads : (firstHead + head) * keyHeads / modelHeads;
+  }
+  /// The keys from the first on, and before the last, that query i sees.
+  MOERT_INLINE int64_t firstKey(int64_t i) const {
+    const int64_t first = window > 0 ? i + keys - queries - window + 1 : 0;
+    return std::clamp<int64_t>(first, 0, keys);
+  }
+  MOERT_INLINE int64_t endKey(int64_t i) const {
+    const int64_t end = causal ? std::clamp<int64_t>(i + keys - queries + 1, 0, keys) : keys;
+    return std::max(end, firstKey(i));
+  }
+};
+
+/// Queries [first, first + queries) of a head of a sequence, and the keys that any of them sees.
+struct QueryBlock {
+  int64_t sequence, head, first, queries, firstKey, keys;
+};
+
+QueryBlock blockAt(const Shape &shape, int64_t sequence, int64_t head, int64_t first, int64_t most) {
+  const int64_t queries = std::min(most, shape.queries - first), firstKey = shape.firstKey(first);
+  return {sequence, head, first, queries, firstKey, shape.endKey(first + queries - 1) - firstKey};
+}
+
+/// How many queries make a block: two blocks of scores should stay in the second-level cache, while many rows make the
+/// products efficient.
+int64_t blockQueries(const Shape &shape, size_t elementSize) {
+  constexpr int64_t bytes = 128 * 1024, least = 32, most = 128;
+  const int64_t seen = shape.window > 0 ? std::min(shape.keys, shape.window + least) : shape.keys;
+  const int64_t fitting = bytes / (std::max<int64_t>(seen, 1) * static_cast<int64_t>(elementSize));
+  return std::min(std::clamp(fitting / least * least, least, most), shape.queries);
+}
+
+// --- Rows of scores ----------------------------------------------------------
+
+/// A block of scores [queries, keys] and what its rows need besides.
+template <class T> struct Rows {
+  Shape shape;
+  QueryBlock block;
+  const T *bias; ///< of the block's first query and of key 0, or null
+  bool drops;    ///< whether `mask` is used
+  DropoutMask mask;
+  int64_t maskRow; ///< of the block's first query
+  T *factors;      ///< scratch for the dropout of a row
+
+  /// The keys that row r sees, from the block's first on.
+  MOERT_INLINE int64_t begin(int64_t r) const { return shape.firstKey(block.first + r) - block.firstKey; }
+  MOERT_INLINE int64_t end(int64_t r) const { return shape.endKey(block.first + r) - block.firstKey; }
+  MOERT_INLINE const T *biasOf(int64_t r) const { return bias ? bias + r * shape.keys + block.firstKey : nullptr; }
+
+  /// row = 0 where row r sees no key.
+  MOERT_INLINE void clearUnseen(T *row, int64_t r) const {
+    std::fill_n(row, begin(r), T(0));
+    std::fill_n(row + end(r), block.keys - end(r), T(0));
+  }
+  /// factors[begin(r), end(r)) = what dropout multiplies the probabilities of row r by.
+  MOERT_INLINE void dropRow(int64_t r) const {
+    DropoutFactors<T>::run(mask, maskRow + r, block.firstKey + begin(r), end(r) - begin(r), factors + begin(r));
+  }
+};
+
+template <class T> MOERT_INLINE void addRow(T *row, const T *bias, int64_t count) {
+  MOERT_SIMD
+  for (int64_t j = 0; j < count; ++j)
+    row[j] += bias[j];
+}
+
+template <class T> MOERT_INLINE void multiplyRow(T *row, const T *factors, int64_t count) {
+  MOERT_SIMD
+  for (int64_t j = 0; j < count; ++j)
+    row[j] *= factors[j];
+}
+
+/// row = exp(row - reference); returns the sum.
+template <class T> MOERT_INLINE double expRow(T *row, int64_t count, T reference, T limit) {
+  double result = 0;
+  for (int64_t begin = 0; begin < count; begin += kSumPart)
+    result +=
+        static_cast<double>(expPart(row + begin, row + begin, std::min(kSumPart, count - begin), reference, limit));
+  return result;
+}
+
+/// scores become exp(score - reference), with dropout, whose product with the values `inverse` makes that of the
+/// probabilities. lse[r * heads] is written.
+template <class T> struct SoftmaxBlock {
+  static MOERT_INLINE void run(Rows<T> rows, T *scores, T sink, T *lse, T *inverse) {
+    const T limit = opaque(expLimit<T>), lowest = -std::numeric_limits<T>::infinity();
+    for (int64_t r = 0; r < rows.block.queries; ++r) {
+      T *row = scores + r * rows.block.keys, *seen = row + rows.begin(r);
+      const int64_t count = rows.end(r) - rows.begin(r);
+      rows.clearUnseen(row, r);
+      if (rows.bias)
+        addRow(seen, rows.biasOf(r) + rows.begin(r), count);
+      const T largest = std::max(maximum(seen, count), sink);
+      const T reference = largest == lowest ? T(0) : largest;
+      double sum = expRow(seen, count, reference, limit);
+      if (sink != lowest)
+        sum += std::exp(static_cast<double>(sink - reference));
+      lse[r * rows.shape.heads] = sum == 0 ? lowest : static_cast<T>(static_cast<double>(reference) + std::log(sum));
+      inverse[r] = sum == 0 ? T(0) : static_cast<T>(1 / sum);
+      if (rows.drops) {
+        rows.dropRow(r);
+        multiplyRow(seen, rows.factors + rows.begin(r), count);
+      }
+    }
+  }
+};
+
+template <class T> struct ScaleBlock {
+  static MOERT_INLINE void run(T *out, const T *factors, int64_t rows, int64_t columns, int64_t stride) {
+    for (int64_t r = 0; r < rows; ++r) {
+      T *row = out + r * stride;
+      const T factor = factors[r];
+      MOERT_SIMD
+      for (int64_t j = 0; j < columns; ++j)
+        row[j] *= factor;
+    }
+  }
+};
+
+/// scores become the probabilities with dropout, `grads`, of those with dropout, become gradients of the scores.
+/// `attended` and `outGrads` are the block's rows of the result and of its gradient.
+template <class T> struct GradBlock {
+  static MOERT_INLINE void run(Rows<T> rows, T *scores, T *grads, const T *lse, const T *attended, const T *outGrads) {
+    const T limit = opaque(expLimit<T>);
+    const int64_t columns = rows.shape.valueWidth, stride = rows.shape.heads * columns;
+    for (int64_t r = 0; r < rows.block.queries; ++r) {
+      T *row = scores + r * rows.block.keys, *grad = grads + r * rows.block.keys;
+      const int64_t begin = rows.begin(r), count = rows.end(r) - begin;
+      const T below = lse[r * rows.shape.heads];
+      rows.clearUnseen(row, r);
+      rows.clearUnseen(grad, r);
+      if (below == -std::numeric_limits<T>::infinity()) {
+        std::fill_n(row + begin, count, T(0));
+        std::fill_n(grad + begin, count, T(0));
+        continue;
+      }
+      if (rows.bias)
+        addRow(row + begin, rows.biasOf(r) + begin, count);
+      const T sum = dotProduct(attended + r * stride, outGrads + r * stride, columns);
+      if (rows.drops) {
+        rows.dropRow(r);
+        withDropout(row + begin, grad + begin, rows.factors + begin, count, below, sum, limit);
+      } else {
+        plain(row + begin, grad + begin, count, below, sum, limit);
+      }
+    }
+  }
+
+private:
+  static MOERT_INLINE void plain(T *row, T *grad, int64_t count, T below, T sum, T limit) {
+    MOERT_SIMD
+    for (int64_t j = 0; j < count; ++j) {
+      const T p = expOrZero(row[j] - below, limit);
+      row[j] = p;
+      grad[j] = p * (grad[j] - sum);
+    }
+  }
+  static MOERT_INLINE void withDropout(T *row, T *grad, const T *factors, int64_t count, T below, T sum, T limit) {
+    MOERT_SIMD
+    for (int64_t j = 0; j < count; ++j) {
+      const T p = expOrZero(row[j] - below, limit);
+      row[j] = p * factors[j];
+      grad[j] = p * (factors[j] * grad[j] - sum);
+    }
+  }
+};
+
+template <class T> struct AddBlock {
+  static MOERT_INLINE void run(double *sum, const T *in, int64_t count) { addTo(sum, in, count); }
+};
+
+// --- Blocks ------------------------------------------------------------------
+
+/// The operands of one call, and its scratch memory.
+template <class T> class Attention {
+public:
+  Attention(const AttentionInputs &inputs, const AttentionOptions &options, const Shape &shape)
+      : shape(shape), scale(options.scale), q(inputs.q.as<const T>()), k(inputs.k.as<const T>()),
+        v(inputs.v.as<const T>()), bias(inputs.bias.as<const T>()), sinks(inputs.sinks.as<const T>()),
+        drops(options.dropout > 0), mask(options.seed, drops ? *inputs.step.as<const int32_t>() : 0, options.dropout),
+        firstSequence(shape.sequences * options.rows.index()), most(blockQueries(shape, sizeof(T))) {
+    struct Scores;
+    struct Grads;
+    struct Inverse;
+    struct Factors;
+    scores = scratch<Scores, T>(most * shape.keys);
+    scoreGrads = scratch<Grads, T>(most * shape.keys);
+    inverse = scratch<Inverse, T>(most);
+    factors = scratch<Factors, T>(shape.keys);
+  }
+
+  /// body(block) for all blocks, sequence by sequence, until one fails.
+  template <class Body> Status forEachBlock(Body body) const {
+    for (int64_t b = 0; b < shape.sequences; ++b)
+      for (int64_t h = 0; h < shape.heads; ++h)
+        for (int64_t first = 0; first < shape.queries; first += most)
+          if (Status status = body(blockAt(shape, b, h, first, most)); !status.ok())
+            return status;
+    return {};
+  }
+
+  /// Rows of q or its gradient, and of the result or its gradient, of a block; its rows of lse.
+  template <class U> U *queriesOf(U *all, const QueryBlock &block) const {
+    return all + (row(block) * shape.heads + block.head) * shape.width;
+  }
+  template <class U> U *resultsOf(U *all, const QueryBlock &block) const {
+    return all + (row(block) * shape.heads + block.head) * shape.valueWidth;
+  }
+  template <class U> U *sumsOf(U *all, const QueryBlock &block) const {
+    return all + row(block) * shape.heads + block.head;
+  }
+  /// Rows of k or v, of so many columns a head, or of a gradient, of a block.
+  template <class U> U *keysOf(U *all, const QueryBlock &block, int64_t width) const {
+    const int64_t key = block.sequence * shape.keys + block.firstKey;
+    return all + (key * shape.keyHeads + shape.keyHead(block.head)) * width;
+  }
+
+  Status forward(const QueryBlock &block, T *out, T *lse);
+  /// scores = the probabilities with dropout, scoreGrads = gradients of the scores.
+  Status gradScores(const QueryBlock &block, const T *attended, const T *lse, const T *grads);
+  Status backward(const QueryBlock &block, const T *grads, T *gradQ, T *gradK, T *gradV);
+
+  const Shape shape;
+  T *scores, *scoreGrads;
+
+  int64_t mostQueries() const { return most; }
+
+private:
+  int64_t row(const QueryBlock &block) const { return block.sequence * shape.queries + block.first; }
+  int64_t queryStride() const { return shape.heads * shape.width; }
+  int64_t resultStride() const { return shape.heads * shape.valueWidth; }
+  int64_t keyStride() const { return shape.keyHeads * shape.width; }
+  int64_t valueStride() const { return shape.keyHeads * shape.valueWidth; }
+
+  /// scores = scale * queries keys^T.
+  Status multiplyKeys(const QueryBlock &block);
+  Rows<T> rowsOf(const QueryBlock &block) const;
+
+  const double scale;
+  const T *q, *k, *v, *bias, *sinks;
+  const bool drops;
+  const DropoutMask mask;
+  const int64_t firstSequence, most;
+  T *inverse, *factors;
+};
+
+template <class T> Status Attention<T>::multiplyKeys(const QueryBlock &block) {
+  return gemm({block.queries, block.keys, shape.width, false, true, false, scale, queryStride(), keyStride()},
+              queriesOf(q, block), keysOf(k, block, shape.width), scores);
+}
+
+template <class T> Rows<T> Attention<T>::rowsOf(const QueryBlock &block) const {
+  const T *ofHead = bias ? bias + (block.head * shape.queries + block.first) * shape.keys : nullptr;
+  const int64_t sequence = firstSequence + block.sequence, head = shape.firstHead + block.head;
+  const int64_t maskRow = (sequence * shape.modelHeads + head) * shape.queries + block.first;
+  return {shape, block, ofHead, drops, mask, maskRow, factors};
+}
+
+template <class T> Status Attention<T>::forward(const QueryBlock &block, T *out, T *lse) {
+  if (Status status = multiplyKeys(block); !status.ok())
+    return status;
+  const T sink = sinks ? sinks[block.head] : -std::numeric_limits<T>::infinity();
+  runVectorised<SoftmaxBlock<T>>(rowsOf(block), scores, sink, sumsOf(lse, block), inverse);
+  T *result = resultsOf(out, block);
+  Status status =
+      gemm({block.queries, shape.valueWidth, block.keys, false, false, false, 1.0, 0, valueStride(), resultStride()},
+           static_cast<const T *>(scores), keysOf(v, block, shape.valueWidth), result);
+  runVectorised<ScaleBlock<T>>(result, static_cast<const T *>(inverse), block.queries, shape.valueWidth,
+                               resultStride());
+  return status;
+}
+
+template <class T>
+Status Attention<T>::gradScores(const QueryBlock &block, const T *attended, const T *lse, const T *grads) {
+  if (Status status = multiplyKeys(block); !status.ok())
+    return status;
+  const T *outGrads = resultsOf(grads, block);
+  Status status =
+      gemm({block.queries, block.keys, shape.valueWidth, false, true, false, 1.0, resultStride(), valueStride()},
+           outGrads, keysOf(v, block, shape.valueWidth), scoreGrads);
+  if (status.ok())
+    runVectorised<GradBlock<T>>(rowsOf(block), scores, scoreGrads, sumsOf(lse, block), resultsOf(attended, block),
+                                outGrads);
+  return status;
+}
+
+/// After gradScores: the queries' gradients are the block's alone, those of keys and values add up over blocks and the
+/// query heads of a key head.
+template <class T>
+Status Attention<T>::backward(const QueryBlock &block, const T *grads, T *gradQ, T *gradK, T *gradV) {
+  const T *p = scores, *ds = scoreGrads;
+  Status status =
+      gemm({block.keys, shape.valueWidth, block.queries, true, false, true, 1.0, 0, resultStride(), valueStride()}, p,
+           resultsOf(grads, block), keysOf(gradV, block, shape.valueWidth));
+  if (status.ok())
+    status = gemm({block.queries, shape.width, block.keys, false, false, false, scale, 0, keyStride(), queryStride()},
+                  ds, keysOf(k, block, shape.width), queriesOf(gradQ, block));
+  if (status.ok())
+    status = gemm({block.keys, shape.width, block.queries, true, false, true, scale, 0, queryStride(), keyStride()}, ds,
+                  queriesOf(q, block), keysOf(gradK, block, shape.width));
+  return status;
+}
+
+// --- Checks ------------------------------------------------------------------
+
+void checkOptions(Checker &check, const AttentionOptions &options) {
+  auto atLeast = [&](const char *name, int64_t value, int64_t least) {
+    check.that(value >= least, [&] { return joined("expected '", name, "' of ", least, " or more but got ", value); });
+  };
+  atLeast("q_length", options.qLength, 1);
+  atLeast("k_length", options.kLength, 1);
+  atLeast("heads", options.heads, 1);
+  atLeast("k_heads", options.kHeads, 1);
+  atLeast("window", options.window, 0);
+  checkPart(check, options.part);
+  checkPart(check, options.rows, "row_parts", "row_stride");
+  check.that(options.part.parts * options.heads % std::max<int64_t>(options.kHeads, 1) == 0, [&] {
+    return joined("expected 'k_heads' to divide ", options.part.parts * options.heads, " heads but got ",
+                  options.kHeads);
+  });
+  check.that(options.dropout >= 0 && options.dropout < 1,
+             [&] { return joined("expected 'dropout' from 0 to below 1 but got ", options.dropout); });
+}
+
+/// Checks what all attention kernels read.
+Shape checkInputs(Checker &check, const AttentionInputs &inputs, const AttentionOptions &options) {
+  Shape shape;
+  checkOptions(check, options);
+  const auto &[q, k, v, bias, sinks, step] = inputs;
+  check.floating("q", q).rank("q", q, 2, 2).rank("k", k, 2, 2).rank("v", v, 2, 2);
+  if (!check.ok())
+    return shape;
+  const int64_t heads = options.heads, queries = options.qLength, keys = options.kLength, parts = options.part.parts;
+  check.that(q.dims[0] % queries == 0 && q.dims[1] % heads == 0 && q.dims[1] > 0, [&] {
+    return joined("expected 'q' of sequences of ", queries, " rows and of ", heads, " heads but got ", shapeText(q));
+  });
+  const int64_t sequences = q.dims[0] / queries, width = std::max<int64_t>(q.dims[1] / heads, 1);
+  const bool hasOwnKeys = parts > 1 && k.dims[1] * parts == options.kHeads * width;
+  const int64_t keyHeads = hasOwnKeys ? options.kHeads / parts : options.kHeads;
+  check.shape("k", k, q.dtype, {sequences * keys, keyHeads * width});
+  check.that(v.dims[1] % keyHeads == 0,
+             [&] { return joined("expected 'v' of ", keyHeads, " heads but got ", shapeText(v)); });
+  check.shape("v", v, q.dtype, {sequences * keys, v.dims[1]});
+  if (bias)
+    check.shape("bias", bias, q.dtype, {heads, queries, keys});
+  if (sinks)
+    check.shape("sinks", sinks, q.dtype, {heads});
+  if (step || options.dropout > 0)
+    check.shape("step", step, MOERT_I32, {});
+  if (!check.ok())
+    return shape;
+  shape = {sequences,
+           queries,
+           keys,
+           heads,
+           keyHeads,
+           width,
+           v.dims[1] / keyHeads,
+           options.part.index() * heads,
+           parts * heads,
+           hasOwnKeys,
+           options.causal,
+           options.window};
+  return shape;
+}
+
+/// Likewise, and what the gradients read.
+Shape checkGradInputs(Checker &check, const AttentionInputs &inputs, View attended, View lse, View grads,
+                      const AttentionOptions &options) {
+  const Shape shape = checkInputs(check, inputs, options);
+  const int64_t rows = shape.sequences * shape.queries;
+  check.shape("attended", attended, inputs.q.dtype, {rows, shape.heads * shape.valueWidth});
+  check.shape("lse", lse, inputs.q.dtype, {rows, shape.heads}).like("grads", grads, attended);
+  return shape;
+}
+
+template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended, const T *lse, const T *grads, T *out) {
+  struct Tag;
+  const Shape &shape = problem.shape;
+  double *sums = scratch<Tag, double>(problem.mostQueries() * shape.keys);
+  for (int64_t h = 0; h < shape.heads; ++h)
+    for (int64_t first = 0; first < shape.queries; first += problem.mostQueries()) {
+      // All sequences have the same blocks.
+      const QueryBlock block = blockAt(shape, 0, h, first, problem.mostQueries());
+      std::fill_n(sums, block.queries * block.keys, 0.0);
+      for (int64_t b = 0; b < shape.sequences; ++b) {
+        if (Status status = problem.gradScores(blockAt(shape, b, h, first, block.queries), attended, lse, grads);
+            !status.ok())
+          return status;
+        runVectorised<AddBlock<T>>(sums, static_cast<const T *>(problem.scoreGrads), block.queries * block.keys);
+      }
+      for (int64_t r = 0; r < block.queries; ++r) {
+        T *row = out + (h * shape.queries + first + r) * shape.keys;
+        std::fill_n(row, shape.keys, T(0));
+        for (int64_t j = 0; j < block.keys; ++j)
+          row[block.firstKey + j] = static_cast<T>(sums[r * block.keys + j]);
+      }
+    }
+  return {};
+}
+
+template <class T> struct SinksGrad {
+  static MOERT_INLINE double run(const T *lse, const T *attended, const T *grads, int64_t rows, int64_t heads,
+                                 int64_t width, double sink) {
+    double sum = 0;
+    for (int64_t s = 0; s < rows; ++s) {
+      const double dot =
+          static_cast<double>(dotProduct(attended + s * heads * width, grads + s * heads * width, width));
+      sum -= std::exp(sink - static_cast<double>(lse[s * heads])) * dot;
+    }
+    return sum;
+  }
+};
+
+} // namespace
+
+Status attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
+  Checker check("attention");
+  const Shape shape = checkInputs(check, inputs, options);
+  const int64_t rows = shape.sequences * shape.queries;
+  check.shape("out", out, inputs.q.dtype, {rows, shape.heads * shape.valueWidth});
+  check.shape("lse", lse, inputs.q.dtype, {rows, shape.heads});
+  if (!check.ok())
+    return check.take();
+  return withFloating(inputs.q.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Attention<T> problem(inputs, options, shape);
+    return problem.forEachBlock(
+        [&](const QueryBlock &block) { return problem.forward(block, out.as<T>(), lse.as<T>()); });
+  });
+}
+
+Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ, View gradK,
+                     View gradV, const AttentionOptions &options) {
+  Checker check("attention_grad");
+  const Shape shape = checkGradInputs(check, inputs, attended, lse, grads, options);
+  check.like("grad_q", gradQ, inputs.q).like("grad_k", gradK, inputs.k).like("grad_v", gradV, inputs.v);
+  if (!check.ok())
+    return check.take();
+  startFrom({}, gradK);
+  startFrom({}, gradV);
+  return withFloating(inputs.q.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Attention<T> problem(inputs, options, shape);
+    return problem.forEachBlock([&](const QueryBlock &block) {
+      Status status = problem.gradScores(block, attended.as<const T>(), lse.as<const T>(), grads.as<const T>());
+      if (!status.ok())
+        return status;
+      return problem.backward(block, grads.as<const T>(), gradQ.as<T>(), gradK.as<T>(), gradV.as<T>());
+    });
+  });
+}
+
+Status attentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
+                         const AttentionOptions &options) {
+  Checker check("attention_bias_grad");
+  const Shape shape = checkGradInputs(check, inputs, attended, lse, grads, options);
+  check.shape("out", out, inputs.q.dtype, {shape.heads, shape.queries, shape.keys});
+  if (!check.ok())
+    return check.take();
+  return withFloating(inputs.q.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Attention<T> problem(inputs, options, shape);
+    return sumBiasGrads<T>(problem, attended.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>());
+  });
+}
+
+Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
+  Checker check("attention_sinks_grad");
+  check.floating("sinks", sinks).rank("sinks", sinks, 1, 1).rank("lse", lse, 2, 2).rank("attended", attended, 2, 2);
+  const int64_t heads = sinks.dims[0], rows = lse.dims[0];
+  check.shape("lse", lse, sinks.dtype, {rows, heads});
+  check.that(heads >= 1 && attended.dims[1] % heads == 0,
+             [&] { return joined("expected 'attended' of ", heads, " heads but got ", shapeText(attended)); });
+  check.shape("attended", attended, sinks.dtype, {rows, attended.dims[1]}).like("grads", grads, attended);
+  check.like("out", out, sinks);
+  if (!check.ok())
+    return check.take();
+  withFloating(sinks.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t width = attended.dims[1] / heads;
+    for (int64_t h = 0; h < heads; ++h) {
+      const T sink = sinks.as<const T>()[h];
+      // A sink of minus infinity is none.
+      const bool isNone = sink == -std::numeric_limits<T>::infinity();
+      out.as<T>()[h] = isNone ? T(0)
+                              : static_cast<T>(runVectorised<SinksGrad<T>>(
+                                    lse.as<const T>() + h, attended.as<const T>() + h * width,
+                                    grads.as<const T>() + h * width, rows, heads, width, static_cast<double>(sink)));
+    }
+  });
+  return {};
+}
+
+} // namespace moert::host

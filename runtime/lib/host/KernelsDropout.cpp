@@ -1,0 +1,47 @@
+//===- KernelsDropout.cpp - dropout ----------------------------------------===//
+
+#include "host/ModelSupport.h"
+#include "host/Philox.h"
+
+namespace moert::host {
+namespace {
+
+/// `row` and `column` are where x begins in the whole value.
+template <class T> struct DropRows {
+  static MOERT_INLINE void run(const T *x, T *out, int64_t rows, int64_t columns, DropoutMask mask, int64_t row,
+                               int64_t column) {
+    constexpr int64_t most = 256;
+    T factors[most];
+    for (int64_t s = 0; s < rows; ++s)
+      for (int64_t begin = 0; begin < columns; begin += most) {
+        const int64_t count = std::min(most, columns - begin);
+        const T *in = x + s * columns + begin;
+        T *to = out + s * columns + begin;
+        DropoutFactors<T>::run(mask, row + s, column + begin, count, factors);
+        MOERT_SIMD
+        for (int64_t i = 0; i < count; ++i)
+          to[i] = factors[i] * in[i];
+      }
+  }
+};
+
+} // namespace
+
+Status dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, double p) {
+  Checker check("dropout");
+  check.floating("x", x).rank("x", x, 2, 2).shape("step", step, MOERT_I32, {}).like("out", out, x);
+  checkPart(check, rows, "row_parts", "row_stride");
+  checkPart(check, columns, "column_parts", "column_stride");
+  check.that(p >= 0 && p < 1, [&] { return joined("expected 'p' from 0 to below 1 but got ", p); });
+  if (!check.ok())
+    return check.take();
+  const DropoutMask mask(seed, *step.as<const int32_t>(), p);
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<DropRows<T>>(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask, rows.index() * x.dims[0],
+                               columns.index() * x.dims[1]);
+  });
+  return {};
+}
+
+} // namespace moert::host

@@ -1,0 +1,274 @@
+//===- KernelsEmbedding.cpp - ids, constants, casts and embeddings ---------===//
+
+#include "host/ModelSupport.h"
+
+namespace moert::host {
+namespace {
+
+template <class T> struct FillAll {
+  static MOERT_INLINE void run(T *out, int64_t count, T value) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = value;
+  }
+};
+
+// --- Casts -------------------------------------------------------------------
+
+/// The bits of a bf16, so that it is no arithmetic type by mistake.
+struct Bf16 {
+  uint16_t bits;
+};
+
+MOERT_INLINE uint32_t bitsOf(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+
+/// x rounded to f32 so that rounding it again to fewer bits is rounding x once: where inexact, towards the odd
+/// neighbour.
+MOERT_INLINE uint32_t oddFloatBits(double x) {
+  const float nearest = static_cast<float>(x);
+  uint32_t bits = bitsOf(nearest);
+  const double back = static_cast<double>(nearest);
+  if (back != x && x == x) {
+    bits -= std::abs(back) > std::abs(x) ? 1 : 0;
+    bits |= 1;
+  }
+  return bits;
+}
+
+/// The bf16 nearest to an f32 of these bits, ties to even; NaN stays NaN.
+MOERT_INLINE Bf16 roundBits(uint32_t bits) {
+  const uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const bool isNan = (bits & 0x7fffffff) > 0x7f800000;
+  return {static_cast<uint16_t>(isNan ? (bits >> 16) | 0x40 : nearest)};
+}
+
+template <class From, class To> MOERT_INLINE To converted(From x) {
+  if constexpr (std::is_same_v<From, To>) {
+    return x;
+  } else if constexpr (std::is_same_v<From, Bf16>) {
+    const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+    float wide;
+    std::memcpy(&wide, &bits, sizeof(wide));
+    return static_cast<To>(wide);
+  } else if constexpr (!std::is_same_v<To, Bf16>) {
+    return static_cast<To>(x);
+  } else if constexpr (std::is_same_v<From, double>) {
+    return roundBits(oddFloatBits(x));
+  } else {
+    return roundBits(bitsOf(x));
+  }
+}
+
+template <class From, class To> struct CastAll {
+  static MOERT_INLINE void run(const From *in, To *out, int64_t count) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = converted<From, To>(in[i]);
+  }
+};
+
+template <class Function> void withCastType(int32_t dtype, Function function) {
+  if (dtype == MOERT_BF16)
+    function(Bf16{});
+  else
+    withFloating(dtype, function);
+}
+
+void checkCast(Checker &check, View in, View out) {
+  // What is left of the checks once bf16 is let through as the integer of its size.
+  View inBits = in, outBits = out;
+  for (View *view : {&inBits, &outBits})
+    if (view->dtype == MOERT_BF16)
+      view->dtype = MOERT_F32;
+  check.floating("in", inBits).floating("out", outBits);
+  bool same = in.rank == out.rank;
+  for (int64_t i = 0; check.ok() && same && i < in.rank; ++i)
+    same = in.dims[i] == out.dims[i];
+  check.that(same, [&] {
+    return joined("expected 'in' and 'out' of one shape but got ", shapeText(in), " and ", shapeText(out));
+  });
+}
+
+// --- Embeddings --------------------------------------------------------------
+
+/// A copy is a plain loop: memcpy of rows of a few KB is slower than it.
+template <class T> MOERT_INLINE void copyRow(const T *in, T *out, int64_t count) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = in[i];
+}
+
+template <class T> struct GatherRows {
+  static MOERT_INLINE void run(const int32_t *ids, const T *table, T *out, int64_t tokens, int64_t first, int64_t size,
+                               int64_t columns) {
+    for (int64_t s = 0; s < tokens; ++s) {
+      const int64_t row = ids[s] - first;
+      if (row >= 0 && row < size)
+        copyRow(table + row * columns, out + s * columns, columns);
+      else
+        std::fill_n(out + s * columns, columns, T(0));
+    }
+  }
+};
+
+/// The tokens of each row of a table's part, in their order: those of row v are tokens[offsets[v], offsets[v + 1]).
+struct TokensOfRows {
+  int64_t *offsets, *tokens;
+};
+
+TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t size) {
+  struct Offsets;
+  struct Tokens;
+  TokensOfRows result{scratch<Offsets, int64_t>(size + 1), scratch<Tokens, int64_t>(count)};
+  std::fill_n(result.offsets, size + 1, int64_t(0));
+  auto forEach = [&](auto use) {
+    for (int64_t s = 0; s < count; ++s)
+      if (ids[s] >= first && ids[s] < first + size)
+        use(s, ids[s] - first);
+  };
+  forEach([&](int64_t, int64_t row) { ++result.offsets[row + 1]; });
+  for (int64_t v = 0; v < size; ++v)
+    result.offsets[v + 1] += result.offsets[v];
+  // Filling moves each start to the next row's, which is undone by a shift.
+  forEach([&](int64_t s, int64_t row) { result.tokens[result.offsets[row]++] = s; });
+  for (int64_t v = size; v > 0; --v)
+    result.offsets[v] = result.offsets[v - 1];
+  result.offsets[0] = 0;
+  return result;
+}
+
+/// Each row of the table is written once, so that a table which is much larger than the tokens costs one pass.
+template <class T> struct SumTokens {
+  static MOERT_INLINE void run(TokensOfRows of, const T *grads, const T *addend, T *out, double *sum, int64_t size,
+                               int64_t columns) {
+    for (int64_t v = 0; v < size; ++v) {
+      T *to = out + v * columns;
+      const T *from = addend ? addend + v * columns : nullptr;
+      const int64_t *token = of.tokens + of.offsets[v], *end = of.tokens + of.offsets[v + 1];
+      if (token == end) {
+        if (!from)
+          std::fill_n(to, columns, T(0));
+        else if (from != to)
+          copyRow(from, to, columns);
+        continue;
+      }
+      std::fill_n(sum, columns, 0.0);
+      if (from)
+        addTo(sum, from, columns);
+      for (; token != end; ++token)
+        addTo(sum, grads + *token * columns, columns);
+      MOERT_SIMD
+      for (int64_t m = 0; m < columns; ++m)
+        to[m] = static_cast<T>(sum[m]);
+    }
+  }
+};
+
+} // namespace
+
+Status positions(View out, int64_t period) {
+  Checker check("positions");
+  check.rank("out", out, 1, 1).shape("out", out, MOERT_I32, {columnsOf(out)});
+  check.that(period >= 1 && period <= std::numeric_limits<int32_t>::max(),
+             [&] { return joined("expected 'period' of 1 or more but got ", period); });
+  if (!check.ok())
+    return check.take();
+  for (int64_t s = 0, position = 0; s < out.dims[0]; ++s) {
+    out.as<int32_t>()[s] = static_cast<int32_t>(position);
+    position = position + 1 == period ? 0 : position + 1;
+  }
+  return {};
+}
+
+Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
+  Checker check("index_affine");
+  check.valid("in", in).that(in.dtype == MOERT_I32,
+                             [&] { return joined("expected 'in' to be i32 but got ", shapeText(in)); });
+  check.like("out", out, in);
+  for (int64_t i = 0, end = check.ok() ? in.elements() : 0; i < end; ++i) {
+    int64_t value = 0;
+    const bool isWide = __builtin_mul_overflow(factor, int64_t(in.as<int32_t>()[i]), &value) ||
+                        __builtin_add_overflow(value, offset, &value) || value != static_cast<int32_t>(value);
+    check.that(!isWide,
+               [&] { return joined("the result of ", in.as<int32_t>()[i], " at ", i, " does not fit in i32"); });
+    if (!check.ok())
+      break;
+    out.as<int32_t>()[i] = static_cast<int32_t>(value);
+  }
+  return check.take();
+}
+
+Status fill(View out, double value) {
+  Checker check("fill");
+  check.valid("out", out);
+  const bool isInteger = value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max() &&
+                         value == std::trunc(value);
+  check.that(out.dtype != MOERT_I32 || isInteger, [&] { return joined("expected an i32 value but got ", value); });
+  if (!check.ok())
+    return check.take();
+  if (out.dtype == MOERT_I32)
+    runVectorised<FillAll<int32_t>>(out.as<int32_t>(), out.elements(), static_cast<int32_t>(value));
+  else
+    withFloating(out.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      runVectorised<FillAll<T>>(out.as<T>(), out.elements(), T(value));
+    });
+  return {};
+}
+
+Status cast(View in, View out) {
+  Checker check("cast");
+  checkCast(check, in, out);
+  if (!check.ok())
+    return check.take();
+  withCastType(in.dtype, [&](auto from) {
+    withCastType(out.dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      runVectorised<CastAll<From, To>>(in.as<const From>(), out.as<To>(), in.elements());
+    });
+  });
+  return {};
+}
+
+Status embedding(View ids, View table, View out, Part part) {
+  Checker check("embedding");
+  check.floating("table", table).rank("table", table, 2, 2).rank("ids", ids, 1, 1);
+  const int64_t tokens = ids.dims[0], size = table.dims[0], columns = table.dims[1];
+  checkIndices(check, "ids", ids, tokens, 0, part, size);
+  check.shape("out", out, table.dtype, {tokens, columns});
+  if (!check.ok())
+    return check.take();
+  withFloating(table.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<GatherRows<T>>(ids.as<const int32_t>(), table.as<const T>(), out.as<T>(), tokens, part.index() * size,
+                                 size, columns);
+  });
+  return {};
+}
+
+Status embeddingGrad(View ids, View grads, View addend, View out, Part part) {
+  Checker check("embedding_grad");
+  check.floating("grads", grads).rank("grads", grads, 2, 2).rank("out", out, 2, 2);
+  const int64_t tokens = grads.dims[0], size = out.dims[0], columns = grads.dims[1];
+  check.shape("out", out, grads.dtype, {size, columns});
+  checkIndices(check, "ids", ids, tokens, 0, part, size);
+  if (addend)
+    check.like("addend", addend, out);
+  if (!check.ok())
+    return check.take();
+  const TokensOfRows sorted = sortByRow(ids.as<const int32_t>(), tokens, part.index() * size, size);
+  withFloating(grads.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    runVectorised<SumTokens<T>>(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(),
+                                scratch<Tag, double>(columns), size, columns);
+  });
+  return {};
+}
+
+} // namespace moert::host

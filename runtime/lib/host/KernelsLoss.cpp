@@ -1,0 +1,189 @@
+//===- KernelsLoss.cpp - the cross entropy of labels and logits ------------===//
+//
+// The logits are by far the largest value of a step: each call reads them once.
+//
+//===----------------------------------------------------------------------===//
+#include "host/ModelSupport.h"
+
+namespace moert::host {
+namespace {
+
+/// Sums of exp(x - reference) that follow the largest x seen.
+struct RunningSum {
+  double reference = -std::numeric_limits<double>::infinity(), sum = 0;
+
+  /// Adds `part`, a sum of exp(x - largest).
+  MOERT_INLINE void add(double largest, double part) {
+    if (largest > reference) {
+      sum *= std::isinf(reference) ? 1 : std::exp(reference - largest);
+      reference = largest;
+    } else if (!std::isinf(reference)) {
+      part *= std::isinf(largest) ? 1 : std::exp(largest - reference);
+    }
+    sum += part;
+  }
+};
+
+/// The columns come in blocks that stay in the first-level cache between their maximum and their sum.
+template <class T> struct LogsumexpRows {
+  static MOERT_INLINE void run(const T *x, T *out, int64_t rows, int64_t columns) {
+    const T limit = opaque(expLimit<T>);
+    for (int64_t s = 0; s < rows; ++s)
+      out[s] = ofRow(x + s * columns, columns, limit);
+  }
+
+private:
+  static MOERT_INLINE T ofRow(const T *x, int64_t columns, T limit) {
+    RunningSum running;
+    T powers[kSumPart];
+    for (int64_t begin = 0; begin < columns; begin += kSumPart) {
+      const int64_t count = std::min(kSumPart, columns - begin);
+      const T largest = maximum(x + begin, count);
+      running.add(largest, expPart(x + begin, powers, count, std::isinf(largest) ? T(0) : largest, limit));
+    }
+    // Where all are -inf the sum is zero; NaN reaches the result through it.
+    if (std::isinf(running.reference) && running.sum == running.sum)
+      return static_cast<T>(running.reference);
+    return static_cast<T>(running.reference + std::log(running.sum));
+  }
+};
+
+template <class T> struct LogsumexpGradRows {
+  static MOERT_INLINE void run(const T *x, const T *lse, const T *grads, T *out, int64_t rows, int64_t columns) {
+    const T limit = opaque(expLimit<T>);
+    for (int64_t s = 0; s < rows; ++s) {
+      const T *in = x + s * columns;
+      T *to = out + s * columns;
+      const T below = lse[s], grad = grads[s];
+      MOERT_SIMD
+      for (int64_t j = 0; j < columns; ++j)
+        to[j] = grad * expOrZero(in[j] - below, limit);
+    }
+  }
+};
+
+/// label - first where this part has it, else -1.
+int64_t columnOf(int32_t label, int64_t first, int64_t size) {
+  const int64_t column = label - first;
+  return label >= 0 && column >= 0 && column < size ? column : -1;
+}
+
+} // namespace
+
+Status rowLogsumexp(View x, View out) {
+  Checker check("row_logsumexp");
+  check.floating("x", x).rank("x", x, 2, 2).shape("out", out, x.dtype, {x.dims[0], 1});
+  if (!check.ok())
+    return check.take();
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<LogsumexpRows<T>>(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1]);
+  });
+  return {};
+}
+
+Status rowLogsumexpGrad(View x, View lse, View grads, View out) {
+  Checker check("row_logsumexp_grad");
+  check.floating("x", x).rank("x", x, 2, 2).shape("lse", lse, x.dtype, {x.dims[0], 1});
+  check.shape("grads", grads, x.dtype, {x.dims[0], 1}).like("out", out, x);
+  if (!check.ok())
+    return check.take();
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<LogsumexpGradRows<T>>(x.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>(), x.dims[0],
+                                        x.dims[1]);
+  });
+  return {};
+}
+
+Status pick(View x, View labels, View out, Part part) {
+  Checker check("pick");
+  check.floating("x", x).rank("x", x, 2, 2);
+  const int64_t rows = x.dims[0], columns = x.dims[1];
+  checkIndices(check, "labels", labels, rows, kAnyNegative, part, columns);
+  check.shape("out", out, x.dtype, {rows, 1});
+  if (!check.ok())
+    return check.take();
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t s = 0; s < rows; ++s) {
+      const int64_t column = columnOf(labels.as<int32_t>()[s], part.index() * columns, columns);
+      out.as<T>()[s] = column < 0 ? T(0) : x.as<T>()[s * columns + column];
+    }
+  });
+  return {};
+}
+
+Status pickGrad(View labels, View grads, View addend, View out, Part part) {
+  Checker check("pick_grad");
+  check.floating("out", out).rank("out", out, 2, 2);
+  const int64_t rows = out.dims[0], columns = out.dims[1];
+  check.shape("grads", grads, out.dtype, {rows, 1});
+  checkIndices(check, "labels", labels, rows, kAnyNegative, part, columns);
+  if (addend)
+    check.like("addend", addend, out);
+  if (!check.ok())
+    return check.take();
+  startFrom(addend, out);
+  withFloating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t s = 0; s < rows; ++s) {
+      const int64_t column = columnOf(labels.as<int32_t>()[s], part.index() * columns, columns);
+      if (column >= 0)
+        out.as<T>()[s * columns + column] += grads.as<T>()[s];
+    }
+  });
+  return {};
+}
+
+Status labelSum(View rows, View labels, View sum, View count) {
+  Checker check("label_sum");
+  check.floating("rows", rows).rank("rows", rows, 2, 2).shape("rows", rows, rows.dtype, {rows.dims[0], 1});
+  check.shape("labels", labels, MOERT_I32, {rows.dims[0]});
+  check.shape("sum", sum, rows.dtype, {}).shape("count", count, rows.dtype, {});
+  if (!check.ok())
+    return check.take();
+  withFloating(rows.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    double total = 0;
+    int64_t used = 0;
+    for (int64_t s = 0; s < rows.dims[0]; ++s) {
+      if (labels.as<int32_t>()[s] < 0)
+        continue;
+      total += static_cast<double>(rows.as<T>()[s]);
+      ++used;
+    }
+    *sum.as<T>() = static_cast<T>(total);
+    *count.as<T>() = static_cast<T>(used);
+  });
+  return {};
+}
+
+Status labelSumGrad(View labels, View grad, View out) {
+  Checker check("label_sum_grad");
+  check.floating("out", out).rank("out", out, 2, 2).shape("out", out, out.dtype, {out.dims[0], 1});
+  check.shape("labels", labels, MOERT_I32, {out.dims[0]}).shape("grad", grad, out.dtype, {});
+  if (!check.ok())
+    return check.take();
+  withFloating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t s = 0; s < out.dims[0]; ++s)
+      out.as<T>()[s] = labels.as<int32_t>()[s] >= 0 ? *grad.as<T>() : T(0);
+  });
+  return {};
+}
+
+Status divide(View a, View b, View out) {
+  Checker check("divide");
+  check.floating("a", a).shape("a", a, a.dtype, {}).like("b", b, a).like("out", out, a);
+  if (!check.ok())
+    return check.take();
+  withFloating(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T divisor = *b.as<T>();
+    *out.as<T>() = divisor == 0 ? T(0) : *a.as<T>() / divisor;
+  });
+  return {};
+}
+
+} // namespace moert::host

@@ -1,0 +1,255 @@
+//===- KernelsNorm.cpp - layer and RMS norms, inverse roots ----------------===//
+//
+// Bound by memory: a block of columns is read from there once, the further loops over it find it in the cache.
+//
+//===----------------------------------------------------------------------===//
+#include "host/ModelSupport.h"
+
+namespace moert::host {
+namespace {
+
+/// n(x) = (x - mean) * factor.
+template <class T> struct Moments {
+  T mean, factor;
+};
+
+template <class T> MOERT_INLINE double sumOf(const T *x, int64_t count) {
+  double result = 0;
+  for (int64_t begin = 0; begin < count; begin += kSumPart) {
+    const int64_t end = std::min(begin + kSumPart, count);
+    T sum = 0;
+    MOERT_SIMD_SUM(sum)
+    for (int64_t i = begin; i < end; ++i)
+      sum += x[i];
+    result += static_cast<double>(sum);
+  }
+  return result;
+}
+
+template <class T> MOERT_INLINE double squaresOf(const T *x, T mean, int64_t count) {
+  double result = 0;
+  for (int64_t begin = 0; begin < count; begin += kSumPart) {
+    const int64_t end = std::min(begin + kSumPart, count);
+    T sum = 0;
+    MOERT_SIMD_SUM(sum)
+    for (int64_t i = begin; i < end; ++i)
+      sum += (x[i] - mean) * (x[i] - mean);
+    result += static_cast<double>(sum);
+  }
+  return result;
+}
+
+/// The variance takes a second pass: the mean of squares less the squared mean would cancel.
+template <class T> MOERT_INLINE Moments<T> momentsOf(const T *x, int64_t count, int64_t kind, double eps) {
+  if (kind == MOERT_NO_NORM)
+    return {0, 1};
+  const double size = static_cast<double>(count);
+  const T mean = kind == MOERT_LAYER_NORM ? static_cast<T>(sumOf(x, count) / size) : T(0);
+  return {mean, static_cast<T>(1 / std::sqrt(squaresOf(x, mean, count) / size + eps))};
+}
+
+template <class T> struct NormBlocks {
+  static MOERT_INLINE void run(const T *x, const T *gamma, const T *beta, T *out, int64_t blocks, int64_t count,
+                               int64_t kind, double eps) {
+    for (int64_t b = 0; b < blocks; ++b) {
+      const T *in = x + b * count;
+      T *to = out + b * count;
+      const Moments<T> m = momentsOf(in, count, kind, eps);
+      if (beta) {
+        MOERT_SIMD
+        for (int64_t i = 0; i < count; ++i)
+          to[i] = (in[i] - m.mean) * m.factor * gamma[i] + beta[i];
+      } else {
+        MOERT_SIMD
+        for (int64_t i = 0; i < count; ++i)
+          to[i] = (in[i] - m.mean) * m.factor * gamma[i];
+      }
+    }
+  }
+};
+
+/// Means of h = grads gamma, and of n(x) h.
+template <class T> struct Means {
+  T plain, normed;
+};
+
+template <class T>
+MOERT_INLINE Means<T> meansOf(const T *x, const T *gamma, const T *grads, Moments<T> m, int64_t count) {
+  double plain = 0, normed = 0;
+  for (int64_t begin = 0; begin < count; begin += kSumPart) {
+    const int64_t end = std::min(begin + kSumPart, count);
+    T sum = 0, dot = 0;
+    _Pragma("omp simd reduction(+ : sum, dot)") for (int64_t i = begin; i < end; ++i) {
+      const T h = grads[i] * gamma[i];
+      sum += h;
+      dot += h * ((x[i] - m.mean) * m.factor);
+    }
+    plain += static_cast<double>(sum);
+    normed += static_cast<double>(dot);
+  }
+  const double size = static_cast<double>(count);
+  return {static_cast<T>(plain / size), static_cast<T>(normed / size)};
+}
+
+/// out = factor (h - mean(h) - n mean(h n)), h = grads gamma; RMS norms subtract no mean, no norm neither.
+template <class T> struct NormGradBlocks {
+  static MOERT_INLINE void run(const T *x, const T *gamma, const T *grads, T *out, int64_t blocks, int64_t count,
+                               int64_t kind, double eps) {
+    for (int64_t b = 0; b < blocks; ++b) {
+      const T *in = x + b * count, *grad = grads + b * count;
+      T *to = out + b * count;
+      const Moments<T> m = momentsOf(in, count, kind, eps);
+      const Means<T> means = kind == MOERT_NO_NORM ? Means<T>{0, 0} : meansOf(in, gamma, grad, m, count);
+      const T shift = kind == MOERT_LAYER_NORM ? means.plain : T(0);
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = m.factor * (grad[i] * gamma[i] - shift - (in[i] - m.mean) * m.factor * means.normed);
+    }
+  }
+};
+
+/// Adds n(x) * grads of all blocks to `sum`. As many as four are added in T before they join it, which saves
+/// conversions and loses two roundings.
+template <class T> struct NormWgradBlocks {
+  static MOERT_INLINE void run(const T *x, const T *grads, double *sum, int64_t blocks, int64_t count, int64_t kind,
+                               double eps) {
+    int64_t b = 0;
+    for (; b + 4 <= blocks; b += 4)
+      addFour(x + b * count, grads + b * count, sum, count, kind, eps);
+    for (; b < blocks; ++b) {
+      const T *in = x + b * count, *grad = grads + b * count;
+      const Moments<T> m = momentsOf(in, count, kind, eps);
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        sum[i] += static_cast<double>((in[i] - m.mean) * m.factor * grad[i]);
+    }
+  }
+
+private:
+  static MOERT_INLINE void addFour(const T *x, const T *grads, double *sum, int64_t count, int64_t kind, double eps) {
+    const T *x1 = x + count, *x2 = x1 + count, *x3 = x2 + count;
+    const T *g1 = grads + count, *g2 = g1 + count, *g3 = g2 + count;
+    const Moments<T> m0 = momentsOf(x, count, kind, eps), m1 = momentsOf(x1, count, kind, eps),
+                     m2 = momentsOf(x2, count, kind, eps), m3 = momentsOf(x3, count, kind, eps);
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+      const T first = (x[i] - m0.mean) * m0.factor * grads[i] + (x1[i] - m1.mean) * m1.factor * g1[i];
+      const T second = (x2[i] - m2.mean) * m2.factor * g2[i] + (x3[i] - m3.mean) * m3.factor * g3[i];
+      sum[i] += static_cast<double>(first + second);
+    }
+  }
+};
+
+template <class T> struct InverseRootAll {
+  static MOERT_INLINE void run(const T *in, T *out, int64_t count, T scale, T eps) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = 1 / std::sqrt(scale * in[i] + eps);
+  }
+};
+
+template <class T> struct InverseRootGradAll {
+  static MOERT_INLINE void run(const T *root, const T *grads, T *out, int64_t count, T factor) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = factor * (root[i] * root[i] * root[i]) * grads[i];
+  }
+};
+
+/// Checks x to be rows of blocks of as many columns as `vector` has. Returns how many blocks there are.
+int64_t checkNorm(Checker &check, View x, const char *name, View vector, int64_t kind, double eps) {
+  check.that(kind >= MOERT_LAYER_NORM && kind <= MOERT_NO_NORM,
+             [&] { return joined("expected 'kind' to be a moert_norm_kind but got ", kind); });
+  check.that(eps >= 0, [&] { return joined("expected 'eps' of 0 or more but got ", eps); });
+  check.floating("x", x).rank("x", x, 2, 2).rank(name, vector, 1, 1);
+  if (!check.ok())
+    return 0;
+  const int64_t count = vector.dims[0];
+  check.shape(name, vector, x.dtype, {count});
+  check.that(count >= 1 && x.dims[1] % count == 0, [&] {
+    return joined("expected the columns of 'x' to be a multiple of those of '", name, "' but got ", shapeText(x),
+                  " and ", shapeText(vector));
+  });
+  return check.ok() ? x.elements() / count : 0;
+}
+
+} // namespace
+
+Status norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
+  Checker check("norm");
+  const int64_t blocks = checkNorm(check, x, "gamma", gamma, kind, eps);
+  if (beta)
+    check.like("beta", beta, gamma);
+  check.like("out", out, x);
+  if (!check.ok())
+    return check.take();
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<NormBlocks<T>>(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks,
+                                 gamma.dims[0], kind, eps);
+  });
+  return {};
+}
+
+Status normGrad(View x, View gamma, View grads, View out, int64_t kind, double eps) {
+  Checker check("norm_grad");
+  const int64_t blocks = checkNorm(check, x, "gamma", gamma, kind, eps);
+  check.like("grads", grads, x).like("out", out, x);
+  if (!check.ok())
+    return check.take();
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<NormGradBlocks<T>>(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks,
+                                     gamma.dims[0], kind, eps);
+  });
+  return {};
+}
+
+Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
+  Checker check("norm_wgrad");
+  const int64_t blocks = checkNorm(check, x, "out", out, kind, eps);
+  check.like("grads", grads, x);
+  if (addend)
+    check.like("addend", addend, out);
+  if (!check.ok())
+    return check.take();
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    const int64_t count = out.dims[0];
+    double *sum = scratch<Tag, double>(count);
+    for (int64_t i = 0; i < count; ++i)
+      sum[i] = addend ? static_cast<double>(addend.as<const T>()[i]) : 0.0;
+    runVectorised<NormWgradBlocks<T>>(x.as<const T>(), grads.as<const T>(), sum, blocks, count, kind, eps);
+    for (int64_t i = 0; i < count; ++i)
+      out.as<T>()[i] = static_cast<T>(sum[i]);
+  });
+  return {};
+}
+
+Status inverseRoot(View in, View out, double scale, double eps) {
+  Checker check("inverse_root");
+  check.floating("in", in).like("out", out, in);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<InverseRootAll<T>>(in.as<const T>(), out.as<T>(), in.elements(), T(scale), T(eps));
+  });
+  return {};
+}
+
+Status inverseRootGrad(View root, View grads, View out, double scale) {
+  Checker check("inverse_root_grad");
+  check.floating("root", root).like("grads", grads, root).like("out", out, root);
+  if (!check.ok())
+    return check.take();
+  withFloating(root.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<InverseRootGradAll<T>>(root.as<const T>(), grads.as<const T>(), out.as<T>(), root.elements(),
+                                         T(-scale / 2));
+  });
+  return {};
+}
+
+} // namespace moert::host

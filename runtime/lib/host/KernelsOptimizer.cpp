@@ -1,0 +1,166 @@
+//===- KernelsOptimizer.cpp - gradient clipping, SGD and Adam --------------===//
+//
+// Bound by memory: each step is one pass over the parameters and their state.
+//
+//===----------------------------------------------------------------------===//
+#include "host/ModelSupport.h"
+
+namespace moert::host {
+namespace {
+
+template <class T> struct SquaresOfAll {
+  static MOERT_INLINE double run(const T *in, int64_t count) {
+    // Two sums, so that an addition need not wait for the one before it.
+    const int64_t half = count / 2;
+    const T *second = in + half;
+    double a = 0, b = 0;
+    _Pragma("omp simd reduction(+ : a, b)") for (int64_t i = 0; i < half; ++i) {
+      const double x = static_cast<double>(in[i]), y = static_cast<double>(second[i]);
+      a += x * x;
+      b += y * y;
+    }
+    const double last = count % 2 ? static_cast<double>(in[count - 1]) : 0;
+    return a + b + last * last;
+  }
+};
+
+/// factor * grad, but nothing where the factor is 0: so clipping leaves out gradients that are not finite.
+template <class T> MOERT_INLINE T used(T grad, T factor) { return factor == 0 ? T(0) : factor * grad; }
+
+template <class T> struct SgdAll {
+  static MOERT_INLINE void run(const T *param, const T *grad, const T *velocity, T *paramOut, T *velocityOut,
+                               int64_t count, T factor, T rate, T momentum, T decay) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+      const T g = used(grad[i], factor) + decay * param[i];
+      const T moved = momentum * velocity[i] + g;
+      paramOut[i] = param[i] - rate * moved;
+      velocityOut[i] = moved;
+    }
+  }
+};
+
+/// What is the same for all elements of a step of Adam.
+template <class T> struct AdamFactors {
+  T factor, beta1, beta2, eps;
+  T kept;         ///< 1 - rate decay
+  T rate;         ///< rate / (1 - beta1^t)
+  T secondFactor; ///< 1 / (1 - beta2^t)
+  T rest1, rest2; ///< 1 - beta
+};
+
+template <class T> struct AdamAll {
+  static MOERT_INLINE void run(const T *param, const T *grad, const T *first, const T *second, T *paramOut, T *firstOut,
+                               T *secondOut, int64_t count, AdamFactors<T> with) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i) {
+      const T g = used(grad[i], with.factor);
+      const T m = with.beta1 * first[i] + with.rest1 * g;
+      const T v = with.beta2 * second[i] + with.rest2 * g * g;
+      const T moved = with.rate * m / (std::sqrt(v * with.secondFactor) + with.eps);
+      paramOut[i] = with.kept * param[i] - moved;
+      firstOut[i] = m;
+      secondOut[i] = v;
+    }
+  }
+};
+
+template <class T> T factorOf(View factor) { return factor ? *factor.as<const T>() : T(1); }
+
+void checkFactors(Checker &check, View param, View rate, View factor) {
+  check.shape("rate", rate, param.dtype, {});
+  if (factor)
+    check.shape("factor", factor, param.dtype, {});
+}
+
+} // namespace
+
+Status sumSquares(View in, View out) {
+  Checker check("sum_squares");
+  check.floating("in", in).shape("out", out, in.dtype, {});
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    *out.as<T>() = static_cast<T>(runVectorised<SquaresOfAll<T>>(in.as<const T>(), in.elements()));
+  });
+  return {};
+}
+
+Status clipFactor(View sumSquares, View out, double most) {
+  Checker check("clip_factor");
+  check.floating("sum_squares", sumSquares).shape("sum_squares", sumSquares, sumSquares.dtype, {});
+  check.like("out", out, sumSquares);
+  check.that(most >= 0, [&] { return joined("expected 'most' of 0 or more but got ", most); });
+  if (!check.ok())
+    return check.take();
+  withFloating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const double sum = static_cast<double>(*sumSquares.as<const T>());
+    *out.as<T>() = std::isfinite(sum) ? static_cast<T>(std::min(1.0, most / (std::sqrt(sum) + 1e-6))) : T(0);
+  });
+  return {};
+}
+
+Status squareRoot(View in, View out) {
+  Checker check("square_root");
+  check.floating("in", in).shape("in", in, in.dtype, {}).like("out", out, in);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    *out.as<T>() = std::sqrt(*in.as<const T>());
+  });
+  return {};
+}
+
+Status sgd(View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
+           double momentum, double decay) {
+  Checker check("sgd");
+  check.floating("param", param).like("grad", grad, param).like("velocity", velocity, param);
+  checkFactors(check, param, rate, factor);
+  check.like("param_out", paramOut, param).like("velocity_out", velocityOut, param);
+  if (!check.ok())
+    return check.take();
+  withFloating(param.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<SgdAll<T>>(param.as<const T>(), grad.as<const T>(), velocity.as<const T>(), paramOut.as<T>(),
+                             velocityOut.as<T>(), param.elements(), factorOf<T>(factor), *rate.as<T>(), T(momentum),
+                             T(decay));
+  });
+  return {};
+}
+
+Status adam(View param, View grad, View first, View second, View rate, View step, View factor, View paramOut,
+            View firstOut, View secondOut, const AdamOptions &options) {
+  Checker check("adam");
+  check.floating("param", param).like("grad", grad, param).like("first", first, param).like("second", second, param);
+  checkFactors(check, param, rate, factor);
+  check.shape("step", step, MOERT_I32, {});
+  check.like("param_out", paramOut, param).like("first_out", firstOut, param).like("second_out", secondOut, param);
+  if (!check.ok())
+    return check.take();
+  const int64_t steps = int64_t(*step.as<const int32_t>()) + 1;
+  check.that(steps >= 1, [&] { return joined("expected 'step' of 0 or more but got ", steps - 1); });
+  if (!check.ok())
+    return check.take();
+  withFloating(param.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const double learning = static_cast<double>(*rate.as<const T>()), t = static_cast<double>(steps);
+    AdamFactors<T> with;
+    with.factor = factorOf<T>(factor);
+    with.beta1 = T(options.beta1);
+    with.beta2 = T(options.beta2);
+    with.eps = T(options.eps);
+    with.kept = T(1 - learning * options.decay);
+    with.rate = T(learning / (1 - std::pow(options.beta1, t)));
+    with.secondFactor = T(1 / (1 - std::pow(options.beta2, t)));
+    with.rest1 = T(1 - options.beta1);
+    with.rest2 = T(1 - options.beta2);
+    runVectorised<AdamAll<T>>(param.as<const T>(), grad.as<const T>(), first.as<const T>(), second.as<const T>(),
+                              paramOut.as<T>(), firstOut.as<T>(), secondOut.as<T>(), param.elements(), with);
+  });
+  return {};
+}
+
+} // namespace moert::host

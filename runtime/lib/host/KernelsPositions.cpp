@@ -1,0 +1,230 @@
+//===- KernelsPositions.cpp - rotary positions and relative biases ---------===//
+
+#include "host/ModelSupport.h"
+
+// As for exp in KernelSupport.h: glibc's vector functions are announced by <cmath> only under -ffast-math.
+#if defined(MOERT_X86) && !defined(__clang__) && defined(__GLIBC__)
+extern "C" {
+__attribute__((simd("notinbranch"), const)) double sin(double) noexcept;
+__attribute__((simd("notinbranch"), const)) double cos(double) noexcept;
+}
+#endif
+
+namespace moert::host {
+namespace {
+
+// --- Rotary positions --------------------------------------------------------
+
+/// f_i of all pairs.
+const double *frequencies(const RotaryOptions &options) {
+  struct Tag;
+  const int64_t pairs = options.rotaryDim / 2;
+  double *result = scratch<Tag, double>(pairs);
+  for (int64_t i = 0; i < pairs; ++i) {
+    const double power = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(options.rotaryDim));
+    double times = 1;
+    if (options.factor != 1) {
+      const double ramp = std::clamp((static_cast<double>(i) - options.low) / (options.high - options.low), 0.0, 1.0);
+      times = 1 - ramp + ramp / options.factor;
+    }
+    result[i] = times * power;
+  }
+  return result;
+}
+
+/// The cosines and sines of one position's angles, times the scale.
+template <class T> struct Angles {
+  static MOERT_INLINE void run(const double *frequency, T *cosine, T *sine, int64_t pairs, double position,
+                               double scale) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = position * frequency[i];
+      cosine[i] = static_cast<T>(scale * ::cos(angle));
+      sine[i] = static_cast<T>(scale * ::sin(angle));
+    }
+  }
+};
+
+/// Where in a row the rotated columns are.
+struct RotaryShape {
+  int64_t heads, headDim, begin, pairs;
+  bool interleaved;
+};
+
+template <class T> struct RotateRow {
+  static MOERT_INLINE void run(const T *x, T *out, const T *cosine, const T *sine, RotaryShape shape) {
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      const T *in = x + h * shape.headDim;
+      T *to = out + h * shape.headDim;
+      const int64_t end = shape.begin + 2 * shape.pairs;
+      if (in != to) {
+        std::copy_n(in, shape.begin, to);
+        std::copy_n(in + end, shape.headDim - end, to + end);
+      }
+      if (shape.interleaved)
+        rotateNeighbours(in + shape.begin, to + shape.begin, cosine, sine, shape.pairs);
+      else
+        rotateHalves(in + shape.begin, to + shape.begin, cosine, sine, shape.pairs);
+    }
+  }
+
+private:
+  static MOERT_INLINE void rotateHalves(const T *in, T *out, const T *cosine, const T *sine, int64_t pairs) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < pairs; ++i) {
+      const T a = in[i], b = in[i + pairs];
+      out[i] = a * cosine[i] - b * sine[i];
+      out[i + pairs] = b * cosine[i] + a * sine[i];
+    }
+  }
+  static MOERT_INLINE void rotateNeighbours(const T *in, T *out, const T *cosine, const T *sine, int64_t pairs) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < pairs; ++i) {
+      const T a = in[2 * i], b = in[2 * i + 1];
+      out[2 * i] = a * cosine[i] - b * sine[i];
+      out[2 * i + 1] = b * cosine[i] + a * sine[i];
+    }
+  }
+};
+
+void checkRotary(Checker &check, View x, View out, const RotaryOptions &options) {
+  check.floating("x", x).rank("x", x, 2, 2).like("out", out, x);
+  check.that(options.period >= 1, [&] { return joined("expected 'period' of 1 or more but got ", options.period); });
+  check.that(options.headDim >= 1 && x.dims[1] % options.headDim == 0, [&] {
+    return joined("expected the columns of 'x' to be a multiple of ", options.headDim, " but got ", shapeText(x));
+  });
+  check.that(options.rotaryDim >= 0 && options.rotaryDim % 2 == 0 && options.begin >= 0 &&
+                 options.begin <= options.headDim - options.rotaryDim,
+             [&] {
+               return joined("expected an even number of rotated columns within the ", options.headDim,
+                             " of a head but got ", options.rotaryDim, " from ", options.begin, " on");
+             });
+  check.that(options.direction == 1 || options.direction == -1,
+             [&] { return joined("expected 'direction' to be 1 or -1 but got ", options.direction); });
+  check.that(options.base > 0, [&] { return joined("expected 'base' above 0 but got ", options.base); });
+  check.that(options.factor == 1 || (options.factor > 0 && options.high > options.low), [&] {
+    return joined("expected 'factor' above 0 and 'high' above 'low' but got ", options.factor, ", ", options.high,
+                  " and ", options.low);
+  });
+}
+
+// --- Relative biases ---------------------------------------------------------
+
+/// The bucket of `offset` = j - i in T5's scheme.
+int64_t bucketOf(int64_t offset, int64_t buckets, bool bidirectional, int64_t maxDistance) {
+  const int64_t count = bidirectional ? buckets / 2 : buckets, exact = count / 2;
+  const int64_t distance = bidirectional ? std::abs(offset) : std::max<int64_t>(-offset, 0);
+  const int64_t first = bidirectional && offset > 0 ? count : 0;
+  if (distance < exact)
+    return first + distance;
+  const double ratio = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+                       std::log(static_cast<double>(maxDistance) / static_cast<double>(exact));
+  // Where the exact value is a whole number, rounding may fall short of it.
+  const double steps = ratio * static_cast<double>(count - exact) * (1 + 1e-12);
+  return first + std::min(count - 1, exact + static_cast<int64_t>(std::min(steps, static_cast<double>(count))));
+}
+
+/// The buckets of all offsets, from 1 - L on.
+const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bidirectional, int64_t maxDistance) {
+  struct Tag;
+  int64_t *result = scratch<Tag, int64_t>(queries + keys);
+  for (int64_t at = 0; at < queries + keys - 1; ++at)
+    result[at] = bucketOf(at + 1 - queries, buckets, bidirectional, maxDistance);
+  return result;
+}
+
+/// Checks table [buckets,H] and bias [H,L,Lk] against each other.
+void checkRelative(Checker &check, const char *tableName, View table, const char *biasName, View bias,
+                   bool bidirectional, int64_t maxDistance) {
+  check.floating(tableName, table).rank(tableName, table, 2, 2).rank(biasName, bias, 3, 3);
+  check.shape(biasName, bias, table.dtype, {table.dims[1], bias.dims[1], bias.dims[2]});
+  const int64_t exact = table.dims[0] / (bidirectional ? 4 : 2);
+  check.that(exact >= 1 && table.dims[0] % (bidirectional ? 2 : 1) == 0, [&] {
+    return joined("expected '", tableName, "' of ", bidirectional ? "an even number of 4" : "2",
+                  " or more rows but got ", shapeText(table));
+  });
+  check.that(maxDistance > exact,
+             [&] { return joined("expected 'max_distance' above ", exact, " but got ", maxDistance); });
+}
+
+template <class T> struct AddRow {
+  static MOERT_INLINE void run(const T *in, double *sum, int64_t count) { addTo(sum, in, count); }
+};
+
+} // namespace
+
+Status rotary(View x, View out, const RotaryOptions &options) {
+  Checker check("rotary");
+  checkRotary(check, x, out, options);
+  if (!check.ok())
+    return check.take();
+  const int64_t columns = x.dims[1], pairs = options.rotaryDim / 2;
+  const RotaryShape shape{columns / options.headDim, options.headDim, options.begin, pairs, options.interleaved};
+  const double *frequency = frequencies(options);
+  withFloating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    T *cosine = scratch<Tag, T>(2 * pairs), *sine = cosine + pairs;
+    // One position of all sequences at a time: its angles are computed once.
+    for (int64_t position = 0; position < std::min(options.period, x.dims[0]); ++position) {
+      runVectorised<Angles<T>>(frequency, cosine, sine, pairs, static_cast<double>(options.direction * position),
+                               options.scale);
+      for (int64_t s = position; s < x.dims[0]; s += options.period)
+        runVectorised<RotateRow<T>>(x.as<const T>() + s * columns, out.as<T>() + s * columns,
+                                    static_cast<const T *>(cosine), static_cast<const T *>(sine), shape);
+    }
+  });
+  return {};
+}
+
+Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistance) {
+  Checker check("relative_bias");
+  checkRelative(check, "table", table, "out", out, bidirectional, maxDistance);
+  if (!check.ok() || out.elements() == 0)
+    return check.take();
+  const int64_t heads = out.dims[0], queries = out.dims[1], keys = out.dims[2];
+  const int64_t *bucket = bucketsOf(queries, keys, table.dims[0], bidirectional, maxDistance);
+  withFloating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    T *values = scratch<Tag, T>(queries + keys);
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t at = 0; at < queries + keys - 1; ++at)
+        values[at] = table.as<T>()[bucket[at] * heads + h];
+      for (int64_t i = 0; i < queries; ++i)
+        std::copy_n(values + queries - 1 - i, keys, out.as<T>() + (h * queries + i) * keys);
+    }
+  });
+  return {};
+}
+
+Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
+  Checker check("relative_bias_grad");
+  checkRelative(check, "out", out, "grads", grads, bidirectional, maxDistance);
+  if (addend)
+    check.like("addend", addend, out);
+  if (!check.ok())
+    return check.take();
+  startFrom(addend, out);
+  if (grads.elements() == 0)
+    return {};
+  const int64_t heads = grads.dims[0], queries = grads.dims[1], keys = grads.dims[2], buckets = out.dims[0];
+  const int64_t *bucket = bucketsOf(queries, keys, buckets, bidirectional, maxDistance);
+  withFloating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    struct Tag;
+    double *sums = scratch<Tag, double>(queries + keys + buckets), *ofBuckets = sums + queries + keys;
+    for (int64_t h = 0; h < heads; ++h) {
+      std::fill_n(sums, queries + keys + buckets, 0.0);
+      for (int64_t i = 0; i < queries; ++i)
+        runVectorised<AddRow<T>>(grads.as<const T>() + (h * queries + i) * keys, sums + queries - 1 - i, keys);
+      for (int64_t at = 0; at < queries + keys - 1; ++at)
+        ofBuckets[bucket[at]] += sums[at];
+      for (int64_t b = 0; b < buckets; ++b)
+        out.as<T>()[b * heads + h] += static_cast<T>(ofBuckets[b]);
+    }
+  });
+  return {};
+}
+
+} // namespace moert::host

@@ -1,0 +1,88 @@
+//===- ModelSupport.h - what the kernels of whole models share -------------===//
+#ifndef MOERT_HOST_MODELSUPPORT_H
+#define MOERT_HOST_MODELSUPPORT_H
+
+#include "host/KernelSupport.h"
+#include "host/KernelsModel.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert::host {
+
+/// Checks that `part` has an index.
+inline void checkPart(Checker &check, Part part, const char *parts = "parts", const char *stride = "stride") {
+  check.that(part.parts >= 1 && part.stride >= 1 && part.rank >= 0, [&] {
+    return joined("expected '", parts, "' and '", stride, "' of 1 or more but got ", part.parts, " and ", part.stride);
+  });
+}
+
+/// Checks `indices` to be i32 [count], each from `lowest` to below parts * size of `part`, which is checked too.
+inline void checkIndices(Checker &check, const char *name, View indices, int64_t count, int64_t lowest, Part part,
+                         int64_t size) {
+  check.shape(name, indices, MOERT_I32, {count});
+  checkPart(check, part);
+  int64_t end = 0;
+  check.that(!__builtin_mul_overflow(part.parts, size, &end),
+             [&] { return joined("expected fewer than ", part.parts, " parts of ", size); });
+  if (!check.ok())
+    return;
+  const int32_t *values = indices.as<const int32_t>();
+  for (int64_t i = 0; i < count; ++i)
+    check.that(values[i] >= lowest && values[i] < end, [&] {
+      std::string range = lowest == 0 ? joined("from 0 to ", end - 1) : joined("below ", end);
+      return joined("expected '", name, "' ", range, " but got ", values[i], " at ", i);
+    });
+}
+
+/// Indices may be negative where nothing is meant.
+inline constexpr int64_t kAnyNegative = std::numeric_limits<int32_t>::min();
+
+/// out = addend, or zeros where that is absent.
+inline void startFrom(View addend, View out) {
+  if (!addend)
+    std::memset(out.data, 0, out.bytes());
+  else if (addend.data != out.data)
+    std::memmove(out.data, addend.data, out.bytes());
+}
+
+/// exp(x) for x below +limit; exactly 0 below -limit, which must be opaque(expLimit<T>) read before the loop. By a
+/// factor of 0 or 1: of a choice GCC makes a branch around the call, which is then scalar.
+template <class T> MOERT_INLINE T expOrZero(T x, T limit) {
+  return vectorExp(atMost(atLeast(x, -limit), limit)) * (x < -limit ? T(0) : T(1));
+}
+
+/// So many elements are summed in T before they join a sum in double precision.
+inline constexpr int64_t kSumPart = 512;
+
+/// out = exp(in - reference), for as many elements as kSumPart at most; returns the sum. Two loops: in one that also
+/// adds GCC calls the scalar exp.
+template <class T> MOERT_INLINE T expPart(const T *in, T *out, int64_t count, T reference, T limit) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = expOrZero(in[i] - reference, limit);
+  T sum = 0;
+  MOERT_SIMD_SUM(sum)
+  for (int64_t i = 0; i < count; ++i)
+    sum += out[i];
+  return sum;
+}
+
+/// NaNs are passed over.
+template <class T> MOERT_INLINE T maximum(const T *in, int64_t count) {
+  T largest = -std::numeric_limits<T>::infinity();
+  _Pragma("omp simd reduction(max : largest)") for (int64_t i = 0; i < count; ++i) largest =
+      in[i] > largest ? in[i] : largest;
+  return largest;
+}
+
+/// in + out, widened: where many terms are added, T loses digits.
+template <class T> MOERT_INLINE void addTo(double *sum, const T *in, int64_t count) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    sum[i] += static_cast<double>(in[i]);
+}
+
+} // namespace moert::host
+
+#endif // MOERT_HOST_MODELSUPPORT_H

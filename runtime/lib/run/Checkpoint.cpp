@@ -1,0 +1,260 @@
+//===- Checkpoint.cpp - safetensors files as models are published in them -===//
+
+#include "run/Checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace fs = std::filesystem;
+
+namespace moert::run {
+namespace {
+
+constexpr const char *kOneFile = "model.safetensors", *kIndex = "model.safetensors.index.json";
+constexpr int64_t kBlockBytes = 4 << 20;
+
+Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
+
+bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The files of an index by tensor. A file lies in the index's own folder, whoever wrote the index.
+Status parseWeightMap(const std::string &path, const std::string &text, std::map<std::string, std::string> &files) {
+  auto wrong = [&](const std::string &message) { return invalid("'" + path + "': " + message); };
+  auto root = nlohmann::json::parse(text, nullptr, false);
+  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object())
+    return wrong("expected an object of JSON with an object 'weight_map'");
+  for (const auto &[tensor, file] : root["weight_map"].items()) {
+    if (!file.is_string())
+      return wrong("weight_map: tensor '" + tensor + "': expected the name of a file but got " + file.dump());
+    std::string name = file.get<std::string>();
+    if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string("/\\\0", 3)) != std::string::npos)
+      return wrong("weight_map: tensor '" + tensor + "': expected the name of a file in the index's folder but got '" +
+                   name + "'");
+    files[tensor] = name;
+  }
+  return files.empty() ? wrong("weight_map: expected at least one tensor but got none") : Status{};
+}
+
+std::string firstNames(const std::vector<std::string> &names) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  return names.size() > kShown ? text + ", .." : text;
+}
+
+} // namespace
+
+int64_t rowsOfBlock(int64_t rowBytes) { return std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, rowBytes)); }
+
+Status Checkpoint::openFile(const std::string &folder, const std::string &name) {
+  shards.push_back({name, {}});
+  return shards.back().tensors.open((fs::path(folder) / name).string());
+}
+
+Status Checkpoint::addPlaces(const std::map<std::string, std::string> &weightMap) {
+  for (size_t i = 0; i < shards.size(); ++i)
+    for (const auto &[tensor, entry] : shards[i].tensors.entries())
+      if (auto it = weightMap.find(tensor); it != weightMap.end() && it->second == shards[i].name)
+        places[tensor] = i;
+  for (const auto &[tensor, file] : weightMap)
+    if (!places.count(tensor))
+      return invalid("'" + where + "': the index says that '" + file + "' has tensor '" + tensor + "', but it has not");
+  return {};
+}
+
+Status Checkpoint::openIndex(const std::string &folder) {
+  std::string path = (fs::path(folder) / index).string();
+  if (!fs::is_regular_file(path))
+    return invalid("'" + path + "': cannot be opened for reading");
+  text = readText(path);
+  std::map<std::string, std::string> weightMap;
+  if (Status status = parseWeightMap(path, text, weightMap); !status.ok())
+    return status;
+  std::set<std::string> names;
+  for (const auto &[tensor, file] : weightMap)
+    if (names.insert(file).second && !fs::is_regular_file(fs::path(folder) / file))
+      return invalid("'" + path + "': expected the file '" + file + "' of tensor '" + tensor + "' in '" + folder +
+                     "', but it is not there");
+  for (const std::string &name : names)
+    if (Status status = openFile(folder, name); !status.ok())
+      return status;
+  return addPlaces(weightMap);
+}
+
+Status Checkpoint::open(const std::string &path) {
+  where = path;
+  isFolder = fs::is_directory(path);
+  std::string folder = isFolder ? path : fs::path(path).parent_path().string();
+  if (folder.empty())
+    folder = ".";
+  if (isFolder ? fs::exists(fs::path(path) / kIndex) : endsWith(path, ".index.json")) {
+    index = isFolder ? kIndex : fs::path(path).filename().string();
+    return openIndex(folder);
+  }
+  if (isFolder && !fs::exists(fs::path(path) / kOneFile))
+    return invalid("'" + path + "': expected '" + kIndex + "' or '" + kOneFile + "' in the folder");
+  Status status = isFolder ? openFile(folder, kOneFile) : Status{};
+  if (!isFolder) {
+    shards.push_back({fs::path(path).filename().string(), {}});
+    status = shards.back().tensors.open(path);
+  }
+  if (status.ok())
+    for (const auto &[tensor, entry] : shards[0].tensors.entries())
+      places[tensor] = 0;
+  return status;
+}
+
+const SafetensorsFile::Entry *Checkpoint::find(const std::string &tensor) const {
+  auto it = places.find(tensor);
+  return it == places.end() ? nullptr : &shards[it->second].tensors.entries().at(tensor);
+}
+
+Status Checkpoint::check(const Piece &piece, const std::string &argument) const {
+  std::string what = "'" + where + "': tensor '" + piece.tensor + "' of argument '" + argument + "': ";
+  const SafetensorsFile::Entry *entry = find(piece.tensor);
+  if (!entry)
+    return invalid(what + "expected it beside the others but it is missing");
+  if (entry->shape != piece.shape)
+    return invalid(what + "expected " + shapeText(piece.shape) + " but got " + shapeText(entry->shape));
+  if (!isConvertible(entry->dtype))
+    return invalid(what + "expected F32, F64, BF16 or F16 but got " + entry->dtype);
+  return {};
+}
+
+Status Checkpoint::read(const Piece &piece, const Tensor &argument) {
+  const SafetensorsFile::Entry &entry = *find(piece.tensor);
+  int64_t rowBytes = piece.length * fileDtypeSize(entry.dtype), step = rowsOfBlock(rowBytes);
+  std::vector<char> bytes(static_cast<size_t>(std::min(step, piece.rows) * rowBytes));
+  for (int64_t row = 0; row < piece.rows; row += step) {
+    RowBlock block{bytes.data(), piece.rowBegin + row, std::min(step, piece.rows - row)};
+    if (Status status =
+            fileOf(piece.tensor).readBytes(entry.begin + block.first * rowBytes, block.count * rowBytes, block.bytes);
+        !status.ok())
+      return status;
+    readPiece(piece, block, entry.dtype, argument);
+  }
+  return {};
+}
+
+Status Loads::checkNames(const Checkpoint &file, const std::vector<Value> &arguments) const {
+  std::vector<std::string> known, unknown;
+  for (const Value &value : arguments)
+    known.push_back(value.name);
+  for (const auto &[name, place] : file.tensors())
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      unknown.push_back(name);
+  if (unknown.empty())
+    return {};
+  std::string list;
+  for (const std::string &name : known)
+    list += (list.empty() ? "'" : ", '") + name + "'";
+  std::string message =
+      "'" + file.path() + "': the plan has no argument '" + unknown[0] + "'; its arguments are " + list;
+  for (const Value &value : arguments)
+    if (value.source)
+      return invalid(message + "; of a checkpoint it knows tensors such as '" + piecesOf(value)[0].tensor + "'");
+  return invalid(message);
+}
+
+Status Loads::open(const std::vector<std::string> &paths, const std::vector<Value> &arguments) {
+  std::set<std::string> ofSources;
+  for (const Value &value : arguments) {
+    wanted.insert(value.name);
+    if (value.source)
+      for (const Piece &piece : piecesOf(value))
+        ofSources.insert(piece.tensor);
+  }
+  wanted.insert(ofSources.begin(), ofSources.end());
+  for (const std::string &path : paths) {
+    if (Status status = all.emplace_back().open(path); !status.ok())
+      return status;
+    const auto &tensors = all.back().tensors();
+    isCheckpoint.push_back(std::any_of(tensors.begin(), tensors.end(),
+                                       [&](const auto &tensor) { return ofSources.count(tensor.first) > 0; }));
+    if (!isCheckpoint.back())
+      if (Status status = checkNames(all.back(), arguments); !status.ok())
+        return status;
+  }
+  return {};
+}
+
+Checkpoint *Loads::checkpointOf(const Value &value) {
+  if (!value.source)
+    return nullptr;
+  // An argument of which only some tensors are there is an error, not random.
+  std::vector<Piece> pieces = piecesOf(value);
+  for (Checkpoint &file : all)
+    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece &piece) { return file.find(piece.tensor); }))
+      return &file;
+  return nullptr;
+}
+
+Status Loads::read(const Value &value, Tensor &tensor, bool &found) {
+  found = true;
+  for (Checkpoint &file : all)
+    if (file.find(value.name))
+      return file.readWhole(value, tensor);
+  Checkpoint *checkpoint = checkpointOf(value);
+  found = checkpoint;
+  if (!checkpoint)
+    return {};
+  throughSource.insert(value.name);
+  std::vector<Piece> pieces = piecesOf(value);
+  for (const Piece &piece : pieces)
+    if (Status status = checkpoint->check(piece, value.name); !status.ok())
+      return status;
+  if (Status status = Tensor::allocate(value, tensor); !status.ok())
+    return status;
+  for (const Piece &piece : pieces)
+    if (Status status = checkpoint->read(piece, tensor); !status.ok())
+      return status;
+  return {};
+}
+
+void Loads::reportUnused(std::ostream &log) const {
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<std::string> unused;
+    for (const auto &[name, place] : all[i].tensors())
+      if (!wanted.count(name))
+        unused.push_back(name);
+    if (!unused.empty())
+      log << "moe-run: the plan has no use for " << unused.size() << " of the " << all[i].tensors().size()
+          << " tensors of '" << all[i].path() << "': " << firstNames(unused) << "\n";
+  }
+}
+
+std::string Loads::paths() const {
+  std::string text;
+  for (const Checkpoint &file : all)
+    text += (text.empty() ? "'" : ", '") + file.path() + "'";
+  return text;
+}
+
+std::vector<Checkpoint *> Loads::checkpoints() {
+  std::vector<Checkpoint *> list;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (isCheckpoint[i])
+      list.push_back(&all[i]);
+  return list;
+}
+
+const Value *masterOf(const Value &value, const std::vector<Value> &arguments) {
+  if (value.role != "state" || !endsWith(value.name, ".master"))
+    return nullptr;
+  for (const Value &parameter : arguments)
+    if (parameter.name + ".master" == value.name && parameter.shape == value.shape)
+      return &parameter;
+  return nullptr;
+}
+
+} // namespace moert::run

@@ -1,0 +1,93 @@
+//===- Checkpoint.h - safetensors files as models are published in them ---===//
+#ifndef MOERT_RUN_CHECKPOINT_H
+#define MOERT_RUN_CHECKPOINT_H
+
+#include "run/Pieces.h"
+#include "run/Safetensors.h"
+
+#include <ostream>
+#include <set>
+
+namespace moert::run {
+
+/// One file of tensors, or several and an index that says which file has which. Of the files only headers are kept.
+class Checkpoint {
+public:
+  struct File {
+    std::string name; ///< in its folder
+    SafetensorsFile tensors;
+  };
+
+  /// `path` names a file, an index ("*.index.json"), or a folder that has "model.safetensors.index.json" or
+  /// "model.safetensors".
+  Status open(const std::string &path);
+
+  /// Null where there is no such tensor.
+  const SafetensorsFile::Entry *find(const std::string &tensor) const;
+  /// An error unless there is the piece's tensor in its shape and a type that can be converted.
+  Status check(const Piece &piece, const std::string &argument) const;
+  /// Reads the tensor of a piece that was checked, some rows at a time.
+  Status read(const Piece &piece, const Tensor &argument);
+  Status readWhole(const Value &value, Tensor &tensor) { return fileOf(value.name).read(value, tensor); }
+
+  const std::string &path() const { return where; }
+  bool isOneFile() const { return index.empty() && !isFolder; }
+  std::vector<File> &files() { return shards; }
+  /// The index's name in its folder and its text; empty where there is none.
+  const std::string &indexName() const { return index; }
+  const std::string &indexText() const { return text; }
+  /// Names of all tensors.
+  const std::map<std::string, size_t> &tensors() const { return places; }
+
+private:
+  Status openIndex(const std::string &folder);
+  Status openFile(const std::string &folder, const std::string &name);
+  Status addPlaces(const std::map<std::string, std::string> &weightMap);
+  SafetensorsFile &fileOf(const std::string &tensor) { return shards[places.at(tensor)].tensors; }
+
+  std::string where, index, text;
+  bool isFolder = false;
+  std::vector<File> shards;
+  std::map<std::string, size_t> places; ///< by tensor: which of the files has it
+};
+
+/// At most so many bytes of a tensor are in memory, but at least a row.
+int64_t rowsOfBlock(int64_t rowBytes);
+
+/// What the options --load name: files of arguments by their own names, and checkpoints.
+class Loads {
+public:
+  /// A checkpoint is what has a tensor that some argument's source names; everything in any other file must be an
+  /// argument.
+  Status open(const std::vector<std::string> &paths, const std::vector<Value> &arguments);
+
+  /// By its own name from the first file that has it, else through its source from the first checkpoint; `found` says
+  /// whether there was any.
+  Status read(const Value &value, Tensor &tensor, bool &found);
+  /// The first that has the value's first tensor; null where there is none.
+  Checkpoint *checkpointOf(const Value &value);
+
+  /// Says how many tensors of the checkpoints `arguments` have no use for, and the first of them.
+  void reportUnused(std::ostream &log) const;
+  bool empty() const { return all.empty(); }
+  /// "'a', 'b'".
+  std::string paths() const;
+  std::vector<Checkpoint *> checkpoints();
+  /// Whether the value was read through its source.
+  bool isFromCheckpoint(const std::string &name) const { return throughSource.count(name) > 0; }
+
+private:
+  Status checkNames(const Checkpoint &file, const std::vector<Value> &arguments) const;
+
+  std::vector<Checkpoint> all;
+  std::vector<bool> isCheckpoint; ///< by file
+  std::set<std::string> wanted;   ///< arguments' names, and tensors of their sources
+  std::set<std::string> throughSource;
+};
+
+/// The parameter of which `value` is the f32 copy that an optimizer changes in its place; null where it is none.
+const Value *masterOf(const Value &value, const std::vector<Value> &arguments);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_CHECKPOINT_H

@@ -1,0 +1,108 @@
+//===- Pieces.cpp - where a checkpoint's tensors lie in an argument -------===//
+
+#include "run/Pieces.h"
+#include "run/Convert.h"
+
+#include <algorithm>
+
+namespace moert::run {
+namespace {
+
+/// Expert `expert` of part `part` of `value`; the matrix of one expert is `shape`.
+Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part, int64_t expert) {
+  const Source &source = *value.source;
+  auto parts = static_cast<int64_t>(source.tensors.size());
+  int64_t columns = shape.empty() ? 1 : shape.back(), rows = 1;
+  for (size_t dim = 0; dim + 1 < shape.size(); ++dim)
+    rows *= shape[dim];
+  int64_t taken = columns / parts, width = source.of ? source.of : taken;
+  Piece piece;
+  piece.tensor = source.tensors[part];
+  if (source.experts)
+    for (size_t at; (at = piece.tensor.find("{e}")) != std::string::npos;)
+      piece.tensor.replace(at, 3, std::to_string(expert));
+  piece.at = expert * rows * columns + static_cast<int64_t>(part);
+  piece.shape = shape;
+  if (!shape.empty())
+    piece.shape.back() = width;
+  if (source.transpose && shape.size() == 2) {
+    std::swap(piece.shape[0], piece.shape[1]);
+    piece.length = piece.columns = rows;
+    piece.rowBegin = source.begin;
+    piece.rows = taken;
+    piece.rowStride = parts;
+    piece.stride = columns;
+  } else {
+    piece.length = width;
+    piece.rows = rows;
+    piece.begin = source.begin;
+    piece.columns = taken;
+    piece.rowStride = columns;
+    piece.stride = parts;
+  }
+  return piece;
+}
+
+/// Calls visit(index in the block, index in the argument) for each element that both have.
+template <class Visit> void forEachElement(const Piece &piece, const RowBlock &block, Visit visit) {
+  // So that both sides of a transposition stay in the cache.
+  constexpr int64_t kTile = 32;
+  int64_t first = std::max(block.first, piece.rowBegin);
+  int64_t end = std::min(block.first + block.count, piece.rowBegin + piece.rows);
+  for (int64_t tile = 0; tile < piece.columns; tile += kTile)
+    for (int64_t row = first; row < end; ++row) {
+      int64_t from = (row - block.first) * piece.length + piece.begin;
+      int64_t to = piece.at + (row - piece.rowBegin) * piece.rowStride;
+      for (int64_t j = tile, e = std::min(tile + kTile, piece.columns); j < e; ++j)
+        visit(from + j, to + j * piece.stride);
+    }
+}
+
+/// Calls visit(pointer of the file's type, pointer of the argument's type).
+template <class Visit> void withTypes(const std::string &dtype, char *bytes, const Tensor &argument, Visit visit) {
+  auto withFile = [&](auto *inFile) {
+    if (argument.dtype == MOERT_F32)
+      visit(inFile, argument.as<float>());
+    else if (argument.dtype == MOERT_F64)
+      visit(inFile, argument.as<double>());
+    else if (argument.dtype == MOERT_BF16)
+      visit(inFile, argument.as<Bf16>());
+  };
+  if (dtype == "F32")
+    withFile(reinterpret_cast<float *>(bytes));
+  else if (dtype == "F64")
+    withFile(reinterpret_cast<double *>(bytes));
+  else if (dtype == "BF16")
+    withFile(reinterpret_cast<Bf16 *>(bytes));
+  else if (dtype == "F16")
+    withFile(reinterpret_cast<Half *>(bytes));
+}
+
+} // namespace
+
+std::vector<Piece> piecesOf(const Value &value) {
+  std::vector<int64_t> shape(value.shape.begin() + (value.source->experts ? 1 : 0), value.shape.end());
+  std::vector<Piece> pieces;
+  for (int64_t expert = 0; expert < std::max<int64_t>(1, value.source->experts); ++expert)
+    for (size_t part = 0; part < value.source->tensors.size(); ++part)
+      pieces.push_back(pieceOf(value, shape, part, expert));
+  return pieces;
+}
+
+bool isConvertible(const std::string &fileDtype) {
+  return fileDtype == "F32" || fileDtype == "F64" || fileDtype == "BF16" || fileDtype == "F16";
+}
+
+void readPiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument) {
+  withTypes(dtype, block.bytes, argument, [&]<class File, class Value>(File *file, Value *value) {
+    forEachElement(piece, block, [&](int64_t from, int64_t to) { value[to] = convert<Value>(file[from]); });
+  });
+}
+
+void writePiece(const Piece &piece, const RowBlock &block, const std::string &dtype, const Tensor &argument) {
+  withTypes(dtype, block.bytes, argument, [&]<class File, class Value>(File *file, Value *value) {
+    forEachElement(piece, block, [&](int64_t from, int64_t to) { file[from] = convert<File>(value[to]); });
+  });
+}
+
+} // namespace moert::run

@@ -1,0 +1,267 @@
+//===- Train.cpp - moe-run --train ----------------------------------------===//
+
+#include "run/Train.h"
+#include "run/CheckpointWriter.h"
+#include "run/Inputs.h"
+#include "run/Runner.h"
+#include "run/Safetensors.h"
+#include "run/TextData.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <numbers>
+#include <optional>
+
+namespace moert::run {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
+
+const Value *find(const std::vector<Value> &values, const std::string &name) {
+  auto it = std::find_if(values.begin(), values.end(), [&](const Value &value) { return value.name == name; });
+  return it == values.end() ? nullptr : &*it;
+}
+
+/// What the steps have come to.
+struct StepRecord {
+  int64_t step = 0;
+  double rate = 0, seconds = 0;
+  std::vector<std::pair<std::string, double>> results; ///< losses and metrics
+
+  Json json() const {
+    Json object = {{"step", step}};
+    for (const auto &[name, value] : results)
+      object[name] = value;
+    object["learning_rate"] = rate;
+    object["seconds"] = seconds;
+    return object;
+  }
+};
+
+class Trainer {
+public:
+  Trainer(const Options &options, std::ostream &out, std::ostream &err) : options(options), out(out), err(err) {}
+
+  Status run();
+
+private:
+  Status open();
+  Status checkPlan();
+  Status start();
+  Status openLog();
+  Status step(int64_t number, StepRecord &record);
+  void print(const StepRecord &record);
+  Status writeCheckpoint();
+  Status savePublished();
+
+  const Options &options;
+  std::ostream &out, &err;
+  Plan plan;
+  std::vector<Value> arguments, results; ///< of all programs
+  TextData data;
+  RunResult result;
+  std::optional<Runner> runner;
+  Loads loads;
+  CheckpointWriter writer;
+  int64_t firstStep = 0;
+  std::ofstream log;
+  Json records = Json::array();
+};
+
+/// What training needs of a plan.
+Status Trainer::checkPlan() {
+  for (const char *name : {"tokens", "labels", "learning_rate", "step"})
+    if (!find(arguments, name))
+      return invalid(std::string("--train: expected a plan with an argument '") + name +
+                     "', as moe-compile --whole-model --optimizer=adam makes");
+  const Value &tokens = *find(arguments, "tokens");
+  if (tokens.below < 256)
+    return invalid("--train: expected a model of at least the 256 tokens of bytes but it has " +
+                   std::to_string(tokens.below));
+  if (tokens.sequence < 1 || tokens.elements() % tokens.sequence != 0)
+    return invalid("--train: expected a plan that says how long its sequences are");
+  if (!find(results, "loss"))
+    return invalid("--train: expected a plan with a result 'loss'");
+  return {};
+}
+
+Status Trainer::open() {
+  if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
+    return status;
+  if (Status status = checkRanks(options.ranks, plan.metadata); !status.ok())
+    return status;
+  if (options.reference && !plan.metadata.reference)
+    return invalid("the plan has no reference program");
+  arguments = argumentsOf(plan.programs(options.reference));
+  results = resultsOf(plan.programs(options.reference));
+  // Metrics of the stages before the one that has the loss come behind it.
+  std::stable_partition(results.begin(), results.end(), [](const Value &value) { return value.role == "loss"; });
+  if (Status status = checkPlan(); !status.ok())
+    return status;
+  return TextData::open(options.train.data, find(arguments, "tokens")->sequence, options.seed, data);
+}
+
+/// From a checkpoint where there is one.
+Status Trainer::start() {
+  const std::string &checkpoint = options.train.checkpoint;
+  bool resumed = !checkpoint.empty() && std::filesystem::exists(checkpoint);
+  // Training that goes on has all values from there; the layout to save in is still that of --load.
+  std::vector<std::string> paths =
+      resumed && options.saveCheckpoint.empty() ? std::vector<std::string>{} : options.loads;
+  if (resumed)
+    paths.insert(paths.begin(), checkpoint);
+  if (Status status = loads.open(paths, arguments); !status.ok())
+    return status;
+  Tensors inputs;
+  if (Status status = makeInputs(arguments, loads, options.seed, err, inputs, fillNew); !status.ok())
+    return status;
+  if (!options.saveCheckpoint.empty())
+    if (Status status = writer.open(options.saveCheckpoint, arguments, loads); !status.ok())
+      return status;
+  firstStep = inputs.at("step").as<int32_t>()[0];
+  if (resumed)
+    err << "moe-run: resumed from '" << checkpoint << "' at step " << firstStep << "\n";
+  runner.emplace(Runner::of(plan, options.reference, options, result));
+  if (Status status = runner->create(plan, options.reference); !status.ok())
+    return status;
+  return runner->writeInputs(inputs);
+}
+
+/// Of a log that is there already, the lines of steps that are not done again stay.
+Status Trainer::openLog() {
+  const std::string &path = options.train.log;
+  if (path.empty())
+    return {};
+  std::string kept;
+  if (std::ifstream old(path); old && firstStep > 0)
+    for (std::string line; std::getline(old, line);)
+      if (Json entry = Json::parse(line, nullptr, false);
+          entry.is_object() && entry.value("step", firstStep) < firstStep)
+        kept += line + "\n";
+  log.open(path, std::ios::trunc);
+  log << kept << std::flush;
+  return log ? Status{} : invalid("'" + path + "': cannot be written");
+}
+
+Status Trainer::step(int64_t number, StepRecord &record) {
+  record.step = number;
+  record.rate = learningRate(options.train, number);
+  Tensors inputs;
+  for (const char *name : {"tokens", "labels", "learning_rate"})
+    if (Status status = Tensor::allocate(*find(arguments, name), inputs[name]); !status.ok())
+      return status;
+  data.fill(number, inputs["tokens"], inputs["labels"]);
+  const Tensor &rate = inputs["learning_rate"];
+  setElement(rate.as<char>(), rate.dtype, 0, record.rate);
+  for (const auto &[name, tensor] : inputs)
+    if (Status status = runner->write(name, tensor); !status.ok())
+      return status;
+  if (Status status = runner->runStep(); !status.ok())
+    return status;
+  record.seconds = result.stepSeconds.back();
+  for (const Value &value : results)
+    if (value.role == "loss" || value.role == "metric") {
+      Tensor tensor;
+      if (Status status = runner->read(value.name, tensor); !status.ok())
+        return status;
+      record.results.emplace_back(value.name, elementAt(tensor.as<char>(), tensor.dtype, 0));
+    }
+  return {};
+}
+
+void Trainer::print(const StepRecord &record) {
+  if (log.is_open())
+    log << record.json().dump() << "\n" << std::flush;
+  if (options.json) {
+    records.push_back(record.json());
+    return;
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, "step %6lld", static_cast<long long>(record.step));
+  out << text;
+  for (const auto &[name, value] : record.results) {
+    std::snprintf(text, sizeof text, "  %s %.6f", name.c_str(), value);
+    out << text;
+  }
+  const Value &tokens = *find(arguments, "tokens");
+  std::snprintf(text, sizeof text, "  %.3g s  %.0f tokens/s", record.seconds,
+                static_cast<double>(tokens.elements()) / record.seconds);
+  out << text << std::endl;
+}
+
+/// All that a step changes, beside the old one until it is whole.
+Status Trainer::writeCheckpoint() {
+  Tensors values;
+  for (const Value &value : arguments)
+    if (value.updated || value.role == "parameter")
+      if (Status status = runner->read(value.name, values[value.name]); !status.ok())
+        return status;
+  if (Status status = writeSafetensorsAtomically(options.train.checkpoint, values); !status.ok())
+    return status;
+  // Ranks that compute the same in another order differ in the last bit, and only one's values are in the file: all go
+  // on from these, as training that is resumed does.
+  for (const auto &[name, tensor] : values)
+    if (Status status = runner->write(name, tensor); !status.ok())
+      return status;
+  return {};
+}
+
+/// The parameters, in the layout of the checkpoint that training began from.
+Status Trainer::savePublished() {
+  Tensors values;
+  return writer.write([&](const Value &argument, const Tensor *&value) {
+    auto [it, isNew] = values.try_emplace(argument.name);
+    value = &it->second;
+    return isNew ? runner->read(argument.name, it->second) : Status{};
+  });
+}
+
+Status Trainer::run() {
+  for (Status (Trainer::*part)() : {&Trainer::open, &Trainer::start, &Trainer::openLog})
+    if (Status status = (this->*part)(); !status.ok())
+      return status;
+  const TrainOptions &training = options.train;
+  for (int64_t number = firstStep; number < training.steps; ++number) {
+    StepRecord record;
+    if (Status status = step(number, record); !status.ok())
+      return Status::error(status.code, "step " + std::to_string(number) + ": " + status.message);
+    print(record);
+    // The loss alone: what goes wrong shows there.
+    if (!std::isfinite(record.results.front().second))
+      return Status::error(MOERT_ERROR_INTERNAL,
+                           "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");
+    bool due = (number + 1) % training.checkpointEvery == 0 || number + 1 == training.steps;
+    if (!training.checkpoint.empty() && due)
+      if (Status status = writeCheckpoint(); !status.ok())
+        return status;
+  }
+  if (!options.saveCheckpoint.empty())
+    if (Status status = savePublished(); !status.ok())
+      return status;
+  if (options.json)
+    out << Json{{"first_step", firstStep}, {"steps", records}}.dump(2) << "\n";
+  return {};
+}
+
+} // namespace
+
+double learningRate(const TrainOptions &options, int64_t step) {
+  auto ratio = [](int64_t part, int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); };
+  if (step < options.warmup)
+    return options.rate * ratio(step + 1, options.warmup);
+  if (options.finalRate < 0)
+    return options.rate;
+  double done = std::min(1.0, ratio(step - options.warmup, std::max<int64_t>(1, options.steps - 1 - options.warmup)));
+  return options.finalRate + (options.rate - options.finalRate) * (1 + std::cos(std::numbers::pi * done)) / 2;
+}
+
+Status train(const Options &options, std::ostream &out, std::ostream &err) { return Trainer(options, out, err).run(); }
+
+} // namespace moert::run

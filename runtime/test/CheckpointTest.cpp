@@ -1,0 +1,459 @@
+//===- CheckpointTest.cpp -------------------------------------------------===//
+
+#include "run/Checkpoint.h"
+#include "run/CheckpointWriter.h"
+#include "run/Convert.h"
+#include "run/Inputs.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <sstream>
+
+namespace fs = std::filesystem;
+using namespace moert;
+using namespace moert::run;
+using nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// A folder of this test's own, which is empty.
+std::string temporary() {
+  std::string path =
+      testing::TempDir() + "moert-checkpoint-" + testing::UnitTest::GetInstance()->current_test_info()->name();
+  fs::remove_all(path);
+  fs::create_directory(path);
+  return path + "/";
+}
+
+std::string readAll(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void writeAll(const std::string &path, const std::string &bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+template <class T> std::string bytesOf(const std::vector<T> &values) {
+  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+}
+
+struct Stored {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+/// A file of these tensors, in this order, whose header has what no writer of ours would write.
+void writeFile(const std::string &path, const std::vector<Stored> &tensors) {
+  ordered_json header;
+  std::string data;
+  for (const Stored &tensor : tensors) {
+    size_t end = data.size() + tensor.bytes.size();
+    header[tensor.name] = {{"shape", tensor.shape}, {"data_offsets", {data.size(), end}}, {"dtype", tensor.dtype}};
+    data += tensor.bytes;
+  }
+  header["__metadata__"] = {{"format", "pt"}, {"by", "a test"}};
+  writeAll(path, headOf(header.dump(1)) + data);
+}
+
+void writeIndex(const std::string &folder, const std::vector<std::pair<std::string, std::string>> &places) {
+  ordered_json index;
+  for (const auto &[tensor, file] : places)
+    index["weight_map"][tensor] = file;
+  writeAll(folder + "model.safetensors.index.json", index.dump(3) + "\n\n");
+}
+
+Value parameter(const std::string &name, std::vector<int64_t> shape, Source source, int32_t dtype = MOERT_F32) {
+  Value value{name, "parameter", dtype, shape, shape, std::vector<std::vector<int64_t>>(shape.size())};
+  value.source = std::move(source);
+  return value;
+}
+
+Value stateOf(const Value &base, const std::string &suffix) {
+  Value value = base;
+  value.name += suffix;
+  value.role = "state";
+  value.dtype = MOERT_F32;
+  value.source.reset();
+  return value;
+}
+
+Source matrix(std::vector<std::string> tensors) { return {std::move(tensors), true}; }
+
+template <class T> std::vector<T> elements(const Tensor &tensor) {
+  return {tensor.as<T>(), tensor.as<T>() + tensor.elements()};
+}
+
+/// What makeInputs makes of one argument and these tensors.
+std::vector<float> valueOf(const Value &argument, const std::vector<Stored> &tensors) {
+  std::string path = temporary() + "a.safetensors";
+  writeFile(path, tensors);
+  std::ostringstream log;
+  Tensors inputs;
+  Status status = makeInputs({argument}, path, 0, log, inputs);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return status.ok() ? elements<float>(inputs.at(argument.name)) : std::vector<float>{};
+}
+
+std::string errorOf(const std::vector<Value> &arguments, const std::string &path) {
+  std::ostringstream log;
+  Tensors inputs;
+  return makeInputs(arguments, path, 0, log, inputs).message;
+}
+
+Stored floats(const std::string &name, std::vector<int64_t> shape, std::vector<float> values) {
+  return {name, "F32", std::move(shape), bytesOf(values)};
+}
+
+/// Loads `load` and saves it back to `save`, the arguments' values being as loaded.
+std::string saveBack(const std::vector<Value> &arguments, const std::vector<std::string> &load,
+                     const std::string &save) {
+  Loads loads;
+  if (Status status = loads.open(load, arguments); !status.ok())
+    return status.message;
+  std::ostringstream log;
+  Tensors inputs;
+  if (Status status = makeInputs(arguments, loads, 0, log, inputs); !status.ok())
+    return status.message;
+  CheckpointWriter writer;
+  if (Status status = writer.open(save, arguments, loads); !status.ok())
+    return status.message;
+  return writer
+      .write([&](const Value &argument, const Tensor *&value) {
+        value = &inputs.at(argument.name);
+        return Status{};
+      })
+      .message;
+}
+
+} // namespace
+
+// Every bf16 and f16 is the same after f32, and after f64, NaN included.
+TEST(Convert, ThereAndBack) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    Bf16 bf16{static_cast<uint16_t>(bits)};
+    Half half{static_cast<uint16_t>(bits)};
+    EXPECT_EQ(convert<Bf16>(convert<float>(bf16)).bits, bits);
+    EXPECT_EQ(convert<Bf16>(convert<double>(bf16)).bits, bits);
+    EXPECT_EQ(convert<Half>(convert<float>(half)).bits, bits);
+    EXPECT_EQ(convert<Half>(convert<double>(half)).bits, bits);
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 100000; ++i) {
+    auto bits = static_cast<uint32_t>(random());
+    EXPECT_EQ(std::bit_cast<uint32_t>(convert<float>(convert<double>(std::bit_cast<float>(bits)))), bits);
+  }
+}
+
+TEST(Convert, Values) {
+  EXPECT_EQ(convert<float>(Half{0x3c00}), 1.0f);
+  EXPECT_EQ(convert<float>(Half{0xc500}), -5.0f);
+  EXPECT_EQ(convert<float>(Half{0x7bff}), 65504.0f);
+  EXPECT_EQ(convert<float>(Half{0x0001}), 0x1p-24f);
+  EXPECT_EQ(convert<float>(Half{0x8000}), 0.0f);
+  EXPECT_TRUE(std::signbit(convert<float>(Half{0x8000})));
+  EXPECT_TRUE(std::isinf(convert<float>(Half{0xfc00})));
+  EXPECT_EQ(convert<float>(Bf16{0x4049}), 3.140625f);
+}
+
+// To the nearest of the two around, and where it is in the middle to the even one.
+TEST(Convert, Rounding) {
+  for (uint16_t bits = 0; bits < 0x7bff; ++bits) {
+    auto low = convert<double>(Half{bits}), high = convert<double>(Half{static_cast<uint16_t>(bits + 1)});
+    double middle = (low + high) / 2;
+    EXPECT_EQ(convert<Half>(static_cast<float>(middle)).bits, bits + (bits & 1)) << bits;
+    EXPECT_EQ(convert<Half>(std::nextafter(static_cast<float>(middle), -1.0f)).bits, bits);
+    EXPECT_EQ(convert<Half>(std::nextafter(static_cast<float>(middle), 1e9f)).bits, bits + 1);
+  }
+  EXPECT_EQ(convert<Half>(65519.0f).bits, 0x7bff);
+  EXPECT_EQ(convert<Half>(65520.0f).bits, 0x7c00);
+  EXPECT_EQ(convert<Half>(-1e30f).bits, 0xfc00);
+  EXPECT_EQ(convert<Bf16>(std::bit_cast<float>(0x3f808000)).bits, 0x3f80);
+  EXPECT_EQ(convert<Bf16>(std::bit_cast<float>(0x3f818000)).bits, 0x3f82);
+  // A NaN whose upper bits are 0 does not become infinite.
+  EXPECT_GT(convert<Bf16>(std::bit_cast<float>(0x7f800001)).bits & 0x7fff, 0x7f80);
+  EXPECT_GT(convert<Half>(std::bit_cast<float>(0xff800001)).bits & 0x7fff, 0x7c00);
+  EXPECT_TRUE(std::isnan(convert<float>(std::bit_cast<double>(uint64_t(0x7ff0000000000001)))));
+}
+
+TEST(Checkpoint, Rules) {
+  EXPECT_THAT(valueOf(parameter("v", {2}, {{"t"}}), {floats("t", {2}, {1, 2})}), ElementsAre(1, 2));
+  EXPECT_THAT(valueOf(parameter("s", {}, {{"t"}}), {floats("t", {}, {7})}), ElementsAre(7));
+  EXPECT_THAT(valueOf(parameter("w", {2, 3}, {{"t"}}), {floats("t", {2, 3}, {1, 2, 3, 4, 5, 6})}),
+              ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(valueOf(parameter("w", {2, 3}, matrix({"t"})), {floats("t", {3, 2}, {1, 2, 3, 4, 5, 6})}),
+              ElementsAre(1, 3, 5, 2, 4, 6));
+  // Columns 2 and 3 of four.
+  EXPECT_THAT(valueOf(parameter("w", {2, 2}, {{"t"}, false, 2, 4}), {floats("t", {2, 4}, {0, 1, 2, 3, 4, 5, 6, 7})}),
+              ElementsAre(2, 3, 6, 7));
+  EXPECT_THAT(valueOf(parameter("w", {2, 2}, {{"t"}, true, 2, 4}), {floats("t", {4, 2}, {0, 1, 2, 3, 4, 5, 6, 7})}),
+              ElementsAre(4, 6, 5, 7));
+  EXPECT_THAT(valueOf(parameter("b", {2}, {{"t"}, false, 1, 4}), {floats("t", {4}, {0, 1, 2, 3})}), ElementsAre(1, 2));
+  // Columns of two alternate.
+  EXPECT_THAT(valueOf(parameter("w", {2, 4}, matrix({"gate", "up"})),
+                      {floats("gate", {2, 2}, {1, 2, 3, 4}), floats("up", {2, 2}, {5, 6, 7, 8})}),
+              ElementsAre(1, 5, 3, 7, 2, 6, 4, 8));
+  // Experts are stacked.
+  Source experts = matrix({"{e}.w.{e}"});
+  experts.experts = 2;
+  EXPECT_THAT(
+      valueOf(parameter("w", {2, 1, 2}, experts), {floats("0.w.0", {2, 1}, {1, 2}), floats("1.w.1", {2, 1}, {3, 4})}),
+      ElementsAre(1, 2, 3, 4));
+  Source both = matrix({"{e}.gate", "{e}.up"});
+  both.experts = 2;
+  EXPECT_THAT(valueOf(parameter("w", {2, 1, 2}, both), {floats("0.gate", {1, 1}, {1}), floats("0.up", {1, 1}, {2}),
+                                                        floats("1.gate", {1, 1}, {3}), floats("1.up", {1, 1}, {4})}),
+              ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Checkpoint, Dtypes) {
+  Value argument = parameter("v", {2}, {{"t"}});
+  EXPECT_THAT(valueOf(argument, {{"t", "F64", {2}, bytesOf<double>({1.5, -2})}}), ElementsAre(1.5, -2));
+  EXPECT_THAT(valueOf(argument, {{"t", "BF16", {2}, bytesOf<uint16_t>({0x3fc0, 0xc000})}}), ElementsAre(1.5, -2));
+  EXPECT_THAT(valueOf(argument, {{"t", "F16", {2}, bytesOf<uint16_t>({0x3e00, 0xc000})}}), ElementsAre(1.5, -2));
+  std::string path = temporary() + "a";
+  writeFile(path, {{"t", "F8_E4M3", {2}, "xy"}});
+  EXPECT_THAT(errorOf({argument}, path),
+              HasSubstr("tensor 't' of argument 'v': expected F32, F64, BF16 or F16 but got F8_E4M3"));
+  writeFile(path, {{"t", "BF16", {2}, bytesOf<uint16_t>({0x3fc0, 0xc000})}});
+  for (int32_t dtype : {MOERT_F64, MOERT_BF16}) {
+    argument.dtype = dtype;
+    std::ostringstream log;
+    Tensors inputs;
+    ASSERT_TRUE(makeInputs({argument}, path, 0, log, inputs).ok());
+    EXPECT_EQ(elementAt(inputs["v"].as<char>(), dtype, 0), 1.5);
+    EXPECT_EQ(elementAt(inputs["v"].as<char>(), dtype, 1), -2);
+  }
+}
+
+// Tensors larger than what is in memory at a time, whose rows are cut anywhere.
+TEST(Checkpoint, Blocks) {
+  std::string folder = temporary();
+  constexpr int64_t kRows = 1500, kColumns = 1700;
+  std::vector<float> numbers(kRows * kColumns);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>(i);
+  writeFile(folder + "in.safetensors", {floats("t", {kColumns, kRows}, numbers)});
+  std::vector<Value> arguments{parameter("w", {kRows, kColumns - 10}, {{"t"}, true, 4, kColumns}),
+                               parameter("begin", {kRows, 4}, {{"t"}, true, 0, kColumns}),
+                               parameter("end", {kRows, 6}, {{"t"}, true, kColumns - 6, kColumns})};
+  std::ostringstream log;
+  Tensors inputs;
+  ASSERT_TRUE(makeInputs(arguments, folder + "in.safetensors", 0, log, inputs).ok());
+  const auto *w = inputs["w"].as<float>();
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t column = 0; column < kColumns - 10; ++column)
+      ASSERT_EQ(w[row * (kColumns - 10) + column], static_cast<float>((column + 4) * kRows + row));
+  for (Value &argument : arguments)
+    argument.updated = true;
+  EXPECT_EQ(saveBack(arguments, {folder + "in.safetensors"}, folder + "out.safetensors"), "");
+  EXPECT_EQ(readAll(folder + "in.safetensors"), readAll(folder + "out.safetensors"));
+}
+
+TEST(Checkpoint, WhatIsMissing) {
+  std::string folder = temporary(), path = folder + "a.safetensors";
+  Source experts{{"{e}"}};
+  experts.experts = 3;
+  std::vector<Value> arguments{parameter("v", {2}, {{"t"}}), parameter("w", {3, 1}, experts)};
+  writeFile(path, {floats("a", {1}, {0}), floats("t", {2}, {0, 0})});
+  std::ostringstream log;
+  Tensors inputs;
+  ASSERT_TRUE(makeInputs(arguments, path, 4, log, inputs).ok());
+  EXPECT_EQ(log.str(), "moe-run: random values (seed 4) for what '" + path +
+                           "' does not have: 'w'\nmoe-run: the plan has no use for 1 of the 2 tensors of '" + path +
+                           "': 'a'\n");
+  writeFile(path, {floats("0", {1}, {0}), floats("2", {1}, {0})});
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor '1' of argument 'w': expected it beside the others"));
+  writeFile(path, {floats("t", {3}, {0, 0, 0})});
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor 't' of argument 'v': expected [2] but got [3]"));
+  writeFile(path, {floats("x.t", {2}, {0, 0})});
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("no argument 'x.t'; its arguments are 'v', 'w'; of a checkpoint it "
+                                                  "knows tensors such as 't'"));
+  EXPECT_THAT(errorOf(arguments, folder + "nowhere"), HasSubstr("cannot be opened"));
+  fs::create_directory(folder + "empty");
+  EXPECT_THAT(errorOf(arguments, folder + "empty"), HasSubstr("expected 'model.safetensors.index.json' or"));
+}
+
+// Arguments' own names go before tensors of checkpoints, and earlier files before later ones.
+TEST(Checkpoint, SeveralFiles) {
+  std::string folder = temporary();
+  std::vector<Value> arguments{parameter("v", {1}, {{"t"}}), parameter("w", {1}, {{"u"}})};
+  writeFile(folder + "one", {floats("t", {1}, {1}), floats("u", {1}, {2})});
+  writeFile(folder + "two", {floats("t", {1}, {3})});
+  writeFile(folder + "own", {floats("v", {1}, {4})});
+  auto values = [&](const std::vector<std::string> &names) {
+    std::vector<std::string> paths;
+    for (const std::string &name : names)
+      paths.push_back(folder + name);
+    Loads loads;
+    std::ostringstream log;
+    Tensors inputs;
+    EXPECT_TRUE(loads.open(paths, arguments).ok());
+    EXPECT_TRUE(makeInputs(arguments, loads, 0, log, inputs).ok());
+    return std::pair(inputs["v"].as<float>()[0], inputs["w"].as<float>()[0]);
+  };
+  EXPECT_EQ(values({"one", "two"}), std::pair(1.0f, 2.0f));
+  EXPECT_EQ(values({"two", "one"}), std::pair(3.0f, 2.0f));
+  EXPECT_EQ(values({"one", "own"}), std::pair(4.0f, 2.0f));
+  EXPECT_THAT(saveBack(arguments, {folder + "one", folder + "two"}, folder + "out"),
+              HasSubstr("expected one checkpoint to take the layout of but"));
+  // What another file gave is saved in the checkpoint's place.
+  EXPECT_EQ(saveBack(arguments, {folder + "own", folder + "one"}, folder + "out.safetensors"), "");
+  writeFile(folder + "want", {floats("t", {1}, {4}), floats("u", {1}, {2})});
+  EXPECT_EQ(readAll(folder + "out.safetensors"), readAll(folder + "want"));
+}
+
+TEST(Checkpoint, Index) {
+  std::string folder = temporary();
+  std::vector<Value> arguments{parameter("v", {1}, {{"t"}}), parameter("w", {1}, {{"u"}})};
+  writeFile(folder + "a", {floats("t", {1}, {1}), floats("u", {1}, {9})});
+  writeFile(folder + "b", {floats("u", {1}, {2})});
+  // 'u' of the file a is not the one that is meant.
+  writeIndex(folder, {{"t", "a"}, {"u", "b"}});
+  std::ostringstream log;
+  Tensors inputs;
+  ASSERT_TRUE(makeInputs(arguments, folder, 0, log, inputs).ok());
+  EXPECT_EQ(inputs["w"].as<float>()[0], 2);
+  for (Value &argument : arguments)
+    argument.updated = true;
+  EXPECT_EQ(saveBack(arguments, {folder}, folder + "back"), "");
+  for (const char *name : {"a", "b", "model.safetensors.index.json"})
+    EXPECT_EQ(readAll(folder + name), readAll(folder + "back/" + name)) << name;
+  EXPECT_THAT(saveBack(arguments, {folder}, folder + "x.safetensors"), HasSubstr("expected a folder for the 2 files"));
+
+  auto error = [&](const std::vector<std::pair<std::string, std::string>> &places) {
+    writeIndex(folder, places);
+    return errorOf(arguments, folder + "model.safetensors.index.json");
+  };
+  EXPECT_THAT(error({{"t", "c"}}), HasSubstr("expected the file 'c' of tensor 't' in"));
+  EXPECT_THAT(error({{"t", "b"}}), HasSubstr("the index says that 'b' has tensor 't', but it has not"));
+  for (const char *outside : {"../a", "/a", "x/a", "..", ".", "", "a\\b"})
+    EXPECT_THAT(error({{"t", outside}}), HasSubstr("tensor 't': expected the name of a file in the index's folder"));
+  writeAll(folder + "model.safetensors.index.json", "{\"weight_map\": [}");
+  EXPECT_THAT(errorOf(arguments, folder), HasSubstr("expected an object of JSON with an object 'weight_map'"));
+  fs::resize_file(folder + "a", fs::file_size(folder + "a") - 1);
+  EXPECT_THAT(error({{"t", "a"}}), HasSubstr("a': "));
+}
+
+// Whatever an index says, opening it ends in tensors or an error.
+TEST(Checkpoint, Fuzz) {
+  std::string folder = temporary();
+  writeFile(folder + "a", {floats("t", {1}, {1})});
+  writeFile(folder + "b", {floats("u", {1}, {2})});
+  writeIndex(folder, {{"t", "a"}, {"u", "b"}});
+  std::string path = folder + "model.safetensors.index.json", text = readAll(path);
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::string copy = text;
+    for (unsigned flips = 1 + random() % 4; flips > 0; --flips)
+      copy[random() % copy.size()] = static_cast<char>(random());
+    writeAll(path, copy);
+    Checkpoint checkpoint;
+    (void)checkpoint.open(folder);
+  }
+}
+
+// Values that go through the arguments come back with every bit, in the file's types, order and header.
+TEST(CheckpointWriter, EveryBit) {
+  std::string folder = temporary();
+  std::vector<uint16_t> all(0x10000);
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<uint16_t>(i);
+  writeFile(folder + "in", {{"z", "BF16", {256, 256}, bytesOf(all)},
+                            {"positions", "I64", {1}, std::string(8, 'p')},
+                            {"y", "F16", {64, 1024}, bytesOf(all)},
+                            {"empty", "F32", {0, 3}, ""},
+                            {"mask", "BOOL", {3}, "abc"}});
+  std::vector<Value> arguments{parameter("a", {256, 256}, matrix({"z"})),
+                               parameter("b", {64, 24}, {{"y"}, false, 0, 1024}),
+                               parameter("c", {64, 1000}, {{"y"}, false, 24, 1024})};
+  for (int32_t dtype : {MOERT_F32, MOERT_F64}) {
+    for (Value &argument : arguments) {
+      argument.updated = true;
+      argument.dtype = dtype;
+    }
+    EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder + "out.safetensors"), "");
+    EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
+  }
+  // In its own place, and where no step changes a value, even if the argument cannot hold it.
+  EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder), "");
+  EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
+  for (Value &argument : arguments) {
+    argument.updated = false;
+    argument.dtype = MOERT_BF16;
+  }
+  EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder), "");
+  EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
+  EXPECT_FALSE(fs::exists(folder + "in.partial"));
+}
+
+TEST(CheckpointWriter, New) {
+  std::string folder = temporary();
+  Source experts = matrix({"{e}.gate", "{e}.up"});
+  experts.experts = 2;
+  std::vector<Value> arguments{parameter("w", {2, 3, 4}, experts), parameter("q", {2, 3}, {{"qk"}, true, 0, 4}),
+                               parameter("k", {2, 1}, {{"qk"}, true, 3, 4}), parameter("s", {}, {{"s"}})};
+  EXPECT_EQ(saveBack(arguments, {}, folder + "deep/er"), "");
+  SafetensorsFile file;
+  ASSERT_TRUE(file.open(folder + "deep/er/model.safetensors").ok());
+  EXPECT_EQ(file.entries().size(), 6u);
+  EXPECT_THAT(file.entries().at("1.up").shape, ElementsAre(2, 3));
+  EXPECT_THAT(file.entries().at("qk").shape, ElementsAre(4, 2));
+  EXPECT_THAT(file.head(), HasSubstr(R"("__metadata__":{"format":"pt"})"));
+  // What it gives is what it was made of.
+  std::ostringstream log;
+  Tensors made, loaded;
+  ASSERT_TRUE(makeInputs(arguments, "", 0, log, made).ok());
+  ASSERT_TRUE(makeInputs(arguments, folder + "deep/er", 1, log, loaded).ok());
+  for (const Value &argument : arguments)
+    EXPECT_EQ(elements<float>(made[argument.name]), elements<float>(loaded[argument.name])) << argument.name;
+  EXPECT_EQ(log.str(), "");
+
+  arguments.pop_back();
+  arguments.pop_back();
+  EXPECT_THAT(saveBack(arguments, {}, folder),
+              HasSubstr("to make up tensor 'qk' [4, 2] but they have 6 of its elements"));
+  arguments[1].source.reset();
+  EXPECT_THAT(saveBack(arguments, {}, folder), HasSubstr("the plan does not say what 'q' is in a checkpoint"));
+  EXPECT_THAT(saveBack({}, {}, folder), HasSubstr("the plan has no parameters"));
+}
+
+TEST(CheckpointWriter, NoPlace) {
+  std::string folder = temporary();
+  std::vector<Value> arguments{parameter("v", {1}, {{"t"}}), parameter("w", {1}, {{"u"}})};
+  writeFile(folder + "in", {floats("t", {1}, {1})});
+  EXPECT_THAT(saveBack(arguments, {folder + "in"}, folder), HasSubstr("expected tensor 'u' of argument 'w' in"));
+  writeFile(folder + "in", {floats("t", {1}, {1}), floats("u", {1}, {1})});
+  EXPECT_THAT(saveBack(arguments, {folder + "in"}, folder + "in/x"), HasSubstr("--save-checkpoint: '"));
+}
+
+// The f32 copy of a bf16 parameter begins as the checkpoint's value and is what is saved.
+TEST(CheckpointWriter, Masters) {
+  std::string folder = temporary();
+  Value weight = parameter("w", {1, 2}, matrix({"t"}), MOERT_BF16);
+  std::vector<Value> arguments{weight, stateOf(weight, ".master"), stateOf(weight, ".first")};
+  arguments[0].updated = arguments[1].updated = arguments[2].updated = true;
+  writeFile(folder + "in", {floats("t", {2, 1}, {1.0001f, -3.3f})});
+  std::ostringstream log;
+  Tensors inputs;
+  ASSERT_TRUE(makeInputs(arguments, folder + "in", 0, log, inputs).ok());
+  EXPECT_THAT(elements<float>(inputs["w.master"]), ElementsAre(1.0001f, -3.3f));
+  EXPECT_THAT(elements<float>(inputs["w.first"]), ElementsAre(0, 0));
+  EXPECT_EQ(elementAt(inputs["w"].as<char>(), MOERT_BF16, 0), 1);
+  EXPECT_EQ(log.str(), "");
+  EXPECT_EQ(saveBack(arguments, {folder + "in"}, folder + "out.safetensors"), "");
+  EXPECT_EQ(readAll(folder + "in"), readAll(folder + "out.safetensors"));
+  // Without a file it is what the parameter is.
+  inputs.clear();
+  ASSERT_TRUE(makeInputs(arguments, "", 0, log, inputs).ok());
+  for (int64_t i = 0; i < 2; ++i)
+    EXPECT_EQ(elementAt(inputs["w"].as<char>(), MOERT_BF16, i), inputs["w.master"].as<float>()[i]);
+}

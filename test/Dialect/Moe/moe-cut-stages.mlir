@@ -1,0 +1,35 @@
+// RUN: moe-opt %s --moe-cut-stages="stages=2 flops-per-second=1e9 memory-bytes-per-second=1e12" --split-input-file | FileCheck %s
+// RUN: not moe-opt %s --moe-cut-stages=stages=9 --split-input-file 2>&1 | FileCheck %s --check-prefix=MANY
+
+// The second product is as much work as the other two together. What needs parameters alone belongs to no stage.
+// MANY: error: expected at most 2 stages, since the model can be cut in no more places, but got 9
+// CHECK-LABEL: func.func @chain
+func.func @chain(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x8xf32> {moe.role = "parameter"},
+                 %b: tensor<8x16xf32> {moe.role = "parameter"}, %c: tensor<16x4xf32> {moe.role = "parameter"}) -> tensor<8x4xf32> {
+  // CHECK: moe.scale %{{.+}} {factor = 5.000000e-01 : f64} : tensor<8x8xf32>
+  %half = moe.scale %a {factor = 0.5 : f64} : tensor<8x8xf32>
+  // CHECK: moe.matmul {{.*}} {moe.stage = #moe.stage<0>} : (tensor<8x8xf32>, tensor<8x8xf32>)
+  %0 = moe.matmul %x, %half : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: moe.matmul {{.*}} {moe.stage = #moe.stage<1>} : (tensor<8x8xf32>, tensor<8x16xf32>)
+  %1 = moe.matmul %0, %b : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  // CHECK: moe.matmul {{.*}} {moe.stage = #moe.stage<1>} : (tensor<8x16xf32>, tensor<16x4xf32>)
+  %2 = moe.matmul %1, %c : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}
+
+// -----
+
+// Inside a block more is handed over than between two of them: it is not cut there, even where that would be more even.
+// CHECK-LABEL: func.func @blocks
+func.func @blocks(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x8xf32> {moe.role = "parameter"},
+                  %b: tensor<8x8xf32> {moe.role = "parameter"}) -> tensor<8x8xf32> {
+  // CHECK: moe.matmul {{.*}}#moe.stage<0>
+  %0 = moe.matmul %x, %a : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: moe.matmul {{.*}}#moe.stage<1>
+  %1 = moe.matmul %0, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: moe.matmul {{.*}}#moe.stage<1>
+  %2 = moe.matmul %1, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: moe.add {{.*}}#moe.stage<1>
+  %3 = moe.add %0, %2 : tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
+}

@@ -1,0 +1,59 @@
+// RUN: moe-opt %s --moe-partition --moe-verify-spmd | FileCheck %s
+// RUN: moe-opt %s --moe-partition --canonicalize --cse --moe-differentiate --canonicalize --cse --moe-verify-spmd \
+// RUN:   | FileCheck %s --check-prefix=BACK
+
+// Megatron's splits: queries and the FFN's first product by columns, the outputs' by rows, and a sum over mp behind each. mp
+// does not divide the one key head, so that all members have it and parts = 2 says whose queries these are.
+// CHECK-LABEL: func.func @block
+// CHECK-SAME: tensor<8x4xf32> {moe.layout = #moe.layout<[mp], []>, moe.name = "table"
+// CHECK-SAME: tensor<4x8xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "q"
+// CHECK-SAME: tensor<4x4xf32> {moe.layout = #moe.layout<[], []>, moe.name = "k"
+// CHECK-SAME: tensor<8x4xf32> {moe.layout = #moe.layout<[mp], []>, moe.name = "o"
+// CHECK: %[[FOUND:.+]] = moe.embedding %{{.+}}, %{{.+}} {parts = 2 : i64, vocabulary}
+// CHECK: %[[X:.+]] = moe.all_reduce %[[FOUND]] over <"mp", 2, 1>
+// CHECK: moe.rotary %{{.+}} : tensor<8x8xf32>
+// CHECK: %[[Y:.+]], %{{.+}} = moe.attention
+// CHECK-SAME: heads = 2 : i64, k_heads = 1 : i64, k_length = 4 : i64, parts = 2 : i64
+// CHECK: %[[PART:.+]] = moe.matmul %[[Y]],
+// CHECK: moe.all_reduce %[[PART]] over <"mp", 2, 1>
+// The vocabulary is over mp: a number for each token is exchanged, not logits.
+// CHECK: %[[LOGITS:.+]] = moe.matmul {{.*}}transpose_b{{.*}} -> tensor<8x8xf32>
+// CHECK: %[[TARGET:.+]] = moe.pick %[[LOGITS]], %{{.+}} {parts = 2 : i64}
+// CHECK: %[[LSE:.+]] = moe.row_logsumexp %[[LOGITS]]
+// CHECK: moe.all_gather %[[LSE]] over <"mp", 2, 1> {dim = 1 : i64}
+// CHECK: moe.all_reduce %[[TARGET]] over <"mp", 2, 1>
+
+// f and g: the gradients of what a column split reads are added up over mp, once for q, k and v together.
+// BACK-LABEL: func.func @block
+// BACK: moe.row_logsumexp_grad
+// BACK: moe.pick_grad {{.*}} addend(
+// BACK: moe.attention_grad
+// BACK: moe.rotary {{.*}}inverse
+// BACK: moe.norm_grad
+// BACK: moe.embedding_grad
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
+  func.func @block(%tokens: tensor<16xi32> {moe.name = "tokens", moe.role = "input"},
+                   %labels: tensor<16xi32> {moe.name = "labels", moe.role = "input"},
+                   %table: tensor<16x4xf32> {moe.name = "table", moe.role = "parameter"},
+                   %g: tensor<4xf32> {moe.name = "g", moe.role = "parameter"},
+                   %q: tensor<4x16xf32> {moe.name = "q", moe.role = "parameter"},
+                   %k: tensor<4x4xf32> {moe.name = "k", moe.role = "parameter"},
+                   %v: tensor<4x4xf32> {moe.name = "v", moe.role = "parameter"},
+                   %o: tensor<16x4xf32> {moe.name = "o", moe.role = "parameter"})
+      -> (tensor<f32> {moe.name = "loss", moe.role = "loss"}) {
+    %x = moe.embedding %tokens, %table {vocabulary} : (tensor<16xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+    %n = moe.norm %x, %g {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<16x4xf32>, tensor<4xf32>) -> tensor<16x4xf32>
+    %qs = moe.linear %n, %q {column = 4 : i64} : (tensor<16x4xf32>, tensor<4x16xf32>) -> tensor<16x16xf32>
+    %ks = moe.linear %n, %k {column = 4 : i64} : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+    %vs = moe.linear %n, %v {column = 4 : i64} : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+    %qr = moe.rotary %qs {period = 4 : i64, head_dim = 4 : i64, rotary_dim = 4 : i64, base = 1.0e4 : f64} : tensor<16x16xf32>
+    %y, %lse = moe.attention %qr, %ks, %vs
+      {q_length = 4 : i64, k_length = 4 : i64, heads = 4 : i64, k_heads = 1 : i64, causal, scale = 5.0e-1 : f64}
+      : (tensor<16x16xf32>, tensor<16x4xf32>, tensor<16x4xf32>) -> (tensor<16x16xf32>, tensor<16x4xf32>)
+    %a = moe.linear %y, %o : (tensor<16x16xf32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+    %z = moe.add %x, %a : tensor<16x4xf32>
+    %h = moe.linear %z, %table {transpose_weights, column = 1 : i64} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<16x16xf32>
+    %l = moe.cross_entropy %h, %labels : (tensor<16x16xf32>, tensor<16xi32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+}

@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+"""Whole models in training: loss, every gradient and the optimizer's step, against the one-rank reference.
+
+Each tiny model meets each layout with schedules, micro-batches, optimizers and ZeRO-1 drawn at random. The reference itself is
+checked against central differences of its own loss.
+"""
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+import harness
+import safetensors
+from harness import Layout
+
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
+LAYOUTS = {
+    "quick": [Layout(2, 1, 2, 1), Layout(2, 2, 2, 1), Layout(4, 2, 2, 2), Layout(4, 4, 2, 1), Layout(4, 2, 4, 1)],
+    "full": [Layout(2, 1, 1, 1), Layout(2, 1, 2, 1), Layout(2, 2, 2, 1), Layout(2, 2, 1, 2), Layout(4, 1, 4, 1),
+             Layout(4, 2, 2, 2), Layout(4, 4, 4, 1), Layout(4, 4, 2, 2), Layout(4, 2, 4, 1), Layout(4, 4, 2, 1),
+             Layout(8, 2, 4, 1), Layout(8, 4, 2, 2), Layout(8, 2, 2, 2), Layout(8, 4, 4, 1)],
+}
+DRAWN = {
+    "schedule": ("baseline", "s1", "s2", "s2+saa", "pipeline:2", "shadow:2,prefix", "smart", "ppmoe", "ppmoe"),
+    "form": ("config", "--dropless", "--capacity-factor=1.5"),
+    "optimizer": ("none", "none", "adam", "sgd"),
+    "micro_batches": (1, 1, 2, 3),
+    "zero": (False, True),
+    "clip": (0, 0.01),
+    "dtype": ("f64", "f64", "f32"),
+    "pp": (1, 1, 2, 4),
+    "interleave": (1, 2),
+    "recompute": (False, False, True),
+}
+BATCH, SEQ = 2, 8
+
+
+def models(suite):
+    names = sorted(name[:-5] for name in os.listdir(MODELS) if name.endswith(".json"))
+    return names
+
+
+def choose_cases(suite, seed=20261121):
+    rng = random.Random(seed)
+    cases = []
+    for name, layout in itertools.product(models(suite), LAYOUTS[suite]):
+        o = {key: rng.choice(values) for key, values in DRAWN.items()}
+        if o["schedule"] == "ppmoe" and layout.mp % (layout.ep * layout.esp):
+            o["schedule"] = "baseline"
+        if "shadow" in o["schedule"] or o["schedule"] == "smart":
+            o["form"] = "--dropless"
+        if o["pp"] == 1 or o["micro_batches"] == 1:
+            o["interleave"] = 1
+        elif o["interleave"] > 1:
+            o["micro_batches"] = 4
+        # Adam's first steps are the signs of gradients: what is only rounding there counts as much as anything.
+        if o["optimizer"] == "adam":
+            o["dtype"] = "f64"
+        cases.append((name, layout, o))
+    return cases
+
+
+def flags_of(name, layout, o):
+    flags = [os.path.join(MODELS, name + ".json"), "--whole-model", f"--batch={BATCH}", f"--seq={SEQ}",
+             f"--dtype={o['dtype']}", f"{layout.flag()},pp={o['pp']}", f"--schedule={o['schedule']}",
+             f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}"]
+    flags += ["--recompute"] * o["recompute"]
+    if o["form"] != "config":
+        flags.append(o["form"])
+    if o["optimizer"] != "none":
+        flags += [f"--optimizer={o['optimizer']}", f"--clip-norm={o['clip']}", "--weight-decay=0.1"]
+        flags += ["--zero"] * o["zero"]
+    return flags
+
+
+def check_equivalence(tools, case, folder, log):
+    name, layout, o = case
+    plan = os.path.join(folder, "plan.so")
+    _, warnings = tools.call_for_all(log, "moe-compile", *flags_of(name, layout, o), "--mode=train", "-o", plan)
+    if "warning" in warnings and "as it was" in warnings:
+        raise harness.CaseFailed(f"the compiler left a layer as it was: {warnings}")
+    iters = 1 if o["optimizer"] == "none" else 3
+    report = json.loads(tools.call(log, "moe-run", plan, f"--ranks={layout.world * o['pp']}", "--verify", f"--iters={iters}",
+                                   "--json"))
+    values = report["verify"]["values"]
+    return f"{len(values)} values, largest error {max(value['relative_error'] for value in values):.1e}"
+
+
+def check_logits(tools, case, folder, log):
+    """Forward alone."""
+    name, layout, o = case
+    plan = os.path.join(folder, "plan.so")
+    o = dict(o, optimizer="none", micro_batches=1, interleave=1)
+    tools.call(log, "moe-compile", *flags_of(name, layout, o), "--mode=forward", "-o", plan)
+    report = json.loads(tools.call(log, "moe-run", plan, "--verify", "--json"))
+    return f"largest error {max(value['relative_error'] for value in report['verify']['values']):.1e}"
+
+
+def check_differences(tools, case, folder, log):
+    """The loss along a random direction of each parameter."""
+    name, _, form = case
+    path = partial(os.path.join, folder)
+    flags = [os.path.join(MODELS, name + ".json"), "--whole-model", "--batch=2", f"--seq={SEQ}", "--dtype=f64",
+             harness.SINGLE_RANK, "--mode=train", form, "--micro-batches=2"]
+    tools.call(log, "moe-compile", *flags, "-o", path("plan.so"))
+    rng = np.random.default_rng(1)
+    tools.call(log, "moe-run", path("plan.so"), f"--save={path('out.safetensors')}")
+    gradients = {n[5:]: g for n, g in safetensors.load(path("out.safetensors")).items() if n.startswith("grad.")}
+    values = {n: rng.standard_normal(g.shape) * 0.3 + (1 if n.endswith("gamma") else 0) for n, g in gradients.items()}
+
+    def run(changed):
+        safetensors.save(path("in.safetensors"), changed, "f64")
+        del log[1:]
+        tools.call(log, "moe-run", path("plan.so"), f"--load={path('in.safetensors')}",
+                   f"--save={path('out.safetensors')}")
+        return safetensors.load(path("out.safetensors"))
+
+    gradients = {n: g for n, g in run(values).items() if n.startswith("grad.")}
+    worst, step = 0.0, 1e-5
+    for n, value in values.items():
+        direction = rng.standard_normal(value.shape)
+        direction /= np.linalg.norm(direction)
+        up, down = (float(run(dict(values, **{n: value + sign * step * direction}))["loss"]) for sign in (1, -1))
+        found, expected = (up - down) / (2 * step), float((gradients["grad." + n] * direction).sum())
+        error = abs(found - expected) / (abs(expected) + 1e-3)
+        if error > 1e-5:
+            raise harness.CaseFailed(f"{n}: the loss changes by {found:.9g} along a direction but its gradient says "
+                                     f"{expected:.9g}")
+        worst = max(worst, error)
+    return f"{len(values)} parameters, largest error {worst:.1e}"
+
+
+def check_resume(tools, case, folder, log):
+    """Training that is killed at any moment goes on as if nothing had happened."""
+    path = partial(os.path.join, folder)
+    flags = [os.path.join(MODELS, "bytes.json"), "--whole-model", "--batch=2", "--seq=16", "--dtype=f32",
+             "--parallel=dp=2,mp=2,ep=2,esp=1", "--optimizer=adam", "--clip-norm=1", "--zero", "--micro-batches=2"]
+    tools.call(log, "moe-compile", *flags, "--mode=train", "-o", path("plan.so"))
+    with open(path("text"), "wb") as file:
+        file.write(b"the quick brown fox jumps over the lazy dog. " * 200)
+    training = ["--train", f"--data={path('text')}", "--steps=24", "--rate=0.01", "--warmup=4", "--final-rate=0.001"]
+    whole = json.loads(tools.call(log, "moe-run", path("plan.so"), *training, "--checkpoint-every=3",
+                                  f"--checkpoint={path('other')}", "--json"))["steps"]
+    command = [os.path.join(tools.folder, "moe-run"), path("plan.so"), *training, "--checkpoint-every=3",
+               f"--checkpoint={path('checkpoint')}", f"--log={path('log')}"]
+    log.append(" ".join(command))
+    rng, kills = random.Random(5), 0
+    while kills < 4:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # Not before it has done something, so that each attempt gets further.
+        try:
+            process.wait(timeout=rng.uniform(0.05, 0.4))
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    tools.call(log, *["moe-run", *command[1:]])
+    with open(path("log")) as file:
+        logged = [json.loads(line) for line in file]
+    want = [{k: v for k, v in step.items() if k != "seconds"} for step in whole]
+    got = [{k: v for k, v in step.items() if k != "seconds"} for step in logged]
+    if got != want:
+        raise harness.CaseFailed(f"after {kills} kills the steps differ from those of one run")
+    if not want[-1]["loss"] < 0.8 * want[0]["loss"]:
+        raise harness.CaseFailed(f"the loss did not fall: {want[0]['loss']} to {want[-1]['loss']}")
+    return f"killed {kills} times, loss {want[0]['loss']:.3f} to {want[-1]['loss']:.3f}"
+
+
+def main():
+    parser = harness.parser(__doc__.splitlines()[0])
+    parser.add_argument("--suite", choices=("quick", "full"), default="quick")
+    options = parser.parse_args()
+    tools = harness.Tools(options.bin)
+    checks = {"train": check_equivalence, "forward": check_logits, "differences": check_differences,
+              "resume": check_resume}
+    cases = []
+    for name, layout, o in choose_cases(options.suite):
+        text = " ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"]])
+        step = f" {o['optimizer']} x{o['micro_batches']} pp {o['pp']}x{o['interleave']}" + " recompute" * o["recompute"]
+        step += " zero" * o["zero"] + " clipped" * bool(o["clip"])
+        cases.append((text + step, ("train", (name, layout, o))))
+    for index, (name, layout, o) in enumerate(choose_cases(options.suite, seed=2)):
+        if index % 3 == 0 or options.suite == "full":
+            cases.append((" ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"], "forward"]),
+                          ("forward", (name, layout, o))))
+    for name in models(options.suite):
+        cases.append((f"{name} differences", ("differences", (name, None, "--dropless"))))
+    cases.append(("resumed training", ("resume", None)))
+    return harness.run_cases(cases, lambda case, folder, log: checks[case[0]](tools, case[1], folder, log), options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
