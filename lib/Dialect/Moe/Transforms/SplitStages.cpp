@@ -121,9 +121,11 @@ void StageSplitter::requireAll() {
   // What one result needs may be what another one updates.
   for (bool changed = true; changed;) {
     changed = false;
-    for (OpOperand &result : whole.front().getTerminator()->getOpOperands())
-      for (int device : getResultDevices(result).set_bits())
+    for (OpOperand &result : whole.front().getTerminator()->getOpOperands()) {
+      llvm::SmallBitVector resultDevices = getResultDevices(result);
+      for (int device : resultDevices.set_bits())
         changed |= require(result.get(), device);
+    }
   }
 }
 
