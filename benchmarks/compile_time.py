@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""How long moe-compile takes: one layer and 96, at 8 and at 4096 ranks, in one run.
+"""How long moe-compile takes: one layer and 96, at 8 and at 4096 ranks, and whole models of 96 blocks, in one run.
 
 Usage: compile_time.py --bin DIR [--repeat=N]. Each figure is the median wall time of whole processes, from the model's
-configuration to the plan .so, start-up and linking included.
+configuration to the plan .so, start-up and linking included. Whole models are GPT-3 6.7B's backbone in 96 blocks with 64 experts on
+every other one, on 4096 ranks: forward, backward and Adam; the memory is the compiler's own at most.
 """
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -23,6 +25,33 @@ def measure(tool, layers, parallel, path, repeat):
     return statistics.median(times)
 
 
+# Name: what --parallel and other options say.
+WHOLE = {
+    "mp 8, ep 64": ["--parallel=dp=512,mp=8,ep=64"],
+    "mp 8, ep 64, 16 micro-batches": ["--parallel=dp=512,mp=8,ep=64", "--micro-batches=16"],
+    "pp 16, mp 8, ep 32, 16 micro-batches": ["--parallel=pp=16,dp=32,mp=8,ep=32", "--micro-batches=16"],
+    "the same, no reference": ["--parallel=pp=16,dp=32,mp=8,ep=32", "--micro-batches=16", "--reference=0"],
+}
+
+
+def measure_whole(tool, folder):
+    models = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "models")
+    with open(os.path.join(models, "gpt3-6.7b-moe.json")) as file:
+        config = dict(json.load(file), n_layer=96)
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as file:
+        json.dump(config, file)
+    print("whole models of 96 blocks, 64 experts, 4096 ranks, one process each (at most 10 s and 2 GB wanted)")
+    for name, flags in WHOLE.items():
+        start = time.perf_counter()
+        process = subprocess.Popen([tool, path, "--whole-model", "--batch=1", "--seq=2048", "--optimizer=adam", "--zero", *flags,
+                                    "-o", os.path.join(folder, "plan.so")])
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"error: moe-compile of {name} ended with status {status}")
+        print(f"  {name:38} {time.perf_counter() - start:6.2f} s  {usage.ru_maxrss / 1e6:5.2f} GB")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, help="folder of the tools")
@@ -37,6 +66,7 @@ def main():
             seconds = {ranks: measure(tool, layers, parallel, path, options.repeat) for ranks, parallel in RANKS.items()}
             print(f"  {layers:3} layers: {seconds[8]:6.3f} s at 8 ranks, {seconds[4096]:6.3f} s at 4096 "
                   f"(at most {wanted} wanted), ratio {seconds[4096] / seconds[8]:.3f} (0.9 to 1.1 wanted)")
+        measure_whole(tool, folder)
 
 
 if __name__ == "__main__":

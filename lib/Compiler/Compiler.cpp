@@ -73,6 +73,8 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
     return success();
   if (failed(addSchedule(passes, schedule, options, graph)))
     return failure();
+  if (options.sequenceParallel)
+    passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
   if (options.parallel.getPp() > 1)
     passes.addNestedPass<func::FuncOp>(createMoeCutStages(getStages(options, graph)));
   if (options.recompute)

@@ -24,7 +24,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       interleave("interleave", cl::desc("Stages of the pipeline for each of its devices (interleaved 1F1B)"),
                  cl::init(1), cl::cat(category)),
       recompute("recompute", cl::desc("Keep only what blocks hand over to each other, compute the rest again"),
-                cl::init(false), cl::cat(category)) {}
+                cl::init(false), cl::cat(category)),
+      sequenceParallel("sequence-parallel",
+                       cl::desc("Norms, dropout and residual sums on each rank's part of the tokens, divided over mp"),
+                       cl::init(false), cl::cat(category)) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
@@ -66,6 +69,7 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   options.microBatches = microBatches;
   options.interleave = interleave;
   options.recompute = recompute;
+  options.sequenceParallel = sequenceParallel;
   if (optimizer.empty())
     return success();
   if (!options.train)

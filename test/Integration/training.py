@@ -39,6 +39,7 @@ DRAWN = {
     "pp": (1, 1, 2, 4),
     "interleave": (1, 2),
     "recompute": (False, False, True),
+    "sequence_parallel": (False, True),
 }
 BATCH, SEQ = 2, 8
 
@@ -73,6 +74,7 @@ def flags_of(name, layout, o):
              f"--dtype={o['dtype']}", f"{layout.flag()},pp={o['pp']}", f"--schedule={o['schedule']}",
              f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}"]
     flags += ["--recompute"] * o["recompute"]
+    flags += ["--sequence-parallel"] * o["sequence_parallel"]
     if o["form"] != "config":
         flags.append(o["form"])
     if o["optimizer"] != "none":
@@ -186,7 +188,7 @@ def main():
     for name, layout, o in choose_cases(options.suite):
         text = " ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"]])
         step = f" {o['optimizer']} x{o['micro_batches']} pp {o['pp']}x{o['interleave']}" + " recompute" * o["recompute"]
-        step += " zero" * o["zero"] + " clipped" * bool(o["clip"])
+        step += " sequence-parallel" * o["sequence_parallel"] + " zero" * o["zero"] + " clipped" * bool(o["clip"])
         cases.append((text + step, ("train", (name, layout, o))))
     for index, (name, layout, o) in enumerate(choose_cases(options.suite, seed=2)):
         if index % 3 == 0 or options.suite == "full":

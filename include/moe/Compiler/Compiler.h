@@ -41,6 +41,8 @@ struct CompileOptions {
   int64_t interleave = 1;
   /// Keep for the backward only what blocks hand over to each other, and compute the rest again.
   bool recompute = false;
+  /// Norms, dropout and residual sums on each rank's part of the tokens over mp (moe-sequence-parallel).
+  bool sequenceParallel = false;
   /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.
   std::optional<MoeOptimizeOptions> optimizer;
   /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. What

@@ -23,7 +23,7 @@ private:
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
   llvm::cl::opt<bool> zero;
   llvm::cl::opt<int64_t> microBatches, interleave;
-  llvm::cl::opt<bool> recompute;
+  llvm::cl::opt<bool> recompute, sequenceParallel;
 };
 
 } // namespace mlir::moe

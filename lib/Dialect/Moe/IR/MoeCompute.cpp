@@ -122,6 +122,7 @@ void AddOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext
   patterns.add<FoldAddIntoAddend>(context);
 }
 
+unsigned AddOp::getNumRowOperands() { return 2; }
 OpCost AddOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> AddOp::getInPlaceInputs() { return {0, 1}; }
 LogicalResult AddOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
@@ -297,6 +298,8 @@ void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
       builder.create<BiasGradOp>(getLoc(), getBias().getType(), cotangents[0], getCounts(), Value(), getScaleAttr()));
   gradients.resize(getNumOperands());
 }
+/// Rows with counts are experts', not tokens'.
+bool BiasAddOp::canDivideRows(GroupAttr group) { return !getCounts() && hasRowsFor(getResult().getType(), group); }
 OpCost BiasAddOp::getOpCost() {
   return withRows(getElementwiseCost(*this, 1, getResult()), getCounts(), getRows(), *this);
 }

@@ -352,6 +352,18 @@ void DropoutOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
   adjoint.getXMutable().assign(cotangents[0]);
   gradients.append({adjoint, Value()});
 }
+/// The parts of `group` lie inside one of those that there are.
+bool DropoutOp::canDivideRows(GroupAttr group) {
+  bool isInside = getRowParts() == 1 || static_cast<int64_t>(getRowStride()) == group.getStride() * group.getSize();
+  return isInside && hasRowsFor(getResult().getType(), group);
+}
+Value DropoutOp::buildOnRowPart(OpBuilder &builder, ValueRange rows, GroupAttr group) {
+  Value part = cloneOnRowPart(*this, builder, rows);
+  auto op = part.getDefiningOp<DropoutOp>();
+  op.setRowParts(getRowParts() * group.getSize());
+  op.setRowStride(group.getStride());
+  return part;
+}
 SmallVector<Attribute> DropoutOp::getKernelParams() {
   return {getSeedAttr(),
           getInt(*this, getRowParts()),

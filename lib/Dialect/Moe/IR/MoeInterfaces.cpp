@@ -84,4 +84,19 @@ Operation *mlir::moe::cloneOnShadows(Operation *op, OpBuilder &builder, IRMappin
   return clone;
 }
 
+bool mlir::moe::hasRowsFor(Type type, GroupAttr group) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getRank() == 2 && tensor.getDimSize(0) % group.getSize() == 0;
+}
+
+Value mlir::moe::cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange rows) {
+  Operation *clone = builder.clone(*op);
+  clone->setOperands(0, rows.size(), rows);
+  OpResult result = clone->getResult(0);
+  auto type = cast<RankedTensorType>(result.getType());
+  result.setType(RankedTensorType::get({cast<RankedTensorType>(rows[0].getType()).getDimSize(0), type.getDimSize(1)},
+                                       type.getElementType()));
+  return result;
+}
+
 #include "moe/Dialect/Moe/IR/MoeInterfaces.cpp.inc"

@@ -72,14 +72,19 @@ static void findCrossing(ProgramCuts &program) {
     program.crossing[number] += program.crossing[number - 1];
 }
 
-/// Ops that are on one device with the op before: a sum takes the place of what it is added to.
+/// Ops that are on one device with the op before: a sum takes the place of what it is added to, and where several sums,
+/// the phases of an exchange, take one value, so do their adjoints'.
 static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
   llvm::DenseMap<Operation *, size_t> numbers;
+  llvm::DenseMap<Value, size_t> firstOf;
   llvm::BitVector together(ops.size());
   for (auto [number, op] : llvm::enumerate(ops)) {
     numbers[op] = number;
     auto sum = dyn_cast<MoeAccumulatingOpInterface>(op);
-    if (!sum || sum.getAddendMutable().empty())
+    if (!sum)
+      continue;
+    together.set(firstOf.try_emplace(op->getOperand(0), number).first->second + 1, number + 1);
+    if (sum.getAddendMutable().empty())
       continue;
     if (auto maker = numbers.find(sum.getAddendMutable()[0].get().getDefiningOp()); maker != numbers.end())
       together.set(maker->second + 1, number + 1);

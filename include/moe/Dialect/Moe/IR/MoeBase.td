@@ -32,6 +32,7 @@ defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface>;
 defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;
+defvar Moe_Rowwise = DeclareOpInterfaceMethods<MoeRowwiseOpInterface>;
 defvar Moe_Chunkable = DeclareOpInterfaceMethods<MoeChunkableOpInterface>;
 defvar Moe_ChunkableOwn = DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["canChunk", "buildOnChunk"]>;
 defvar Moe_ShadowableOnly = DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["buildOnShadows"]>;

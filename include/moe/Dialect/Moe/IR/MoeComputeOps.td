@@ -35,7 +35,7 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
 }
 
 def Moe_ScaleOp : Moe_Op<"scale", [
-    SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_Rowwise, Moe_CostOwn,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
   let summary = "product with a constant, at both levels";
   let description = [{
@@ -169,7 +169,8 @@ def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
 }
 
 def Moe_BiasAddOp : Moe_Op<"bias_add", [
-    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn,
+    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Chunkable,
+    DeclareOpInterfaceMethods<MoeRowwiseOpInterface, ["canDivideRows"]>, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "adds a bias to every row";
   let description = [{

@@ -130,7 +130,7 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
 //===----------------------------------------------------------------------===//
 
 def Moe_NormOp : Moe_Op<"norm", [
-    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Rowwise, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "layer norm or RMS norm";
   let description = [{
@@ -488,7 +488,8 @@ def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
 }
 
 def Moe_DropoutOp : Moe_Op<"dropout", [
-    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable,
+    DeclareOpInterfaceMethods<MoeRowwiseOpInterface, ["canDivideRows", "buildOnRowPart"]>, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "leaves out elements at random";
   let description = [{

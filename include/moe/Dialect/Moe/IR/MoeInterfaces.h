@@ -45,6 +45,11 @@ Operation *cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, R
 /// As MoeChunkableOpInterface::buildOnShadows says.
 Operation *cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping);
 
+/// Whether `type` has rows, dimension 0 of two, that can be divided over `group`.
+bool hasRowsFor(Type type, GroupAttr group);
+/// As MoeRowwiseOpInterface::buildOnRowPart says.
+Value cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange rows);
+
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);
 /// Of Resource::Memory: every operand read once, every result written once.

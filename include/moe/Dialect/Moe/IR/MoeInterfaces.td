@@ -135,6 +135,25 @@ def MoeChunkableOpInterface : OpInterface<"MoeChunkableOpInterface"> {
   ];
 }
 
+def MoeRowwiseOpInterface : OpInterface<"MoeRowwiseOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An op each row of whose only result is computed from the same rows of its leading operands, so that each member of a group can
+    do it for a part of the rows. Rows are dimension 0.
+  }];
+  let methods = [
+    InterfaceMethod<[{How many leading operands have the rows.}], "unsigned", "getNumRowOperands", (ins), "", [{ return 1; }]>,
+    InterfaceMethod<[{Whether the members of `group` can each do an equal part of the rows.}],
+      "bool", "canDivideRows", (ins "::mlir::moe::GroupAttr":$group), "",
+      [{ return ::mlir::moe::hasRowsFor($_op->getResult(0).getType(), group); }]>,
+    InterfaceMethod<[{
+      Builds the op for the part of a member of `group`, which `rows` are, and returns its result. The default is a copy.
+    }], "::mlir::Value", "buildOnRowPart",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$rows, "::mlir::moe::GroupAttr":$group), "",
+      [{ return ::mlir::moe::cloneOnRowPart($_op, builder, rows); }]>
+  ];
+}
+
 def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{An op that gives each choice its row among the dispatched tokens.}];

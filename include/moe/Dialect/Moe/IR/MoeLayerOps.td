@@ -107,7 +107,8 @@ def Moe_LayerOp : Moe_Op<"layer", [
 }
 
 def Moe_AddOp : Moe_Op<"add", [
-    SameOperandsAndResultType, Commutative, Moe_Spmd, Moe_Differentiable, Moe_CostOwn,
+    SameOperandsAndResultType, Commutative, Moe_Spmd, Moe_Differentiable,
+    DeclareOpInterfaceMethods<MoeRowwiseOpInterface, ["getNumRowOperands"]>, Moe_CostOwn,
     Moe_Kernel<["getInPlaceInputs"]>, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
   let summary = "elementwise sum, at both levels";
   let description = [{

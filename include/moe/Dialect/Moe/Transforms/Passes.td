@@ -110,6 +110,33 @@ def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> {
+  let summary = "norms, dropout and residual sums on each rank's part of the tokens";
+  let description = [{
+    Megatron's sequence parallelism (Korthikanti et al., 2022) over mp, whatever made the program: an all_reduce over mp that an
+    op takes which works row by row (MoeRowwiseOpInterface) becomes a reduce_scatter of rows and an all_gather, and such ops
+    are done for the part, with the gather behind them; what else they take is sliced. So between the products that are divided
+    over mp, rows and what is kept of them for the backward are a part, and an all_gather comes before the next product. The
+    bytes exchanged stay the same. To run behind the rewrites of layers, whose gathers of rows are taken likewise, and before
+    moe-cut-stages and moe-differentiate.
+
+    Before -> after, with mp = 2:
+
+    ```mlir
+    %s = moe.all_reduce %p over <"mp", 2, 1> : .. -> tensor<16x8xf32>
+    %r = moe.add %x, %s : tensor<16x8xf32>
+    %n = moe.norm %r, %gamma {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : ..
+    // ->
+    %s = moe.reduce_scatter %p over <"mp", 2, 1> {dim = 0 : i64} : .. -> tensor<8x8xf32>
+    %xs = moe.slice %x over <"mp", 2, 1> {dim = 0 : i64} : .. -> tensor<8x8xf32>
+    %r = moe.add %xs, %s : tensor<8x8xf32>
+    %ns = moe.norm %r, %gv {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : ..
+    %n = moe.all_gather %ns over <"mp", 2, 1> {dim = 0 : i64} : .. -> tensor<16x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
   let summary = "exchange in phases, each overlapping with what is done with the one before";
   let description = [{

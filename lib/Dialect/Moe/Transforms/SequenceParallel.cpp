@@ -1,0 +1,136 @@
+//===- SequenceParallel.cpp - moe-sequence-parallel -----------------------===//
+//
+// Megatron's sequence parallelism (Korthikanti et al., 2022, section 4.2.2): between the products that are divided over
+// mp each member has a part of the tokens' rows. The forward alone is written: the adjoints of its slices and gathers
+// are the exchanges of the backward.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_MOESEQUENCEPARALLEL
+#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// Goes through a program once, so that parts are handed on from op to op.
+class RowDivider {
+public:
+  RowDivider(GroupAttr mp, SpmdAnalysis states) : mp(mp), states(std::move(states)) {}
+
+  void run(Block &body);
+
+private:
+  void divideSum(AllReduceOp sum);
+  void divide(MoeRowwiseOpInterface op);
+  void rememberGather(AllGatherOp gather);
+  /// Puts a gather of `part` in the place of the result of `op`.
+  void replace(Operation *op, Value part);
+  bool isReplicated(Value value) const;
+  bool isOverMp(GroupAttr group) const {
+    return group.getSize() == mp.getSize() && group.getStride() == mp.getStride();
+  }
+
+  GroupAttr mp;
+  SpmdAnalysis states;
+  /// What was gathered, by the result.
+  llvm::DenseMap<Value, Value> parts;
+  SmallVector<AllGatherOp> gathers;
+};
+
+} // namespace
+
+static ValueRange getRowOperands(MoeRowwiseOpInterface op) {
+  return op->getOperands().take_front(op.getNumRowOperands());
+}
+
+/// A gather's result is, though the analysis came before it.
+bool RowDivider::isReplicated(Value value) const {
+  return parts.contains(value) || (states.getState(value) & *states.getAxes().getAxes(mp)).empty();
+}
+
+void RowDivider::replace(Operation *op, Value part) {
+  OpBuilder builder(op);
+  auto gather = builder.create<AllGatherOp>(op->getLoc(), part, mp, 0);
+  op->getResult(0).replaceAllUsesWith(gather.getResult());
+  rememberGather(gather);
+  op->erase();
+}
+
+void RowDivider::rememberGather(AllGatherOp gather) {
+  if (!isOverMp(gather.getGroup()) || gather.getDim() != 0)
+    return;
+  parts[gather.getResult()] = gather.getInput();
+  gathers.push_back(gather);
+}
+
+/// Of use where an op that each member can do for its part takes the sum.
+void RowDivider::divideSum(AllReduceOp sum) {
+  bool isUsed = llvm::any_of(sum->getUsers(), [&](Operation *user) {
+    auto rowwise = dyn_cast<MoeRowwiseOpInterface>(user);
+    return rowwise && rowwise.canDivideRows(mp) && llvm::is_contained(getRowOperands(rowwise), sum.getResult());
+  });
+  if (!isUsed || sum.getCounts() || !isOverMp(sum.getGroup()))
+    return;
+  OpBuilder builder(sum);
+  auto type = sum.getResult().getType();
+  auto part = RankedTensorType::get({type.getDimSize(0) / mp.getSize(), type.getDimSize(1)}, type.getElementType());
+  replace(sum, builder.create<ReduceScatterOp>(sum.getLoc(), part, sum.getInput(), mp, 0));
+}
+
+void RowDivider::divide(MoeRowwiseOpInterface op) {
+  ValueRange rows = getRowOperands(op);
+  if (!op.canDivideRows(mp) || !llvm::any_of(rows, [&](Value value) { return parts.contains(value); }) ||
+      !llvm::all_of(rows, [&](Value value) { return isReplicated(value); }))
+    return;
+  OpBuilder builder(op);
+  SmallVector<Value> own;
+  for (Value value : rows) {
+    Value part = parts.lookup(value);
+    own.push_back(part ? part : builder.create<SliceOp>(op.getLoc(), value, mp, 0).getResult());
+  }
+  replace(op, op.buildOnRowPart(builder, own, mp));
+}
+
+void RowDivider::run(Block &body) {
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      rememberGather(gather);
+    else if (auto sum = dyn_cast<AllReduceOp>(op))
+      divideSum(sum);
+    else if (auto rowwise = dyn_cast<MoeRowwiseOpInterface>(op))
+      divide(rowwise);
+  }
+  for (AllGatherOp gather : gathers)
+    if (gather->use_empty())
+      gather.erase();
+}
+
+namespace {
+struct MoeSequenceParallel : moe::impl::MoeSequenceParallelBase<MoeSequenceParallel> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ParallelAttr parallel = getParallel(getOperation());
+    if (!parallel)
+      return signalPassFailure();
+    GroupAttr mp = parallel.getGroup("mp");
+    if (mp.getSize() == 1)
+      return;
+    FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
+    if (failed(states))
+      return signalPassFailure();
+    RowDivider(mp, std::move(*states)).run(getOperation().front());
+    if (failed(insertToVarying(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
