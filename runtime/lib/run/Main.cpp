@@ -49,15 +49,15 @@ struct Session {
   std::ostream &out;
   std::ostream &err;
   bool isTerminal;
-  Plan plan;
-  Routing routing;
-  Loads loads;
-  CheckpointWriter checkpoint;
-  Tensors inputs;
-  RunResult result;
-  Verification verification;
+  Plan plan = {};
+  Routing routing = {};
+  Loads loads = {};
+  CheckpointWriter checkpoint = {};
+  Tensors inputs = {};
+  RunResult result = {};
+  Verification verification = {};
 
-  std::vector<Value> arguments; ///< of all programs
+  std::vector<Value> arguments = {}; ///< of all programs
 
   Status open();
   Status load();
@@ -182,7 +182,7 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
       return conclude(train(options, out, err), {}, err);
     if (options.adaptive)
       return runAdaptiveSession(options, out, err, isTerminal);
-    return runSession(Session{options, out, err, isTerminal, {}, {}, {}, {}, {}, {}, {}});
+    return runSession(Session{options, out, err, isTerminal});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";
     return BadInput;
