@@ -346,6 +346,53 @@ TYPED_TEST(KernelsAttentionTest, Refuses) {
   error([](O, I, View &, View &lse) { lse.dims[1] = 3; }, "expected 'lse'");
 }
 
+// --- Heads with shared columns -----------------------------------------------
+
+// Against the definition, for one head and many; the gradients of a sum of products are found the same way.
+TYPED_TEST(KernelsAttentionTest, AppendToHeads) {
+  using T = TypeParam;
+  const int64_t rows = 5;
+  for (auto [heads, own, common] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {3, 4, 2}, {16, 5, 70}}) {
+    const int64_t columns = own + common;
+    auto x = randomTensor<T>({rows, heads * own}, 1), shared = randomTensor<T>({rows, common}, 2),
+         to = randomTensor<T>({rows, heads * columns}, 3);
+    Tensor<T> out({rows, heads * columns}, T(NAN)), gradX({rows, heads * own}, T(NAN)), sum({rows, common}, T(NAN));
+    EXPECT_OK(appendToHeads(x.view(), shared.view(), out.view()));
+    EXPECT_OK(appendToHeadsGrad(to.view(), gradX.view(), sum.view()));
+    std::vector<double> sums(rows * common);
+    for (int64_t s = 0; s < rows; ++s)
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t i = 0; i < columns; ++i) {
+          const int64_t at = (s * heads + h) * columns + i, ofX = (s * heads + h) * own + i,
+                        ofShared = s * common + i - own;
+          ASSERT_EQ(out[at], i < own ? x[ofX] : shared[ofShared]) << s << " " << h << " " << i;
+          if (i < own)
+            ASSERT_EQ(gradX[ofX], to[at]);
+          else
+            sums[ofShared] += double(to[at]);
+        }
+    expectNear(sum.data, sums, tolerance<T>());
+  }
+  Tensor<T> none({0, 6}), noShared({0, 2}), noOut({0, 12});
+  EXPECT_OK(appendToHeads(none.view(), noShared.view(), noOut.view()));
+  EXPECT_OK(appendToHeadsGrad(noOut.view(), none.view(), noShared.view()));
+}
+
+TEST(KernelsAttention, AppendToHeadsRefuses) {
+  Tensor<float> x({3, 6}), shared({3, 2}), out({3, 12}), few({2, 2}), empty({3, 0});
+  Tensor<double> wide({3, 12});
+  auto error = [](const Status &status, const char *text) { expectError(status, MOERT_ERROR_INVALID_ARGUMENT, text); };
+  error(appendToHeads(x.view(), few.view(), out.view()), "'append_to_heads': expected 'shared' to be f32[3,2]");
+  error(appendToHeads(x.view(), shared.view(), wide.view()), "expected 'x' to be f64[3,6] but got f32[3,6]");
+  // A head too many, no head, no own columns, nothing shared.
+  error(appendToHeads(x.view(), shared.view(), shared.view()),
+        "expected 'out' of heads with columns of 'x' f32[3,6] and with all of 'shared' f32[3,2] but got f32[3,2]");
+  error(appendToHeads(x.view(), shared.view(), x.view()), "but got f32[3,6]");
+  error(appendToHeads(empty.view(), shared.view(), out.view()), "'x' f32[3,0]");
+  error(appendToHeads(x.view(), empty.view(), out.view()), "'shared' f32[3,0]");
+  error(appendToHeadsGrad(out.view(), out.view(), shared.view()), "'append_to_heads_grad': expected 'grads' of heads");
+}
+
 // --- Relative biases ---------------------------------------------------------
 
 int64_t slowBucket(int64_t offset, int64_t buckets, bool bidirectional, int64_t most) {

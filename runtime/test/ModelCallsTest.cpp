@@ -283,6 +283,17 @@ TEST(ModelCalls, Attention) {
       [](moert_rank_t r, Buffers b) { return moert_attention_sinks_grad(r, 0, b[0], b[1], b[2], b[3], b[4], 0); });
 }
 
+TEST(ModelCalls, Heads) {
+  expectSame(
+      "append_to_heads", {{{5, 6}}, {{5, 2}}, {{5, 12}}},
+      [](Views v, int64_t) { return host::appendToHeads(v[0], v[1], v[2]); },
+      [](moert_rank_t r, Buffers b) { return moert_append_to_heads(r, 0, b[0], b[1], b[2], 0); });
+  expectSame(
+      "append_to_heads_grad", {{{5, 12}}, {{5, 6}}, {{5, 2}}},
+      [](Views v, int64_t) { return host::appendToHeadsGrad(v[0], v[1], v[2]); },
+      [](moert_rank_t r, Buffers b) { return moert_append_to_heads_grad(r, 0, b[0], b[1], b[2], 0); });
+}
+
 TEST(ModelCalls, AttentionWithoutOptionals) {
   expectSame(
       "attention", {{{6, 4}}, {{10, 4}}, {{10, 6}}, {{6, 6}}, {{6, 2}}},

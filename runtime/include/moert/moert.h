@@ -402,6 +402,13 @@ int32_t moert_rotary(moert_rank_t rank, int64_t op, const moert_buffer *x, const
                      int64_t head_dim, int64_t begin, int64_t rotary_dim, int64_t interleaved, int64_t direction,
                      double base, double factor, double low, double high, double scale, moert_stream_t stream);
 
+/// out[s,h,:] = [x[s,h,:], shared[s,:]] for each of H heads: x is [S, H D], shared [S, R], out [S, H (D + R)].
+int32_t moert_append_to_heads(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *shared,
+                              const moert_buffer *out, moert_stream_t stream);
+/// Its gradients: grad_x[s,h,:] is the first D columns of grads[s,h,:], grad_shared[s,:] the sum of its last R over h.
+int32_t moert_append_to_heads_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *grad_x,
+                                   const moert_buffer *grad_shared, moert_stream_t stream);
+
 /// Attention. q is [B L, H Dk], k [B Lk, n Dk], v [B Lk, n Dv], for B sequences of L = q_length queries and Lk =
 /// k_length keys. The rank has H = heads query heads, part `part` of the model's parts * H, which share Hk = k_heads
 /// key heads. k and v hold all of those (n = Hk): query head h takes key head (part * H + h) * Hk / (parts * H); or

@@ -298,6 +298,14 @@ void addAttention(std::vector<KernelCase> &cases) {
   auto addGradients = [](Call &call, Pool &pool, int64_t rows) {
     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kHeads}), pool.input({rows, kColumns})});
   };
+  cases.push_back({Kind::AppendToHeads, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns / 2}), pool.input({rows, kHeadDim / 2}),
+                                     pool.output({rows, kColumns})});
+                   }});
+  cases.push_back({Kind::AppendToHeadsGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns / 2}),
+                                     pool.output({rows, kHeadDim / 2})});
+                   }});
   cases.push_back({Kind::Attention, {}, [=](Call &call, Pool &pool, int64_t rows) {
                      fill(call, pool, rows, false);
                      addViews(call, {pool.output({rows, kColumns}), pool.output({rows, kHeads})});

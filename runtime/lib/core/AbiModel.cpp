@@ -84,6 +84,17 @@ int32_t moert_rotary(moert_rank_t rank, int64_t op, const moert_buffer *x, const
                    {{period, head_dim, begin, rotary_dim, interleaved, direction}, {base, factor, low, high, scale}});
 }
 
+int32_t moert_append_to_heads(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *shared,
+                              const moert_buffer *out, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::AppendToHeads, {{"x", x}, {"shared", shared}, {"out", out}});
+}
+
+int32_t moert_append_to_heads_grad(moert_rank_t rank, int64_t op, const moert_buffer *grads, const moert_buffer *grad_x,
+                                   const moert_buffer *grad_shared, moert_stream_t stream) {
+  return issueCall(rank, op, stream, Kind::AppendToHeadsGrad,
+                   {{"grads", grads}, {"grad_x", grad_x}, {"grad_shared", grad_shared}});
+}
+
 int32_t moert_attention(moert_rank_t rank, int64_t op, const moert_buffer *q, const moert_buffer *k,
                         const moert_buffer *v, const moert_buffer *bias, const moert_buffer *sinks,
                         const moert_buffer *step, const moert_buffer *out, const moert_buffer *lse, int64_t q_length,

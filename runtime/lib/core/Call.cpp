@@ -41,6 +41,8 @@ const char *kindName(Kind kind) {
                                            "inverse_root",
                                            "inverse_root_grad",
                                            "rotary",
+                                           "append_to_heads",
+                                           "append_to_heads_grad",
                                            "attention",
                                            "attention_grad",
                                            "attention_bias_grad",

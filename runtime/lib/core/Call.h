@@ -48,6 +48,8 @@ enum class Kind : uint8_t {
   InverseRoot,
   InverseRootGrad,
   Rotary,
+  AppendToHeads,
+  AppendToHeadsGrad,
   Attention,
   AttentionGrad,
   AttentionBiasGrad,

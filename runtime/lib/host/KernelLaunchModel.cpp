@@ -121,6 +121,10 @@ Status launchModelKernel(const Call &call) {
     return inverseRootGrad(v[0], v[1], v[2], r[0]);
   case Kind::Rotary:
     return launchRotary(call);
+  case Kind::AppendToHeads:
+    return appendToHeads(v[0], v[1], v[2]);
+  case Kind::AppendToHeadsGrad:
+    return appendToHeadsGrad(v[0], v[1], v[2]);
   case Kind::Attention:
   case Kind::AttentionGrad:
   case Kind::AttentionBiasGrad:

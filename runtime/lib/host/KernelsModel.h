@@ -75,6 +75,11 @@ Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, i
 
 // --- Attention ---------------------------------------------------------------
 
+/// x [S, H D], shared [S,R] -> out [S, H (D + R)]; the shapes give H.
+Status appendToHeads(View x, View shared, View out);
+/// grads [S, H (D + R)] -> gradX [S, H D], gradShared [S,R], which is summed in double.
+Status appendToHeadsGrad(View grads, View gradX, View gradShared);
+
 /// The attributes of moert_attention.
 struct AttentionOptions {
   int64_t qLength = 0;

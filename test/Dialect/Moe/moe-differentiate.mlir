@@ -363,6 +363,20 @@ func.func @row_scale(%a: tensor<4x8xf32>, %f: tensor<4x1xf32>) -> tensor<4x8xf32
   return %0 : tensor<4x8xf32>
 }
 
+// append_to_heads -> one op for both.
+// CHECK-LABEL: func.func @append_to_heads(
+// CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x6xf32>,
+// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<4x2xf32>,
+// CHECK-SAME:   [[CT0:%[a-z0-9_]+]]: tensor<4x12xf32> {moe.name = "cotangent.result0", moe.role = "cotangent"}
+// CHECK-NEXT:   [[APPEND_TO_HEADS:%[a-z0-9_]+]] = moe.append_to_heads [[X]], [[S]] : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x12xf32>
+// CHECK-NEXT:   [[GRAD_X:%[a-z0-9_]+]], [[GRAD_SHARED:%[a-z0-9_]+]] = moe.append_to_heads_grad [[CT0]]
+// CHECK-SAME:     (tensor<4x12xf32>) -> (tensor<4x6xf32>, tensor<4x2xf32>)
+// CHECK-NEXT:   return [[APPEND_TO_HEADS]], [[GRAD_X]], [[GRAD_SHARED]]
+func.func @append_to_heads(%x: tensor<4x6xf32>, %s: tensor<4x2xf32>) -> tensor<4x12xf32> {
+  %0 = moe.append_to_heads %x, %s : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x12xf32>
+  return %0 : tensor<4x12xf32>
+}
+
 // row_dot -> row_scale of the other operand.
 // CHECK-LABEL: func.func @row_dot(
 // CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xf32>,

@@ -1,5 +1,5 @@
-// RUN: moe-opt %s --moe-partition --moe-verify-spmd | FileCheck %s
-// RUN: moe-opt %s --moe-partition --canonicalize --cse --moe-differentiate --canonicalize --cse --moe-verify-spmd \
+// RUN: moe-opt %s --split-input-file --moe-partition --moe-verify-spmd | FileCheck %s
+// RUN: moe-opt %s --split-input-file --moe-partition --canonicalize --cse --moe-differentiate --canonicalize --cse --moe-verify-spmd \
 // RUN:   | FileCheck %s --check-prefix=BACK
 
 // Megatron's splits: queries and the FFN's first product by columns, the outputs' by rows, and a sum over mp behind each. mp
@@ -55,5 +55,41 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %h = moe.linear %z, %table {transpose_weights, column = 1 : i64} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<16x16xf32>
     %l = moe.cross_entropy %h, %labels : (tensor<16x16xf32>, tensor<16xi32>) -> tensor<f32>
     return %l : tensor<f32>
+  }
+}
+
+// -----
+
+// Multi-head latent attention: the short vector is made on every member, what is made of it is over mp by heads, and so are keys,
+// to which every member appends the same columns.
+// CHECK-LABEL: func.func @latent
+// CHECK-SAME: tensor<4x3xf32> {moe.layout = #moe.layout<[], []>, moe.name = "kv_a"
+// CHECK-SAME: tensor<3x4xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "k"
+// CHECK-SAME: tensor<4x2xf32> {moe.layout = #moe.layout<[], []>, moe.name = "k_shared"
+// CHECK: %[[WHOLE:.+]] = moe.matmul %{{.+}} -> tensor<8x3xf32>
+// CHECK: %[[C:.+]] = moe.to_varying %[[WHOLE]] over <"mp", 2, 1>
+// CHECK: %[[K:.+]] = moe.matmul %[[C]], %{{.+}} -> tensor<8x4xf32>
+// CHECK: %[[SAME:.+]] = moe.matmul %{{.+}} -> tensor<8x2xf32>
+// CHECK: %[[SHARED:.+]] = moe.to_varying %[[SAME]] over <"mp", 2, 1>
+// CHECK: moe.append_to_heads %[[K]], %[[SHARED]] : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<8x8xf32>
+
+// Each member has the sum over its own heads: the shared columns' gradient is added up over mp.
+// BACK-LABEL: func.func @latent
+// BACK: moe.append_to_heads %{{.+}}, %{{.+}}
+// BACK: %{{.+}}, %[[SUM:.+]] = moe.append_to_heads_grad %{{.+}} : (tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>)
+// BACK: moe.all_reduce %[[SUM]] over <"mp", 2, 1>
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
+  func.func @latent(%x: tensor<16x4xf32> {moe.name = "x", moe.role = "input"},
+                    %kv: tensor<4x3xf32> {moe.name = "kv_a", moe.role = "parameter"},
+                    %k: tensor<3x8xf32> {moe.name = "k", moe.role = "parameter"},
+                    %s: tensor<4x2xf32> {moe.name = "k_shared", moe.role = "parameter"},
+                    %o: tensor<16x4xf32> {moe.name = "o", moe.role = "parameter"})
+      -> (tensor<16x4xf32> {moe.name = "y", moe.role = "output"}) {
+    %c = moe.linear %x, %kv : (tensor<16x4xf32>, tensor<4x3xf32>) -> tensor<16x3xf32>
+    %own = moe.linear %c, %k {column = 2 : i64} : (tensor<16x3xf32>, tensor<3x8xf32>) -> tensor<16x8xf32>
+    %shared = moe.linear %x, %s : (tensor<16x4xf32>, tensor<4x2xf32>) -> tensor<16x2xf32>
+    %keys = moe.append_to_heads %own, %shared : (tensor<16x8xf32>, tensor<16x2xf32>) -> tensor<16x16xf32>
+    %y = moe.linear %keys, %o : (tensor<16x16xf32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+    return %y : tensor<16x4xf32>
   }
 }

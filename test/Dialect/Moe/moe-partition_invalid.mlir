@@ -197,3 +197,15 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // expected-error @+1 {{expected a model graph of one block}}
   func.func private @f(tensor<8xf32>)
 }
+
+// -----
+
+// Heads to which columns are appended are whole.
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 2, ep = 1, esp = 1>} {
+  func.func @f(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %s: tensor<8x2xf32>) -> tensor<8x12xf32> {
+    %0 = moe.linear %x, %w {column = 1 : i64} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+    // expected-error @+1 {{'moe.append_to_heads' op expected whole heads on each rank of mp = 2 but got the columns of 3 heads over it}}
+    %1 = moe.append_to_heads %0, %s : (tensor<8x6xf32>, tensor<8x2xf32>) -> tensor<8x12xf32>
+    return %1 : tensor<8x12xf32>
+  }
+}

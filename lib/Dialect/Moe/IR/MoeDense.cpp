@@ -184,6 +184,29 @@ SmallVector<Attribute> RotaryOp::getKernelParams() {
 SmallVector<int64_t> RotaryOp::getInPlaceInputs() { return {0}; }
 
 //===----------------------------------------------------------------------===//
+// Heads with shared columns
+//===----------------------------------------------------------------------===//
+
+/// `x` [S, H D], `shared` [S, R] and `all` [S, H (D + R)] belong together.
+static LogicalResult verifyAppended(Operation *op, Value x, Value shared, Value all) {
+  int64_t rows = getRows(all), own = getColumns(x), common = getColumns(shared), columns = getColumns(all);
+  if (failed(verifyShape(op, "the heads' own columns", x, {rows, own}, all)) ||
+      failed(verifyShape(op, "the shared columns", shared, {rows, common}, all)))
+    return failure();
+  int64_t heads = common > 0 ? (columns - own) / common : 0;
+  if (heads < 1 || own < 1 || own % heads != 0 || columns != own + heads * common)
+    return op->emitOpError() << "expected heads of equally many own columns, " << own << " in all, and " << common
+                             << " shared ones each but got " << columns << " columns";
+  return success();
+}
+LogicalResult AppendToHeadsOp::verify() { return verifyAppended(*this, getX(), getShared(), getResult()); }
+LogicalResult AppendToHeadsGradOp::verify() { return verifyAppended(*this, getGradX(), getGradShared(), getGrads()); }
+void AppendToHeadsOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  auto adjoint = builder.create<AppendToHeadsGradOp>(getLoc(), getX().getType(), getShared().getType(), cotangents[0]);
+  llvm::append_range(gradients, adjoint->getResults());
+}
+
+//===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
 

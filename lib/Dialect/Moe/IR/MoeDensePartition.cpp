@@ -240,6 +240,30 @@ LogicalResult RotaryOp::partition(OpBuilder &builder, ParallelAttr, int64_t, Arr
   return success();
 }
 
+/// Heads are over mp where x's columns are, and the shared columns go with them to every member.
+LogicalResult AppendToHeadsOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands,
+                                            SmallVectorImpl<LayoutAttr> &results) {
+  if (failed(requireRows(*this, "x", operands[0])) ||
+      failed(require(*this, "the shared columns", operands[1], getLayout(*this, {"dp", ""}))))
+    return failure();
+  auto getColumns = [](Value value) { return ::getType(value).getDimSize(1); };
+  int64_t heads = (getColumns(getResult()) - getColumns(getX())) / getColumns(getShared());
+  if (isSplit(operands[0]) && heads % parallel.getMp() != 0)
+    return emitOpError() << "expected whole heads on each rank of mp = " << parallel.getMp()
+                         << " but got the columns of " << heads << " heads over it";
+  results.push_back(operands[0]);
+  return success();
+}
+LogicalResult AppendToHeadsOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t,
+                                         ArrayRef<LayoutAttr> layouts, ValueRange operands,
+                                         SmallVectorImpl<Value> &results) {
+  auto x = ::getType(operands[0]);
+  int64_t columns = ::getType(getResult()).getDimSize(1) / (isSplit(layouts[0]) ? parallel.getMp() : 1);
+  auto type = RankedTensorType::get({x.getDimSize(0), columns}, x.getElementType());
+  results.push_back(builder.create<AppendToHeadsOp>(getLoc(), type, operands[0], operands[1]));
+  return success();
+}
+
 /// Heads are over mp where the queries' columns are. Keys and values go with them, or are all on every member.
 LogicalResult AttentionOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
                                         SmallVectorImpl<LayoutAttr> &results) {

@@ -316,6 +316,55 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
   let hasVerifier = 1;
 }
 
+def Moe_AppendToHeadsOp : Moe_Op<"append_to_heads", [
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<>]> {
+  let summary = "heads with columns of their own and columns that all share";
+  let description = [{
+    `result[s,h,:] = [x[s,h,:], shared[s,:]]` for each of H heads: the keys of multi-head latent attention (DeepSeek-V2), of
+    which the columns with rotary positions are one for all heads. In a model graph heads are over mp where x's columns are;
+    every member has the shared columns.
+
+    Constraints:
+    - (C1) x is [S, H D], shared [S, R], the result [S, H (D + R)], all of one element type; H, D and R are at least 1.
+
+    Example:
+
+    ```mlir
+    func.func @append_to_heads(%x: tensor<8x8xf32>, %k: tensor<8x2xf32>) -> tensor<8x16xf32> {
+      %0 = moe.append_to_heads %x, %k : (tensor<8x8xf32>, tensor<8x2xf32>) -> tensor<8x16xf32>
+      return %0 : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$shared);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$x `,` $shared attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
+  let summary = "gradients of heads' own and of their shared columns";
+  let description = [{
+    `grad_x[s,h,:]` is the first D columns of `grads[s,h,:]`, `grad_shared[s,:]` the sum of its last R columns over the heads.
+
+    Constraints:
+    - (C1) as moe.append_to_heads: grads has the result's shape, grad_x that of x, grad_shared that of shared.
+
+    Example:
+
+    ```mlir
+    func.func @append_to_heads_grad(%g: tensor<8x16xf32>) -> (tensor<8x8xf32>, tensor<8x2xf32>) {
+      %0, %1 = moe.append_to_heads_grad %g : (tensor<8x16xf32>) -> (tensor<8x8xf32>, tensor<8x2xf32>)
+      return %0, %1 : tensor<8x8xf32>, tensor<8x2xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$grads);
+  let results = (outs Moe_Tensor2D:$grad_x, Moe_Tensor2D:$grad_shared);
+  let assemblyFormat = "$grads attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 /// What attention and its gradients have in common, in the order of moert_attention.
 defvar Moe_AttentionAttrs = (ins
     I64Attr:$q_length, I64Attr:$k_length, I64Attr:$heads, I64Attr:$k_heads,
