@@ -197,6 +197,12 @@ TEST(Checkpoint, Rules) {
   EXPECT_THAT(valueOf(parameter("w", {2, 2}, {{"t"}, true, 2, 4}), {floats("t", {4, 2}, {0, 1, 2, 3, 4, 5, 6, 7})}),
               ElementsAre(4, 6, 5, 7));
   EXPECT_THAT(valueOf(parameter("b", {2}, {{"t"}, false, 1, 4}), {floats("t", {4}, {0, 1, 2, 3})}), ElementsAre(1, 2));
+  // Of each of two blocks of three columns the last, and the first two.
+  std::vector<float> twelve{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  EXPECT_THAT(valueOf(parameter("w", {2, 2}, {{"t"}, false, 2, 3, 2}), {floats("t", {2, 6}, twelve)}),
+              ElementsAre(2, 5, 8, 11));
+  EXPECT_THAT(valueOf(parameter("w", {2, 4}, {{"t"}, true, 0, 3, 2}), {floats("t", {6, 2}, twelve)}),
+              ElementsAre(0, 2, 6, 8, 1, 3, 7, 9));
   // Columns of two alternate.
   EXPECT_THAT(valueOf(parameter("w", {2, 4}, matrix({"gate", "up"})),
                       {floats("gate", {2, 2}, {1, 2, 3, 4}), floats("up", {2, 2}, {5, 6, 7, 8})}),
@@ -256,6 +262,26 @@ TEST(Checkpoint, Blocks) {
     argument.updated = true;
   EXPECT_EQ(saveBack(arguments, {folder + "in.safetensors"}, folder + "out.safetensors"), "");
   EXPECT_EQ(readAll(folder + "in.safetensors"), readAll(folder + "out.safetensors"));
+}
+
+// Two arguments that share a tensor block by block give it back, to its file and to a new one.
+TEST(Checkpoint, SharedBlocks) {
+  std::string folder = temporary();
+  std::vector<Value> arguments{parameter("k", {2, 4}, {{"t"}, true, 0, 3, 2}),
+                               parameter("v", {2, 2}, {{"t"}, true, 2, 3, 2})};
+  for (Value &argument : arguments)
+    argument.updated = true;
+  writeFile(folder + "in.safetensors", {floats("t", {6, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})});
+  EXPECT_EQ(saveBack(arguments, {folder + "in.safetensors"}, folder + "out.safetensors"), "");
+  EXPECT_EQ(readAll(folder + "in.safetensors"), readAll(folder + "out.safetensors"));
+  writeFile(folder + "own.safetensors",
+            {floats("k", {2, 4}, {0, 2, 6, 8, 1, 3, 7, 9}), floats("v", {2, 2}, {4, 10, 5, 11})});
+  EXPECT_EQ(saveBack(arguments, {folder + "own.safetensors"}, folder + "new.safetensors"), "");
+  SafetensorsFile made;
+  ASSERT_TRUE(made.open(folder + "new.safetensors").ok());
+  EXPECT_EQ(made.entries().at("t").shape, (std::vector<int64_t>{6, 2}));
+  std::string bytes = readAll(folder + "in.safetensors"), back = readAll(folder + "new.safetensors");
+  EXPECT_EQ(bytes.substr(bytes.size() - 48), back.substr(back.size() - 48));
 }
 
 TEST(Checkpoint, WhatIsMissing) {

@@ -210,7 +210,8 @@ TEST(Metadata, Source) {
   std::vector<Metadata> variants;
   json root = good();
   json &argument = root["programs"][0]["arguments"][0];
-  argument["source"] = {{"tensors", {"e.{e}.gate", "e.{e}.up"}}, {"experts", 16}, {"begin", 1}, {"of", 4}};
+  argument["source"] = {
+      {"tensors", {"e.{e}.gate", "e.{e}.up"}}, {"experts", 16}, {"begin", 1}, {"of", 4}, {"blocks", 1}};
   Status status = parseMetadata(root.dump(), variants);
   ASSERT_TRUE(status.ok()) << status.message;
   const Source &source = *variants[0].programs[0].arguments[0].source;
@@ -218,6 +219,7 @@ TEST(Metadata, Source) {
   EXPECT_EQ(source.experts, 16);
   EXPECT_EQ(source.begin, 1);
   EXPECT_EQ(source.of, 4);
+  EXPECT_EQ(source.blocks, 1);
   EXPECT_FALSE(source.transpose);
   ASSERT_TRUE(parseMetadata(good().dump(), variants).ok());
   EXPECT_FALSE(variants[0].programs[0].arguments[0].source);
@@ -244,6 +246,13 @@ TEST(Metadata, Source) {
               HasSubstr("source.of: expected an integer from 6 to"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 7}, {"of", 12}}),
               HasSubstr("source.begin: expected an integer from 0 to 6 but got 7"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"blocks", 2}}), HasSubstr("source: missing key 'of'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}, {"of", 5}, {"blocks", 4}}),
+              HasSubstr("source.blocks: expected a divisor of the 6 columns but got 4"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}, {"of", 2}, {"blocks", 2}}),
+              HasSubstr("source.of: expected an integer from 3 to"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 3}, {"of", 5}, {"blocks", 2}}),
+              HasSubstr("source.begin: expected an integer from 0 to 2 but got 3"));
   root = good();
   root["programs"][0]["arguments"][0].update(
       {{"shape", {2, 3, 5}}, {"local_shape", {2, 3, 5}}, {"layout", {json::array(), json::array(), json::array()}}});

@@ -172,8 +172,9 @@ Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
   if (tensors.size() != 1 && tensors.size() != 2)
     fail(tensors.path, "expected one or two names but got " + std::to_string(tensors.size()));
   for (const auto &[key, value] : node.value.items())
-    if (key != "tensors" && key != "transpose" && key != "begin" && key != "of" && key != "experts")
-      fail(node.path, "unknown key '" + key + "', expected one of 'tensors', 'transpose', 'begin', 'of', 'experts'");
+    if (key != "tensors" && key != "transpose" && key != "begin" && key != "of" && key != "blocks" && key != "experts")
+      fail(node.path,
+           "unknown key '" + key + "', expected one of 'tensors', 'transpose', 'begin', 'of', 'blocks', 'experts'");
   if (node.has("experts"))
     source.experts = node.at("experts").integer(1, kMaxElements);
   if (source.experts && (shape.empty() || shape[0] != source.experts))
@@ -196,9 +197,15 @@ Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
   if (columns % count != 0)
     fail(tensors.path,
          "expected one name for " + std::to_string(columns) + " columns, which two cannot share, but got 2");
-  if (node.has("begin") || node.has("of")) {
-    source.of = node.at("of").integer(columns / count, kMaxElements);
-    source.begin = node.at("begin").integer(0, source.of - columns / count);
+  if (node.has("begin") || node.has("of") || node.has("blocks")) {
+    if (node.has("blocks"))
+      source.blocks = node.at("blocks").integer(1, std::max<int64_t>(1, columns / count));
+    int64_t taken = columns / count / source.blocks;
+    if (taken * source.blocks * count != columns)
+      fail(node.path + ".blocks", "expected a divisor of the " + std::to_string(columns / count) + " columns but got " +
+                                      std::to_string(source.blocks));
+    source.of = node.at("of").integer(taken, kMaxElements / source.blocks);
+    source.begin = node.at("begin").integer(0, source.of - taken);
   }
   return source;
 }

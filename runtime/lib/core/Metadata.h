@@ -34,8 +34,9 @@ struct Group {
 struct Source {
   std::vector<std::string> tensors; ///< one, or two whose columns alternate; of experts each has "{e}" in it
   bool transpose = false;           ///< the checkpoint's matrices are [out, in]
-  int64_t begin = 0;                ///< the first of the tensor's columns, and
-  int64_t of = 0;                   ///< how many it has; 0: as many as are taken
+  int64_t begin = 0;                ///< the first column that is taken, and
+  int64_t of = 0;                   ///< of how many; 0: as many as are taken
+  int64_t blocks = 1;               ///< the tensor has so many blocks of `of` columns, of each as many are taken
   int64_t experts = 0;              ///< how many are stacked along dimension 0; 0: it is no stack
 };
 

@@ -8,34 +8,35 @@
 namespace moert::run {
 namespace {
 
-/// Expert `expert` of part `part` of `value`; the matrix of one expert is `shape`.
-Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part, int64_t expert) {
+/// Block `block` of expert `expert` of part `part` of `value`; the matrix of one expert is `shape`.
+Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part, int64_t expert, int64_t block) {
   const Source &source = *value.source;
   auto parts = static_cast<int64_t>(source.tensors.size());
   int64_t columns = shape.empty() ? 1 : shape.back(), rows = 1;
   for (size_t dim = 0; dim + 1 < shape.size(); ++dim)
     rows *= shape[dim];
-  int64_t taken = columns / parts, width = source.of ? source.of : taken;
+  int64_t taken = columns / parts / source.blocks, width = source.of ? source.blocks * source.of : taken;
+  int64_t begin = block * source.of + source.begin;
   Piece piece;
   piece.tensor = source.tensors[part];
   if (source.experts)
     for (size_t at; (at = piece.tensor.find("{e}")) != std::string::npos;)
       piece.tensor.replace(at, 3, std::to_string(expert));
-  piece.at = expert * rows * columns + static_cast<int64_t>(part);
+  piece.at = expert * rows * columns + block * taken * parts + static_cast<int64_t>(part);
   piece.shape = shape;
   if (!shape.empty())
     piece.shape.back() = width;
   if (source.transpose && shape.size() == 2) {
     std::swap(piece.shape[0], piece.shape[1]);
     piece.length = piece.columns = rows;
-    piece.rowBegin = source.begin;
+    piece.rowBegin = begin;
     piece.rows = taken;
     piece.rowStride = parts;
     piece.stride = columns;
   } else {
     piece.length = width;
     piece.rows = rows;
-    piece.begin = source.begin;
+    piece.begin = begin;
     piece.columns = taken;
     piece.rowStride = columns;
     piece.stride = parts;
@@ -85,7 +86,8 @@ std::vector<Piece> piecesOf(const Value &value) {
   std::vector<Piece> pieces;
   for (int64_t expert = 0; expert < std::max<int64_t>(1, value.source->experts); ++expert)
     for (size_t part = 0; part < value.source->tensors.size(); ++part)
-      pieces.push_back(pieceOf(value, shape, part, expert));
+      for (int64_t block = 0; block < value.source->blocks; ++block)
+        pieces.push_back(pieceOf(value, shape, part, expert, block));
   return pieces;
 }
 
