@@ -22,6 +22,9 @@ struct Rule {
   bool transpose = false;
   /// Which of how many equal parts of the tensor's columns.
   int64_t part = 0, parts = 1;
+  /// How many of the tensor's columns stand before and after the parameter's.
+  int64_t LatentSpec::*before = nullptr, LatentSpec::*after = nullptr;
+  bool ofHeads = false; ///< before and after those of each head
 };
 
 struct Checkpoint {
@@ -63,6 +66,24 @@ constexpr Rule llamaBlock[] = {
     copy("norm2.gamma", "post_attention_layernorm.weight"),
     gated("ffn.w1", "mlp.gate_proj.weight", "mlp.up_proj.weight"),
     linear("ffn.w2", "mlp.down_proj.weight"),
+};
+
+/// Goes before Llama's: two parameters share the columns of one tensor, of kv_b_proj head by head.
+constexpr Rule deepseekBlock[] = {
+    linear("attention.q_a", "self_attn.q_a_proj.weight"),
+    copy("attention.q_a_bias", "self_attn.q_a_proj.bias"),
+    copy("attention.q_a_norm", "self_attn.q_a_layernorm.weight"),
+    linear("attention.q_b", "self_attn.q_b_proj.weight"),
+    {"attention.kv_a", "self_attn.kv_a_proj_with_mqa.weight", {}, true, 0, 1, nullptr, &LatentSpec::rotaryDim},
+    {"attention.kv_a_bias", "self_attn.kv_a_proj_with_mqa.bias", {}, false, 0, 1, nullptr, &LatentSpec::rotaryDim},
+    {"attention.k_shared", "self_attn.kv_a_proj_with_mqa.weight", {}, true, 0, 1, &LatentSpec::rank},
+    {"attention.k_shared_bias", "self_attn.kv_a_proj_with_mqa.bias", {}, false, 0, 1, &LatentSpec::rank},
+    copy("attention.kv_a_norm", "self_attn.kv_a_layernorm.weight"),
+    {"attention.k", "self_attn.kv_b_proj.weight", {}, true, 0, 1, nullptr, &LatentSpec::valueDim, true},
+    {"attention.v", "self_attn.kv_b_proj.weight", {}, true, 0, 1, &LatentSpec::plainDim, nullptr, true},
+    copy("selection_bias", "mlp.gate.e_score_correction_bias"),
+    gated("shared_w1", "mlp.shared_experts.gate_proj.weight", "mlp.shared_experts.up_proj.weight"),
+    linear("shared_w2", "mlp.shared_experts.down_proj.weight"),
 };
 
 constexpr Rule mixtralExperts[] = {
@@ -210,6 +231,8 @@ static ArrayRef<Checkpoint> getCheckpoints() {
       {"Qwen2MoeForCausalLM", "model.layers.{i}.", {llamaBlock, qwenExperts}, llamaModel},
       {"Qwen3MoeForCausalLM", "model.layers.{i}.", {llamaBlock, qwenExperts}, llamaModel},
       {"OlmoeForCausalLM", "model.layers.{i}.", {llamaBlock, qwenExperts}, llamaModel},
+      {"DeepseekV2ForCausalLM", "model.layers.{i}.", {deepseekBlock, llamaBlock, qwenExperts}, llamaModel},
+      {"DeepseekV3ForCausalLM", "model.layers.{i}.", {deepseekBlock, llamaBlock, qwenExperts}, llamaModel},
       {"GptOssForCausalLM", "model.layers.{i}.", {llamaBlock, gptOssExperts}, llamaModel},
       {"GPT2MoEForCausalLM", "transformer.h.{i}.", {gpt2Block}, gpt2Model},
       {"BertMoEForMaskedLM", "bert.encoder.layer.{i}.", {bertBlock}, bertModel},
@@ -246,13 +269,13 @@ static std::pair<const Rule *, std::string> findRule(const Checkpoint &checkpoin
   return {nullptr, ""};
 }
 
-DictionaryAttr mlir::moe::getSource(Builder &builder, StringRef architecture, int64_t encoderBlocks,
+DictionaryAttr mlir::moe::getSource(Builder &builder, StringRef architecture, const ModelSpec &model,
                                     StringRef parameter, RankedTensorType type) {
   const Checkpoint *checkpoint = llvm::find_if(
       getCheckpoints(), [&](const Checkpoint &candidate) { return candidate.architecture == architecture; });
   if (checkpoint == getCheckpoints().end())
     return {};
-  auto [rule, prefix] = findRule(*checkpoint, encoderBlocks, parameter);
+  auto [rule, prefix] = findRule(*checkpoint, static_cast<int64_t>(model.blocks.size()), parameter);
   if (!rule)
     return {};
   SmallVector<Attribute> tensors;
@@ -264,10 +287,14 @@ DictionaryAttr mlir::moe::getSource(Builder &builder, StringRef architecture, in
     if (present)
       source.push_back(builder.getNamedAttr(key, value));
   };
-  int64_t columns = type.getShape().back();
+  auto getSize = [&](int64_t LatentSpec::*size) { return size ? *model.attention.latent.*size : 0; };
+  int64_t blocks = rule->ofHeads ? model.attention.heads : 1, columns = type.getShape().back() / blocks;
+  int64_t begin = rule->part * columns + getSize(rule->before);
+  int64_t of = rule->parts * columns + getSize(rule->before) + getSize(rule->after);
   add(rule->transpose, "transpose", builder.getUnitAttr());
   add(rule->tensor.contains("{e}"), "experts", builder.getI64IntegerAttr(type.getDimSize(0)));
-  add(rule->parts > 1, "begin", builder.getI64IntegerAttr(rule->part * columns));
-  add(rule->parts > 1, "of", builder.getI64IntegerAttr(rule->parts * columns));
+  add(of > columns, "begin", builder.getI64IntegerAttr(begin));
+  add(of > columns, "of", builder.getI64IntegerAttr(of));
+  add(blocks > 1, "blocks", builder.getI64IntegerAttr(blocks));
   return builder.getDictionaryAttr(source);
 }

@@ -13,6 +13,8 @@ void readMixtralModel(JsonReader &reader, const LayerSpec &layer, ModelSpec &mod
 void readQwen2Model(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
 void readQwen3Model(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
 void readOlmoeModel(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
+void readDeepseekV2Model(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
+void readDeepseekV3Model(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
 void readGptOssModel(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
 void readSwitchModel(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);
 void readGpt2Model(JsonReader &reader, const LayerSpec &layer, ModelSpec &model);

@@ -49,11 +49,9 @@ Value GraphBuilder::addParameter(const Twine &name, ArrayRef<int64_t> shape, dou
   SmallVector<NamedAttribute> more;
   if (options.whole && shape.size() == 1)
     more.push_back(builder.getNamedAttr(kFillAttrName, builder.getF64FloatAttr(fill)));
-  if (options.whole) {
-    auto blocks = static_cast<int64_t>(config.model->blocks.size());
-    if (DictionaryAttr source = getSource(builder, config.architecture, blocks, name.str(), tensor(shape)))
+  if (options.whole)
+    if (DictionaryAttr source = getSource(builder, config.architecture, *config.model, name.str(), tensor(shape)))
       more.push_back(builder.getNamedAttr(kSourceAttrName, source));
-  }
   return addArgument(name, "parameter", tensor(shape), more);
 }
 

@@ -41,7 +41,6 @@ struct Family {
   SizeKeys keys;
   /// Fills what is not in `keys`.
   void (*read)(JsonReader &, LayerSpec &);
-  /// Null for a family of which there are only the layers.
   void (*readModel)(JsonReader &, const LayerSpec &, ModelSpec &);
 };
 
@@ -205,12 +204,12 @@ const Family families[] = {
      "deepseek_v2",
      {"hidden_size", "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"},
      readDeepseekV2,
-     nullptr},
+     readDeepseekV2Model},
     {"DeepseekV3ForCausalLM",
      "deepseek_v3",
      {"hidden_size", "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"},
      readDeepseekV3,
-     nullptr},
+     readDeepseekV3Model},
     {"GptOssForCausalLM",
      "gpt_oss",
      {"hidden_size", "intermediate_size", "num_local_experts", "num_experts_per_tok"},
@@ -252,18 +251,6 @@ const Family *findFamily(JsonReader &reader) {
   return nullptr;
 }
 
-/// Reads what is around the layers, or says which families have that.
-void readWhole(JsonReader &reader, const Family &family, ModelConfig &config) {
-  if (family.readModel)
-    return family.readModel(reader, config.layer, config.model.emplace());
-  llvm::SmallVector<StringRef> names;
-  for (const Family &other : families)
-    if (other.readModel)
-      names.push_back(other.architecture);
-  reader.fail(reader.find("architectures") ? "architectures" : "model_type",
-              "for a whole model one of " + llvm::join(names, ", "));
-}
-
 } // namespace
 
 llvm::SmallVector<StringRef> mlir::moe::getKnownArchitectures() {
@@ -284,7 +271,7 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef text, StringRe
   readSizes(*reader, family->keys, config.layer);
   family->read(*reader, config.layer);
   if (whole && !reader->hasFailed())
-    readWhole(*reader, *family, config);
+    family->readModel(*reader, config.layer, config.model.emplace());
   if (reader->hasFailed())
     return reader->takeError();
   JsonReader::Place place = reader->getPlace(findExpertsKey(*reader, family->keys));

@@ -30,6 +30,11 @@ static double findPair(double rotations, double dim, double base, double positio
   return dim * std::log(positions / (rotations * 2 * pi)) / (2 * std::log(base));
 }
 
+/// YaRN's mscale: what values are multiplied with where positions are stretched by `factor`.
+static double getYarnScale(double factor, double multiple) {
+  return factor <= 1 ? 1.0 : 0.1 * multiple * std::log(factor) + 1;
+}
+
 /// YaRN (Peng et al., 2023) as in the models' code.
 static void readYarn(JsonReader &scaling, int64_t dim, int64_t maxPositions, RotarySpec &rotary) {
   rotary.factor = scaling.getNumber("factor", kPositive);
@@ -46,22 +51,25 @@ static void readYarn(JsonReader &scaling, int64_t dim, int64_t maxPositions, Rot
   rotary.high = std::min(rotary.high, columns - 1);
   if (rotary.low == rotary.high)
     rotary.high += 0.001;
-  auto getScale = [&](double multiple) {
-    return rotary.factor <= 1 ? 1.0 : 0.1 * multiple * std::log(rotary.factor) + 1;
-  };
+  auto getScale = [&](double multiple) { return getYarnScale(rotary.factor, multiple); };
   double mscale = scaling.getNumber("mscale", kNotNegative, 0),
          all = scaling.getNumber("mscale_all_dim", kNotNegative, 0);
   double scale = mscale > 0 && all > 0 ? getScale(mscale) / getScale(all) : getScale(1);
   rotary.scale = scaling.getNumber("attention_factor", kPositive, scale);
 }
 
-/// `rope_theta` and `rope_scaling`, or both in `rope_parameters`, as newer configs have them.
-static RotarySpec readRotary(JsonReader &reader, int64_t dim, double defaultBase) {
+/// Newer configs have `rope_theta` and `rope_scaling` together.
+static StringRef getScalingKey(JsonReader &reader) {
+  return reader.find("rope_parameters") ? "rope_parameters" : "rope_scaling";
+}
+
+/// `rope_theta` and `rope_scaling`, of the `dim` columns that `dimKey` gives.
+static RotarySpec readRotary(JsonReader &reader, StringRef dimKey, int64_t dim, double defaultBase) {
   RotarySpec rotary;
   if (dim % 2 != 0)
-    reader.fail("head_dim", "an even size of heads, as rotary positions need it, " + Twine(dim) + " being odd,");
-  bool isNew = reader.find("rope_parameters");
-  StringRef key = isNew ? "rope_parameters" : "rope_scaling";
+    reader.fail(dimKey, "an even size of heads, as rotary positions need it, " + Twine(dim) + " being odd,");
+  StringRef key = getScalingKey(reader);
+  bool isNew = key == "rope_parameters";
   if (!isNew)
     rotary.base = reader.getNumber("rope_theta", kPositive, defaultBase);
   if (!reader.find(key))
@@ -127,17 +135,28 @@ static void readLayerTypes(JsonReader &reader, ModelSpec &model) {
   }
 }
 
-/// What all models with Llama's block have: pre-norm, RMS norms, rotary positions, gated feed-forward blocks.
-static void readLlama(JsonReader &reader, const LayerSpec &layer, ModelSpec &model, double defaultBase,
-                      double defaultEps) {
+/// What all models with Llama's block have: pre-norm, RMS norms, gated feed-forward blocks.
+static void readLlamaBlocks(JsonReader &reader, ModelSpec &model, double defaultEps) {
   readBlocks(reader, "num_hidden_layers", model);
   model.vocabulary = reader.getInteger("vocab_size", 1, maxVocabulary);
   model.eps = reader.getNumber("rms_norm_eps", kPositive, defaultEps);
   model.tiedHead = reader.getBool("tie_word_embeddings", false);
   model.dropout.attention = reader.getNumber("attention_dropout", kProbability, 0);
+}
+
+/// The same with Llama's attention: grouped heads, of which all columns have rotary positions.
+static void readLlama(JsonReader &reader, const LayerSpec &layer, ModelSpec &model, double defaultBase,
+                      double defaultEps) {
+  readLlamaBlocks(reader, model, defaultEps);
   readGroupedHeads(reader, layer, model.attention);
   if (!reader.hasFailed())
-    model.attention.rotary = readRotary(reader, model.attention.headDim, defaultBase);
+    model.attention.rotary = readRotary(reader, "head_dim", model.attention.headDim, defaultBase);
+}
+
+/// The size of dense blocks, where there are any.
+static void readDenseHidden(JsonReader &reader, ModelSpec &model) {
+  if (std::any_of(model.blocks.begin(), model.blocks.end(), [](const BlockSpec &block) { return !block.isMoe; }))
+    model.denseHidden = reader.getInteger("intermediate_size", 1, maxSize);
 }
 
 /// Qwen's dense blocks: those of `mlp_only_layers`, and all but each `decoder_sparse_step`-th.
@@ -147,8 +166,7 @@ static void readDenseBlocks(JsonReader &reader, ModelSpec &model) {
   std::vector<int64_t> dense = reader.getIntegers("mlp_only_layers", 0, maxBlocks);
   for (int64_t i = 0; i < count; ++i)
     model.blocks[i].isMoe = (i + 1) % step == 0 && std::find(dense.begin(), dense.end(), i) == dense.end();
-  if (std::any_of(model.blocks.begin(), model.blocks.end(), [](const BlockSpec &block) { return !block.isMoe; }))
-    model.denseHidden = reader.getInteger("intermediate_size", 1, maxSize);
+  readDenseHidden(reader, model);
 }
 
 /// Which blocks of Qwen's would slide, and how, differs between versions of its code.
@@ -231,6 +249,66 @@ void mlir::moe::readGptOssModel(JsonReader &reader, const LayerSpec &layer, Mode
   for (size_t i = 0; i < model.blocks.size(); i += 2)
     model.blocks[i].window = window;
   readLayerTypes(reader, model);
+}
+
+/// The sizes of DeepSeek's attention.
+static void readLatent(JsonReader &reader, AttentionSpec &attention) {
+  attention.heads = attention.keyHeads = reader.getInteger("num_attention_heads", 1, maxSize);
+  if (reader.getInteger("num_key_value_heads", 1, maxSize, attention.heads) != attention.heads)
+    reader.fail("num_key_value_heads", "'num_attention_heads', " + Twine(attention.heads) +
+                                           ", since every head has keys and values of its own,");
+  LatentSpec &latent = attention.latent.emplace();
+  if (!reader.isNull("q_lora_rank"))
+    latent.queryRank = reader.getInteger("q_lora_rank", 1, maxSize, 1536);
+  latent.rank = reader.getInteger("kv_lora_rank", 1, maxSize, 512);
+  latent.plainDim = reader.getInteger("qk_nope_head_dim", 1, maxSize, 128);
+  latent.rotaryDim = reader.getInteger("qk_rope_head_dim", 1, maxSize, 64);
+  latent.valueDim = reader.getInteger("v_head_dim", 1, maxSize, 128);
+  attention.headDim = latent.plainDim + latent.rotaryDim;
+  attention.inputBiases = attention.outputBias = reader.getBool("attention_bias", false);
+}
+
+/// With YaRN, DeepSeek multiplies the products of queries and keys with the square of mscale_all_dim's factor too.
+static double readLatentScale(JsonReader &reader, const AttentionSpec &attention) {
+  double plain = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  StringRef key = getScalingKey(reader);
+  if (!reader.find(key))
+    return plain;
+  double all = reader.getObject(key).getNumber("mscale_all_dim", kNotNegative, 0);
+  double scale = all > 0 ? getYarnScale(attention.rotary->factor, all) : 1;
+  return scale * scale * plain;
+}
+
+/// DeepSeek: latent attention; the first `first_k_dense_replace` blocks are dense, and of the others all but those
+/// whose number `moe_layer_freq` divides.
+static void readDeepseek(JsonReader &reader, ModelSpec &model, int64_t defaultDense) {
+  readLlamaBlocks(reader, model, 1e-6);
+  AttentionSpec &attention = model.attention;
+  readLatent(reader, attention);
+  auto count = static_cast<int64_t>(model.blocks.size());
+  int64_t dense = reader.getInteger("first_k_dense_replace", 0, maxBlocks, defaultDense);
+  int64_t step = reader.getInteger("moe_layer_freq", 1, maxBlocks, 1);
+  for (int64_t i = 0; i < count; ++i)
+    model.blocks[i].isMoe = i >= dense && i % step == 0;
+  readDenseHidden(reader, model);
+  if (reader.hasFailed())
+    return;
+  attention.rotary = readRotary(reader, "qk_rope_head_dim", attention.latent->rotaryDim, 1e4);
+  attention.scale = readLatentScale(reader, attention);
+}
+
+/// DeepSeek-V2: balanced by a loss.
+void mlir::moe::readDeepseekV2Model(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  readDeepseek(reader, model, 0);
+  if (reader.getBool("mlp_bias", false))
+    reader.fail("mlp_bias", "false");
+  model.auxCoefficient = reader.getNumber("aux_loss_alpha", kNotNegative, 0.001);
+}
+
+/// DeepSeek-V3: balanced by the selection bias, without a loss.
+void mlir::moe::readDeepseekV3Model(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  readDeepseek(reader, model, 3);
+  model.attention.latent->interleaved = reader.getBool("rope_interleave", true);
 }
 
 /// Blocks of which each `step`-th, from the second on, is MoE.

@@ -19,6 +19,11 @@ struct AttentionUse {
   Value bias;
 };
 
+/// Of all heads, ready for attention.
+struct Heads {
+  Value q, k, v;
+};
+
 class ModelBuilder : GraphBuilder {
 public:
   ModelBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer, const ImportOptions &options,
@@ -41,8 +46,13 @@ private:
   Value embed(Value tokens);
   /// The biases of relative positions of the table name.relative_bias, null where the model has none.
   Value buildRelativeBias(StringRef name, bool bidirectional);
-  /// Queries or keys: their norm and rotation.
-  Value prepareHeads(Location loc, const Twine &normName, Value x);
+  /// `x` times the parameter name.which, plus name.which_bias where it has one.
+  Value project(StringRef name, StringRef which, Value x, int64_t columns, bool hasBias, int64_t column);
+  /// Rotary positions of the columns from `begin` on of heads of `head` columns.
+  Value rotate(Location loc, Value x, int64_t head, int64_t begin, bool interleaved);
+  Value normHeads(Location loc, const Twine &normName, Value x);
+  Heads projectHeads(StringRef name, Value x, Value memory);
+  Heads projectLatent(StringRef name, Value x);
   /// Of the queries of `x` to the keys and values of `memory`, with the parameters name.q, ..
   Value attend(StringRef name, Value x, Value memory, AttentionUse use, int64_t window);
   Value feedForward(int64_t index, bool isMoe, Value x);
@@ -135,40 +145,73 @@ Value ModelBuilder::buildRelativeBias(StringRef name, bool bidirectional) {
 // Blocks
 //===----------------------------------------------------------------------===//
 
-Value ModelBuilder::prepareHeads(Location loc, const Twine &normName, Value x) {
-  int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1), head = attention.headDim;
-  if (attention.headNorm != HeadNorm::none) {
-    Value gamma = addParameter(normName, {attention.headNorm == HeadNorm::head ? head : columns}, 1);
-    x = builder.create<NormOp>(loc, x, gamma, Value(), Norm::rms, APFloat(model.eps));
-  }
+Value ModelBuilder::project(StringRef name, StringRef which, Value x, int64_t columns, bool hasBias, int64_t column) {
+  std::string weights = (name + "." + which).str();
+  return linear(getLoc(name), weights, hasBias ? weights + "_bias" : "", x, columns, column);
+}
+
+Value ModelBuilder::rotate(Location loc, Value x, int64_t head, int64_t begin, bool interleaved) {
   if (!attention.rotary)
     return x;
   const RotarySpec &rotary = *attention.rotary;
-  return builder.create<RotaryOp>(loc, x, options.seq, head, /*begin=*/0, head, /*interleaved=*/false,
-                                  /*inverse=*/false, APFloat(rotary.base), APFloat(rotary.factor), APFloat(rotary.low),
+  return builder.create<RotaryOp>(loc, x, options.seq, head, begin, head - begin, interleaved, /*inverse=*/false,
+                                  APFloat(rotary.base), APFloat(rotary.factor), APFloat(rotary.low),
                                   APFloat(rotary.high), APFloat(rotary.scale));
+}
+
+Value ModelBuilder::normHeads(Location loc, const Twine &normName, Value x) {
+  if (attention.headNorm == HeadNorm::none)
+    return x;
+  int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1);
+  Value gamma = addParameter(normName, {attention.headNorm == HeadNorm::head ? attention.headDim : columns}, 1);
+  return builder.create<NormOp>(loc, x, gamma, Value(), Norm::rms, APFloat(model.eps));
+}
+
+Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory) {
+  Location loc = getLoc(name);
+  int64_t head = attention.headDim, keys = attention.keyHeads * head;
+  bool hasBias = attention.inputBiases;
+  Value q = project(name, "q", x, attention.heads * head, hasBias, head);
+  Value k = project(name, "k", memory, keys, hasBias, head), v = project(name, "v", memory, keys, hasBias, head);
+  q = rotate(loc, normHeads(loc, name + ".q_norm", q), head, /*begin=*/0, /*interleaved=*/false);
+  k = rotate(loc, normHeads(loc, name + ".k_norm", k), head, /*begin=*/0, /*interleaved=*/false);
+  return {q, k, v};
+}
+
+/// Heads are made of short vectors with a norm, but for the keys' columns with positions, which all heads share.
+Heads ModelBuilder::projectLatent(StringRef name, Value x) {
+  Location loc = getLoc(name);
+  const LatentSpec &latent = *attention.latent;
+  int64_t heads = attention.heads, head = attention.headDim, plain = latent.plainDim;
+  auto compress = [&](StringRef which, int64_t rank) -> Value {
+    Value vector = project(name, which, x, rank, attention.inputBiases, /*column=*/0);
+    Value gamma = addParameter(name + "." + which + "_norm", {rank}, 1);
+    return builder.create<NormOp>(loc, vector, gamma, Value(), Norm::rms, APFloat(latent.eps));
+  };
+  auto expand = [&](StringRef which, Value from, int64_t columns) {
+    return project(name, which, from, heads * columns, /*hasBias=*/false, columns);
+  };
+  Value q = latent.queryRank > 0 ? expand("q_b", compress("q_a", latent.queryRank), head) : expand("q", x, head);
+  Value vector = compress("kv_a", latent.rank);
+  Value k = expand("k", vector, plain), v = expand("v", vector, latent.valueDim);
+  Value shared = project(name, "k_shared", x, latent.rotaryDim, attention.inputBiases, /*column=*/0);
+  shared = rotate(loc, shared, latent.rotaryDim, /*begin=*/0, latent.interleaved);
+  k = builder.create<AppendToHeadsOp>(loc, rows(heads * head), k, shared);
+  return {rotate(loc, q, head, plain, latent.interleaved), k, v};
 }
 
 Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse use, int64_t window) {
   Location loc = getLoc(name);
-  int64_t head = attention.headDim, heads = attention.heads, keyHeads = attention.keyHeads;
-  auto project = [&](StringRef which, Value from, int64_t columns, bool hasBias, int64_t column) {
-    std::string weights = (name + "." + which).str();
-    return linear(loc, weights, hasBias ? weights + "_bias" : "", from, columns, column);
-  };
-  Value q = project("q", x, heads * head, attention.inputBiases, head);
-  Value k = project("k", memory, keyHeads * head, attention.inputBiases, head);
-  Value v = project("v", memory, keyHeads * head, attention.inputBiases, head);
-  q = prepareHeads(loc, name + ".q_norm", q);
-  k = prepareHeads(loc, name + ".k_norm", k);
+  int64_t heads = attention.heads, valueDim = attention.latent ? attention.latent->valueDim : attention.headDim;
+  auto [q, k, v] = attention.latent ? projectLatent(name, x) : projectHeads(name, x, memory);
   Value sinks = attention.sinks ? addParameter(name + ".sinks", {heads}) : Value();
   double dropout = options.loss ? model.dropout.attention : 0;
-  double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(head));
-  auto op = builder.create<AttentionOp>(loc, rows(heads * head), rows(heads), q, k, v, use.bias, sinks,
-                                        dropout > 0 ? step : Value(), options.seq, options.seq, heads, keyHeads,
-                                        /*parts=*/1, /*stride=*/1, use.causal, window, dropout > 0 ? seed++ : 0,
-                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
-  return project("o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
+  double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(attention.headDim));
+  auto op = builder.create<AttentionOp>(
+      loc, rows(heads * valueDim), rows(heads), q, k, v, use.bias, sinks, dropout > 0 ? step : Value(), options.seq,
+      options.seq, heads, attention.keyHeads, /*parts=*/1, /*stride=*/1, use.causal, window, dropout > 0 ? seed++ : 0,
+      /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
+  return project(name, "o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
 }
 
 Value ModelBuilder::feedForward(int64_t index, bool isMoe, Value x) {

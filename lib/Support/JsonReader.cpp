@@ -208,6 +208,12 @@ const llvm::json::Value *JsonReader::find(StringRef key) const {
   return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
 }
 
+bool JsonReader::isNull(StringRef key) const {
+  asked.insert(key);
+  const llvm::json::Value *value = object->get(key);
+  return value && value->kind() == llvm::json::Value::Null;
+}
+
 std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }
 
 JsonReader::Place JsonReader::getPlace(StringRef key) const {

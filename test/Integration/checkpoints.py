@@ -25,7 +25,8 @@ import safetensors
 
 BATCH, LENGTH = 2, 8
 TOLERANCE = 1e-4
-NAMES = ("mixtral", "qwen3-moe", "olmoe", "gpt2-moe", "bert-moe", "gpt-oss", "qwen2-moe", "switch")
+NAMES = ("mixtral", "qwen3-moe", "olmoe", "gpt2-moe", "bert-moe", "gpt-oss", "qwen2-moe", "switch", "deepseek-v2",
+         "deepseek-v3")
 LAYOUTS = {"one rank": "dp=1", "dp 2, mp 2, ep 2, esp 2": "dp=2,mp=2,ep=2,esp=2"}
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Of no use to any plan: masks and positions as some families publish them.

@@ -72,5 +72,24 @@
 // SWITCH: transpose_weights
 // SWITCH: loc("layer2.cross"(
 
-// RUN: not moe-import deepseek-v3 --whole-model 2>&1 | FileCheck %s --check-prefix=DEEPSEEK
-// DEEPSEEK: deepseek-v3.json:2:3: error: 'architectures': expected for a whole model one of SwitchTransformersForConditionalGeneration, MixtralForCausalLM, {{.*}} but got ["DeepseekV3ForCausalLM"]
+// DeepSeek's latent attention: two parameters of each joint projection, keys of own columns and of those that heads share, a
+// scale with the square of 1 + 0.08 ln 4; the first block is dense.
+// RUN: moe-import %S/models/deepseek-v3.json --whole-model --seq=8 --layers=2 | moe-opt | FileCheck %s --check-prefix=DEEPSEEK
+// DEEPSEEK: %[[KV_A:[a-z0-9]+]]: tensor<24x10xf32> {moe.name = "layer0.attention.kv_a", moe.role = "parameter", moe.source = {begin = 0 : i64, of = 14 : i64, tensors = ["model.layers.0.self_attn.kv_a_proj_with_mqa.weight"], transpose}}
+// DEEPSEEK-SAME: tensor<10x32xf32> {moe.name = "layer0.attention.k", moe.role = "parameter", moe.source = {begin = 0 : i64, blocks = 4 : i64, of = 14 : i64, tensors = ["model.layers.0.self_attn.kv_b_proj.weight"], transpose}}
+// DEEPSEEK-SAME: tensor<10x24xf32> {moe.name = "layer0.attention.v", moe.role = "parameter", moe.source = {begin = 8 : i64, blocks = 4 : i64, of = 14 : i64, tensors = ["model.layers.0.self_attn.kv_b_proj.weight"], transpose}}
+// DEEPSEEK-SAME: moe.name = "layer0.attention.k_shared", moe.role = "parameter", moe.source = {begin = 10 : i64, of = 14 : i64, {{[^}]*}}kv_a_proj_with_mqa.weight"], transpose}}
+// DEEPSEEK-SAME: moe.name = "layer0.attention.k_shared_bias", moe.role = "parameter", moe.source = {begin = 10 : i64, of = 14 : i64, {{[^}]*}}kv_a_proj_with_mqa.bias"]}}
+// DEEPSEEK-SAME: moe.name = "layer1.selection_bias", moe.role = "parameter", moe.source = {tensors = ["model.layers.1.mlp.gate.e_score_correction_bias"]}}
+// DEEPSEEK: %[[QA:.+]] = moe.norm %{{.+}} {eps = 9.99{{[0-9]*}}E-7 : f64, kind = #moe<norm rms>} : (tensor<8x14xf32>
+// DEEPSEEK: %[[Q:.+]] = moe.linear %[[QA]], %{{.+}} {column = 12 : i64}
+// DEEPSEEK: moe.linear %{{.+}}, %[[KV_A]], %{{.+}} :
+// DEEPSEEK: %[[C:.+]] = moe.norm %{{.+}} {eps = 9.99{{[0-9]*}}E-7 : f64
+// DEEPSEEK: %[[K:.+]] = moe.linear %[[C]], %{{.+}} {column = 8 : i64}
+// DEEPSEEK: %[[V:.+]] = moe.linear %[[C]], %{{.+}} {column = 6 : i64}
+// DEEPSEEK: %[[SHARED:.+]] = moe.rotary %{{.+}} {{{.*}}factor = 4.000000e+00 : f64, head_dim = 4 : i64, interleaved, {{.*}}rotary_dim = 4 : i64
+// DEEPSEEK: %[[KEYS:.+]] = moe.append_to_heads %[[K]], %[[SHARED]] : (tensor<8x32xf32>, tensor<8x4xf32>) -> tensor<8x48xf32>
+// DEEPSEEK: %[[QUERIES:.+]] = moe.rotary %[[Q]] {{{.*}}begin = 8 : i64, {{.*}}head_dim = 12 : i64, interleaved
+// DEEPSEEK: moe.attention %[[QUERIES]], %[[KEYS]], %[[V]] {causal, heads = 4 : i64, k_heads = 4 : i64, {{.*}}scale = 0.3562{{.*}} : f64} {{.*}} -> (tensor<8x24xf32>, tensor<8x4xf32>)
+// DEEPSEEK: moe.activation {{.*}}swiglu
+// DEEPSEEK: moe.layer "layer1" {{.*}}selection_bias({{.*}}shared(

@@ -219,8 +219,9 @@ TEST_F(ImportGraph, ParameterCounts) {
   struct {
     const char *name;
     int64_t parameters;
-  } models[] = {{"mixtral-8x7b", 46702792704},      {"qwen3-30b-a3b", 30532122624}, {"olmoe-1b-7b", 6919161856},
-                {"qwen1.5-moe-a2.7b", 14315784192}, {"gpt-oss-20b", 20914757184},   {"gpt-oss-120b", 116829156672}};
+  } models[] = {{"mixtral-8x7b", 46702792704},      {"qwen3-30b-a3b", 30532122624},    {"olmoe-1b-7b", 6919161856},
+                {"qwen1.5-moe-a2.7b", 14315784192}, {"gpt-oss-20b", 20914757184},      {"gpt-oss-120b", 116829156672},
+                {"deepseek-v2", 235741434880},      {"deepseek-v2-lite", 15706484224}, {"deepseek-v3", 671026419200}};
   for (const auto &model : models)
     for (bool loss : {false, true})
       EXPECT_EQ(countParameters(getModel(*import(model.name, getWhole(loss)))), model.parameters) << model.name;
@@ -232,7 +233,7 @@ TEST_F(ImportGraph, ParameterCounts) {
 // Every parameter says what it is in a checkpoint, every i32 input what its values are below.
 TEST_F(ImportGraph, Sources) {
   for (const char *name : {"mixtral-8x7b", "qwen3-30b-a3b", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "gpt-oss-20b",
-                           "gpt2-moe", "bert-base-moe", "switch-base-8"}) {
+                           "deepseek-v2-lite", "deepseek-v3", "gpt2-moe", "bert-base-moe", "switch-base-8"}) {
     OwningOpRef<ModuleOp> module = import(name, getWhole(/*loss=*/true));
     func::FuncOp model = getModel(*module);
     for (unsigned i = 0; i < model.getNumArguments(); ++i) {

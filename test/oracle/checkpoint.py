@@ -25,8 +25,12 @@ def parameter(argument, tensors):
         if source.get("transpose"):
             array = array.T
         if "of" in source:
-            assert array.shape[-1] == source["of"], (name, array.shape)
-            array = array[..., source["begin"] : source["begin"] + argument["shape"][-1]]
+            blocks = source.get("blocks", 1)
+            assert array.shape[-1] == blocks * source["of"], (name, array.shape)
+            array = array.reshape(*array.shape[:-1], blocks, source["of"])
+            taken = argument["shape"][-1] // len(source["tensors"]) // blocks
+            array = array[..., source["begin"] : source["begin"] + taken]
+            array = array.reshape(*array.shape[:-2], -1)
         return array
 
     def of_expert(expert):

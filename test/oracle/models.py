@@ -11,7 +11,8 @@ import numpy as np
 
 from oracle import erf, sigmoid
 
-LLAMA = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "OlmoeForCausalLM", "GptOssForCausalLM")
+DEEPSEEK = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
+LLAMA = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "OlmoeForCausalLM", "GptOssForCausalLM", *DEEPSEEK)
 SWITCH = "SwitchTransformersForConditionalGeneration"
 
 
@@ -60,6 +61,10 @@ def gelu_new(a):
 ACTIVATIONS = {"silu": silu, "gelu": gelu, "gelu_new": gelu_new}
 
 
+def yarn_scale(factor, multiple=1.0):
+    return 0.1 * multiple * math.log(factor) + 1 if factor > 1 else 1.0
+
+
 def rotary_tables(config, head, length):
     """cos and sin [length, head], the two halves of the columns being the pairs."""
     base = config["rope_theta"]
@@ -67,7 +72,7 @@ def rotary_tables(config, head, length):
     factor = 1.0
     scaling = config.get("rope_scaling")
     if scaling:
-        assert scaling["rope_type"] == "yarn"
+        assert scaling.get("rope_type", scaling.get("type")) == "yarn"
         limit = scaling["original_max_position_embeddings"]
         place = lambda rotations: head * math.log(limit / (rotations * 2 * math.pi)) / (2 * math.log(base))
         low, high = place(scaling["beta_fast"]), place(scaling["beta_slow"])
@@ -76,7 +81,9 @@ def rotary_tables(config, head, length):
         low, high = max(low, 0), min(high, head - 1)
         ramp = np.clip((np.arange(head // 2) - low) / (high - low), 0, 1)
         turns = turns / scaling["factor"] * ramp + turns * (1 - ramp)
-        factor = 0.1 * math.log(scaling["factor"]) + 1
+        factor = yarn_scale(scaling["factor"])
+        if scaling.get("mscale") and scaling.get("mscale_all_dim"):
+            factor = yarn_scale(scaling["factor"], scaling["mscale"]) / yarn_scale(scaling["factor"], scaling["mscale_all_dim"])
     angles = np.outer(np.arange(length), np.concatenate([turns, turns]))
     return np.cos(angles) * factor, np.sin(angles) * factor
 
@@ -88,11 +95,19 @@ def rotate(x, tables):
     return x * cos + np.concatenate([-x[..., half:], x[..., :half]], axis=-1) * sin
 
 
+def rotate_neighbours(x, tables):
+    """Of pairs that are neighbours. x is [length, heads, head]."""
+    half = x.shape[-1] // 2
+    cos, sin = (table[:, None, :half] for table in tables)
+    a, b = x[..., ::2], x[..., 1::2]
+    return np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(x.shape)
+
+
 def attention(q, k, v, causal, window=0, sinks=None, scale=None, bias=None):
-    """One sequence: q [L, H, D], k and v [L, n, D], each of which H / n query heads share; [L, H D]."""
+    """One sequence: q [L, H, D], k [L, n, D], v [L, n, Dv], each of which H / n query heads share; [L, H Dv]."""
     length, heads, head = q.shape
     scale = 1 / math.sqrt(head) if scale is None else scale
-    out = np.zeros((length, heads, head))
+    out = np.zeros((length, heads, v.shape[2]))
     ahead = np.arange(length)[None, :] - np.arange(length)[:, None]
     hidden = (ahead > 0) if causal else np.zeros((length, length), dtype=bool)
     if window:
@@ -107,9 +122,10 @@ def attention(q, k, v, causal, window=0, sinks=None, scale=None, bias=None):
     return out.reshape(length, -1)
 
 
-def choose(scores, k, renormalize, capacity=None, groups=1):
-    """For each token a list of (expert, weight). `capacity(tokens)` experts take at most of a group of tokens."""
-    chosen = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+def choose(scores, k, renormalize, capacity=None, groups=1, order=None):
+    """For each token a list of (expert, weight). `capacity(tokens)` experts take at most of a group of tokens. The best are
+    those of the largest `order`, without it of the largest scores."""
+    chosen = np.argsort(-(scores if order is None else order), axis=1, kind="stable")[:, :k]
     weights = np.take_along_axis(scores, chosen, axis=1)
     if renormalize:
         weights = weights / weights.sum(axis=1, keepdims=True)
@@ -142,6 +158,8 @@ def head_size(c):
 
 
 def is_sparse(c, i):
+    if family_of(c) in DEEPSEEK:
+        return i >= c["first_k_dense_replace"] and i % c["moe_layer_freq"] == 0
     return i not in c.get("mlp_only_layers", []) and (i + 1) % c.get("decoder_sparse_step", 1) == 0
 
 
@@ -165,6 +183,50 @@ def llama_attention(c, t, i, x, length):
     return linear(t, p + "o_proj", np.concatenate(sequences))
 
 
+def latent_attention(c, t, i, x, length):
+    """DeepSeek-V2's: keys and values of all heads come from one vector of a token, and all keys end with the same columns."""
+    p, heads = f"model.layers.{i}.self_attn.", c["num_attention_heads"]
+    plain, rank = c["qk_nope_head_dim"], c["kv_lora_rank"]
+    norm = lambda name, a: rms_norm(a, t[f"{p}{name}.weight"], 1e-6)
+    if c["q_lora_rank"]:
+        q = linear(t, p + "q_b_proj", norm("q_a_layernorm", linear(t, p + "q_a_proj", x)))
+    else:
+        q = linear(t, p + "q_proj", x)
+    q = q.reshape(len(x), heads, -1)
+    made = linear(t, p + "kv_a_proj_with_mqa", x)
+    kv = linear(t, p + "kv_b_proj", norm("kv_a_layernorm", made[:, :rank])).reshape(len(x), heads, -1)
+    scaling = c.get("rope_scaling") or {}
+    scale = yarn_scale(scaling.get("factor", 1), scaling.get("mscale_all_dim", 0)) ** 2 / math.sqrt(q.shape[2])
+    tables = rotary_tables(c, c["qk_rope_head_dim"], length)
+    turn = rotate_neighbours if c.get("rope_interleave", True) else rotate
+    out = []
+    for s in range(0, len(x), length):
+        a, b, shared = q[s : s + length], kv[s : s + length], turn(made[s : s + length, None, rank:], tables)
+        keys = np.concatenate([b[..., :plain], np.repeat(shared, heads, axis=1)], axis=2)
+        queries = np.concatenate([a[..., :plain], turn(a[..., plain:], tables)], axis=2)
+        out.append(attention(queries, keys, b[..., plain:], True, scale=scale))
+    return linear(t, p + "o_proj", np.concatenate(out))
+
+
+def deepseek_experts(c, t, p, x):
+    v3, k = family_of(c) == "DeepseekV3ForCausalLM", c["num_experts_per_tok"]
+    logits = linear(t, p + "gate", x)
+    scores = sigmoid(logits) if v3 else softmax(logits)
+    order = scores + t[p + "gate.e_score_correction_bias"] if v3 else scores
+    if v3 or c["topk_method"] == "group_limited_greedy":
+        order = order.reshape(len(x), c["n_group"], -1).copy()
+        best = np.sort(order, axis=2)[..., -2:].sum(axis=2) if v3 else order.max(axis=2)
+        for row, group in zip(order, np.argsort(-best, axis=1, kind="stable")):
+            row[group[c["topk_group"] :]] = -np.inf
+        order = order.reshape(scores.shape)
+    renormalize = c["norm_topk_prob"] and k > 1
+    # V2 scales only what it does not renormalise.
+    factor = c["routed_scaling_factor"] if v3 or not renormalize else 1.0
+    choices = choose(scores, k, renormalize, order=order)
+    y = factor * mixture(x, choices, lambda e, row: swiglu(t, f"{p}experts.{e}.", row))
+    return y + swiglu(t, p + "shared_experts.", x) if c["n_shared_experts"] else y
+
+
 def gpt_oss_experts(c, t, p, x):
     def expert(e, row):
         a = row @ t[p + "experts.gate_up_proj"][e] + t[p + "experts.gate_up_proj_bias"][e]
@@ -181,6 +243,8 @@ def llama_feed_forward(c, t, i, x):
         return gpt_oss_experts(c, t, p, x)
     if not is_sparse(c, i):
         return swiglu(t, p, x)
+    if family in DEEPSEEK:
+        return deepseek_experts(c, t, p, x)
     names = ("gate_proj", "up_proj", "down_proj")
     renormalize = c.get("norm_topk_prob", False)
     if family == "MixtralForCausalLM":
@@ -194,9 +258,10 @@ def llama_feed_forward(c, t, i, x):
 
 def llama_logits(c, t, tokens):
     x, eps = t["model.embed_tokens.weight"][tokens.reshape(-1)], c["rms_norm_eps"]
+    attend = latent_attention if family_of(c) in DEEPSEEK else llama_attention
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
-        x = x + llama_attention(c, t, i, rms_norm(x, t[p + "input_layernorm.weight"], eps), tokens.shape[1])
+        x = x + attend(c, t, i, rms_norm(x, t[p + "input_layernorm.weight"], eps), tokens.shape[1])
         x = x + llama_feed_forward(c, t, i, rms_norm(x, t[p + "post_attention_layernorm.weight"], eps))
     x = rms_norm(x, t["model.norm.weight"], eps)
     return x @ t["model.embed_tokens.weight" if c.get("tie_word_embeddings") else "lm_head.weight"].T
@@ -211,6 +276,8 @@ def llama_expert_shapes(c, p):
                 p + "mlp.experts.down_proj": (e, h, m), p + "mlp.experts.down_proj_bias": (e, m)}
     if family == "MixtralForCausalLM":
         e, h, p, names = c["num_local_experts"], c["intermediate_size"], p + "block_sparse_moe.", ("w1", "w3", "w2")
+    elif family in DEEPSEEK:
+        e, h, p, names = c["n_routed_experts"], c["moe_intermediate_size"], p + "mlp.", ("gate_proj", "up_proj", "down_proj")
     else:
         e, p, names = c["num_experts"], p + "mlp.", ("gate_proj", "up_proj", "down_proj")
         h = c["intermediate_size"] if family == "OlmoeForCausalLM" else c["moe_intermediate_size"]
@@ -220,6 +287,10 @@ def llama_expert_shapes(c, p):
     if family == "Qwen2MoeForCausalLM":
         shapes.update(gated_shapes(p + "shared_expert.", m, c["shared_expert_intermediate_size"]))
         shapes[p + "shared_expert_gate.weight"] = (1, m)
+    if family in DEEPSEEK and c["n_shared_experts"]:
+        shapes.update(gated_shapes(p + "shared_experts.", m, c["n_shared_experts"] * h))
+    if family == "DeepseekV3ForCausalLM":
+        shapes[p + "gate.e_score_correction_bias"] = (e,)
     return shapes
 
 
@@ -228,23 +299,47 @@ def gated_shapes(prefix, m, h, names=("gate_proj", "up_proj", "down_proj")):
     return {f"{prefix}{gate}.weight": (h, m), f"{prefix}{up}.weight": (h, m), f"{prefix}{down}.weight": (m, h)}
 
 
-def llama_shapes(c):
+def llama_attention_shapes(c, p):
     m, head, family = c["hidden_size"], head_size(c), family_of(c)
     q, k = c["num_attention_heads"] * head, c["num_key_value_heads"] * head
+    shapes = {}
+    for which, out, into in (("q", q, m), ("k", k, m), ("v", k, m), ("o", m, q)):
+        shapes[f"{p}{which}_proj.weight"] = (out, into)
+        if c.get("attention_bias") or (family == "Qwen2MoeForCausalLM" and which != "o"):
+            shapes[f"{p}{which}_proj.bias"] = (out,)
+    norms = {"OlmoeForCausalLM": (q, k), "Qwen3MoeForCausalLM": (head, head)}.get(family, ())
+    shapes.update({f"{p}{which}_norm.weight": (size,) for which, size in zip("qk", norms)})
+    if family == "GptOssForCausalLM":
+        shapes[p + "sinks"] = (c["num_attention_heads"],)
+    return shapes
+
+
+def latent_attention_shapes(c, p):
+    m, heads, rank, own = c["hidden_size"], c["num_attention_heads"], c["kv_lora_rank"], c["q_lora_rank"]
+    plain, turned, value = c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"]
+    biased = {"kv_a_proj_with_mqa": (rank + turned, m), "o_proj": (m, heads * value)}
+    shapes = {p + "kv_a_layernorm.weight": (rank,), p + "kv_b_proj.weight": (heads * (plain + value), rank)}
+    if own:
+        biased["q_a_proj"] = (own, m)
+        shapes.update({p + "q_a_layernorm.weight": (own,), p + "q_b_proj.weight": (heads * (plain + turned), own)})
+    else:
+        shapes[p + "q_proj.weight"] = (heads * (plain + turned), m)
+    for name, shape in biased.items():
+        shapes[f"{p}{name}.weight"] = shape
+        if c["attention_bias"]:
+            shapes[f"{p}{name}.bias"] = shape[:1]
+    return shapes
+
+
+def llama_shapes(c):
+    m, attention_shapes = c["hidden_size"], latent_attention_shapes if family_of(c) in DEEPSEEK else llama_attention_shapes
     shapes = {"model.embed_tokens.weight": (c["vocab_size"], m), "model.norm.weight": (m,)}
     if not c.get("tie_word_embeddings"):
         shapes["lm_head.weight"] = (c["vocab_size"], m)
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
         shapes.update({p + "input_layernorm.weight": (m,), p + "post_attention_layernorm.weight": (m,)})
-        for which, out, into in (("q", q, m), ("k", k, m), ("v", k, m), ("o", m, q)):
-            shapes[f"{p}self_attn.{which}_proj.weight"] = (out, into)
-            if c.get("attention_bias") or (family == "Qwen2MoeForCausalLM" and which != "o"):
-                shapes[f"{p}self_attn.{which}_proj.bias"] = (out,)
-        norms = {"OlmoeForCausalLM": (q, k), "Qwen3MoeForCausalLM": (head, head)}.get(family, ())
-        shapes.update({f"{p}self_attn.{which}_norm.weight": (size,) for which, size in zip("qk", norms)})
-        if family == "GptOssForCausalLM":
-            shapes[p + "self_attn.sinks"] = (c["num_attention_heads"],)
+        shapes.update(attention_shapes(c, p + "self_attn."))
         sparse = is_sparse(c, i)
         shapes.update(llama_expert_shapes(c, p) if sparse else gated_shapes(p + "mlp.", m, c["intermediate_size"]))
     return shapes

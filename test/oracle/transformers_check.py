@@ -40,13 +40,17 @@ TOLERANCE = {"numpy": 1e-5, "plan": 1e-5, "f32": 1e-4, "f32, files": 1e-4, "bf16
 
 
 def make_model(config):
-    """A random model of transformers, with the norms, biases and sinks that it starts at 1 or 0 random too."""
+    """A random model of transformers, with the norms, biases (DeepSeek-V3's of the selection are no parameters) and sinks that
+    it starts at 1 or 0 random too."""
     torch.manual_seed(1)
     kind = transformers.AutoConfig.for_model(**{k: v for k, v in config.items() if k != "architectures"})
     kind.architectures = config["architectures"]
     kind._experts_implementation = "eager"  # the others have no double precision
     model = transformers.AutoModelForCausalLM.from_config(kind, attn_implementation="eager").double().eval()
     with torch.no_grad():
+        for name, value in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                value += 0.1 * torch.randn_like(value)
         for name, value in model.named_parameters():
             if value.dim() == 1:
                 value += 0.2 * torch.randn_like(value)
@@ -84,7 +88,7 @@ def check_loading(binaries, folder, model, tokens):
     for dtype, kind in (("f32", torch.float32), ("bf16", torch.bfloat16)):
         for form, options in ((dtype, {}), (dtype + ", files", {"max_shard_size": "20KB"})):
             source, back = path(form), path(form + " back")
-            save_model(model.to(kind), source, **options)
+            model.to(kind).save_pretrained(source, **options)
             assert len(glob.glob(os.path.join(source, "*.index.json"))) == bool(options)
             tool("moe-compile", os.path.join(source, "config.json"), "--whole-model", "--mode=forward", "--dtype=f32",
                  f"--batch={BATCH}", f"--seq={LENGTH}", "--parallel=dp=1", "-o", path("f32.so"))
@@ -120,7 +124,7 @@ def main():
     parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run")
     options = parser.parse_args()
     default = os.path.join(FOLDER, "..", "Integration", "models")
-    names = ("mixtral", "qwen2-moe", "qwen3-moe", "olmoe", "gpt-oss")
+    names = ("mixtral", "qwen2-moe", "qwen3-moe", "olmoe", "gpt-oss", "deepseek-v2", "deepseek-v3")
     failed = 0
     for path in options.configs or [os.path.join(default, name + ".json") for name in names]:
         with open(path) as file:

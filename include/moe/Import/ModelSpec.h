@@ -25,13 +25,26 @@ struct RotarySpec {
 /// What the norms of queries and keys are over.
 enum class HeadNorm { none, head, projection };
 
+/// Multi-head latent attention (DeepSeek-V2): keys and values of all heads are made of one short vector of a token, and
+/// queries may be.
+struct LatentSpec {
+  int64_t queryRank = 0; ///< size of the vector that queries are made of; 0: they are made of the token itself
+  int64_t rank = 0;      ///< of the one that keys and values are made of
+  /// Columns of a head's queries and keys without and with rotary positions; the latter are one for all heads' keys.
+  int64_t plainDim = 0, rotaryDim = 0;
+  int64_t valueDim = 0;
+  bool interleaved = true; ///< pairs of rotary positions are neighbours
+  double eps = 1e-6;       ///< of the short vectors' norms, which the published code does not take from the config
+};
+
 struct AttentionSpec {
   int64_t heads = 0, keyHeads = 0, headDim = 0;
   bool causal = true;
-  bool inputBiases = false; ///< of q, k and v
+  bool inputBiases = false; ///< of q, k and v; in latent attention of what makes the short vectors
   bool outputBias = false;
   HeadNorm headNorm = HeadNorm::none;
   std::optional<RotarySpec> rotary;
+  std::optional<LatentSpec> latent;
   bool sinks = false;
   double scale = 0;            ///< of products of queries and keys; 0: 1 / sqrt(headDim)
   int64_t relativeBuckets = 0; ///< rows of T5's tables of relative positions; 0: there are none

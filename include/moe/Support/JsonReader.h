@@ -51,6 +51,8 @@ public:
 
   /// The value of `key`; null where it is missing or JSON null, which Hugging Face writes for an unset key.
   const llvm::json::Value *find(llvm::StringRef key) const;
+  /// Whether the file says null, where that means something else than a missing key.
+  bool isNull(llvm::StringRef key) const;
 
   // Each getter requires the key unless a default is given.
 
