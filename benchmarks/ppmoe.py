@@ -13,6 +13,7 @@ The paper trains with micro-batches as large as memory allows, but does not say 
 
   plan       with the most sequences (a power of two) whose plan fits the device. Neighbouring stages of a pipeline hand over whole
              tensors, eight devices of a node at once.
+  sequence   plan with sequence parallelism, so that the devices of tp hand over a part each
   megatron   with the most whose activations fit as Megatron-LM 2.5 and 2.6 keep them, scores of the attention included (34 s b h + 5 a s^2 b
              bytes a block, arXiv 2205.05198, Eq. 1 and 2), recomputed where not even one sequence does; stages hand over an
              eighth from each device (scatter_gather_tensors_in_pipeline, on by default). The time of kernels is the same.
@@ -38,7 +39,7 @@ from layers import CLUSTERS, COLORS, Axes, Svg, load_profile, report, write_prof
 
 LENGTH, EXPERTS, NODE = 2048, 64, 8
 MODELS = {"small": "gpt3-medium-moe", "large": "gpt3-6.7b-moe"}
-VARIANTS = ("plan", "megatron", "ring a2a", "one ring", "uncut")
+VARIANTS = ("plan", "sequence", "megatron", "ring a2a", "one ring", "uncut")
 
 
 class Row(NamedTuple):
@@ -105,12 +106,11 @@ class Bench:
         self.bin, self.folder, self.steps = bin_folder, folder, {}
 
     def write_model(self, row):
-        """Dense: no block is MoE. In a pipeline the head has weights of its own, as Megatron's last stage has a copy."""
+        """Dense: no block is MoE."""
         model = load_model(row)
         if row.kind == "Dense":
             model["moe_every"] = model["n_layer"] + 1
-        model["tie_word_embeddings"] = row.pp == 1
-        return write_profile(model, os.path.join(self.folder, f"{row.size}-{row.kind}-{row.pp}.json"))
+        return write_profile(model, os.path.join(self.folder, f"{row.size}-{row.kind}.json"))
 
     def write_cluster(self, row, variant):
         profile = load_profile("ppmoe-v100-32" if row.ranks <= 32 else "ppmoe-v100-128")
@@ -123,9 +123,9 @@ class Bench:
         if variant == "no start-ups":
             for link in profile["links"]:
                 link["latency_s"] = 0
-        if row.pp > 1:
-            # Stages are whole nodes. The closed form sees eight transfers at once between some neighbours, and one between others.
-            fit("broadcast", 2, 1, 15.3e-6, (NODE if variant in ("plan", "one ring") else 1) / wire)
+        if row.pp > 1 and variant in ("megatron", "ring a2a"):
+            # Stages are whole nodes: eight devices at once, each with an eighth.
+            fit("broadcast", 2, 1, 15.3e-6, 1 / wire)
         if variant == "ring a2a" and row.kind == "DPMoE":
             # A block goes from member to member until it is where it belongs: (n - 1) / 2 times the payload on each link, and on the
             # nodes' as often as the members of tp do so side by side.
@@ -155,11 +155,11 @@ class Bench:
             self.steps[key] = got
         return self.steps[key]
 
-    def choose_batch(self, row):
-        """The most sequences whose plan fits, and the flags with which it does. First with few micro-batches, for speed: more of them
-        need hardly more memory."""
+    def choose_batch(self, row, *always):
+        """The most sequences whose plan fits, and the flags with which it does, `always` among them. First with few micro-batches, for
+        speed: more of them need hardly more memory."""
         count = count_micro_batches(row)
-        for flags in ((), ("--recompute",)):
+        for flags in (always, (*always, "--recompute")):
             batch = 1
             while self.simulate(row, 2 * batch, row.pp, *flags)["fits"]:
                 batch *= 2
@@ -167,7 +167,7 @@ class Bench:
                 batch //= 2
             if batch:
                 return batch, flags
-        return 1, ("--recompute",)
+        return 1, (*always, "--recompute")
 
     def choose_megatron_batch(self, row):
         """The most sequences that fit as Megatron keeps activations. What does not grow with them is what our plans say."""
@@ -180,10 +180,14 @@ class Bench:
 
     def measure(self, row, variant):
         """Batch, flags, report of a setting under a variant; None where that changes nothing."""
-        applies = {"uncut": row.kind == "DPMoE" and row.tp > 1, "ring a2a": row.kind == "DPMoE", "one ring": row.tp == NODE}
+        applies = {"uncut": row.kind == "DPMoE" and row.tp > 1, "ring a2a": row.kind == "DPMoE", "one ring": row.tp == NODE,
+                   "sequence": row.tp > 1}
         if not applies.get(variant, True):
             return None
-        batch, flags = self.choose_batch(row) if variant in ("plan", "one ring", "uncut") else self.choose_megatron_batch(row)
+        if variant in ("megatron", "ring a2a"):
+            batch, flags = self.choose_megatron_batch(row)
+        else:
+            batch, flags = self.choose_batch(row, *(["--sequence-parallel"] if variant == "sequence" else []))
         return batch, flags, self.simulate(row, batch, count_micro_batches(row), *flags, variant=variant)
 
 
@@ -225,7 +229,7 @@ def print_ratios(columns):
 def measure_table2(bench, results):
     got = {row: {variant: bench.measure(row, variant) for variant in VARIANTS} for row in ROWS}
     # Where a variant changes nothing, what it is a variant of holds.
-    base = {"ring a2a": "megatron", "one ring": "plan", "uncut": "plan"}
+    base = {"sequence": "plan", "ring a2a": "megatron", "one ring": "plan", "uncut": "plan"}
     find = lambda row, variant: got[row][variant] or got[row][base[variant]]
     columns = {"paper": {row: row.paper for row in ROWS}}
     columns |= {variant: {row: find(row, variant)[2]["throughput"] for row in ROWS} for variant in VARIANTS}
@@ -234,7 +238,7 @@ def measure_table2(bench, results):
           + "".join(f"{title:>15}" for title in VARIANTS) + f"{'b: plan, megatron':>20}{'TFLOP/s: paper, plan, megatron':>33}")
     for row in ROWS:
         cell = lambda variant: f"{columns[variant][row]:.0f} ({columns[variant][row] / row.paper:.2f})" if got[row][variant] else "-"
-        batches = ", ".join(f"{got[row][v][0]}{'r' if got[row][v][1] else ''}" for v in ("plan", "megatron"))
+        batches = ", ".join(f"{got[row][v][0]}{'r' if '--recompute' in got[row][v][1] else ''}" for v in ("plan", "megatron"))
         rates = ", ".join(f"{columns[name][row] * count_flops(row) / 1e12:.1f}" for name in ("paper", "plan", "megatron"))
         print(f"{row.title:<20}{row.paper:>6}" + "".join(f"{cell(variant):>15}" for variant in VARIANTS) + f"{batches:>20}{rates:>33}")
     print_parts_of_steps(got)

@@ -4,8 +4,8 @@
 Usage: train.py --bin DIR [--data=FILE] [--steps=300] [--dtype=f32] [--svg=FILE] [--json=FILE].
 
 4 blocks, MoE on every other FFN, dropout, AdamW with clipped gradients, bytes as tokens. The one rank is the reference program of the
-baseline's plan, and of the first plan in micro-batches, whose dropout is another one; every plan is trained on the same sequences. A curve that leaves the first one's by more than 1e-4, relatively,
-or that does not fall makes the exit status 1. In f32 a choice between two experts that score alike may fall otherwise by rounding, and the
+baseline's plan, and of the first plan in micro-batches, whose dropout is another one; every plan is trained on the same sequences. A curve that leaves the first one's
+by more than 1e-4, relatively, or that does not fall makes the exit status 1. In f32 a choice between two experts that score alike may fall otherwise by rounding, and the
 curves then part by 1e-3 at most; so f64 unless given. The text is this project's documentation unless given.
 """
 import argparse
@@ -36,6 +36,7 @@ PLANS = {
     "pipelined": (dict(dp=8, mp=1, ep=8, esp=1), "pipeline:2", ()),
     "shadowed": (dict(dp=8, mp=1, ep=8, esp=1), "shadow:2,prefix", ()),
     "ZeRO-1": (dict(dp=4, mp=2, ep=2, esp=1), "baseline", ("--zero",)),
+    "sequence parallel": (dict(dp=2, mp=4, ep=4, esp=2), "s1", ("--sequence-parallel",)),
     "1F1B": (dict(pp=4, dp=2, mp=1, ep=2, esp=1), "baseline", ("--micro-batches=4",)),
     "interleaved": (dict(pp=2, dp=2, mp=2, ep=2, esp=1), "s2", ("--micro-batches=4", "--interleave=2", "--recompute")),
 }

@@ -285,6 +285,16 @@ static int64_t getStride(llvm::ArrayRef<int64_t> group, int64_t ranks) {
   return stride;
 }
 
+/// What the ranks of one stage of a pipeline send to those of another, all at the same time: `pair` and what lies
+/// beside it, stages being no longer than the way between the two.
+static std::vector<std::vector<int64_t>> getTransfersBeside(llvm::ArrayRef<int64_t> pair, int64_t ranks) {
+  int64_t distance = pair[1] - pair[0], length = std::abs(distance), first = pair[0] - pair[0] % length;
+  std::vector<std::vector<int64_t>> transfers;
+  for (int64_t rank = first; rank < std::min({first + length, ranks, ranks - distance}); ++rank)
+    transfers.push_back({rank, rank + distance});
+  return transfers;
+}
+
 /// Whether the members of both are on nodes in the same way.
 static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_t devicesPerNode) {
   auto getNode = [&](llvm::ArrayRef<int64_t> group, size_t member) {
@@ -293,8 +303,8 @@ static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_
   return llvm::all_of(llvm::seq<size_t>(0, a.size()), [&](size_t m) { return getNode(a, m) == getNode(b, m); });
 }
 
-/// In an SPMD program the groups of one size and stride do the same at the same time. A group that is no such pattern
-/// is alone.
+/// In an SPMD program the groups of one size and stride do the same at the same time. A rooted
+/// pair that is no such pattern is of two stages; any other group is alone.
 static Siblings getSiblings(const Exchange &exchange, const ClusterProfile &profile, const Topology &topology,
                             Algorithm algorithm, bool hasFaults) {
   llvm::ArrayRef<int64_t> group = exchange.ranks;
@@ -318,6 +328,8 @@ static Siblings getSiblings(const Exchange &exchange, const ClusterProfile &prof
   bool areAlike = algorithm != Algorithm::Hierarchical || llvm::all_of(siblings.groups, [&](const auto &sibling) {
                     return isAlike(sibling, group, profile.devicesPerNode);
                   });
+  if (!stride && size == 2 && exchange.isRooted())
+    return {getTransfersBeside(group, ranks), group.size(), false};
   if (!stride || !areAlike)
     return {{group.vec()}, group.size(), false};
   return siblings;

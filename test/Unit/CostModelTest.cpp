@@ -303,6 +303,17 @@ TEST(CostModelTest, SiblingsShareLinks) {
   EXPECT_DOUBLE_EQ(getSeconds(makeToyPair(), Collective::AllGather, {0, 3}, 20), 1 + 1);
 }
 
+/// Stages of two ranks, one on each of three nodes: both ranks of one send at the same time over its NIC, from
+/// whichever stage to whichever next to it.
+TEST(CostModelTest, StagesShareLinks) {
+  ClusterProfile profile = makeToyPair();
+  profile.maxNodes = 3;
+  for (auto [from, to] : {std::pair(0, 2), {1, 3}, {2, 4}, {3, 5}, {3, 1}, {4, 2}, {5, 3}})
+    EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::Broadcast, {from, to}, 20), 1 + 4) << from << " to " << to;
+  // Back to the first stage.
+  EXPECT_DOUBLE_EQ(getSeconds(profile, Collective::Broadcast, {4, 0}, 20), 1 + 4);
+}
+
 /// What one node, or one switch above the nodes, sees of all groups stands for the others: the same as adding up all of
 /// them, which a fault that is none makes it do.
 TEST(CostModelTest, OnePeriodStandsForAll) {

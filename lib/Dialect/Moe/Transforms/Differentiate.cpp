@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
@@ -35,7 +37,8 @@ private:
   bool seedLosses();
   void addCotangentArguments();
   LogicalResult visit(Operation *op);
-  void accumulate(Value value, Value gradient, Location loc);
+  void accumulate(Value value, Value gradient, Location loc, Attribute stage = {});
+  Value getCotangent(Value value, Location loc);
   void addGradientResults();
   void markBackward(Operation *first);
   StringAttr getName(DictionaryAttr attributes, StringRef fallback, unsigned index);
@@ -43,7 +46,9 @@ private:
   func::FuncOp function;
   Operation *terminator;
   OpBuilder builder;
-  llvm::DenseMap<Value, Value> cotangents;
+  /// By value what each stage adds to its cotangent, null for what is of none: a sum that went to and fro between
+  /// stages would have each micro-batch wait for the others' backwards.
+  llvm::DenseMap<Value, llvm::SmallMapVector<Attribute, Value, 1>> cotangents;
   unsigned numInputs = 0;
 };
 } // namespace
@@ -90,9 +95,21 @@ void Differentiator::addCotangentArguments() {
   }
 }
 
-void Differentiator::accumulate(Value value, Value gradient, Location loc) {
-  Value &cotangent = cotangents[value];
+void Differentiator::accumulate(Value value, Value gradient, Location loc, Attribute stage) {
+  Value &cotangent = cotangents[value][stage];
   cotangent = cotangent ? builder.create<AddOp>(loc, cotangent, gradient) : gradient;
+}
+
+/// Of all stages; null where there is none.
+Value Differentiator::getCotangent(Value value, Location loc) {
+  auto it = cotangents.find(value);
+  if (it == cotangents.end())
+    return {};
+  Value sum;
+  for (auto [stage, part] : it->second)
+    sum = sum ? builder.create<AddOp>(loc, sum, part) : part;
+  cotangents.erase(it);
+  return sum;
 }
 
 /// The place of a backward op: its forward op's layer, marked.
@@ -114,17 +131,16 @@ static void setGradientRings(Operation *op, ValueRange gradients) {
 }
 
 LogicalResult Differentiator::visit(Operation *op) {
-  SmallVector<Value> results =
-      llvm::map_to_vector(op->getResults(), [&](Value result) { return cotangents.lookup(result); });
-  if (llvm::none_of(results, [](Value cotangent) { return static_cast<bool>(cotangent); }))
+  if (llvm::none_of(op->getResults(), [&](Value result) { return cotangents.contains(result); }))
     return success();
   auto differentiable = dyn_cast<MoeDifferentiableOpInterface>(op);
   if (!differentiable)
     return op->emitOpError() << "expected a differentiable op of an SPMD program: a gradient reaches it";
   Operation *before = terminator->getPrevNode();
-  SmallVector<Value> gradients;
-  differentiable.buildAdjoint(builder, results, gradients);
   Location loc = getBackwardLoc(op);
+  SmallVector<Value> gradients,
+      results = llvm::map_to_vector(op->getResults(), [&](Value result) { return getCotangent(result, loc); });
+  differentiable.buildAdjoint(builder, results, gradients);
   for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode()) {
     built->setLoc(loc);
     inheritPlace(op, built);
@@ -133,7 +149,7 @@ LogicalResult Differentiator::visit(Operation *op) {
   Operation *last = terminator->getPrevNode();
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients))
     if (gradient)
-      accumulate(operand, gradient, loc);
+      accumulate(operand, gradient, loc, op->getAttr(kStageAttrName));
   // Sums may be of several chunks.
   for (Operation *sum = last->getNextNode(); sum != terminator; sum = sum->getNextNode())
     inheritUnit(op, sum);
@@ -143,7 +159,7 @@ LogicalResult Differentiator::visit(Operation *op) {
 void Differentiator::addGradientResults() {
   for (unsigned i = 0; i < numInputs; ++i) {
     BlockArgument argument = function.getArgument(i);
-    Value gradient = cotangents.lookup(argument);
+    Value gradient = getCotangent(argument, argument.getLoc());
     if (!gradient)
       continue;
     terminator->insertOperands(terminator->getNumOperands(), gradient);
