@@ -285,13 +285,13 @@ def check_table2(got, columns):
 def draw(results, path):
     svg = Svg(1000, 400)
     axes = Axes(svg, 60, 40, 920, 250, [0, 1, 2, 3, 4, 5], "1e{:d}")
-    names = ("paper", "plan", "megatron", "ring a2a")
+    names = ("paper", "plan", "sequence", "megatron", "ring a2a")
     for i, row in enumerate(ROWS):
-        left = 68 + i * 70 + (12 if row.size == "large" else 0)
-        for j, name in enumerate(names if row.kind == "DPMoE" else names[:3]):
+        left = 66 + i * 70 + (12 if row.size == "large" else 0)
+        for j, name in enumerate(names if row.kind == "DPMoE" else names[:4]):
             value = results["table2"][row.title][name]
             y = axes.y(math.log10(value))
-            svg.rect(left + 14 * j, y, 12, axes.y(0) - y, COLORS[j], f"{row.title}, {name}: {value:.0f}")
+            svg.rect(left + 12 * j, y, 10, axes.y(0) - y, COLORS[j], f"{row.title}, {name}: {value:.0f}")
         for k, text in enumerate(row.title.split()):
             svg.text(left + 27, axes.y(0) + 16 + 14 * k, text)
     for j, name in enumerate(names):
