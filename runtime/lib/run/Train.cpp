@@ -105,6 +105,8 @@ Status Trainer::open() {
   std::stable_partition(results.begin(), results.end(), [](const Value &value) { return value.role == "loss"; });
   if (Status status = checkPlan(); !status.ok())
     return status;
+  if (Status status = checkMemory(plan, options.reference, options); !status.ok())
+    return status;
   return TextData::open(options.train.data, find(arguments, "tokens")->sequence, options.seed, data);
 }
 

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Verify.h"
 
+#include "llvm/ADT/MapVector.h"
+
 #include <map>
 #include <numeric>
 #include <set>
@@ -227,11 +229,29 @@ LogicalResult MemoryChecker::write(unsigned launch, Value value) {
   return success();
 }
 
+/// The views of which it matters where they lie: not those of an argument whose views are all the same part of it, e.g.
+/// ZeRO's of a parameter, for nothing else is in an argument's memory.
+static SmallVector<ViewOp> getMovingViews(func::FuncOp function) {
+  llvm::MapVector<Value, SmallVector<ViewOp>> byMemory;
+  for (auto view : function.getOps<ViewOp>())
+    byMemory[getMemory(view.getResult())].push_back(view);
+  SmallVector<ViewOp> moving;
+  for (auto &[memory, views] : byMemory) {
+    auto isSamePart = [first = views.front()](ViewOp view) mutable {
+      return view.getSource() == first.getSource() && view.getGroup() == first.getGroup() &&
+             view.getShift() == first.getShift() && view.getParts() == first.getParts();
+    };
+    if (!isa<BlockArgument>(memory) || !llvm::all_of(views, isSamePart))
+      llvm::append_range(moving,
+                         llvm::make_filter_range(views, [](ViewOp view) { return view.getGroup().has_value(); }));
+  }
+  return moving;
+}
+
 /// Ranks, each with its views at other places than those before. Where views lie repeats with the least common multiple
 /// of the blocks of ranks that their groups divide.
 static SmallVector<int64_t> getRepresentatives(func::FuncOp function) {
-  auto views = llvm::to_vector(
-      llvm::make_filter_range(function.getOps<ViewOp>(), [](ViewOp view) { return view.getGroup().has_value(); }));
+  SmallVector<ViewOp> views = getMovingViews(function);
   int64_t ranks = 1;
   for (ViewOp view : views)
     ranks = std::min(moe::kMaxWorld, std::lcm(ranks, view.getGroup()->getSize() * view.getGroup()->getStride()));
