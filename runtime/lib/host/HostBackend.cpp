@@ -16,7 +16,9 @@ Status HostCommunicator::issue(int64_t rank, int64_t stream, Call call) {
 
 void HostClient::beginThread() { initialiseThread(); }
 
-Status HostClient::execute(const Call &call) { return launchKernel(call); }
+Status HostClient::execute(const Call &call) {
+  return needsWideKernel(call) ? launchWideKernel(call) : launchKernel(call);
+}
 
 int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }
 

@@ -11,6 +11,10 @@ namespace moert::host {
 Status launchKernel(const Call &call);
 /// The same for the kernels of KernelsModel.h.
 Status launchModelKernel(const Call &call);
+/// Whether an operand is bf16, which kernels do not know (but for a cast's); and the same on f32 copies of all such
+/// operands.
+bool needsWideKernel(const Call &call);
+Status launchWideKernel(const Call &call);
 
 /// What the executor calls when the time of a call has come.
 class HostClient : public Executor::Client {

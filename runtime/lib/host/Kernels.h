@@ -4,8 +4,9 @@
 // number of threads at once. Arguments come in the order of the ABI; absent optional views have no data.
 //
 // moert.h defines what each computes. f32 and f64 everywhere, i32 too where nothing is computed (copy, slice, dump);
-// bf16 is refused with MOERT_ERROR_UNSUPPORTED. A wrong shape or type, a slot, expert or count outside its range is an
-// error that says what was expected, never an access outside a view. NaN in gives NaN out.
+// bf16 is refused with MOERT_ERROR_UNSUPPORTED (launchWideKernel takes it). A wrong shape or type, a slot, expert or
+// count outside its range is an error that says what was expected, never an access outside a view. NaN in gives NaN
+// out.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_KERNELS_H

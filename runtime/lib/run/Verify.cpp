@@ -92,6 +92,17 @@ void checkInputs(const Tensors &inputs, Verification &verification) {
       verification.failures.push_back("argument '" + name + "' holds " + where);
 }
 
+double planTolerance(const Metadata &metadata) {
+  int32_t dtype = dtypeFromName(metadata.dtype);
+  return roundingTolerance(dtype < 0 ? MOERT_F32 : dtype);
+}
+
+/// Of a value of a plan whose tolerance is `whole`; integers are exact.
+static double toleranceOf(const Tensor &tensor, double whole) {
+  double own = roundingTolerance(tensor.dtype);
+  return own > 0 ? std::max(own, whole) : 0;
+}
+
 void compareResults(const Program &program, const RunResult &plan, const RunResult &reference,
                     Verification &verification) {
   std::map<std::string, double> scales = findScales(program, reference);
@@ -99,7 +110,7 @@ void compareResults(const Program &program, const RunResult &plan, const RunResu
     const Tensor &expected = reference.results.at(name);
     double error = relativeError(tensor, expected, scales[name]), replicas = plan.replicaErrors.at(name);
     Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas),
-                     roundingTolerance(tensor.dtype)};
+                     toleranceOf(tensor, verification.tolerance)};
     if (std::isnan(error))
       value.relativeError = error;
     verification.values.push_back(value);
@@ -125,15 +136,14 @@ Status verifyAgainstReference(const Plan &plan, const Options &options, const Te
   RunResult reference;
   if (Status status = runPrograms(plan, true, options, inputs, routing, nullptr, reference); !status.ok())
     return Status::error(status.code, "reference: " + status.message);
-  int32_t dtype = dtypeFromName(plan.metadata.dtype);
-  verification.tolerance = roundingTolerance(dtype < 0 ? MOERT_F32 : dtype);
+  verification.tolerance = planTolerance(plan.metadata);
   compareResults(*plan.metadata.reference, result, reference, verification);
   return {};
 }
 
 void checkReplicas(const RunResult &plan, Verification &verification) {
   for (const auto &[name, error] : plan.replicaErrors)
-    if (double tolerance = roundingTolerance(plan.results.at(name).dtype); !(error <= tolerance))
+    if (double tolerance = toleranceOf(plan.results.at(name), verification.tolerance); !(error <= tolerance))
       verification.failures.push_back("result '" + name + "': ranks that should hold equal parts differ by " +
                                       scientific(error) + " (tolerance " + scientific(tolerance) + ")");
 }

@@ -27,14 +27,18 @@ struct Verification {
 /// ||a||; 0 for equal ones.
 double relativeError(const Tensor &a, const Tensor &b, double scale = 0);
 
+/// How far results of rounding alone may lie apart in a plan that computes in its dtype.
+double planTolerance(const Metadata &metadata);
+
 /// A plan can be verified where its ranks and its reference know the same arguments and results.
 Status checkComparable(const Metadata &metadata);
 
 /// Notes inputs that hold NaN or Inf.
 void checkInputs(const Tensors &inputs, Verification &verification);
 
-/// Compares all results of `program`, each on a scale of at least a thousandth of the largest of its role. Replicas
-/// that lie apart count as an error, NaN and Inf on either side as a failure.
+/// Compares all results of `program`, each on a scale of at least a thousandth of the largest of its role, and with the
+/// tolerance of its dtype, or where that is wider and it is no integer, of verification.tolerance: f32 states are made
+/// of bf16 gradients. Replicas that lie apart count as an error, NaN and Inf on either side as a failure.
 void compareResults(const Program &program, const RunResult &plan, const RunResult &reference,
                     Verification &verification);
 

@@ -1,0 +1,81 @@
+//===- WideKernels.cpp - bf16 by way of f32 -------------------------------===//
+//
+// Host kernels work on f32 and f64. A call on bf16 is made on f32 copies of its operands, and what it changed is
+// rounded back, as a device does that adds up in f32 and stores bf16. That is for checking what is meant for devices,
+// not for speed.
+//
+//===----------------------------------------------------------------------===//
+#include "host/HostBackend.h"
+#include "host/KernelsModel.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace moert::host {
+namespace {
+
+/// Operands in one place: an output may be in an input's.
+struct Place {
+  View narrow;
+  std::vector<float> values;
+
+  View wide() {
+    View view = narrow;
+    view.dtype = MOERT_F32;
+    view.data = values.data();
+    return view;
+  }
+};
+
+Status widen(Place &place) {
+  place.values.resize(static_cast<size_t>(place.narrow.elements()));
+  return cast(place.narrow, place.wide());
+}
+
+/// Stores what changed alone: others may be reading what the call only read.
+Status narrow(Place &place) {
+  std::vector<uint16_t> rounded(place.values.size());
+  View view = place.narrow;
+  view.data = rounded.data();
+  if (Status status = cast(place.wide(), view); !status.ok())
+    return status;
+  auto *stored = place.narrow.as<uint16_t>();
+  for (size_t i = 0; i < rounded.size(); ++i)
+    if (stored[i] != rounded[i])
+      stored[i] = rounded[i];
+  return {};
+}
+
+bool isNarrow(View view) { return view && view.dtype == MOERT_BF16; }
+
+} // namespace
+
+bool needsWideKernel(const Call &call) {
+  return call.kind != Kind::Cast && std::any_of(call.views.begin(), call.views.begin() + call.viewCount, isNarrow);
+}
+
+Status launchWideKernel(const Call &call) {
+  std::map<void *, Place> places;
+  for (int i = 0; i < call.viewCount; ++i)
+    if (View view = call.views[i]; isNarrow(view))
+      if (Place &place = places[view.data]; place.narrow.elements() <= view.elements())
+        place.narrow = view;
+  for (auto &[data, place] : places)
+    if (Status status = widen(place); !status.ok())
+      return status;
+  Call wide = call;
+  for (int i = 0; i < call.viewCount; ++i)
+    if (View &view = wide.views[i]; view.dtype == MOERT_BF16) {
+      view.dtype = MOERT_F32;
+      view.data = view ? places.at(view.data).values.data() : nullptr;
+    }
+  if (Status status = launchKernel(wide); !status.ok())
+    return status;
+  for (auto &[data, place] : places)
+    if (Status status = narrow(place); !status.ok())
+      return status;
+  return {};
+}
+
+} // namespace moert::host
