@@ -44,7 +44,7 @@ def measure_whole(tool, folder):
     print("whole models of 96 blocks, 64 experts, 4096 ranks, one process each (at most 10 s and 2 GB wanted)")
     for name, flags in WHOLE.items():
         start = time.perf_counter()
-        process = subprocess.Popen([tool, path, "--whole-model", "--batch=1", "--seq=2048", "--optimizer=adam", "--zero", "--cluster=hgx-h100", *flags,
+        process = subprocess.Popen([tool, path, "--whole-model", "--batch=1", "--seq=2048", "--optimizer=adam", "--zero", "--cluster=hgx-h200", *flags,
                                     "-o", os.path.join(folder, "plan.so")])
         _, status, usage = os.wait4(process.pid, 0)
         if status:

@@ -239,8 +239,9 @@ TEST(KernelsLocalSlotsTest, MembersShareTheChoices) {
         }
       }
       for (int64_t i = 0; i < 22; ++i)
-        if (slots[i] >= 0)
+        if (slots[i] >= 0) {
           EXPECT_EQ(times[slots[i]], copies);
+        }
     }
 }
 
