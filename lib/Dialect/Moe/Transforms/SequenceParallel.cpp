@@ -26,7 +26,8 @@ class RowDivider {
 public:
   RowDivider(GroupAttr mp, SpmdAnalysis states) : mp(mp), states(std::move(states)) {}
 
-  void run(Block &body);
+  /// Returns whether there was anything to divide.
+  bool run(Block &body);
 
 private:
   void divideSum(AllReduceOp sum);
@@ -44,6 +45,7 @@ private:
   /// What was gathered, by the result.
   llvm::DenseMap<Value, Value> parts;
   SmallVector<AllGatherOp> gathers;
+  bool changed = false;
 };
 
 } // namespace
@@ -63,6 +65,7 @@ void RowDivider::replace(Operation *op, Value part) {
   op->getResult(0).replaceAllUsesWith(gather.getResult());
   rememberGather(gather);
   op->erase();
+  changed = true;
 }
 
 void RowDivider::rememberGather(AllGatherOp gather) {
@@ -100,7 +103,7 @@ void RowDivider::divide(MoeRowwiseOpInterface op) {
   replace(op, op.buildOnRowPart(builder, own, mp));
 }
 
-void RowDivider::run(Block &body) {
+bool RowDivider::run(Block &body) {
   for (Operation &op : llvm::make_early_inc_range(body)) {
     if (auto gather = dyn_cast<AllGatherOp>(op))
       rememberGather(gather);
@@ -112,6 +115,7 @@ void RowDivider::run(Block &body) {
   for (AllGatherOp gather : gathers)
     if (gather->use_empty())
       gather.erase();
+  return changed;
 }
 
 namespace {
@@ -128,7 +132,10 @@ struct MoeSequenceParallel : moe::impl::MoeSequenceParallelBase<MoeSequenceParal
     FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
     if (failed(states))
       return signalPassFailure();
-    RowDivider(mp, std::move(*states)).run(getOperation().front());
+    if (!RowDivider(mp, std::move(*states)).run(getOperation().front()))
+      getOperation().emitWarning() << "moe-sequence-parallel leaves the program as it is: expected a sum over mp, or a "
+                                      "gather, of rows whose number "
+                                   << mp.getSize() << " divides, and a norm, dropout or sum that takes it";
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
   }

@@ -118,7 +118,7 @@ def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> 
     are done for the part, with the gather behind them; what else they take is sliced. So between the products that are divided
     over mp, rows and what is kept of them for the backward are a part, and an all_gather comes before the next product. The
     bytes exchanged stay the same. To run behind the rewrites of layers, whose gathers of rows are taken likewise, and before
-    moe-cut-stages and moe-differentiate.
+    moe-cut-stages and moe-differentiate. Where there is nothing to divide a warning says so.
 
     Before -> after, with mp = 2:
 
