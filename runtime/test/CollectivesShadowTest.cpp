@@ -2,6 +2,7 @@
 #include "CollectivesTest.h"
 
 using namespace moert;
+using namespace moert::test;
 using testing::HasSubstr;
 
 namespace {

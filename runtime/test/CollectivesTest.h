@@ -9,7 +9,7 @@
 #include <cmath>
 #include <random>
 
-namespace moert {
+namespace moert::test {
 
 using Dims = std::vector<int64_t>;
 
@@ -188,6 +188,6 @@ protected:
   int64_t width = static_cast<int64_t>(dtypeSize(dtype));
 };
 
-} // namespace moert
+} // namespace moert::test
 
 #endif // MOERT_TEST_COLLECTIVESTEST_H
