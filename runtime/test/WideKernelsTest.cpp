@@ -54,6 +54,15 @@ TEST(WideKernels, RoundedInPlace) {
   EXPECT_EQ(a, toBits({256, 260, 1.5}));
 }
 
+/// Operands without elements, which have an address all the same, are none to copy.
+TEST(WideKernels, Empty) {
+  const Bits a = toBits({1});
+  Status status =
+      launchWideKernel(makeCall(Kind::Add, {makeView(a, {0, 3}), makeView(a, {0, 3}), makeView(a, {0, 3})}));
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(a, toBits({1}));
+}
+
 /// What is not bf16, and casts, which know it, stay as they are; an error is the kernel's.
 TEST(WideKernels, WhichCalls) {
   float value = 1;

@@ -59,7 +59,7 @@ Status launchWideKernel(const Call &call) {
   std::map<void *, Place> places;
   for (int i = 0; i < call.viewCount; ++i)
     if (View view = call.views[i]; isNarrow(view))
-      if (Place &place = places[view.data]; place.narrow.elements() <= view.elements())
+      if (Place &place = places[view.data]; !place.narrow || place.narrow.elements() < view.elements())
         place.narrow = view;
   for (auto &[data, place] : places)
     if (Status status = widen(place); !status.ok())
