@@ -1,11 +1,10 @@
 //===- ExecutorTest.cpp ---------------------------------------------------===//
 
-#include "host/Executor.h"
+#include "core/Executor.h"
 
 #include <gmock/gmock.h>
 
 using namespace moert;
-using namespace moert::host;
 using testing::HasSubstr;
 using testing::Not;
 

@@ -8,19 +8,6 @@
 namespace moert::host {
 namespace {
 
-/// A value cut along `dim` into `parts`: `outer` runs of `run` bytes for each part.
-struct Cut {
-  int64_t outer = 1;
-  int64_t run = 0;
-
-  Cut(const View &whole, int64_t dim, int64_t parts) {
-    for (int64_t i = 0; i < dim; ++i)
-      outer *= whole.dims[static_cast<size_t>(i)];
-    int64_t pieces = outer * parts;
-    run = pieces ? whole.bytes() / pieces : 0;
-  }
-};
-
 /// Elements a member sums of `count`: the same cut on all members, so that each element is summed by one of them.
 std::pair<int64_t, int64_t> segment(int64_t count, int64_t member, int64_t size) {
   return {count * member / size, count * (member + 1) / size};
@@ -84,16 +71,6 @@ Status sumInputs(Share &share, std::span<const void *const> inputs, void *out, i
   return sumInOrder(inputs, out, count, dtype);
 }
 
-Status allGather(Share &share) {
-  const View &out = share.mine().views[1];
-  Cut cut(out, share.mine().ints[0], share.size());
-  for (int64_t i = 0; i < share.size(); ++i)
-    for (int64_t o = 0; o < cut.outer; ++o)
-      share.copy(i, out.as<char>() + (o * share.size() + i) * cut.run, share.of(i).views[0].as<char>() + o * cut.run,
-                 cut.run);
-  return {};
-}
-
 Status reduceScatter(Share &share) {
   const View &in = share.mine().views[0], &out = share.mine().views[1];
   Cut cut(in, share.mine().ints[0], share.size());
@@ -108,30 +85,23 @@ Status reduceScatter(Share &share) {
   return {};
 }
 
-/// The elements that take part: all, or those of the used rows.
-Status reducedElements(const Share &share, int64_t &elements) {
-  const Call &call = share.mine();
-  elements = call.views[0].elements();
-  if (!call.views[1])
+/// The elements that take part, which must be as many on all members.
+Status checkSameRows(const Share &share, int64_t &elements) {
+  if (Status status = reducedElements(share.mine(), elements); !status.ok())
+    return status;
+  int64_t rows = usedRows(share.mine()), first = usedRows(share.of(0));
+  if (rows == first)
     return {};
-  int64_t rows = usedRows(call), room = call.views[0].dims[0];
-  if (rows < 0 || rows > room)
-    return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to " + std::to_string(rows) +
-                                                   " rows, but there is room for " + std::to_string(room));
-  if (int64_t first = usedRows(share.of(0)); first != rows)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected all members' counts to add up to the same number of rows, "
-                         "but member 0 has " +
-                             std::to_string(first) + " and member " + std::to_string(share.member) + " has " +
-                             std::to_string(rows));
-  elements = room ? elements / room * rows : 0;
-  return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "expected all members' counts to add up to the same number of rows, but member 0 has " +
+                           std::to_string(first) + " and member " + std::to_string(share.member) + " has " +
+                           std::to_string(rows));
 }
 
 /// Each member sums one segment for all; then they take each other's.
 Status allReduce(Share &share, int phase) {
   int64_t count;
-  if (Status status = reducedElements(share, count); !status.ok())
+  if (Status status = checkSameRows(share, count); !status.ok())
     return status;
   const View &out = share.mine().views[2];
   if (phase == 0) {
@@ -164,54 +134,51 @@ Status reduce(Share &share, int phase) {
   return sumInputs(share, inputsFrom(share, begin), advanced(out, begin), end - begin);
 }
 
-/// A box of elements at one place of a value, to be copied to another place of another value of the same rank.
-struct BoxCopy {
-  Share &share;
-  int64_t source;
-  const View &in, &out;
-  std::array<int64_t, 4> from{}, to{}, box{};
+/// Values that say what is sent must be sound on all members, because this one reads what they say the others send.
+Status checkValues(const Share &share) {
+  for (int64_t i = 0; i < share.size() && readsValues(share.mine().kind); ++i)
+    if (Status status = checkExchangeValues(share.of(i), share.size(), i); !status.ok())
+      return status;
+  if (share.mine().kind != Kind::BroadcastExperts)
+    return {};
+  return checkSameShadows(share, share.mine().views[1], share.of(0).views[1]);
+}
 
-  /// The box in dimensions from `dim` on, where the offsets are those of the dimensions before: innermost at once.
-  void run(int64_t dim = 0, int64_t inOffset = 0, int64_t outOffset = 0) {
-    auto d = static_cast<size_t>(dim);
-    inOffset = inOffset * in.dims[d] + from[d];
-    outOffset = outOffset * out.dims[d] + to[d];
-    // Where all of the inner dimensions is copied, the rest is one run.
-    auto width = static_cast<int64_t>(dtypeSize(in.dtype));
-    bool whole = true;
-    for (size_t k = d + 1; k < static_cast<size_t>(in.rank); ++k) {
-      whole &= box[k] == in.dims[k] && box[k] == out.dims[k];
-      width *= box[k];
-    }
-    if (whole)
-      return share.copy(source, out.as<char>() + outOffset * width, in.as<char>() + inOffset * width, box[d] * width);
-    for (int64_t i = 0; i < box[d]; ++i)
-      run(dim + 1, inOffset + i, outOffset + i);
-  }
-};
+void fill(Share &share) {
+  thread_local Pieces pieces;
+  View addend;
+  piecesFilled(share.mine(), share.size(), share.member, pieces, addend);
+  char *out = receivedOperand(share.mine()).as<char>();
+  for (const Piece &piece : pieces)
+    if (addend)
+      share.copy(share.member, out + piece.offset, addend.as<char>() + piece.offset, piece.bytes);
+    else if (piece.bytes > 0)
+      std::memset(out + piece.offset, 0, static_cast<size_t>(piece.bytes));
+}
 
-Status allToAll(Share &share) {
-  const Call &mine = share.mine();
-  auto split = static_cast<size_t>(mine.ints[0]), concat = static_cast<size_t>(mine.ints[1]);
-  int64_t copies = mine.ints[2], phase = mine.ints[3], phases = mine.ints[4];
-  std::array<int64_t, 4> box = mine.views[0].dims;
-  box[split] /= share.size() / copies;
-  int64_t width = share.size() / phases;
-  int64_t firstSource = (share.member / width + phase) % phases * width;
-  for (int64_t i = 0; i < width; ++i) {
-    BoxCopy copy{share, firstSource + i, share.of(firstSource + i).views[0], mine.views[1]};
-    copy.box = box;
-    copy.from[split] = share.member / copies * box[split];
-    copy.to[concat] = i * box[concat];
-    copy.run();
-  }
+Status pullFrom(Share &share, int64_t source, const Pieces &received) {
+  thread_local Pieces sent;
+  piecesSent(share.of(source), share.size(), source, share.member, sent);
+  auto sameBytes = [](const Piece &a, const Piece &b) { return a.bytes == b.bytes; };
+  if (!std::equal(sent.begin(), sent.end(), received.begin(), received.end(), sameBytes))
+    return piecesDisagree(share.mine(), source, share.member);
+  const char *from = sentOperand(share.of(source)).as<char>();
+  char *to = receivedOperand(share.mine()).as<char>();
+  for (size_t i = 0; i < sent.size(); ++i)
+    share.copy(source, to + received[i].offset, from + sent[i].offset, sent[i].bytes);
   return {};
 }
 
-Status broadcast(Share &share) {
-  int64_t root = share.mine().ints[0];
-  const View &in = share.of(root).views[0];
-  share.copy(root, share.mine().views[1].as<char>(), in.as<char>(), in.bytes());
+Status pullExchange(Share &share) {
+  if (Status status = checkValues(share); !status.ok())
+    return status;
+  thread_local std::vector<Pieces> received;
+  piecesReceived(share.mine(), share.size(), share.member, received);
+  for (int64_t source = 0; source < share.size(); ++source)
+    if (const Pieces &pieces = received[static_cast<size_t>(source)]; !pieces.empty())
+      if (Status status = pullFrom(share, source, pieces); !status.ok())
+        return status;
+  fill(share);
   return {};
 }
 
@@ -249,33 +216,18 @@ void Share::copy(int64_t source, char *to, const char *from, int64_t bytes) {
 
 Status pullCollective(Share &share, int phase, const Group &group, int64_t instance) {
   switch (share.mine().kind) {
-  case Kind::AllGather:
-    return allGather(share);
   case Kind::ReduceScatter:
     return reduceScatter(share);
   case Kind::AllReduce:
     return allReduce(share, phase);
-  case Kind::AllToAll:
-    return allToAll(share);
-  case Kind::AllToAllV:
-    return pullAllToAllV(share);
-  case Kind::BroadcastExperts:
-    return pullBroadcastExperts(share);
   case Kind::ReduceExperts:
     return pullReduceExperts(share);
-  case Kind::Broadcast:
-    return broadcast(share);
   case Kind::Reduce:
     return reduce(share, phase);
   case Kind::AssumeReplicated:
     return compareReplicas(share, group, instance);
-  case Kind::Send:
-    return {};
-  case Kind::Receive:
-    share.copy(0, share.mine().views[0].as<char>(), share.of(0).views[0].as<char>(), share.mine().views[0].bytes());
-    return {};
   default:
-    return Status::error(MOERT_ERROR_INTERNAL, "not a collective");
+    return pullExchange(share);
   }
 }
 

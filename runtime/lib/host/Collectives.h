@@ -7,7 +7,7 @@
 #ifndef MOERT_HOST_COLLECTIVES_H
 #define MOERT_HOST_COLLECTIVES_H
 
-#include "core/Call.h"
+#include "core/Exchange.h"
 #include "core/Metadata.h"
 
 #include <span>
@@ -18,9 +18,6 @@ using Calls = std::span<const Call *const>;
 
 /// How many phases (with all members' previous one done before each) a collective takes.
 int collectivePhases(Kind kind);
-
-/// Checks operands and attributes of the call of `member` on a group of `size`.
-Status checkCollective(const Call &call, int64_t size, int64_t member);
 
 /// What one member does in a collective, or of a channel (where member 0 sends to member 1): it moves bytes into its
 /// own operands, and counts those of other members.
@@ -42,12 +39,10 @@ Status pullCollective(Share &share, int phase, const Group &group, int64_t insta
 /// sources[i][0..count) summed in the order of i; `out` may be one of the sources.
 Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count, int32_t dtype);
 
-/// The ragged exchange, in CollectivesRagged.cpp.
-Status pullAllToAllV(Share &share);
-/// What shadows take, in CollectivesShadow.cpp.
-Status pullBroadcastExperts(Share &share);
+/// The gradients of shadows, in CollectivesShadow.cpp, and whether all members have the same shadows.
 Status pullReduceExperts(Share &share);
-/// The check of what is assumed replicated, likewise: `member` against member 0.
+Status checkSameShadows(const Share &share, const View &shadows, const View &first);
+/// The check of what is assumed replicated, in CollectivesReplicas.cpp: `member` against member 0.
 Status compareReplicas(Share &share, const Group &group, int64_t instance);
 
 } // namespace moert::host

@@ -2,7 +2,7 @@
 #ifndef MOERT_HOST_HOSTDEVICE_H
 #define MOERT_HOST_HOSTDEVICE_H
 
-#include "host/Executor.h"
+#include "core/Executor.h"
 #include "host/HostMemory.h"
 
 namespace moert::host {

@@ -1,11 +1,11 @@
 //===- Executor.cpp - all ranks' streams on a pool of threads -------------===//
 
-#include "host/Executor.h"
+#include "core/Executor.h"
 
 #include <algorithm>
 #include <exception>
 
-namespace moert::host {
+namespace moert {
 
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
                    int64_t workerCount, Client &client, bool emulate)
@@ -444,4 +444,4 @@ Status Executor::located(Status status, int64_t stream, const Call &call) const 
   return status;
 }
 
-} // namespace moert::host
+} // namespace moert

@@ -1,8 +1,8 @@
 //===- ExecutorText.cpp - what the executor says about stuck ranks --------===//
 
-#include "host/Executor.h"
+#include "core/Executor.h"
 
-namespace moert::host {
+namespace moert {
 
 constexpr size_t kMaxListed = 8;
 
@@ -108,4 +108,4 @@ std::string Executor::stuckText() const {
          " streams cannot go on\n  " + listText(lines, "\n  ");
 }
 
-} // namespace moert::host
+} // namespace moert

@@ -8,8 +8,8 @@
 // is held meanwhile.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOERT_HOST_EXECUTOR_H
-#define MOERT_HOST_EXECUTOR_H
+#ifndef MOERT_CORE_EXECUTOR_H
+#define MOERT_CORE_EXECUTOR_H
 
 #include "core/Device.h"
 
@@ -22,7 +22,7 @@
 #include <span>
 #include <thread>
 
-namespace moert::host {
+namespace moert {
 
 class Executor {
 public:
@@ -201,6 +201,6 @@ private:
   std::vector<std::thread> workers;
 };
 
-} // namespace moert::host
+} // namespace moert
 
-#endif // MOERT_HOST_EXECUTOR_H
+#endif // MOERT_CORE_EXECUTOR_H

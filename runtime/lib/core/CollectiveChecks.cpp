@@ -1,8 +1,9 @@
-//===- CollectivesCheck.cpp - operands of collectives ---------------------===//
+//===- CollectiveChecks.cpp - operands of collectives ---------------------===//
 
-#include "host/Collectives.h"
+#include "core/Exchange.h"
+#include "core/Metadata.h"
 
-namespace moert::host {
+namespace moert {
 namespace {
 
 std::string text(const View &view) {
@@ -210,4 +211,4 @@ Status checkCollective(const Call &call, int64_t size, int64_t member) {
   }
 }
 
-} // namespace moert::host
+} // namespace moert

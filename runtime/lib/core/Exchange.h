@@ -1,0 +1,65 @@
+//===- Exchange.h - who sends what to whom in a collective ----------------===//
+//
+// The collectives that move bytes and compute nothing, said once for all communicators: which runs of bytes of its
+// input a member sends to another one, and where that one puts them. Counts, and which experts are shadows, must be
+// readable by the caller.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_EXCHANGE_H
+#define MOERT_CORE_EXCHANGE_H
+
+#include "core/Call.h"
+
+#include <vector>
+
+namespace moert {
+
+/// A run of bytes of an operand.
+struct Piece {
+  int64_t offset;
+  int64_t bytes;
+};
+using Pieces = std::vector<Piece>;
+
+/// Checks operands and attributes of the call of `member` on a group of `size`; reads no values.
+Status checkCollective(const Call &call, int64_t size, int64_t member);
+
+/// Whether the collective only moves bytes: all but those that sum, and the check of replicas.
+bool isExchange(Kind kind);
+/// Whether what is moved hangs on values of operands: on counts, or on which experts are shadows.
+bool readsValues(Kind kind);
+
+/// The operands that an exchange moves bytes from and to. A send receives nothing, a receive sends nothing.
+const View &sentOperand(const Call &call);
+const View &receivedOperand(const Call &call);
+
+/// Checks the values that `call` of `member` hangs on: they must stay inside the operands.
+Status checkExchangeValues(const Call &call, int64_t size, int64_t member);
+
+/// What `member` of `size` sends to `to`, which may be itself: pieces of sentOperand, as many as `to` lists for
+/// `member` and in the same order. Of a channel, member 0 of 2 sends to member 1.
+void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Pieces &pieces);
+/// What `member` receives, by source: pieces of receivedOperand.
+void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<Pieces> &bySource);
+/// The pieces of receivedOperand that nobody sends: they become the same pieces of `addend`, or zero where it is
+/// absent.
+void piecesFilled(const Call &call, int64_t size, int64_t member, Pieces &pieces, View &addend);
+
+/// The elements that an all_reduce sums: all, or those of the used rows.
+Status reducedElements(const Call &call, int64_t &elements);
+
+/// A value [.., size * n, ..] cut along `dim` into `parts`: `outer` runs of `run` bytes for each part, that of part p
+/// of run o at (o * parts + p) * run.
+struct Cut {
+  int64_t outer = 1;
+  int64_t run = 0;
+
+  Cut(const View &whole, int64_t dim, int64_t parts);
+};
+
+/// What `from` sends is not what `to` expects of it.
+Status piecesDisagree(const Call &call, int64_t from, int64_t to);
+
+} // namespace moert
+
+#endif // MOERT_CORE_EXCHANGE_H

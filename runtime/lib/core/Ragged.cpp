@@ -1,0 +1,125 @@
+//===- Ragged.cpp - one member's all_to_all_v -----------------------------===//
+
+#include "core/Ragged.h"
+
+#include <numeric>
+
+namespace moert {
+
+Ragged::Ragged(const Call &call, int64_t size, int64_t member)
+    : blockCounts(call.views[1].as<int32_t>()), expertCounts(call.views[2].as<int32_t>()),
+      toExperts(call.ints[0] == MOERT_TO_EXPERTS), member(member), blocks(call.views[1].dims[0]),
+      experts(call.views[1].dims[1]), copies(call.ints[1]), stored(call.ints[2]), ownExperts(experts / (size / copies)),
+      width(size / call.ints[4]) {
+  const View &in = call.views[0], &out = call.views[4];
+  expertRows = (toExperts ? out : in).dims[0];
+  blockRows = (toExperts ? in : out).dims[0] / (blocks * (toExperts ? stored : copies));
+  rowBytes = in.dims[1] * static_cast<int64_t>(dtypeSize(in.dtype));
+  int64_t phase = call.ints[3], phases = call.ints[4], block = member / width;
+  firstSource = (block + phase) % phases * width;
+  firstHolder = (block + phases - phase) % phases * width;
+}
+
+int64_t Ragged::rowsBefore(int64_t block, int64_t expert) const {
+  const int32_t *counts = blockCounts + block * experts;
+  return std::accumulate(counts, counts + expert, int64_t(0));
+}
+
+Status Ragged::check() const {
+  auto bad = [&](const std::string &text) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, text + " on member " + std::to_string(member));
+  };
+  for (int64_t b = 0; b < blocks; ++b) {
+    int64_t sum = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      if (blockCount(b, e) < 0)
+        return bad("block_counts holds " + std::to_string(blockCount(b, e)));
+      sum += blockCount(b, e);
+    }
+    if (sum > blockRows)
+      return bad("block " + std::to_string(b) + " of block_counts adds up to " + std::to_string(sum) +
+                 " rows, expected at most " + std::to_string(blockRows));
+  }
+  int64_t sum = 0;
+  for (int64_t i = 0; i < sources() * ownExperts; ++i) {
+    if (expertCounts[i] < 0)
+      return bad("expert_counts holds " + std::to_string(expertCounts[i]));
+    sum += expertCounts[i];
+  }
+  if (sum > expertRows)
+    return Status::error(MOERT_ERROR_OVERFLOW, std::to_string(sum) + " rows arrived at member " +
+                                                   std::to_string(member) + ", whose buffer has room for " +
+                                                   std::to_string(expertRows) + "; compile with a larger --max-load");
+  return {};
+}
+
+void Ragged::listSent(int64_t to, Pieces &pieces) const {
+  toExperts ? listToExperts(to, pieces) : listFromExperts(to, pieces);
+}
+
+void Ragged::listReceived(std::vector<Pieces> &bySource) const {
+  toExperts ? listArrived(bySource) : listReturned(bySource);
+}
+
+void Ragged::listToExperts(int64_t to, Pieces &pieces) const {
+  if (!isHolder(to))
+    return;
+  int64_t copy = stored > 1 ? to % copies : 0, first = firstExpert(to);
+  std::vector<int64_t> row(static_cast<size_t>(blocks));
+  for (int64_t b = 0; b < blocks; ++b)
+    row[static_cast<size_t>(b)] = (copy * blocks + b) * blockRows + rowsBefore(b, first);
+  for (int64_t e = first; e < first + ownExperts; ++e)
+    for (int64_t b = 0; b < blocks; ++b) {
+      pieces.push_back(rows(row[static_cast<size_t>(b)], blockCount(b, e)));
+      row[static_cast<size_t>(b)] += blockCount(b, e);
+    }
+}
+
+/// The expert side has rows by expert, then by source.
+void Ragged::listArrived(std::vector<Pieces> &bySource) const {
+  int64_t row = 0;
+  for (int64_t e = 0; e < ownExperts; ++e)
+    for (int64_t s = 0; s < sources(); ++s) {
+      bySource[static_cast<size_t>(firstSource + s / blocks)].push_back(rows(row, expertCount(s, e)));
+      row += expertCount(s, e);
+    }
+}
+
+void Ragged::listFromExperts(int64_t to, Pieces &pieces) const {
+  if (!isSource(to))
+    return;
+  int64_t row = 0;
+  for (int64_t e = 0; e < ownExperts; ++e)
+    for (int64_t s = 0; s < sources(); ++s) {
+      if (firstSource + s / blocks == to)
+        pieces.push_back(rows(row, expertCount(s, e)));
+      row += expertCount(s, e);
+    }
+}
+
+void Ragged::listReturned(std::vector<Pieces> &bySource) const {
+  // Where the next row of each block of each copy goes.
+  std::vector<int64_t> row(static_cast<size_t>(copies * blocks));
+  for (int64_t b = 0; b < copies * blocks; ++b)
+    row[static_cast<size_t>(b)] = b * blockRows + rowsBefore(b % blocks, firstExpert(firstHolder));
+  for (int64_t owner = firstHolder; owner < firstHolder + width; ++owner)
+    for (int64_t e = firstExpert(owner); e < firstExpert(owner) + ownExperts; ++e)
+      for (int64_t b = 0; b < blocks; ++b) {
+        int64_t &next = row[static_cast<size_t>(owner % copies * blocks + b)];
+        bySource[static_cast<size_t>(owner)].push_back(rows(next, blockCount(b, e)));
+        next += blockCount(b, e);
+      }
+}
+
+void Ragged::listFilled(Pieces &pieces) const {
+  if (toExperts)
+    return;
+  int64_t begin = firstExpert(firstHolder), end = firstExpert(firstHolder + width - 1) + ownExperts;
+  for (int64_t b = 0; b < copies * blocks; ++b) {
+    int64_t block = b % blocks, before = rowsBefore(block, begin), used = rowsBefore(block, end);
+    pieces.push_back(rows(b * blockRows, before));
+    pieces.push_back(rows(b * blockRows + used, blockRows - used));
+  }
+}
+
+} // namespace moert

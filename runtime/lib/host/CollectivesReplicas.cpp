@@ -1,0 +1,57 @@
+//===- CollectivesReplicas.cpp - the check of what is assumed replicated ---===//
+
+#include "host/Collectives.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace moert::host {
+
+static double element(const View &view, int64_t index) {
+  switch (view.dtype) {
+  case MOERT_F32:
+    return view.as<float>()[index];
+  case MOERT_F64:
+    return view.as<double>()[index];
+  case MOERT_I32:
+    return view.as<int32_t>()[index];
+  default: {
+    uint32_t bits = uint32_t(view.as<uint16_t>()[index]) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  }
+}
+
+Status compareReplicas(Share &share, const Group &group, int64_t instance) {
+  const View &mine = share.mine().views[0], &first = share.of(0).views[0];
+  if (share.member == 0)
+    return {};
+  share.received += first.bytes();
+  // Equal NaNs pass too: that they are there is for the check of the results to say.
+  if (std::memcmp(mine.data, first.data, static_cast<size_t>(mine.bytes())) == 0)
+    return {};
+  double difference = 0, norm = 0;
+  for (int64_t i = 0, e = mine.elements(); i < e; ++i) {
+    double a = element(mine, i), b = element(first, i);
+    difference += (a - b) * (a - b);
+    norm += b * b;
+  }
+  double limit = roundingTolerance(mine.dtype) * std::sqrt(norm);
+  // Written so that NaN fails.
+  if (std::sqrt(difference) <= limit)
+    return {};
+  std::string ranks;
+  for (int64_t i = 0; i < std::min<int64_t>(group.size, 8); ++i)
+    ranks += (i ? ", " : "") + std::to_string(group.rankOf(instance, i));
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g, norm %.3g", std::sqrt(difference), std::sqrt(norm));
+  return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '" + group.name + "' (ranks " + ranks +
+                                                       (group.size > 8 ? ", ..." : "") + "), but ranks " +
+                                                       std::to_string(group.rankOf(instance, 0)) + " and " +
+                                                       std::to_string(group.rankOf(instance, share.member)) +
+                                                       " differ (norm of the difference " + text + ")");
+}
+
+} // namespace moert::host
