@@ -4,11 +4,19 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 using namespace moert;
 using testing::HasSubstr;
 using testing::Not;
 
 namespace {
+
+std::vector<int64_t> allOf(int64_t ranks) {
+  std::vector<int64_t> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 /// Notes what runs: for each rank the ops in the order in which they ran.
 class Log : public Executor::Client {
@@ -77,7 +85,7 @@ protected:
   }
 
   Status run(int64_t ranks, std::function<Status(Executor &, int64_t)> issue, int64_t workers = 2, double timeout = 0) {
-    Executor executor({&program, 1}, groups, ranks, workers, log);
+    Executor executor({&program, 1}, groups, ranks, allOf(ranks), log, {workers});
     return executor.run([&](int64_t rank) { return issue(executor, rank); }, timeout);
   }
 
@@ -228,7 +236,7 @@ TEST_F(ExecutorTest, MismatchOfSizes) {
 
 // The first error ends the step on all ranks, and the executor can be used again.
 TEST_F(ExecutorTest, ErrorsEndTheStep) {
-  Executor executor({&program, 1}, groups, 4, 2, log);
+  Executor executor({&program, 1}, groups, 4, allOf(4), log, {2});
   for (int64_t what : {Log::kFail, Log::kThrow}) {
     Status status = executor.run(
         [&](int64_t rank) {
@@ -257,7 +265,7 @@ TEST_F(ExecutorTest, ErrorsEndTheStep) {
 
 // What a member receives is the sum over the phases; what is no collective says -1.
 TEST_F(ExecutorTest, CountsWhatIsReceived) {
-  Executor executor({&program, 1}, groups, 4, 2, log);
+  Executor executor({&program, 1}, groups, 4, allOf(4), log, {2});
   auto issue = [&](int64_t rank) {
     executor.submit(rank, 0, kernel(0));
     executor.submit(rank, 0, collective(1));
@@ -305,7 +313,7 @@ TEST_F(ExecutorTest, EmulatesTransfers) {
   constexpr double kSeconds = 0.25;
   program.ops[1].seconds = program.ops[2].seconds = kSeconds;
   for (int64_t workers : {1, 2, 5}) {
-    Executor executor({&program, 1}, groups, 4, workers, log, true);
+    Executor executor({&program, 1}, groups, 4, allOf(4), log, {workers, true});
     double seconds = secondsOf([&] {
       Status status = executor.run(
           [&](int64_t rank) {
@@ -349,7 +357,7 @@ TEST_F(ExecutorTest, SecondsAloneAreNoDelay) {
 TEST_F(ExecutorTest, EmulationAndHangs) {
   program.ops[1].seconds = 0.05;
   program.ops[2].seconds = 3600;
-  Executor executor({&program, 1}, groups, 2, 2, log, true);
+  Executor executor({&program, 1}, groups, 2, allOf(2), log, {2, true});
   auto step = [&](int32_t op, bool missing, double timeout) {
     return executor.run(
         [&, op, missing](int64_t rank) {
@@ -379,7 +387,7 @@ TEST_F(ExecutorTest, ProgramsDiffer) {
   programs[1].numRanks = 3;
   programs[1].streams = {"a", "b", "c", "d"};
   programs[1].events = 9;
-  Executor executor(programs, groups, 4, 2, log);
+  Executor executor(programs, groups, 4, allOf(4), log, {2});
   for (int repeat = 0; repeat < 20; ++repeat) {
     Status status = executor.run(
         [&](int64_t rank) {

@@ -4,6 +4,9 @@
 // `moe-run` is written against this. Functions return a moert_status; moert_last_error() has the text. A plan must
 // outlive its worlds; a world is used by one thread at a time.
 //
+// With backends of one process a rank, all processes make the same calls in the same order, but for writes, which concern
+// the ranks of a process alone. What one reads of any rank all get.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WORLD_H
 #define MOERT_WORLD_H
@@ -62,6 +65,10 @@ typedef struct moert_op_time {
   int64_t bytes_received;
 } moert_op_time;
 
+/// Which process this is of how many, as the environment of a launcher says (torchrun, mpirun, srun; docs/Runtime.md);
+/// without one 0 of 1.
+int32_t moert_place(int64_t *process, int64_t *processes);
+
 /// Loads a plan .so, checks its metadata and finds its programs.
 int32_t moert_plan_open(const char *path, moert_plan_t *plan);
 void moert_plan_close(moert_plan_t plan);
@@ -82,7 +89,7 @@ void moert_world_destroy(moert_world_t world);
 int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ranks, int64_t *count);
 
 /// Copies one rank's whole part of argument `index` of its program (arguments first, then results); `bytes` must be its
-/// size.
+/// size. What is written must be of a rank of this process.
 int32_t moert_world_write(moert_world_t world, int64_t rank, int64_t index, const void *data, int64_t bytes);
 int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
 
@@ -90,7 +97,10 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
 /// reserves, and where the last byte ends that any call so far used.
 int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured);
 
-/// Runs one step on all ranks; `seconds` (may be null) is how long it took. After an error the world may be run again.
+/// Runs one step on all ranks; `seconds` is how long it took, in the slowest process. Null: not asked, which spares
+/// processes a word. After an error the world may be run again where it runs in this process alone. With several, all
+/// end a step in which one fails, dies or stands still, with an error that says which rank, in which op of which group,
+/// and none can be run again.
 int32_t moert_world_run(moert_world_t world, double *seconds);
 /// What routing op `op` of a rank takes, in all steps from here on, instead of choosing: experts[0..count), which are
 /// moert_route's `experts`. All else follows from them as ever; `leave` says nothing. With count 0 it chooses again.

@@ -1,8 +1,39 @@
 //===- Backend.cpp - the backends of this runtime, by name ----------------===//
 
+#include "core/Module.h"
 #include "host/HostBackend.h"
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 namespace moert {
+namespace {
+
+/// The folder of the library that this code is in.
+std::string ownFolder() {
+  Dl_info info;
+  std::string path = ::dladdr(reinterpret_cast<void *>(&ownFolder), &info) && info.dli_fname ? info.dli_fname : "";
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+Status loadModule(const std::string &name, CreateBackend *&create) {
+  std::string path = ownFolder() + "/libmoert-" + name + ".so";
+  if (::access(path.c_str(), F_OK) != 0)
+    return Status::error(MOERT_ERROR_UNSUPPORTED,
+                         "backend '" + name + "' is not built in this runtime (there is no " + path + ")");
+  // Never closed: what it started ends with the process.
+  void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' cannot be loaded: " + ::dlerror());
+  auto *module = static_cast<const BackendModule *>(::dlsym(library, kModuleSymbol));
+  if (!module || module->version != kModuleVersion)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, path + " is of another version of this runtime");
+  create = module->create;
+  return {};
+}
+
+} // namespace
 
 Status createBackend(const std::string &name, std::span<const Program> programs, const std::vector<Group> &groups,
                      int64_t world, const BackendOptions &options, Backend &backend) {
@@ -10,11 +41,13 @@ Status createBackend(const std::string &name, std::span<const Program> programs,
     backend = host::createHostBackend(programs, groups, world, options);
     return {};
   }
-  if (name == "mpi" || name == "cuda" || name == "cuda-loopback")
-    return Status::error(MOERT_ERROR_UNSUPPORTED,
-                         "backend '" + name + "' is not built in this runtime; available: host");
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "unknown backend '" + name + "', expected host, mpi, cuda or cuda-loopback");
+  if (name != "mpi" && name != "cuda" && name != "cuda-loopback")
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "unknown backend '" + name + "', expected host, mpi, cuda or cuda-loopback");
+  CreateBackend *create = nullptr;
+  if (Status status = loadModule(name, create); !status.ok())
+    return status;
+  return create(programs, groups, world, options, backend);
 }
 
 } // namespace moert

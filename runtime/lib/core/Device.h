@@ -10,6 +10,7 @@
 
 #include "core/Call.h"
 #include "core/Metadata.h"
+#include "core/Processes.h"
 
 #include <functional>
 #include <memory>
@@ -48,6 +49,9 @@ public:
   /// Runs one step: `issue(rank)` for each rank of this process, perhaps from several threads, then all that was
   /// issued. Returns the first error, when nothing runs any more. `timeout` is in seconds, 0 for none.
   virtual Status runStep(const std::function<Status(int64_t)> &issue, double timeout) = 0;
+  /// Whether something of a step that was given up still runs. Then the device and what it was given cannot be
+  /// destroyed.
+  virtual bool isStuck() const { return false; }
   /// What ran on a stream in the last step, in order.
   virtual const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const = 0;
 };
@@ -68,6 +72,7 @@ struct BackendOptions {
 };
 
 struct Backend {
+  std::shared_ptr<Processes> processes; ///< null where all ranks run in this process
   std::unique_ptr<Device> device;
   std::unique_ptr<Communicator> communicator;
 };

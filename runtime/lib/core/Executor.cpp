@@ -7,9 +7,13 @@
 
 namespace moert {
 
+/// How long a step that has failed waits for what runs before it is given up.
+constexpr std::chrono::seconds kGrace(2);
+
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
-                   int64_t workerCount, Client &client, bool emulate)
-    : groups(groups), rankCount(rankCount), client(client), emulate(emulate), ranks(static_cast<size_t>(rankCount)) {
+                   std::vector<int64_t> localRanks, Client &client, const Options &options)
+    : groups(groups), rankCount(rankCount), client(client), emulate(options.emulate), local(std::move(localRanks)),
+      ranks(static_cast<size_t>(rankCount)) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
     Rank &state = ranks[static_cast<size_t>(rank)];
     state.program = &programs[programIndex(programs, rank)];
@@ -17,6 +21,7 @@ Executor::Executor(std::span<const Program> programs, const std::vector<Group> &
     for (size_t stream = 0; stream < state.program->streams.size(); ++stream)
       streams.emplace_back().rank = rank;
   }
+  int64_t workerCount = options.workers;
   if (workerCount <= 0)
     workerCount = std::max(1u, std::thread::hardware_concurrency());
   for (int64_t i = 0; i < workerCount; ++i)
@@ -62,24 +67,37 @@ Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
 
 Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double timeout) {
   std::unique_lock lock(mutex);
+  if (stuck)
+    return Status::error(MOERT_ERROR_HANG, "a task of an earlier step still runs");
   reset();
   issue = &issueFunction;
-  unfinished = rankCount;
+  inStep = true;
+  unfinished = static_cast<int64_t>(local.size());
   stepBegin = Clock::now();
-  for (int64_t rank = 0; rank < rankCount; ++rank)
+  for (int64_t rank : local)
     push({Job::Type::Issue, rank});
   wakeup.notify_all();
+  Status status = await(lock, timeout);
+  inStep = false;
+  return status;
+}
 
-  auto done = [this] { return running == 0 && (unfinished == 0 || failed); };
+Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
+  auto over = [this] { return running == 0 && (failed || unfinished == 0); };
   if (timeout <= 0) {
-    finished.wait(lock, done);
-  } else if (!finished.wait_for(lock, std::chrono::duration<double>(timeout), done)) {
-    bool first = !failed;
-    failLocked(Status::error(MOERT_ERROR_HANG, ""));
-    finished.wait(lock, done);
-    if (first)
-      failure.message = "the time-out of " + std::to_string(timeout) + " s passed: " + stuckText();
+    finished.wait(lock, over);
+    return failure;
   }
+  auto limit = stepBegin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout));
+  if (finished.wait_until(lock, limit, over))
+    return failure;
+  bool first = !failed;
+  failLocked(Status::error(MOERT_ERROR_HANG, ""));
+  stuck = !finished.wait_for(lock, kGrace, over);
+  // Queues stand still only where nothing runs.
+  if (first)
+    failure.message = "the time-out of " + std::to_string(timeout) +
+                      " s passed: " + (stuck ? "this does not end:\n  " + runningLocked() : stuckText());
   return failure;
 }
 
@@ -89,6 +107,7 @@ void Executor::reset() {
     stream.calls.clear();
     stream.times.clear();
     stream.head = 0;
+    stream.current = nullptr;
   }
   for (Rank &rank : ranks) {
     rank.signals.clear();
@@ -100,6 +119,7 @@ void Executor::reset() {
     sequence.clear();
   ready.clear();
   transfers.clear();
+  remote = 0;
   failure = {};
   failed = false;
 }
@@ -131,7 +151,7 @@ void Executor::work() {
     }
     lock.lock();
     --running;
-    if (running > 0 || !ready.empty() || !transfers.empty())
+    if (running > 0 || !ready.empty() || !transfers.empty() || (remote > 0 && !failed))
       continue;
     if (unfinished > 0 && !failed)
       failLocked(Status::error(MOERT_ERROR_HANG, stuckText()));
@@ -206,7 +226,10 @@ void Executor::runJob(const Job &job) {
 }
 
 void Executor::issueRank(int64_t rank) {
+  std::atomic<bool> &issuing = ranks[static_cast<size_t>(rank)].issuing;
+  issuing = true;
   Status status = (*issue)(rank);
+  issuing = false;
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(std::move(status));
@@ -268,13 +291,21 @@ bool Executor::runItem(int64_t stream, const Item &item) {
 }
 
 bool Executor::runCall(int64_t stream, const Call &call) {
+  if (isCollective(call.kind) && client.isRemote(call)) {
+    startRemote(stream, call);
+    return false;
+  }
   if (isCollective(call.kind)) {
     std::lock_guard lock(mutex);
     arrive(stream, call);
     return false;
   }
   int64_t begin = now();
-  if (Status status = client.execute(call); !status.ok()) {
+  std::atomic<const Call *> &current = streams[static_cast<size_t>(stream)].current;
+  current = &call;
+  Status status = client.execute(call);
+  current = nullptr;
+  if (!status.ok()) {
     fail(located(std::move(status), stream, call));
     return false;
   }
@@ -285,6 +316,30 @@ bool Executor::runCall(int64_t stream, const Call &call) {
   }
   completeCall(stream, begin);
   return true;
+}
+
+void Executor::startRemote(int64_t stream, const Call &call) {
+  Stream &queue = streams[static_cast<size_t>(stream)];
+  {
+    std::lock_guard lock(mutex);
+    queue.begin = now();
+    ++remote;
+  }
+  client.start(queue.rank, stream - indexOf(queue.rank, 0), call);
+}
+
+void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
+  std::lock_guard lock(mutex);
+  // A step that failed has been given up with all that it waited for.
+  if (!inStep || failed)
+    return;
+  int64_t index = indexOf(rank, stream);
+  --remote;
+  completeCall(index, streams[static_cast<size_t>(index)].begin);
+  streams[static_cast<size_t>(index)].times.back().received = received;
+  ++streams[static_cast<size_t>(index)].head;
+  push({Job::Type::Stream, index});
+  wakeup.notify_one();
 }
 
 /// Notes when the call at the head of a stream ran. Only who runs the stream may do so.
@@ -425,7 +480,8 @@ void Executor::push(const Job &job) {
 
 void Executor::fail(Status status) {
   std::lock_guard lock(mutex);
-  failLocked(std::move(status));
+  if (inStep)
+    failLocked(std::move(status));
 }
 
 void Executor::failLocked(Status status) {

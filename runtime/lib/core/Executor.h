@@ -7,6 +7,9 @@
 // nothing is ready, and some queue is not empty. An emulated transfer waits for its end in a queue of times; no worker
 // is held meanwhile.
 //
+// Ranks may run in other processes too. A collective with members there is handed to the client when it comes to the
+// head of its stream, and its stream goes on when the client says that it is done.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_EXECUTOR_H
 #define MOERT_CORE_EXECUTOR_H
@@ -40,12 +43,22 @@ public:
     /// `received`: bytes that came from other members.
     virtual Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
                         int64_t &received) = 0;
+
+    /// Whether the members of the collective meet outside this process. Then the other two are called instead of pull:
+    /// `start` when its turn has come, which only notes it; who has noted it calls `complete` in time.
+    virtual bool isRemote(const Call &call) const { return false; }
+    virtual void start(int64_t rank, int64_t stream, const Call &call) {}
   };
 
-  /// `programs`, which stand in the order of their ranks, `groups` and `client` must outlive the executor. `workers` 0:
-  /// one for each core. `emulate`: see BackendOptions.
-  Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks, int64_t workers,
-           Client &client, bool emulate = false);
+  struct Options {
+    int64_t workers = 0;  ///< 0: one for each core
+    bool emulate = false; ///< see BackendOptions
+  };
+
+  /// Runs `localRanks` of `ranks`. `programs`, which stand in the order of their ranks, `groups` and `client` must
+  /// outlive the executor.
+  Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t ranks,
+           std::vector<int64_t> localRanks, Client &client, const Options &options);
   ~Executor();
   Executor(const Executor &) = delete;
   Executor &operator=(const Executor &) = delete;
@@ -57,6 +70,17 @@ public:
 
   /// See Device::runStep.
   Status run(const std::function<Status(int64_t)> &issue, double timeout);
+  /// Ends the step that runs, if one does, with an error. From any thread.
+  void fail(Status status);
+  /// The collective that `start` was called for is done and brought `received` bytes. From any thread.
+  void complete(int64_t rank, int64_t stream, int64_t received);
+
+  /// Whether a task went on after its step had failed and been given up. Its worker still uses the executor, the client
+  /// and the operands: none of them may be destroyed.
+  bool isStuck() const { return stuck; }
+  /// What this process's ranks run at the moment, "rank 2: op 4 matmul 'layer0' on stream 'compute'"; from any thread.
+  std::string runningText() const;
+  const std::vector<int64_t> &localRanks() const { return local; }
 
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
     return streams[static_cast<size_t>(indexOf(rank, stream))].times;
@@ -75,6 +99,8 @@ private:
     std::vector<Call> calls;
     std::vector<OpTime> times;
     size_t head = 0;
+    int64_t begin = 0; ///< of the remote collective at the head
+    std::atomic<const Call *> current = nullptr;
   };
   /// One recording of an event; an event that is recorded again gets a new one.
   struct Signal {
@@ -100,6 +126,7 @@ private:
     std::deque<Signal> signals;
     std::vector<int64_t> lastSignal;   ///< by event, -1 where never recorded
     std::map<Channel, int64_t> issued; ///< collectives, by who meets
+    std::atomic<bool> issuing = false;
   };
   /// A collective, or a send and its receive.
   struct Meeting {
@@ -147,12 +174,14 @@ private:
   void issueRank(int64_t rank);
   void advance(int64_t stream);
   void giveWay(int64_t stream);
+  void startRemote(int64_t stream, const Call &call);
   bool runItem(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
 
   // With the mutex held.
   void push(const Job &job);
+  Status await(std::unique_lock<std::mutex> &lock, double timeout);
   void arrive(int64_t stream, const Call &call);
   void startPhase(Meeting &meeting);
   void complete(Meeting &meeting);
@@ -163,11 +192,11 @@ private:
   void sleep(std::unique_lock<std::mutex> &lock);
   void failLocked(Status status);
   std::string stuckText() const;
+  std::string runningLocked() const;
   std::string waitText(int64_t stream) const;
   std::string eventText(int64_t stream, const Item &item) const;
   std::string missingText(const Channel &channel, const Call &call) const;
 
-  void fail(Status status);
   Meeting &meetingOf(int64_t rank, const Call &call);
   bool agree(const Meeting &meeting, size_t first, size_t second) const;
   std::string streamText(int64_t stream) const;
@@ -179,11 +208,12 @@ private:
   const int64_t rankCount;
   Client &client;
   const bool emulate;
+  const std::vector<int64_t> local; ///< ranks of this process
   const std::function<Status(int64_t)> *issue = nullptr;
   Clock::time_point stepBegin;
 
   std::vector<Rank> ranks;
-  std::vector<Stream> streams; ///< of all ranks, rank by rank
+  std::deque<Stream> streams; ///< of all ranks, rank by rank
   /// In the order in which they were issued.
   std::map<Channel, std::deque<Meeting>> meetings;
 
@@ -194,10 +224,13 @@ private:
   std::multimap<int64_t, Transfer> transfers; ///< by the nanosecond of the step at which they end
   int64_t unfinished = 0;                     ///< ranks not issued and streams not empty
   int64_t running = 0;
+  int64_t remote = 0; ///< collectives that the client has
   int64_t idle = 0;
   bool stopping = false;
   Status failure;
   std::atomic<bool> failed = false;
+  std::atomic<bool> stuck = false;
+  bool inStep = false;
   std::vector<std::thread> workers;
 };
 

@@ -96,7 +96,25 @@ std::string Executor::waitText(int64_t stream) const {
     return where + eventText(stream, item);
   const Call &call = queue.calls[static_cast<size_t>(item.index)];
   where += callText(stream, call);
-  return where + (isCollective(call.kind) ? missingText(channelOf(rankOf(stream), call), call) : " is not done");
+  bool meets = isCollective(call.kind) && !client.isRemote(call);
+  return where + (meets ? missingText(channelOf(rankOf(stream), call), call) : " is not done");
+}
+
+std::string Executor::runningText() const {
+  std::lock_guard lock(mutex);
+  return runningLocked();
+}
+
+std::string Executor::runningLocked() const {
+  std::vector<std::string> lines;
+  for (int64_t rank : local) {
+    if (ranks[static_cast<size_t>(rank)].issuing)
+      lines.push_back("rank " + std::to_string(rank) + ": its program issues its calls");
+    for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
+      if (const Call *call = streams[static_cast<size_t>(stream)].current)
+        lines.push_back("rank " + std::to_string(rank) + ": " + callText(stream, *call));
+  }
+  return listText(lines, "\n  ");
 }
 
 std::string Executor::stuckText() const {

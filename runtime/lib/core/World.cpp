@@ -106,10 +106,49 @@ Status World::allocateRank(moert_rank &state) {
   return {};
 }
 
+Status World::checkRank(int64_t rank) const {
+  if (rank >= 0 && rank < worldSize)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "expected a rank below " + std::to_string(worldSize) + " but got " + std::to_string(rank));
+}
+
+Status World::checkLocal(int64_t rank) const {
+  if (Status status = checkRank(rank); !status.ok())
+    return status;
+  if (isLocal(rank))
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "rank " + std::to_string(rank) + " does not run in this process");
+}
+
+/// What `readLocal` gives where `rank` runs, in all processes; process i runs rank i.
+template <class T, class Read> Status World::shared(int64_t rank, std::vector<T> &values, Read readLocal) {
+  if (Status status = checkRank(rank); !status.ok())
+    return status;
+  if (isLocal(rank))
+    if (Status status = readLocal(values); !status.ok())
+      return status;
+  if (!backend.processes)
+    return {};
+  auto *first = reinterpret_cast<const char *>(values.data());
+  std::vector<char> bytes;
+  if (isLocal(rank))
+    bytes.assign(first, first + values.size() * sizeof(T));
+  Processes &processes = *backend.processes;
+  if (isLocal(rank) && rank != 0)
+    if (Status status = processes.send(bytes); !status.ok())
+      return status;
+  if (processes.index() == 0 && rank != 0)
+    if (Status status = processes.receive(rank, bytes); !status.ok())
+      return status;
+  if (Status status = processes.broadcast(bytes); !status.ok())
+    return status;
+  values.resize(bytes.size() / sizeof(T));
+  std::copy_n(bytes.data(), values.size() * sizeof(T), reinterpret_cast<char *>(values.data()));
+  return {};
+}
+
 Status World::locate(int64_t rank, int64_t index, int64_t bytes, char *&data) {
-  if (rank < 0 || rank >= worldSize || !isLocal(rank))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "rank " + std::to_string(rank) + " does not run in this process");
   const Program &program = programOf(rank);
   if (index < 0 || index >= program.valueCount())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the index of an argument or result below " +
@@ -120,11 +159,13 @@ Status World::locate(int64_t rank, int64_t index, int64_t bytes, char *&data) {
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected " + std::to_string(value.localBytes()) +
                                                            " bytes for '" + value.name + "' of one rank but got " +
                                                            std::to_string(bytes));
-  data = ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)];
+  data = isLocal(rank) ? ranks[static_cast<size_t>(rank)].values[static_cast<size_t>(index)] : nullptr;
   return {};
 }
 
 Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes) {
+  if (Status status = checkLocal(rank); !status.ok())
+    return status;
   char *place;
   if (Status status = locate(rank, index, bytes, place); !status.ok())
     return status;
@@ -132,10 +173,42 @@ Status World::write(int64_t rank, int64_t index, const void *data, int64_t bytes
 }
 
 Status World::read(int64_t rank, int64_t index, void *data, int64_t bytes) {
+  if (Status status = checkRank(rank); !status.ok())
+    return status;
   char *place;
   if (Status status = locate(rank, index, bytes, place); !status.ok())
     return status;
-  return backend.device->read(data, place, bytes);
+  if (!backend.processes)
+    return backend.device->read(data, place, bytes);
+  std::vector<char> values;
+  Status status = shared(rank, values, [&](std::vector<char> &local) {
+    local.resize(static_cast<size_t>(bytes));
+    return backend.device->read(local.data(), place, bytes);
+  });
+  if (status.ok())
+    std::copy(values.begin(), values.end(), static_cast<char *>(data));
+  return status;
+}
+
+Status World::touchedBytes(int64_t rank, int32_t space, int64_t &bytes) {
+  std::vector<int64_t> values;
+  Status status = shared(rank, values, [&](std::vector<int64_t> &local) {
+    local = {ranks[static_cast<size_t>(rank)].touched[space]};
+    return Status{};
+  });
+  if (status.ok())
+    bytes = values.at(0);
+  return status;
+}
+
+Status World::timeline(int64_t rank, std::vector<moert_op_time> &times) {
+  return shared(rank, times, [&](std::vector<moert_op_time> &local) {
+    for (size_t stream = 0; stream < programOf(rank).streams.size(); ++stream)
+      for (const OpTime &time : backend.device->timeline(rank, static_cast<int64_t>(stream)))
+        local.push_back({time.op, static_cast<int64_t>(stream), time.rows, static_cast<double>(time.begin) * 1e-9,
+                         static_cast<double>(time.end) * 1e-9, time.received});
+    return Status{};
+  });
 }
 
 Status World::listOnce() {
@@ -154,9 +227,8 @@ static bool runsIn(const moert_routing &routing, int64_t rank) {
 
 /// `choices`: of the op, those of all tokens.
 Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices) {
-  if (rank < 0 || rank >= worldSize || !isLocal(rank))
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "rank " + std::to_string(rank) + " does not run in this process");
+  if (Status status = checkRank(rank); !status.ok())
+    return status;
   if (Status status = listOnce(); !status.ok())
     return status;
   auto found = std::find_if(routings->begin(), routings->end(),
@@ -170,6 +242,8 @@ Status World::findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &ch
 }
 
 Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts) {
+  if (Status status = checkLocal(rank); !status.ok())
+    return status;
   RoutingPage *page;
   int64_t choices;
   if (Status status = findPage(rank, op, page, choices); !status.ok())
@@ -192,18 +266,42 @@ Status World::recordRouting(bool isRecorded) {
   return {};
 }
 
-Status World::readRouting(int64_t rank, int64_t op, const std::vector<int32_t> *&experts) {
+Status World::readRouting(int64_t rank, int64_t op, std::vector<int32_t> &experts) {
   RoutingPage *page;
   int64_t choices;
   if (Status status = findPage(rank, op, page, choices); !status.ok())
     return status;
-  if (static_cast<int64_t>(page->chosen.size()) != choices)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "no step was recorded of routing op " + std::to_string(op));
-  experts = &page->chosen;
+  return shared(rank, experts, [&](std::vector<int32_t> &local) -> Status {
+    if (static_cast<int64_t>(page->chosen.size()) != choices)
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "no step was recorded of routing op " + std::to_string(op));
+    local = page->chosen;
+    return {};
+  });
+}
+
+/// The largest of what the processes give.
+Status World::slowest(double &seconds) {
+  Processes &processes = *backend.processes;
+  auto *first = reinterpret_cast<char *>(&seconds);
+  std::vector<char> bytes(first, first + sizeof seconds);
+  if (processes.index() != 0)
+    if (Status status = processes.send(bytes); !status.ok())
+      return status;
+  for (int64_t i = 1; i < processes.count() && processes.index() == 0; ++i) {
+    if (Status status = processes.receive(i, bytes); !status.ok())
+      return status;
+    double other = 0;
+    std::copy_n(bytes.data(), std::min(bytes.size(), sizeof other), reinterpret_cast<char *>(&other));
+    seconds = std::max(seconds, other);
+  }
+  bytes.assign(first, first + sizeof seconds);
+  if (Status status = processes.broadcast(bytes); !status.ok())
+    return status;
+  std::copy_n(bytes.data(), std::min(bytes.size(), sizeof seconds), first);
   return {};
 }
 
-Status World::run(double &seconds) {
+Status World::run(double *seconds) {
   auto issue = [this](int64_t rank) -> Status {
     RankProgram entry = entries[programIndex(programs, rank)];
     int32_t code = entry(&ranks[static_cast<size_t>(rank)]);
@@ -213,8 +311,10 @@ Status World::run(double &seconds) {
   };
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
-  seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return status;
+  if (!status.ok() || !seconds)
+    return status;
+  *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return backend.processes ? slowest(*seconds) : status;
 }
 
 } // namespace moert

@@ -44,24 +44,26 @@ public:
   const std::vector<int64_t> &localRanks() const { return backend.device->ranks(); }
 
   Status write(int64_t rank, int64_t index, const void *data, int64_t bytes);
+  /// What is read of a rank of another process comes from there: all processes make the same calls.
   Status read(int64_t rank, int64_t index, void *data, int64_t bytes);
-  /// One step; `seconds` is how long it took.
-  Status run(double &seconds);
+  /// One step; `seconds` (may be null) is how long it took, in the slowest process.
+  Status run(double *seconds);
 
   /// What routing op `op` of a rank chooses from here on: [S, k], or nothing where it shall choose itself.
   Status forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts);
   /// Whether routing ops note what they choose.
   Status recordRouting(bool isRecorded);
   /// What a routing op chose in the last step, [S, k].
-  Status readRouting(int64_t rank, int64_t op, const std::vector<int32_t> *&experts);
+  Status readRouting(int64_t rank, int64_t op, std::vector<int32_t> &experts);
 
-  /// The end of the last byte that any call so far used in the arena `space` of a local rank.
-  int64_t touchedBytes(int64_t rank, int32_t space) const { return ranks[static_cast<size_t>(rank)].touched[space]; }
+  /// The end of the last byte that any call so far used in the arena `space` of a rank.
+  Status touchedBytes(int64_t rank, int32_t space, int64_t &bytes);
+  /// The last step's ops on a rank, stream by stream.
+  Status timeline(int64_t rank, std::vector<moert_op_time> &times);
 
   const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
-  const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const {
-    return backend.device->timeline(rank, stream);
-  }
+  /// See Device::isStuck.
+  bool isStuck() const { return backend.device->isStuck(); }
   /// Whether `rank` runs in this process.
   bool isLocal(int64_t rank) const;
 
@@ -74,6 +76,11 @@ private:
   Status checkAvailable();
   Status allocateRank(moert_rank &state);
   Status poison(void *data, int64_t bytes);
+  Status checkRank(int64_t rank) const;
+  Status checkLocal(int64_t rank) const;
+  template <class T, class Read> Status shared(int64_t rank, std::vector<T> &values, Read readLocal);
+  Status slowest(double &seconds);
+  /// Where a value lies; null where its rank runs in another process.
   Status locate(int64_t rank, int64_t index, int64_t bytes, char *&data);
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
@@ -84,7 +91,7 @@ private:
   int64_t worldSize;
   WorldOptions options;
   Backend backend;
-  std::vector<moert_rank> ranks;                      ///< by rank; only local ones have memory
+  std::vector<moert_rank> ranks;                      ///< by rank; only those of this process have memory
   std::optional<std::vector<moert_routing>> routings; ///< once somebody asked for them
 };
 

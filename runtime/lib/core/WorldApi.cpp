@@ -4,8 +4,10 @@
 #include "core/PlanLibrary.h"
 #include "core/Routings.h"
 #include "moert/world.h"
+#include "net/Bootstrap.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 using namespace moert;
 
@@ -98,6 +100,18 @@ static Status chooseVariant(const PlanLibrary &library, int64_t batch, int64_t s
 
 extern "C" {
 
+int32_t moert_place(int64_t *process, int64_t *processes) {
+  return guarded([&]() -> Status {
+    if (!process || !processes)
+      return invalid("expected out-parameters that are not null");
+    net::Place place;
+    Status status = net::readPlace([](const char *name) { return std::getenv(name); }, place);
+    *process = place.rank;
+    *processes = place.size;
+    return status;
+  });
+}
+
 int32_t moert_plan_open(const char *path, moert_plan_t *plan) {
   return guarded([&]() -> Status {
     if (!path || !plan)
@@ -142,7 +156,11 @@ int32_t moert_world_create(moert_plan_t plan, const moert_world_config *config, 
   return guarded([&] { return createWorld(plan, config, world); });
 }
 
-void moert_world_destroy(moert_world_t world) { delete world; }
+void moert_world_destroy(moert_world_t world) {
+  // What still runs uses it: better lost than broken.
+  if (world && !world->world->isStuck())
+    delete world;
+}
 
 int32_t moert_world_ranks(moert_world_t world, int64_t *size, const int64_t **ranks, int64_t *count) {
   return onWorld(world, size && ranks && count, [&](World &inner) -> Status {
@@ -163,24 +181,17 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
 
 int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured) {
   return onWorld(world, planned && measured, [&](World &inner) -> Status {
-    if (!inner.isLocal(rank))
-      return invalid("rank " + std::to_string(rank) + " does not run in this process");
     if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
       return invalid("expected an arena, space 0 or 1, but got " + std::to_string(space));
+    if (Status status = inner.touchedBytes(rank, space, *measured); !status.ok())
+      return status;
     *planned = inner.programOf(rank).arenaBytes[space];
-    *measured = inner.touchedBytes(rank, space);
     return {};
   });
 }
 
 int32_t moert_world_run(moert_world_t world, double *seconds) {
-  return onWorld(world, true, [&](World &inner) {
-    double elapsed = 0;
-    Status status = inner.run(elapsed);
-    if (seconds)
-      *seconds = elapsed;
-    return status;
-  });
+  return onWorld(world, true, [&](World &inner) { return inner.run(seconds); });
 }
 
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts,
@@ -197,10 +208,10 @@ int32_t moert_world_record_routing(moert_world_t world, int32_t record) {
 int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
                             int64_t *count) {
   return onWorld(world, count && (experts || capacity <= 0), [&](World &inner) -> Status {
-    const std::vector<int32_t> *chosen;
+    std::vector<int32_t> chosen;
     Status status = inner.readRouting(rank, op, chosen);
     if (status.ok())
-      copyOut(*chosen, experts, capacity, *count);
+      copyOut(chosen, experts, capacity, *count);
     return status;
   });
 }
@@ -208,21 +219,11 @@ int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32
 int32_t moert_world_timeline(moert_world_t world, int64_t rank, moert_op_time *times, int64_t capacity,
                              int64_t *count) {
   return onWorld(world, count && (times || capacity <= 0), [&](World &inner) -> Status {
-    if (!inner.isLocal(rank))
-      return invalid("rank " + std::to_string(rank) + " does not run in this process");
-    *count = 0;
-    for (size_t stream = 0; stream < inner.programOf(rank).streams.size(); ++stream)
-      for (const OpTime &time : inner.timeline(rank, static_cast<int64_t>(stream))) {
-        if (*count < capacity)
-          times[*count] = {time.op,
-                           static_cast<int64_t>(stream),
-                           time.rows,
-                           static_cast<double>(time.begin) * 1e-9,
-                           static_cast<double>(time.end) * 1e-9,
-                           time.received};
-        ++*count;
-      }
-    return {};
+    std::vector<moert_op_time> all;
+    Status status = inner.timeline(rank, all);
+    if (status.ok())
+      copyOut(all, times, capacity, *count);
+    return status;
   });
 }
 

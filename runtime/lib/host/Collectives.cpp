@@ -8,6 +8,11 @@
 namespace moert::host {
 namespace {
 
+void copyBytes(char *to, const char *from, int64_t bytes) {
+  if (to != from && bytes > 0)
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
 /// Elements a member sums of `count`: the same cut on all members, so that each element is summed by one of them.
 std::pair<int64_t, int64_t> segment(int64_t count, int64_t member, int64_t size) {
   return {count * member / size, count * (member + 1) / size};
@@ -144,29 +149,14 @@ Status checkValues(const Share &share) {
   return checkSameShadows(share, share.mine().views[1], share.of(0).views[1]);
 }
 
-void fill(Share &share) {
-  thread_local Pieces pieces;
-  View addend;
-  piecesFilled(share.mine(), share.size(), share.member, pieces, addend);
-  char *out = receivedOperand(share.mine()).as<char>();
-  for (const Piece &piece : pieces)
-    if (addend)
-      share.copy(share.member, out + piece.offset, addend.as<char>() + piece.offset, piece.bytes);
-    else if (piece.bytes > 0)
-      std::memset(out + piece.offset, 0, static_cast<size_t>(piece.bytes));
-}
-
 Status pullFrom(Share &share, int64_t source, const Pieces &received) {
   thread_local Pieces sent;
   piecesSent(share.of(source), share.size(), source, share.member, sent);
-  auto sameBytes = [](const Piece &a, const Piece &b) { return a.bytes == b.bytes; };
-  if (!std::equal(sent.begin(), sent.end(), received.begin(), received.end(), sameBytes))
-    return piecesDisagree(share.mine(), source, share.member);
-  const char *from = sentOperand(share.of(source)).as<char>();
-  char *to = receivedOperand(share.mine()).as<char>();
-  for (size_t i = 0; i < sent.size(); ++i)
-    share.copy(source, to + received[i].offset, from + sent[i].offset, sent[i].bytes);
-  return {};
+  int64_t bytes = 0;
+  Status status = copyPieces({share.of(source), source, sent}, {share.mine(), share.member, received}, bytes);
+  if (source != share.member)
+    share.received += bytes;
+  return status;
 }
 
 Status pullExchange(Share &share) {
@@ -178,7 +168,7 @@ Status pullExchange(Share &share) {
     if (const Pieces &pieces = received[static_cast<size_t>(source)]; !pieces.empty())
       if (Status status = pullFrom(share, source, pieces); !status.ok())
         return status;
-  fill(share);
+  fillUnsent(share.mine(), share.size(), share.member);
   return {};
 }
 
@@ -204,13 +194,36 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
   }
 }
 
+Status copyPieces(const Side &from, const Side &to, int64_t &bytes) {
+  auto sameBytes = [](const Piece &a, const Piece &b) { return a.bytes == b.bytes; };
+  if (!std::equal(from.pieces.begin(), from.pieces.end(), to.pieces.begin(), to.pieces.end(), sameBytes))
+    return piecesDisagree(to.call, from.member, to.member);
+  const char *source = sentOperand(from.call).as<char>();
+  char *target = receivedOperand(to.call).as<char>();
+  for (size_t i = 0; i < to.pieces.size(); ++i) {
+    bytes += to.pieces[i].bytes;
+    copyBytes(target + to.pieces[i].offset, source + from.pieces[i].offset, to.pieces[i].bytes);
+  }
+  return {};
+}
+
+void fillUnsent(const Call &call, int64_t size, int64_t member) {
+  thread_local Pieces pieces;
+  View addend;
+  piecesFilled(call, size, member, pieces, addend);
+  char *out = receivedOperand(call).as<char>();
+  for (const Piece &piece : pieces)
+    if (addend)
+      copyBytes(out + piece.offset, addend.as<char>() + piece.offset, piece.bytes);
+    else if (piece.bytes > 0)
+      std::memset(out + piece.offset, 0, static_cast<size_t>(piece.bytes));
+}
+
 int collectivePhases(Kind kind) { return kind == Kind::AllReduce || kind == Kind::Reduce ? 2 : 1; }
 
 void Share::copy(int64_t source, char *to, const char *from, int64_t bytes) {
-  if (to == from || bytes <= 0)
-    return;
-  std::memcpy(to, from, static_cast<size_t>(bytes));
-  if (source != member)
+  copyBytes(to, from, bytes);
+  if (source != member && to != from)
     received += bytes;
 }
 
@@ -225,7 +238,8 @@ Status pullCollective(Share &share, int phase, const Group &group, int64_t insta
   case Kind::Reduce:
     return reduce(share, phase);
   case Kind::AssumeReplicated:
-    return compareReplicas(share, group, instance);
+    share.received += share.member ? share.mine().views[0].bytes() : 0;
+    return compareReplicas(share.mine().views[0], share.of(0).views[0], share.member, group, instance);
   default:
     return pullExchange(share);
   }

@@ -24,11 +24,9 @@ static double element(const View &view, int64_t index) {
   }
 }
 
-Status compareReplicas(Share &share, const Group &group, int64_t instance) {
-  const View &mine = share.mine().views[0], &first = share.of(0).views[0];
-  if (share.member == 0)
+Status compareReplicas(const View &mine, const View &first, int64_t member, const Group &group, int64_t instance) {
+  if (member == 0)
     return {};
-  share.received += first.bytes();
   // Equal NaNs pass too: that they are there is for the check of the results to say.
   if (std::memcmp(mine.data, first.data, static_cast<size_t>(mine.bytes())) == 0)
     return {};
@@ -50,7 +48,7 @@ Status compareReplicas(Share &share, const Group &group, int64_t instance) {
   return Status::error(MOERT_ERROR_NOT_REPLICATED, "assumed equal on group '" + group.name + "' (ranks " + ranks +
                                                        (group.size > 8 ? ", ..." : "") + "), but ranks " +
                                                        std::to_string(group.rankOf(instance, 0)) + " and " +
-                                                       std::to_string(group.rankOf(instance, share.member)) +
+                                                       std::to_string(group.rankOf(instance, member)) +
                                                        " differ (norm of the difference " + text + ")");
 }
 

@@ -3,6 +3,8 @@
 #include "host/HostBackend.h"
 #include "host/Kernels.h"
 
+#include <numeric>
+
 namespace moert::host {
 
 Status HostCommunicator::issue(int64_t rank, int64_t stream, Call call) {
@@ -35,8 +37,8 @@ namespace {
 /// The device that owns what both halves of the backend share; the communicator is destroyed before it.
 class OwningDevice final : public HostDevice {
 public:
-  OwningDevice(std::unique_ptr<HostClient> client, std::unique_ptr<Executor> executor, int64_t world)
-      : HostDevice(*executor, world), client(std::move(client)), executor(std::move(executor)) {}
+  OwningDevice(std::unique_ptr<HostClient> client, std::unique_ptr<Executor> executor)
+      : HostDevice(*executor), client(std::move(client)), executor(std::move(executor)) {}
 
 private:
   std::unique_ptr<HostClient> client;
@@ -47,10 +49,13 @@ private:
 
 Backend createHostBackend(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                           const BackendOptions &options) {
+  std::vector<int64_t> all(static_cast<size_t>(world));
+  std::iota(all.begin(), all.end(), 0);
   auto client = std::make_unique<HostClient>(groups);
-  auto executor = std::make_unique<Executor>(programs, groups, world, options.workers, *client, options.emulate);
+  auto executor = std::make_unique<Executor>(programs, groups, world, std::move(all), *client,
+                                             Executor::Options{options.workers, options.emulate});
   auto communicator = std::make_unique<HostCommunicator>(*executor, groups, options.verify);
-  return {std::make_unique<OwningDevice>(std::move(client), std::move(executor), world), std::move(communicator)};
+  return {nullptr, std::make_unique<OwningDevice>(std::move(client), std::move(executor)), std::move(communicator)};
 }
 
 } // namespace moert::host

@@ -1,15 +1,10 @@
-//===- HostDevice.cpp - the CPU as a device, all ranks in this process ----===//
+//===- HostDevice.cpp - the CPU as a device ------------------------------===//
 
 #include "host/HostDevice.h"
 
 #include <cstring>
-#include <numeric>
 
 namespace moert::host {
-
-HostDevice::HostDevice(Executor &executor, int64_t world) : executor(executor), allRanks(static_cast<size_t>(world)) {
-  std::iota(allRanks.begin(), allRanks.end(), 0);
-}
 
 Status HostDevice::checkAvailable(int64_t bytes, const std::string &what) {
   int64_t available = availableMemory();

@@ -180,6 +180,8 @@ Status Session::checkFirstStep(const Plan &plan, const Tensors &inputs, const Ru
   const Metadata &metadata = plan.metadata;
   CheckedVariant entry{metadata.batch, metadata.sequence, metadata.chunks, {}};
   Status status;
+  if (!options.isFirst())
+    return status;
   if (options.verify)
     status = verifyAgainstReference(plan, options, inputs, nullptr, nullptr, run, entry.verification);
   else

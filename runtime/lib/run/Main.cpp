@@ -32,15 +32,37 @@ int exitStatus(const Status &status) {
   }
 }
 
+/// One process of several: what concerns the others too is left to process 0.
+Status findProcess(Options &options) {
+  if (options.backend != "mpi" && options.backend != "cuda")
+    return {};
+  int64_t processes = 1;
+  if (Status status = checked(moert_place(&options.process, &processes)); !status.ok() || options.isFirst())
+    return status;
+  options.save.clear();
+  // Training reads from all what process 0 writes.
+  if (!options.train.enabled)
+    options.saveCheckpoint.clear();
+  options.trace.clear();
+  options.train.log.clear();
+  // What is recorded is read from all by all.
+  if (!options.recordRouting.empty())
+    options.recordRouting = "/dev/null";
+  return {};
+}
+
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
 /// `status` and what was found wrong with values, on `err`; the exit status that they give.
-int conclude(const Status &status, const std::vector<std::string> &failures, std::ostream &err) {
+int conclude(const Options &options, const Status &status, const std::vector<std::string> &failures,
+             std::ostream &err) {
+  std::string who = options.isFirst() ? "moe-run: " : "moe-run: rank " + std::to_string(options.process) + ": ";
   // A step may have failed for what is wrong with its inputs.
   for (const std::string &failure : failures)
-    err << "moe-run: check failed: " << failure << "\n";
+    err << who + "check failed: " + failure + "\n";
+  // In one piece: other processes write too.
   if (!status.ok())
-    err << "moe-run: error: " << status.message << "\n";
+    err << who + "error: " + status.message + "\n";
   return failures.empty() ? exitStatus(status) : CheckFailed;
 }
 
@@ -116,6 +138,8 @@ Status Session::run() {
   std::ostream *progress = isTerminal && options.iters > 1 ? &err : nullptr;
   if (Status status = runPrograms(plan, options.reference, options, inputs, &routing, progress, result); !status.ok())
     return status;
+  if (!options.isFirst())
+    return {};
   if (options.verify)
     return verifyAgainstReference(plan, options, inputs, &routing, isTerminal ? &err : nullptr, result, verification);
   checkReplicas(result, verification);
@@ -124,7 +148,7 @@ Status Session::run() {
 
 Status Session::write() {
   static const std::vector<Group> noGroups;
-  if (Status status = routing.close(); !status.ok())
+  if (Status status = routing.close(); !status.ok() || !options.isFirst())
     return status;
   if (!options.save.empty())
     if (Status status = writeSafetensors(options.save, result.results); !status.ok())
@@ -151,19 +175,19 @@ int runSession(Session session) {
     status = session.run();
   if (status.ok())
     status = session.write();
-  return conclude(status, session.verification.failures, session.err);
+  return conclude(session.options, status, session.verification.failures, session.err);
 }
 
 int runAdaptiveSession(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
   AdaptiveResult result;
   Status status = runAdaptive(options, isTerminal ? &err : nullptr, result);
-  if (status.ok())
+  if (status.ok() && options.isFirst())
     options.json ? printAdaptiveJson(options, result, out) : printAdaptiveTables(options, result, out);
   std::vector<std::string> failures;
   for (const CheckedVariant &variant : result.checked)
     for (const std::string &failure : variant.verification.failures)
       failures.push_back(variant.name() + ": " + failure);
-  return conclude(status, failures, err);
+  return conclude(options, status, failures, err);
 }
 
 } // namespace
@@ -178,12 +202,14 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     out << kHelpText;
     return Done;
   }
+  if (Status status = findProcess(options); !status.ok())
+    return conclude(options, status, {}, err);
   try {
     if (options.train.enabled)
-      return conclude(train(options, out, err), {}, err);
+      return conclude(options, train(options, out, err), {}, err);
     if (options.adaptive)
-      return runAdaptiveSession(options, out, err, isTerminal);
-    return runSession(Session{options, out, err, isTerminal});
+      return runAdaptiveSession(options, out, err, isTerminal && options.isFirst());
+    return runSession(Session{options, out, err, isTerminal && options.isFirst()});
   } catch (const std::exception &error) {
     err << "moe-run: error: " << error.what() << "\n";
     return BadInput;

@@ -40,6 +40,10 @@ struct Options {
   bool reference = false;
   bool json = false;
   bool help = false;
+  /// Which of the processes that run the plan together this is. Process 0 alone prints, compares and writes files.
+  int64_t process = 0;
+
+  bool isFirst() const { return process == 0; }
 };
 
 /// `arguments` without the program's name.

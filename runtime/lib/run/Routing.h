@@ -48,9 +48,9 @@ public:
   /// Reads and checks all that is to be forced.
   static Status open(const Options &options, const Plan &plan, Routing &routing);
 
-  /// Before and after step `step` of a program, on its world's local ranks.
+  /// Before and after step `step` of a program; `ranks` are those of this process.
   Status beginStep(moert_world_t world, std::span<const int64_t> ranks, bool reference, int64_t step) const;
-  Status endStep(moert_world_t world, std::span<const int64_t> ranks, bool reference, int64_t step);
+  Status endStep(moert_world_t world, bool reference, int64_t step);
   /// After the last step.
   Status close();
 

@@ -4,6 +4,7 @@
 #include "run/Sharding.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace moert::run {
 
@@ -12,7 +13,8 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
-  config.backend = options.backend.c_str();
+  // One rank needs no others: the reference runs where this process is.
+  config.backend = reference && options.backend == "mpi" ? "host" : options.backend.c_str();
   config.workers = options.workers;
   config.variant = plan.variant;
   config.emulate = !reference && !options.emulateLinks.empty();
@@ -25,6 +27,7 @@ Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunR
           reference ? noGroups : plan.metadata.groups,
           options,
           result,
+          {},
           {},
           {},
           nullptr,
@@ -44,6 +47,8 @@ Status Runner::create(const Plan &plan, bool reference) {
   int64_t count;
   Status status = checked(moert_world_ranks(handle, &result.ranks, &first, &count));
   ranks = {first, static_cast<size_t>(count)};
+  everyone.resize(static_cast<size_t>(result.ranks));
+  std::iota(everyone.begin(), everyone.end(), 0);
   return status;
 }
 
@@ -115,8 +120,8 @@ Status Runner::addRankTimes(int64_t rank, double &flops) {
 
 Status Runner::addTimes() {
   result.lastStep.clear();
-  for (size_t i = 0; i < ranks.size(); ++i)
-    if (Status status = addRankTimes(ranks[i], result.rankFlops[i]); !status.ok())
+  for (size_t i = 0; i < everyone.size(); ++i)
+    if (Status status = addRankTimes(everyone[i], result.rankFlops[i]); !status.ok())
       return status;
   return {};
 }
@@ -130,12 +135,12 @@ Status Runner::runStep() {
   if (Status status = checked(moert_world_run(world.get(), &seconds)); !status.ok())
     return status;
   result.stepSeconds.push_back(seconds);
-  return routing ? routing->endStep(world.get(), ranks, reference, step) : Status{};
+  return routing ? routing->endStep(world.get(), reference, step) : Status{};
 }
 
 Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   result.ops.assign(firstOp(programs, programs.size()), {});
-  result.rankFlops.assign(ranks.size(), 0);
+  result.rankFlops.assign(everyone.size(), 0);
   for (int64_t step = 0; step < steps; ++step) {
     if (Status status = runStep(); !status.ok())
       return status;
@@ -155,7 +160,7 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
 
 Status Runner::addMemory() {
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (int64_t rank : ranks) {
+    for (int64_t rank : everyone) {
       ArenaUse use, &most = result.arenas[space];
       if (Status status = checked(moert_world_memory(world.get(), rank, space, &use.planned, &use.measured));
           !status.ok())
@@ -172,7 +177,7 @@ Status Runner::read(const Value &value, FindIndex find, Tensor &tensor, double &
   std::vector<char> part(static_cast<size_t>(value.localBytes()));
   for (size_t i = 0; i < programs.size(); ++i) {
     int64_t index = (programs[i].*find)(value.name);
-    for (int64_t rank : ranks) {
+    for (int64_t rank : everyone) {
       if (index < 0 || programIndex(programs, rank) != i)
         continue;
       if (Status status = checked(moert_world_read(world.get(), rank, index, part.data(), value.localBytes()));

@@ -51,10 +51,11 @@ struct Runner {
   const Options &options;
   RunResult &result;
   WorldHandle world;
-  std::span<const int64_t> ranks;
-  Routing *routing = nullptr; ///< what steps are to choose, or null
-  bool reference = false;     ///< whether this is the reference, and
-  int64_t nextStep = 0;       ///< which step comes next, for `routing`
+  std::span<const int64_t> ranks; ///< of this process
+  std::vector<int64_t> everyone;  ///< all ranks: what one process reads of them all read alike
+  Routing *routing = nullptr;     ///< what steps are to choose, or null
+  bool reference = false;         ///< whether this is the reference, and
+  int64_t nextStep = 0;           ///< which step comes next, for `routing`
 
   /// The plan, options and result must outlive the runner.
   static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);

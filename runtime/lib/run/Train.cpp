@@ -124,11 +124,11 @@ Status Trainer::start() {
   Tensors inputs;
   if (Status status = makeInputs(arguments, loads, options.seed, err, inputs, fillNew); !status.ok())
     return status;
-  if (!options.saveCheckpoint.empty())
+  if (!options.saveCheckpoint.empty() && options.isFirst())
     if (Status status = writer.open(options.saveCheckpoint, arguments, loads); !status.ok())
       return status;
   firstStep = inputs.at("step").as<int32_t>()[0];
-  if (resumed)
+  if (resumed && options.isFirst())
     err << "moe-run: resumed from '" << checkpoint << "' at step " << firstStep << "\n";
   runner.emplace(Runner::of(plan, options.reference, options, result));
   if (Status status = runner->create(plan, options.reference); !status.ok())
@@ -179,6 +179,8 @@ Status Trainer::step(int64_t number, StepRecord &record) {
 }
 
 void Trainer::print(const StepRecord &record) {
+  if (!options.isFirst())
+    return;
   if (log.is_open())
     log << record.json().dump() << "\n" << std::flush;
   if (options.json) {
@@ -205,8 +207,9 @@ Status Trainer::writeCheckpoint() {
     if (value.updated || value.role == "parameter")
       if (Status status = runner->read(value.name, values[value.name]); !status.ok())
         return status;
-  if (Status status = writeSafetensorsAtomically(options.train.checkpoint, values); !status.ok())
-    return status;
+  if (options.isFirst())
+    if (Status status = writeSafetensorsAtomically(options.train.checkpoint, values); !status.ok())
+      return status;
   // Ranks that compute the same in another order differ in the last bit, and only one's values are in the file: all go
   // on from these, as training that is resumed does.
   for (const auto &[name, tensor] : values)
@@ -218,10 +221,15 @@ Status Trainer::writeCheckpoint() {
 /// The parameters, in the layout of the checkpoint that training began from.
 Status Trainer::savePublished() {
   Tensors values;
+  for (const Value &argument : arguments)
+    if (argument.role == "parameter")
+      if (Status status = runner->read(argument.name, values[argument.name]); !status.ok())
+        return status;
+  if (!options.isFirst())
+    return {};
   return writer.write([&](const Value &argument, const Tensor *&value) {
-    auto [it, isNew] = values.try_emplace(argument.name);
-    value = &it->second;
-    return isNew ? runner->read(argument.name, it->second) : Status{};
+    value = &values.at(argument.name);
+    return Status{};
   });
 }
 
@@ -247,7 +255,7 @@ Status Trainer::run() {
   if (!options.saveCheckpoint.empty())
     if (Status status = savePublished(); !status.ok())
       return status;
-  if (options.json)
+  if (options.json && options.isFirst())
     out << Json{{"first_step", firstStep}, {"steps", records}}.dump(2) << "\n";
   return {};
 }

@@ -1,0 +1,31 @@
+//===- Module.h - backends in libraries of their own ----------------------===//
+//
+// A backend that needs more than every machine has, MPI or CUDA, is a shared library libmoert-NAME.so beside
+// libmoert.so, loaded when it is asked for.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_MODULE_H
+#define MOERT_CORE_MODULE_H
+
+#include "core/Device.h"
+
+namespace moert {
+
+using CreateBackend = Status(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+                             const BackendOptions &options, Backend &backend);
+
+/// What a module exports. The version guards against libraries of different builds.
+struct BackendModule {
+  int32_t version;
+  CreateBackend *create;
+};
+constexpr int32_t kModuleVersion = MOERT_ABI_VERSION;
+constexpr const char *kModuleSymbol = "moert_backend_module";
+
+} // namespace moert
+
+#define MOERT_BACKEND_MODULE(function)                                                                                 \
+  extern "C" __attribute__((visibility("default")))                                                                    \
+  const moert::BackendModule moert_backend_module = {moert::kModuleVersion, function};
+
+#endif // MOERT_CORE_MODULE_H

@@ -1,0 +1,282 @@
+//===- MpiBackend.cpp - the host device, and MPI between its processes ----===//
+//
+// One process a rank. Kernels, streams and events are the host's; a collective over several ranks is handed to MPI when
+// it comes to the head of its stream.
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/Module.h"
+#include "host/HostBackend.h"
+#include "mpi/Transfer.h"
+
+#include <cstdlib>
+#include <map>
+
+namespace moert::mpi {
+namespace {
+
+/// The communicators of this rank's instances of the groups. All ranks make them alike.
+class Groups {
+public:
+  Groups(const std::vector<Group> &groups, Session &session) : session(session), comms(groups.size(), MPI_COMM_NULL) {
+    session.run([&] {
+      auto rank = static_cast<int>(session.rank());
+      for (size_t i = 0; i < groups.size(); ++i) {
+        if (groups[i].size == 1)
+          continue;
+        MPI_Comm_split(MPI_COMM_WORLD, static_cast<int>(groups[i].instanceOf(rank)),
+                       static_cast<int>(groups[i].memberOf(rank)), &comms[i]);
+        MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
+      }
+      sums = std::make_unique<SumOps>();
+    });
+  }
+  ~Groups() {
+    // Freeing waits for the others; where something failed they may not come.
+    if (!session.processes().failure().ok()) {
+      (void)sums.release();
+      return;
+    }
+    session.run([&] {
+      sums.reset();
+      for (MPI_Comm &comm : comms)
+        if (comm != MPI_COMM_NULL)
+          MPI_Comm_free(&comm);
+    });
+  }
+  MPI_Comm of(int32_t group) const { return comms[static_cast<size_t>(group)]; }
+  const SumOps *sumOps() const { return sums.get(); }
+
+private:
+  Session &session;
+  std::vector<MPI_Comm> comms;
+  std::unique_ptr<SumOps> sums;
+};
+
+/// Runs kernels at once, and hands collectives to the session in the order in which the program issues them: MPI
+/// matches the members' calls by their order.
+class MpiClient final : public host::HostClient, public Processes::Listener {
+public:
+  MpiClient(std::span<const Program> programs, const std::vector<Group> &groups, std::shared_ptr<Session> session)
+      : HostClient(groups), program(programs[programIndex(programs, session->rank())]), groups(groups),
+        session(std::move(session)), comms(groups, *this->session) {
+    this->session->processes().listen(this);
+  }
+  ~MpiClient() override { session->processes().listen(nullptr); }
+
+  bool isRemote(const Call &call) const override { return groupOf(call).size > 1; }
+  void start(int64_t rank, int64_t stream, const Call &call) override;
+
+  void failed(const Status &status) override {
+    if (executor)
+      executor->fail(status);
+  }
+  Whereabouts whereabouts() override;
+
+  void beginStep();
+  void endStep();
+
+  Executor *executor = nullptr;
+
+private:
+  /// The collectives of those who meet at one place, in the order of the program.
+  struct Line {
+    int64_t next = 0;
+    std::map<int64_t, std::shared_ptr<Transfer>> early;
+  };
+  /// Sender and receiver of a channel, or -1.
+  using Place = std::array<int64_t, 3>;
+
+  const Group &groupOf(const Call &call) const { return groups[static_cast<size_t>(call.group)]; }
+  Place placeOf(const Call &call) const;
+  Channel channelOf(const Call &call) const;
+  Wait waitOf(const Call &call, const Channel &channel) const;
+  void ended(int64_t stream, const Call &call, const Wait &wait, const Status &status, int64_t received);
+
+  const Program &program;
+  const std::vector<Group> &groups;
+  std::shared_ptr<Session> session;
+  Groups comms;
+
+  std::mutex mutex;
+  bool inStep = false;
+  std::map<Place, Line> lines;
+  std::map<std::string, Wait> waits;
+};
+
+MpiClient::Place MpiClient::placeOf(const Call &call) const {
+  if (!isPointToPoint(call.kind))
+    return {call.group, -1, -1};
+  int64_t me = groupOf(call).memberOf(session->rank()), peer = call.ints[0];
+  return call.kind == Kind::Send ? Place{call.group, me, peer} : Place{call.group, peer, me};
+}
+
+Channel MpiClient::channelOf(const Call &call) const {
+  // Tags tell apart what crosses between two steps, and channels from collectives.
+  constexpr int kTags = 1 << 15;
+  const Group &group = groupOf(call);
+  Place place = placeOf(call);
+  Channel channel{comms.of(call.group),
+                  comms.sumOps(),
+                  &group,
+                  group.instanceOf(session->rank()),
+                  group.size,
+                  group.memberOf(session->rank()),
+                  {},
+                  static_cast<int>(call.sequence % kTags)};
+  if (place[1] < 0) {
+    for (int64_t member = 0; member < group.size; ++member)
+      channel.ranks.push_back(static_cast<int>(member));
+    return channel;
+  }
+  channel.size = 2;
+  channel.member = call.kind == Kind::Receive;
+  channel.ranks = {static_cast<int>(place[1]), static_cast<int>(place[2])};
+  channel.tag += kTags;
+  return channel;
+}
+
+Wait MpiClient::waitOf(const Call &call, const Channel &channel) const {
+  Place place = placeOf(call);
+  std::string label;
+  if (static_cast<size_t>(call.op) < program.ops.size() && !program.ops[static_cast<size_t>(call.op)].label.empty())
+    label = " '" + program.ops[static_cast<size_t>(call.op)].label + "'";
+  Wait wait{"op " + std::to_string(call.op) + " " + kindName(call.kind) + label + " on group '" + channel.group->name +
+                "'",
+            std::to_string(place[0]) + "/" + std::to_string(channel.instance) + "/" + std::to_string(place[1]) + "/" +
+                std::to_string(place[2]) + "/" + std::to_string(call.sequence),
+            {}};
+  for (int member : channel.ranks)
+    wait.ranks.push_back(channel.group->rankOf(channel.instance, member));
+  return wait;
+}
+
+void MpiClient::start(int64_t rank, int64_t stream, const Call &call) {
+  Channel channel = channelOf(call);
+  Wait wait = waitOf(call, channel);
+  auto done = [this, stream, &call, wait](const Status &status, int64_t received) {
+    ended(stream, call, wait, status, received);
+  };
+  auto transfer = std::make_shared<Transfer>(call, std::move(channel), done);
+  std::lock_guard lock(mutex);
+  waits.emplace(wait.key, wait);
+  Line &line = lines[placeOf(call)];
+  line.early.emplace(call.sequence, std::move(transfer));
+  for (auto it = line.early.begin(); it != line.early.end() && it->first == line.next; ++line.next) {
+    session->start(std::move(it->second));
+    it = line.early.erase(it);
+  }
+}
+
+void MpiClient::ended(int64_t stream, const Call &call, const Wait &wait, const Status &status, int64_t received) {
+  {
+    std::lock_guard lock(mutex);
+    waits.erase(wait.key);
+  }
+  if (status.ok())
+    return executor->complete(session->rank(), stream, received);
+  session->processes().fail(
+      Status::error(status.code, "rank " + std::to_string(session->rank()) + ", " + wait.what + ": " + status.message));
+}
+
+Whereabouts MpiClient::whereabouts() {
+  std::lock_guard lock(mutex);
+  Whereabouts result{inStep, {}, executor ? executor->runningText() : ""};
+  for (const auto &[key, wait] : waits)
+    result.waits.push_back(wait);
+  return result;
+}
+
+void MpiClient::beginStep() {
+  std::lock_guard lock(mutex);
+  lines.clear();
+  waits.clear();
+  inStep = true;
+}
+
+void MpiClient::endStep() {
+  std::lock_guard lock(mutex);
+  inStep = false;
+}
+
+class MpiDevice final : public host::HostDevice {
+public:
+  MpiDevice(std::unique_ptr<MpiClient> client, std::unique_ptr<Executor> executor, std::shared_ptr<Session> session)
+      : HostDevice(*executor), session(std::move(session)), client(std::move(client)), executor(std::move(executor)) {}
+
+  Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
+
+private:
+  Status explain(const Status &status);
+
+  std::shared_ptr<Session> session;
+  std::unique_ptr<MpiClient> client;
+  std::unique_ptr<Executor> executor;
+};
+
+Status MpiDevice::runStep(const std::function<Status(int64_t)> &issue, double timeout) {
+  if (Status failure = session->processes().failure(); !failure.ok())
+    return failure;
+  client->beginStep();
+  Status status = executor->run(issue, timeout);
+  if (!status.ok()) {
+    status = explain(status);
+    session->abandon();
+  }
+  client->endStep();
+  return status;
+}
+
+/// All processes end a step that failed on one of them, with what that one knows.
+Status MpiDevice::explain(const Status &status) {
+  Processes &processes = session->processes();
+  Status failure = processes.failure();
+  if (failure.ok() && status.code == MOERT_ERROR_HANG)
+    failure = processes.explain("rank " + std::to_string(session->rank()) + ": " +
+                                status.message.substr(0, status.message.find(": ")));
+  if (failure.ok()) {
+    processes.fail(status);
+    return status;
+  }
+  for (const Wait &wait : client->whereabouts().waits)
+    if (failure.message.find(wait.what) == std::string::npos)
+      failure.message += "\n  rank " + std::to_string(session->rank()) + " waited in " + wait.what;
+  return failure;
+}
+
+Status create(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+              const BackendOptions &options, Backend &backend) {
+  std::shared_ptr<Session> session;
+  if (Status status = Session::open(session); !status.ok())
+    return status;
+  net::Place place;
+  bool known = net::readPlace([](const char *name) { return std::getenv(name); }, place).ok();
+  if (known && place.size > 1 && place.rank != session->rank())
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the environment of " + place.source +
+                                                           " says that this is process " + std::to_string(place.rank) +
+                                                           ", but MPI says " + std::to_string(session->rank()));
+  if (session->size() != world)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has " + std::to_string(world) +
+                                                           " ranks, but there are " + std::to_string(session->size()) +
+                                                           " processes; start them by mpirun -n " +
+                                                           std::to_string(world));
+  if (options.emulate)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+  auto client = std::make_unique<MpiClient>(programs, groups, session);
+  int64_t workers = options.workers;
+  if (workers <= 0)
+    workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / session->where().localSize);
+  auto executor = std::make_unique<Executor>(programs, groups, world, std::vector<int64_t>{session->rank()}, *client,
+                                             Executor::Options{workers, false});
+  client->executor = executor.get();
+  auto communicator = std::make_unique<host::HostCommunicator>(*executor, groups, options.verify);
+  backend.processes = std::shared_ptr<Processes>(session, &session->processes());
+  backend.device = std::make_unique<MpiDevice>(std::move(client), std::move(executor), std::move(session));
+  backend.communicator = std::move(communicator);
+  return {};
+}
+
+} // namespace
+} // namespace moert::mpi
+
+MOERT_BACKEND_MODULE(moert::mpi::create)

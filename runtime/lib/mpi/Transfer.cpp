@@ -1,0 +1,320 @@
+//===- Transfer.cpp - one member's share of a collective over MPI ---------===//
+
+#include "mpi/Transfer.h"
+#include "host/Collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert::mpi {
+namespace {
+
+void sumBf16(void *in, void *inout, int *count, MPI_Datatype *) {
+  const void *sources[] = {in, inout};
+  // The type is one that it knows.
+  (void)host::sumInOrder(sources, inout, *count, MOERT_BF16);
+}
+
+/// Bytes that a member receives in a sum over `size` members of `bytes`, as rings move them. What MPI really moves is
+/// not to be known.
+int64_t ringBytes(int64_t bytes, int64_t size) { return bytes * (size - 1) / size; }
+
+} // namespace
+
+SumOps::SumOps() { MPI_Op_create(sumBf16, 1, &bf16); }
+SumOps::~SumOps() { MPI_Op_free(&bf16); }
+
+MPI_Datatype Transfer::typeOf(const View &view) const {
+  switch (view.dtype) {
+  case MOERT_F32:
+    return MPI_FLOAT;
+  case MOERT_F64:
+    return MPI_DOUBLE;
+  case MOERT_BF16:
+    return MPI_UINT16_T;
+  default:
+    // Unsigned, because the overflow of a signed sum is undefined.
+    return MPI_UINT32_T;
+  }
+}
+
+MPI_Op Transfer::sumOf(const View &view) const { return view.dtype == MOERT_BF16 ? channel.sums->bf16 : MPI_SUM; }
+
+/// Whether the two share memory, which MPI's collectives do not allow.
+bool Transfer::isIn(const View &view, const View &other) const {
+  return view.as<char>() < other.as<char>() + other.bytes() && other.as<char>() < view.as<char>() + view.bytes();
+}
+
+Status Transfer::stage(int64_t bytes, char *&data) {
+  Status status = host::allocateBlock(std::max<int64_t>(bytes, 1), "a collective's staging", staging);
+  data = static_cast<char *>(staging.get());
+  return status;
+}
+
+bool Transfer::advance() {
+  Status status;
+  if (!begun) {
+    begun = true;
+    status = begin();
+  }
+  if (status.ok()) {
+    int flag = 0;
+    std::vector<MPI_Status> statuses(requests.size());
+    int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag, statuses.data());
+    if (code == MPI_SUCCESS && !flag)
+      return false;
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
+      status = check(code, "MPI_Testall");
+    if (status.ok())
+      status = checkMessages(statuses);
+    if (status.ok())
+      status = finish();
+  }
+  messages.clear();
+  done(status, received);
+  return true;
+}
+
+Status Transfer::begin() {
+  if (readsValues(call.kind))
+    if (Status status = checkExchangeValues(call, channel.size, channel.member); !status.ok())
+      return status;
+  if (isExchange(call.kind))
+    return beginExchange();
+  return call.kind == Kind::AssumeReplicated ? beginReplicas() : beginSum();
+}
+
+// --- Exchanges -----------------------------------------------------------------
+
+Status Transfer::beginExchange() {
+  std::vector<Pieces> arriving;
+  Pieces leaving, filled;
+  char *from = sentOperand(call).as<char>(), *to = receivedOperand(call).as<char>();
+  piecesReceived(call, channel.size, channel.member, arriving);
+  for (int64_t peer = 0; peer < channel.size; ++peer) {
+    const Pieces &pieces = arriving[static_cast<size_t>(peer)];
+    if (pieces.empty() || peer == channel.member)
+      continue;
+    messages.push_back({peer, std::make_unique<PiecesType>(pieces), true});
+    received += messages.back().type->bytes();
+    if (Status status = check(MPI_Irecv(to, 1, messages.back().type->get(), channel.ranks[static_cast<size_t>(peer)],
+                                        channel.tag, channel.comm, next()),
+                              "MPI_Irecv");
+        !status.ok())
+      return status;
+  }
+  for (int64_t i = 1; i < channel.size; ++i) {
+    // Not all to the same one first.
+    int64_t peer = (channel.member + i) % channel.size;
+    piecesSent(call, channel.size, channel.member, peer, leaving);
+    if (leaving.empty())
+      continue;
+    messages.push_back({peer, std::make_unique<PiecesType>(leaving), false});
+    if (Status status = check(MPI_Isend(from, 1, messages.back().type->get(), channel.ranks[static_cast<size_t>(peer)],
+                                        channel.tag, channel.comm, next()),
+                              "MPI_Isend");
+        !status.ok())
+      return status;
+  }
+  return copyOwn(arriving[static_cast<size_t>(channel.member)]);
+}
+
+/// What the member has for itself, and what nobody sends.
+Status Transfer::copyOwn(const Pieces &arriving) {
+  Pieces leaving;
+  piecesSent(call, channel.size, channel.member, channel.member, leaving);
+  int64_t bytes = 0;
+  if (!arriving.empty())
+    if (Status status = host::copyPieces({call, channel.member, leaving}, {call, channel.member, arriving}, bytes);
+        !status.ok())
+      return status;
+  host::fillUnsent(call, channel.size, channel.member);
+  return {};
+}
+
+/// Each message must have come whole: a shorter one means that the members do not agree.
+Status Transfer::checkMessages(const std::vector<MPI_Status> &statuses) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message &message = messages[i];
+    if (!message.isReceived)
+      continue;
+    MPI_Count bytes = 0;
+    MPI_Get_elements_x(&statuses[i], message.type->get(), &bytes);
+    int code = MPI_SUCCESS;
+    MPI_Error_class(statuses[i].MPI_ERROR, &code);
+    if (code == MPI_ERR_TRUNCATE)
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                           piecesDisagree(call, message.peer, channel.member).message + " (more than the " +
+                               std::to_string(message.type->bytes()) + " bytes that were expected came)");
+    if (bytes != message.type->bytes())
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, piecesDisagree(call, message.peer, channel.member).message +
+                                                             " (" + std::to_string(bytes) + " of " +
+                                                             std::to_string(message.type->bytes()) + " bytes came)");
+  }
+  return {};
+}
+
+// --- Sums ----------------------------------------------------------------------
+
+Status Transfer::beginSum() {
+  switch (call.kind) {
+  case Kind::AllReduce:
+    return allReduce();
+  case Kind::ReduceScatter:
+    return reduceScatter();
+  case Kind::Reduce:
+    return reduce();
+  case Kind::ReduceExperts:
+    return reduceExperts();
+  default:
+    return Status::error(MOERT_ERROR_INTERNAL, "not a collective");
+  }
+}
+
+Status Transfer::allReduce() {
+  int64_t count;
+  if (Status status = reducedElements(call, count); !status.ok())
+    return status;
+  const View &in = call.views[0], &out = call.views[2];
+  auto width = static_cast<int64_t>(dtypeSize(in.dtype));
+  received = 2 * ringBytes(count * width, channel.size);
+  Status status;
+  forParts(count, kMostCount, [&](int64_t first, int part) {
+    char *from = in.as<char>() + first * width, *to = out.as<char>() + first * width;
+    if (status.ok())
+      status =
+          check(MPI_Iallreduce(from == to ? MPI_IN_PLACE : from, to, part, typeOf(in), sumOf(in), channel.comm, next()),
+                "MPI_Iallreduce");
+  });
+  return status;
+}
+
+Status Transfer::reduceScatter() {
+  const View &in = call.views[0], &out = call.views[1];
+  Cut cut(in, call.ints[0], channel.size);
+  received = ringBytes(in.bytes(), channel.size);
+  const char *from = in.as<char>();
+  if (cut.outer > 1 || isIn(in, out)) {
+    // Parts of members one after the other, each as it is in the output.
+    char *packed;
+    if (Status status = stage(in.bytes(), packed); !status.ok())
+      return status;
+    for (int64_t member = 0; member < channel.size; ++member)
+      for (int64_t o = 0; o < cut.outer; ++o)
+        std::memcpy(packed + (member * cut.outer + o) * cut.run, from + (o * channel.size + member) * cut.run,
+                    static_cast<size_t>(cut.run));
+    from = packed;
+  }
+  int64_t count = out.elements();
+  if (count <= kMostCount)
+    return check(
+        MPI_Ireduce_scatter_block(from, out.data, static_cast<int>(count), typeOf(in), sumOf(in), channel.comm, next()),
+        "MPI_Ireduce_scatter_block");
+  for (int64_t root = 0; root < channel.size; ++root)
+    if (Status status = sumTo(from + root * out.bytes(), out.data, count, root); !status.ok())
+      return status;
+  return {};
+}
+
+/// Sums `count` elements of the type of the input at `in` of all members to `out` of `root`.
+Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
+  const View &view = call.views[0];
+  auto width = static_cast<int64_t>(dtypeSize(view.dtype));
+  Status status;
+  forParts(count, kMostCount, [&](int64_t first, int part) {
+    const char *from = static_cast<const char *>(in) + first * width;
+    char *to = static_cast<char *>(out) + first * width;
+    bool inPlace = root == channel.member && from == to;
+    if (status.ok())
+      status = check(MPI_Ireduce(inPlace ? MPI_IN_PLACE : from, to, part, typeOf(view), sumOf(view),
+                                 static_cast<int>(root), channel.comm, next()),
+                     "MPI_Ireduce");
+  });
+  return status;
+}
+
+Status Transfer::reduce() {
+  const View &in = call.views[0], &out = call.views[1];
+  int64_t root = call.ints[0];
+  if (root == channel.member)
+    received = ringBytes(in.bytes(), channel.size);
+  return sumTo(in.data, out.data, in.elements(), root);
+}
+
+/// Each shadowed expert's places are summed at its owner, into staging: there the addend comes to it.
+Status Transfer::reduceExperts() {
+  const View &in = call.views[0], &shadows = call.views[1], &out = call.views[3];
+  int64_t own = out.dims[0], bytes = own ? out.bytes() / own : 0;
+  char *sums;
+  if (Status status = stage(out.bytes(), sums); !status.ok())
+    return status;
+  int64_t place = 0;
+  for (int64_t e = 0; e < shadows.elements(); ++e) {
+    if (!shadows.as<int32_t>()[e])
+      continue;
+    if (e / own == channel.member)
+      received += (channel.size - 1) * bytes;
+    if (Status status = sumTo(in.as<char>() + place++ * bytes, sums + e % own * bytes, out.elements() / own, e / own);
+        !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status Transfer::beginReplicas() {
+  const View &value = call.views[0];
+  char *first;
+  if (Status status = stage(value.bytes(), first); !status.ok())
+    return status;
+  if (channel.member == 0)
+    std::memcpy(first, value.data, static_cast<size_t>(value.bytes()));
+  else
+    received = value.bytes();
+  Status status;
+  forParts(value.bytes(), kMostCount, [&](int64_t begin, int part) {
+    if (status.ok())
+      status = check(MPI_Ibcast(first + begin, part, MPI_BYTE, 0, channel.comm, next()), "MPI_Ibcast");
+  });
+  return status;
+}
+
+// --- The end -------------------------------------------------------------------
+
+Status Transfer::finish() {
+  switch (call.kind) {
+  case Kind::Reduce:
+    if (channel.member != call.ints[0])
+      std::memset(call.views[1].data, 0, static_cast<size_t>(call.views[1].bytes()));
+    return {};
+  case Kind::ReduceExperts:
+    return finishExperts();
+  case Kind::AssumeReplicated: {
+    View first = call.views[0];
+    first.data = staging.get();
+    return host::compareReplicas(call.views[0], first, channel.member, *channel.group, channel.instance);
+  }
+  default:
+    return {};
+  }
+}
+
+Status Transfer::finishExperts() {
+  const View &shadows = call.views[1], &addend = call.views[2], &out = call.views[3];
+  int64_t own = out.dims[0], bytes = own ? out.bytes() / own : 0;
+  for (int64_t i = 0; i < own; ++i) {
+    char *sum = static_cast<char *>(staging.get()) + i * bytes, *to = out.as<char>() + i * bytes;
+    const char *added = addend ? addend.as<char>() + i * bytes : nullptr;
+    std::vector<const void *> sources;
+    if (shadows.as<int32_t>()[channel.member * own + i])
+      sources.push_back(sum);
+    if (added)
+      sources.push_back(added);
+    if (sources.empty())
+      std::memset(to, 0, static_cast<size_t>(bytes));
+    else if (Status status = host::sumInOrder(sources, to, out.elements() / own, out.dtype); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+} // namespace moert::mpi

@@ -1,0 +1,127 @@
+//===- Stall.cpp - who holds up whom --------------------------------------===//
+
+#include "net/Stall.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace moert::net {
+namespace {
+
+/// How many collectives, and ranks that hold them up, are listed.
+constexpr size_t kMostLines = 8;
+
+struct Meeting {
+  const Wait *wait;
+  std::vector<int64_t> here;
+};
+
+/// What the ranks wait in, and who is there.
+std::map<std::string, Meeting> findMeetings(const std::vector<std::optional<Whereabouts>> &answers) {
+  std::map<std::string, Meeting> meetings;
+  for (size_t rank = 0; rank < answers.size(); ++rank)
+    if (answers[rank])
+      for (const Wait &wait : answers[rank]->waits) {
+        Meeting &meeting = meetings[wait.key];
+        meeting.wait = &wait;
+        meeting.here.push_back(static_cast<int64_t>(rank));
+      }
+  return meetings;
+}
+
+std::vector<int64_t> missingOf(const Meeting &meeting) {
+  std::vector<int64_t> missing;
+  for (int64_t rank : meeting.wait->ranks)
+    if (std::find(meeting.here.begin(), meeting.here.end(), rank) == meeting.here.end())
+      missing.push_back(rank);
+  return missing;
+}
+
+const char *verb(const std::vector<int64_t> &ranks, const char *one, const char *several) {
+  return ranks.size() > 1 ? several : one;
+}
+
+std::string rankWord(const std::vector<int64_t> &ranks) {
+  return (ranks.size() > 1 ? "ranks " : "rank ") + ranksText(ranks);
+}
+
+std::string rankText(size_t rank, const std::optional<Whereabouts> &answer, const std::string &name) {
+  std::string text = "rank " + std::to_string(rank) + " (" + name + ") ";
+  if (!answer)
+    return text + "does not answer";
+  if (!answer->running.empty())
+    return text + "still runs " + answer->running;
+  if (answer->waits.empty())
+    return text + (answer->inStep ? "is between two calls" : "runs no step");
+  return text + "waits elsewhere: " + answer->waits.front().what;
+}
+
+} // namespace
+
+std::string ranksText(const std::vector<int64_t> &ranks) {
+  std::string text;
+  for (size_t begin = 0; begin < ranks.size();) {
+    size_t end = begin + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+      ++end;
+    text += (begin ? ", " : "") + std::to_string(ranks[begin]);
+    if (end - begin == 2)
+      text += ", " + std::to_string(ranks[end - 1]);
+    else if (end - begin > 2)
+      text += " to " + std::to_string(ranks[end - 1]);
+    begin = end;
+  }
+  return text;
+}
+
+std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, const std::vector<std::string> &names) {
+  std::string text;
+  std::set<int64_t> suspects;
+  size_t lines = 0;
+  for (const auto &[key, meeting] : findMeetings(answers)) {
+    std::vector<int64_t> missing = missingOf(meeting);
+    suspects.insert(missing.begin(), missing.end());
+    if (++lines > kMostLines)
+      continue;
+    text += "\n  " + rankWord(meeting.here) + verb(meeting.here, " waits in ", " wait in ") + meeting.wait->what +
+            " of ranks " + ranksText(meeting.wait->ranks);
+    text += missing.empty() ? ", where all have come" : " for " + rankWord(missing);
+  }
+  if (lines > kMostLines)
+    text += "\n  and " + std::to_string(lines - kMostLines) + " more";
+  for (size_t rank = 0; rank < answers.size(); ++rank)
+    if (!answers[rank])
+      suspects.insert(static_cast<int64_t>(rank));
+  lines = 0;
+  for (int64_t rank : suspects)
+    if (++lines <= kMostLines)
+      text += "\n  " +
+              rankText(static_cast<size_t>(rank), answers[static_cast<size_t>(rank)], names[static_cast<size_t>(rank)]);
+  return text;
+}
+
+std::string encode(const Whereabouts &whereabouts) {
+  nlohmann::json waits = nlohmann::json::array();
+  for (const Wait &wait : whereabouts.waits)
+    waits.push_back({{"what", wait.what}, {"key", wait.key}, {"ranks", wait.ranks}});
+  // Labels are the user's: a byte that is no UTF-8 is no reason to throw.
+  return nlohmann::json{{"in_step", whereabouts.inStep}, {"running", whereabouts.running}, {"waits", waits}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<Whereabouts> decode(const std::string &text) {
+  try {
+    nlohmann::json json = nlohmann::json::parse(text);
+    Whereabouts result{json.at("in_step"), {}, json.at("running")};
+    for (const nlohmann::json &wait : json.at("waits"))
+      result.waits.push_back({wait.at("what"), wait.at("key"), wait.at("ranks")});
+    return result;
+  } catch (const nlohmann::json::exception &) {
+    return std::nullopt;
+  }
+}
+
+} // namespace moert::net
