@@ -2,11 +2,14 @@
 #ifndef MOERT_TEST_COLLECTIVESTEST_H
 #define MOERT_TEST_COLLECTIVESTEST_H
 
-#include "host/HostBackend.h"
+#include "core/Device.h"
+#include "host/Collectives.h"
+#include "moert/world.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 
 namespace moert::test {
@@ -26,25 +29,43 @@ struct Operand {
   std::vector<std::vector<double>> ranks;
 };
 
+/// The backend that the suite runs on: MOERT_TEST_BACKEND, or the host's.
+inline std::string testBackend() {
+  const char *name = std::getenv("MOERT_TEST_BACKEND");
+  return name ? name : "host";
+}
+
+/// Whether the backend can have a world of so many ranks: with one process each they are as many as were started.
+inline bool canRun(int64_t ranks) {
+  int64_t process = 0, processes = 1;
+  if (testBackend() != "mpi" && testBackend() != "cuda")
+    return true;
+  return moert_place(&process, &processes) == MOERT_OK && processes == ranks;
+}
+
+/// Every process of a backend that has several runs all tests. Each makes all ranks' operands, runs its own rank, and
+/// gets the results of all.
 class World {
 public:
   World(int64_t ranks, Group group, bool verify = false) : ranks(ranks), groups{group} {
     program.streams = {"comm"};
+    program.numRanks = ranks;
     program.ops.emplace_back();
     program.ops[0].label = "layer7";
-    backend = host::createHostBackend({&program, 1}, groups, ranks, {2, verify});
+    if (canRun(ranks))
+      created = createBackend(testBackend(), {&program, 1}, groups, ranks, {2, verify}, backend);
   }
 
   /// Values of `operands` are stored in `dtype` ('i32' where named in `integers`), run through one call, and read back.
   Status run(Kind kind, int32_t dtype, std::vector<Operand *> operands, std::vector<int64_t> ints,
              std::vector<size_t> integers = {}, std::vector<size_t> aliasOf = {}) {
-    std::vector<std::vector<std::vector<char>>> memory(operands.size());
     auto dtypeOf = [&](size_t k) {
       return std::find(integers.begin(), integers.end(), k) != integers.end() ? MOERT_I32 : dtype;
     };
+    std::vector<Stored> memory(operands.size());
     for (size_t k = 0; k < operands.size(); ++k)
-      for (int64_t rank = 0; rank < ranks && operands[k]; ++rank)
-        memory[k].push_back(stored(operands[k]->ranks[static_cast<size_t>(rank)], dtypeOf(k)));
+      if (operands[k])
+        memory[k] = store(*operands[k], dtypeOf(k));
     auto home = [&](size_t k) { return k < aliasOf.size() ? aliasOf[k] : k; };
     Status status = backend.device->runStep(
         [&](int64_t rank) {
@@ -55,48 +76,45 @@ public:
           std::copy(ints.begin(), ints.end(), call.ints.begin());
           for (size_t k = 0; k < operands.size(); ++k) {
             View &view = call.views[static_cast<size_t>(call.viewCount++)];
-            if (!operands[k])
-              continue;
-            view.dtype = dtypeOf(k);
-            view.rank = static_cast<int64_t>(operands[k]->dims.size());
-            std::copy(operands[k]->dims.begin(), operands[k]->dims.end(), view.dims.begin());
-            view.data = memory[home(k)][static_cast<size_t>(rank)].data();
+            if (operands[k])
+              view = viewOf(*operands[k], dtypeOf(k), memory[home(k)][static_cast<size_t>(rank)]);
           }
           return backend.communicator->issue(rank, 0, call);
         },
         60);
     for (size_t k = 0; k < operands.size(); ++k)
-      for (int64_t rank = 0; rank < ranks && operands[k]; ++rank)
-        load(memory[home(k)][static_cast<size_t>(rank)], dtypeOf(k), operands[k]->ranks[static_cast<size_t>(rank)]);
+      if (operands[k])
+        load(memory[home(k)], dtypeOf(k), *operands[k]);
     return status;
   }
 
   /// A call of each rank, which `fill` makes, on its part of `operand`.
   Status runEach(int32_t dtype, Operand &operand, std::function<void(int64_t, Call &)> fill) {
-    std::vector<std::vector<char>> memory;
-    for (const std::vector<double> &values : operand.ranks)
-      memory.push_back(stored(values, dtype));
+    Stored memory = store(operand, dtype);
     Status status = backend.device->runStep(
         [&](int64_t rank) {
           Call call;
           call.group = 0;
           call.viewCount = 1;
-          View &view = call.views[0];
-          view.dtype = dtype;
-          view.rank = static_cast<int64_t>(operand.dims.size());
-          std::copy(operand.dims.begin(), operand.dims.end(), view.dims.begin());
-          view.data = memory[static_cast<size_t>(rank)].data();
+          call.views[0] = viewOf(operand, dtype, memory[static_cast<size_t>(rank)]);
           fill(rank, call);
           return backend.communicator->issue(rank, 0, call);
         },
         60);
-    for (size_t rank = 0; rank < memory.size(); ++rank)
-      load(memory[rank], dtype, operand.ranks[rank]);
+    load(memory, dtype, operand);
     return status;
   }
 
   /// Bytes that `rank` received in the last run.
-  int64_t received(int64_t rank) const { return backend.device->timeline(rank, 0).at(0).received; }
+  int64_t received(int64_t rank) {
+    std::vector<char> bytes(sizeof(int64_t));
+    if (isLocal(rank))
+      memcpy(bytes.data(), &backend.device->timeline(rank, 0).at(0).received, bytes.size());
+    tell(rank, bytes);
+    int64_t count;
+    memcpy(&count, bytes.data(), bytes.size());
+    return count;
+  }
 
   /// Small integers, so that sums are exact in every dtype.
   Operand random(const Dims &dims) {
@@ -126,8 +144,60 @@ public:
   int64_t ranks;
   std::vector<Group> groups;
   std::mt19937 generator{7};
+  Status created;
 
 private:
+  /// Memory of the device, by rank; null where a rank runs elsewhere.
+  using Stored = std::vector<void *>;
+
+  bool isLocal(int64_t rank) const {
+    const std::vector<int64_t> &local = backend.device->ranks();
+    return std::find(local.begin(), local.end(), rank) != local.end();
+  }
+
+  /// What the process of `rank` has, to all.
+  void tell(int64_t rank, std::vector<char> &bytes) {
+    if (!backend.processes)
+      return;
+    Processes &processes = *backend.processes;
+    if (rank != 0 && rank == processes.index())
+      ASSERT_TRUE(processes.send(bytes).ok());
+    if (rank != 0 && processes.index() == 0)
+      ASSERT_TRUE(processes.receive(rank, bytes).ok());
+    ASSERT_TRUE(processes.broadcast(bytes).ok());
+  }
+
+  static View viewOf(const Operand &operand, int32_t dtype, void *data) {
+    View view{data, dtype, static_cast<int64_t>(operand.dims.size()), {}};
+    std::copy(operand.dims.begin(), operand.dims.end(), view.dims.begin());
+    return view;
+  }
+
+  Stored store(const Operand &operand, int32_t dtype) {
+    Stored memory(static_cast<size_t>(ranks));
+    for (int64_t rank : backend.device->ranks()) {
+      std::vector<char> bytes = stored(operand.ranks[static_cast<size_t>(rank)], dtype);
+      void *&data = memory[static_cast<size_t>(rank)];
+      auto count = static_cast<int64_t>(bytes.size());
+      EXPECT_TRUE(backend.device->allocate(rank, MOERT_SPACE_DEVICE, count, "operand", data).ok());
+      EXPECT_TRUE(backend.device->write(data, bytes.data(), count).ok());
+    }
+    return memory;
+  }
+
+  void load(const Stored &memory, int32_t dtype, Operand &operand) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      std::vector<double> &values = operand.ranks[static_cast<size_t>(rank)];
+      std::vector<char> bytes(values.size() * dtypeSize(dtype));
+      if (isLocal(rank))
+        EXPECT_TRUE(
+            backend.device->read(bytes.data(), memory[static_cast<size_t>(rank)], static_cast<int64_t>(bytes.size()))
+                .ok());
+      tell(rank, bytes);
+      load(bytes, dtype, values);
+    }
+  }
+
   static std::vector<char> stored(const std::vector<double> &values, int32_t dtype) {
     std::vector<char> bytes(values.size() * dtypeSize(dtype) + 1);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -182,6 +252,12 @@ struct Shape {
 
 class CollectivesTest : public testing::TestWithParam<std::tuple<Shape, int32_t>> {
 protected:
+  void SetUp() override {
+    if (!canRun(shape.ranks))
+      GTEST_SKIP() << "needs " << shape.ranks << " processes";
+    ASSERT_TRUE(world.created.ok()) << world.created.message;
+  }
+
   Shape shape = std::get<0>(GetParam());
   int32_t dtype = std::get<1>(GetParam());
   World world{shape.ranks, {"g", shape.size, shape.stride}};

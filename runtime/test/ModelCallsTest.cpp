@@ -108,7 +108,7 @@ std::vector<std::vector<char>> runCalls() {
     EXPECT_TRUE(world->write(rank, static_cast<int64_t>(k), data.data(), static_cast<int64_t>(data.size())).ok());
   });
   double seconds;
-  outcome = world->run(seconds);
+  outcome = world->run(&seconds);
   std::vector<std::vector<char>> results;
   forEach([&](int64_t rank, size_t k) {
     results.emplace_back(static_cast<size_t>(operands[k].count()) * 4);

@@ -18,7 +18,10 @@ std::string ownFolder() {
 }
 
 Status loadModule(const std::string &name, CreateBackend *&create) {
-  std::string path = ownFolder() + "/libmoert-" + name + ".so";
+  std::string file = "/libmoert-" + name + ".so", path = ownFolder() + file;
+  // Of a program that has the runtime in itself.
+  if (std::string other = ownFolder() + "/../lib" + file; ::access(path.c_str(), F_OK) != 0)
+    path = other;
   if (::access(path.c_str(), F_OK) != 0)
     return Status::error(MOERT_ERROR_UNSUPPORTED,
                          "backend '" + name + "' is not built in this runtime (there is no " + path + ")");

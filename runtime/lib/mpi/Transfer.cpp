@@ -15,9 +15,11 @@ void sumBf16(void *in, void *inout, int *count, MPI_Datatype *) {
   (void)host::sumInOrder(sources, inout, *count, MOERT_BF16);
 }
 
-/// Bytes that a member receives in a sum over `size` members of `bytes`, as rings move them. What MPI really moves is
-/// not to be known.
-int64_t ringBytes(int64_t bytes, int64_t size) { return bytes * (size - 1) / size; }
+/// Of `count` elements those that a member sums where the members share the work. What MPI really moves is not to be
+/// known: received bytes are those of members that take the others' inputs of their segment, then the others' sums.
+int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
+  return count * (member + 1) / size - count * member / size;
+}
 
 } // namespace
 
@@ -177,7 +179,8 @@ Status Transfer::allReduce() {
     return status;
   const View &in = call.views[0], &out = call.views[2];
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
-  received = 2 * ringBytes(count * width, channel.size);
+  int64_t segment = segmentOf(count, channel.member, channel.size);
+  received = ((channel.size - 1) * segment + count - segment) * width;
   Status status;
   forParts(count, kMostCount, [&](int64_t first, int part) {
     char *from = in.as<char>() + first * width, *to = out.as<char>() + first * width;
@@ -192,7 +195,7 @@ Status Transfer::allReduce() {
 Status Transfer::reduceScatter() {
   const View &in = call.views[0], &out = call.views[1];
   Cut cut(in, call.ints[0], channel.size);
-  received = ringBytes(in.bytes(), channel.size);
+  received = (channel.size - 1) * out.bytes();
   const char *from = in.as<char>();
   if (cut.outer > 1 || isIn(in, out)) {
     // Parts of members one after the other, each as it is in the output.
@@ -236,8 +239,9 @@ Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
 Status Transfer::reduce() {
   const View &in = call.views[0], &out = call.views[1];
   int64_t root = call.ints[0];
-  if (root == channel.member)
-    received = ringBytes(in.bytes(), channel.size);
+  int64_t count = in.elements(), segment = segmentOf(count, channel.member, channel.size);
+  received = ((channel.size - 1) * segment + (root == channel.member ? count - segment : 0)) *
+             static_cast<int64_t>(dtypeSize(in.dtype));
   return sumTo(in.data, out.data, in.elements(), root);
 }
 
