@@ -14,9 +14,6 @@
 #include <functional>
 
 using namespace moert;
-using host::AttentionInputs;
-using host::AttentionOptions;
-using host::Part;
 using testing::HasSubstr;
 
 namespace {

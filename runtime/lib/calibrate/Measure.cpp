@@ -1,7 +1,7 @@
 //===- Measure.cpp - clocks, cold memory and repetition -------------------===//
 
 #include "calibrate/Measure.h"
-#include "host/HostBackend.h"
+#include "host/HostKernels.h"
 
 #include <algorithm>
 #include <ctime>
@@ -30,9 +30,10 @@ Status timeBatch(const MakeCall &make, int count, double &seconds) {
   std::vector<Call> calls;
   for (int i = 0; i < count; ++i)
     calls.push_back(make());
+  host::HostKernels kernels;
   double begin = threadSeconds();
   for (const Call &call : calls)
-    if (Status status = host::launchKernel(call); !status.ok())
+    if (Status status = launchKernel(kernels, call); !status.ok())
       return status;
   seconds = (threadSeconds() - begin) / count;
   return {};

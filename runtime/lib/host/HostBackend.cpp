@@ -19,7 +19,7 @@ Status HostCommunicator::issue(int64_t rank, int64_t stream, Call call) {
 void HostClient::beginThread() { initialiseThread(); }
 
 Status HostClient::execute(const Call &call) {
-  return needsWideKernel(call) ? launchWideKernel(call) : launchKernel(call);
+  return needsWideKernel(call) ? launchWideKernel(kernels, call) : launchKernel(kernels, call);
 }
 
 int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }

@@ -4,17 +4,14 @@
 
 #include "host/Collectives.h"
 #include "host/HostDevice.h"
+#include "host/HostKernels.h"
 
 namespace moert::host {
 
-/// Runs a kernel on its resolved operands.
-Status launchKernel(const Call &call);
-/// The same for the kernels of KernelsModel.h.
-Status launchModelKernel(const Call &call);
-/// Whether an operand is bf16, which kernels do not know (but for a cast's); and the same on f32 copies of all such
+/// Whether an operand is bf16, which kernels do not know (but for a cast's); and launchKernel on f32 copies of all such
 /// operands.
 bool needsWideKernel(const Call &call);
-Status launchWideKernel(const Call &call);
+Status launchWideKernel(HostKernels &kernels, const Call &call);
 
 /// What the executor calls when the time of a call has come.
 class HostClient : public Executor::Client {
@@ -29,6 +26,7 @@ public:
 
 private:
   const std::vector<Group> &groups;
+  HostKernels kernels;
 };
 
 class HostCommunicator : public Communicator {

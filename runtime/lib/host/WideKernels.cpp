@@ -55,7 +55,7 @@ bool needsWideKernel(const Call &call) {
   return call.kind != Kind::Cast && std::any_of(call.views.begin(), call.views.begin() + call.viewCount, isNarrow);
 }
 
-Status launchWideKernel(const Call &call) {
+Status launchWideKernel(HostKernels &kernels, const Call &call) {
   std::map<void *, Place> places;
   for (int i = 0; i < call.viewCount; ++i)
     if (View view = call.views[i]; isNarrow(view))
@@ -70,7 +70,7 @@ Status launchWideKernel(const Call &call) {
       view.dtype = MOERT_F32;
       view.data = view ? places.at(view.data).values.data() : nullptr;
     }
-  if (Status status = launchKernel(wide); !status.ok())
+  if (Status status = launchKernel(kernels, wide); !status.ok())
     return status;
   for (auto &[data, place] : places)
     if (Status status = narrow(place); !status.ok())
