@@ -60,9 +60,19 @@ int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
 INSTANTIATE_TEST_SUITE_P(Groups, CollectivesTest,
                          testing::Combine(testing::Values(Shape{1, 1, 1}, Shape{2, 2, 1}, Shape{4, 2, 2}, Shape{4, 4, 1}, Shape{8, 2, 4},
                                                           Shape{8, 4, 2}, Shape{12, 3, 2}, Shape{64, 8, 4}),
-                                          testing::Values(MOERT_F32, MOERT_F64, MOERT_I32, MOERT_BF16)));
+                                          testing::Values(MOERT_F32, MOERT_F64, MOERT_I32, MOERT_BF16, MOERT_F16)));
 
 } // namespace
+
+// 2048 + 1 is no f16, 2048 + 2 is: sums are made in f32 and rounded once.
+TEST(Sums, F16) {
+  const uint16_t a[] = {0x6800, 0xbc00}, one[] = {0x3c00, 0x3c00};
+  uint16_t out[2];
+  const void *sources[] = {a, one, one};
+  ASSERT_TRUE(host::sumInOrder(sources, out, 2, MOERT_F16).ok());
+  EXPECT_EQ(elementAt(out, MOERT_F16, 0), 2050);
+  EXPECT_EQ(elementAt(out, MOERT_F16, 1), 1);
+}
 
 TEST_P(CollectivesTest, AllGather) {
   for (size_t dim = 0; dim < 3; ++dim) {

@@ -2,6 +2,7 @@
 #ifndef MOERT_TEST_COLLECTIVESTEST_H
 #define MOERT_TEST_COLLECTIVESTEST_H
 
+#include "core/Convert.h"
 #include "core/Device.h"
 #include "host/Collectives.h"
 #include "moert/world.h"
@@ -198,33 +199,30 @@ private:
     }
   }
 
+  /// Calls function(T{}) with the type of `dtype`'s elements.
+  template <class Function> static void withType(int32_t dtype, Function function) {
+    if (dtype == MOERT_I32)
+      function(int32_t{});
+    else
+      withAnyFloating(dtype, function);
+  }
+
   static std::vector<char> stored(const std::vector<double> &values, int32_t dtype) {
     std::vector<char> bytes(values.size() * dtypeSize(dtype) + 1);
-    for (size_t i = 0; i < values.size(); ++i) {
-      auto narrow = static_cast<float>(values[i]);
-      auto integer = static_cast<int32_t>(dtype == MOERT_I32 ? values[i] : 0);
-      const char *from = dtype == MOERT_F64   ? reinterpret_cast<const char *>(&values[i])
-                         : dtype == MOERT_I32 ? reinterpret_cast<const char *>(&integer)
-                                              : reinterpret_cast<const char *>(&narrow);
-      // bf16 is the upper half of f32; the values of these tests need no rounding.
-      if (dtype == MOERT_BF16)
-        from += 2;
-      std::copy(from, from + dtypeSize(dtype), bytes.data() + i * dtypeSize(dtype));
-    }
+    withType(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      for (size_t i = 0; i < values.size(); ++i)
+        if constexpr (std::is_same_v<T, int32_t>)
+          reinterpret_cast<T *>(bytes.data())[i] = static_cast<T>(values[i]);
+        else
+          reinterpret_cast<T *>(bytes.data())[i] = convert<T>(values[i]);
+    });
     return bytes;
   }
 
   static void load(const std::vector<char> &bytes, int32_t dtype, std::vector<double> &values) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      char buffer[8] = {};
-      std::copy(bytes.data() + i * dtypeSize(dtype), bytes.data() + (i + 1) * dtypeSize(dtype),
-                buffer + (dtype == MOERT_BF16 ? 2 : 0));
-      float narrow;
-      int32_t integer;
-      double wide;
-      memcpy(&narrow, buffer, 4), memcpy(&integer, buffer, 4), memcpy(&wide, buffer, 8);
-      values[i] = dtype == MOERT_F64 ? wide : dtype == MOERT_I32 ? integer : narrow;
-    }
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = elementAt(bytes.data(), dtype, static_cast<int64_t>(i));
   }
 
   Program program;

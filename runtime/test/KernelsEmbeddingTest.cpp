@@ -2,7 +2,10 @@
 
 #include "KernelsTest.h"
 
+#include "core/Convert.h"
 #include "host/KernelsModel.h"
+
+#include <numeric>
 
 namespace moert::host {
 namespace {
@@ -58,10 +61,10 @@ TYPED_TEST(KernelsEmbeddingTest, Fill) {
   expectError(fill(integers.view(), 0.5), MOERT_ERROR_INVALID_ARGUMENT, "expected an i32 value");
 }
 
-View bf16View(std::vector<uint16_t> &bits) {
+View narrowView(std::vector<uint16_t> &bits, int32_t dtype = MOERT_BF16) {
   View view;
   view.data = bits.data();
-  view.dtype = MOERT_BF16;
+  view.dtype = dtype;
   view.rank = 1;
   view.dims[0] = static_cast<int64_t>(bits.size());
   return view;
@@ -73,19 +76,46 @@ TEST(KernelsEmbedding, CastToBf16) {
   Tensor<double> in({11}, {1, 1 + ulp / 2, 1 + 1.5 * ulp, 1 + ulp / 2 + 1e-12, -1 - ulp / 2 - 1e-12,
                            1 + ulp / 2 - 1e-12, 1e300, -inf, NAN, 3.4e38, 0});
   std::vector<uint16_t> bits(11);
-  EXPECT_OK(cast(in.view(), bf16View(bits)));
+  EXPECT_OK(cast(in.view(), narrowView(bits)));
   EXPECT_EQ(bits[8] & 0x7fc0, 0x7fc0);
   bits[8] = 0;
   EXPECT_EQ(bits,
             (std::vector<uint16_t>{0x3f80, 0x3f80, 0x3f82, 0x3f81, 0xbf81, 0x3f80, 0x7f80, 0xff80, 0, 0x7f80, 0}));
   Tensor<float> narrow({3}, {1.00390625f, 1.01171875f, -2.5f}), back({3});
   std::vector<uint16_t> some(3), copied(3);
-  EXPECT_OK(cast(narrow.view(), bf16View(some)));
+  EXPECT_OK(cast(narrow.view(), narrowView(some)));
   EXPECT_EQ(some, (std::vector<uint16_t>{0x3f80, 0x3f82, 0xc020}));
-  EXPECT_OK(cast(bf16View(some), back.view()));
+  EXPECT_OK(cast(narrowView(some), back.view()));
   EXPECT_EQ(back.data, (std::vector<float>{1.0f, 1.015625f, -2.5f}));
-  EXPECT_OK(cast(bf16View(some), bf16View(copied)));
+  EXPECT_OK(cast(narrowView(some), narrowView(copied)));
   EXPECT_EQ(copied, some);
+}
+
+// f16 likewise, and between the two 16-bit types.
+TEST(KernelsEmbedding, CastToF16) {
+  const double ulp = std::ldexp(1.0, -10);
+  Tensor<double> in({7}, {1 + ulp / 2, 1 + 1.5 * ulp, 1 + ulp / 2 + 1e-12, -0x1p-24, 65520, 65519, 0x1p-26}), back({7});
+  std::vector<uint16_t> bits(7), brain(7);
+  EXPECT_OK(cast(in.view(), narrowView(bits, MOERT_F16)));
+  EXPECT_EQ(bits, (std::vector<uint16_t>{0x3c00, 0x3c02, 0x3c01, 0x8001, 0x7c00, 0x7bff, 0}));
+  EXPECT_OK(cast(narrowView(bits, MOERT_F16), back.view()));
+  EXPECT_EQ(back.data, (std::vector<double>{1, 1 + 2 * ulp, 1 + ulp, -0x1p-24, INFINITY, 65504, 0}));
+  EXPECT_OK(cast(narrowView(bits, MOERT_F16), narrowView(brain)));
+  EXPECT_EQ(brain, (std::vector<uint16_t>{0x3f80, 0x3f80, 0x3f80, 0xb380, 0x7f80, 0x4780, 0}));
+}
+
+// The loop that is compiled for several instruction sets converts as one value after the other.
+TEST(KernelsEmbedding, CastAllF16) {
+  std::vector<uint16_t> bits(0x10000), again(0x10000);
+  std::iota(bits.begin(), bits.end(), uint16_t(0));
+  for (int32_t dtype : {MOERT_F16, MOERT_BF16}) {
+    Tensor<float> wide({0x10000});
+    EXPECT_OK(cast(narrowView(bits, dtype), wide.view()));
+    for (int64_t i = 0; i < wide.size(); ++i)
+      ASSERT_TRUE(static_cast<double>(wide[i]) == elementAt(bits.data(), dtype, i) || std::isnan(wide[i])) << i;
+    EXPECT_OK(cast(wide.view(), narrowView(again, dtype)));
+    EXPECT_EQ(again, bits);
+  }
 }
 
 TEST(KernelsEmbedding, Cast) {

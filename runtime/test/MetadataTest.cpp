@@ -283,14 +283,20 @@ TEST(Metadata, MissingKeys) {
   }
 }
 
+TEST(Metadata, Dtypes) {
+  for (int32_t dtype : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_F16, MOERT_I32})
+    EXPECT_EQ(dtypeFromName(dtypeName(dtype)), dtype);
+  EXPECT_EQ(dtypeFromName("f8"), -1);
+  EXPECT_EQ(dtypeFromName("?"), -1);
+}
+
 TEST(Metadata, WrongTypes) {
   EXPECT_THAT(errorWith("/world", 0), HasSubstr("world: expected an integer from 1"));
   EXPECT_THAT(errorWith("/world", 2.5), HasSubstr("world: expected an integer but got 2.5"));
   EXPECT_THAT(errorWith("/groups", 3), HasSubstr("groups: expected an array but got number"));
   EXPECT_THAT(errorWith("/programs/0/ops/0", "x"), HasSubstr("programs[0].ops[0]: expected an object but got string"));
   EXPECT_THAT(errorWith("/programs/0/ops/0/flops", -1), HasSubstr("programs[0].ops[0].flops"));
-  EXPECT_THAT(errorWith("/programs/0/arguments/0/dtype", "f16"),
-              HasSubstr("unknown dtype 'f16', expected one of 'f32'"));
+  EXPECT_THAT(errorWith("/programs/0/arguments/0/dtype", "f8"), HasSubstr("unknown dtype 'f8', expected one of 'f32'"));
   EXPECT_THAT(errorWith("/programs/0/arguments/0/role", "weight"), HasSubstr("unknown role 'weight'"));
   EXPECT_THAT(errorWith("/programs/0/arguments/0/shape", {1, 2, 3, 4, 5}), HasSubstr("at most 4 dimensions"));
   EXPECT_THAT(errorWith("/programs/0/arguments/0/shape", {1 << 30, 1 << 30}), HasSubstr("too many elements"));

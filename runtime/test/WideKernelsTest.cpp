@@ -1,10 +1,11 @@
-//===- WideKernelsTest.cpp - bf16 operands of host kernels -----------------===//
+//===- WideKernelsTest.cpp - 16-bit operands of host kernels --------------===//
 
+#include "core/Convert.h"
 #include "host/HostBackend.h"
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <cmath>
 #include <vector>
 
 namespace moert::host {
@@ -12,16 +13,16 @@ namespace {
 
 using Bits = std::vector<uint16_t>;
 
-/// Of values that bf16 holds.
-Bits toBits(const std::vector<float> &values) {
+/// Of values that bf16, or f16, holds.
+template <class T = Bf16> Bits toBits(const std::vector<float> &values) {
   Bits bits;
   for (float value : values)
-    bits.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    bits.push_back(convert<T>(value).bits);
   return bits;
 }
 
-View makeView(const Bits &bits, std::initializer_list<int64_t> dims) {
-  View view{const_cast<uint16_t *>(bits.data()), MOERT_BF16, static_cast<int64_t>(dims.size())};
+View makeView(const Bits &bits, std::initializer_list<int64_t> dims, int32_t dtype = MOERT_BF16) {
+  View view{const_cast<uint16_t *>(bits.data()), dtype, static_cast<int64_t>(dims.size())};
   std::copy(dims.begin(), dims.end(), view.dims.begin());
   return view;
 }
@@ -59,6 +60,18 @@ TEST(WideKernels, RoundedInPlace) {
   EXPECT_EQ(a, toBits({256, 260, 1.5}));
 }
 
+/// f16 holds 2048 + 2 but not 2048 + 1, and 2^16 is infinite.
+TEST(WideKernels, F16) {
+  Bits a = toBits<Half>({2048, 2048, 65504, 1});
+  const Bits b = toBits<Half>({1, 3, 65504, 0.5});
+  Call call =
+      makeCall(Kind::Add, {makeView(a, {4}, MOERT_F16), makeView(b, {4}, MOERT_F16), makeView(a, {4}, MOERT_F16)});
+  ASSERT_TRUE(needsWideKernel(call));
+  Status status = launchWide(call);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(a, toBits<Half>({2048, 2052, INFINITY, 1.5}));
+}
+
 /// Operands without elements, which have an address all the same, are none to copy.
 TEST(WideKernels, Empty) {
   const Bits a = toBits({1});
@@ -67,7 +80,7 @@ TEST(WideKernels, Empty) {
   EXPECT_EQ(a, toBits({1}));
 }
 
-/// What is not bf16, and casts, which know it, stay as they are; an error is the kernel's.
+/// What is not of 16 bits, and casts, which know it, stay as they are; an error is the kernel's.
 TEST(WideKernels, WhichCalls) {
   float value = 1;
   View f32{&value, MOERT_F32, 1, {1}};

@@ -34,7 +34,7 @@ typedef enum moert_status {
   MOERT_ERROR_INTERNAL = 7
 } moert_status;
 
-typedef enum moert_dtype { MOERT_F32 = 0, MOERT_F64 = 1, MOERT_BF16 = 2, MOERT_I32 = 3 } moert_dtype;
+typedef enum moert_dtype { MOERT_F32 = 0, MOERT_F64 = 1, MOERT_BF16 = 2, MOERT_I32 = 3, MOERT_F16 = 4 } moert_dtype;
 
 typedef enum moert_space {
   MOERT_SPACE_DEVICE = 0,
@@ -351,7 +351,7 @@ int32_t moert_index_affine(moert_rank_t rank, int64_t op, const moert_buffer *in
                            int64_t factor, int64_t offset, moert_stream_t stream);
 /// out = value everywhere.
 int32_t moert_fill(moert_rank_t rank, int64_t op, const moert_buffer *out, double value, moert_stream_t stream);
-/// out = in in out's type, f32, f64 or bf16 (ties to even).
+/// out = in in out's type, f32, f64, bf16 or f16 (ties to even).
 int32_t moert_cast(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
                    moert_stream_t stream);
 /// out[s,:] = table[ids[s] - part * V, :], zeros where another part has it; ids [S] i32, table [V, M], out [S, M]. An

@@ -218,7 +218,7 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
   Node dtype = node.at("dtype");
   value.dtype = dtypeFromName(dtype.string());
   if (value.dtype < 0)
-    fail(dtype.path, "unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32'");
+    fail(dtype.path, "unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32', 'f16'");
   value.shape = parseShape(node.at("shape"));
   value.localShape = parseShape(node.at("local_shape"));
   value.updated = node.has("updated") && node.at("updated").boolean();
@@ -495,7 +495,7 @@ std::string shapesText(const std::vector<Metadata> &variants) {
 }
 
 int32_t dtypeFromName(std::string_view name) {
-  for (int32_t dtype : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_I32})
+  for (int32_t dtype : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_I32, MOERT_F16})
     if (name == dtypeName(dtype))
       return dtype;
   return -1;

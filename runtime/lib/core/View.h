@@ -25,13 +25,14 @@ inline size_t dtypeSize(int32_t dtype) {
   case MOERT_F64:
     return 8;
   case MOERT_BF16:
+  case MOERT_F16:
     return 2;
   default:
     return 0;
   }
 }
 
-/// "f32", "f64", "bf16", "i32", as in the metadata; "?" for an unknown one.
+/// "f32", "f64", "bf16", "i32", "f16", as in the metadata; "?" for an unknown one.
 inline const char *dtypeName(int32_t dtype) {
   switch (dtype) {
   case MOERT_F32:
@@ -42,10 +43,17 @@ inline const char *dtypeName(int32_t dtype) {
     return "bf16";
   case MOERT_I32:
     return "i32";
+  case MOERT_F16:
+    return "f16";
   default:
     return "?";
   }
 }
+
+/// Whether a moert_dtype is a floating type of 16 bits.
+inline bool isNarrow(int32_t dtype) { return dtype == MOERT_BF16 || dtype == MOERT_F16; }
+/// Whether a moert_dtype is a floating type.
+inline bool isFloating(int32_t dtype) { return dtype == MOERT_F32 || dtype == MOERT_F64 || isNarrow(dtype); }
 
 /// How far two values that differ by rounding alone may lie apart, relative to the norm; 0 for exact types.
 inline double roundingTolerance(int32_t dtype) {
@@ -56,6 +64,8 @@ inline double roundingTolerance(int32_t dtype) {
     return 1e-12;
   case MOERT_BF16:
     return 2e-2;
+  case MOERT_F16:
+    return 2e-3;
   default:
     return 0;
   }

@@ -1,6 +1,7 @@
 //===- Collectives.cpp - one member's share of a collective ---------------===//
 
 #include "host/Collectives.h"
+#include "core/Convert.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,24 +23,8 @@ char *advanced(const View &view, int64_t elements) {
   return view.as<char>() + elements * static_cast<int64_t>(dtypeSize(view.dtype));
 }
 
-float fromBf16(uint16_t bits) {
-  uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-uint16_t toBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (value != value)
-    return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /// Sums block by block in a buffer of its own, because `out` may be one of the sources.
-template <class T, class Sum, class Load, class Store>
-void sumBlocks(std::span<const void *const> sources, void *out, int64_t count, Load load, Store store) {
+template <class T, class Sum = T> void sumBlocks(std::span<const void *const> sources, void *out, int64_t count) {
   constexpr int64_t kBlock = 1024;
   Sum sum[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
@@ -47,18 +32,12 @@ void sumBlocks(std::span<const void *const> sources, void *out, int64_t count, L
     for (size_t i = 0; i < sources.size(); ++i) {
       const T *source = static_cast<const T *>(sources[i]) + begin;
       for (int64_t k = 0; k < length; ++k)
-        sum[k] = i ? sum[k] + load(source[k]) : load(source[k]);
+        sum[k] = i ? sum[k] + convert<Sum>(source[k]) : convert<Sum>(source[k]);
     }
     T *to = static_cast<T *>(out) + begin;
     for (int64_t k = 0; k < length; ++k)
-      to[k] = store(sum[k]);
+      to[k] = convert<T>(sum[k]);
   }
-}
-
-template <class T, class Sum = T> void sumPlain(std::span<const void *const> sources, void *out, int64_t count) {
-  sumBlocks<T, Sum>(
-      sources, out, count, [](T value) { return static_cast<Sum>(value); },
-      [](Sum sum) { return static_cast<T>(sum); });
 }
 
 /// All members' inputs from `element` on.
@@ -177,17 +156,20 @@ Status pullExchange(Share &share) {
 Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count, int32_t dtype) {
   switch (dtype) {
   case MOERT_F32:
-    sumPlain<float>(sources, out, count);
+    sumBlocks<float>(sources, out, count);
     return {};
   case MOERT_F64:
-    sumPlain<double>(sources, out, count);
+    sumBlocks<double>(sources, out, count);
     return {};
   case MOERT_I32:
     // Unsigned, because the overflow of a signed sum is undefined.
-    sumPlain<uint32_t>(sources, out, count);
+    sumBlocks<uint32_t>(sources, out, count);
     return {};
   case MOERT_BF16:
-    sumBlocks<uint16_t, float>(sources, out, count, fromBf16, toBf16);
+    sumBlocks<Bf16, float>(sources, out, count);
+    return {};
+  case MOERT_F16:
+    sumBlocks<Half, float>(sources, out, count);
     return {};
   default:
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "cannot sum values of dtype " + std::to_string(dtype));

@@ -1,28 +1,12 @@
 //===- CollectivesReplicas.cpp - the check of what is assumed replicated ---===//
 
+#include "core/Convert.h"
 #include "host/Collectives.h"
 
 #include <cmath>
 #include <cstring>
 
 namespace moert::host {
-
-static double element(const View &view, int64_t index) {
-  switch (view.dtype) {
-  case MOERT_F32:
-    return view.as<float>()[index];
-  case MOERT_F64:
-    return view.as<double>()[index];
-  case MOERT_I32:
-    return view.as<int32_t>()[index];
-  default: {
-    uint32_t bits = uint32_t(view.as<uint16_t>()[index]) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  }
-}
 
 Status compareReplicas(const View &mine, const View &first, int64_t member, const Group &group, int64_t instance) {
   if (member == 0)
@@ -32,7 +16,7 @@ Status compareReplicas(const View &mine, const View &first, int64_t member, cons
     return {};
   double difference = 0, norm = 0;
   for (int64_t i = 0, e = mine.elements(); i < e; ++i) {
-    double a = element(mine, i), b = element(first, i);
+    double a = elementAt(mine.data, mine.dtype, i), b = elementAt(first.data, first.dtype, i);
     difference += (a - b) * (a - b);
     norm += b * b;
   }

@@ -8,8 +8,8 @@
 
 namespace moert::host {
 
-/// Whether an operand is bf16, which kernels do not know (but for a cast's); and launchKernel on f32 copies of all such
-/// operands.
+/// Whether an operand is bf16 or f16, which kernels do not know (but for a cast's); and launchKernel on f32 copies of
+/// all such operands.
 bool needsWideKernel(const Call &call);
 Status launchWideKernel(HostKernels &kernels, const Call &call);
 

@@ -1,4 +1,4 @@
-//===- KernelSupport.h - what the host kernels share -----------------------===//
+//===- KernelSupport.h - what the host kernels share ----------------------===//
 //
 // Checks of operands, type dispatch, scratch memory, and vectorisation: a kernel's inner loop is a struct with an
 // always-inlined `run`, compiled once per instruction set and chosen at run time, so that one library runs everywhere.
@@ -7,6 +7,7 @@
 #ifndef MOERT_HOST_KERNELSUPPORT_H
 #define MOERT_HOST_KERNELSUPPORT_H
 
+#include "core/Inline.h"
 #include "core/View.h"
 #include "host/HostMemory.h"
 
@@ -23,7 +24,6 @@
 #define MOERT_SIMD _Pragma("omp simd")
 #define MOERT_SIMD_SUM(variable) _Pragma(MOERT_STRING(omp simd reduction(+ : variable)))
 #define MOERT_STRING(text) #text
-#define MOERT_INLINE __attribute__((always_inline)) inline
 
 #ifdef __clang__
 // clang has no vector exp without -fveclib, leaves those loops scalar, and would say so for each.
@@ -94,8 +94,8 @@ public:
       sane = view.dims[i] >= 0;
     that(sane, [&] { return joined("expected '", name, "' of rank 0 to 4 with dimensions of 0 or more"); });
     that(
-        view.dtype != MOERT_BF16,
-        [] { return std::string("bf16 runs on no host kernel; compile with --dtype=f32 or f64"); },
+        !isNarrow(view.dtype),
+        [&] { return joined(dtypeName(view.dtype), " runs on no host kernel; compile with --dtype=f32 or f64"); },
         MOERT_ERROR_UNSUPPORTED);
     that(dtypeSize(view.dtype) != 0, [&] { return joined("'", name, "' is of an unknown type"); });
     return that(!sane || view || view.elements() == 0, [&] { return joined("'", name, "' is absent"); });

@@ -1,5 +1,6 @@
-//===- KernelsEmbedding.cpp - ids, constants, casts and embeddings ---------===//
+//===- KernelsEmbedding.cpp - ids, constants, casts and embeddings --------===//
 
+#include "core/Convert.h"
 #include "host/ModelSupport.h"
 
 namespace moert::host {
@@ -15,74 +16,19 @@ template <class T> struct FillAll {
 
 // --- Casts -------------------------------------------------------------------
 
-/// The bits of a bf16, so that it is no arithmetic type by mistake.
-struct Bf16 {
-  uint16_t bits;
-};
-
-MOERT_INLINE uint32_t bitsOf(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  return bits;
-}
-
-/// x rounded to f32 so that rounding it again to fewer bits is rounding x once: where inexact, towards the odd
-/// neighbour.
-MOERT_INLINE uint32_t oddFloatBits(double x) {
-  const float nearest = static_cast<float>(x);
-  uint32_t bits = bitsOf(nearest);
-  const double back = static_cast<double>(nearest);
-  if (back != x && x == x) {
-    bits -= std::abs(back) > std::abs(x) ? 1 : 0;
-    bits |= 1;
-  }
-  return bits;
-}
-
-/// The bf16 nearest to an f32 of these bits, ties to even; NaN stays NaN.
-MOERT_INLINE Bf16 roundBits(uint32_t bits) {
-  const uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const bool isNan = (bits & 0x7fffffff) > 0x7f800000;
-  return {static_cast<uint16_t>(isNan ? (bits >> 16) | 0x40 : nearest)};
-}
-
-template <class From, class To> MOERT_INLINE To converted(From x) {
-  if constexpr (std::is_same_v<From, To>) {
-    return x;
-  } else if constexpr (std::is_same_v<From, Bf16>) {
-    const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
-    float wide;
-    std::memcpy(&wide, &bits, sizeof(wide));
-    return static_cast<To>(wide);
-  } else if constexpr (!std::is_same_v<To, Bf16>) {
-    return static_cast<To>(x);
-  } else if constexpr (std::is_same_v<From, double>) {
-    return roundBits(oddFloatBits(x));
-  } else {
-    return roundBits(bitsOf(x));
-  }
-}
-
 template <class From, class To> struct CastAll {
   static MOERT_INLINE void run(const From *in, To *out, int64_t count) {
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      out[i] = converted<From, To>(in[i]);
+      out[i] = convert<To>(in[i]);
   }
 };
 
-template <class Function> void withCastType(int32_t dtype, Function function) {
-  if (dtype == MOERT_BF16)
-    function(Bf16{});
-  else
-    withFloating(dtype, function);
-}
-
 void checkCast(Checker &check, View in, View out) {
-  // What is left of the checks once bf16 is let through as the integer of its size.
+  // What is left of the checks once 16-bit floats are let through.
   View inBits = in, outBits = out;
   for (View *view : {&inBits, &outBits})
-    if (view->dtype == MOERT_BF16)
+    if (isNarrow(view->dtype))
       view->dtype = MOERT_F32;
   check.floating("in", inBits).floating("out", outBits);
   bool same = in.rank == out.rank;
@@ -225,8 +171,8 @@ Status cast(View in, View out) {
   checkCast(check, in, out);
   if (!check.ok())
     return check.take();
-  withCastType(in.dtype, [&](auto from) {
-    withCastType(out.dtype, [&](auto to) {
+  withAnyFloating(in.dtype, [&](auto from) {
+    withAnyFloating(out.dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
       runVectorised<CastAll<From, To>>(in.as<const From>(), out.as<To>(), in.elements());

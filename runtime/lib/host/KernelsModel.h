@@ -1,4 +1,4 @@
-//===- KernelsModel.h - kernels of whole models and of optimizers ----------===//
+//===- KernelsModel.h - kernels of whole models and of optimizers ---------===//
 //
 // The sections "Whole models" and "Optimizers" of moert.h, by the conventions of Kernels.h. An id or label out of range
 // is an error that names it and its place. What is summed over rows or heads, gradients and losses, is summed in double
@@ -17,7 +17,7 @@ namespace moert::host {
 Status positions(View out, int64_t period);
 Status indexAffine(View in, View out, int64_t factor, int64_t offset);
 Status fill(View out, double value);
-/// bf16 too.
+/// bf16 and f16 too.
 Status cast(View in, View out);
 Status embedding(View ids, View table, View out, Part part);
 Status embeddingGrad(View ids, View grads, View addend, View out, Part part);

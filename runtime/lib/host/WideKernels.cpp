@@ -1,8 +1,8 @@
-//===- WideKernels.cpp - bf16 by way of f32 -------------------------------===//
+//===- WideKernels.cpp - 16-bit floats by way of f32 ----------------------===//
 //
-// Host kernels work on f32 and f64. A call on bf16 is made on f32 copies of its operands, and what it changed is
-// rounded back, as a device does that adds up in f32 and stores bf16. That is for checking what is meant for devices,
-// not for speed.
+// Host kernels work on f32 and f64. A call on bf16 or f16 is made on f32 copies of its operands, and what it changed is
+// rounded back, as a device does that adds up in f32 and stores bf16 or f16. That is for checking what is meant for
+// devices, not for speed.
 //
 //===----------------------------------------------------------------------===//
 #include "host/HostBackend.h"
@@ -47,18 +47,19 @@ Status narrow(Place &place) {
   return {};
 }
 
-bool isNarrow(View view) { return view && view.dtype == MOERT_BF16; }
+bool isNarrowOperand(View view) { return view && isNarrow(view.dtype); }
 
 } // namespace
 
 bool needsWideKernel(const Call &call) {
-  return call.kind != Kind::Cast && std::any_of(call.views.begin(), call.views.begin() + call.viewCount, isNarrow);
+  return call.kind != Kind::Cast &&
+         std::any_of(call.views.begin(), call.views.begin() + call.viewCount, isNarrowOperand);
 }
 
 Status launchWideKernel(HostKernels &kernels, const Call &call) {
   std::map<void *, Place> places;
   for (int i = 0; i < call.viewCount; ++i)
-    if (View view = call.views[i]; isNarrow(view))
+    if (View view = call.views[i]; isNarrowOperand(view))
       if (Place &place = places[view.data]; !place.narrow || place.narrow.elements() < view.elements())
         place.narrow = view;
   for (auto &[data, place] : places)
@@ -66,7 +67,7 @@ Status launchWideKernel(HostKernels &kernels, const Call &call) {
       return status;
   Call wide = call;
   for (int i = 0; i < call.viewCount; ++i)
-    if (View &view = wide.views[i]; view.dtype == MOERT_BF16) {
+    if (View &view = wide.views[i]; isNarrow(view.dtype)) {
       view.dtype = MOERT_F32;
       view.data = view ? places.at(view.data).values.data() : nullptr;
     }

@@ -1,7 +1,7 @@
 //===- Pieces.cpp - where a checkpoint's tensors lie in an argument -------===//
 
 #include "run/Pieces.h"
-#include "run/Convert.h"
+#include "core/Convert.h"
 
 #include <algorithm>
 
@@ -68,6 +68,8 @@ template <class Visit> void withTypes(const std::string &dtype, char *bytes, con
       visit(inFile, argument.as<double>());
     else if (argument.dtype == MOERT_BF16)
       visit(inFile, argument.as<Bf16>());
+    else if (argument.dtype == MOERT_F16)
+      visit(inFile, argument.as<Half>());
   };
   if (dtype == "F32")
     withFile(reinterpret_cast<float *>(bytes));

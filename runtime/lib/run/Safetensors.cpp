@@ -27,7 +27,7 @@ int64_t fileDtypeSize(const std::string &dtype) {
 }
 
 const char *fileDtype(int32_t dtype) {
-  constexpr const char *kNames[] = {"F32", "F64", "BF16", "I32"};
+  constexpr const char *kNames[] = {"F32", "F64", "BF16", "I32", "F16"};
   return kNames[dtype];
 }
 

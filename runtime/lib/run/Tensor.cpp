@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 
 namespace moert::run {
 
@@ -28,34 +27,11 @@ int64_t Tensor::elements() const {
   return count;
 }
 
-double elementAt(const void *data, int32_t dtype, int64_t index) {
-  switch (dtype) {
-  case MOERT_F32:
-    return static_cast<const float *>(data)[index];
-  case MOERT_F64:
-    return static_cast<const double *>(data)[index];
-  case MOERT_I32:
-    return static_cast<const int32_t *>(data)[index];
-  default: {
-    uint32_t bits = uint32_t(static_cast<const uint16_t *>(data)[index]) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  }
-}
-
 void setElement(void *data, int32_t dtype, int64_t index, double value) {
-  auto narrow = static_cast<float>(value);
-  if (dtype == MOERT_F64) {
-    static_cast<double *>(data)[index] = value;
-  } else if (dtype == MOERT_F32) {
-    static_cast<float *>(data)[index] = narrow;
-  } else {
-    uint32_t bits;
-    std::memcpy(&bits, &narrow, sizeof bits);
-    static_cast<uint16_t *>(data)[index] = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  }
+  withAnyFloating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    static_cast<T *>(data)[index] = convert<T>(value);
+  });
 }
 
 std::string firstNotFinite(const Tensor &tensor) {

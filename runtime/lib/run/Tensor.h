@@ -2,6 +2,7 @@
 #ifndef MOERT_RUN_TENSOR_H
 #define MOERT_RUN_TENSOR_H
 
+#include "core/Convert.h"
 #include "core/Metadata.h"
 
 #include <map>
@@ -28,8 +29,6 @@ struct Tensor {
 
 using Tensors = std::map<std::string, Tensor>;
 
-/// Element `index` as a double.
-double elementAt(const void *data, int32_t dtype, int64_t index);
 /// `value` rounded to `dtype` (not i32) and stored.
 void setElement(void *data, int32_t dtype, int64_t index, double value);
 

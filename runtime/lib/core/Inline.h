@@ -1,0 +1,9 @@
+//===- Inline.h - functions that are a part of every caller ---------------===//
+#ifndef MOERT_CORE_INLINE_H
+#define MOERT_CORE_INLINE_H
+
+/// What is called in a loop that is compiled for several instruction sets: a function of its own would be compiled for
+/// the least of them.
+#define MOERT_INLINE __attribute__((always_inline)) inline
+
+#endif // MOERT_CORE_INLINE_H
