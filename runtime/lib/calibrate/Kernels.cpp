@@ -1,6 +1,7 @@
 //===- Kernels.cpp - every kernel that is no product ----------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "core/Shapes.h"
 #include "moert/shadows.h"
 
 #include <algorithm>
@@ -44,8 +45,6 @@ View makeSlots(int64_t tokens, int64_t choices) {
     table->push_back(static_cast<int32_t>(i * step % count));
   return {table->data(), MOERT_I32, 2, {tokens, choices}};
 }
-
-bool isGated(int64_t activation) { return activation == MOERT_SWIGLU || activation == MOERT_SWIGLU_CLAMPED; }
 
 void addActivations(std::vector<KernelCase> &cases) {
   for (int64_t kind = MOERT_RELU; kind <= MOERT_SIGMOID; ++kind) {

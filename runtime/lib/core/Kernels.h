@@ -34,6 +34,9 @@ struct RouteOptions {
 /// As moert_local_slots says them; member `index` of `size`.
 struct LocalOptions {
   int64_t capacity = 0, room = 0, copies = 1, index = 0, size = 1;
+  /// Of `experts`, how many the member has, and its first one.
+  int64_t ownExperts(int64_t experts) const { return experts * copies / size; }
+  int64_t firstExpert(int64_t experts) const { return index / copies * ownExperts(experts); }
 };
 
 /// A rank's part (rank / stride) mod parts of something cut into equal parts.

@@ -7,16 +7,15 @@
 #ifndef MOERT_HOST_KERNELSUPPORT_H
 #define MOERT_HOST_KERNELSUPPORT_H
 
+#include "core/Checker.h"
+#include "core/Checks.h"
 #include "core/Inline.h"
-#include "core/View.h"
+#include "core/Shapes.h"
 #include "host/HostMemory.h"
 
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <new>
-#include <string>
-#include <type_traits>
 #include <vector>
 
 // Loops under MOERT_SIMD are vectorised with -fopenmp-simd; iterations must be independent of each other. Exact
@@ -51,109 +50,35 @@ namespace moert::host {
 
 // --- Checks ------------------------------------------------------------------
 
-/// The text of all parts, strings and numbers, one after the other.
-template <class... Parts> std::string joined(const Parts &...parts) {
-  std::string result;
-  auto append = [&](const auto &part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
-      result += std::to_string(part);
-    else
-      result += part;
+/// Host kernels do not compute with 16-bit floats.
+inline void refuseNarrow(Checker &check, View view) {
+  check.that(
+      !isNarrow(view.dtype),
+      [&] { return joined(dtypeName(view.dtype), " runs on no host kernel; compile with --dtype=f32 or f64"); },
+      MOERT_ERROR_UNSUPPORTED);
+}
+
+/// Refuses operands of 16 bits and then makes `check`, one of core/Checks.h, with all arguments of a kernel. The
+/// checker returned is for what the kernel finds where it reads the operands.
+template <class... Parameters, class... Args>
+Checker checkOperands(Kind kernel, Status (*check)(Parameters...), const Args &...args) {
+  Checker refusal(kernel);
+  auto refuse = [&](const auto &arg) {
+    using Arg = std::decay_t<decltype(arg)>;
+    if constexpr (std::is_same_v<Arg, View>)
+      refuseNarrow(refusal, arg);
+    else if constexpr (std::is_same_v<Arg, AttentionInputs>)
+      for (View view : {arg.q, arg.k, arg.v, arg.bias, arg.sinks, arg.step})
+        refuseNarrow(refusal, view);
   };
-  (append(parts), ...);
-  return result;
+  (refuse(args), ...);
+  return refusal.ok() ? Checker(kernel, check(args...)) : refusal;
 }
 
-/// "f32[4,8]".
-inline std::string shapeText(int32_t dtype, const int64_t *dims, int64_t rank) {
-  std::string result = joined(dtypeName(dtype), "[");
-  for (int64_t i = 0; i < rank; ++i)
-    result += joined(i ? "," : "", dims[i]);
-  return result += "]";
-}
-inline std::string shapeText(View view) { return shapeText(view.dtype, view.dims.data(), view.rank); }
-
-/// Checks the operands of one kernel and keeps the first complaint; later checks then do nothing.
-class Checker {
-public:
-  explicit Checker(const char *kernel) : kernel(kernel) {}
-
-  bool ok() const { return status.ok(); }
-  Status take() { return std::move(status); }
-
-  /// Fails with "'kernel': message" unless `condition`; `message` is a function, called only then.
-  template <class Message> Checker &that(bool condition, Message message, int32_t code = MOERT_ERROR_INVALID_ARGUMENT) {
-    if (ok() && !condition)
-      status = Status::error(code, joined("'", kernel, "': ", message()));
-    return *this;
-  }
-  /// `view` is there, of rank 0 to 4, with no negative dimension, of a type that host kernels know.
-  Checker &valid(const char *name, View view) {
-    bool sane = view.rank >= 0 && view.rank <= 4;
-    for (int64_t i = 0; sane && i < view.rank; ++i)
-      sane = view.dims[i] >= 0;
-    that(sane, [&] { return joined("expected '", name, "' of rank 0 to 4 with dimensions of 0 or more"); });
-    that(
-        !isNarrow(view.dtype),
-        [&] { return joined(dtypeName(view.dtype), " runs on no host kernel; compile with --dtype=f32 or f64"); },
-        MOERT_ERROR_UNSUPPORTED);
-    that(dtypeSize(view.dtype) != 0, [&] { return joined("'", name, "' is of an unknown type"); });
-    return that(!sane || view || view.elements() == 0, [&] { return joined("'", name, "' is absent"); });
-  }
-  Checker &floating(const char *name, View view) {
-    return valid(name, view).that(view.dtype == MOERT_F32 || view.dtype == MOERT_F64, [&] {
-      return joined("expected '", name, "' to be f32 or f64 but got ", shapeText(view));
-    });
-  }
-  Checker &rank(const char *name, View view, int64_t least, int64_t most) {
-    return that(view.rank >= least && view.rank <= most, [&] {
-      return joined("expected '", name, "' of rank ", least, most > least ? joined(" to ", most) : "", " but got ",
-                    shapeText(view));
-    });
-  }
-  Checker &shape(const char *name, View view, int32_t dtype, std::initializer_list<int64_t> dims) {
-    return exactly(name, view, dtype, dims.begin(), static_cast<int64_t>(dims.size()));
-  }
-  /// `view` has the type and shape of `model`.
-  Checker &like(const char *name, View view, View model) {
-    return exactly(name, view, model.dtype, model.dims.data(), model.rank);
-  }
-
-private:
-  Checker &exactly(const char *name, View view, int32_t dtype, const int64_t *dims, int64_t rank) {
-    valid(name, view);
-    if (!ok())
-      return *this;
-    bool same = view.dtype == dtype && view.rank == rank;
-    for (int64_t i = 0; same && i < rank; ++i)
-      same = view.dims[i] == dims[i];
-    return that(same, [&] {
-      return joined("expected '", name, "' to be ", shapeText(dtype, dims, rank), " but got ", shapeText(view));
-    });
-  }
-
-  const char *kernel;
-  Status status;
-};
-
-/// The product of dimensions [begin, end) of `view`.
-inline int64_t product(View view, int64_t begin, int64_t end) {
-  int64_t result = 1;
-  for (int64_t i = begin; i < end; ++i)
-    result *= view.dims[i];
-  return result;
-}
-/// The number of rows of `view` [.., N]; 1 for rank 0.
-inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
-inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
-
-/// Where each expert's rows start in a ragged buffer of `capacity` rows: offsets [E+1] from counts [sources,E].
-/// The result lies in scratch memory of the calling thread until its next call.
+/// Where each expert's rows start in a ragged buffer of `capacity` rows: offsets [E+1] from counts [sources,E]. The
+/// result lies in scratch memory of the calling thread until its next call.
 inline const std::vector<int64_t> &readCounts(Checker &check, View counts, int64_t capacity) {
   thread_local std::vector<int64_t> offsets;
-  check.valid("counts", counts).rank("counts", counts, 2, 2).that(counts.dtype == MOERT_I32, [&] {
-    return joined("expected 'counts' to be i32 but got ", shapeText(counts));
-  });
   offsets.assign(1, 0);
   if (!check.ok())
     return offsets;

@@ -13,18 +13,13 @@ namespace moert::host {
 namespace {
 
 /// Where queries and keys lie, and which keys a query sees.
-struct Shape {
-  int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
-  int64_t heads = 0, keyHeads = 0;              ///< that q has, and that k and v have
-  int64_t width = 0, valueWidth = 0;            ///< columns of a head
-  int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
-  bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
-  bool causal = false;
-  int64_t window = 0;
+struct Shape : AttentionShape {
+  Shape(const AttentionInputs &inputs, const AttentionOptions &options)
+      : AttentionShape(inputs, options), causal(options.causal), window(options.window) {}
 
-  int64_t keyHead(int64_t head) const {
-    return hasOwnKeys ? head * keyHeads / heads : (firstHead + head) * keyHeads / modelHeads;
-  }
+  bool causal;
+  int64_t window;
+
   /// The keys from the first on, and before the last, that query i sees.
   MOERT_INLINE int64_t firstKey(int64_t i) const {
     const int64_t first = window > 0 ? i + keys - queries - window + 1 : 0;
@@ -199,8 +194,8 @@ template <class T> struct AddBlock {
 /// The operands of one call, and its scratch memory.
 template <class T> class Attention {
 public:
-  Attention(const AttentionInputs &inputs, const AttentionOptions &options, const Shape &shape)
-      : shape(shape), scale(options.scale), q(inputs.q.as<const T>()), k(inputs.k.as<const T>()),
+  Attention(const AttentionInputs &inputs, const AttentionOptions &options)
+      : shape(inputs, options), scale(options.scale), q(inputs.q.as<const T>()), k(inputs.k.as<const T>()),
         v(inputs.v.as<const T>()), bias(inputs.bias.as<const T>()), sinks(inputs.sinks.as<const T>()),
         drops(options.dropout > 0), mask(options.seed, drops ? *inputs.step.as<const int32_t>() : 0, options.dropout),
         firstSequence(shape.sequences * options.rows.index()), most(blockQueries(shape, sizeof(T))) {
@@ -326,79 +321,6 @@ Status Attention<T>::backward(const QueryBlock &block, const T *grads, T *gradQ,
   return status;
 }
 
-// --- Checks ------------------------------------------------------------------
-
-void checkOptions(Checker &check, const AttentionOptions &options) {
-  auto atLeast = [&](const char *name, int64_t value, int64_t least) {
-    check.that(value >= least, [&] { return joined("expected '", name, "' of ", least, " or more but got ", value); });
-  };
-  atLeast("q_length", options.qLength, 1);
-  atLeast("k_length", options.kLength, 1);
-  atLeast("heads", options.heads, 1);
-  atLeast("k_heads", options.kHeads, 1);
-  atLeast("window", options.window, 0);
-  checkPart(check, options.part);
-  checkPart(check, options.rows, "row_parts", "row_stride");
-  check.that(options.part.parts * options.heads % std::max<int64_t>(options.kHeads, 1) == 0, [&] {
-    return joined("expected 'k_heads' to divide ", options.part.parts * options.heads, " heads but got ",
-                  options.kHeads);
-  });
-  check.that(options.dropout >= 0 && options.dropout < 1,
-             [&] { return joined("expected 'dropout' from 0 to below 1 but got ", options.dropout); });
-}
-
-/// Checks what all attention kernels read.
-Shape checkInputs(Checker &check, const AttentionInputs &inputs, const AttentionOptions &options) {
-  Shape shape;
-  checkOptions(check, options);
-  const auto &[q, k, v, bias, sinks, step] = inputs;
-  check.floating("q", q).rank("q", q, 2, 2).rank("k", k, 2, 2).rank("v", v, 2, 2);
-  if (!check.ok())
-    return shape;
-  const int64_t heads = options.heads, queries = options.qLength, keys = options.kLength, parts = options.part.parts;
-  check.that(q.dims[0] % queries == 0 && q.dims[1] % heads == 0 && q.dims[1] > 0, [&] {
-    return joined("expected 'q' of sequences of ", queries, " rows and of ", heads, " heads but got ", shapeText(q));
-  });
-  const int64_t sequences = q.dims[0] / queries, width = std::max<int64_t>(q.dims[1] / heads, 1);
-  const bool hasOwnKeys = parts > 1 && k.dims[1] * parts == options.kHeads * width;
-  const int64_t keyHeads = hasOwnKeys ? options.kHeads / parts : options.kHeads;
-  check.shape("k", k, q.dtype, {sequences * keys, keyHeads * width});
-  check.that(v.dims[1] % keyHeads == 0,
-             [&] { return joined("expected 'v' of ", keyHeads, " heads but got ", shapeText(v)); });
-  check.shape("v", v, q.dtype, {sequences * keys, v.dims[1]});
-  if (bias)
-    check.shape("bias", bias, q.dtype, {heads, queries, keys});
-  if (sinks)
-    check.shape("sinks", sinks, q.dtype, {heads});
-  if (step || options.dropout > 0)
-    check.shape("step", step, MOERT_I32, {});
-  if (!check.ok())
-    return shape;
-  shape = {sequences,
-           queries,
-           keys,
-           heads,
-           keyHeads,
-           width,
-           v.dims[1] / keyHeads,
-           options.part.index() * heads,
-           parts * heads,
-           hasOwnKeys,
-           options.causal,
-           options.window};
-  return shape;
-}
-
-/// Likewise, and what the gradients read.
-Shape checkGradInputs(Checker &check, const AttentionInputs &inputs, View attended, View lse, View grads,
-                      const AttentionOptions &options) {
-  const Shape shape = checkInputs(check, inputs, options);
-  const int64_t rows = shape.sequences * shape.queries;
-  check.shape("attended", attended, inputs.q.dtype, {rows, shape.heads * shape.valueWidth});
-  check.shape("lse", lse, inputs.q.dtype, {rows, shape.heads}).like("grads", grads, attended);
-  return shape;
-}
-
 template <class T> Status sumBiasGrads(Attention<T> &problem, const T *attended, const T *lse, const T *grads, T *out) {
   struct Tag;
   const Shape &shape = problem.shape;
@@ -440,16 +362,12 @@ template <class T> struct SinksGrad {
 } // namespace
 
 Status attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
-  Checker check("attention");
-  const Shape shape = checkInputs(check, inputs, options);
-  const int64_t rows = shape.sequences * shape.queries;
-  check.shape("out", out, inputs.q.dtype, {rows, shape.heads * shape.valueWidth});
-  check.shape("lse", lse, inputs.q.dtype, {rows, shape.heads});
+  Checker check = checkOperands(Kind::Attention, checkAttention, inputs, out, lse, options);
   if (!check.ok())
     return check.take();
   return withFloating(inputs.q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    Attention<T> problem(inputs, options, shape);
+    Attention<T> problem(inputs, options);
     return problem.forEachBlock(
         [&](const QueryBlock &block) { return problem.forward(block, out.as<T>(), lse.as<T>()); });
   });
@@ -457,16 +375,15 @@ Status attention(const AttentionInputs &inputs, View out, View lse, const Attent
 
 Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ, View gradK,
                      View gradV, const AttentionOptions &options) {
-  Checker check("attention_grad");
-  const Shape shape = checkGradInputs(check, inputs, attended, lse, grads, options);
-  check.like("grad_q", gradQ, inputs.q).like("grad_k", gradK, inputs.k).like("grad_v", gradV, inputs.v);
+  Checker check = checkOperands(Kind::AttentionGrad, checkAttentionGrad, inputs, attended, lse, grads, gradQ, gradK,
+                                gradV, options);
   if (!check.ok())
     return check.take();
   startFrom({}, gradK);
   startFrom({}, gradV);
   return withFloating(inputs.q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    Attention<T> problem(inputs, options, shape);
+    Attention<T> problem(inputs, options);
     return problem.forEachBlock([&](const QueryBlock &block) {
       Status status = problem.gradScores(block, attended.as<const T>(), lse.as<const T>(), grads.as<const T>());
       if (!status.ok())
@@ -478,32 +395,24 @@ Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, Vie
 
 Status attentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
                          const AttentionOptions &options) {
-  Checker check("attention_bias_grad");
-  const Shape shape = checkGradInputs(check, inputs, attended, lse, grads, options);
-  check.shape("out", out, inputs.q.dtype, {shape.heads, shape.queries, shape.keys});
+  Checker check =
+      checkOperands(Kind::AttentionBiasGrad, checkAttentionBiasGrad, inputs, attended, lse, grads, out, options);
   if (!check.ok())
     return check.take();
   return withFloating(inputs.q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    Attention<T> problem(inputs, options, shape);
+    Attention<T> problem(inputs, options);
     return sumBiasGrads<T>(problem, attended.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>());
   });
 }
 
 Status attentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
-  Checker check("attention_sinks_grad");
-  check.floating("sinks", sinks).rank("sinks", sinks, 1, 1).rank("lse", lse, 2, 2).rank("attended", attended, 2, 2);
-  const int64_t heads = sinks.dims[0], rows = lse.dims[0];
-  check.shape("lse", lse, sinks.dtype, {rows, heads});
-  check.that(heads >= 1 && attended.dims[1] % heads == 0,
-             [&] { return joined("expected 'attended' of ", heads, " heads but got ", shapeText(attended)); });
-  check.shape("attended", attended, sinks.dtype, {rows, attended.dims[1]}).like("grads", grads, attended);
-  check.like("out", out, sinks);
+  Checker check = checkOperands(Kind::AttentionSinksGrad, checkAttentionSinksGrad, sinks, lse, attended, grads, out);
   if (!check.ok())
     return check.take();
   withFloating(sinks.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const int64_t width = attended.dims[1] / heads;
+    const int64_t heads = sinks.dims[0], rows = lse.dims[0], width = attended.dims[1] / heads;
     for (int64_t h = 0; h < heads; ++h) {
       const T sink = sinks.as<const T>()[h];
       // A sink of minus infinity is none.

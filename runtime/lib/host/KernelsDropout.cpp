@@ -28,11 +28,7 @@ template <class T> struct DropRows {
 } // namespace
 
 Status dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, double p) {
-  Checker check("dropout");
-  check.floating("x", x).rank("x", x, 2, 2).shape("step", step, MOERT_I32, {}).like("out", out, x);
-  checkPart(check, rows, "row_parts", "row_stride");
-  checkPart(check, columns, "column_parts", "column_stride");
-  check.that(p >= 0 && p < 1, [&] { return joined("expected 'p' from 0 to below 1 but got ", p); });
+  Checker check = checkOperands(Kind::Dropout, checkDropout, x, step, out, seed, rows, columns, p);
   if (!check.ok())
     return check.take();
   const DropoutMask mask(seed, *step.as<const int32_t>(), p);

@@ -173,23 +173,11 @@ template <class T> void activationGradOf(int64_t kind, const T *in, const T *gra
   }
 }
 
-/// Checks `kind`, that `half` is shaped as the activation of `in`, and the counts. Returns how many elements of `half`
-/// are in use.
-int64_t checkActivation(Checker &check, View in, View counts, const char *name, View half, int64_t kind) {
-  check.that(kind >= MOERT_RELU && kind <= MOERT_GELU_TANH,
-             [&] { return joined("expected 'kind' to be a moert_activation_kind but got ", kind); });
-  check.floating("in", in).rank("in", in, counts ? 2 : 1, counts ? 2 : 4);
+/// How many elements of `half`, shaped as the activation of `in`, are in use.
+int64_t usedElements(Checker &check, View in, View counts, View half) {
   if (!check.ok())
     return 0;
-  View result = in;
-  if (kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED) {
-    check.that(columnsOf(in) % 2 == 0,
-               [&] { return joined("expected 'in' with an even number of columns but got ", shapeText(in)); });
-    result.dims[in.rank - 1] /= 2;
-  }
-  check.like(name, half, result);
-  const int64_t rows = counts ? readCounts(check, counts, in.dims[0]).back() : rowsOf(in);
-  return rows * columnsOf(result);
+  return (counts ? readCounts(check, counts, in.dims[0]).back() : rowsOf(in)) * columnsOf(half);
 }
 
 // --- Biases ------------------------------------------------------------------
@@ -237,23 +225,17 @@ template <class T> struct SumRows {
   }
 };
 
-/// Checks rows and bias (or its gradient) in the three forms of moert_bias_add. Returns the offsets of the experts'
-/// rows; the plain form is one expert.
-std::vector<int64_t> checkBias(Checker &check, const char *rowsName, View rows, const char *biasName, View bias,
-                               View counts) {
-  std::vector<int64_t> offsets{0};
-  check.floating(rowsName, rows).rank(rowsName, rows, 2, counts ? 2 : 3);
+/// Where the rows of each expert start, in the three forms of moert_bias_add; the plain form is one expert.
+std::vector<int64_t> offsetsOf(Checker &check, View rows, View counts) {
   if (counts)
-    offsets = readCounts(check, counts, rows.dims[0]);
-  else if (rows.rank == 3)
-    for (int64_t e = 1; e <= rows.dims[0]; ++e)
-      offsets.push_back(e * rows.dims[1]);
-  else
-    offsets.push_back(rows.dims[0]);
-  if (!counts && rows.rank == 2)
-    check.shape(biasName, bias, rows.dtype, {rows.dims[1]});
-  else
-    check.shape(biasName, bias, rows.dtype, {static_cast<int64_t>(offsets.size()) - 1, columnsOf(rows)});
+    return readCounts(check, counts, rows.dims[0]);
+  std::vector<int64_t> offsets{0};
+  if (!check.ok())
+    return offsets;
+  if (rows.rank == 2)
+    return {0, rows.dims[0]};
+  for (int64_t e = 1; e <= rows.dims[0]; ++e)
+    offsets.push_back(e * rows.dims[1]);
   return offsets;
 }
 
@@ -301,34 +283,11 @@ private:
   }
 };
 
-void checkDim(Checker &check, int64_t dim, int64_t rank) {
-  check.that(dim >= 0 && dim < rank, [&] { return joined("expected 'dim' from 0 to ", rank - 1, " but got ", dim); });
-}
-
-/// Checks that `many` is `one` with each of `blocks` blocks along `dim` so many times, which it returns.
-int64_t checkCopies(Checker &check, const char *oneName, View one, const char *manyName, View many, int64_t dim,
-                    int64_t blocks) {
-  check.valid(oneName, one).valid(manyName, many);
-  checkDim(check, dim, one.rank);
-  check.that(blocks >= 1, [&] { return joined("expected 'blocks' of 1 or more but got ", blocks); });
-  if (!check.ok())
-    return 0;
-  check.that(one.dims[dim] % blocks == 0, [&] {
-    return joined("expected dimension ", dim, " of '", oneName, "' to be a multiple of ", blocks, " but got ",
-                  shapeText(one));
-  });
-  const int64_t copies = one.dims[dim] > 0 && many.rank == one.rank ? many.dims[dim] / one.dims[dim] : 1;
-  View expected = one;
-  expected.dims[dim] *= copies;
-  check.like(manyName, many, expected);
-  return copies;
-}
-
 } // namespace
 
 Status activation(View in, View counts, View out, int64_t kind) {
-  Checker check("activation");
-  const int64_t count = checkActivation(check, in, counts, "out", out, kind);
+  Checker check = checkOperands(Kind::Activation, checkActivation, in, counts, out, kind);
+  const int64_t count = usedElements(check, in, counts, out);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
@@ -339,9 +298,8 @@ Status activation(View in, View counts, View out, int64_t kind) {
 }
 
 Status activationGrad(View in, View grad, View counts, View out, int64_t kind) {
-  Checker check("activation_grad");
-  const int64_t count = checkActivation(check, in, counts, "grad", grad, kind);
-  check.like("out", out, in);
+  Checker check = checkOperands(Kind::ActivationGrad, checkActivationGrad, in, grad, counts, out, kind);
+  const int64_t count = usedElements(check, in, counts, grad);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
@@ -352,9 +310,8 @@ Status activationGrad(View in, View grad, View counts, View out, int64_t kind) {
 }
 
 Status biasAdd(View rows, View bias, View counts, View out, double scale) {
-  Checker check("bias_add");
-  const std::vector<int64_t> offsets = checkBias(check, "rows", rows, "bias", bias, counts);
-  check.like("out", out, rows);
+  Checker check = checkOperands(Kind::BiasAdd, checkBiasAdd, rows, bias, counts, out, scale);
+  const std::vector<int64_t> offsets = offsetsOf(check, rows, counts);
   if (!check.ok())
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
@@ -368,10 +325,8 @@ Status biasAdd(View rows, View bias, View counts, View out, double scale) {
 }
 
 Status biasGrad(View grads, View counts, View addend, View out, double scale) {
-  Checker check("bias_grad");
-  const std::vector<int64_t> offsets = checkBias(check, "grads", grads, "out", out, counts);
-  if (addend)
-    check.like("addend", addend, out);
+  Checker check = checkOperands(Kind::BiasGrad, checkBiasGrad, grads, counts, addend, out, scale);
+  const std::vector<int64_t> offsets = offsetsOf(check, grads, counts);
   if (!check.ok())
     return check.take();
   withFloating(grads.dtype, [&](auto zero) {
@@ -388,8 +343,7 @@ Status biasGrad(View grads, View counts, View addend, View out, double scale) {
 }
 
 Status add(View a, View b, View out) {
-  Checker check("add");
-  check.floating("a", a).like("b", b, a).like("out", out, a);
+  Checker check = checkOperands(Kind::Add, checkAdd, a, b, out);
   if (!check.ok())
     return check.take();
   withFloating(a.dtype, [&](auto zero) {
@@ -400,8 +354,7 @@ Status add(View a, View b, View out) {
 }
 
 Status scale(View in, View out, double factor) {
-  Checker check("scale");
-  check.floating("in", in).like("out", out, in);
+  Checker check = checkOperands(Kind::Scale, checkScale, in, out, factor);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
@@ -412,46 +365,28 @@ Status scale(View in, View out, double factor) {
 }
 
 Status copy(View in, View out) {
-  Checker check("copy");
-  check.valid("in", in).valid("out", out);
-  check.that(in.dtype == out.dtype && in.elements() == out.elements(), [&] {
-    return joined("expected 'in' and 'out' of one type and number of elements but got ", shapeText(in), " and ",
-                  shapeText(out));
-  });
+  Checker check = checkOperands(Kind::Copy, checkCopy, in, out);
   if (check.ok() && in.bytes() > 0 && in.data != out.data)
     std::memmove(out.data, in.data, in.bytes());
   return check.take();
 }
 
 Status slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
-  Checker check("slice");
-  check.valid("in", in);
-  checkDim(check, dim, in.rank);
-  check.that(size >= 1 && index >= 0 && index < size,
-             [&] { return joined("expected 'index' below 'size' but got ", index, " of ", size); });
-  if (!check.ok())
-    return check.take();
-  check.that(in.dims[dim] % size == 0, [&] {
-    return joined("expected dimension ", dim, " of 'in' to be a multiple of ", size, " but got ", shapeText(in));
-  });
-  View part = in;
-  part.dims[dim] /= size;
-  check.like("out", out, part);
+  Checker check = checkOperands(Kind::Slice, checkSlice, in, out, dim, index, size);
   if (!check.ok() || out.elements() == 0)
     return check.take();
   const int64_t outer = product(in, 0, dim);
-  const int64_t block = product(part, dim, in.rank) * static_cast<int64_t>(dtypeSize(in.dtype));
+  const int64_t block = product(out, dim, out.rank) * static_cast<int64_t>(dtypeSize(in.dtype));
   for (int64_t o = 0; o < outer; ++o)
     std::memcpy(out.as<char>() + o * block, in.as<char>() + (o * size + index) * block, block);
   return {};
 }
 
 Status dump(View in, View out, int64_t dim, int64_t blocks) {
-  Checker check("dump");
-  check.valid("in", in);
-  const int64_t copies = checkCopies(check, "in", in, "out", out, dim, blocks);
+  Checker check = checkOperands(Kind::Dump, checkDump, in, out, dim, blocks);
   if (!check.ok() || out.elements() == 0)
     return check.take();
+  const int64_t copies = copiesAlong(in, out, dim);
   const int64_t outer = product(in, 0, dim) * blocks;
   const int64_t block = in.bytes() / outer;
   for (int64_t o = 0; o < outer; ++o)
@@ -461,11 +396,10 @@ Status dump(View in, View out, int64_t dim, int64_t blocks) {
 }
 
 Status localReduce(View in, View out, int64_t dim, int64_t blocks) {
-  Checker check("local_reduce");
-  check.floating("in", in);
-  const int64_t copies = checkCopies(check, "out", out, "in", in, dim, blocks);
+  Checker check = checkOperands(Kind::LocalReduce, checkLocalReduce, in, out, dim, blocks);
   if (!check.ok() || out.elements() == 0)
     return check.take();
+  const int64_t copies = copiesAlong(out, in, dim);
   const int64_t outer = product(out, 0, dim) * blocks;
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -24,21 +24,6 @@ template <class From, class To> struct CastAll {
   }
 };
 
-void checkCast(Checker &check, View in, View out) {
-  // What is left of the checks once 16-bit floats are let through.
-  View inBits = in, outBits = out;
-  for (View *view : {&inBits, &outBits})
-    if (isNarrow(view->dtype))
-      view->dtype = MOERT_F32;
-  check.floating("in", inBits).floating("out", outBits);
-  bool same = in.rank == out.rank;
-  for (int64_t i = 0; check.ok() && same && i < in.rank; ++i)
-    same = in.dims[i] == out.dims[i];
-  check.that(same, [&] {
-    return joined("expected 'in' and 'out' of one shape but got ", shapeText(in), " and ", shapeText(out));
-  });
-}
-
 // --- Embeddings --------------------------------------------------------------
 
 /// A copy is a plain loop: memcpy of rows of a few KB is slower than it.
@@ -117,10 +102,7 @@ template <class T> struct SumTokens {
 } // namespace
 
 Status positions(View out, int64_t period) {
-  Checker check("positions");
-  check.rank("out", out, 1, 1).shape("out", out, MOERT_I32, {columnsOf(out)});
-  check.that(period >= 1 && period <= std::numeric_limits<int32_t>::max(),
-             [&] { return joined("expected 'period' of 1 or more but got ", period); });
+  Checker check = checkOperands(Kind::Positions, checkPositions, out, period);
   if (!check.ok())
     return check.take();
   for (int64_t s = 0, position = 0; s < out.dims[0]; ++s) {
@@ -131,10 +113,7 @@ Status positions(View out, int64_t period) {
 }
 
 Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
-  Checker check("index_affine");
-  check.valid("in", in).that(in.dtype == MOERT_I32,
-                             [&] { return joined("expected 'in' to be i32 but got ", shapeText(in)); });
-  check.like("out", out, in);
+  Checker check = checkOperands(Kind::IndexAffine, checkIndexAffine, in, out, factor, offset);
   for (int64_t i = 0, end = check.ok() ? in.elements() : 0; i < end; ++i) {
     int64_t value = 0;
     const bool isWide = __builtin_mul_overflow(factor, int64_t(in.as<int32_t>()[i]), &value) ||
@@ -149,11 +128,7 @@ Status indexAffine(View in, View out, int64_t factor, int64_t offset) {
 }
 
 Status fill(View out, double value) {
-  Checker check("fill");
-  check.valid("out", out);
-  const bool isInteger = value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max() &&
-                         value == std::trunc(value);
-  check.that(out.dtype != MOERT_I32 || isInteger, [&] { return joined("expected an i32 value but got ", value); });
+  Checker check = checkOperands(Kind::Fill, checkFill, out, value);
   if (!check.ok())
     return check.take();
   if (out.dtype == MOERT_I32)
@@ -167,10 +142,8 @@ Status fill(View out, double value) {
 }
 
 Status cast(View in, View out) {
-  Checker check("cast");
-  checkCast(check, in, out);
-  if (!check.ok())
-    return check.take();
+  if (Status status = checkCast(in, out); !status.ok())
+    return status;
   withAnyFloating(in.dtype, [&](auto from) {
     withAnyFloating(out.dtype, [&](auto to) {
       using From = decltype(from);
@@ -182,11 +155,9 @@ Status cast(View in, View out) {
 }
 
 Status embedding(View ids, View table, View out, Part part) {
-  Checker check("embedding");
-  check.floating("table", table).rank("table", table, 2, 2).rank("ids", ids, 1, 1);
+  Checker check = checkOperands(Kind::Embedding, checkEmbedding, ids, table, out, part);
   const int64_t tokens = ids.dims[0], size = table.dims[0], columns = table.dims[1];
-  checkIndices(check, "ids", ids, tokens, 0, part, size);
-  check.shape("out", out, table.dtype, {tokens, columns});
+  checkIndices(check, "ids", ids, 0, part, size);
   if (!check.ok())
     return check.take();
   withFloating(table.dtype, [&](auto zero) {
@@ -198,13 +169,9 @@ Status embedding(View ids, View table, View out, Part part) {
 }
 
 Status embeddingGrad(View ids, View grads, View addend, View out, Part part) {
-  Checker check("embedding_grad");
-  check.floating("grads", grads).rank("grads", grads, 2, 2).rank("out", out, 2, 2);
+  Checker check = checkOperands(Kind::EmbeddingGrad, checkEmbeddingGrad, ids, grads, addend, out, part);
   const int64_t tokens = grads.dims[0], size = out.dims[0], columns = grads.dims[1];
-  check.shape("out", out, grads.dtype, {size, columns});
-  checkIndices(check, "ids", ids, tokens, 0, part, size);
-  if (addend)
-    check.like("addend", addend, out);
+  checkIndices(check, "ids", ids, 0, part, size);
   if (!check.ok())
     return check.take();
   const TokensOfRows sorted = sortByRow(ids.as<const int32_t>(), tokens, part.index() * size, size);

@@ -82,37 +82,21 @@ struct RowRange {
   int64_t first, count;
 };
 
-/// The rows of each expert: from `counts`, or equal parts of the capacity form.
-class ExpertRows {
+/// Where the rows of each expert lie.
+class ExpertRows : public ExpertShape {
 public:
-  ExpertRows(Checker &check, View rows, View counts) : counts(counts) {
-    check.floating("rows", rows);
-    if (counts) {
-      check.rank("rows", rows, 2, 2);
-      offsets = readCounts(check, counts, rows.dims[0]);
-    } else {
-      check.rank("rows", rows, 3, 3);
-    }
-    experts = counts ? counts.dims[1] : rows.dims[0];
-    capacity = counts ? rows.dims[0] : rows.dims[1];
-    columns = counts ? rows.dims[1] : rows.dims[2];
+  ExpertRows(Checker &check, View rows, View counts) : ExpertShape(rows, counts) {
+    if (isRagged)
+      offsets = readCounts(check, counts, capacity);
   }
   RowRange range(int64_t expert) const {
-    if (counts)
+    if (isRagged)
       return {offsets[expert], offsets[expert + 1] - offsets[expert]};
     return {expert * capacity, capacity};
   }
-  /// Checks `view` to be rows of `width` columns for the same experts.
-  void checkAlike(Checker &check, const char *name, View view, int32_t dtype, int64_t width) const {
-    if (counts)
-      check.shape(name, view, dtype, {capacity, width});
-    else
-      check.shape(name, view, dtype, {experts, capacity, width});
-  }
 
-  View counts;
+private:
   std::vector<int64_t> offsets;
-  int64_t experts, capacity, columns;
 };
 
 } // namespace
@@ -121,14 +105,8 @@ Status gemm(const GemmShape &shape, const float *a, const float *b, float *c) { 
 Status gemm(const GemmShape &shape, const double *a, const double *b, double *c) { return anyProduct(shape, a, b, c); }
 
 Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
-  Checker check("matmul");
-  check.floating("a", a).rank("a", a, 2, 2).floating("b", b).rank("b", b, 2, 2);
-  const int64_t m = a.dims[transposeA ? 1 : 0], k = a.dims[transposeA ? 0 : 1], n = b.dims[transposeB ? 0 : 1];
-  if (transposeB)
-    check.shape("b", b, a.dtype, {n, k});
-  else
-    check.shape("b", b, a.dtype, {k, n});
-  check.shape("c", c, a.dtype, {m, n});
+  Checker check = checkOperands(Kind::Matmul, checkMatmul, a, b, c, transposeA, transposeB);
+  const int64_t m = c.dims[0], n = c.dims[1], k = a.dims[transposeA ? 0 : 1];
   if (!check.ok())
     return check.take();
   return withFloating(a.dtype, [&](auto zero) {
@@ -138,15 +116,9 @@ Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
 }
 
 Status groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {
-  Checker check("grouped_matmul");
-  ExpertRows experts(check, rows, counts);
-  check.rank("weights", weights, 3, 3);
-  const int64_t k = experts.columns, n = weights.dims[transposeWeights ? 1 : 2];
-  if (transposeWeights)
-    check.shape("weights", weights, rows.dtype, {experts.experts, n, k});
-  else
-    check.shape("weights", weights, rows.dtype, {experts.experts, k, n});
-  experts.checkAlike(check, "out", out, rows.dtype, n);
+  Checker check = checkOperands(Kind::GroupedMatmul, checkGroupedMatmul, rows, weights, counts, out, transposeWeights);
+  const ExpertRows experts(check, rows, counts);
+  const int64_t k = experts.columns, n = columnsOf(out);
   if (!check.ok())
     return check.take();
   return withFloating(rows.dtype, [&](auto zero) {
@@ -163,13 +135,9 @@ Status groupedMatmul(View rows, View weights, View counts, View out, bool transp
 }
 
 Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View out) {
-  Checker check("grouped_matmul_wgrad");
-  ExpertRows experts(check, rows, counts);
+  Checker check = checkOperands(Kind::GroupedMatmulWgrad, checkGroupedMatmulWgrad, rows, grads, counts, addend, out);
+  const ExpertRows experts(check, rows, counts);
   const int64_t k = experts.columns, n = columnsOf(grads);
-  experts.checkAlike(check, "grads", grads, rows.dtype, n);
-  check.shape("out", out, rows.dtype, {experts.experts, k, n});
-  if (addend)
-    check.like("addend", addend, out);
   if (!check.ok())
     return check.take();
   if (addend && addend.data != out.data)

@@ -5,26 +5,6 @@
 namespace moert::host {
 namespace {
 
-/// A row of heads, each of its own columns and then the shared ones.
-struct HeadShape {
-  int64_t heads, own, shared;
-};
-
-/// The shape that `own` [S, H D] and `shared` [S, R] give `all` [S, H (D + R)], which is checked.
-HeadShape checkHeads(Checker &check, const char *ownName, View own, const char *sharedName, View shared,
-                     const char *allName, View all) {
-  check.floating(allName, all).rank(allName, all, 2, 2).rank(ownName, own, 2, 2).rank(sharedName, shared, 2, 2);
-  check.shape(ownName, own, all.dtype, {all.dims[0], own.dims[1]});
-  check.shape(sharedName, shared, all.dtype, {all.dims[0], shared.dims[1]});
-  const int64_t rest = all.dims[1] - own.dims[1], heads = shared.dims[1] > 0 ? rest / shared.dims[1] : 0;
-  const bool fits = heads > 0 && heads * shared.dims[1] == rest && own.dims[1] > 0 && own.dims[1] % heads == 0;
-  check.that(fits, [&] {
-    return joined("expected '", allName, "' of heads with columns of '", ownName, "' ", shapeText(own),
-                  " and with all of '", sharedName, "' ", shapeText(shared), " but got ", shapeText(all));
-  });
-  return fits ? HeadShape{heads, own.dims[1] / heads, shared.dims[1]} : HeadShape{};
-}
-
 template <class T> struct AddRow {
   static MOERT_INLINE void run(const T *in, double *sum, int64_t count) { addTo(sum, in, count); }
 };
@@ -32,10 +12,10 @@ template <class T> struct AddRow {
 } // namespace
 
 Status appendToHeads(View x, View shared, View out) {
-  Checker check("append_to_heads");
-  const HeadShape shape = checkHeads(check, "x", x, "shared", shared, "out", out);
+  Checker check = checkOperands(Kind::AppendToHeads, checkAppendToHeads, x, shared, out);
   if (!check.ok())
     return check.take();
+  const HeadShape shape(x, shared, out);
   withFloating(out.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *own = x.as<const T>(), *common = shared.as<const T>();
@@ -48,10 +28,10 @@ Status appendToHeads(View x, View shared, View out) {
 }
 
 Status appendToHeadsGrad(View grads, View gradX, View gradShared) {
-  Checker check("append_to_heads_grad");
-  const HeadShape shape = checkHeads(check, "grad_x", gradX, "grad_shared", gradShared, "grads", grads);
+  Checker check = checkOperands(Kind::AppendToHeadsGrad, checkAppendToHeadsGrad, grads, gradX, gradShared);
   if (!check.ok())
     return check.take();
+  const HeadShape shape(gradX, gradShared, grads);
   withFloating(grads.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;

@@ -71,8 +71,7 @@ int64_t columnOf(int32_t label, int64_t first, int64_t size) {
 } // namespace
 
 Status rowLogsumexp(View x, View out) {
-  Checker check("row_logsumexp");
-  check.floating("x", x).rank("x", x, 2, 2).shape("out", out, x.dtype, {x.dims[0], 1});
+  Checker check = checkOperands(Kind::RowLogsumexp, checkRowLogsumexp, x, out);
   if (!check.ok())
     return check.take();
   withFloating(x.dtype, [&](auto zero) {
@@ -83,9 +82,7 @@ Status rowLogsumexp(View x, View out) {
 }
 
 Status rowLogsumexpGrad(View x, View lse, View grads, View out) {
-  Checker check("row_logsumexp_grad");
-  check.floating("x", x).rank("x", x, 2, 2).shape("lse", lse, x.dtype, {x.dims[0], 1});
-  check.shape("grads", grads, x.dtype, {x.dims[0], 1}).like("out", out, x);
+  Checker check = checkOperands(Kind::RowLogsumexpGrad, checkRowLogsumexpGrad, x, lse, grads, out);
   if (!check.ok())
     return check.take();
   withFloating(x.dtype, [&](auto zero) {
@@ -97,11 +94,9 @@ Status rowLogsumexpGrad(View x, View lse, View grads, View out) {
 }
 
 Status pick(View x, View labels, View out, Part part) {
-  Checker check("pick");
-  check.floating("x", x).rank("x", x, 2, 2);
+  Checker check = checkOperands(Kind::Pick, checkPick, x, labels, out, part);
   const int64_t rows = x.dims[0], columns = x.dims[1];
-  checkIndices(check, "labels", labels, rows, kAnyNegative, part, columns);
-  check.shape("out", out, x.dtype, {rows, 1});
+  checkIndices(check, "labels", labels, kAnyNegative, part, columns);
   if (!check.ok())
     return check.take();
   withFloating(x.dtype, [&](auto zero) {
@@ -115,13 +110,9 @@ Status pick(View x, View labels, View out, Part part) {
 }
 
 Status pickGrad(View labels, View grads, View addend, View out, Part part) {
-  Checker check("pick_grad");
-  check.floating("out", out).rank("out", out, 2, 2);
+  Checker check = checkOperands(Kind::PickGrad, checkPickGrad, labels, grads, addend, out, part);
   const int64_t rows = out.dims[0], columns = out.dims[1];
-  check.shape("grads", grads, out.dtype, {rows, 1});
-  checkIndices(check, "labels", labels, rows, kAnyNegative, part, columns);
-  if (addend)
-    check.like("addend", addend, out);
+  checkIndices(check, "labels", labels, kAnyNegative, part, columns);
   if (!check.ok())
     return check.take();
   startFrom(addend, out);
@@ -137,10 +128,7 @@ Status pickGrad(View labels, View grads, View addend, View out, Part part) {
 }
 
 Status labelSum(View rows, View labels, View sum, View count) {
-  Checker check("label_sum");
-  check.floating("rows", rows).rank("rows", rows, 2, 2).shape("rows", rows, rows.dtype, {rows.dims[0], 1});
-  check.shape("labels", labels, MOERT_I32, {rows.dims[0]});
-  check.shape("sum", sum, rows.dtype, {}).shape("count", count, rows.dtype, {});
+  Checker check = checkOperands(Kind::LabelSum, checkLabelSum, rows, labels, sum, count);
   if (!check.ok())
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
@@ -160,9 +148,7 @@ Status labelSum(View rows, View labels, View sum, View count) {
 }
 
 Status labelSumGrad(View labels, View grad, View out) {
-  Checker check("label_sum_grad");
-  check.floating("out", out).rank("out", out, 2, 2).shape("out", out, out.dtype, {out.dims[0], 1});
-  check.shape("labels", labels, MOERT_I32, {out.dims[0]}).shape("grad", grad, out.dtype, {});
+  Checker check = checkOperands(Kind::LabelSumGrad, checkLabelSumGrad, labels, grad, out);
   if (!check.ok())
     return check.take();
   withFloating(out.dtype, [&](auto zero) {
@@ -174,8 +160,7 @@ Status labelSumGrad(View labels, View grad, View out) {
 }
 
 Status divide(View a, View b, View out) {
-  Checker check("divide");
-  check.floating("a", a).shape("a", a, a.dtype, {}).like("b", b, a).like("out", out, a);
+  Checker check = checkOperands(Kind::Divide, checkDivide, a, b, out);
   if (!check.ok())
     return check.take();
   withFloating(a.dtype, [&](auto zero) {

@@ -156,67 +156,42 @@ template <class T> struct InverseRootGradAll {
   }
 };
 
-/// Checks x to be rows of blocks of as many columns as `vector` has. Returns how many blocks there are.
-int64_t checkNorm(Checker &check, View x, const char *name, View vector, int64_t kind, double eps) {
-  check.that(kind >= MOERT_LAYER_NORM && kind <= MOERT_NO_NORM,
-             [&] { return joined("expected 'kind' to be a moert_norm_kind but got ", kind); });
-  check.that(eps >= 0, [&] { return joined("expected 'eps' of 0 or more but got ", eps); });
-  check.floating("x", x).rank("x", x, 2, 2).rank(name, vector, 1, 1);
-  if (!check.ok())
-    return 0;
-  const int64_t count = vector.dims[0];
-  check.shape(name, vector, x.dtype, {count});
-  check.that(count >= 1 && x.dims[1] % count == 0, [&] {
-    return joined("expected the columns of 'x' to be a multiple of those of '", name, "' but got ", shapeText(x),
-                  " and ", shapeText(vector));
-  });
-  return check.ok() ? x.elements() / count : 0;
-}
-
 } // namespace
 
 Status norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
-  Checker check("norm");
-  const int64_t blocks = checkNorm(check, x, "gamma", gamma, kind, eps);
-  if (beta)
-    check.like("beta", beta, gamma);
-  check.like("out", out, x);
+  Checker check = checkOperands(Kind::Norm, checkNorm, x, gamma, beta, out, kind, eps);
   if (!check.ok())
     return check.take();
+  const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<NormBlocks<T>>(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks,
-                                 gamma.dims[0], kind, eps);
+    runVectorised<NormBlocks<T>>(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks, count,
+                                 kind, eps);
   });
   return {};
 }
 
 Status normGrad(View x, View gamma, View grads, View out, int64_t kind, double eps) {
-  Checker check("norm_grad");
-  const int64_t blocks = checkNorm(check, x, "gamma", gamma, kind, eps);
-  check.like("grads", grads, x).like("out", out, x);
+  Checker check = checkOperands(Kind::NormGrad, checkNormGrad, x, gamma, grads, out, kind, eps);
   if (!check.ok())
     return check.take();
+  const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     runVectorised<NormGradBlocks<T>>(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks,
-                                     gamma.dims[0], kind, eps);
+                                     count, kind, eps);
   });
   return {};
 }
 
 Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double eps) {
-  Checker check("norm_wgrad");
-  const int64_t blocks = checkNorm(check, x, "out", out, kind, eps);
-  check.like("grads", grads, x);
-  if (addend)
-    check.like("addend", addend, out);
+  Checker check = checkOperands(Kind::NormWgrad, checkNormWgrad, x, grads, addend, out, kind, eps);
   if (!check.ok())
     return check.take();
+  const int64_t count = out.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    const int64_t count = out.dims[0];
     double *sum = scratch<Tag, double>(count);
     for (int64_t i = 0; i < count; ++i)
       sum[i] = addend ? static_cast<double>(addend.as<const T>()[i]) : 0.0;
@@ -228,8 +203,7 @@ Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double
 }
 
 Status inverseRoot(View in, View out, double scale, double eps) {
-  Checker check("inverse_root");
-  check.floating("in", in).like("out", out, in);
+  Checker check = checkOperands(Kind::InverseRoot, checkInverseRoot, in, out, scale, eps);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
@@ -240,8 +214,7 @@ Status inverseRoot(View in, View out, double scale, double eps) {
 }
 
 Status inverseRootGrad(View root, View grads, View out, double scale) {
-  Checker check("inverse_root_grad");
-  check.floating("root", root).like("grads", grads, root).like("out", out, root);
+  Checker check = checkOperands(Kind::InverseRootGrad, checkInverseRootGrad, root, grads, out, scale);
   if (!check.ok())
     return check.take();
   withFloating(root.dtype, [&](auto zero) {

@@ -67,17 +67,10 @@ template <class T> struct AdamAll {
 
 template <class T> T factorOf(View factor) { return factor ? *factor.as<const T>() : T(1); }
 
-void checkFactors(Checker &check, View param, View rate, View factor) {
-  check.shape("rate", rate, param.dtype, {});
-  if (factor)
-    check.shape("factor", factor, param.dtype, {});
-}
-
 } // namespace
 
 Status sumSquares(View in, View out) {
-  Checker check("sum_squares");
-  check.floating("in", in).shape("out", out, in.dtype, {});
+  Checker check = checkOperands(Kind::SumSquares, checkSumSquares, in, out);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
@@ -88,10 +81,7 @@ Status sumSquares(View in, View out) {
 }
 
 Status clipFactor(View sumSquares, View out, double most) {
-  Checker check("clip_factor");
-  check.floating("sum_squares", sumSquares).shape("sum_squares", sumSquares, sumSquares.dtype, {});
-  check.like("out", out, sumSquares);
-  check.that(most >= 0, [&] { return joined("expected 'most' of 0 or more but got ", most); });
+  Checker check = checkOperands(Kind::ClipFactor, checkClipFactor, sumSquares, out, most);
   if (!check.ok())
     return check.take();
   withFloating(out.dtype, [&](auto zero) {
@@ -103,8 +93,7 @@ Status clipFactor(View sumSquares, View out, double most) {
 }
 
 Status squareRoot(View in, View out) {
-  Checker check("square_root");
-  check.floating("in", in).shape("in", in, in.dtype, {}).like("out", out, in);
+  Checker check = checkOperands(Kind::SquareRoot, checkSquareRoot, in, out);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
@@ -116,10 +105,8 @@ Status squareRoot(View in, View out) {
 
 Status sgd(View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut,
            double momentum, double decay) {
-  Checker check("sgd");
-  check.floating("param", param).like("grad", grad, param).like("velocity", velocity, param);
-  checkFactors(check, param, rate, factor);
-  check.like("param_out", paramOut, param).like("velocity_out", velocityOut, param);
+  Checker check =
+      checkOperands(Kind::Sgd, checkSgd, param, grad, velocity, rate, factor, paramOut, velocityOut, momentum, decay);
   if (!check.ok())
     return check.take();
   withFloating(param.dtype, [&](auto zero) {
@@ -133,11 +120,8 @@ Status sgd(View param, View grad, View velocity, View rate, View factor, View pa
 
 Status adam(View param, View grad, View first, View second, View rate, View step, View factor, View paramOut,
             View firstOut, View secondOut, const AdamOptions &options) {
-  Checker check("adam");
-  check.floating("param", param).like("grad", grad, param).like("first", first, param).like("second", second, param);
-  checkFactors(check, param, rate, factor);
-  check.shape("step", step, MOERT_I32, {});
-  check.like("param_out", paramOut, param).like("first_out", firstOut, param).like("second_out", secondOut, param);
+  Checker check = checkOperands(Kind::Adam, checkAdam, param, grad, first, second, rate, step, factor, paramOut,
+                                firstOut, secondOut, options);
   if (!check.ok())
     return check.take();
   const int64_t steps = int64_t(*step.as<const int32_t>()) + 1;

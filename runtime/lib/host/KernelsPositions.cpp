@@ -87,27 +87,6 @@ private:
   }
 };
 
-void checkRotary(Checker &check, View x, View out, const RotaryOptions &options) {
-  check.floating("x", x).rank("x", x, 2, 2).like("out", out, x);
-  check.that(options.period >= 1, [&] { return joined("expected 'period' of 1 or more but got ", options.period); });
-  check.that(options.headDim >= 1 && x.dims[1] % options.headDim == 0, [&] {
-    return joined("expected the columns of 'x' to be a multiple of ", options.headDim, " but got ", shapeText(x));
-  });
-  check.that(options.rotaryDim >= 0 && options.rotaryDim % 2 == 0 && options.begin >= 0 &&
-                 options.begin <= options.headDim - options.rotaryDim,
-             [&] {
-               return joined("expected an even number of rotated columns within the ", options.headDim,
-                             " of a head but got ", options.rotaryDim, " from ", options.begin, " on");
-             });
-  check.that(options.direction == 1 || options.direction == -1,
-             [&] { return joined("expected 'direction' to be 1 or -1 but got ", options.direction); });
-  check.that(options.base > 0, [&] { return joined("expected 'base' above 0 but got ", options.base); });
-  check.that(options.factor == 1 || (options.factor > 0 && options.high > options.low), [&] {
-    return joined("expected 'factor' above 0 and 'high' above 'low' but got ", options.factor, ", ", options.high,
-                  " and ", options.low);
-  });
-}
-
 // --- Relative biases ---------------------------------------------------------
 
 /// The bucket of `offset` = j - i in T5's scheme.
@@ -133,20 +112,6 @@ const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bi
   return result;
 }
 
-/// Checks table [buckets,H] and bias [H,L,Lk] against each other.
-void checkRelative(Checker &check, const char *tableName, View table, const char *biasName, View bias,
-                   bool bidirectional, int64_t maxDistance) {
-  check.floating(tableName, table).rank(tableName, table, 2, 2).rank(biasName, bias, 3, 3);
-  check.shape(biasName, bias, table.dtype, {table.dims[1], bias.dims[1], bias.dims[2]});
-  const int64_t exact = table.dims[0] / (bidirectional ? 4 : 2);
-  check.that(exact >= 1 && table.dims[0] % (bidirectional ? 2 : 1) == 0, [&] {
-    return joined("expected '", tableName, "' of ", bidirectional ? "an even number of 4" : "2",
-                  " or more rows but got ", shapeText(table));
-  });
-  check.that(maxDistance > exact,
-             [&] { return joined("expected 'max_distance' above ", exact, " but got ", maxDistance); });
-}
-
 template <class T> struct AddRow {
   static MOERT_INLINE void run(const T *in, double *sum, int64_t count) { addTo(sum, in, count); }
 };
@@ -154,8 +119,7 @@ template <class T> struct AddRow {
 } // namespace
 
 Status rotary(View x, View out, const RotaryOptions &options) {
-  Checker check("rotary");
-  checkRotary(check, x, out, options);
+  Checker check = checkOperands(Kind::Rotary, checkRotary, x, out, options);
   if (!check.ok())
     return check.take();
   const int64_t columns = x.dims[1], pairs = options.rotaryDim / 2;
@@ -178,8 +142,7 @@ Status rotary(View x, View out, const RotaryOptions &options) {
 }
 
 Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistance) {
-  Checker check("relative_bias");
-  checkRelative(check, "table", table, "out", out, bidirectional, maxDistance);
+  Checker check = checkOperands(Kind::RelativeBias, checkRelativeBias, table, out, bidirectional, maxDistance);
   if (!check.ok() || out.elements() == 0)
     return check.take();
   const int64_t heads = out.dims[0], queries = out.dims[1], keys = out.dims[2];
@@ -199,10 +162,8 @@ Status relativeBias(View table, View out, bool bidirectional, int64_t maxDistanc
 }
 
 Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, int64_t maxDistance) {
-  Checker check("relative_bias_grad");
-  checkRelative(check, "out", out, "grads", grads, bidirectional, maxDistance);
-  if (addend)
-    check.like("addend", addend, out);
+  Checker check =
+      checkOperands(Kind::RelativeBiasGrad, checkRelativeBiasGrad, grads, addend, out, bidirectional, maxDistance);
   if (!check.ok())
     return check.take();
   startFrom(addend, out);

@@ -5,7 +5,7 @@
 // group, which are the same in both.
 //
 //===----------------------------------------------------------------------===//
-#include "host/DroplessChunks.h"
+#include "host/KernelSupport.h"
 #include "host/Kernels.h"
 
 #include <algorithm>
@@ -517,84 +517,10 @@ template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gr
 
 // --- Checks ------------------------------------------------------------------
 
-/// The checks that routing and its gradient share.
-void checkScores(Checker &check, const char *name, View scores, View experts, int64_t score, int64_t groups) {
-  check.floating(name, scores).rank(name, scores, 2, 2).rank("experts", experts, 2, 2);
-  check.shape("experts", experts, MOERT_I32, {scores.dims[0], experts.dims[1]});
-  check.that(score == MOERT_SOFTMAX || score == MOERT_SIGMOID_SCORE,
-             [&] { return joined("expected 'score' to be a moert_score_kind but got ", score); });
-  check.that(experts.dims[1] <= scores.dims[1],
-             [&] { return joined("expected ", scores.dims[1], " choices at most but got ", experts.dims[1]); });
-  check.that(groups >= 1 && scores.dims[0] % std::max<int64_t>(groups, 1) == 0,
-             [&] { return joined("expected 'groups' to divide the ", scores.dims[0], " tokens but got ", groups); });
-}
-
-void checkChunks(Checker &check, int64_t tokens, int64_t choices, const RouteOptions &options) {
-  const int64_t chunks = options.chunks, rows = options.chunkRows;
-  check.that(chunks >= 1, [&] { return joined("expected 'chunks' of 1 or more but got ", chunks); });
-  if (!check.ok())
-    return;
-  if (options.capacity > 0) {
-    // As a product, groups * capacity might not fit.
-    check.that(static_cast<__int128>(options.groups) * options.capacity % chunks == 0, [&] {
-      return joined("expected 'chunks' to divide ", options.groups, " groups times a capacity of ", options.capacity,
-                    " but got ", chunks);
-    });
-    check.that(rows == 0, [&] { return joined("expected 'chunk_rows' of 0 with a capacity but got ", rows); });
-    return;
-  }
-  checkDroplessChunks(check, tokens, choices, chunks, rows);
-}
-
-void checkHomes(Checker &check, int64_t experts, int64_t choices, const RouteOptions &options) {
-  const int64_t homes = options.homes;
-  check.that(homes >= 1 && experts % std::max<int64_t>(homes, 1) == 0,
-             [&] { return joined("expected 'homes' to divide the ", experts, " experts but got ", homes); });
-  check.that(options.homeStride >= 1,
-             [&] { return joined("expected a 'home_stride' of 1 or more but got ", options.homeStride); });
-  check.that(options.homeSpan >= 1,
-             [&] { return joined("expected a 'home_span' of 1 or more but got ", options.homeSpan); });
-  if (!check.ok() || options.leave < 0)
-    return;
-  check.that(options.expertGroups == 1, [&] {
-    return joined("expected 'expert_groups' of 1 with a 'leave' of 0 or more but got ", options.expertGroups);
-  });
-  check.that(choices <= experts / homes, [&] {
-    return joined("expected the ", experts / homes, " experts at home to hold the ", choices, " choices of a token");
-  });
-}
-
-void checkOptions(Checker &check, int64_t experts, int64_t tokens, int64_t choices, const RouteOptions &options) {
-  const int64_t parts = options.expertGroups, top = options.topGroups;
-  check.that(parts >= 1 && experts % std::max<int64_t>(parts, 1) == 0,
-             [&] { return joined("expected 'expert_groups' to divide the ", experts, " experts but got ", parts); });
-  check.that(top >= 1 && top <= parts,
-             [&] { return joined("expected 'top_groups' from 1 to ", parts, " but got ", top); });
-  if (!check.ok())
-    return;
-  check.that(top * (experts / parts) >= choices, [&] {
-    return joined("expected the ", top, " best groups of ", experts / parts, " experts to hold the ", choices,
-                  " choices of a token");
-  });
-  check.that(options.groupScore == MOERT_GROUP_MAX || options.groupScore == MOERT_GROUP_TOP2, [&] {
-    return joined("expected 'group_score' to be a moert_group_score_kind but got ", options.groupScore);
-  });
-  check.that(options.capacity >= 0,
-             [&] { return joined("expected a 'capacity' of 0 or more but got ", options.capacity); });
-  checkHomes(check, experts, choices, options);
-  checkChunks(check, tokens, choices, options);
-  if (!check.ok())
-    return;
-  const double rows = options.capacity > 0 ? 1.0 * experts * options.groups * options.capacity
-                                           : std::max(1.0 * tokens * choices, 1.0 * options.chunks * options.chunkRows);
-  check.that(rows <= std::numeric_limits<int32_t>::max(),
-             [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
-}
-
-/// Different experts for each token, all of which exist.
+/// Different experts for each token, all of which exist; `forced` may be absent.
 void checkForced(Checker &check, View forced, const RouteShape &shape) {
   const int32_t *experts = forced.as<const int32_t>();
-  for (int64_t i = 0; check.ok() && i < forced.elements(); ++i) {
+  for (int64_t i = 0; check.ok() && forced && i < forced.elements(); ++i) {
     check.that(experts[i] >= 0 && experts[i] < shape.experts, [&] {
       return joined("expected forced experts from 0 to ", shape.experts - 1, " but got ", experts[i]);
     });
@@ -610,17 +536,10 @@ void checkForced(Checker &check, View forced, const RouteShape &shape) {
 
 Status route(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
              View aux, const RouteOptions &options, View forced) {
-  Checker check("route");
-  checkScores(check, "logits", logits, experts, options.score, options.groups);
+  Checker check = checkOperands(Kind::Route, checkRoute, logits, selectionBias, scores, experts, slots, weights, counts,
+                                aux, options, forced);
   const RouteShape shape{logits.dims[0], logits.dims[1], experts.dims[1], options.groups};
-  checkOptions(check, shape.experts, shape.tokens, shape.choices, options);
-  if (selectionBias)
-    check.shape("selection_bias", selectionBias, logits.dtype, {shape.experts});
-  check.like("scores", scores, logits).like("slots", slots, experts);
-  check.shape("weights", weights, logits.dtype, {shape.tokens, shape.choices});
-  check.shape("counts", counts, MOERT_I32, {options.chunks, shape.experts}).shape("aux", aux, logits.dtype, {});
-  if (forced)
-    checkForced(check.like("the forced experts", forced, experts), forced, shape);
+  checkForced(check, forced, shape);
   if (!check.ok())
     return check.take();
   withFloating(logits.dtype, [&](auto zero) {
@@ -648,14 +567,9 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
 
 Status routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
                  bool renormalize, int64_t groups, double routingScale) {
-  Checker check("route_grad");
-  checkScores(check, "scores", scores, experts, score, groups);
+  Checker check = checkOperands(Kind::RouteGrad, checkRouteGrad, scores, experts, gradWeights, gradAux, gradLogits,
+                                score, renormalize, groups, routingScale);
   const RouteShape shape{scores.dims[0], scores.dims[1], experts.dims[1], groups};
-  if (gradWeights)
-    check.shape("grad_weights", gradWeights, scores.dtype, {shape.tokens, shape.choices});
-  if (gradAux)
-    check.shape("grad_aux", gradAux, scores.dtype, {});
-  check.like("grad_logits", gradLogits, scores);
   for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
     check.that(experts.as<int32_t>()[i] >= 0 && experts.as<int32_t>()[i] < shape.experts, [&] {
       return joined("expected 'experts' from 0 to ", shape.experts - 1, " but got ", experts.as<int32_t>()[i]);

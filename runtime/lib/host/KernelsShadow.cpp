@@ -3,25 +3,13 @@
 // FasterMoE's dynamic shadowing: both kernels are counting, the decision itself is moert_shadows_choose.
 //
 //===----------------------------------------------------------------------===//
-#include "host/DroplessChunks.h"
+#include "host/KernelSupport.h"
 #include "host/Kernels.h"
 
 #include <algorithm>
 
 namespace moert::host {
 namespace {
-
-void checkChunks(Checker &check, View experts, int64_t chunks, int64_t chunkRows) {
-  const int64_t tokens = experts.dims[0], choices = experts.dims[1];
-  check.that(chunks >= 1, [&] { return joined("expected 'chunks' of 1 or more but got ", chunks); });
-  if (check.ok())
-    checkDroplessChunks(check, tokens, choices, chunks, chunkRows);
-  if (!check.ok())
-    return;
-  const double rows = std::max(1.0 * tokens * choices, 1.0 * chunks * chunkRows);
-  check.that(rows <= std::numeric_limits<int32_t>::max(),
-             [&] { return joined("expected at most 2^31 - 1 rows of dispatched tokens but got ", rows); });
-}
 
 void checkExperts(Checker &check, View experts, int64_t count) {
   for (int64_t i = 0; check.ok() && i < experts.elements(); ++i)
@@ -74,29 +62,10 @@ void fillShadowSlots(const int32_t *experts, const int32_t *places, View slots, 
     slots.as<int32_t>()[i] = places[experts[i]] < 0 ? -1 : next[places[experts[i]]]++;
 }
 
-void checkCosts(Checker &check, View counts, const moert_shadow_costs &costs) {
-  const int64_t sources = counts.dims[0], experts = counts.dims[1], workers = costs.workers, nodes = costs.node_workers;
-  check.that(
-      workers >= 1 && sources % std::max<int64_t>(workers, 1) == 0 && experts % std::max<int64_t>(workers, 1) == 0,
-      [&] {
-        return joined("expected 'workers' to divide ", sources, " sources and ", experts, " experts but got ", workers);
-      });
-  check.that(nodes >= 1 && workers % std::max<int64_t>(nodes, 1) == 0,
-             [&] { return joined("expected 'node_workers' to divide ", workers, " workers but got ", nodes); });
-  check.that(costs.most >= 0, [&] { return joined("expected 'most' of 0 or more but got ", costs.most); });
-  check.that(costs.room >= 0, [&] { return joined("expected 'room' of 0 or more but got ", costs.room); });
-  check.that(costs.phases >= 1, [&] { return joined("expected 'phases' of 1 or more but got ", costs.phases); });
-}
-
 } // namespace
 
 Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
-  Checker check("choose_shadows");
-  check.rank("counts", counts, 2, 2).shape("counts", counts, MOERT_I32, {counts.dims[0], counts.dims[1]});
-  check.shape("shadows", shadows, MOERT_I32, {1, counts.dims[1]});
-  check.that(policy >= MOERT_SHADOWS_ALGORITHM1 && policy <= MOERT_SHADOWS_SIMULATE,
-             [&] { return joined("expected 'policy' to be a moert_shadow_policy but got ", policy); });
-  checkCosts(check, counts, costs);
+  Checker check = checkOperands(Kind::ChooseShadows, checkChooseShadows, counts, shadows, policy, costs);
   for (int64_t i = 0; check.ok() && i < counts.elements(); ++i)
     check.that(counts.as<int32_t>()[i] >= 0,
                [&] { return joined("expected 'counts' of 0 or more but got ", counts.as<int32_t>()[i]); });
@@ -115,14 +84,9 @@ Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_cos
 
 Status divideChoices(View experts, View shadows, View slots, View counts, View shadowSlots, View shadowCounts,
                      int64_t chunks, int64_t chunkRows) {
-  Checker check("divide_choices");
-  check.rank("experts", experts, 2, 2).shape("experts", experts, MOERT_I32, {experts.dims[0], experts.dims[1]});
-  check.rank("shadows", shadows, 2, 2).shape("shadows", shadows, MOERT_I32, {1, shadows.dims[1]});
-  check.like("slots", slots, experts).like("shadow_slots", shadowSlots, experts);
-  checkChunks(check, experts, chunks, chunkRows);
+  Checker check = checkOperands(Kind::DivideChoices, checkDivideChoices, experts, shadows, slots, counts, shadowSlots,
+                                shadowCounts, chunks, chunkRows);
   const int64_t expertCount = shadows.dims[1], room = columnsOf(shadowCounts);
-  check.shape("counts", counts, MOERT_I32, {chunks, expertCount});
-  check.shape("shadow_counts", shadowCounts, MOERT_I32, {1, room});
   checkExperts(check, experts, expertCount);
   if (!check.ok())
     return check.take();

@@ -20,8 +20,7 @@ struct ScaleRow {
 };
 
 /// Checks slots [S,k] to be rows of a buffer of `rows` rows, or -1.
-void checkSlots(Checker &check, View slots, int64_t tokens, int64_t rows) {
-  check.rank("slots", slots, 2, 2).shape("slots", slots, MOERT_I32, {tokens, slots.dims[1]});
+void checkSlots(Checker &check, View slots, int64_t rows) {
   if (!check.ok())
     return;
   const int32_t *slot = slots.as<int32_t>();
@@ -150,16 +149,9 @@ template <class T> struct DispatchAll {
 } // namespace
 
 Status dispatch(View tokens, View slots, View weights, View out) {
-  Checker check("dispatch");
-  check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).rank("out", out, 2, 3);
-  const int64_t count = tokens.dims[0], columns = tokens.dims[1], rows = rowsOf(out);
-  if (out.rank == 3)
-    check.shape("out", out, tokens.dtype, {out.dims[0], out.dims[1], columns});
-  else
-    check.shape("out", out, tokens.dtype, {rows, columns});
-  checkSlots(check, slots, count, rows);
-  if (weights)
-    check.shape("weights", weights, tokens.dtype, {count, slots.dims[1]});
+  Checker check = checkOperands(Kind::Dispatch, checkDispatch, tokens, slots, weights, out);
+  const int64_t rows = rowsOf(out), columns = columnsOf(out);
+  checkSlots(check, slots, rows);
   if (!check.ok() || out.elements() == 0)
     return check.take();
   const int64_t *source = invertSlots(check, slots, rows);
@@ -174,13 +166,9 @@ Status dispatch(View tokens, View slots, View weights, View out) {
 }
 
 Status combine(View rows, View slots, View weights, View out) {
-  Checker check("combine");
-  check.floating("rows", rows).rank("rows", rows, 2, 3).rank("slots", slots, 2, 2);
+  Checker check = checkOperands(Kind::Combine, checkCombine, rows, slots, weights, out);
   const int64_t count = slots.dims[0], choices = slots.dims[1], columns = columnsOf(rows);
-  checkSlots(check, slots, count, rowsOf(rows));
-  if (weights)
-    check.shape("weights", weights, rows.dtype, {count, choices});
-  check.shape("out", out, rows.dtype, {count, columns});
+  checkSlots(check, slots, rowsOf(rows));
   if (!check.ok() || out.elements() == 0)
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
@@ -193,34 +181,20 @@ Status combine(View rows, View slots, View weights, View out) {
 }
 
 Status slotDot(View tokens, View rows, View slots, View out) {
-  Checker check("slot_dot");
-  check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).floating("rows", rows).rank("rows", rows, 2, 3);
-  const int64_t count = tokens.dims[0], columns = tokens.dims[1];
-  if (rows.rank == 3)
-    check.shape("rows", rows, tokens.dtype, {rows.dims[0], rows.dims[1], columns});
-  else
-    check.shape("rows", rows, tokens.dtype, {rows.dims[0], columns});
-  checkSlots(check, slots, count, rowsOf(rows));
-  check.shape("out", out, tokens.dtype, {count, slots.dims[1]});
+  Checker check = checkOperands(Kind::SlotDot, checkSlotDot, tokens, rows, slots, out);
+  checkSlots(check, slots, rowsOf(rows));
   if (!check.ok())
     return check.take();
   withFloating(tokens.dtype, [&](auto zero) {
     using T = decltype(zero);
     runVectorised<SlotDotAll<T>>(tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(), out.as<T>(),
-                                 count, slots.dims[1], columns);
+                                 tokens.dims[0], slots.dims[1], tokens.dims[1]);
   });
   return {};
 }
 
 Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
-  Checker check("slice_counts");
-  check.shape("counts", counts, MOERT_I32, {1, columnsOf(counts)}).like("out", out, counts);
-  check.that(size >= 1 && index >= 0 && index < size,
-             [&] { return joined("expected 'index' below 'size' but got ", index, " of ", size); });
-  check.that(size >= 1 && rows >= 0 && rows % size == 0,
-             [&] { return joined("expected 'rows' to be a multiple of ", size, " but got ", rows); });
-  if (!check.ok())
-    return check.take();
+  Checker check = checkOperands(Kind::SliceCounts, checkSliceCounts, counts, out, rows, index, size);
   const std::vector<int64_t> &offsets = readCounts(check, counts, rows);
   if (!check.ok())
     return check.take();
@@ -231,30 +205,12 @@ Status sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t s
   return {};
 }
 
-static void checkLocal(Checker &check, const LocalOptions &options, int64_t experts) {
-  const int64_t size = options.size, copies = options.copies;
-  check.that(size >= 1 && options.index >= 0 && options.index < size,
-             [&] { return joined("expected 'index' below 'size' but got ", options.index, " of ", size); });
-  check.that(copies >= 1 && size % copies == 0 && experts % (size / copies) == 0, [&] {
-    return joined("expected 'copies' with which ", size, " members hold ", experts, " experts but got ", copies);
-  });
-  check.that(options.capacity >= 0 && options.room >= 0, [&] {
-    return joined("expected 'capacity' and 'room' of 0 or more but got ", options.capacity, " and ", options.room);
-  });
-}
-
 Status localSlots(View slots, View counts, View localSlots, View localCounts, const LocalOptions &options) {
-  Checker check("local_slots");
-  check.rank("slots", slots, 2, 2).shape("slots", slots, MOERT_I32, {slots.dims[0], slots.dims[1]});
-  check.shape("counts", counts, MOERT_I32, {1, columnsOf(counts)}).like("local_slots", localSlots, slots);
-  checkLocal(check, options, columnsOf(counts));
-  if (!check.ok())
-    return check.take();
-  const int64_t own = columnsOf(counts) * options.copies / options.size, first = options.index / options.copies * own;
-  check.shape("local_counts", localCounts, MOERT_I32, {1, own});
+  Checker check = checkOperands(Kind::LocalSlots, checkLocalSlots, slots, counts, localSlots, localCounts, options);
   const std::vector<int64_t> &offsets = readCounts(check, counts, slots.elements());
   if (!check.ok())
     return check.take();
+  const int64_t own = localCounts.dims[1], first = options.firstExpert(columnsOf(counts));
   const bool packed = options.capacity == 0;
   const int64_t begin = packed ? offsets[first] : first * options.capacity;
   const int64_t end = packed ? offsets[first + own] : (first + own) * options.capacity;
@@ -275,9 +231,7 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
 }
 
 Status rowScale(View rows, View factors, View out) {
-  Checker check("row_scale");
-  check.floating("rows", rows).rank("rows", rows, 2, 2);
-  check.shape("factors", factors, rows.dtype, {rows.dims[0], 1}).like("out", out, rows);
+  Checker check = checkOperands(Kind::RowScale, checkRowScale, rows, factors, out);
   if (!check.ok())
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
@@ -288,8 +242,7 @@ Status rowScale(View rows, View factors, View out) {
 }
 
 Status rowDot(View a, View b, View out) {
-  Checker check("row_dot");
-  check.floating("a", a).rank("a", a, 2, 2).like("b", b, a).shape("out", out, a.dtype, {a.dims[0], 1});
+  Checker check = checkOperands(Kind::RowDot, checkRowDot, a, b, out);
   if (!check.ok())
     return check.take();
   withFloating(a.dtype, [&](auto zero) {

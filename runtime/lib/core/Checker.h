@@ -1,0 +1,116 @@
+//===- Checker.h - what the checks of operands share ----------------------===//
+#ifndef MOERT_CORE_CHECKER_H
+#define MOERT_CORE_CHECKER_H
+
+#include "core/Kernels.h"
+
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+
+namespace moert {
+
+/// The text of all parts, strings and numbers, one after the other.
+template <class... Parts> std::string joined(const Parts &...parts) {
+  std::string result;
+  auto append = [&](const auto &part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
+      result += std::to_string(part);
+    else
+      result += part;
+  };
+  (append(parts), ...);
+  return result;
+}
+
+/// "f32[4,8]".
+inline std::string shapeText(int32_t dtype, const int64_t *dims, int64_t rank) {
+  std::string result = joined(dtypeName(dtype), "[");
+  for (int64_t i = 0; i < rank; ++i)
+    result += joined(i ? "," : "", dims[i]);
+  return result += "]";
+}
+inline std::string shapeText(View view) { return shapeText(view.dtype, view.dims.data(), view.rank); }
+
+/// The product of dimensions [begin, end) of `view`.
+inline int64_t product(View view, int64_t begin, int64_t end) {
+  int64_t result = 1;
+  for (int64_t i = begin; i < end; ++i)
+    result *= view.dims[i];
+  return result;
+}
+/// The number of rows of `view` [.., N]; 1 for rank 0.
+inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
+inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
+
+/// Checks the operands of one kernel and keeps the first complaint; later checks then do nothing. What operands hold is
+/// not read.
+class Checker {
+public:
+  explicit Checker(Kind kernel, Status status = {}) : kernel(kernel), status(std::move(status)) {}
+
+  bool ok() const { return status.ok(); }
+  Status take() { return std::move(status); }
+
+  /// Fails with "'kernel': message" unless `condition`; `message` is a function, called only then.
+  template <class Message> Checker &that(bool condition, Message message, int32_t code = MOERT_ERROR_INVALID_ARGUMENT) {
+    if (ok() && !condition)
+      status = Status::error(code, joined("'", kindName(kernel), "': ", message()));
+    return *this;
+  }
+  /// `view` is there, of rank 0 to 4, with no negative dimension, of a known type.
+  Checker &valid(const char *name, View view) {
+    bool sane = view.rank >= 0 && view.rank <= 4;
+    for (int64_t i = 0; sane && i < view.rank; ++i)
+      sane = view.dims[i] >= 0;
+    that(sane, [&] { return joined("expected '", name, "' of rank 0 to 4 with dimensions of 0 or more"); });
+    that(dtypeSize(view.dtype) != 0, [&] { return joined("'", name, "' is of an unknown type"); });
+    return that(!sane || view || view.elements() == 0, [&] { return joined("'", name, "' is absent"); });
+  }
+  /// 16-bit floats pass too: a device that does not compute with them says so itself.
+  Checker &floating(const char *name, View view) {
+    return valid(name, view).that(isFloating(view.dtype), [&] {
+      return joined("expected '", name, "' to be f32 or f64 but got ", shapeText(view));
+    });
+  }
+  Checker &rank(const char *name, View view, int64_t least, int64_t most) {
+    return that(view.rank >= least && view.rank <= most, [&] {
+      return joined("expected '", name, "' of rank ", least, most > least ? joined(" to ", most) : "", " but got ",
+                    shapeText(view));
+    });
+  }
+  Checker &shape(const char *name, View view, int32_t dtype, std::initializer_list<int64_t> dims) {
+    return exactly(name, view, dtype, dims.begin(), static_cast<int64_t>(dims.size()));
+  }
+  /// `view` has the type and shape of `model`.
+  Checker &like(const char *name, View view, View model) {
+    return exactly(name, view, model.dtype, model.dims.data(), model.rank);
+  }
+  /// `part` has an index.
+  Checker &part(Part part, const char *parts = "parts", const char *stride = "stride") {
+    return that(part.parts >= 1 && part.stride >= 1 && part.rank >= 0, [&] {
+      return joined("expected '", parts, "' and '", stride, "' of 1 or more but got ", part.parts, " and ",
+                    part.stride);
+    });
+  }
+
+private:
+  Checker &exactly(const char *name, View view, int32_t dtype, const int64_t *dims, int64_t rank) {
+    valid(name, view);
+    if (!ok())
+      return *this;
+    bool same = view.dtype == dtype && view.rank == rank;
+    for (int64_t i = 0; same && i < rank; ++i)
+      same = view.dims[i] == dims[i];
+    return that(same, [&] {
+      return joined("expected '", name, "' to be ", shapeText(dtype, dims, rank), " but got ", shapeText(view));
+    });
+  }
+
+  Kind kernel;
+  Status status;
+};
+
+} // namespace moert
+
+#endif // MOERT_CORE_CHECKER_H

@@ -1,0 +1,85 @@
+//===- Shapes.h - what kernels take from the shapes of checked operands ---===//
+#ifndef MOERT_CORE_SHAPES_H
+#define MOERT_CORE_SHAPES_H
+
+#include "core/Kernels.h"
+
+namespace moert {
+
+/// Rows of experts: [E,C,K], or with counts [sources,E] ragged, [R,K].
+struct ExpertShape {
+  bool isRagged;
+  int64_t experts;
+  int64_t capacity; ///< C or R
+  int64_t columns;
+
+  ExpertShape(View rows, View counts)
+      : isRagged(counts), experts(isRagged ? counts.dims[1] : rows.dims[0]), capacity(rows.dims[isRagged ? 0 : 1]),
+        columns(rows.dims[isRagged ? 1 : 2]) {}
+};
+
+/// The result of an activation of `in`, of which the gated kinds take pairs of columns. It has no data.
+inline bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
+inline View activationResult(View in, int64_t kind) {
+  in.data = nullptr;
+  if (isGated(kind))
+    in.dims[static_cast<size_t>(in.rank - 1)] /= 2;
+  return in;
+}
+
+/// How many times `many` has each block of `one` along `dim`; 1 where `one` is empty.
+inline int64_t copiesAlong(View one, View many, int64_t dim) {
+  const auto at = static_cast<size_t>(dim);
+  return one.dims[at] > 0 && many.rank == one.rank ? many.dims[at] / one.dims[at] : 1;
+}
+
+/// The first token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). That of chunk 1 is the
+/// most tokens of a chunk.
+inline int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) {
+  return (chunk * tokens + chunks - 1) / chunks;
+}
+
+/// A row of heads, each of its own columns and then the shared ones: `own` [S, H D] and `shared` [S, R] make `all` [S,
+/// H (D + R)]. No heads where they do not fit.
+struct HeadShape {
+  int64_t heads = 0, own = 0, shared = 0;
+
+  HeadShape(View ownColumns, View sharedColumns, View all) {
+    const int64_t owned = ownColumns.dims[1], each = sharedColumns.dims[1], rest = all.dims[1] - owned;
+    const int64_t count = each > 0 ? rest / each : 0;
+    if (count <= 0 || count * each != rest || owned <= 0 || owned % count != 0)
+      return;
+    heads = count;
+    own = owned / count;
+    shared = each;
+  }
+};
+
+/// Where queries and keys of an attention lie, and which key head a query head takes.
+struct AttentionShape {
+  int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
+  int64_t heads = 0, keyHeads = 0;              ///< that q has, and that k and v have
+  int64_t width = 0, valueWidth = 0;            ///< columns of a head
+  int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
+  bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
+
+  AttentionShape() = default;
+  /// Of q, k and v of rank 2 and options that are in their ranges.
+  AttentionShape(const AttentionInputs &inputs, const AttentionOptions &options)
+      : sequences(inputs.q.dims[0] / options.qLength), queries(options.qLength), keys(options.kLength),
+        heads(options.heads), width(inputs.q.dims[1] / options.heads), firstHead(options.part.index() * heads),
+        modelHeads(options.part.parts * heads) {
+    const int64_t parts = options.part.parts;
+    hasOwnKeys = parts > 1 && options.kHeads % parts == 0 && inputs.k.dims[1] * parts == options.kHeads * width;
+    keyHeads = hasOwnKeys ? options.kHeads / parts : options.kHeads;
+    valueWidth = inputs.v.dims[1] / keyHeads;
+  }
+
+  int64_t keyHead(int64_t head) const {
+    return hasOwnKeys ? head * keyHeads / heads : (firstHead + head) * keyHeads / modelHeads;
+  }
+};
+
+} // namespace moert
+
+#endif // MOERT_CORE_SHAPES_H
