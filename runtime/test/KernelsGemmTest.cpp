@@ -154,9 +154,12 @@ TYPED_TEST(KernelsGemmTest, BadShapes) {
   Tensor<int32_t> integers({2, 3});
   expectError(matmul(integers.view(), b.view(), c.view(), false, false), MOERT_ERROR_INVALID_ARGUMENT, "f32 or f64");
   View half = a.view();
-  half.dtype = MOERT_BF16;
-  expectError(matmul(half, b.view(), c.view(), false, false), MOERT_ERROR_UNSUPPORTED,
-              "'matmul': bf16 runs on no host kernel; compile with --dtype=f32 or f64");
+  for (int32_t dtype : {MOERT_BF16, MOERT_F16}) {
+    half.dtype = dtype;
+    expectError(matmul(half, b.view(), c.view(), false, false), MOERT_ERROR_UNSUPPORTED,
+                "'matmul': " + std::string(dtypeName(dtype)) +
+                    " runs on no host kernel; compile with --dtype=f32 or f64");
+  }
 }
 
 // The libraries give the same bits to several threads calling at once as to one.

@@ -1,7 +1,8 @@
 //===- KernelSupport.h - what the host kernels share ----------------------===//
 //
-// Checks of operands, type dispatch, scratch memory, and vectorisation: a kernel's inner loop is a struct with an
-// always-inlined `run`, compiled once per instruction set and chosen at run time, so that one library runs everywhere.
+// What of operands is theirs to check, type dispatch, scratch memory, and vectorisation: a kernel's inner loop is a
+// struct with an always-inlined `run`, compiled once per instruction set and chosen at run time, so that one library
+// runs everywhere.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_KERNELSUPPORT_H
