@@ -43,8 +43,8 @@ inline int64_t product(View view, int64_t begin, int64_t end) {
 inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
 inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
 
-/// Checks the operands of one kernel and keeps the first complaint; later checks then do nothing. What operands hold is
-/// not read.
+/// Keeps the first complaint about the operands of one kernel; later checks then do nothing. None of its own reads what
+/// an operand holds.
 class Checker {
 public:
   explicit Checker(Kind kernel, Status status = {}) : kernel(kernel), status(std::move(status)) {}

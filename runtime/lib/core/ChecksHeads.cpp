@@ -55,7 +55,7 @@ void checkOptions(Checker &check, const AttentionOptions &options) {
 /// What all attention kernels read.
 AttentionShape checkInputs(Checker &check, const AttentionInputs &inputs, const AttentionOptions &options) {
   checkOptions(check, options);
-  const auto &[q, k, v, bias, sinks, step] = inputs;
+  const View &q = inputs.q, &k = inputs.k, &v = inputs.v;
   check.floating("q", q).rank("q", q, 2, 2).rank("k", k, 2, 2).rank("v", v, 2, 2);
   if (!check.ok())
     return {};
@@ -69,12 +69,12 @@ AttentionShape checkInputs(Checker &check, const AttentionInputs &inputs, const 
   check.that(v.dims[1] % shape.keyHeads == 0,
              [&] { return joined("expected 'v' of ", shape.keyHeads, " heads but got ", shapeText(v)); });
   check.shape("v", v, q.dtype, {rows, v.dims[1]});
-  if (bias)
-    check.shape("bias", bias, q.dtype, {shape.heads, shape.queries, shape.keys});
-  if (sinks)
-    check.shape("sinks", sinks, q.dtype, {shape.heads});
-  if (step || options.dropout > 0)
-    check.shape("step", step, MOERT_I32, {});
+  if (inputs.bias)
+    check.shape("bias", inputs.bias, q.dtype, {shape.heads, shape.queries, shape.keys});
+  if (inputs.sinks)
+    check.shape("sinks", inputs.sinks, q.dtype, {shape.heads});
+  if (inputs.step || options.dropout > 0)
+    check.shape("step", inputs.step, MOERT_I32, {});
   return shape;
 }
 

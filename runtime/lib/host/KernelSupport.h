@@ -1,4 +1,4 @@
-//===- KernelSupport.h - what the host kernels share ----------------------===//
+//===- KernelSupport.h - what the host kernels share -----------------------===//
 //
 // What of operands is theirs to check, type dispatch, scratch memory, and vectorisation: a kernel's inner loop is a
 // struct with an always-inlined `run`, compiled once per instruction set and chosen at run time, so that one library

@@ -1,4 +1,4 @@
-//===- Kernels.h - the compute of the host device -------------------------===//
+//===- Kernels.h - the compute of the host device --------------------------===//
 //
 // The functions of core/Kernels.h, which says what they take, synchronous and single threaded, safe to call from any
 // number of threads at once. f32 and f64 everywhere, i32 too where nothing is computed (copy, slice, dump); bf16

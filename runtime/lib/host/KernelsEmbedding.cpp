@@ -1,4 +1,4 @@
-//===- KernelsEmbedding.cpp - ids, constants, casts and embeddings --------===//
+//===- KernelsEmbedding.cpp - ids, constants, casts and embeddings ---------===//
 
 #include "core/Convert.h"
 #include "host/ModelSupport.h"

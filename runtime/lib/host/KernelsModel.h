@@ -1,4 +1,4 @@
-//===- KernelsModel.h - kernels of whole models and of optimizers ---------===//
+//===- KernelsModel.h - kernels of whole models and of optimizers ----------===//
 //
 // The sections "Whole models" and "Optimizers" of moert.h, by the conventions of Kernels.h. An id or label out of range
 // is an error that names it and its place. What is summed over rows or heads, gradients and losses, is summed in double
