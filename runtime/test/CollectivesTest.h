@@ -161,10 +161,12 @@ private:
     if (!backend.processes)
       return;
     Processes &processes = *backend.processes;
-    if (rank != 0 && rank == processes.index())
+    if (rank != 0 && rank == processes.index()) {
       ASSERT_TRUE(processes.send(bytes).ok());
-    if (rank != 0 && processes.index() == 0)
+    }
+    if (rank != 0 && processes.index() == 0) {
       ASSERT_TRUE(processes.receive(rank, bytes).ok());
+    }
     ASSERT_TRUE(processes.broadcast(bytes).ok());
   }
 
@@ -190,10 +192,11 @@ private:
     for (int64_t rank = 0; rank < ranks; ++rank) {
       std::vector<double> &values = operand.ranks[static_cast<size_t>(rank)];
       std::vector<char> bytes(values.size() * dtypeSize(dtype));
-      if (isLocal(rank))
+      if (isLocal(rank)) {
         EXPECT_TRUE(
             backend.device->read(bytes.data(), memory[static_cast<size_t>(rank)], static_cast<int64_t>(bytes.size()))
                 .ok());
+      }
       tell(rank, bytes);
       load(bytes, dtype, values);
     }

@@ -9,10 +9,10 @@
 namespace moert::mpi {
 namespace {
 
-void sumBf16(void *in, void *inout, int *count, MPI_Datatype *) {
+template <int32_t dtype> void sum16(void *in, void *inout, int *count, MPI_Datatype *) {
   const void *sources[] = {in, inout};
   // The type is one that it knows.
-  (void)host::sumInOrder(sources, inout, *count, MOERT_BF16);
+  (void)host::sumInOrder(sources, inout, *count, dtype);
 }
 
 /// Of `count` elements those that a member sums where the members share the work. What MPI really moves is not to be
@@ -23,8 +23,14 @@ int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
 
 } // namespace
 
-SumOps::SumOps() { MPI_Op_create(sumBf16, 1, &bf16); }
-SumOps::~SumOps() { MPI_Op_free(&bf16); }
+SumOps::SumOps() {
+  MPI_Op_create(sum16<MOERT_BF16>, 1, &bf16);
+  MPI_Op_create(sum16<MOERT_F16>, 1, &f16);
+}
+SumOps::~SumOps() {
+  MPI_Op_free(&bf16);
+  MPI_Op_free(&f16);
+}
 
 MPI_Datatype Transfer::typeOf(const View &view) const {
   switch (view.dtype) {
@@ -33,6 +39,7 @@ MPI_Datatype Transfer::typeOf(const View &view) const {
   case MOERT_F64:
     return MPI_DOUBLE;
   case MOERT_BF16:
+  case MOERT_F16:
     return MPI_UINT16_T;
   default:
     // Unsigned, because the overflow of a signed sum is undefined.
@@ -40,7 +47,9 @@ MPI_Datatype Transfer::typeOf(const View &view) const {
   }
 }
 
-MPI_Op Transfer::sumOf(const View &view) const { return view.dtype == MOERT_BF16 ? channel.sums->bf16 : MPI_SUM; }
+MPI_Op Transfer::sumOf(const View &view) const {
+  return view.dtype == MOERT_BF16 ? channel.sums->bf16 : view.dtype == MOERT_F16 ? channel.sums->f16 : MPI_SUM;
+}
 
 /// Whether the two share memory, which MPI's collectives do not allow.
 bool Transfer::isIn(const View &view, const View &other) const {

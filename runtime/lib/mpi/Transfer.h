@@ -12,6 +12,7 @@ namespace moert::mpi {
 /// Sums of types that MPI does not know.
 struct SumOps {
   MPI_Op bf16 = MPI_OP_NULL;
+  MPI_Op f16 = MPI_OP_NULL;
 
   SumOps();
   ~SumOps();
