@@ -58,8 +58,9 @@ int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, CollectivesTest,
-                         testing::Combine(testing::Values(Shape{1, 1, 1}, Shape{2, 2, 1}, Shape{4, 2, 2}, Shape{4, 4, 1}, Shape{8, 2, 4},
-                                                          Shape{8, 4, 2}, Shape{12, 3, 2}, Shape{64, 8, 4}),
+                         testing::Combine(testing::Values(Shape{1, 1, 1}, Shape{2, 2, 1}, Shape{4, 2, 2},
+                                                          Shape{4, 4, 1}, Shape{8, 2, 4}, Shape{8, 4, 2},
+                                                          Shape{12, 3, 2}, Shape{64, 8, 4}),
                                           testing::Values(MOERT_F32, MOERT_F64, MOERT_I32, MOERT_BF16, MOERT_F16)));
 
 } // namespace

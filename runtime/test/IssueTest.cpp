@@ -609,7 +609,7 @@ TEST(World, Backends) {
   options.backend = "cuda";
   Status status = makeWorld(program, groups, 2, nullptr, options, world);
   EXPECT_EQ(status.code, MOERT_ERROR_UNSUPPORTED);
-  EXPECT_THAT(status.message, HasSubstr("backend 'cuda' is not built in this runtime"));
+  EXPECT_THAT(status.message, HasSubstr("CUDA"));
   options.backend = "tpu";
   EXPECT_THAT(makeWorld(program, groups, 2, nullptr, options, world).message, HasSubstr("unknown backend 'tpu'"));
 }

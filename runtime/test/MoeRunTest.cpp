@@ -193,7 +193,7 @@ TEST(MoeRun, BadUsage) {
            {"variants", "--seq=8", "but got 2 x 8"},
            {"variants", "--ranks=4", "compiled for 2 ranks, but --ranks asks for 4"},
            {"no-choice", "", "does not export 'moeplan_choose'"},
-           {"small", "--backend=cuda", "backend 'cuda' is not built in this runtime; available: host"},
+           {"small", "--backend=cuda", "CUDA"},
            {"small", "--backend=x", "unknown backend 'x'"},
            {"small", "--frobnicate", "unknown option '--frobnicate'"},
            {"small", "--load=/nonexistent", "cannot be opened"},
@@ -326,4 +326,21 @@ TEST(WorldApi, Misuse) {
   EXPECT_EQ(count, 4);
   moert_world_destroy(world);
   moert_plan_close(plan);
+}
+
+// Of ranks that share a process one cannot be ended; the step and the program end all the same.
+TEST(MoeRun, RanksThatBreak) {
+  Outcome fails = runCommand("MOERT_TEST_FAULT=2:fail " MOE_RUN " " PLANS "/faulty.so --timeout=1");
+  EXPECT_NE(fails.status, 0);
+  EXPECT_THAT(fails.err, testing::ContainsRegex("rank [0-3]: "));
+  Outcome spins = runCommand("MOERT_TEST_FAULT=2:spin " MOE_RUN " " PLANS "/faulty.so --timeout=0.5");
+  EXPECT_EQ(spins.status, 1);
+  EXPECT_THAT(spins.err, HasSubstr("the time-out of 0.5"));
+  EXPECT_THAT(spins.err, testing::ContainsRegex("this does not end:.*rank [0-3]: its program issues its calls"));
+  for (const char *plan : {"short", "long"}) {
+    Outcome outcome = runPlan(plan);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, testing::ContainsRegex("rank [0-3], op 3 all_to_all_v 'layer0' on stream 'main': "));
+    EXPECT_THAT(outcome.err, HasSubstr("disagree: expected the latter to be the all_to_all of the former"));
+  }
 }

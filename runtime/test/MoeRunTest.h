@@ -25,14 +25,16 @@ inline std::string readAll(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline Outcome moeRun(const std::string &arguments) {
+inline Outcome runCommand(const std::string &command) {
   std::string out = temporary("out"), err = temporary("err");
-  int code = std::system((MOE_RUN " " + arguments + " >" + out + " 2>" + err).c_str());
+  int code = std::system((command + " >" + out + " 2>" + err + " </dev/null").c_str());
   Outcome outcome{WIFEXITED(code) ? WEXITSTATUS(code) : -1, readAll(out), readAll(err)};
   std::remove(out.c_str());
   std::remove(err.c_str());
   return outcome;
 }
+
+inline Outcome moeRun(const std::string &arguments) { return runCommand(MOE_RUN " " + arguments); }
 
 inline Outcome runPlan(const std::string &name, const std::string &arguments = "") {
   return moeRun(PLANS "/" + name + ".so " + arguments);

@@ -9,6 +9,9 @@
 namespace moert {
 namespace {
 
+/// Both of CUDA's backends are in one library.
+std::string moduleOf(const std::string &backend) { return backend.substr(0, backend.find('-')); }
+
 /// The folder of the library that this code is in.
 std::string ownFolder() {
   Dl_info info;
@@ -17,14 +20,26 @@ std::string ownFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+/// The module of a backend; empty where there is none. Beside this library, or of a program that has the runtime in
+/// itself in the folder of libraries.
+std::string findModule(const std::string &name) {
+  for (const char *folder : {"/", "/../lib/"}) {
+    std::string path = ownFolder() + folder + "libmoert-" + moduleOf(name) + ".so";
+    if (::access(path.c_str(), F_OK) == 0)
+      return path;
+  }
+  return "";
+}
+
 Status loadModule(const std::string &name, CreateBackend *&create) {
-  std::string file = "/libmoert-" + name + ".so", path = ownFolder() + file;
-  // Of a program that has the runtime in itself.
-  if (std::string other = ownFolder() + "/../lib" + file; ::access(path.c_str(), F_OK) != 0)
-    path = other;
-  if (::access(path.c_str(), F_OK) != 0)
-    return Status::error(MOERT_ERROR_UNSUPPORTED,
-                         "backend '" + name + "' is not built in this runtime (there is no " + path + ")");
+  std::string path = findModule(name);
+  if (path.empty()) {
+    std::string available = "host";
+    for (const char *other : {"mpi", "cuda", "cuda-loopback"})
+      available += findModule(other).empty() ? "" : std::string(", ") + other;
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' is not built in this runtime, for want of " +
+                                                      (name == "mpi" ? "MPI" : "CUDA") + "; available: " + available);
+  }
   // Never closed: what it started ends with the process.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
@@ -50,7 +65,7 @@ Status createBackend(const std::string &name, std::span<const Program> programs,
   CreateBackend *create = nullptr;
   if (Status status = loadModule(name, create); !status.ok())
     return status;
-  return create(programs, groups, world, options, backend);
+  return create(name, programs, groups, world, options, backend);
 }
 
 } // namespace moert

@@ -11,8 +11,10 @@
 
 namespace moert {
 
-using CreateBackend = Status(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
-                             const BackendOptions &options, Backend &backend);
+/// createBackend of the backends in a module.
+using CreateBackend = Status(const std::string &name, std::span<const Program> programs,
+                             const std::vector<Group> &groups, int64_t world, const BackendOptions &options,
+                             Backend &backend);
 
 /// What a module exports. The version guards against libraries of different builds.
 struct BackendModule {

@@ -244,7 +244,7 @@ Status MpiDevice::explain(const Status &status) {
   return failure;
 }
 
-Status create(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
               const BackendOptions &options, Backend &backend) {
   std::shared_ptr<Session> session;
   if (Status status = Session::open(session); !status.ok())

@@ -1,0 +1,162 @@
+//===- MpiTest.cpp - moe-run on several processes -------------------------===//
+//
+// mpirun starts as many processes as a plan has ranks. A rank that breaks must end them all, in time, with a text that
+// says who waited where for whom; and nothing may be left behind.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MoeRunTest.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <dirent.h>
+
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+constexpr const char *kMpirun =
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " MPIRUN " --quiet --oversubscribe ";
+
+Outcome runRanks(int ranks, const std::string &arguments, const std::string &environment = "") {
+  return runCommand(environment + " " + kMpirun + "-n " + std::to_string(ranks) + " " + MOE_RUN + " " PLANS "/" +
+                    arguments + " --backend=mpi");
+}
+
+/// Processes, also those that were stopped, whose command line has `text`.
+int countProcesses(const std::string &text) {
+  int count = 0;
+  DIR *folder = opendir("/proc");
+  while (const dirent *entry = readdir(folder))
+    count += readAll(std::string("/proc/") + entry->d_name + "/cmdline").find(text) != std::string::npos;
+  closedir(folder);
+  return count;
+}
+
+/// A plan with a fault, under a name that its processes can be told by.
+class MpiFault : public testing::Test {
+protected:
+  MpiFault() { EXPECT_EQ(symlink(PLANS "/faulty.so", plan.c_str()), 0); }
+  ~MpiFault() override { std::remove(plan.c_str()); }
+
+  Outcome run(const std::string &fault, const std::string &flags) {
+    auto begin = std::chrono::steady_clock::now();
+    Outcome outcome = runCommand("MOERT_TEST_FAULT=" + fault + " " + kMpirun + "-n 4 " MOE_RUN " " + plan +
+                                 " --backend=mpi --iters=3 " + flags);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    // mpirun gives those that it ends a moment.
+    for (int tries = 0; tries < 30 && countProcesses(plan) > 0; ++tries)
+      usleep(100000);
+    EXPECT_EQ(countProcesses(plan), 0);
+    EXPECT_NE(outcome.status, 0);
+    return outcome;
+  }
+
+  std::string plan = temporary("faulty.so");
+  double seconds = 0;
+};
+
+} // namespace
+
+TEST(Mpi, VerifiesPlans) {
+  for (const char *plan : {"small", "routed", "routed-chunks", "routed-leave", "stages", "routed-stages"}) {
+    Outcome outcome = runRanks(4, std::string(plan) + ".so --verify --iters=3");
+    EXPECT_EQ(outcome.status, 0) << plan << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("4 ranks, 3 steps"));
+    EXPECT_EQ(outcome.err, "");
+  }
+}
+
+// One process prints and writes; its results are those of one process with all ranks.
+TEST(Mpi, WritesOnce) {
+  std::string here = temporary("here.safetensors"), there = temporary("there.safetensors"),
+              trace = temporary("trace.json");
+  EXPECT_EQ(runPlan("small", "--save=" + here).status, 0);
+  Outcome outcome = runRanks(4, "small.so --save=" + there + " --trace=" + trace);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(readAll(here), readAll(there));
+  for (const char *rank : {"rank 0", "rank 1", "rank 2", "rank 3"})
+    EXPECT_THAT(readAll(trace), HasSubstr(rank));
+  for (const std::string &path : {here, there, trace})
+    std::remove(path.c_str());
+}
+
+TEST(Mpi, ChecksReplicas) {
+  Outcome outcome = runRanks(4, "not-replicated.so --verify");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("op 4 assume_replicated 'layer0' on group 'mp': assumed equal on group 'mp'"));
+}
+
+TEST(Mpi, FindsWrongResults) {
+  Outcome outcome = runRanks(4, "wrong-factor.so --verify");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("result 'y' differs from the reference"));
+}
+
+TEST(Mpi, NeedsAsManyProcesses) {
+  Outcome outcome = runRanks(2, "small.so");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("the plan has 4 ranks, but there are 2 processes; start them by mpirun -n 4"));
+}
+
+TEST_F(MpiFault, Killed) {
+  Outcome outcome = run("2:kill", "");
+  EXPECT_THAT(outcome.err, HasSubstr("rank 2 (process "));
+  EXPECT_THAT(outcome.err, HasSubstr("died: its connection closed"));
+  EXPECT_THAT(outcome.err, HasSubstr("waited in op 0 all_reduce 'layer0' on group 'ep'"));
+  EXPECT_LT(seconds, 10);
+}
+
+TEST_F(MpiFault, FirstKilled) {
+  Outcome outcome = run("0:kill", "");
+  EXPECT_THAT(outcome.err, HasSubstr("rank 0 (process "));
+  EXPECT_THAT(outcome.err, HasSubstr("died: its connection closed"));
+}
+
+TEST_F(MpiFault, StandsStill) {
+  Outcome outcome = run("1:stop", "--timeout=2");
+  EXPECT_THAT(outcome.err, HasSubstr("the time-out of 2"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("ranks 0, 2, 3 wait in op 0 all_reduce 'layer0' on group 'ep' of ranks 0 to 3 for rank 1"));
+  EXPECT_THAT(outcome.err, testing::ContainsRegex("rank 1 \\(process .*\\) does not answer"));
+  EXPECT_LT(seconds, 20);
+}
+
+TEST_F(MpiFault, FirstStandsStill) {
+  Outcome outcome = run("0:stop", "--timeout=2");
+  EXPECT_THAT(outcome.err, HasSubstr("rank 0 does not answer"));
+  EXPECT_LT(seconds, 20);
+}
+
+TEST_F(MpiFault, NeverReturns) {
+  Outcome outcome = run("3:spin", "--timeout=2");
+  EXPECT_THAT(outcome.err, HasSubstr("for rank 3"));
+  EXPECT_THAT(outcome.err, HasSubstr("still runs rank 3: its program issues its calls"));
+  EXPECT_LT(seconds, 20);
+}
+
+// What a message lacks is known where it arrives.
+TEST(Mpi, ShortMessages) {
+  for (const auto &[plan, text] :
+       {std::pair("short", "(8 of 16 bytes came)"), {"long", "(more than the 16 bytes that were expected came)"}}) {
+    Outcome outcome = runRanks(4, std::string(plan) + ".so");
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_THAT(outcome.err, testing::ContainsRegex("rank [0-3], op 3 all_to_all_v 'layer0' on group 'ep': "));
+    EXPECT_THAT(outcome.err, HasSubstr("disagree: expected the latter to be the all_to_all of the former"));
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  }
+}
+
+TEST_F(MpiFault, Exits) {
+  Outcome outcome = run("2:exit", "");
+  EXPECT_THAT(outcome.err, HasSubstr("rank 2 (process "));
+  EXPECT_LT(seconds, 10);
+}
+
+TEST_F(MpiFault, Fails) {
+  Outcome outcome = run("2:fail", "");
+  EXPECT_THAT(outcome.err, HasSubstr("rank 2: "));
+  EXPECT_LT(seconds, 10);
+}

@@ -1,0 +1,53 @@
+/* Four ranks that sum a vector 60 times; between two of these sums one rank breaks. MOERT_TEST_FAULT says which and how,
+   "2:kill": kill, stop (it stands still and answers nobody), spin (its program never returns), exit, fail. Where ranks
+   are processes their number is the launcher's; in one process the ranks that come first count. */
+#include "Plan.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VALUES                                                                                                         \
+  "\"arguments\":[{\"name\":\"x\",\"role\":\"input\",\"dtype\":\"f32\",\"shape\":[4],\"local_shape\":[4],"             \
+  "\"layout\":[[]]}],"                                                                                                 \
+  "\"results\":[{\"name\":\"y\",\"role\":\"output\",\"dtype\":\"f32\",\"shape\":[4],\"local_shape\":[4],"              \
+  "\"layout\":[[]]}],"
+
+const char moeplan_metadata[] =
+    "{\"moeplan\":3,\"abi\":5,\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "\"dtype\":\"f32\",\"groups\":[{\"name\":\"ep\",\"size\":4,\"stride\":1}],"
+    "\"programs\":[{\"first_rank\":0,\"ranks\":4,\"symbol\":\"moeplan_rank\"," VALUES
+    "\"arenas\":{\"device\":0,\"host_pinned\":0},\"streams\":[\"comm\"],\"events\":0,\"ops\":["
+    "{\"name\":\"all_reduce\",\"label\":\"layer0\",\"stream\":\"comm\",\"group\":\"ep\",\"flops\":0,\"bytes\":0,"
+    "\"bytes_sent\":0,\"rows\":0}]}],\"reference\":null}";
+
+static const moert_group kEp = {"ep", 4, 1};
+
+static void breakHere(const char *how) {
+  if (!strcmp(how, "kill"))
+    raise(SIGKILL);
+  if (!strcmp(how, "stop"))
+    raise(SIGSTOP);
+  if (!strcmp(how, "exit"))
+    exit(0);
+  while (!strcmp(how, "spin"))
+    pause();
+}
+
+int32_t moeplan_rank(moert_rank_t rank) {
+  static const moert_buffer x = ARGUMENT(0, MOERT_F32, 1, 4);
+  static const moert_buffer y = ARGUMENT(1, MOERT_F32, 1, 4);
+  static int calls = 0, steps = 0;
+  const char *fault = getenv("MOERT_TEST_FAULT"), *process = getenv("OMPI_COMM_WORLD_RANK");
+  int me = process ? atoi(process) : __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
+  /* The step before has shown that all are there. */
+  int due = !process || __atomic_fetch_add(&steps, 1, __ATOMIC_RELAXED) == 1;
+  if (fault && due && me == atoi(fault)) {
+    breakHere(strchr(fault, ':') + 1);
+    return MOERT_ERROR_INTERNAL;
+  }
+  for (int i = 0; i < 60; ++i)
+    TRY(moert_all_reduce(rank, 0, i ? &y : &x, NULL, &y, &kEp, 0));
+  return MOERT_OK;
+}

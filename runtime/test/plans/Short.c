@@ -1,0 +1,44 @@
+/* Four ranks that send each other two rows each, but rank 1 sends rank 0 one row less, or with LONG one more, than that
+   expects. Where ranks are processes their number is the launcher's; in one process the one that comes second is
+   rank 1. */
+#include "Plan.h"
+
+#include <stdlib.h>
+
+#ifdef LONG
+#define ROWS 3
+#else
+#define ROWS 1
+#endif
+
+#define OP(name, group)                                                                                                \
+  "{\"name\":\"" name "\",\"label\":\"layer0\",\"stream\":\"main\",\"group\":" group ",\"flops\":0,\"bytes\":0,"       \
+  "\"bytes_sent\":0,\"rows\":0}"
+
+const char moeplan_metadata[] =
+    "{\"moeplan\":3,\"abi\":5,\"world\":4,\"parallel\":{},\"schedule\":\"hand\",\"mode\":\"train\","
+    "\"dtype\":\"f32\",\"groups\":[{\"name\":\"ep\",\"size\":4,\"stride\":1}],"
+    "\"programs\":[{\"first_rank\":0,\"ranks\":4,\"symbol\":\"moeplan_rank\",\"arguments\":[{\"name\":\"x\","
+    "\"role\":\"input\",\"dtype\":\"f32\",\"shape\":[64,2],\"local_shape\":[16,2],\"layout\":[[\"ep\"],[]]}],"
+    "\"results\":[{\"name\":\"y\",\"role\":\"output\",\"dtype\":\"f32\",\"shape\":[64,2],\"local_shape\":[16,2],"
+    "\"layout\":[[\"ep\"],[]]}],"
+    "\"arenas\":{\"device\":512,\"host_pinned\":0},\"streams\":[\"main\"],\"events\":0,\"ops\":["
+    OP("fill", "null") "," OP("fill", "null") "," OP("fill", "null") "," OP("all_to_all_v", "\"ep\"") "]}],\"reference\":null}";
+
+static const moert_group kEp = {"ep", 4, 1};
+
+int32_t moeplan_rank(moert_rank_t rank) {
+  static const moert_buffer x = ARGUMENT(0, MOERT_F32, 2, 16, 2);
+  static const moert_buffer y = ARGUMENT(1, MOERT_F32, 2, 16, 2);
+  static const moert_buffer sent = DEVICE(0, MOERT_I32, 2, 1, 4);
+  static const moert_buffer toFirst = DEVICE(0, MOERT_I32, 2, 1, 1);
+  static const moert_buffer expected = DEVICE(256, MOERT_I32, 2, 4, 1);
+  static int calls = 0;
+  const char *process = getenv("OMPI_COMM_WORLD_RANK");
+  int me = process ? atoi(process) : __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
+  TRY(moert_fill(rank, 0, &sent, 2, 0));
+  TRY(moert_fill(rank, 1, &toFirst, me == 1 ? ROWS : 2, 0));
+  TRY(moert_fill(rank, 2, &expected, 2, 0));
+  TRY(moert_all_to_all_v(rank, 3, &x, &sent, &expected, NULL, &y, MOERT_TO_EXPERTS, 1, 1, 0, 1, &kEp, 0));
+  return MOERT_OK;
+}
