@@ -327,7 +327,7 @@ def main():
         for case, pipeline in dealt:
             print(describe(*case), schedule_of(pipeline), sep="; ")
         return 0
-    tools = harness.Tools(options.bin)
+    tools = harness.Tools(options.bin, options.backend)
     status = 0
     for schedule in options.schedule or ([] if options.pipelines else [None]):
         if schedule:

@@ -156,7 +156,7 @@ def main():
     options = parser.parse_args()
     cases, seen = choose_cases(options.suite), set()
     print(f"{len(cases)} cases")
-    status = harness.run_cases([(describe(case), case) for case in cases], partial(check, harness.Tools(options.bin), seen), options)
+    status = harness.run_cases([(describe(case), case) for case in cases], partial(check, harness.Tools(options.bin, options.backend), seen), options)
     missing = set(itertools.product(("none", "one", "several", "all"), (False, True))) - seen
     if missing and not options.only:
         print(f"error: no case with (shadows, smart schedule): {sorted(missing)}", file=sys.stderr)

@@ -203,7 +203,7 @@ def main():
     parser = harness.parser(__doc__.splitlines()[0])
     parser.add_argument("--suite", choices=("quick", "full"), default="quick")
     options = parser.parse_args()
-    tools = harness.Tools(options.bin)
+    tools = harness.Tools(options.bin, options.backend)
     checks = {"train": check_equivalence, "forward": check_logits, "differences": check_differences,
               "masters": check_masters, "resume": check_resume}
     cases = []

@@ -3,7 +3,9 @@
 import argparse
 import concurrent.futures
 import dataclasses
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -105,11 +107,23 @@ def mlir_text(model, dtype, max_load=None):
 # Commands
 
 
-class Tools:
-    """The tools in one folder. Each call raises CaseFailed unless the command exits with 0."""
+def ranks_of(plan):
+    """The ranks that a compiled plan has."""
+    with open(plan, "rb") as file:
+        data = file.read()
+    begin = data.index(b'{"moeplan":')
+    return json.loads(data[begin : data.index(b"\0", begin)])["world"]
 
-    def __init__(self, folder, timeout=300):
+
+class Tools:
+    """The tools in one folder. Each call raises CaseFailed unless the command exits with 0.
+
+    With a backend of one process a rank, moe-run is started as often as its plan has ranks.
+    """
+
+    def __init__(self, folder, backend="host", timeout=300):
         self.folder = os.path.abspath(folder)
+        self.backend = backend
         self.timeout = timeout
 
     def call(self, log, tool, *arguments):
@@ -119,6 +133,10 @@ class Tools:
     def call_for_all(self, log, tool, *arguments):
         """The same for stdout and stderr."""
         command = [os.path.join(self.folder, tool), *map(str, arguments)]
+        if tool == "moe-run" and self.backend != "host":
+            command += [f"--backend={self.backend}"]
+        if tool == "moe-run" and self.backend == "mpi":
+            command = ["mpirun", "--quiet", "--oversubscribe", "-n", str(ranks_of(arguments[0])), *command]
         log.append(shlex.join(command))
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=self.timeout)
@@ -149,6 +167,8 @@ def add_arguments(parser):
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-compile and moe-run")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (default 2)")
     parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
+    parser.add_argument("--backend", default="host", metavar="NAME",
+                        help="run plans on this; on mpi the cases of 2 and 4 ranks alone (default host)")
     parser.add_argument("--keep", metavar="DIR", help="keep every case's files here, not only those of failing ones")
 
 
@@ -158,12 +178,20 @@ def parser(description):
     return result
 
 
+def runs_on(backend, name):
+    """Whether a case's world, if its name says one, is of a size that the backend is tried with."""
+    world, stages = re.search(r"\bworld (\d+)", name), re.search(r"\bpp (\d+)x", name)
+    ranks = int(world.group(1)) * int(stages.group(1) if stages else 1) if world else 0
+    return backend != "mpi" or ranks in (2, 4)
+
+
 def run_cases(cases, check, options):
     """Runs check(case, folder, log) -> note for each (name, case); prints a line each and the count; the exit status.
 
     A case fails by raising. Its commands are printed and its folder is kept.
     """
-    cases = [(name, case) for name, case in cases if not options.only or options.only in name]
+    cases = [(name, case) for name, case in cases
+             if (not options.only or options.only in name) and runs_on(options.backend, name)]
     if not cases:
         print("error: no case is selected", file=sys.stderr)
         return 2
