@@ -1,0 +1,314 @@
+//===- Cublas.cpp - cuBLAS and cuBLASLt by plain loops --------------------===//
+
+#include "include/cublasLt.h"
+#include "include/cuda_bf16.h"
+#include "include/cuda_fp16.h"
+
+#include <algorithm>
+#include <vector>
+
+struct cublasContext {
+  cudaStream_t stream = nullptr;
+};
+struct cublasLtContext {};
+struct cublasLtMatmulDescOpaque {
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+  int32_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
+};
+struct cublasLtMatrixLayoutOpaque {
+  cudaDataType_t type;
+  uint64_t rows, columns;
+  int64_t leading;
+  int32_t batches = 1;
+  int64_t stride = 0;
+};
+struct cublasLtMatmulPreferenceOpaque {
+  uint64_t workspaceBytes = 0;
+};
+
+namespace {
+
+/// The sum is in float, or for double in double.
+struct Product {
+  cudaDataType_t type, scale;
+  bool transposeA, transposeB;
+  int64_t m, n, k, leadingA, leadingB, leadingC, leadingD;
+  double alpha, beta;
+};
+
+double scalar(const void *value, cudaDataType_t type) {
+  return type == CUDA_R_64F ? *static_cast<const double *>(value) : *static_cast<const float *>(value);
+}
+
+double read(const void *data, cudaDataType_t type, int64_t at) {
+  switch (type) {
+  case CUDA_R_32F:
+    return static_cast<const float *>(data)[at];
+  case CUDA_R_64F:
+    return static_cast<const double *>(data)[at];
+  case CUDA_R_16F:
+    return __half2float(static_cast<const __half *>(data)[at]);
+  case CUDA_R_16BF:
+    return __bfloat162float(static_cast<const __nv_bfloat16 *>(data)[at]);
+  }
+  return 0;
+}
+
+void write(void *data, cudaDataType_t type, int64_t at, double value) {
+  switch (type) {
+  case CUDA_R_32F:
+    static_cast<float *>(data)[at] = static_cast<float>(value);
+    return;
+  case CUDA_R_64F:
+    static_cast<double *>(data)[at] = value;
+    return;
+  case CUDA_R_16F:
+    static_cast<__half *>(data)[at] = __float2half_rn(static_cast<float>(value));
+    return;
+  case CUDA_R_16BF:
+    static_cast<__nv_bfloat16 *>(data)[at] = __float2bfloat16_rn(static_cast<float>(value));
+    return;
+  }
+}
+
+std::vector<double> gathered(const void *data, cudaDataType_t type, bool transpose, int64_t rows, int64_t columns,
+                             int64_t leading) {
+  std::vector<double> result(static_cast<size_t>(rows * columns));
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i)
+      result[static_cast<size_t>(i * columns + j)] = read(data, type, transpose ? j + i * leading : i + j * leading);
+  return result;
+}
+
+template <class Sum> void multiply(const Product &p, const void *a, const void *b, const void *c, void *d) {
+  const std::vector<double> left = gathered(a, p.type, p.transposeA, p.m, p.k, p.leadingA);
+  const std::vector<double> right = gathered(b, p.type, !p.transposeB, p.n, p.k, p.leadingB);
+  for (int64_t j = 0; j < p.n; ++j)
+    for (int64_t i = 0; i < p.m; ++i) {
+      Sum sum = 0;
+      for (int64_t l = 0; l < p.k; ++l)
+        sum += static_cast<Sum>(left[static_cast<size_t>(i * p.k + l)]) *
+               static_cast<Sum>(right[static_cast<size_t>(j * p.k + l)]);
+      sum *= static_cast<Sum>(p.alpha);
+      // With beta 0 what was there is not read: it may be no number.
+      if (p.beta != 0)
+        sum += static_cast<Sum>(p.beta) * static_cast<Sum>(read(c, p.type, i + j * p.leadingC));
+      write(d, p.type, i + j * p.leadingD, static_cast<double>(sum));
+    }
+}
+
+void multiplyAny(const Product &p, const void *a, const void *b, const void *c, void *d) {
+  if (p.type == CUDA_R_64F)
+    multiply<double>(p, a, b, c, d);
+  else
+    multiply<float>(p, a, b, c, d);
+}
+
+bool isConsistent(cublasComputeType_t compute, cudaDataType_t scale, cudaDataType_t type) {
+  if (compute == CUBLAS_COMPUTE_64F)
+    return type == CUDA_R_64F && scale == CUDA_R_64F;
+  return type != CUDA_R_64F && scale == CUDA_R_32F && (compute == CUBLAS_COMPUTE_32F || type == CUDA_R_32F);
+}
+
+template <class T> cublasStatus_t set(T &field, const void *value, size_t bytes) {
+  if (bytes != sizeof(T))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&field, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t sizeOf(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
+
+const void *batch(const void *data, const cublasLtMatrixLayoutOpaque &layout, int32_t index) {
+  return static_cast<const char *>(data) + index * layout.stride * static_cast<int64_t>(sizeOf(layout.type));
+}
+
+/// The shape of a product; `isValid` is false where the layouts do not fit each other.
+Product productOf(const cublasLtMatmulDescOpaque &desc, const cublasLtMatrixLayoutOpaque &a,
+                  const cublasLtMatrixLayoutOpaque &b, const cublasLtMatrixLayoutOpaque &c,
+                  const cublasLtMatrixLayoutOpaque &d, bool &isValid) {
+  Product p{};
+  p.type = d.type;
+  p.scale = desc.scale;
+  p.transposeA = desc.transposeA == CUBLAS_OP_T;
+  p.transposeB = desc.transposeB == CUBLAS_OP_T;
+  p.m = static_cast<int64_t>(d.rows);
+  p.n = static_cast<int64_t>(d.columns);
+  p.k = static_cast<int64_t>(p.transposeA ? a.rows : a.columns);
+  p.leadingA = a.leading;
+  p.leadingB = b.leading;
+  p.leadingC = c.leading;
+  p.leadingD = d.leading;
+  auto fits = [](const cublasLtMatrixLayoutOpaque &layout, bool transpose, int64_t rows, int64_t columns) {
+    return static_cast<int64_t>(transpose ? layout.columns : layout.rows) == rows &&
+           static_cast<int64_t>(transpose ? layout.rows : layout.columns) == columns &&
+           layout.leading >= static_cast<int64_t>(layout.rows) && layout.leading > 0;
+  };
+  isValid = p.m > 0 && p.n > 0 && p.k > 0 && fits(a, p.transposeA, p.m, p.k) && fits(b, p.transposeB, p.k, p.n) &&
+            fits(c, false, p.m, p.n) && fits(d, false, p.m, p.n) && a.type == p.type && b.type == p.type &&
+            c.type == p.type && a.batches == d.batches && b.batches == d.batches && c.batches == d.batches &&
+            isConsistent(desc.compute, desc.scale, p.type);
+  return p;
+}
+
+} // namespace
+
+const char *cublasGetStatusString(cublasStatus_t status) {
+  switch (status) {
+  case CUBLAS_STATUS_SUCCESS:
+    return "the operation completed successfully";
+  case CUBLAS_STATUS_INVALID_VALUE:
+    return "an unsupported value or parameter was passed to the function";
+  case CUBLAS_STATUS_NOT_SUPPORTED:
+    return "the functionality requested is not supported";
+  default:
+    return "an internal operation failed";
+  }
+}
+
+cublasStatus_t cublasCreate(cublasHandle_t *handle) {
+  *handle = new cublasContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
+                                          const cublasOperation_t transposeB[], const int m[], const int n[],
+                                          const int k[], const void *alpha, const void *const a[], cudaDataType_t typeA,
+                                          const int leadingA[], const void *const b[], cudaDataType_t typeB,
+                                          const int leadingB[], const void *beta, void *const c[], cudaDataType_t typeC,
+                                          const int leadingC[], int groups, const int groupSize[],
+                                          cublasComputeType_t compute) {
+  if (typeA == CUDA_R_64F || typeA != typeB || typeA != typeC || !isConsistent(compute, CUDA_R_32F, typeA))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  std::vector<Product> products;
+  for (int g = 0; g < groups; ++g) {
+    const bool tA = transposeA[g] == CUBLAS_OP_T, tB = transposeB[g] == CUBLAS_OP_T;
+    if (m[g] < 0 || n[g] < 0 || k[g] < 0 || leadingA[g] < std::max(1, tA ? k[g] : m[g]) ||
+        leadingB[g] < std::max(1, tB ? n[g] : k[g]) || leadingC[g] < std::max(1, m[g]))
+      return CUBLAS_STATUS_INVALID_VALUE;
+    const Product p{typeA,
+                    CUDA_R_32F,
+                    tA,
+                    tB,
+                    m[g],
+                    n[g],
+                    k[g],
+                    leadingA[g],
+                    leadingB[g],
+                    leadingC[g],
+                    leadingC[g],
+                    static_cast<const float *>(alpha)[g],
+                    static_cast<const float *>(beta)[g]};
+    products.insert(products.end(), static_cast<size_t>(groupSize[g]), p);
+  }
+  // The arrays of matrices are read when the time has come: they are on the device.
+  auto run = [=] {
+    for (size_t i = 0; i < products.size(); ++i)
+      multiplyAny(products[i], a[i], b[i], c[i], c[i]);
+  };
+  return moert::emulation::enqueueWork(handle->stream, run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                           : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute, cudaDataType_t scale) {
+  *desc = new cublasLtMatmulDescOpaque{compute, scale};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes) {
+  return set(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? desc->transposeA : desc->transposeB, value, bytes);
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t leading) {
+  *layout = new cublasLtMatrixLayoutOpaque{type, rows, columns, leading};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void *value,
+                                                size_t bytes) {
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+    return set(layout->batches, value, bytes);
+  return set(layout->stride, value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
+  *preference = new cublasLtMatmulPreferenceOpaque;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                                                    size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+    return set(preference->workspaceBytes, value, bytes);
+  return bytes == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int requested, cublasLtMatmulHeuristicResult_t results[], int *count) {
+  *count = 0;
+  bool isValid = false;
+  productOf(*desc, *a, *b, *c, *d, isValid);
+  if (!isValid || requested < 1)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  results[0] = {};
+  results[0].workspaceSize = preference->workspaceBytes;
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t layoutA, const void *b, cublasLtMatrixLayout_t layoutB,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t layoutC, void *d,
+                              cublasLtMatrixLayout_t layoutD, const cublasLtMatmulAlgo_t *, void *workspace,
+                              size_t workspaceBytes, cudaStream_t stream) {
+  bool isValid = false;
+  Product p = productOf(*desc, *layoutA, *layoutB, *layoutC, *layoutD, isValid);
+  if (!isValid || (workspaceBytes > 0 && !workspace))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  p.alpha = scalar(alpha, p.scale);
+  p.beta = scalar(beta, p.scale);
+  auto run = [=, layoutA = *layoutA, layoutB = *layoutB, layoutC = *layoutC, layoutD = *layoutD] {
+    // Whoever uses the workspace too without waiting finds rubbish in it.
+    if (workspace)
+      std::memset(workspace, 0xff, workspaceBytes);
+    for (int32_t i = 0; i < layoutD.batches; ++i)
+      multiplyAny(p, batch(a, layoutA, i), batch(b, layoutB, i), batch(c, layoutC, i),
+                  const_cast<void *>(batch(d, layoutD, i)));
+  };
+  return moert::emulation::enqueueWork(stream, run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                   : CUBLAS_STATUS_EXECUTION_FAILED;
+}

@@ -1,0 +1,21 @@
+//===- Emulation.h - what tests may ask of the emulated devices -----------===//
+#ifndef MOERT_TEST_CUDA_EMULATION_EMULATION_H
+#define MOERT_TEST_CUDA_EMULATION_EMULATION_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace moert::emulation {
+
+/// Another order of blocks, threads and streams. At first CUDA_EMULATION_SEED of the environment, or 1.
+void setSeed(uint64_t seed);
+/// How many devices there are, at first CUDA_EMULATION_DEVICES of the environment, or 2; and the memory of each.
+void setDevices(int count, size_t bytes);
+/// The next call that can fail does, with this cudaError_t.
+void failNext(int error);
+/// Bytes of cudaMalloc and of cudaMallocHost that are not freed.
+size_t allocatedBytes();
+
+} // namespace moert::emulation
+
+#endif // MOERT_TEST_CUDA_EMULATION_EMULATION_H

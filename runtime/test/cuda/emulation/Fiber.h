@@ -1,0 +1,41 @@
+//===- Fiber.h - a stack of its own for a part of a thread's work ---------===//
+#ifndef MOERT_TEST_CUDA_EMULATION_FIBER_H
+#define MOERT_TEST_CUDA_EMULATION_FIBER_H
+
+#include <cstddef>
+#include <functional>
+#include <ucontext.h>
+
+namespace moert::emulation {
+
+/// Runs `body` again and again, each time that it is entered from a state where it had come to its end.
+class Fiber {
+public:
+  explicit Fiber(std::function<void()> body);
+  ~Fiber();
+  Fiber(const Fiber &) = delete;
+  Fiber &operator=(const Fiber &) = delete;
+
+  /// Runs the fiber until it leaves; from outside of fibers only.
+  void enter();
+  /// Goes back to where the fiber was entered; from within it only.
+  void leave();
+
+private:
+  static void start(unsigned high, unsigned low);
+  [[noreturn]] void loop();
+
+  std::function<void()> body;
+  void *memory = nullptr; ///< a guard page, then the stack
+  size_t memoryBytes = 0;
+  ucontext_t inside{}, outside{};
+  // What sanitizers know of the two stacks.
+  void *insideFake = nullptr, *outsideFake = nullptr;
+  const void *outsideStack = nullptr;
+  size_t outsideBytes = 0;
+  void *insideTsan = nullptr, *outsideTsan = nullptr;
+};
+
+} // namespace moert::emulation
+
+#endif // MOERT_TEST_CUDA_EMULATION_FIBER_H

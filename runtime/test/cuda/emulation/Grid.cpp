@@ -1,0 +1,243 @@
+//===- Grid.cpp - running the blocks of a kernel --------------------------===//
+//
+// A fiber runs one thread of a block after the other, for as long as none of them waits. One that waits keeps the
+// fiber, and another fiber goes on with the rest: a kernel without barriers needs one fiber and few switches.
+//
+//===----------------------------------------------------------------------===//
+#include "Grid.h"
+
+#include "Fiber.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace moert::emulation {
+namespace {
+
+constexpr unsigned kWarp = 32;
+
+struct Thread {
+  enum State { Unstarted, Running, Waiting, Ready, Done };
+  State state = Unstarted;
+  Fiber *fiber = nullptr; ///< of one that waits
+  std::optional<Site> site;
+  unsigned mask = 0; ///< the lanes that it waits for; 0: all threads of the block
+  uint64_t given = 0;
+  /// What the lanes of its warp gave; of the block's barriers, how many threads gave something, in the first place.
+  std::array<uint64_t, kWarp> received{};
+};
+
+/// The block that runs, of which there is one at a time.
+class Block {
+public:
+  Block(const Grid &grid, std::mt19937_64 &random)
+      : grid(grid), random(random), shared(std::make_unique<char[]>(grid.sharedBytes)),
+        threads(grid.threads.x * grid.threads.y * grid.threads.z), order(threads.size()) {
+    std::iota(order.begin(), order.end(), 0u);
+  }
+
+  void run(unsigned index);
+  void runUnstarted();
+  const uint64_t *wait(Site site, unsigned mask, uint64_t given);
+  unsigned lane() const { return current % kWarp; }
+  void *sharedMemory() const { return shared.get(); }
+
+private:
+  void enter(Fiber *fiber);
+  void select(unsigned index);
+  void resumeAny();
+  void releaseBlock();
+  void releaseWarp();
+  void release(Thread &thread);
+  [[noreturn]] void fail(const char *what);
+
+  const Grid &grid;
+  std::mt19937_64 &random;
+  std::unique_ptr<char[]> shared;
+  std::vector<Thread> threads;
+  std::vector<unsigned> order; ///< in which threads start
+  size_t started = 0;
+  std::vector<unsigned> ready; ///< waited, and need no longer
+  size_t waitingForBlock = 0;
+  unsigned current = 0; ///< the thread that runs
+  Fiber *active = nullptr;
+};
+
+Block *running = nullptr;
+/// Of all blocks so far, for those to come; each runs unstarted threads of the running block.
+std::vector<std::unique_ptr<Fiber>> fibers;
+std::vector<Fiber *> idleFibers;
+
+Fiber *idleFiber() {
+  if (idleFibers.empty()) {
+    fibers.push_back(std::make_unique<Fiber>([] { running->runUnstarted(); }));
+    return fibers.back().get();
+  }
+  Fiber *fiber = idleFibers.back();
+  idleFibers.pop_back();
+  return fiber;
+}
+
+template <class Index> void setIndex(Index &index, unsigned linear, dim3 extent) {
+  index = {linear % extent.x, linear / extent.x % extent.y, linear / extent.x / extent.y};
+}
+
+void Block::run(unsigned index) {
+  setIndex(blockIdx, index, grid.blocks);
+  std::fill(threads.begin(), threads.end(), Thread());
+  std::memset(shared.get(), 0xff, grid.sharedBytes);
+  std::shuffle(order.begin(), order.end(), random);
+  started = 0;
+  while (started < order.size() || !ready.empty()) {
+    // One that may go on does so at once half of the time, so that some run ahead of others.
+    if (!ready.empty() && (started == order.size() || random() % 2 == 0))
+      resumeAny();
+    else
+      enter(idleFiber());
+  }
+  if (std::any_of(threads.begin(), threads.end(), [](const Thread &t) { return t.state != Thread::Done; }))
+    fail("threads of a block wait for others that never come");
+}
+
+void Block::enter(Fiber *fiber) {
+  active = fiber;
+  fiber->enter();
+}
+
+void Block::select(unsigned index) {
+  current = index;
+  setIndex(threadIdx, index, grid.threads);
+  threads[index].state = Thread::Running;
+}
+
+void Block::resumeAny() {
+  std::swap(ready[random() % ready.size()], ready.back());
+  const unsigned next = ready.back();
+  ready.pop_back();
+  select(next);
+  enter(threads[next].fiber);
+}
+
+void Block::runUnstarted() {
+  while (started < order.size()) {
+    select(order[started++]);
+    grid.body();
+    threads[current].state = Thread::Done;
+  }
+  idleFibers.push_back(active);
+}
+
+/// Leaves the calling thread's fiber until all that it waits for are there.
+const uint64_t *Block::wait(Site site, unsigned mask, uint64_t given) {
+  Thread &thread = threads[current];
+  thread.state = Thread::Waiting;
+  thread.fiber = active;
+  thread.site = site;
+  thread.mask = mask;
+  thread.given = given;
+  if (mask != 0)
+    releaseWarp();
+  else if (++waitingForBlock == threads.size())
+    releaseBlock();
+  thread.fiber->leave();
+  return thread.received.data();
+}
+
+void Block::release(Thread &thread) {
+  thread.state = Thread::Ready;
+  ready.push_back(static_cast<unsigned>(&thread - threads.data()));
+}
+
+void Block::releaseBlock() {
+  waitingForBlock = 0;
+  uint64_t sum = 0;
+  for (const Thread &thread : threads) {
+    if (!(*thread.site == *threads[0].site))
+      fail("threads of a block wait at different barriers");
+    sum += thread.given;
+  }
+  for (Thread &thread : threads) {
+    thread.received[0] = sum;
+    release(thread);
+  }
+}
+
+/// Releases the lanes that the current thread waits for if they all wait for each other.
+void Block::releaseWarp() {
+  const Thread &caller = threads[current];
+  const unsigned first = current / kWarp * kWarp;
+  if (!(caller.mask >> lane() & 1))
+    fail("a thread is not in the mask of its own warp's barrier");
+  std::array<uint64_t, kWarp> given;
+  given.fill(~uint64_t(0));
+  for (unsigned i = 0; i < kWarp; ++i) {
+    if (!(caller.mask >> i & 1))
+      continue;
+    if (first + i >= threads.size())
+      fail("the mask of a warp's barrier names lanes that the block does not have");
+    const Thread &thread = threads[first + i];
+    // A lane that waits elsewhere may yet come; if not, the block finds out at its end.
+    if (thread.state != Thread::Waiting || thread.mask != caller.mask || !(*thread.site == *caller.site))
+      return;
+    given[i] = thread.given;
+  }
+  for (unsigned i = 0; i < kWarp; ++i)
+    if (caller.mask >> i & 1) {
+      threads[first + i].received = given;
+      release(threads[first + i]);
+    }
+}
+
+std::string textOf(const Thread &thread) {
+  if (thread.state != Thread::Waiting)
+    return thread.state == Thread::Done ? "has ended" : "runs";
+  return std::string("waits at ") + thread.site->barrier + " in " + thread.site->where.file_name() + ":" +
+         std::to_string(thread.site->where.line());
+}
+
+void Block::fail(const char *what) {
+  std::fprintf(stderr, "CUDA emulation: %s: block (%u, %u, %u)\n", what, blockIdx.x, blockIdx.y, blockIdx.z);
+  for (size_t first = 0, last = 0; first < threads.size(); first = last) {
+    const std::string text = textOf(threads[first]);
+    while (last < threads.size() && textOf(threads[last]) == text)
+      ++last;
+    std::fprintf(stderr, "  threads %zu to %zu: %s\n", first, last - 1, text.c_str());
+  }
+  std::abort();
+}
+
+} // namespace
+
+void waitForBlock(Site site) { running->wait(site, 0, 0); }
+const uint64_t *exchangeInWarp(Site site, unsigned mask, uint64_t value) {
+  // No lanes at all would mean the block.
+  return running->wait(site, mask ? mask : 1u << running->lane(), value);
+}
+unsigned countInBlock(Site site, bool value) { return static_cast<unsigned>(running->wait(site, 0, value)[0]); }
+unsigned laneIndex() { return running->lane(); }
+void *dynamicShared() { return running->sharedMemory(); }
+
+void runGrid(const Grid &grid, std::mt19937_64 &random) {
+  Block block(grid, random);
+  running = &block;
+  blockDim = grid.threads;
+  gridDim = grid.blocks;
+  std::vector<unsigned> order(grid.blocks.x * grid.blocks.y * grid.blocks.z);
+  std::iota(order.begin(), order.end(), 0u);
+  std::shuffle(order.begin(), order.end(), random);
+  for (unsigned index : order)
+    block.run(index);
+  running = nullptr;
+}
+
+} // namespace moert::emulation

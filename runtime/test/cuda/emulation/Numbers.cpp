@@ -1,0 +1,63 @@
+//===- Numbers.cpp - the 16-bit types -------------------------------------===//
+
+#include "include/cuda_bf16.h"
+#include "include/cuda_fp16.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace {
+
+/// What a floating type of 16 bits has.
+struct Format {
+  int mantissa;             ///< its bits
+  int least, greatest;      ///< exponents of normal numbers
+  uint16_t infinity, quiet; ///< bits
+};
+constexpr Format kBfloat{7, -126, 127, 0x7f80, 0x7fc0}, kHalf{10, -14, 15, 0x7c00, 0x7e00};
+
+/// The bits of the nearest number, ties to even. double holds all f32, so these are rounded once, too.
+uint16_t rounded(double value, const Format &format) {
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value))
+    return format.quiet;
+  const double size = std::abs(value);
+  if (size == 0)
+    return sign;
+  if (std::isinf(size))
+    return sign | format.infinity;
+  // Units of the last place; those of subnormal numbers are those of the least normal ones.
+  int exponent = std::max(std::ilogb(size), format.least);
+  auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(size, format.mantissa - exponent)));
+  if (units == 2u << format.mantissa) {
+    units /= 2;
+    ++exponent;
+  }
+  if (exponent > format.greatest)
+    return sign | format.infinity;
+  const bool isNormal = units >= 1u << format.mantissa;
+  const uint32_t biased = isNormal ? static_cast<uint32_t>(exponent - format.least + 1) : 0;
+  return static_cast<uint16_t>(sign | biased << format.mantissa | (units & ((1u << format.mantissa) - 1)));
+}
+
+double widened(uint16_t bits, const Format &format) {
+  const double sign = bits & 0x8000 ? -1 : 1;
+  const int biased = (bits & 0x7fff) >> format.mantissa, units = bits & ((1 << format.mantissa) - 1);
+  if (biased == format.infinity >> format.mantissa)
+    return units ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  if (biased == 0)
+    return sign * std::ldexp(units, format.least - format.mantissa);
+  return sign * std::ldexp(units + (1 << format.mantissa), biased - 1 + format.least - format.mantissa);
+}
+
+} // namespace
+
+__nv_bfloat16 __double2bfloat16(double value) { return {rounded(value, kBfloat)}; }
+__nv_bfloat16 __float2bfloat16_rn(float value) { return __double2bfloat16(value); }
+float __bfloat162float(__nv_bfloat16 value) { return static_cast<float>(widened(value.bits, kBfloat)); }
+
+__half __double2half(double value) { return {rounded(value, kHalf)}; }
+__half __float2half_rn(float value) { return __double2half(value); }
+float __half2float(__half value) { return static_cast<float>(widened(value.bits, kHalf)); }

@@ -1,0 +1,360 @@
+//===- Streams.cpp - what is enqueued, and when it runs -------------------===//
+
+#include "Streams.h"
+
+#include "Emulation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+namespace moert::emulation {
+
+using Lock = std::lock_guard<std::mutex>;
+
+static int64_t fromEnvironment(const char *name, int64_t fallback) {
+  const char *text = std::getenv(name);
+  return text ? std::atoll(text) : fallback;
+}
+
+Machine::Machine() {
+  random.seed(static_cast<uint64_t>(fromEnvironment("CUDA_EMULATION_SEED", 1)));
+  devices = static_cast<int>(fromEnvironment("CUDA_EMULATION_DEVICES", 2));
+  memory = size_t(4) << 30;
+}
+
+Machine &Machine::get() {
+  static Machine machine;
+  return machine;
+}
+
+int &currentDevice() {
+  thread_local int device = 0;
+  return device;
+}
+
+CUstream_st &Machine::resolve(cudaStream_t stream) {
+  if (stream)
+    return *stream;
+  cudaStream_t &found = defaults[currentDevice()];
+  if (!found)
+    found = createStream();
+  return *found;
+}
+
+cudaStream_t Machine::createStream() {
+  streams.push_back(std::make_unique<CUstream_st>());
+  streams.back()->device = currentDevice();
+  return streams.back().get();
+}
+
+void Machine::destroyStream(cudaStream_t stream) {
+  runUntil([&] { return stream->tasks.empty(); });
+  std::erase_if(streams, [&](const auto &owned) { return owned.get() == stream; });
+}
+
+cudaError_t Machine::enqueue(CUstream_st &stream, std::function<void()> run) {
+  if (stream.device != currentDevice())
+    return cudaErrorInvalidResourceHandle;
+  if (!stream.graph) {
+    stream.tasks.push_back({std::move(run), nullptr, 0});
+    return cudaSuccess;
+  }
+  stream.graph->nodes.push_back({std::move(run), stream.last});
+  stream.last = {stream.graph->nodes.size() - 1};
+  return cudaSuccess;
+}
+
+bool Machine::runOne() {
+  std::vector<CUstream_st *> able;
+  for (auto &stream : streams)
+    if (!stream->tasks.empty() && stream->tasks.front().isReady())
+      able.push_back(stream.get());
+  if (able.empty())
+    return false;
+  auto &tasks = able[random() % able.size()]->tasks;
+  Task task = std::move(tasks.front());
+  tasks.pop_front();
+  if (task.run)
+    task.run();
+  return true;
+}
+
+void Machine::drain() {
+  runUntil([&] { return std::all_of(streams.begin(), streams.end(), [](auto &s) { return s->tasks.empty(); }); });
+}
+
+void Machine::runGraph(const CUgraph_st &graph) {
+  std::vector<size_t> missing(graph.nodes.size()), able;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    missing[i] = graph.nodes[i].after.size();
+    if (missing[i] == 0)
+      able.push_back(i);
+  }
+  while (!able.empty()) {
+    std::swap(able[random() % able.size()], able.back());
+    const size_t node = able.back();
+    able.pop_back();
+    graph.nodes[node].run();
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      if (size_t met = std::count(graph.nodes[i].after.begin(), graph.nodes[i].after.end(), node); met > 0)
+        if ((missing[i] -= met) == 0)
+          able.push_back(i);
+  }
+}
+
+void Machine::endCapture(const CUgraph_st *graph) {
+  for (auto &stream : streams)
+    if (stream->graph == graph) {
+      stream->graph = nullptr;
+      stream->last.clear();
+    }
+}
+
+void Machine::failDeadlock() {
+  std::fprintf(stderr, "CUDA emulation: a wait that never ends: no stream can go on\n");
+  for (size_t i = 0; i < streams.size(); ++i)
+    if (!streams[i]->tasks.empty())
+      std::fprintf(stderr, "  stream %zu: %zu tasks, the first waits for an event\n", i, streams[i]->tasks.size());
+  std::abort();
+}
+
+cudaError_t injected(Machine &machine) { return std::exchange(machine.failure, cudaSuccess); }
+
+void setSeed(uint64_t seed) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  machine.random.seed(seed);
+}
+
+void setDevices(int count, size_t bytes) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  machine.devices = count;
+  machine.memory = bytes;
+}
+
+void failNext(int error) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  machine.failure = static_cast<cudaError_t>(error);
+}
+
+cudaError_t enqueueWork(cudaStream_t stream, std::function<void()> body) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  return noted(machine.enqueue(machine.resolve(stream), std::move(body)));
+}
+
+} // namespace moert::emulation
+
+using namespace moert::emulation;
+
+// --- Streams -----------------------------------------------------------------
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  if (cudaError_t error = injected(machine); error != cudaSuccess)
+    return noted(error);
+  // The others wait for the default stream, and it for them, which nothing here does.
+  if (flags != cudaStreamNonBlocking)
+    return noted(cudaErrorNotSupported);
+  *stream = machine.createStream();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  machine.destroyStream(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  CUstream_st &resolved = machine.resolve(stream);
+  if (resolved.graph)
+    return noted(cudaErrorStreamCaptureUnsupported);
+  machine.runUntil([&] { return resolved.tasks.empty(); });
+  return noted(injected(machine));
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  CUstream_st &resolved = machine.resolve(stream);
+  if (!resolved.tasks.empty())
+    machine.runOne();
+  return resolved.tasks.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  machine.drain();
+  return noted(injected(machine));
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+  return enqueueWork(stream, [=] { function(data); });
+}
+
+// --- Events ------------------------------------------------------------------
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  *event = new CUevent_st;
+  (*event)->hasTime = !(flags & cudaEventDisableTiming);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  CUstream_st &resolved = machine.resolve(stream);
+  event->graph = resolved.graph;
+  event->nodes = resolved.last;
+  if (resolved.graph)
+    return cudaSuccess;
+  auto state = event->state;
+  const int64_t version = ++state->issued;
+  return noted(machine.enqueue(resolved, [state, version] {
+    state->completed = std::max(state->completed, version);
+    state->time = std::chrono::steady_clock::now();
+  }));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  CUstream_st &resolved = machine.resolve(stream);
+  if (event->graph) {
+    if (resolved.graph && resolved.graph != event->graph)
+      return noted(cudaErrorStreamCaptureIsolation);
+    if (!resolved.graph)
+      resolved.last.clear();
+    resolved.graph = event->graph;
+    resolved.last.insert(resolved.last.end(), event->nodes.begin(), event->nodes.end());
+    std::sort(resolved.last.begin(), resolved.last.end());
+    resolved.last.erase(std::unique(resolved.last.begin(), resolved.last.end()), resolved.last.end());
+    return cudaSuccess;
+  }
+  if (resolved.graph)
+    return noted(cudaErrorStreamCaptureIsolation);
+  resolved.tasks.push_back({nullptr, event->state, event->state->issued});
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  const EventState &state = *event->state;
+  if (state.completed < state.issued)
+    machine.runOne();
+  return state.completed < state.issued ? cudaErrorNotReady : cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  const std::shared_ptr<EventState> state = event->state;
+  machine.runUntil([&, version = state->issued] { return state->completed >= version; });
+  return noted(injected(machine));
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  if (!begin->hasTime || !end->hasTime || begin->state->issued == 0 || end->state->issued == 0)
+    return noted(cudaErrorInvalidResourceHandle);
+  if (begin->state->completed < begin->state->issued || end->state->completed < end->state->issued)
+    return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->state->time - begin->state->time).count();
+  return cudaSuccess;
+}
+
+// --- Graphs ------------------------------------------------------------------
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  if (!stream || stream->graph)
+    return noted(cudaErrorStreamCaptureUnsupported);
+  stream->graph = new CUgraph_st;
+  stream->graph->origin = stream;
+  stream->last.clear();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  *status = stream && stream->graph ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+/// Whether each node comes before one of those after which `stream` would go on.
+static bool isJoined(const CUgraph_st &graph, const CUstream_st &stream) {
+  std::set<size_t> before(stream.last.begin(), stream.last.end());
+  for (size_t node = graph.nodes.size(); node-- > 0;)
+    if (before.count(node))
+      before.insert(graph.nodes[node].after.begin(), graph.nodes[node].after.end());
+  return before.size() == graph.nodes.size();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  *graph = nullptr;
+  if (!stream || !stream->graph || stream->graph->origin != stream)
+    return noted(cudaErrorStreamCaptureUnmatched);
+  CUgraph_st *captured = stream->graph;
+  const bool joined = isJoined(*captured, *stream);
+  machine.endCapture(captured);
+  if (!joined) {
+    delete captured;
+    return noted(cudaErrorStreamCaptureUnjoined);
+  }
+  *graph = captured;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new CUgraphExec_st{std::make_shared<const CUgraph_st>(*graph)};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return enqueueWork(stream, [graph = exec->graph] { Machine::get().runGraph(*graph); });
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}

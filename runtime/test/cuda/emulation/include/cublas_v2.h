@@ -1,0 +1,40 @@
+//===- cublas_v2.h - cuBLAS, emulated -------------------------------------===//
+#ifndef MOERT_TEST_CUDA_EMULATION_CUBLAS_V2_H
+#define MOERT_TEST_CUDA_EMULATION_CUBLAS_V2_H
+
+#include "cuda_runtime.h"
+#include "library_types.h"
+
+typedef enum {
+  CUBLAS_STATUS_SUCCESS = 0,
+  CUBLAS_STATUS_NOT_INITIALIZED = 1,
+  CUBLAS_STATUS_ALLOC_FAILED = 3,
+  CUBLAS_STATUS_INVALID_VALUE = 7,
+  CUBLAS_STATUS_EXECUTION_FAILED = 13,
+  CUBLAS_STATUS_NOT_SUPPORTED = 15
+} cublasStatus_t;
+typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
+typedef enum {
+  CUBLAS_COMPUTE_32F = 68,
+  CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+  CUBLAS_COMPUTE_64F = 70
+} cublasComputeType_t;
+typedef struct cublasContext *cublasHandle_t;
+
+const char *cublasGetStatusString(cublasStatus_t status);
+cublasStatus_t cublasCreate(cublasHandle_t *handle);
+cublasStatus_t cublasDestroy(cublasHandle_t handle);
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes);
+
+/// Column-major. Group g has groupSize[g] products of one shape, whose matrices the three arrays list, group by group;
+/// these lie in the device's memory, all others in the host's.
+cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
+                                          const cublasOperation_t transposeB[], const int m[], const int n[],
+                                          const int k[], const void *alpha, const void *const a[], cudaDataType_t typeA,
+                                          const int leadingA[], const void *const b[], cudaDataType_t typeB,
+                                          const int leadingB[], const void *beta, void *const c[], cudaDataType_t typeC,
+                                          const int leadingC[], int groups, const int groupSize[],
+                                          cublasComputeType_t compute);
+
+#endif // MOERT_TEST_CUDA_EMULATION_CUBLAS_V2_H

@@ -1,0 +1,18 @@
+//===- cuda_bf16.h - bf16, emulated ---------------------------------------===//
+#ifndef MOERT_TEST_CUDA_EMULATION_CUDA_BF16_H
+#define MOERT_TEST_CUDA_EMULATION_CUDA_BF16_H
+
+#include <cstdint>
+
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+using nv_bfloat16 = __nv_bfloat16;
+
+// To the nearest, ties to even.
+__nv_bfloat16 __float2bfloat16_rn(float value);
+__nv_bfloat16 __double2bfloat16(double value);
+inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }
+float __bfloat162float(__nv_bfloat16 value);
+
+#endif // MOERT_TEST_CUDA_EMULATION_CUDA_BF16_H

@@ -1,0 +1,198 @@
+//===- device_functions.h - what CUDA kernels may call, emulated ----------===//
+//
+// A kernel's threads run one after the other, so atomics are plain accesses.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
+#define MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
+
+// Of the thread that runs.
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+inline constexpr int warpSize = 32;
+
+namespace moert::emulation {
+
+/// Where a barrier is called: an argument's default is evaluated there.
+using Where = std::source_location;
+
+/// Where a thread waits, and for what.
+struct Site {
+  const char *barrier;
+  Where where;
+
+  bool operator==(const Site &other) const {
+    return where.line() == other.where.line() && where.column() == other.where.column() &&
+           std::strcmp(where.file_name(), other.where.file_name()) == 0;
+  }
+};
+
+/// Waits for all threads of the block.
+void waitForBlock(Site site);
+/// Waits for the lanes of the calling thread's warp that `mask` names; returns what each of them gave. Valid until the
+/// thread waits again.
+const uint64_t *exchangeInWarp(Site site, unsigned mask, uint64_t value);
+/// The same for all threads of the block: how many gave something other than 0.
+unsigned countInBlock(Site site, bool value);
+unsigned laneIndex();
+/// The dynamic shared memory of the block.
+void *dynamicShared();
+
+template <class T> uint64_t packed(T value) {
+  static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  return bits;
+}
+template <class T> T unpacked(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+/// The value of lane source(lane, width) within the segment of `width` lanes; of the own where that is outside.
+template <class T, class Source> T shuffle(Site site, unsigned mask, T value, int width, Source source) {
+  const uint64_t *given = exchangeInWarp(site, mask, packed(value));
+  const int lane = static_cast<int>(laneIndex()), first = lane / width * width;
+  const int from = source(lane - first);
+  const bool isWithin = from >= 0 && from < width;
+  return unpacked<T>(given[isWithin ? first + from : lane]);
+}
+
+template <class T, class Function> T reduceInWarp(Site site, unsigned mask, T value, Function function) {
+  const uint64_t *given = exchangeInWarp(site, mask, packed(value));
+  bool isFirst = true;
+  T result{};
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1) {
+      result = isFirst ? unpacked<T>(given[lane]) : function(result, unpacked<T>(given[lane]));
+      isFirst = false;
+    }
+  return result;
+}
+
+template <class T, class Function> T exchangeAtomically(T *address, Function function) {
+  T old = *address;
+  *address = function(old);
+  return old;
+}
+
+} // namespace moert::emulation
+
+inline void __syncthreads(moert::emulation::Where where = moert::emulation::Where::current()) {
+  moert::emulation::waitForBlock({"__syncthreads", where});
+}
+inline int __syncthreads_or(int value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::countInBlock({"__syncthreads_or", where}, value != 0) > 0;
+}
+inline int __syncthreads_and(int value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::countInBlock({"__syncthreads_and", where}, value == 0) == 0;
+}
+inline int __syncthreads_count(int value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return static_cast<int>(moert::emulation::countInBlock({"__syncthreads_count", where}, value != 0));
+}
+inline void __syncwarp(unsigned mask = 0xffffffff, moert::emulation::Where where = moert::emulation::Where::current()) {
+  moert::emulation::exchangeInWarp({"__syncwarp", where}, mask, 0);
+}
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+              moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::shuffle({"__shfl_sync", where}, mask, value, width,
+                                   [=](int) { return source & (width - 1); });
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::shuffle({"__shfl_up_sync", where}, mask, value, width,
+                                   [=](int lane) { return lane - static_cast<int>(delta); });
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::shuffle({"__shfl_down_sync", where}, mask, value, width,
+                                   [=](int lane) { return lane + static_cast<int>(delta); });
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
+                  moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::shuffle({"__shfl_xor_sync", where}, mask, value, width,
+                                   [=](int lane) { return lane ^ bits; });
+}
+inline unsigned __ballot_sync(unsigned mask, int value,
+                              moert::emulation::Where where = moert::emulation::Where::current()) {
+  const uint64_t *given = moert::emulation::exchangeInWarp({"__ballot_sync", where}, mask, value != 0);
+  unsigned result = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    result |= mask >> lane & 1 && given[lane] ? 1u << lane : 0u;
+  return result;
+}
+inline int __any_sync(unsigned mask, int value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return __ballot_sync(mask, value, where) != 0;
+}
+inline int __all_sync(unsigned mask, int value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return __ballot_sync(mask, value, where) == mask;
+}
+inline unsigned __match_any_sync(unsigned mask, unsigned value,
+                                 moert::emulation::Where where = moert::emulation::Where::current()) {
+  const uint64_t *given = moert::emulation::exchangeInWarp({"__match_any_sync", where}, mask, value);
+  unsigned result = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    result |= mask >> lane & 1 && given[lane] == value ? 1u << lane : 0u;
+  return result;
+}
+template <class T>
+T __reduce_add_sync(unsigned mask, T value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::reduceInWarp({"__reduce_add_sync", where}, mask, value, [](T a, T b) { return a + b; });
+}
+template <class T>
+T __reduce_min_sync(unsigned mask, T value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::reduceInWarp({"__reduce_min_sync", where}, mask, value,
+                                        [](T a, T b) { return b < a ? b : a; });
+}
+template <class T>
+T __reduce_max_sync(unsigned mask, T value, moert::emulation::Where where = moert::emulation::Where::current()) {
+  return moert::emulation::reduceInWarp({"__reduce_max_sync", where}, mask, value,
+                                        [](T a, T b) { return a < b ? b : a; });
+}
+
+// --- Memory ------------------------------------------------------------------
+
+template <class T> T __ldg(const T *address) { return *address; }
+inline void __threadfence_block() {}
+inline void __threadfence() {}
+inline void __threadfence_system() {}
+
+template <class T> T atomicAdd(T *address, std::type_identity_t<T> value) {
+  return moert::emulation::exchangeAtomically(address, [=](T old) { return static_cast<T>(old + value); });
+}
+template <class T> T atomicMax(T *address, std::type_identity_t<T> value) {
+  return moert::emulation::exchangeAtomically(address, [=](T old) { return old < value ? value : old; });
+}
+template <class T> T atomicMin(T *address, std::type_identity_t<T> value) {
+  return moert::emulation::exchangeAtomically(address, [=](T old) { return value < old ? value : old; });
+}
+template <class T> T atomicOr(T *address, std::type_identity_t<T> value) {
+  return moert::emulation::exchangeAtomically(address, [=](T old) { return old | value; });
+}
+template <class T> T atomicExch(T *address, std::type_identity_t<T> value) {
+  return moert::emulation::exchangeAtomically(address, [=](T) { return value; });
+}
+template <class T> T atomicCAS(T *address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  return moert::emulation::exchangeAtomically(address, [=](T old) { return old == expected ? value : old; });
+}
+
+// --- Numbers -----------------------------------------------------------------
+
+inline int __popc(unsigned value) { return std::popcount(value); }
+inline int __popcll(unsigned long long value) { return std::popcount(value); }
+inline int __clz(int value) { return std::countl_zero(static_cast<unsigned>(value)); }
+inline int __ffs(int value) { return __builtin_ffs(value); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t(a) * b >> 32); }
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+inline int __float_as_int(float value) { return std::bit_cast<int>(value); }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+
+#endif // MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
