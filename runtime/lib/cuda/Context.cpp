@@ -1,0 +1,16 @@
+//===- Context.cpp - what kernels need of a device ------------------------===//
+
+#include "cuda/Context.h"
+
+namespace moert::cuda {
+
+Status DeviceContext::create(const DeviceOptions &options, DeviceContext &context) {
+  MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&context.device), "cannot use a CUDA device"));
+  MOERT_RETURN_IF_ERROR(
+      check(cudaDeviceGetAttribute(&context.multiProcessors, cudaDevAttrMultiProcessorCount, context.device),
+            "cannot ask the device for its properties"));
+  MOERT_RETURN_IF_ERROR(Faults::create(context.faults));
+  return Products::create(options.tf32, options.productBytes, context.products);
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,73 @@
+//===- Cuda.cpp - CUDA's runtime with errors and owners -------------------===//
+
+#include "cuda/Cuda.h"
+
+namespace moert::cuda {
+
+static std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+static std::string hintFor(cudaError_t error) {
+  int driver = 0, runtime = 0;
+  switch (error) {
+  case cudaErrorInsufficientDriver:
+    static_cast<void>(cudaDriverGetVersion(&driver));
+    static_cast<void>(cudaRuntimeGetVersion(&runtime));
+    return driver == 0 ? "; install an NVIDIA driver (is nvidia-smi there?)"
+                       : "; the driver is for CUDA " + versionText(driver) + ", this program needs one for " +
+                             versionText(runtime);
+  case cudaErrorNoDevice:
+    return "; expected an NVIDIA GPU (what does nvidia-smi say, and is CUDA_VISIBLE_DEVICES set?)";
+  default:
+    return "";
+  }
+}
+
+Status check(cudaError_t error, const std::string &what) {
+  if (error == cudaSuccess)
+    return {};
+  // Else the next call that asks for the last error would find this one.
+  static_cast<void>(cudaGetLastError());
+  const int32_t code = error == cudaErrorMemoryAllocation                                   ? MOERT_ERROR_OUT_OF_MEMORY
+                       : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ? MOERT_ERROR_UNSUPPORTED
+                                                                                            : MOERT_ERROR_INTERNAL;
+  return Status::error(code,
+                       what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")" + hintFor(error));
+}
+
+Status createStream(Stream &stream) {
+  cudaStream_t created = nullptr;
+  MOERT_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cannot create a stream"));
+  stream.reset(created);
+  return {};
+}
+
+Status createEvent(bool isTimed, Event &event) {
+  cudaEvent_t created = nullptr;
+  const unsigned flags = isTimed ? cudaEventDefault : cudaEventDisableTiming;
+  MOERT_RETURN_IF_ERROR(check(cudaEventCreateWithFlags(&created, flags), "cannot create an event"));
+  event.reset(created);
+  return {};
+}
+
+static std::string allocationText(int64_t bytes, const std::string &what) {
+  return "cannot allocate " + std::to_string(bytes) + " bytes for " + what;
+}
+
+Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
+  void *data = nullptr;
+  MOERT_RETURN_IF_ERROR(check(cudaMalloc(&data, static_cast<size_t>(bytes)), allocationText(bytes, what)));
+  memory.reset(data);
+  return {};
+}
+
+Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory) {
+  void *data = nullptr;
+  const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
+  MOERT_RETURN_IF_ERROR(check(cudaHostAlloc(&data, static_cast<size_t>(bytes), flags), allocationText(bytes, what)));
+  memory.reset(data);
+  return {};
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,44 @@
+//===- Cuda.h - CUDA's runtime with errors and owners ---------------------===//
+#ifndef MOERT_CUDA_CUDA_H
+#define MOERT_CUDA_CUDA_H
+
+#include "core/View.h"
+
+#include <cuda_runtime.h>
+#include <memory>
+#include <type_traits>
+
+namespace moert::cuda {
+
+/// An error that says what was done, what CUDA says about it, and what to do where that is known.
+Status check(cudaError_t error, const std::string &what);
+
+/// Destroys what `Destroy` destroys; nobody hears of its errors.
+template <auto Destroy> struct Destroyer {
+  template <class Handle> void operator()(Handle handle) const { static_cast<void>(Destroy(handle)); }
+};
+template <class Handle, auto Destroy> using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
+
+using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using DeviceMemory = std::unique_ptr<void, Destroyer<cudaFree>>;
+using PinnedMemory = std::unique_ptr<void, Destroyer<cudaFreeHost>>;
+
+/// All are of the current device. Streams do not wait for the default stream.
+Status createStream(Stream &stream);
+Status createEvent(bool isTimed, Event &event);
+/// `bytes` may be 0, `what` is for the message.
+Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory);
+/// Memory of the host that devices can access under the same address.
+Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory);
+
+} // namespace moert::cuda
+
+// Returns from the calling function with the error, if it is one.
+#define MOERT_RETURN_IF_ERROR(expression)                                                                              \
+  do {                                                                                                                 \
+    if (::moert::Status moertStatus = (expression); !moertStatus.ok())                                                 \
+      return moertStatus;                                                                                              \
+  } while (false)
+
+#endif // MOERT_CUDA_CUDA_H

@@ -1,0 +1,77 @@
+//===- Gemm.h - matrix products by cuBLAS ---------------------------------===//
+#ifndef MOERT_CUDA_GEMM_H
+#define MOERT_CUDA_GEMM_H
+
+#include "cuda/Workspace.h"
+
+#include <compare>
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <map>
+#include <mutex>
+
+namespace moert::cuda {
+
+struct StreamContext;
+
+/// c [m,n] = op(a) op(b), row-major and dense, with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c.
+/// `batches` of them follow each other. Any size may be 0.
+struct ProductShape {
+  int32_t dtype = 0; ///< moert_dtype of all three
+  int64_t m = 0, n = 0, k = 0;
+  bool transposeA = false, transposeB = false;
+  bool accumulate = false;
+  int64_t batches = 1;
+
+  auto operator<=>(const ProductShape &) const = default;
+};
+
+/// One product of several of the same type and the same transposes.
+struct GroupMember {
+  int64_t m, n, k;
+  const void *a, *b;
+  void *c;
+};
+
+/// The products of one device, for all of its streams and any thread. 16-bit types and f32 are summed in f32.
+class Products {
+public:
+  static Status create(bool tf32, int64_t workspaceBytes, Products &products);
+
+  Status multiply(StreamContext &stream, const ProductShape &shape, const void *a, const void *b, void *c);
+  /// All members; `model` says what they share. Waits for the stream before it goes on, as pointers are copied from the
+  /// host.
+  Status multiplyGroup(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members);
+
+private:
+  /// A product with the alignments on which the choice of an algorithm depends too.
+  struct Key {
+    ProductShape shape;
+    uint32_t alignments[3];
+    auto operator<=>(const Key &) const = default;
+  };
+  /// What cuBLASLt wants to know about a product.
+  struct Plan {
+    Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> desc;
+    Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> a, b, c;
+    cublasLtMatmulAlgo_t algo;
+    size_t workspaceBytes = 0;
+  };
+
+  Status planFor(const Key &key, std::shared_ptr<const Plan> &plan);
+  Status makePlan(const Key &key, Plan &plan) const;
+  Status chooseAlgorithm(const Key &key, Plan &plan) const;
+  Status multiplyOneByOne(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members);
+  cublasComputeType_t computeType(int32_t dtype) const;
+
+  bool tf32 = false;
+  int64_t workspaceBytes = 0;
+  Owned<cublasLtHandle_t, cublasLtDestroy> lt;
+  Owned<cublasHandle_t, cublasDestroy> blas;
+  std::unique_ptr<std::mutex> mutex; ///< of the plans, and of `blas`, which has a stream
+  std::map<Key, std::shared_ptr<const Plan>> plans;
+};
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_GEMM_H

@@ -1,0 +1,214 @@
+//===- KernelsActivation.cu - activations and their gradients -------------===//
+
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+#include "cuda/Ragged.cuh"
+
+#include <cmath>
+
+namespace moert::cuda {
+namespace {
+
+// `value(x)` and `gradient(x, g)` of one element; the gated ones take a (gate, up) pair and return a pair of gradients.
+// Arguments are held where exp would overflow, so that infinities give the limits; NaN stays NaN.
+
+/// min and max that return x where x is NaN.
+template <class A> __device__ A atLeast(A x, A low) { return x < low ? low : x; }
+template <class A> __device__ A atMost(A x, A high) { return x > high ? high : x; }
+template <class A> inline constexpr A kLimit = sizeof(A) == 4 ? A(87) : A(700);
+/// exp(-x), neither 0 nor infinite.
+template <class A> __device__ A expOfMinus(A x) { return std::exp(-atMost(atLeast(x, -kLimit<A>), kLimit<A>)); }
+
+struct Relu {
+  template <class A> __device__ A value(A x) const { return x < 0 ? A(0) : x; }
+  template <class A> __device__ A gradient(A x, A g) const { return x <= 0 ? A(0) : (x > 0 ? g : x); }
+};
+
+struct Sigmoid {
+  template <class A> __device__ A value(A x) const { return 1 / (1 + expOfMinus(x)); }
+  template <class A> __device__ A gradient(A x, A g) const {
+    const A e = expOfMinus(x), s = 1 / (1 + e);
+    return g * (e * s * s);
+  }
+};
+
+struct Silu {
+  template <class A> __device__ A value(A x) const { return atLeast(x, -kLimit<A>) / (1 + expOfMinus(x)); }
+  template <class A> __device__ A slope(A x) const {
+    const A held = atMost(atLeast(x, -kLimit<A>), kLimit<A>), e = std::exp(-held), s = 1 / (1 + e);
+    return s + held * (e * s * s);
+  }
+  template <class A> __device__ A gradient(A x, A g) const { return g * slope(x); }
+};
+
+/// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf keeps its digits in the left tail.
+struct Gelu {
+  template <class A> __device__ A held(A x) const {
+    const A limit = sizeof(A) == 4 ? A(12.5) : A(37);
+    return atLeast(x, -limit);
+  }
+  template <class A> __device__ A phi(A x) const { return A(0.5) * std::erfc(-x * A(0.70710678118654752440)); }
+  template <class A> __device__ A value(A x) const { return held(x) * phi(held(x)); }
+  template <class A> __device__ A gradient(A x, A g) const {
+    const A from = -held(-held(x));
+    return g * (phi(from) + from * A(0.39894228040143267794) * std::exp(A(-0.5) * from * from));
+  }
+};
+
+/// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, 1 + tanh(u) being 2 s(2 u).
+struct GeluTanh {
+  template <class A> __device__ A lower(A x) const {
+    const A bound = sizeof(A) == 4 ? A(10) : A(20);
+    return atLeast(x, -bound);
+  }
+  template <class A> __device__ A expOf(A held) const {
+    return expOfMinus(A(1.59576912160573071176) * (held + A(0.044715) * held * held * held));
+  }
+  template <class A> __device__ A value(A x) const { return lower(x) / (1 + expOf(-lower(-lower(x)))); }
+  template <class A> __device__ A gradient(A x, A g) const {
+    const A held = -lower(-lower(x)), e = expOf(held), s = 1 / (1 + e);
+    const A inner = A(1.59576912160573071176) * (1 + 3 * A(0.044715) * held * held);
+    return g * (s + held * (e * s * s) * inner);
+  }
+};
+
+template <class A> struct Pair {
+  A gate, up;
+};
+
+struct Swiglu {
+  template <class A> __device__ A value(A gate, A up) const { return Silu().value(gate) * up; }
+  template <class A> __device__ Pair<A> gradient(A gate, A up, A g) const {
+    return {g * up * Silu().slope(gate), g * Silu().value(gate)};
+  }
+};
+
+struct ClampedSwiglu {
+  static constexpr double kBound = 7, kAlpha = 1.702;
+  template <class A> __device__ A heldGate(A gate) const {
+    return atLeast(atMost(gate, A(kBound)), -kLimit<A> / A(kAlpha));
+  }
+  template <class A> __device__ A heldUp(A up) const { return atMost(atLeast(up, A(-kBound)), A(kBound)); }
+  template <class A> __device__ A value(A gate, A up) const {
+    const A x = heldGate(gate);
+    return x / (1 + expOfMinus(A(kAlpha) * x)) * (heldUp(up) + 1);
+  }
+  template <class A> __device__ Pair<A> gradient(A gate, A up, A g) const {
+    const A x = heldGate(gate), u = heldUp(up), e = expOfMinus(A(kAlpha) * x), s = 1 / (1 + e);
+    const A toGate = g * (u + 1) * (s + A(kAlpha) * x * (e * s * s)), toUp = g * x * s;
+    return {gate > A(kBound) ? A(0) : toGate, up > A(kBound) ? A(0) : (up < A(-kBound) ? A(0) : toUp)};
+  }
+};
+
+template <class F> struct Forward {
+  template <class A> __device__ A operator()(A x) const { return F().value(x); }
+};
+template <class F> struct Backward {
+  template <class A> __device__ A operator()(A x, A g) const { return F().gradient(x, g); }
+};
+
+// --- Gated kinds -------------------------------------------------------------
+
+/// Counted in pairs.
+template <class F, class T> struct Gated {
+  const T *in;
+  T *out;
+
+  template <int N> __device__ void run(int64_t at) const {
+    using A = Acc<T>;
+    const Pack<T, 2 * N> pairs = loadPack<2 * N>(in + 2 * at);
+    Pack<T, N> result;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      result.values[i] = convert<T>(F().value(convert<A>(pairs.values[2 * i]), convert<A>(pairs.values[2 * i + 1])));
+    storePack(out + at, result);
+  }
+};
+
+template <class F, class T> struct GatedGrad {
+  const T *in, *grad;
+  T *out;
+
+  template <int N> __device__ void run(int64_t at) const {
+    using A = Acc<T>;
+    Pack<T, 2 * N> pairs = loadPack<2 * N>(in + 2 * at);
+    const Pack<T, N> grads = loadPack<N>(grad + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Pair<A> pair = F().gradient(convert<A>(pairs.values[2 * i]), convert<A>(pairs.values[2 * i + 1]),
+                                        convert<A>(grads.values[i]));
+      pairs.values[2 * i] = convert<T>(pair.gate);
+      pairs.values[2 * i + 1] = convert<T>(pair.up);
+    }
+    storePack(out + 2 * at, pairs);
+  }
+};
+
+/// The value, or with `grad` the gradient.
+template <class F, class T>
+Status launchGated(const Target &target, Extent extent, const T *in, const T *grad, T *out) {
+  const bool isAligned = areAligned(in, grad, out);
+  return grad ? forElements<kVector<T>>(target, extent, isAligned, GatedGrad<F, T>{in, grad, out})
+              : forElements<kVector<T>>(target, extent, isAligned, Gated<F, T>{in, out});
+}
+
+// --- All kinds ---------------------------------------------------------------
+
+bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
+
+template <class F, class T>
+Status launchPlain(const Target &target, Extent extent, const T *in, const T *grad, T *out) {
+  return grad ? map(target, extent, Backward<F>(), out, in, grad) : map(target, extent, Forward<F>(), out, in);
+}
+
+template <class T>
+Status launchKind(int64_t kind, const Target &target, Extent extent, const T *in, const T *grad, T *out) {
+  switch (kind) {
+  case MOERT_RELU:
+    return launchPlain<Relu>(target, extent, in, grad, out);
+  case MOERT_GELU:
+    return launchPlain<Gelu>(target, extent, in, grad, out);
+  case MOERT_SILU:
+    return launchPlain<Silu>(target, extent, in, grad, out);
+  case MOERT_SWIGLU:
+    return launchGated<Swiglu>(target, extent, in, grad, out);
+  case MOERT_SWIGLU_CLAMPED:
+    return launchGated<ClampedSwiglu>(target, extent, in, grad, out);
+  case MOERT_GELU_TANH:
+    return launchPlain<GeluTanh>(target, extent, in, grad, out);
+  default:
+    return launchPlain<Sigmoid>(target, extent, in, grad, out);
+  }
+}
+
+Status launchAny(const Target &target, View in, View grad, View counts, View out, int64_t kind) {
+  // In pairs where they are gated.
+  const int64_t columns = in.dims[static_cast<size_t>(in.rank) - 1] / (isGated(kind) ? 2 : 1);
+  Extent extent{in.elements() / (isGated(kind) ? 2 : 1)};
+  if (counts) {
+    int64_t *offsets = nullptr;
+    MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(counts.dims[1] + 1, offsets));
+    MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, in.dims[0], offsets));
+    extent.used = offsets + counts.dims[1];
+    extent.factor = columns;
+  }
+  return withFloating(in.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return launchKind<T>(kind, target, extent, in.as<const T>(), grad.as<const T>(), out.as<T>());
+  });
+}
+
+} // namespace
+
+Status CudaKernels::activation(View in, View counts, View out, int64_t kind) {
+  MOERT_RETURN_IF_ERROR(checkActivation(in, counts, out, kind));
+  return launchAny(target, in, {}, counts, out, kind);
+}
+
+Status CudaKernels::activationGrad(View in, View grad, View counts, View out, int64_t kind) {
+  MOERT_RETURN_IF_ERROR(checkActivationGrad(in, grad, counts, out, kind));
+  return launchAny(target, in, grad, counts, out, kind);
+}
+
+} // namespace moert::cuda

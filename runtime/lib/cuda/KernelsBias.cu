@@ -1,0 +1,165 @@
+//===- KernelsBias.cu - biases of experts and their gradients -------------===//
+
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+#include "cuda/Ragged.cuh"
+
+namespace moert::cuda {
+namespace {
+
+int64_t columnsOf(View view) { return view.dims[static_cast<size_t>(view.rank) - 1]; }
+
+/// The experts' rows in the three forms of moert_bias_add; the plain form is one expert. `offsets` is used for counts.
+ExpertRows expertRows(View rows, View counts, const int64_t *offsets) {
+  if (counts)
+    return {counts.dims[1], 0, offsets};
+  return rows.rank == 3 ? ExpertRows{rows.dims[0], rows.dims[1]} : ExpertRows{1, rows.dims[0]};
+}
+
+int64_t expertCount(View rows, View counts) { return expertRows(rows, counts, nullptr).experts; }
+
+template <class T, class B> struct AddBias {
+  const T *rows;
+  const B *bias;
+  T *out;
+  int64_t columns;
+  double scale;
+  ExpertRows experts;
+
+  __device__ const B *row(int64_t r) const { return bias + experts.expertOf(r) * columns; }
+  template <int N> __device__ void run(const B *ofExpert, int64_t r, int64_t column) const {
+    using A = Acc<T, B>;
+    Pack<T, N> pack = loadPack<N>(rows + r * columns + column);
+    const Pack<B, N> added = loadPack<N>(ofExpert + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      pack.values[i] = convert<T>(convert<A>(pack.values[i]) + static_cast<A>(scale) * convert<A>(added.values[i]));
+    storePack(out + r * columns + column, pack);
+  }
+};
+
+// --- Gradients ---------------------------------------------------------------
+// The rows of each expert are cut into equal parts, whose sums a second kernel adds in their order.
+
+constexpr int kTall = kThreads / kWarp;
+
+/// Each warp takes every kTall-th row of a part, and each lane N columns: partial [E, parts, columns].
+template <int N, class T>
+__global__ void __launch_bounds__(kThreads)
+    partSumsKernel(const T *grads, ExpertRows experts, int64_t columns, double *partial) {
+  __shared__ double sums[kTall][kWarp * N];
+  const int64_t expert = blockIdx.z, part = blockIdx.y, parts = gridDim.y;
+  const int64_t begin = experts.begin(expert), count = experts.end(expert) - begin;
+  const int64_t last = begin + count * (part + 1) / parts, column = (int64_t(blockIdx.x) * kWarp + threadIdx.x) * N;
+  double sum[N] = {};
+  if (column < columns)
+#pragma unroll 4
+    for (int64_t row = begin + count * part / parts + threadIdx.y; row < last; row += kTall) {
+      const Pack<T, N> pack = loadPack<N>(grads + row * columns + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        sum[i] += convert<double>(pack.values[i]);
+    }
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    sums[threadIdx.y][i * kWarp + threadIdx.x] = sum[i];
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= columns)
+    return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    double total = 0;
+    for (int y = 0; y < kTall; ++y)
+      total += sums[y][i * kWarp + threadIdx.x];
+    partial[(expert * parts + part) * columns + column + i] = total;
+  }
+}
+
+template <class B> struct AddParts {
+  const double *partial;
+  const B *addend; ///< or null
+  B *out;
+  int64_t parts, columns;
+  double scale;
+
+  __device__ const double *row(int64_t expert) const { return partial + expert * parts * columns; }
+  template <int N> __device__ void run(const double *ofExpert, int64_t expert, int64_t column) const {
+    double sum = 0;
+    for (int64_t part = 0; part < parts; ++part)
+      sum += ofExpert[part * columns + column];
+    const int64_t at = expert * columns + column;
+    out[at] = convert<B>((addend ? convert<double>(addend[at]) : 0.0) + scale * sum);
+  }
+};
+
+/// So many parts that the device is busy, of 64 rows or more.
+int64_t partCount(const Target &target, int64_t rows, int64_t tiles, int64_t experts) {
+  const int64_t busy = int64_t(target.device.multiProcessors) * 8;
+  return std::clamp<int64_t>(busy / (tiles * experts), 1,
+                             std::min<int64_t>(divideUp(std::max<int64_t>(rows, 1), 64), 0xffff));
+}
+
+template <class T>
+Status sumParts(const Target &target, const T *grads, ExpertRows experts, int64_t columns, int64_t parts,
+                double *partial) {
+  constexpr int kWidth = kVector<T>;
+  const bool isWide = areAligned(grads) && columns % kWidth == 0;
+  Grid grid;
+  grid.threads = dim3(kWarp, kTall);
+  grid.blocks = dim3(static_cast<unsigned>(divideUp(columns, kWarp * (isWide ? kWidth : 1))),
+                     static_cast<unsigned>(parts), static_cast<unsigned>(experts.experts));
+  if (isWide)
+    return launch(partSumsKernel<kWidth, T>, grid, target, grads, experts, columns, partial);
+  return launch(partSumsKernel<1, T>, grid, target, grads, experts, columns, partial);
+}
+
+} // namespace
+
+Status CudaKernels::biasAdd(View rows, View bias, View counts, View out, double scale) {
+  MOERT_RETURN_IF_ERROR(checkBiasAdd(rows, bias, counts, out, scale));
+  const int64_t columns = columnsOf(rows), experts = expertCount(rows, counts);
+  int64_t *offsets = nullptr;
+  if (counts) {
+    MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts + 1, offsets));
+    MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows.dims[0], offsets));
+  }
+  if (rows.elements() == 0 || experts == 0)
+    return {};
+  const Extent extent{rows.elements() / columns, offsets ? offsets + experts : nullptr};
+  return withFloating(rows.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(bias.dtype, [&](auto beside) {
+      using B = MOERT_TYPE(beside);
+      const AddBias<T, B> addBias{
+          rows.as<const T>(), bias.as<const B>(), out.as<T>(), columns, scale, expertRows(rows, counts, offsets)};
+      return forRows<kVector<T, B>>(target, extent, columns, areAligned(rows.as<T>(), bias.as<B>(), out.as<T>()),
+                                    addBias);
+    });
+  });
+}
+
+Status CudaKernels::biasGrad(View grads, View counts, View addend, View out, double scale) {
+  MOERT_RETURN_IF_ERROR(checkBiasGrad(grads, counts, addend, out, scale));
+  const int64_t columns = columnsOf(grads), experts = expertCount(grads, counts);
+  if (out.elements() == 0)
+    return {};
+  const int64_t parts = partCount(target, grads.elements() / columns, divideUp(columns, kWarp), experts);
+  double *partial = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts * parts * columns + experts + 1, partial));
+  auto *offsets = reinterpret_cast<int64_t *>(partial + experts * parts * columns);
+  if (counts)
+    MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, grads.dims[0], offsets));
+  return withFloating(grads.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    MOERT_RETURN_IF_ERROR(
+        sumParts(target, grads.as<const T>(), expertRows(grads, counts, offsets), columns, parts, partial));
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      using B = MOERT_TYPE(beside);
+      const AddParts<B> addParts{partial, addend.as<const B>(), out.as<B>(), parts, columns, scale};
+      return forRows<1>(target, {experts}, columns, false, addParts);
+    });
+  });
+}
+
+} // namespace moert::cuda

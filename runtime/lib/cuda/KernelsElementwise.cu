@@ -1,0 +1,179 @@
+//===- KernelsElementwise.cu - sums, scales, casts and scalars ------------===//
+
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Faults.cuh"
+#include "cuda/Map.cuh"
+
+#include <cmath>
+
+namespace moert::cuda {
+namespace {
+
+struct Add {
+  template <class A> __device__ A operator()(A a, A b) const { return a + b; }
+};
+struct Scale {
+  double factor;
+  template <class A> __device__ A operator()(A x) const { return static_cast<A>(factor) * x; }
+};
+struct Identity {
+  template <class A> __device__ A operator()(A x) const { return x; }
+};
+struct InverseRoot {
+  double scale, eps;
+  template <class A> __device__ A operator()(A x) const {
+    return A(1) / std::sqrt(static_cast<A>(scale) * x + static_cast<A>(eps));
+  }
+};
+struct InverseRootGrad {
+  double factor;
+  template <class A> __device__ A operator()(A root, A grad) const {
+    return static_cast<A>(factor) * (root * root * root) * grad;
+  }
+};
+struct SquareRoot {
+  template <class A> __device__ A operator()(A x) const { return std::sqrt(x); }
+};
+struct Divide {
+  template <class A> __device__ A operator()(A a, A b) const { return b == 0 ? A(0) : a / b; }
+};
+/// In double: the sum of squares may be large.
+struct ClipFactor {
+  double most;
+  template <class A> __device__ A operator()(A sumSquares) const {
+    const double sum = sumSquares, factor = most / (std::sqrt(sum) + 1e-6);
+    return std::isfinite(sum) ? static_cast<A>(factor < 1 ? factor : 1.0) : A(0);
+  }
+};
+
+/// out = function(in...), all of one type.
+template <class Function, class... Views>
+Status mapAlike(const Target &target, Function function, View out, Views... in) {
+  return withFloating(out.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return map(target, {out.elements()}, function, out.as<T>(), static_cast<const T *>(in.template as<T>())...);
+  });
+}
+
+// --- Constants and indices ---------------------------------------------------
+
+template <class T> struct Fill {
+  T *out;
+  T value;
+
+  template <int N> __device__ void run(int64_t at) const {
+    Pack<T, N> pack;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      pack.values[i] = value;
+    storePack(out + at, pack);
+  }
+};
+
+template <class T> Status fillWith(const Target &target, View out, T value) {
+  return forElements<kVector<T>>(target, {out.elements()}, areAligned(out.as<T>()), Fill<T>{out.as<T>(), value});
+}
+
+/// Both are below 2^31.
+__global__ void __launch_bounds__(kThreads) positionsKernel(int32_t *out, int64_t count, uint32_t period) {
+  for (int64_t s = globalThread(); s < count; s += globalThreads())
+    out[s] = static_cast<int32_t>(static_cast<uint64_t>(s) % period);
+}
+
+/// In unsigned numbers, which may overflow; whether they did is seen from the result in double precision.
+__global__ void __launch_bounds__(kThreads)
+    affineKernel(const int32_t *in, int32_t *out, int64_t count, int64_t factor, int64_t offset, FaultSite site) {
+  for (int64_t i = globalThread(); i < count; i += globalThreads()) {
+    const int64_t index = in[i];
+    const auto value = static_cast<int64_t>(static_cast<uint64_t>(factor) * static_cast<uint64_t>(index) +
+                                            static_cast<uint64_t>(offset));
+    const double about = static_cast<double>(factor) * static_cast<double>(index) + static_cast<double>(offset);
+    if (value != static_cast<int32_t>(value) || about < -4e9 || about > 4e9)
+      raise(site, FaultKind::IndexWide, index, i);
+    else
+      out[i] = static_cast<int32_t>(value);
+  }
+}
+
+} // namespace
+
+Status CudaKernels::add(View a, View b, View out) {
+  MOERT_RETURN_IF_ERROR(checkAdd(a, b, out));
+  return mapAlike(target, Add(), out, a, b);
+}
+
+Status CudaKernels::scale(View in, View out, double factor) {
+  MOERT_RETURN_IF_ERROR(checkScale(in, out, factor));
+  return mapAlike(target, Scale{factor}, out, in);
+}
+
+Status CudaKernels::inverseRoot(View in, View out, double scale, double eps) {
+  MOERT_RETURN_IF_ERROR(checkInverseRoot(in, out, scale, eps));
+  return mapAlike(target, InverseRoot{scale, eps}, out, in);
+}
+
+Status CudaKernels::inverseRootGrad(View root, View grads, View out, double scale) {
+  MOERT_RETURN_IF_ERROR(checkInverseRootGrad(root, grads, out, scale));
+  return mapAlike(target, InverseRootGrad{-scale / 2}, out, root, grads);
+}
+
+Status CudaKernels::squareRoot(View in, View out) {
+  MOERT_RETURN_IF_ERROR(checkSquareRoot(in, out));
+  return mapAlike(target, SquareRoot(), out, in);
+}
+
+Status CudaKernels::divide(View a, View b, View out) {
+  MOERT_RETURN_IF_ERROR(checkDivide(a, b, out));
+  return mapAlike(target, Divide(), out, a, b);
+}
+
+Status CudaKernels::clipFactor(View sumSquares, View out, double most) {
+  MOERT_RETURN_IF_ERROR(checkClipFactor(sumSquares, out, most));
+  return mapAlike(target, ClipFactor{most}, out, sumSquares);
+}
+
+Status CudaKernels::cast(View in, View out) {
+  MOERT_RETURN_IF_ERROR(checkCast(in, out));
+  return withFloating(in.dtype, [&](auto from) {
+    return withFloating(out.dtype, [&](auto to) {
+      using From = MOERT_TYPE(from);
+      using To = MOERT_TYPE(to);
+      return map(target, {out.elements()}, Identity(), out.as<To>(), in.as<const From>());
+    });
+  });
+}
+
+Status CudaKernels::fill(View out, double value) {
+  MOERT_RETURN_IF_ERROR(checkFill(out, value));
+  switch (out.dtype) {
+  case MOERT_I32:
+    return fillWith(target, out, static_cast<int32_t>(value));
+  case MOERT_F64:
+    return fillWith(target, out, value);
+  case MOERT_BF16:
+    return fillWith(target, out, __double2bfloat16(value));
+  case MOERT_F16:
+    return fillWith(target, out, __double2half(value));
+  default:
+    return fillWith(target, out, static_cast<float>(value));
+  }
+}
+
+Status CudaKernels::positions(View out, int64_t period) {
+  MOERT_RETURN_IF_ERROR(checkPositions(out, period));
+  if (out.elements() == 0)
+    return {};
+  return launch(positionsKernel, gridOf(target, out.elements()), target, out.as<int32_t>(), out.elements(),
+                static_cast<uint32_t>(period));
+}
+
+Status CudaKernels::indexAffine(View in, View out, int64_t factor, int64_t offset) {
+  MOERT_RETURN_IF_ERROR(checkIndexAffine(in, out, factor, offset));
+  if (out.elements() == 0)
+    return {};
+  return launch(affineKernel, gridOf(target, out.elements()), target, in.as<const int32_t>(), out.as<int32_t>(),
+                out.elements(), factor, offset, target.faults());
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,120 @@
+//===- KernelsMove.cu - copies of values and of their parts ---------------===//
+
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// Block b of out is block b / divisor * factor + offset of in.
+template <class Unit> struct CopyBlocks {
+  const Unit *in;
+  Unit *out;
+  int64_t units; ///< of a block
+  int64_t divisor, factor, offset;
+
+  __device__ const Unit *row(int64_t block) const { return in + (block / divisor * factor + offset) * units; }
+  template <int N> __device__ void run(const Unit *from, int64_t block, int64_t column) const {
+    out[block * units + column] = from[column];
+  }
+};
+
+/// From where blocks come.
+struct BlockOrder {
+  int64_t divisor = 1, factor = 1, offset = 0;
+};
+
+template <class Unit>
+Status copyBlocksBy(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
+  const int64_t units = bytes / static_cast<int64_t>(sizeof(Unit));
+  const CopyBlocks<Unit> copy{in.as<const Unit>(), out.as<Unit>(), units, order.divisor, order.factor, order.offset};
+  return forRows<1>(target, {blocks}, units, false, copy);
+}
+
+/// `blocks` blocks of out, of `bytes` each, by the widest accesses that fit.
+Status copyBlocks(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
+  const uintptr_t all =
+      static_cast<uintptr_t>(bytes) | reinterpret_cast<uintptr_t>(in.data) | reinterpret_cast<uintptr_t>(out.data);
+  if (all % 16 == 0)
+    return copyBlocksBy<uint4>(target, in, out, blocks, bytes, order);
+  if (all % 8 == 0)
+    return copyBlocksBy<uint2>(target, in, out, blocks, bytes, order);
+  if (all % 4 == 0)
+    return copyBlocksBy<uint32_t>(target, in, out, blocks, bytes, order);
+  return copyBlocksBy<uint16_t>(target, in, out, blocks, bytes, order);
+}
+
+/// in [outer, parts, inner] -> out [outer, inner], summed in the order of the parts.
+template <class T> struct ReduceMiddle {
+  const T *in;
+  T *out;
+  int64_t parts, inner;
+
+  __device__ const T *row(int64_t outer) const { return in + outer * parts * inner; }
+  template <int N> __device__ void run(const T *from, int64_t outer, int64_t column) const {
+    using A = Acc<T>;
+    Pack<A, N> sum;
+    for (int i = 0; i < N; ++i)
+      sum.values[i] = 0;
+#pragma unroll 4
+    for (int64_t p = 0; p < parts; ++p) {
+      const Pack<T, N> part = loadPack<N>(from + p * inner + column);
+      for (int i = 0; i < N; ++i)
+        sum.values[i] += convert<A>(part.values[i]);
+    }
+    Pack<T, N> result;
+    for (int i = 0; i < N; ++i)
+      result.values[i] = convert<T>(sum.values[i]);
+    storePack(out + outer * inner + column, result);
+  }
+};
+
+int64_t outerOf(View view, int64_t dim) {
+  int64_t result = 1;
+  for (int64_t i = 0; i < dim; ++i)
+    result *= view.dims[static_cast<size_t>(i)];
+  return result;
+}
+
+} // namespace
+
+Status CudaKernels::copy(View in, View out) {
+  MOERT_RETURN_IF_ERROR(checkCopy(in, out));
+  if (in.bytes() == 0 || in.data == out.data)
+    return {};
+  return check(
+      cudaMemcpyAsync(out.data, in.data, static_cast<size_t>(in.bytes()), cudaMemcpyDefault, target.stream.stream),
+      "cannot copy");
+}
+
+Status CudaKernels::slice(View in, View out, int64_t dim, int64_t index, int64_t size) {
+  MOERT_RETURN_IF_ERROR(checkSlice(in, out, dim, index, size));
+  if (out.elements() == 0)
+    return {};
+  const int64_t outer = outerOf(in, dim);
+  return copyBlocks(target, in, out, outer, out.bytes() / outer, {1, size, index});
+}
+
+Status CudaKernels::dump(View in, View out, int64_t dim, int64_t blocks) {
+  MOERT_RETURN_IF_ERROR(checkDump(in, out, dim, blocks));
+  if (out.elements() == 0)
+    return {};
+  const int64_t outer = outerOf(in, dim) * blocks, copies = out.elements() / in.elements();
+  return copyBlocks(target, in, out, outer * copies, in.bytes() / outer, {copies, 1, 0});
+}
+
+Status CudaKernels::localReduce(View in, View out, int64_t dim, int64_t blocks) {
+  MOERT_RETURN_IF_ERROR(checkLocalReduce(in, out, dim, blocks));
+  if (out.elements() == 0)
+    return {};
+  const int64_t outer = outerOf(out, dim) * blocks, inner = out.elements() / outer;
+  const int64_t parts = in.elements() / out.elements();
+  return withFloating(in.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    const ReduceMiddle<T> reduce{in.as<const T>(), out.as<T>(), parts, inner};
+    return forRows<kVector<T>>(target, {outer}, inner, areAligned(in.as<T>(), out.as<T>()), reduce);
+  });
+}
+
+} // namespace moert::cuda

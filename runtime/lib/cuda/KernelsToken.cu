@@ -1,0 +1,327 @@
+//===- KernelsToken.cu - moving and weighting token rows ------------------===//
+
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Faults.cuh"
+#include "cuda/Map.cuh"
+#include "cuda/Ragged.cuh"
+#include "cuda/Reduce.cuh"
+
+#include <limits>
+
+namespace moert::cuda {
+namespace {
+
+/// rows [E,T,M] or [R,M].
+int64_t rowCount(View rows) { return rows.rank == 3 ? rows.dims[0] * rows.dims[1] : rows.dims[0]; }
+
+// --- Rows times a factor -----------------------------------------------------
+
+template <class T, class W> struct ScaleRows {
+  const T *rows;
+  const W *factors;
+  T *out;
+  int64_t columns;
+
+  __device__ Acc<T, W> row(int64_t s) const { return convert<Acc<T, W>>(factors[s]); }
+  template <int N> __device__ void run(Acc<T, W> factor, int64_t s, int64_t column) const {
+    Pack<T, N> pack = loadPack<N>(rows + s * columns + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      pack.values[i] = convert<T>(factor * convert<Acc<T, W>>(pack.values[i]));
+    storePack(out + s * columns + column, pack);
+  }
+};
+
+// --- Dispatch and combine ----------------------------------------------------
+
+/// source[row] = the choice whose slot is `row`; all are -1 before.
+__global__ void __launch_bounds__(kThreads)
+    invertSlotsKernel(const int32_t *slots, int64_t choices, int64_t rows, int32_t *source, FaultSite site) {
+  for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
+    const int32_t slot = slots[i];
+    if (slot < -1 || slot >= rows)
+      raise(site, FaultKind::SlotRange, rows, slot);
+    else if (slot >= 0 && atomicCAS(source + slot, -1, static_cast<int32_t>(i)) != -1)
+      raise(site, FaultKind::SlotTwice, slot);
+  }
+}
+
+/// What a row of dispatched tokens is made of.
+template <class T, class A> struct TokenOfRow {
+  const T *from; ///< null: nothing
+  A weight;
+};
+
+template <class T, class W> struct DispatchRows {
+  using A = Acc<T, W>;
+  const T *tokens;
+  const int32_t *source;
+  const W *weights; ///< or null
+  T *out;
+  int64_t choices, columns;
+
+  __device__ TokenOfRow<T, A> row(int64_t r) const {
+    const int32_t choice = source[r];
+    if (choice < 0)
+      return {nullptr, A(0)};
+    return {tokens + choice / choices * columns, weights ? convert<A>(weights[choice]) : A(1)};
+  }
+  template <int N> __device__ void run(TokenOfRow<T, A> token, int64_t r, int64_t column) const {
+    Pack<T, N> pack;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      pack.values[i] = convert<T>(0.0f);
+    if (token.from) {
+      pack = loadPack<N>(token.from + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        pack.values[i] = convert<T>(token.weight * convert<A>(pack.values[i]));
+    }
+    storePack(out + r * columns + column, pack);
+  }
+};
+
+template <class T, class W> struct CombineRows {
+  using A = Acc<T, W>;
+  const T *rows;
+  const int32_t *slots;
+  const W *weights; ///< or null
+  T *out;
+  int64_t rowCount, choices, columns;
+  FaultSite site;
+
+  /// The first choice of the token. One thread looks for faults.
+  __device__ int64_t row(int64_t s) const {
+    if (threadIdx.x == 0 && blockIdx.y == 0)
+      for (int64_t i = s * choices; i < (s + 1) * choices; ++i)
+        if (slots[i] < -1 || slots[i] >= rowCount)
+          raise(site, FaultKind::SlotRange, rowCount, slots[i]);
+    return s * choices;
+  }
+  template <int N> __device__ void run(int64_t first, int64_t s, int64_t column) const {
+    A sum[N] = {};
+#pragma unroll 4
+    for (int64_t i = first; i < first + choices; ++i) {
+      const int32_t slot = slots[i];
+      if (slot < 0 || slot >= rowCount)
+        continue;
+      const A weight = weights ? convert<A>(weights[i]) : A(1);
+      const Pack<T, N> pack = loadPack<N>(rows + slot * columns + column);
+#pragma unroll
+      for (int n = 0; n < N; ++n)
+        sum[n] += weight * convert<A>(pack.values[n]);
+    }
+    Pack<T, N> result;
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      result.values[n] = convert<T>(sum[n]);
+    storePack(out + s * columns + column, result);
+  }
+};
+
+// --- Dot products ------------------------------------------------------------
+
+/// One warp for each product. `Pairs` has first(i) and second(i), null where the product is 0.
+template <int N, class Pairs, class O>
+__global__ void __launch_bounds__(kThreads) dotsKernel(Pairs pairs, int64_t count, int64_t columns, O *out) {
+  using A = Acc<typename Pairs::Element, O>;
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t i = globalThread() / kWarp; i < count; i += globalThreads() / kWarp) {
+    const auto *a = pairs.first(i), *b = pairs.second(i);
+    A sum = 0;
+    if (b)
+#pragma unroll 2
+      for (int64_t column = lane * N; column < columns; column += kWarp * N) {
+        const auto x = loadPack<N>(a + column), y = loadPack<N>(b + column);
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+          sum += convert<A>(x.values[n]) * convert<A>(y.values[n]);
+      }
+    sum = warpSum(sum);
+    if (lane == 0)
+      out[i] = convert<O>(sum);
+  }
+}
+
+template <class Pairs, class O>
+Status dots(const Target &target, Pairs pairs, int64_t count, int64_t columns, bool isAligned, O *out) {
+  if (count == 0)
+    return {};
+  constexpr int kWidth = kVector<typename Pairs::Element>;
+  const Grid grid = gridOf(target, count * kWarp);
+  if (isAligned && columns % kWidth == 0)
+    return launch(dotsKernel<kWidth, Pairs, O>, grid, target, pairs, count, columns, out);
+  return launch(dotsKernel<1, Pairs, O>, grid, target, pairs, count, columns, out);
+}
+
+template <class T> struct RowPairs {
+  using Element = T;
+  const T *a, *b;
+  int64_t columns;
+
+  __device__ const T *first(int64_t s) const { return a + s * columns; }
+  __device__ const T *second(int64_t s) const { return b + s * columns; }
+};
+
+template <class T> struct SlotPairs {
+  using Element = T;
+  const T *tokens, *rows;
+  const int32_t *slots;
+  int64_t rowCount, choices, columns;
+  FaultSite site;
+
+  __device__ const T *first(int64_t choice) const { return tokens + choice / choices * columns; }
+  __device__ const T *second(int64_t choice) const {
+    const int32_t slot = slots[choice];
+    const bool isRow = slot >= 0 && slot < rowCount;
+    if (!isRow && slot != -1)
+      raise(site, FaultKind::SlotRange, rowCount, slot);
+    return isRow ? rows + slot * columns : nullptr;
+  }
+};
+
+// --- Counts and slots of a member --------------------------------------------
+
+__global__ void __launch_bounds__(kThreads)
+    sliceCountsKernel(const int64_t *offsets, int32_t *out, int64_t experts, int64_t first, int64_t last) {
+  auto clamped = [=](int64_t row) { return row < first ? first : row > last ? last : row; };
+  for (int64_t e = globalThread(); e < experts; e += globalThreads())
+    out[e] = static_cast<int32_t>(clamped(offsets[e + 1]) - clamped(offsets[e]));
+}
+
+/// The experts of a member, and where its rows are.
+struct LocalExperts {
+  int64_t first, count; ///< experts
+  int64_t capacity;     ///< rows of each, or 0 where they are packed
+  int64_t room, member;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    localSlotsKernel(const int32_t *slots, const int32_t *counts, const int64_t *offsets, int32_t *localSlots,
+                     int32_t *localCounts, int64_t choices, LocalExperts local, FaultSite site) {
+  const int64_t begin = local.capacity ? local.first * local.capacity : offsets[local.first];
+  const int64_t rows = local.capacity ? local.count * local.capacity : offsets[local.first + local.count] - begin;
+  const bool isOver = local.capacity == 0 && rows > local.room;
+  if (isOver && globalThread() == 0)
+    raise(site, FaultKind::LocalOverflow, rows, local.member, local.room);
+  const int64_t used = isOver ? local.room : rows;
+  for (int64_t i = globalThread(); i < choices; i += globalThreads()) {
+    const int64_t row = slots[i] - begin;
+    localSlots[i] = row >= 0 && row < used ? static_cast<int32_t>(row) : -1;
+  }
+  for (int64_t e = globalThread(); e < local.count; e += globalThreads())
+    localCounts[e] = counts[local.first + e];
+}
+
+} // namespace
+
+Status CudaKernels::rowScale(View rows, View factors, View out) {
+  MOERT_RETURN_IF_ERROR(checkRowScale(rows, factors, out));
+  return withFloating(rows.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(factors.dtype, [&](auto beside) {
+      using W = MOERT_TYPE(beside);
+      const ScaleRows<T, W> scale{rows.as<const T>(), factors.as<const W>(), out.as<T>(), rows.dims[1]};
+      return forRows<kVector<T>>(target, {rows.dims[0]}, rows.dims[1], areAligned(rows.as<T>(), out.as<T>()), scale);
+    });
+  });
+}
+
+Status CudaKernels::rowDot(View a, View b, View out) {
+  MOERT_RETURN_IF_ERROR(checkRowDot(a, b, out));
+  return withFloating(a.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      const RowPairs<T> pairs{a.as<const T>(), b.as<const T>(), a.dims[1]};
+      return dots(target, pairs, a.dims[0], a.dims[1], areAligned(a.as<T>(), b.as<T>()), out.as<MOERT_TYPE(beside)>());
+    });
+  });
+}
+
+Status CudaKernels::dispatch(View tokens, View slots, View weights, View out) {
+  MOERT_RETURN_IF_ERROR(checkDispatch(tokens, slots, weights, out));
+  const int64_t rows = rowCount(out), columns = tokens.dims[1], choices = slots.elements();
+  if (choices > std::numeric_limits<int32_t>::max())
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "'dispatch': more than 2^31 - 1 choices");
+  if (out.elements() == 0)
+    return {};
+  int32_t *source = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(rows, source));
+  MOERT_RETURN_IF_ERROR(
+      check(cudaMemsetAsync(source, 0xff, static_cast<size_t>(rows) * sizeof(*source), target.stream.stream),
+            "cannot clear the slots of 'dispatch'"));
+  if (choices > 0)
+    MOERT_RETURN_IF_ERROR(launch(invertSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), choices,
+                                 rows, source, target.faults()));
+  return withFloating(tokens.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(weights ? weights.dtype : tokens.dtype, [&](auto beside) {
+      using W = MOERT_TYPE(beside);
+      const DispatchRows<T, W> dispatchRows{tokens.as<const T>(), source,        weights.as<const W>(),
+                                            out.as<T>(),          slots.dims[1], columns};
+      return forRows<kVector<T>>(target, {rows}, columns, areAligned(tokens.as<T>(), out.as<T>()), dispatchRows);
+    });
+  });
+}
+
+Status CudaKernels::combine(View rows, View slots, View weights, View out) {
+  MOERT_RETURN_IF_ERROR(checkCombine(rows, slots, weights, out));
+  const int64_t columns = out.dims[1];
+  return withFloating(rows.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(weights ? weights.dtype : rows.dtype, [&](auto beside) {
+      using W = MOERT_TYPE(beside);
+      const CombineRows<T, W> combineRows{rows.as<const T>(),
+                                          slots.as<const int32_t>(),
+                                          weights.as<const W>(),
+                                          out.as<T>(),
+                                          rowCount(rows),
+                                          slots.dims[1],
+                                          columns,
+                                          target.faults()};
+      return forRows<kVector<T>>(target, {out.dims[0]}, columns, areAligned(rows.as<T>(), out.as<T>()), combineRows);
+    });
+  });
+}
+
+Status CudaKernels::slotDot(View tokens, View rows, View slots, View out) {
+  MOERT_RETURN_IF_ERROR(checkSlotDot(tokens, rows, slots, out));
+  return withFloating(tokens.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      const SlotPairs<T> pairs{tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(),
+                               rowCount(rows),       slots.dims[1],      tokens.dims[1],
+                               target.faults()};
+      return dots(target, pairs, slots.elements(), tokens.dims[1], areAligned(tokens.as<T>(), rows.as<T>()),
+                  out.as<MOERT_TYPE(beside)>());
+    });
+  });
+}
+
+Status CudaKernels::sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
+  MOERT_RETURN_IF_ERROR(checkSliceCounts(counts, out, rows, index, size));
+  const int64_t experts = counts.dims[1], part = rows / size;
+  int64_t *offsets = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts + 1, offsets));
+  MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows, offsets));
+  if (experts == 0)
+    return {};
+  return launch(sliceCountsKernel, gridOf(target, experts), target, offsets, out.as<int32_t>(), experts, index * part,
+                (index + 1) * part);
+}
+
+Status CudaKernels::localSlots(View slots, View counts, View localSlots, View localCounts,
+                               const LocalOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkLocalSlots(slots, counts, localSlots, localCounts, options));
+  const int64_t experts = counts.dims[1], own = localCounts.dims[1], choices = slots.elements();
+  int64_t *offsets = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts + 1, offsets));
+  MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, choices, offsets));
+  const LocalExperts local{options.index / options.copies * own, own, options.capacity, options.room, options.index};
+  return launch(localSlotsKernel, gridOf(target, std::max(choices, own)), target, slots.as<const int32_t>(),
+                counts.as<const int32_t>(), offsets, localSlots.as<int32_t>(), localCounts.as<int32_t>(), choices,
+                local, target.faults());
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,61 @@
+//===- Launch.cuh - launching kernels -------------------------------------===//
+//
+// The one place that knows whether nvcc compiles this, or a C++ compiler for the tests' emulation.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CUDA_LAUNCH_CUH
+#define MOERT_CUDA_LAUNCH_CUH
+
+#include "cuda/Context.h"
+
+namespace moert::cuda {
+
+inline constexpr int kWarp = 32;
+/// Threads of a block, for kernels that are bound by memory.
+inline constexpr int kThreads = 256;
+
+inline int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Grid {
+  dim3 blocks{1, 1, 1}, threads{kThreads, 1, 1};
+  int64_t sharedBytes = 0;
+};
+
+/// As many blocks of kThreads as `threads` need, and no more than keep the device busy: kernels loop over the rest.
+inline Grid gridOf(const Target &target, int64_t threads) {
+  const int64_t most = int64_t(target.device.multiProcessors) * 16;
+  Grid grid;
+  grid.blocks.x = static_cast<unsigned>(std::clamp<int64_t>(divideUp(threads, kThreads), 1, most));
+  return grid;
+}
+
+/// kernel<<<grid>>>(args...) on the target's stream.
+template <class... Params, class... Args>
+Status launch(void (*kernel)(Params...), const Grid &grid, const Target &target, Args... args) {
+  const auto sharedBytes = static_cast<size_t>(grid.sharedBytes);
+  // What needs more than every device has must be asked for; see the kernel's caller.
+#ifdef MOERT_CUDA_EMULATION
+  const cudaError_t error =
+      emulation::launch(kernel, grid.blocks, grid.threads, sharedBytes, target.stream.stream, args...);
+#else
+  kernel<<<grid.blocks, grid.threads, sharedBytes, target.stream.stream>>>(args...);
+  const cudaError_t error = cudaGetLastError();
+#endif
+  if (error == cudaSuccess)
+    return {};
+  return check(error, std::string("cannot launch '") + kindName(target.kind) + "'");
+}
+
+/// The dynamic shared memory of the block.
+template <class T> __device__ T *sharedMemory() {
+#ifdef MOERT_CUDA_EMULATION
+  return static_cast<T *>(emulation::dynamicShared());
+#else
+  extern __shared__ __align__(16) unsigned char moertShared[];
+  return reinterpret_cast<T *>(moertShared);
+#endif
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_LAUNCH_CUH

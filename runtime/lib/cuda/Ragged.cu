@@ -1,0 +1,69 @@
+//===- Ragged.cu - where each expert's rows are ---------------------------===//
+
+#include "cuda/Ragged.cuh"
+
+#include "cuda/Faults.cuh"
+#include "cuda/Reduce.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// One block; thread by thread the experts, and so many of them again until all are done.
+__global__ void __launch_bounds__(kThreads) offsetsKernel(const int32_t *counts, int64_t sources, int64_t experts,
+                                                          int64_t capacity, int64_t *offsets, FaultSite site) {
+  int64_t before = 0;
+  for (int64_t first = 0; first < experts; first += kThreads) {
+    const int64_t expert = first + threadIdx.x;
+    int64_t rows = 0;
+    for (int64_t s = 0; s < sources && expert < experts; ++s) {
+      const int32_t count = counts[s * experts + expert];
+      if (count < 0)
+        raise(site, FaultKind::CountNegative);
+      rows += count > 0 ? count : 0;
+    }
+    int64_t total = 0;
+    const int64_t end = before + blockScan(rows, total);
+    if (expert < experts)
+      offsets[expert + 1] = end < capacity ? end : capacity;
+    before += total;
+  }
+  if (threadIdx.x != 0)
+    return;
+  offsets[0] = 0;
+  if (before > capacity)
+    raise(site, FaultKind::CountsOverflow, capacity, before);
+}
+
+} // namespace
+
+Status expertOffsets(const Target &target, View counts, int64_t capacity, int64_t *offsets) {
+  return launch(offsetsKernel, Grid(), target, counts.as<const int32_t>(), counts.dims[0], counts.dims[1], capacity,
+                offsets, target.faults());
+}
+
+Status readExpertOffsets(const Target &target, View counts, int64_t capacity, std::vector<int64_t> &offsets) {
+  const int64_t sources = counts.dims[0], experts = counts.dims[1];
+  int32_t *host = nullptr;
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(target.stream.stream), "a kernel before a ragged product failed"));
+  MOERT_RETURN_IF_ERROR(target.stream.staging.reserve(counts.elements(), host));
+  MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(host, counts.data, static_cast<size_t>(counts.bytes()),
+                                              cudaMemcpyDeviceToHost, target.stream.stream),
+                              "cannot read the counts of a ragged product"));
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(target.stream.stream), "a kernel before a ragged product failed"));
+  offsets.assign(static_cast<size_t>(experts) + 1, 0);
+  const FaultSite site = target.faults();
+  for (int64_t e = 0; e < experts; ++e) {
+    offsets[static_cast<size_t>(e) + 1] = offsets[static_cast<size_t>(e)];
+    for (int64_t s = 0; s < sources; ++s) {
+      const int32_t count = host[s * experts + e];
+      if (count < 0)
+        return faultStatus(site.fault(FaultKind::CountNegative));
+      offsets[static_cast<size_t>(e) + 1] += count;
+    }
+  }
+  if (offsets.back() > capacity)
+    return faultStatus(site.fault(FaultKind::CountsOverflow, capacity, offsets.back()));
+  return {};
+}
+
+} // namespace moert::cuda

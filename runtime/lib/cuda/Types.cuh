@@ -1,0 +1,118 @@
+//===- Types.cuh - element types, and how they are loaded and stored ------===//
+#ifndef MOERT_CUDA_TYPES_CUH
+#define MOERT_CUDA_TYPES_CUH
+
+#include "core/View.h"
+
+#include <algorithm>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <type_traits>
+
+namespace moert::cuda {
+
+using Bf16 = __nv_bfloat16;
+using Half = __half;
+
+template <class T> inline constexpr bool isNarrowType = std::is_same_v<T, Bf16> || std::is_same_v<T, Half>;
+
+/// What is computed in where operands are of these types: double where one is, else float.
+template <class... T> using Acc = std::conditional_t<(std::is_same_v<T, double> || ...), double, float>;
+
+/// Exact where `To` holds the value, else rounded once to the nearest, ties to even.
+template <class To, class From> __device__ __forceinline__ To convert(From value) {
+  if constexpr (std::is_same_v<To, From>)
+    return value;
+  else if constexpr (std::is_same_v<From, Bf16>)
+    return static_cast<To>(__bfloat162float(value));
+  else if constexpr (std::is_same_v<From, Half>)
+    return static_cast<To>(__half2float(value));
+  else if constexpr (std::is_same_v<To, Bf16> && std::is_same_v<From, double>)
+    return __double2bfloat16(value);
+  else if constexpr (std::is_same_v<To, Bf16>)
+    return __float2bfloat16_rn(value);
+  else if constexpr (std::is_same_v<To, Half> && std::is_same_v<From, double>)
+    return __double2half(value);
+  else if constexpr (std::is_same_v<To, Half>)
+    return __float2half_rn(value);
+  else
+    return static_cast<To>(value);
+}
+
+// --- Vectors -----------------------------------------------------------------
+
+/// Elements of one access of 16 bytes; of types of different sizes, of the smallest.
+template <class... T> inline constexpr int kVector = 16 / static_cast<int>(std::min({sizeof(T)...}));
+
+/// `N` neighbouring elements.
+template <class T, int N> struct alignas(N * sizeof(T) % 16 == 0 ? 16 : alignof(T)) Pack {
+  T values[N];
+};
+
+/// By accesses of 16 bytes where N elements are a multiple of that; `from` is aligned to 16 then.
+template <int N, class T> __device__ __forceinline__ Pack<T, N> loadPack(const T *from) {
+  Pack<T, N> pack;
+  if constexpr (N * sizeof(T) % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(N * sizeof(T) / 16); ++i)
+      reinterpret_cast<uint4 *>(&pack)[i] = reinterpret_cast<const uint4 *>(from)[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      pack.values[i] = from[i];
+  }
+  return pack;
+}
+template <int N, class T> __device__ __forceinline__ void storePack(T *to, const Pack<T, N> &pack) {
+  if constexpr (N * sizeof(T) % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(N * sizeof(T) / 16); ++i)
+      reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(&pack)[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      to[i] = pack.values[i];
+  }
+}
+
+/// Whether all may be accessed by 16 bytes. Null is absent.
+template <class... T> bool areAligned(const T *...data) {
+  return (((reinterpret_cast<uintptr_t>(data) & 15) == 0) && ...);
+}
+
+// --- Dispatch ----------------------------------------------------------------
+
+/// A type as a value.
+template <class T> struct Type {
+  using type = T;
+};
+#define MOERT_TYPE(value) typename decltype(value)::type
+
+/// function(Type<T>()) with the T of a floating dtype, which the checks have seen to be one.
+template <class Function> Status withFloating(int32_t dtype, Function function) {
+  switch (dtype) {
+  case MOERT_F32:
+    return function(Type<float>());
+  case MOERT_F64:
+    return function(Type<double>());
+  case MOERT_BF16:
+    return function(Type<Bf16>());
+  case MOERT_F16:
+    return function(Type<Half>());
+  default:
+    return Status::error(MOERT_ERROR_INTERNAL, "expected a floating type");
+  }
+}
+
+/// The same for what goes with rows of type T: it is of type T too, or f32 beside 16-bit rows.
+template <class T, class Function> Status withBeside(int32_t dtype, Function function) {
+  if constexpr (isNarrowType<T>)
+    if (dtype == MOERT_F32)
+      return function(Type<float>());
+  return function(Type<T>());
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_TYPES_CUH

@@ -1,0 +1,50 @@
+//===- Workspace.h - memory between the kernels of one call ---------------===//
+#ifndef MOERT_CUDA_WORKSPACE_H
+#define MOERT_CUDA_WORKSPACE_H
+
+#include "cuda/Cuda.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace moert::cuda {
+
+/// Memory of one stream, which its calls use one after the other. It grows and never shrinks. Blocks that were too
+/// small are kept, since what was enqueued before may use them; each is twice as large as the one before, which bounds
+/// them.
+template <class Memory, Status (*Allocate)(int64_t, const std::string &, Memory &)> class GrowingMemory {
+public:
+  /// `bytes` of memory until the next call, aligned to 256.
+  Status reserve(int64_t bytes, void *&data) {
+    if (bytes > newest) {
+      const int64_t size = std::max({bytes, 2 * newest, int64_t(64) << 10});
+      Memory memory;
+      MOERT_RETURN_IF_ERROR(Allocate(size, "the workspace of a stream", memory));
+      blocks.push_back(std::move(memory));
+      newest = size;
+      all += size;
+    }
+    data = blocks.empty() ? nullptr : blocks.back().get();
+    return {};
+  }
+  template <class T> Status reserve(int64_t count, T *&data) {
+    void *memory = nullptr;
+    MOERT_RETURN_IF_ERROR(reserve(count * static_cast<int64_t>(sizeof(T)), memory));
+    data = static_cast<T *>(memory);
+    return {};
+  }
+  /// How much was allocated in all.
+  int64_t bytes() const { return all; }
+
+private:
+  std::vector<Memory> blocks;
+  int64_t newest = 0, all = 0;
+};
+
+using Workspace = GrowingMemory<DeviceMemory, allocateDevice>;
+/// The same in the host's memory; the host waits for the stream before it writes there again.
+using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_WORKSPACE_H
