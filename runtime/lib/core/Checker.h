@@ -43,6 +43,11 @@ inline int64_t product(View view, int64_t begin, int64_t end) {
 inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
 inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
 
+/// The type that `view` must have beside values of type `dtype`: the same, or f32 beside 16-bit types.
+inline int32_t typeBeside(int32_t dtype, View view) {
+  return isNarrow(dtype) && view.dtype == MOERT_F32 ? int32_t(MOERT_F32) : dtype;
+}
+
 /// Keeps the first complaint about the operands of one kernel; later checks then do nothing. None of its own reads what
 /// an operand holds.
 class Checker {
@@ -83,8 +88,10 @@ public:
     return exactly(name, view, dtype, dims.begin(), static_cast<int64_t>(dims.size()));
   }
   /// `view` has the type and shape of `model`.
-  Checker &like(const char *name, View view, View model) {
-    return exactly(name, view, model.dtype, model.dims.data(), model.rank);
+  Checker &like(const char *name, View view, View model) { return like(name, view, model, model.dtype); }
+  /// `view` has the shape of `model`, and is of type `dtype`.
+  Checker &like(const char *name, View view, View model, int32_t dtype) {
+    return exactly(name, view, dtype, model.dims.data(), model.rank);
   }
   /// `part` has an index.
   Checker &part(Part part, const char *parts = "parts", const char *stride = "stride") {

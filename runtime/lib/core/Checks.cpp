@@ -55,10 +55,11 @@ void checkBias(Checker &check, const char *rowsName, View rows, const char *bias
   check.floating(rowsName, rows).rank(rowsName, rows, 2, counts ? 2 : 3);
   if (counts)
     checkCounts(check, counts);
+  const int32_t dtype = typeBeside(rows.dtype, bias);
   if (!counts && rows.rank == 2)
-    check.shape(biasName, bias, rows.dtype, {rows.dims[1]});
+    check.shape(biasName, bias, dtype, {rows.dims[1]});
   else
-    check.shape(biasName, bias, rows.dtype, {counts ? counts.dims[1] : rows.dims[0], columnsOf(rows)});
+    check.shape(biasName, bias, dtype, {counts ? counts.dims[1] : rows.dims[0], columnsOf(rows)});
 }
 
 /// `half` is shaped as the activation of `in`.
@@ -113,12 +114,14 @@ Status checkCopy(View in, View out) {
 Status checkRowScale(View rows, View factors, View out) {
   Checker check(Kind::RowScale);
   check.floating("rows", rows).rank("rows", rows, 2, 2);
-  return check.shape("factors", factors, rows.dtype, {rows.dims[0], 1}).like("out", out, rows).take();
+  check.shape("factors", factors, typeBeside(rows.dtype, factors), {rows.dims[0], 1});
+  return check.like("out", out, rows).take();
 }
 
 Status checkRowDot(View a, View b, View out) {
   Checker check(Kind::RowDot);
-  return check.floating("a", a).rank("a", a, 2, 2).like("b", b, a).shape("out", out, a.dtype, {a.dims[0], 1}).take();
+  check.floating("a", a).rank("a", a, 2, 2).like("b", b, a);
+  return check.shape("out", out, typeBeside(a.dtype, out), {a.dims[0], 1}).take();
 }
 
 Status checkSlice(View in, View out, int64_t dim, int64_t index, int64_t size) {

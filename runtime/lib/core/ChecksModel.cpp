@@ -34,9 +34,15 @@ void checkBlocks(Checker &check, View x, const char *name, View vector, int64_t 
 }
 
 void checkFactors(Checker &check, View param, View rate, View factor) {
-  check.shape("rate", rate, param.dtype, {});
+  check.shape("rate", rate, typeBeside(param.dtype, rate), {});
   if (factor)
-    check.shape("factor", factor, param.dtype, {});
+    check.shape("factor", factor, typeBeside(param.dtype, factor), {});
+}
+
+/// Gradients may be of 16 bits where parameters are f32.
+void checkGrad(Checker &check, View param, View grad) {
+  check.floating("param", param)
+      .like("grad", grad, param, typeBeside(grad.dtype, param) == param.dtype ? grad.dtype : param.dtype);
 }
 
 } // namespace
@@ -185,7 +191,7 @@ Status checkDivide(View a, View b, View out) {
 // --- Optimizers --------------------------------------------------------------
 
 Status checkSumSquares(View in, View out) {
-  return Checker(Kind::SumSquares).floating("in", in).shape("out", out, in.dtype, {}).take();
+  return Checker(Kind::SumSquares).floating("in", in).shape("out", out, typeBeside(in.dtype, out), {}).take();
 }
 
 Status checkClipFactor(View sumSquares, View out, double most) {
@@ -202,18 +208,20 @@ Status checkSquareRoot(View in, View out) {
 Status checkSgd(View param, View grad, View velocity, View rate, View factor, View paramOut, View velocityOut, double,
                 double) {
   Checker check(Kind::Sgd);
-  check.floating("param", param).like("grad", grad, param).like("velocity", velocity, param);
+  checkGrad(check, param, grad);
+  check.like("velocity", velocity, param, typeBeside(param.dtype, velocity));
   checkFactors(check, param, rate, factor);
-  return check.like("param_out", paramOut, param).like("velocity_out", velocityOut, param).take();
+  return check.like("param_out", paramOut, param).like("velocity_out", velocityOut, velocity).take();
 }
 
 Status checkAdam(View param, View grad, View first, View second, View rate, View step, View factor, View paramOut,
                  View firstOut, View secondOut, const AdamOptions &) {
   Checker check(Kind::Adam);
-  check.floating("param", param).like("grad", grad, param).like("first", first, param).like("second", second, param);
+  checkGrad(check, param, grad);
+  check.like("first", first, param, typeBeside(param.dtype, first)).like("second", second, first);
   checkFactors(check, param, rate, factor);
   check.shape("step", step, MOERT_I32, {}).like("param_out", paramOut, param);
-  return check.like("first_out", firstOut, param).like("second_out", secondOut, param).take();
+  return check.like("first_out", firstOut, first).like("second_out", secondOut, second).take();
 }
 
 } // namespace moert
