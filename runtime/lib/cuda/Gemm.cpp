@@ -222,14 +222,17 @@ struct Groups {
   }
 };
 
-bool fitsInt(const GroupMember &member) { return std::max({member.m, member.n, member.k}) <= INT_MAX; }
+/// Products of nothing are zeros, which cuBLAS does not promise.
+bool canGroup(const GroupMember &member) {
+  return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX;
+}
 
 } // namespace
 
 Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
                                const std::vector<GroupMember> &members) {
   // cuBLAS has no such product of f64.
-  if (members.size() < 2 || model.dtype == MOERT_F64 || !std::all_of(members.begin(), members.end(), fitsInt))
+  if (members.size() < 2 || model.dtype == MOERT_F64 || !std::all_of(members.begin(), members.end(), canGroup))
     return multiplyOneByOne(stream, model, members);
   const size_t count = members.size();
   const void **host = nullptr, **pointers = nullptr;

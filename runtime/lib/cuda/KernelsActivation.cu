@@ -110,14 +110,14 @@ template <class F> struct Backward {
 
 // --- Gated kinds -------------------------------------------------------------
 
-/// Counted in pairs.
+/// Counted in pairs, which are accessed by vectors where what goes with them is: one pair of f64 would be a vector too.
 template <class F, class T> struct Gated {
   const T *in;
   T *out;
 
   template <int N> __device__ void run(int64_t at) const {
     using A = Acc<T>;
-    const Pack<T, 2 * N> pairs = loadPack<2 * N>(in + 2 * at);
+    const Pack<T, 2 * N> pairs = loadPack<2 * N, T, isVector<T, N>>(in + 2 * at);
     Pack<T, N> result;
 #pragma unroll
     for (int i = 0; i < N; ++i)
@@ -132,7 +132,7 @@ template <class F, class T> struct GatedGrad {
 
   template <int N> __device__ void run(int64_t at) const {
     using A = Acc<T>;
-    Pack<T, 2 * N> pairs = loadPack<2 * N>(in + 2 * at);
+    Pack<T, 2 * N> pairs = loadPack<2 * N, T, isVector<T, N>>(in + 2 * at);
     const Pack<T, N> grads = loadPack<N>(grad + at);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -141,7 +141,7 @@ template <class F, class T> struct GatedGrad {
       pairs.values[2 * i] = convert<T>(pair.gate);
       pairs.values[2 * i + 1] = convert<T>(pair.up);
     }
-    storePack(out + 2 * at, pairs);
+    storePack<2 * N, T, isVector<T, N>>(out + 2 * at, pairs);
   }
 };
 

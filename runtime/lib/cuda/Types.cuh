@@ -50,10 +50,13 @@ template <class T, int N> struct alignas(N * sizeof(T) % 16 == 0 ? 16 : alignof(
   T values[N];
 };
 
-/// By accesses of 16 bytes where N elements are a multiple of that; `from` is aligned to 16 then.
-template <int N, class T> __device__ __forceinline__ Pack<T, N> loadPack(const T *from) {
+/// Whether N elements are loaded and stored by accesses of 16 bytes, for which their address must be a multiple of 16.
+template <class T, int N> inline constexpr bool isVector = N * sizeof(T) % 16 == 0;
+
+template <int N, class T, bool IsVector = isVector<T, N>>
+__device__ __forceinline__ Pack<T, N> loadPack(const T *from) {
   Pack<T, N> pack;
-  if constexpr (N * sizeof(T) % 16 == 0) {
+  if constexpr (IsVector) {
 #pragma unroll
     for (int i = 0; i < static_cast<int>(N * sizeof(T) / 16); ++i)
       reinterpret_cast<uint4 *>(&pack)[i] = reinterpret_cast<const uint4 *>(from)[i];
@@ -64,8 +67,9 @@ template <int N, class T> __device__ __forceinline__ Pack<T, N> loadPack(const T
   }
   return pack;
 }
-template <int N, class T> __device__ __forceinline__ void storePack(T *to, const Pack<T, N> &pack) {
-  if constexpr (N * sizeof(T) % 16 == 0) {
+template <int N, class T, bool IsVector = isVector<T, N>>
+__device__ __forceinline__ void storePack(T *to, const Pack<T, N> &pack) {
+  if constexpr (IsVector) {
 #pragma unroll
     for (int i = 0; i < static_cast<int>(N * sizeof(T) / 16); ++i)
       reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(&pack)[i];

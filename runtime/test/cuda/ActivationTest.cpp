@@ -1,0 +1,68 @@
+//===- ActivationTest.cpp - activations on CUDA ---------------------------===//
+
+#include "CudaKernelsTest.h"
+
+#include <cmath>
+#include <limits>
+
+namespace moert::cuda {
+namespace {
+
+using Views = std::vector<View>;
+
+bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
+
+/// in, grad, counts, a result like grad, a result like in.
+std::vector<Operand> operandsOf(int32_t dtype, int64_t kind, std::vector<int64_t> shape, Operand counts) {
+  std::vector<int64_t> narrow = shape;
+  narrow.back() /= isGated(kind) ? 2 : 1;
+  return {randomOperand(dtype, shape, 3, 3), randomOperand(dtype, narrow, 4), std::move(counts),
+          filledOperand(dtype, narrow, 9), filledOperand(dtype, shape, 9)};
+}
+
+void expectActivation(int64_t kind, const std::vector<Operand> &operands, double slack = 1) {
+  expectAlike(
+      Kind::Activation, operands, [=](Kernels &k, const Views &v) { return k.activation(v[0], v[2], v[3], kind); },
+      slack);
+  auto grad = [=](Kernels &k, const Views &v) { return k.activationGrad(v[0], v[1], v[2], v[4], kind); };
+  expectAlike(Kind::ActivationGrad, operands, grad, slack);
+  auto inPlace = [=](Kernels &k, const Views &v) { return k.activationGrad(v[0], v[1], v[2], v[0], kind); };
+  expectAlike(Kind::ActivationGrad, operands, inPlace, slack);
+  if (!isGated(kind))
+    expectAlike(
+        Kind::Activation, operands, [=](Kernels &k, const Views &v) { return k.activation(v[0], v[2], v[0], kind); },
+        slack);
+}
+
+class CudaActivationTest : public ::testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaActivationTest,
+                         ::testing::Values(MOERT_RELU, MOERT_GELU, MOERT_SILU, MOERT_SWIGLU, MOERT_SWIGLU_CLAMPED,
+                                           MOERT_SIGMOID, MOERT_GELU_TANH));
+
+TEST_P(CudaActivationTest, OfAnyShape) {
+  const std::vector<std::vector<int64_t>> shapes{{0, 6}, {1, 2}, {37, 6}, {3, 5, 7, 130}};
+  for (int32_t dtype : kFloatingTypes)
+    for (const auto &shape : shapes)
+      expectActivation(GetParam(), operandsOf(dtype, GetParam(), shape, absent()));
+}
+
+TEST_P(CudaActivationTest, OfUsedRowsAlone) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int width : {2, 48}) {
+      expectActivation(GetParam(), operandsOf(dtype, GetParam(), {20, width}, indices({2, 3}, {4, 0, 5, 2, 0, 3})));
+      expectActivation(GetParam(), operandsOf(dtype, GetParam(), {20, width}, indices({1, 2}, {0, 0})));
+    }
+}
+
+TEST_P(CudaActivationTest, OfInfinitiesAndNotANumber) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (int32_t dtype : kFloatingTypes) {
+    std::vector<Operand> operands = operandsOf(dtype, GetParam(), {1, 40}, absent());
+    for (size_t i = 0; i < 40; ++i)
+      operands[0].values[i] = i % 6 < 2 ? infinity : i % 6 < 4 ? -infinity : i % 6 == 4 ? double(NAN) : 1.0;
+    expectActivation(GetParam(), operands);
+  }
+}
+
+} // namespace
+} // namespace moert::cuda

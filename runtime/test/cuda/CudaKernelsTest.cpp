@@ -1,0 +1,239 @@
+//===- CudaKernelsTest.cpp - CUDA's kernels against the host's ------------===//
+
+#include "CudaKernelsTest.h"
+
+#include "core/Convert.h"
+#include "cuda/CudaKernels.h"
+#include "emulation/Emulation.h"
+#include "host/HostKernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace moert::cuda {
+namespace {
+
+constexpr int32_t kOp = 7;
+
+int64_t elementsOf(const Operand &operand) {
+  return std::accumulate(operand.dims.begin(), operand.dims.end(), int64_t(1), std::multiplies<>());
+}
+
+void writeElement(void *data, int32_t dtype, int64_t index, double value) {
+  if (dtype == MOERT_I32)
+    static_cast<int32_t *>(data)[index] = static_cast<int32_t>(value);
+  else
+    withAnyFloating(
+        dtype, [&](auto zero) { static_cast<decltype(zero) *>(data)[index] = moert::convert<decltype(zero)>(value); });
+}
+
+double rounded(double value, int32_t dtype) {
+  double place = 0;
+  writeElement(&place, dtype, 0, value);
+  return elementAt(&place, dtype, 0);
+}
+
+View viewOf(const Operand &operand, int32_t dtype, void *data) {
+  if (!operand.isThere)
+    return {};
+  View view;
+  view.data = data;
+  view.dtype = dtype;
+  view.rank = static_cast<int64_t>(operand.dims.size());
+  std::copy(operand.dims.begin(), operand.dims.end(), view.dims.begin());
+  return view;
+}
+
+std::vector<char> bytesOf(const Operand &operand, int32_t dtype) {
+  std::vector<char> bytes(operand.values.size() * dtypeSize(dtype) + 1);
+  for (size_t i = 0; i < operand.values.size(); ++i)
+    writeElement(bytes.data(), dtype, static_cast<int64_t>(i), operand.values[i]);
+  return bytes;
+}
+
+void readBack(Operand &operand, int32_t dtype, const void *data) {
+  for (size_t i = 0; i < operand.values.size(); ++i)
+    operand.values[i] = elementAt(data, dtype, static_cast<int64_t>(i));
+}
+
+/// The host's kernels know 16-bit types where they convert them.
+Status runOnHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
+  std::vector<std::vector<char>> memory;
+  std::vector<View> views;
+  auto wide = [=](const Operand &operand) {
+    return isNarrow(operand.dtype) && kind != Kind::Cast ? int32_t(MOERT_F32) : operand.dtype;
+  };
+  for (const Operand &operand : operands) {
+    memory.push_back(bytesOf(operand, wide(operand)));
+    views.push_back(viewOf(operand, wide(operand), memory.back().data()));
+  }
+  host::HostKernels kernels;
+  Status status = call(kernels, views);
+  for (size_t i = 0; i < operands.size(); ++i)
+    readBack(operands[i], wide(operands[i]), memory[i].data());
+  return status;
+}
+
+/// Copies of operands on the device, each of exactly its bytes, and `shift` elements more before it.
+class DeviceOperands {
+public:
+  DeviceOperands(const std::vector<Operand> &operands, int64_t shift) : shift(shift) {
+    for (const Operand &operand : operands) {
+      const int64_t size = static_cast<int64_t>(dtypeSize(operand.dtype)), bytes = elementsOf(operand) * size;
+      memory.emplace_back();
+      EXPECT_TRUE(allocateDevice(std::max<int64_t>(bytes + shift * size, 1), "a test", memory.back()).ok());
+      char *data = static_cast<char *>(memory.back().get()) + shift * size;
+      EXPECT_EQ(cudaMemcpy(data, bytesOf(operand, operand.dtype).data(), static_cast<size_t>(bytes), cudaMemcpyDefault),
+                cudaSuccess);
+      views.push_back(viewOf(operand, operand.dtype, data));
+    }
+  }
+  void read(std::vector<Operand> &operands) const {
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].isThere) {
+        std::vector<char> bytes(static_cast<size_t>(views[i].bytes()) + 1);
+        EXPECT_EQ(cudaMemcpy(bytes.data(), views[i].data, bytes.size() - 1, cudaMemcpyDefault), cudaSuccess);
+        readBack(operands[i], operands[i].dtype, bytes.data());
+      }
+  }
+
+  std::vector<View> views;
+
+private:
+  int64_t shift;
+  std::vector<DeviceMemory> memory;
+};
+
+DeviceContext &testDevice() {
+  static DeviceContext *device = [] {
+    auto *created = new DeviceContext;
+    DeviceOptions options;
+    options.productBytes = 1024;
+    EXPECT_TRUE(DeviceContext::create(options, *created).ok());
+    return created;
+  }();
+  return *device;
+}
+
+/// The call's error, or else the fault that the device found.
+Status runOnDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &call, int64_t shift, uint64_t seed) {
+  emulation::setSeed(seed);
+  const DeviceOperands onDevice(operands, shift);
+  Stream stream;
+  EXPECT_TRUE(createStream(stream).ok());
+  StreamContext context;
+  context.stream = stream.get();
+  CudaKernels kernels({testDevice(), context, kind, kOp});
+  Status status = call(kernels, onDevice.views);
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
+  int32_t op = 0;
+  Status fault = testDevice().faults.take(op);
+  EXPECT_EQ(op, fault.ok() ? 0 : kOp);
+  onDevice.read(operands);
+  return status.ok() ? fault : status;
+}
+
+double toleranceOf(int32_t dtype) {
+  switch (dtype) {
+  case MOERT_F32:
+    return 1e-5;
+  case MOERT_F64:
+    return 1e-12;
+  case MOERT_BF16:
+    return 1.0 / 128;
+  case MOERT_F16:
+    return 1.0 / 1024;
+  default:
+    return 0;
+  }
+}
+
+bool areNear(double got, double expected, double tolerance) {
+  if (std::isnan(got) || std::isnan(expected))
+    return std::isnan(got) && std::isnan(expected);
+  return got == expected || std::abs(got - expected) <= tolerance * std::max(1.0, std::abs(expected));
+}
+
+void expectNear(const Operand &got, const Operand &expected, size_t which, double slack) {
+  for (size_t i = 0; i < got.values.size(); ++i)
+    ASSERT_TRUE(areNear(got.values[i], rounded(expected.values[i], got.dtype), slack * toleranceOf(got.dtype)))
+        << "operand " << which << ", element " << i << ": " << got.values[i] << " for " << expected.values[i];
+}
+
+bool sameBits(const std::vector<Operand> &a, const std::vector<Operand> &b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (bytesOf(a[i], a[i].dtype) != bytesOf(b[i], b[i].dtype))
+      return false;
+  return true;
+}
+
+} // namespace
+
+Operand filledOperand(int32_t dtype, std::vector<int64_t> dims, double value) {
+  Operand operand{dtype, std::move(dims), {}, true};
+  operand.values.assign(static_cast<size_t>(elementsOf(operand)), rounded(value, dtype));
+  return operand;
+}
+
+Operand randomOperand(int32_t dtype, std::vector<int64_t> dims, int seed, double deviation) {
+  Operand operand = filledOperand(dtype, std::move(dims), 0);
+  std::mt19937_64 engine(static_cast<uint64_t>(seed));
+  std::normal_distribution<double> normal(0, deviation);
+  for (double &value : operand.values)
+    value = rounded(normal(engine), dtype);
+  return operand;
+}
+
+Operand indices(std::vector<int64_t> dims, const std::vector<int> &values) {
+  return {MOERT_I32, std::move(dims), std::vector<double>(values.begin(), values.end()), true};
+}
+
+Operand absent() { return {MOERT_F32, {0}, {}, false}; }
+
+Operand randomSlots(int64_t tokens, int64_t choices, int64_t rows, int seed) {
+  std::vector<int> all(static_cast<size_t>(std::max(rows, tokens * choices)));
+  std::iota(all.begin(), all.end(), 0);
+  std::mt19937_64 engine(static_cast<uint64_t>(seed));
+  std::shuffle(all.begin(), all.end(), engine);
+  all.resize(static_cast<size_t>(tokens * choices));
+  for (int &slot : all)
+    slot = slot >= rows || engine() % 5 == 0 ? -1 : slot;
+  return indices({tokens, choices}, all);
+}
+
+std::vector<int32_t> typesBeside(int32_t dtype) {
+  return isNarrow(dtype) ? std::vector<int32_t>{dtype, MOERT_F32} : std::vector<int32_t>{dtype};
+}
+
+void expectAlike(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, double slack) {
+  std::vector<Operand> expected = operands, first;
+  const Status host = runOnHost(kind, expected, call);
+  ASSERT_TRUE(host.ok()) << host.message;
+  for (int64_t shift : {0, 1}) {
+    first.clear();
+    for (uint64_t seed : {1, 2}) {
+      std::vector<Operand> got = operands;
+      const Status status = runOnDevice(kind, got, call, shift, seed);
+      ASSERT_TRUE(status.ok()) << status.message;
+      for (size_t i = 0; i < got.size(); ++i)
+        expectNear(got[i], expected[i], i, slack);
+      ASSERT_FALSE(::testing::Test::HasFailure())
+          << kindName(kind) << " of " << dtypeName(operands[0].dtype) << ", shifted by " << shift << ", seed " << seed;
+      ASSERT_TRUE(first.empty() || sameBits(first, got)) << kindName(kind) << " depends on the order of threads";
+      first = got;
+    }
+  }
+}
+
+void expectSameError(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, const std::string &text) {
+  std::vector<Operand> onHost = operands, onDevice = operands;
+  const Status expected = runOnHost(kind, onHost, call), got = runOnDevice(kind, onDevice, call, 0, 1);
+  EXPECT_FALSE(got.ok());
+  EXPECT_EQ(got.code, expected.code);
+  EXPECT_EQ(got.message, expected.message);
+  EXPECT_NE(got.message.find(text), std::string::npos) << got.message;
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,76 @@
+//===- ProductsTest.cpp - matrix products on CUDA -------------------------===//
+
+#include "CudaKernelsTest.h"
+
+namespace moert::cuda {
+namespace {
+
+using Views = std::vector<View>;
+
+/// Small enough that sums in another order stay within the tolerance of elements.
+constexpr double kDeviation = 0.2;
+
+TEST(CudaProductsTest, Dense) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int m : {0, 1, 13})
+      for (int k : {0, 1, 40})
+        for (bool transposeA : {false, true})
+          for (bool transposeB : {false, true}) {
+            const int n = 6;
+            const std::vector<int64_t> a = transposeA ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k};
+            const std::vector<int64_t> b = transposeB ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
+            expectAlike(Kind::Matmul,
+                        {randomOperand(dtype, a, 1, kDeviation), randomOperand(dtype, b, 2, kDeviation),
+                         filledOperand(dtype, {m, n}, 9)},
+                        [=](Kernels &kernels, const Views &v) {
+                          return kernels.matmul(v[0], v[1], v[2], transposeA, transposeB);
+                        });
+          }
+}
+
+/// Rows of `k` and of `n` columns; the number of experts is that of `counts`, or the first of `shape`.
+void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &counts) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int k : {1, 12})
+      for (bool transpose : {false, true}) {
+        const int n = 7;
+        std::vector<int64_t> in = shape, out = shape;
+        in.push_back(k);
+        out.push_back(n);
+        const std::vector<int64_t> weights =
+            transpose ? std::vector<int64_t>{experts, n, k} : std::vector<int64_t>{experts, k, n};
+        const std::vector<Operand> operands{randomOperand(dtype, in, 1, kDeviation),
+                                            randomOperand(dtype, weights, 2, kDeviation),
+                                            counts,
+                                            randomOperand(dtype, out, 3, kDeviation),
+                                            randomOperand(dtype, {experts, k, n}, 4),
+                                            filledOperand(dtype, {experts, k, n}, 9)};
+        expectAlike(Kind::GroupedMatmul, operands, [=](Kernels &kernels, const Views &v) {
+          return kernels.groupedMatmul(v[0], v[1], v[2], v[3], transpose);
+        });
+        expectAlike(Kind::GroupedMatmulWgrad, operands, [](Kernels &kernels, const Views &v) {
+          return kernels.groupedMatmulWgrad(v[0], v[3], v[2], v[4], v[5]);
+        });
+        expectAlike(Kind::GroupedMatmulWgrad, operands, [](Kernels &kernels, const Views &v) {
+          return kernels.groupedMatmulWgrad(v[0], v[3], v[2], v[4], v[4]);
+        });
+        expectAlike(Kind::GroupedMatmulWgrad, operands, [](Kernels &kernels, const Views &v) {
+          return kernels.groupedMatmulWgrad(v[0], v[3], v[2], {}, v[5]);
+        });
+      }
+}
+
+TEST(CudaProductsTest, OfExperts) {
+  for (int capacity : {0, 1, 9})
+    expectGrouped({3, capacity}, 3, absent());
+}
+
+TEST(CudaProductsTest, OfRaggedExperts) {
+  expectGrouped({30}, 4, indices({2, 4}, {3, 0, 5, 1, 4, 0, 11, 0}));
+  expectGrouped({8}, 3, indices({1, 3}, {0, 8, 0}));
+  expectGrouped({8}, 2, indices({1, 2}, {0, 0}));
+  expectGrouped({0}, 2, indices({1, 2}, {0, 0}));
+}
+
+} // namespace
+} // namespace moert::cuda

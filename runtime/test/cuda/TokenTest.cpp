@@ -1,0 +1,91 @@
+//===- TokenTest.cpp - moving and weighting token rows on CUDA ------------===//
+
+#include "CudaKernelsTest.h"
+
+namespace moert::cuda {
+namespace {
+
+using Views = std::vector<View>;
+
+TEST(CudaTokenTest, RowsTimesFactors) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int32_t beside : typesBeside(dtype))
+      for (int rows : {0, 1, 83})
+        for (int columns : {1, 7, 64, 320}) {
+          const std::vector<Operand> operands{
+              randomOperand(dtype, {rows, columns}, 1), randomOperand(beside, {rows, 1}, 2),
+              filledOperand(dtype, {rows, columns}, 9), randomOperand(dtype, {rows, columns}, 3, 0.1)};
+          expectAlike(Kind::RowScale, operands,
+                      [](Kernels &k, const Views &v) { return k.rowScale(v[0], v[1], v[2]); });
+          expectAlike(Kind::RowScale, operands,
+                      [](Kernels &k, const Views &v) { return k.rowScale(v[0], v[1], v[0]); });
+          expectAlike(Kind::RowDot, operands, [](Kernels &k, const Views &v) { return k.rowDot(v[0], v[3], v[1]); });
+        }
+}
+
+/// Tokens, rows, slots, weights, a result like tokens, one like rows, one like weights.
+std::vector<Operand> tokenOperands(int32_t dtype, int32_t beside, int64_t tokens, int64_t choices, int64_t columns,
+                                   std::vector<int64_t> rows) {
+  const int64_t count = rows.size() == 2 ? rows[0] * rows[1] : rows[0];
+  rows.push_back(columns);
+  return {randomOperand(dtype, {tokens, columns}, 1), randomOperand(dtype, rows, 2, 0.1),
+          randomSlots(tokens, choices, count, 3),     randomOperand(beside, {tokens, choices}, 4),
+          filledOperand(dtype, {tokens, columns}, 9), filledOperand(dtype, rows, 9),
+          filledOperand(beside, {tokens, choices}, 9)};
+}
+
+void expectTokens(const std::vector<Operand> &operands) {
+  expectAlike(Kind::Dispatch, operands, [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], v[3], v[5]); });
+  expectAlike(Kind::Dispatch, operands, [](Kernels &k, const Views &v) { return k.dispatch(v[0], v[2], {}, v[5]); });
+  expectAlike(Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[1], v[2], v[3], v[4]); });
+  expectAlike(Kind::Combine, operands, [](Kernels &k, const Views &v) { return k.combine(v[1], v[2], {}, v[4]); });
+  expectAlike(Kind::SlotDot, operands, [](Kernels &k, const Views &v) { return k.slotDot(v[0], v[1], v[2], v[6]); });
+}
+
+TEST(CudaTokenTest, DispatchAndCombine) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int32_t beside : typesBeside(dtype))
+      for (int columns : {5, 48}) {
+        expectTokens(tokenOperands(dtype, beside, 40, 2, columns, {4, 25}));
+        expectTokens(tokenOperands(dtype, beside, 40, 6, columns, {200}));
+        expectTokens(tokenOperands(dtype, beside, 1, 1, columns, {1}));
+        expectTokens(tokenOperands(dtype, beside, 0, 2, columns, {3}));
+      }
+}
+
+TEST(CudaTokenTest, ParametersOfNothing) {
+  expectTokens(tokenOperands(MOERT_F32, MOERT_F32, 3, 0, 4, {5}));
+  expectTokens(tokenOperands(MOERT_F32, MOERT_F32, 3, 2, 4, {0}));
+}
+
+TEST(CudaTokenTest, CountsOfParts) {
+  for (int index = 0; index < 4; ++index)
+    expectAlike(Kind::SliceCounts, {indices({1, 5}, {3, 0, 9, 1, 2}), filledOperand(MOERT_I32, {1, 5}, 9)},
+                [=](Kernels &k, const Views &v) { return k.sliceCounts(v[0], v[1], 20, index, 4); });
+}
+
+TEST(CudaTokenTest, ManyExperts) {
+  Operand counts = filledOperand(MOERT_I32, {1, 700}, 0);
+  for (size_t e = 0; e < 700; ++e)
+    counts.values[e] = static_cast<double>(e % 5);
+  expectAlike(Kind::SliceCounts, {counts, filledOperand(MOERT_I32, {1, 700}, 9)},
+              [=](Kernels &k, const Views &v) { return k.sliceCounts(v[0], v[1], 1400, 1, 2); });
+}
+
+TEST(CudaTokenTest, SlotsOfAMember) {
+  for (int64_t index = 0; index < 4; ++index)
+    for (int64_t copies : {1, 2}) {
+      const std::vector<Operand> operands{randomSlots(12, 2, 24, 1), indices({1, 8}, {3, 0, 9, 1, 2, 0, 0, 4}),
+                                          filledOperand(MOERT_I32, {12, 2}, 9),
+                                          filledOperand(MOERT_I32, {1, 2 * copies}, 9)};
+      expectAlike(Kind::LocalSlots, operands, [=](Kernels &k, const Views &v) {
+        return k.localSlots(v[0], v[1], v[2], v[3], {0, 24, copies, index, 4});
+      });
+      expectAlike(Kind::LocalSlots, operands, [=](Kernels &k, const Views &v) {
+        return k.localSlots(v[0], v[1], v[2], v[3], {3, 0, copies, index, 4});
+      });
+    }
+}
+
+} // namespace
+} // namespace moert::cuda
