@@ -21,7 +21,7 @@ std::vector<int64_t> allOf(int64_t ranks) {
 /// Notes what runs: for each rank the ops in the order in which they ran.
 class Log : public Executor::Client {
 public:
-  Status execute(const Call &call) override {
+  Status execute(const Executor::Place &, const Call &call) override {
     if (call.ints[0] == kFail)
       return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "broken on purpose");
     if (call.ints[0] == kThrow)
@@ -36,10 +36,10 @@ public:
     return {};
   }
   int phases(const Call &) const override { return 2; }
-  Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t, int64_t &received) override {
+  Status pull(const Executor::Gathering &gathering, int64_t member, int phase) override {
     // All members were at work on the same value before, and none goes on before all have pulled twice.
-    (phase ? second : first) += calls.size() > 0;
-    received = 10 * member + phase;
+    (phase ? second : first) += gathering.calls.size() > 0;
+    gathering.received[static_cast<size_t>(member)] += 10 * member + phase;
     return {};
   }
 

@@ -205,6 +205,15 @@ void piecesFilled(const Call &call, int64_t size, int64_t member, Pieces &pieces
   Ragged(call, size, member).listFilled(pieces);
 }
 
+int64_t summedBytes(const Call &call, int64_t size, int64_t member, int64_t count) {
+  auto width = static_cast<int64_t>(dtypeSize(call.views[0].dtype));
+  if (call.kind == Kind::ReduceScatter)
+    return (size - 1) * call.views[1].bytes();
+  int64_t segment = count * (member + 1) / size - count * member / size;
+  bool wantsAll = call.kind == Kind::AllReduce || member == call.ints[0];
+  return ((size - 1) * segment + (wantsAll ? count - segment : 0)) * width;
+}
+
 Status reducedElements(const Call &call, int64_t &elements) {
   elements = call.views[0].elements();
   if (!call.views[1])

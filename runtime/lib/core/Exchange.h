@@ -45,6 +45,10 @@ void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<
 /// absent.
 void piecesFilled(const Call &call, int64_t size, int64_t member, Pieces &pieces, View &addend);
 
+/// Bytes that `member` receives in a collective that sums `count` elements of its input, where members share the work:
+/// each takes the others' inputs of its segment of the elements, then, as far as it wants them, the others' sums.
+int64_t summedBytes(const Call &call, int64_t size, int64_t member, int64_t count);
+
 /// The elements that an all_reduce sums: all, or those of the used rows.
 Status reducedElements(const Call &call, int64_t &elements);
 

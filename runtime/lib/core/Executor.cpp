@@ -273,16 +273,29 @@ void Executor::giveWay(int64_t stream) {
 bool Executor::runItem(int64_t stream, const Item &item) {
   if (item.type == Item::Type::Call)
     return runCall(stream, streams[static_cast<size_t>(stream)].calls[static_cast<size_t>(item.index)]);
-  std::lock_guard lock(mutex);
+  return runEvent(stream, item);
+}
+
+bool Executor::runEvent(int64_t stream, const Item &item) {
+  bool isWait = item.type == Item::Type::Wait;
+  std::unique_lock lock(mutex);
   Signal &signal = ranks[static_cast<size_t>(rankOf(stream))].signals[static_cast<size_t>(item.index)];
-  if (item.type == Item::Type::Wait) {
-    if (!signal.done)
-      signal.waiting.push_back(stream);
-    return signal.done;
+  if (isWait && !signal.done) {
+    // When it is done the stream comes here again.
+    signal.waiting.push_back(stream);
+    return false;
   }
+  lock.unlock();
+  Status status = isWait ? client.wait(placeOf(stream), item.index) : client.record(placeOf(stream), item.index);
+  lock.lock();
+  if (!status.ok()) {
+    failLocked(std::move(status));
+    return false;
+  }
+  if (isWait)
+    return true;
   signal.done = true;
   for (int64_t waiting : signal.waiting) {
-    ++streams[static_cast<size_t>(waiting)].head;
     push({Job::Type::Stream, waiting});
     if (idle > 0)
       wakeup.notify_one();
@@ -303,7 +316,7 @@ bool Executor::runCall(int64_t stream, const Call &call) {
   int64_t begin = now();
   std::atomic<const Call *> &current = streams[static_cast<size_t>(stream)].current;
   current = &call;
-  Status status = client.execute(call);
+  Status status = client.execute(placeOf(stream), call);
   current = nullptr;
   if (!status.ok()) {
     fail(located(std::move(status), stream, call));
@@ -346,7 +359,7 @@ void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
 void Executor::completeCall(int64_t stream, int64_t begin) {
   Stream &queue = streams[static_cast<size_t>(stream)];
   const Call &call = queue.calls[static_cast<size_t>(queue.items[queue.head].index)];
-  queue.times.push_back({call.op, usedRows(call), begin, now()});
+  queue.times.push_back({call.op, client.rows(call), begin, now()});
 }
 
 Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
@@ -386,6 +399,7 @@ Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
     meeting.channel = channel;
     meeting.calls.resize(size);
     meeting.streams.resize(size);
+    meeting.places.resize(size);
     meeting.received.resize(size);
   }
   return sequence[static_cast<size_t>(call.sequence)];
@@ -417,6 +431,7 @@ void Executor::arrive(int64_t stream, const Call &call) {
   auto member = static_cast<size_t>(memberOf(rank, call));
   meeting.calls[member] = &call;
   meeting.streams[member] = stream;
+  meeting.places[member] = placeOf(stream);
   for (size_t other = 0; other < meeting.calls.size(); ++other) {
     if (!meeting.calls[other] || other == member)
       continue;
@@ -434,7 +449,8 @@ void Executor::arrive(int64_t stream, const Call &call) {
 }
 
 void Executor::startPhase(Meeting &meeting) {
-  auto size = static_cast<int64_t>(meeting.calls.size());
+  bool joint = client.phases(*meeting.calls[0]) == 0;
+  auto size = joint ? 1 : static_cast<int64_t>(meeting.calls.size());
   meeting.remaining = size;
   for (int64_t member = 0; member < size; ++member)
     push({Job::Type::Pull, member, &meeting});
@@ -445,12 +461,11 @@ void Executor::startPhase(Meeting &meeting) {
 
 void Executor::pull(Meeting &meeting, int64_t member) {
   const Call &call = *meeting.calls[static_cast<size_t>(member)];
-  int64_t received = 0;
-  Status status = client.pull(meeting.calls, member, meeting.phase, meeting.channel.instance, received);
+  Gathering gathering{meeting.calls, meeting.places, meeting.received, meeting.channel.instance};
+  Status status = client.pull(gathering, member, meeting.phase);
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(located(std::move(status), meeting.streams[static_cast<size_t>(member)], call));
-  meeting.received[static_cast<size_t>(member)] += received;
   if (--meeting.remaining > 0)
     return;
   if (++meeting.phase < client.phases(call))
@@ -465,7 +480,7 @@ void Executor::complete(Meeting &meeting) {
     int64_t stream = meeting.streams[member];
     Stream &queue = streams[static_cast<size_t>(stream)];
     const Call &call = *meeting.calls[member];
-    queue.times.push_back({call.op, usedRows(call), meeting.begin, end, meeting.received[member]});
+    queue.times.push_back({call.op, client.rows(call), meeting.begin, end, meeting.received[member]});
     ++queue.head;
     push({Job::Type::Stream, stream});
   }

@@ -29,20 +29,40 @@ namespace moert {
 
 class Executor {
 public:
+  /// A stream of a rank.
+  struct Place {
+    int64_t rank;
+    int64_t stream;
+  };
+  /// The members of a collective on an instance of its group, or of a channel, of which member 0 sends and member 1
+  /// receives.
+  struct Gathering {
+    std::span<const Call *const> calls; ///< by member
+    std::span<const Place> places;
+    std::span<int64_t> received; ///< bytes that came from other members
+    int64_t instance;
+  };
+
   /// What the calls do.
   class Client {
   public:
     virtual ~Client() = default;
     /// Called once by each worker.
     virtual void beginThread() {}
-    virtual Status execute(const Call &call) = 0;
-    /// How often pull is called for each member; a phase begins when all members' previous one is done.
+    virtual Status execute(const Place &place, const Call &call) = 0;
+    /// How often pull is called for each member; a phase begins when all members' previous one is done. 0: it is called
+    /// once, for all members.
     virtual int phases(const Call &call) const = 0;
-    /// Member `member`'s share of a collective on an instance of its group; `calls` has one entry for each member. Of a
-    /// channel member 0 sends and member 1 receives.
-    /// `received`: bytes that came from other members.
-    virtual Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
-                        int64_t &received) = 0;
+    /// Member `member`'s share of a collective.
+    virtual Status pull(const Gathering &gathering, int64_t member, int phase) = 0;
+
+    /// The rows that a ragged call which has run used, or -1 where that is not known.
+    virtual int64_t rows(const Call &call) const { return usedRows(call); }
+
+    /// An event was recorded, or waited for: `signal` numbers the recordings of a rank. For a client whose calls go on
+    /// after they return.
+    virtual Status record(const Place &place, int64_t signal) { return {}; }
+    virtual Status wait(const Place &place, int64_t signal) { return {}; }
 
     /// Whether the members of the collective meet outside this process. Then the other two are called instead of pull:
     /// `start` when its turn has come, which only notes it; who has noted it calls `complete` in time.
@@ -133,7 +153,8 @@ private:
     Channel channel;
     std::vector<const Call *> calls; ///< by member, null until it arrives
     std::vector<int64_t> streams;    ///< by member
-    std::vector<int64_t> received;   ///< bytes, by member
+    std::vector<Place> places;
+    std::vector<int64_t> received; ///< bytes, by member
     int64_t arrived = 0;
     int64_t remaining = 0;
     int phase = 0;
@@ -154,6 +175,7 @@ private:
   };
 
   int64_t rankOf(int64_t stream) const { return streams[static_cast<size_t>(stream)].rank; }
+  Place placeOf(int64_t stream) const { return {rankOf(stream), stream - indexOf(rankOf(stream), 0)}; }
   /// Where a rank's stream is in `streams`, and where the rank's end.
   int64_t indexOf(int64_t rank, int64_t stream) const { return ranks[static_cast<size_t>(rank)].firstStream + stream; }
   int64_t endOf(int64_t rank) const {
@@ -176,6 +198,7 @@ private:
   void giveWay(int64_t stream);
   void startRemote(int64_t stream, const Call &call);
   bool runItem(int64_t stream, const Item &item);
+  bool runEvent(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
 

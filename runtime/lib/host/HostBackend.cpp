@@ -1,34 +1,26 @@
 //===- HostBackend.cpp - the host device and communicator, put together ---===//
 
 #include "host/HostBackend.h"
+#include "core/ExecutorCommunicator.h"
 #include "host/Kernels.h"
 
 #include <numeric>
 
 namespace moert::host {
 
-Status HostCommunicator::issue(int64_t rank, int64_t stream, Call call) {
-  const Group &group = groups[static_cast<size_t>(call.group)];
-  if (Status status = checkCollective(call, group.size, group.memberOf(rank)); !status.ok())
-    return status;
-  if (call.kind != Kind::AssumeReplicated || verify)
-    executor.submit(rank, stream, call);
-  return {};
-}
-
 void HostClient::beginThread() { initialiseThread(); }
 
-Status HostClient::execute(const Call &call) {
+Status HostClient::execute(const Executor::Place &, const Call &call) {
   return needsWideKernel(call) ? launchWideKernel(kernels, call) : launchKernel(kernels, call);
 }
 
 int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }
 
-Status HostClient::pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
-                        int64_t &received) {
-  Share share{calls, member};
-  Status status = pullCollective(share, phase, groups[static_cast<size_t>(calls[0]->group)], instance);
-  received = share.received;
+Status HostClient::pull(const Executor::Gathering &gathering, int64_t member, int phase) {
+  Share share{gathering.calls, member};
+  const Group &group = groups[static_cast<size_t>(share.mine().group)];
+  Status status = pullCollective(share, phase, group, gathering.instance);
+  gathering.received[static_cast<size_t>(member)] += share.received;
   return status;
 }
 
@@ -54,7 +46,7 @@ Backend createHostBackend(std::span<const Program> programs, const std::vector<G
   auto client = std::make_unique<HostClient>(groups);
   auto executor = std::make_unique<Executor>(programs, groups, world, std::move(all), *client,
                                              Executor::Options{options.workers, options.emulate});
-  auto communicator = std::make_unique<HostCommunicator>(*executor, groups, options.verify);
+  auto communicator = std::make_unique<ExecutorCommunicator>(*executor, groups, options.verify);
   return {nullptr, std::make_unique<OwningDevice>(std::move(client), std::move(executor)), std::move(communicator)};
 }
 

@@ -19,27 +19,13 @@ public:
   explicit HostClient(const std::vector<Group> &groups) : groups(groups) {}
 
   void beginThread() override;
-  Status execute(const Call &call) override;
+  Status execute(const Executor::Place &place, const Call &call) override;
   int phases(const Call &call) const override;
-  Status pull(std::span<const Call *const> calls, int64_t member, int phase, int64_t instance,
-              int64_t &received) override;
+  Status pull(const Executor::Gathering &gathering, int64_t member, int phase) override;
 
 private:
   const std::vector<Group> &groups;
   HostKernels kernels;
-};
-
-class HostCommunicator : public Communicator {
-public:
-  HostCommunicator(Executor &executor, const std::vector<Group> &groups, bool verify)
-      : executor(executor), groups(groups), verify(verify) {}
-
-  Status issue(int64_t rank, int64_t stream, Call call) override;
-
-private:
-  Executor &executor;
-  const std::vector<Group> &groups;
-  bool verify;
 };
 
 /// All ranks in this process.

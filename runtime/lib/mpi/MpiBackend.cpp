@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/ExecutorCommunicator.h"
 #include "core/Module.h"
 #include "host/HostBackend.h"
 #include "mpi/Transfer.h"
@@ -269,7 +270,7 @@ Status create(const std::string &, std::span<const Program> programs, const std:
   auto executor = std::make_unique<Executor>(programs, groups, world, std::vector<int64_t>{session->rank()}, *client,
                                              Executor::Options{workers, false});
   client->executor = executor.get();
-  auto communicator = std::make_unique<host::HostCommunicator>(*executor, groups, options.verify);
+  auto communicator = std::make_unique<ExecutorCommunicator>(*executor, groups, options.verify);
   backend.processes = std::shared_ptr<Processes>(session, &session->processes());
   backend.device = std::make_unique<MpiDevice>(std::move(client), std::move(executor), std::move(session));
   backend.communicator = std::move(communicator);

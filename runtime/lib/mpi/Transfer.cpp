@@ -15,12 +15,6 @@ template <int32_t dtype> void sum16(void *in, void *inout, int *count, MPI_Datat
   (void)host::sumInOrder(sources, inout, *count, dtype);
 }
 
-/// Of `count` elements those that a member sums where the members share the work. What MPI really moves is not to be
-/// known: received bytes are those of members that take the others' inputs of their segment, then the others' sums.
-int64_t segmentOf(int64_t count, int64_t member, int64_t size) {
-  return count * (member + 1) / size - count * member / size;
-}
-
 } // namespace
 
 SumOps::SumOps() {
@@ -188,8 +182,8 @@ Status Transfer::allReduce() {
     return status;
   const View &in = call.views[0], &out = call.views[2];
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
-  int64_t segment = segmentOf(count, channel.member, channel.size);
-  received = ((channel.size - 1) * segment + count - segment) * width;
+  // What MPI really moves is not to be known.
+  received = summedBytes(call, channel.size, channel.member, count);
   Status status;
   forParts(count, kMostCount, [&](int64_t first, int part) {
     char *from = in.as<char>() + first * width, *to = out.as<char>() + first * width;
@@ -204,7 +198,7 @@ Status Transfer::allReduce() {
 Status Transfer::reduceScatter() {
   const View &in = call.views[0], &out = call.views[1];
   Cut cut(in, call.ints[0], channel.size);
-  received = (channel.size - 1) * out.bytes();
+  received = summedBytes(call, channel.size, channel.member, in.elements());
   const char *from = in.as<char>();
   if (cut.outer > 1 || isIn(in, out)) {
     // Parts of members one after the other, each as it is in the output.
@@ -248,9 +242,7 @@ Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
 Status Transfer::reduce() {
   const View &in = call.views[0], &out = call.views[1];
   int64_t root = call.ints[0];
-  int64_t count = in.elements(), segment = segmentOf(count, channel.member, channel.size);
-  received = ((channel.size - 1) * segment + (root == channel.member ? count - segment : 0)) *
-             static_cast<int64_t>(dtypeSize(in.dtype));
+  received = summedBytes(call, channel.size, channel.member, in.elements());
   return sumTo(in.data, out.data, in.elements(), root);
 }
 
