@@ -101,7 +101,7 @@ template <class T, class W> struct CombineRows {
   }
   template <int N> __device__ void run(int64_t first, int64_t s, int64_t column) const {
     A sum[N] = {};
-#pragma unroll 4
+#pragma unroll 2
     for (int64_t i = first; i < first + choices; ++i) {
       const int32_t slot = slots[i];
       if (slot < 0 || slot >= rowCount)

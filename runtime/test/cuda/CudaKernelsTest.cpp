@@ -4,7 +4,6 @@
 
 #include "core/Convert.h"
 #include "cuda/CudaKernels.h"
-#include "emulation/Emulation.h"
 #include "host/HostKernels.h"
 
 #include <algorithm>
@@ -12,10 +11,24 @@
 #include <numeric>
 #include <random>
 
+#ifdef MOERT_CUDA_EMULATION
+#include "emulation/Emulation.h"
+#endif
+
 namespace moert::cuda {
 namespace {
 
 constexpr int32_t kOp = 7;
+
+/// Without a device nothing can be tested.
+class NeedsDevice : public ::testing::Environment {
+  void SetUp() override {
+    int count = 0;
+    if (Status status = check(cudaGetDeviceCount(&count), "cannot find CUDA devices"); !status.ok())
+      GTEST_SKIP() << status.message;
+  }
+};
+[[maybe_unused]] const auto *const needsDevice = ::testing::AddGlobalTestEnvironment(new NeedsDevice);
 
 int64_t elementsOf(const Operand &operand) {
   return std::accumulate(operand.dims.begin(), operand.dims.end(), int64_t(1), std::multiplies<>());
@@ -119,7 +132,11 @@ DeviceContext &testDevice() {
 
 /// The call's error, or else the fault that the device found.
 Status runOnDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &call, int64_t shift, uint64_t seed) {
+#ifdef MOERT_CUDA_EMULATION
   emulation::setSeed(seed);
+#else
+  static_cast<void>(seed);
+#endif
   const DeviceOperands onDevice(operands, shift);
   Stream stream;
   EXPECT_TRUE(createStream(stream).ok());

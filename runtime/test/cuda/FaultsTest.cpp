@@ -3,7 +3,10 @@
 #include "CudaKernelsTest.h"
 
 #include "cuda/Cuda.h"
+
+#ifdef MOERT_CUDA_EMULATION
 #include "emulation/Emulation.h"
+#endif
 
 namespace moert::cuda {
 namespace {
@@ -88,6 +91,7 @@ TEST(CudaFaultsTest, StepsBeforeTheFirst) {
       "expected 'step' of 0 or more but got -1");
 }
 
+#ifdef MOERT_CUDA_EMULATION
 TEST(CudaFaultsTest, ErrorsOfCudaSayWhatToDo) {
   DeviceMemory memory;
   emulation::failNext(cudaErrorInsufficientDriver);
@@ -101,6 +105,7 @@ TEST(CudaFaultsTest, ErrorsOfCudaSayWhatToDo) {
   EXPECT_EQ(allocateDevice(int64_t(1) << 50, "a test", memory).code, MOERT_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
+#endif
 
 } // namespace
 } // namespace moert::cuda

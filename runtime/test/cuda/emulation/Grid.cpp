@@ -201,8 +201,8 @@ void Block::releaseWarp() {
 std::string textOf(const Thread &thread) {
   if (thread.state != Thread::Waiting)
     return thread.state == Thread::Done ? "has ended" : "runs";
-  return std::string("waits at ") + thread.site->barrier + " in " + thread.site->where.file_name() + ":" +
-         std::to_string(thread.site->where.line());
+  return std::string("waits at ") + thread.site->barrier + " in " + thread.site->where.file + ":" +
+         std::to_string(thread.site->where.line);
 }
 
 void Block::fail(const char *what) {

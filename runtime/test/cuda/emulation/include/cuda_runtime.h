@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <source_location>
 #include <tuple>
 #include <type_traits>
 

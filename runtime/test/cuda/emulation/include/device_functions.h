@@ -13,8 +13,15 @@ inline constexpr int warpSize = 32;
 
 namespace moert::emulation {
 
-/// Where a barrier is called: an argument's default is evaluated there.
-using Where = std::source_location;
+/// Where a barrier is called: an argument's default is evaluated there. clang 14 has no std::source_location.
+struct Where {
+  const char *file;
+  int line;
+
+  static constexpr Where current(const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 /// Where a thread waits, and for what.
 struct Site {
@@ -22,8 +29,7 @@ struct Site {
   Where where;
 
   bool operator==(const Site &other) const {
-    return where.line() == other.where.line() && where.column() == other.where.column() &&
-           std::strcmp(where.file_name(), other.where.file_name()) == 0;
+    return where.line == other.where.line && std::strcmp(where.file, other.where.file) == 0;
   }
 };
 

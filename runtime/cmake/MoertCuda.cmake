@@ -1,0 +1,59 @@
+# Finds CUDA's compiler and libraries, in an ordinary toolkit or in NVIDIA's Python wheels, whose libraries have no plain
+# names (lib/libcublasLt.so.13). Sets MOERT_HAS_CUDA, and then the targets moert-cudart, moert-cublas and moert-cublasLt.
+set(MOERT_CUDA_ROOT "" CACHE PATH "Where CUDA is: a toolkit, or the folder of its wheels, site-packages/nvidia/cu13")
+set(MOERT_HAS_CUDA FALSE)
+
+if(MOE_SANITIZE)
+  message(STATUS "CUDA: left out, as nvcc has no sanitizers; its kernels are tested on the CPU")
+  return()
+endif()
+if(MOERT_CUDA_ROOT AND NOT CMAKE_CUDA_COMPILER)
+  find_program(MOERT_NVCC nvcc PATHS ${MOERT_CUDA_ROOT}/bin NO_DEFAULT_PATH REQUIRED)
+  set(CMAKE_CUDA_COMPILER ${MOERT_NVCC})
+endif()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+endif()
+# nvcc looks in lib64, which wheels do not have, and CMake's test of the compiler links a program.
+if(EXISTS ${MOERT_CUDA_ROOT}/lib/libcudart_static.a)
+  string(APPEND CMAKE_CUDA_FLAGS " -L${MOERT_CUDA_ROOT}/lib")
+endif()
+if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  enable_language(CUDA)
+  # CMake 3.25 does not know how nvcc is told C++20.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "CUDA: no compiler found, so its backend is left out; -DMOERT_CUDA_ROOT=FOLDER says where one is")
+  return()
+endif()
+
+get_filename_component(MOERT_CUDA_BIN ${CMAKE_CUDA_COMPILER} REALPATH)
+get_filename_component(MOERT_CUDA_BIN ${MOERT_CUDA_BIN} DIRECTORY)
+get_filename_component(MOERT_CUDA_FOUND ${MOERT_CUDA_BIN} DIRECTORY)
+find_path(MOERT_CUDA_INCLUDE cuda_runtime.h HINTS ${MOERT_CUDA_FOUND}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}
+  REQUIRED)
+
+# moert_cuda_library(NAME FILE...): the target moert-NAME, the first of the files that is there.
+function(moert_cuda_library name)
+  find_library(MOERT_CUDA_${name} NAMES ${ARGN} REQUIRED
+    HINTS ${MOERT_CUDA_FOUND} PATH_SUFFIXES lib lib64 targets/x86_64-linux/lib lib/x64)
+  add_library(moert-${name} UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(moert-${name} PROPERTIES
+    IMPORTED_LOCATION ${MOERT_CUDA_${name}} INTERFACE_INCLUDE_DIRECTORIES ${MOERT_CUDA_INCLUDE})
+endfunction()
+moert_cuda_library(cudart libcudart_static.a)
+target_link_libraries(moert-cudart INTERFACE Threads::Threads ${CMAKE_DL_LIBS} rt)
+foreach(name cublas cublasLt)
+  moert_cuda_library(${name} lib${name}.so.13 lib${name}.so.12 ${name})
+endforeach()
+set(MOERT_HAS_CUDA TRUE)
+message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} in ${MOERT_CUDA_FOUND}")
