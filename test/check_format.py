@@ -13,7 +13,7 @@ def main():
     root = sys.argv[1]
     formatter = shutil.which("clang-format-19") or "/usr/lib/llvm-19/bin/clang-format"
     files = [os.path.join(folder, name) for top in FOLDERS for folder, _, names in os.walk(os.path.join(root, top))
-             for name in names if name.endswith((".cpp", ".h"))]
+             for name in names if name.endswith((".cpp", ".h", ".cu", ".cuh"))]
     if not files:
         print(f"error: no sources under {root}", file=sys.stderr)
         return 2

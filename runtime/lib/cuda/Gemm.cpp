@@ -223,9 +223,7 @@ struct Groups {
 };
 
 /// Products of nothing are zeros, which cuBLAS does not promise.
-bool canGroup(const GroupMember &member) {
-  return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX;
-}
+bool canGroup(const GroupMember &member) { return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX; }
 
 } // namespace
 

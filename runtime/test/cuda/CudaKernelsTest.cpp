@@ -92,7 +92,7 @@ Status runOnHost(Kind kind, std::vector<Operand> &operands, const KernelCall &ca
 /// Copies of operands on the device, each of exactly its bytes, and `shift` elements more before it.
 class DeviceOperands {
 public:
-  DeviceOperands(const std::vector<Operand> &operands, int64_t shift) : shift(shift) {
+  DeviceOperands(const std::vector<Operand> &operands, int64_t shift) {
     for (const Operand &operand : operands) {
       const int64_t size = static_cast<int64_t>(dtypeSize(operand.dtype)), bytes = elementsOf(operand) * size;
       memory.emplace_back();
@@ -115,7 +115,6 @@ public:
   std::vector<View> views;
 
 private:
-  int64_t shift;
   std::vector<DeviceMemory> memory;
 };
 

@@ -8,10 +8,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__
+// GCC says so by a macro, clang by a feature.
+#if defined(__SANITIZE_ADDRESS__)
+#define MOERT_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define MOERT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MOERT_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define MOERT_TSAN 1
+#endif
+#endif
+
+#ifdef MOERT_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef MOERT_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -34,41 +47,41 @@ Fiber::Fiber(std::function<void()> body) : body(std::move(body)) {
   const auto self = reinterpret_cast<uintptr_t>(this);
   makecontext(&inside, reinterpret_cast<void (*)()>(&Fiber::start), 2, static_cast<unsigned>(self >> 32),
               static_cast<unsigned>(self));
-#ifdef __SANITIZE_THREAD__
+#ifdef MOERT_TSAN
   insideTsan = __tsan_create_fiber(0);
 #endif
 }
 
 Fiber::~Fiber() {
-#ifdef __SANITIZE_THREAD__
+#ifdef MOERT_TSAN
   __tsan_destroy_fiber(insideTsan);
 #endif
   munmap(memory, memoryBytes);
 }
 
 void Fiber::enter() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MOERT_ASAN
   __sanitizer_start_switch_fiber(&outsideFake, inside.uc_stack.ss_sp, inside.uc_stack.ss_size);
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef MOERT_TSAN
   outsideTsan = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(insideTsan, 0);
 #endif
   swapcontext(&outside, &inside);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MOERT_ASAN
   __sanitizer_finish_switch_fiber(outsideFake, nullptr, nullptr);
 #endif
 }
 
 void Fiber::leave() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MOERT_ASAN
   __sanitizer_start_switch_fiber(&insideFake, outsideStack, outsideBytes);
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef MOERT_TSAN
   __tsan_switch_to_fiber(outsideTsan, 0);
 #endif
   swapcontext(&inside, &outside);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MOERT_ASAN
   __sanitizer_finish_switch_fiber(insideFake, &outsideStack, &outsideBytes);
 #endif
 }
@@ -78,7 +91,7 @@ void Fiber::start(unsigned high, unsigned low) {
 }
 
 void Fiber::loop() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MOERT_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &outsideStack, &outsideBytes);
 #endif
   for (;;) {

@@ -30,10 +30,10 @@ private:
   size_t memoryBytes = 0;
   ucontext_t inside{}, outside{};
   // What sanitizers know of the two stacks.
-  void *insideFake = nullptr, *outsideFake = nullptr;
-  const void *outsideStack = nullptr;
-  size_t outsideBytes = 0;
-  void *insideTsan = nullptr, *outsideTsan = nullptr;
+  [[maybe_unused]] void *insideFake = nullptr, *outsideFake = nullptr;
+  [[maybe_unused]] const void *outsideStack = nullptr;
+  [[maybe_unused]] size_t outsideBytes = 0;
+  [[maybe_unused]] void *insideTsan = nullptr, *outsideTsan = nullptr;
 };
 
 } // namespace moert::emulation
