@@ -29,11 +29,17 @@ inline Grid gridOf(const Target &target, int64_t threads) {
   return grid;
 }
 
+/// Dynamic shared memory that a block has without being asked for.
+inline constexpr int64_t kSharedBytes = 48 << 10;
+
 /// kernel<<<grid>>>(args...) on the target's stream.
 template <class... Params, class... Args>
 Status launch(void (*kernel)(Params...), const Grid &grid, const Target &target, Args... args) {
   const auto sharedBytes = static_cast<size_t>(grid.sharedBytes);
-  // What needs more than every device has must be asked for; see the kernel's caller.
+  if (grid.sharedBytes > kSharedBytes)
+    MOERT_RETURN_IF_ERROR(check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.sharedBytes)),
+        std::string("not enough shared memory for '") + kindName(target.kind) + "'"));
 #ifdef MOERT_CUDA_EMULATION
   const cudaError_t error =
       emulation::launch(kernel, grid.blocks, grid.threads, sharedBytes, target.stream.stream, args...);
