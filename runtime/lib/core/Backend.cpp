@@ -3,6 +3,7 @@
 #include "core/Module.h"
 #include "host/HostBackend.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -20,11 +21,14 @@ std::string ownFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-/// The module of a backend; empty where there is none. Beside this library, or of a program that has the runtime in
-/// itself in the folder of libraries.
+/// The module of a backend; empty where there is none. In the folder MOERT_BACKENDS where that is set; else beside this
+/// library, or of a program that has the runtime in itself in the folder of libraries.
 std::string findModule(const std::string &name) {
-  for (const char *folder : {"/", "/../lib/"}) {
-    std::string path = ownFolder() + folder + "libmoert-" + moduleOf(name) + ".so";
+  std::vector<std::string> folders = {ownFolder(), ownFolder() + "/../lib"};
+  if (const char *folder = std::getenv("MOERT_BACKENDS"))
+    folders.insert(folders.begin(), folder);
+  for (const std::string &folder : folders) {
+    std::string path = folder + "/libmoert-" + moduleOf(name) + ".so";
     if (::access(path.c_str(), F_OK) == 0)
       return path;
   }

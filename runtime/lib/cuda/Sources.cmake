@@ -6,6 +6,7 @@ set(MOERT_CUDA_SOURCES
   Gemm.cpp
   KernelsActivation.cu
   KernelsBias.cu
+  KernelsCollective.cu
   KernelsElementwise.cu
   KernelsGemm.cpp
   KernelsMissing.cpp
@@ -13,4 +14,11 @@ set(MOERT_CUDA_SOURCES
   KernelsOptimizer.cu
   KernelsToken.cu
   Ragged.cu)
+# The backends, on top of these.
+set(MOERT_CUDA_BACKEND_SOURCES
+  CudaDevice.cpp
+  CudaModule.cpp
+  Lanes.cpp
+  Loopback.cpp)
+list(TRANSFORM MOERT_CUDA_BACKEND_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

@@ -63,8 +63,6 @@ public:
         session(std::move(session)), comms(groups, *this->session) {
     this->session->processes().listen(this);
   }
-  ~MpiClient() override { session->processes().listen(nullptr); }
-
   bool isRemote(const Call &call) const override { return groupOf(call).size > 1; }
   void start(int64_t rank, int64_t stream, const Call &call) override;
 
@@ -204,6 +202,9 @@ class MpiDevice final : public host::HostDevice {
 public:
   MpiDevice(std::unique_ptr<MpiClient> client, std::unique_ptr<Executor> executor, std::shared_ptr<Session> session)
       : HostDevice(*executor), session(std::move(session)), client(std::move(client)), executor(std::move(executor)) {}
+
+  // Others may ask where this process is until the end, and the answer is the client's and the executor's.
+  ~MpiDevice() override { session->processes().listen(nullptr); }
 
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
 

@@ -1,0 +1,15 @@
+//===- Backends.h - the backends of CUDA ----------------------------------===//
+#ifndef MOERT_CUDA_BACKENDS_H
+#define MOERT_CUDA_BACKENDS_H
+
+#include "core/Device.h"
+
+namespace moert::cuda {
+
+/// All ranks in this process, on one GPU: for checking plans.
+Status createLoopback(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+                      const BackendOptions &options, Backend &backend);
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_BACKENDS_H

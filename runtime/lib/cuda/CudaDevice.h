@@ -1,0 +1,35 @@
+//===- CudaDevice.h - one GPU's memory and streams ------------------------===//
+#ifndef MOERT_CUDA_CUDADEVICE_H
+#define MOERT_CUDA_CUDADEVICE_H
+
+#include "cuda/Lanes.h"
+
+namespace moert::cuda {
+
+/// What the backends of one GPU share: memory, and the times of the last step.
+class CudaDevice : public Device {
+public:
+  Status checkAvailable(int64_t bytes, const std::string &what) override;
+  Status allocate(int64_t rank, int32_t space, int64_t bytes, const std::string &what, void *&data) override;
+  Status write(void *to, const void *from, int64_t bytes) override;
+  Status read(void *to, const void *from, int64_t bytes) override;
+  const std::vector<int64_t> &ranks() const override { return local; }
+  const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const override {
+    return lanes->at(rank, stream).times;
+  }
+
+protected:
+  CudaDevice(std::unique_ptr<Lanes> lanes, std::vector<int64_t> local)
+      : lanes(std::move(lanes)), local(std::move(local)) {}
+
+  const std::unique_ptr<Lanes> lanes;
+
+private:
+  const std::vector<int64_t> local;
+  std::vector<DeviceMemory> memory;
+  std::vector<PinnedMemory> pinned;
+};
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_CUDADEVICE_H

@@ -1,0 +1,65 @@
+//===- KernelsCollective.cu - sums over members ---------------------------===//
+
+#include "cuda/Collective.h"
+#include "cuda/Map.cuh"
+
+namespace moert::cuda {
+namespace {
+
+struct Sources {
+  const void *data[kMostSources];
+  int count;
+};
+
+template <class T> struct SumSources {
+  Sources sources;
+  T *out;
+
+  template <int N> __device__ void run(int64_t at) const {
+    // Unsigned, because the overflow of a signed sum is undefined.
+    using A = std::conditional_t<std::is_same_v<T, uint32_t>, uint32_t, Acc<T>>;
+    Pack<A, N> sum{};
+    for (int s = 0; s < sources.count; ++s) {
+      const Pack<T, N> part = loadPack<N>(static_cast<const T *>(sources.data[s]) + at);
+      for (int i = 0; i < N; ++i)
+        sum.values[i] += convert<A>(part.values[i]);
+    }
+    Pack<T, N> result;
+    for (int i = 0; i < N; ++i)
+      result.values[i] = convert<T>(sum.values[i]);
+    storePack(out + at, result);
+  }
+};
+
+template <class T> Status sumAs(const Target &target, const Sources &sources, void *out, int64_t count) {
+  bool aligned = reinterpret_cast<uintptr_t>(out) % 16 == 0;
+  for (int s = 0; s < sources.count; ++s)
+    aligned &= reinterpret_cast<uintptr_t>(sources.data[s]) % 16 == 0;
+  return forElements<kVector<T>>(target, {count}, aligned, SumSources<T>{sources, static_cast<T *>(out)});
+}
+
+} // namespace
+
+Status sumSources(const Target &target, std::span<const void *const> sources, void *out, int64_t count, int32_t dtype) {
+  if (sources.size() > kMostSources)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "expected at most " + std::to_string(kMostSources) +
+                                                      " members to sum over but got " + std::to_string(sources.size()));
+  Sources all{{}, static_cast<int>(sources.size())};
+  std::copy(sources.begin(), sources.end(), all.data);
+  switch (dtype) {
+  case MOERT_F32:
+    return sumAs<float>(target, all, out, count);
+  case MOERT_F64:
+    return sumAs<double>(target, all, out, count);
+  case MOERT_BF16:
+    return sumAs<Bf16>(target, all, out, count);
+  case MOERT_F16:
+    return sumAs<Half>(target, all, out, count);
+  case MOERT_I32:
+    return sumAs<uint32_t>(target, all, out, count);
+  default:
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "cannot sum values of dtype " + std::to_string(dtype));
+  }
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,110 @@
+//===- Lanes.cpp - the streams of ranks on one device ---------------------===//
+
+#include "cuda/Lanes.h"
+#include "cuda/CudaKernels.h"
+
+namespace moert::cuda {
+
+/// A fault's op holds its rank above these bits.
+constexpr int kOpBits = 20;
+
+Status Lanes::create(std::span<const Program> programs, const std::vector<int64_t> &ranks, int64_t world,
+                     const DeviceOptions &options, Lanes &lanes) {
+  MOERT_RETURN_IF_ERROR(DeviceContext::create(options, lanes.context));
+  MOERT_RETURN_IF_ERROR(createStream(lanes.clock));
+  MOERT_RETURN_IF_ERROR(createEvent(true, lanes.stepBegin));
+  lanes.programs = programs;
+  lanes.first.resize(static_cast<size_t>(world));
+  for (int64_t rank : ranks) {
+    lanes.first[static_cast<size_t>(rank)] = lanes.all.size();
+    for (size_t stream = 0; stream < programs[programIndex(programs, rank)].streams.size(); ++stream) {
+      Lane &lane = lanes.all.emplace_back();
+      lane.rank = rank;
+      MOERT_RETURN_IF_ERROR(createStream(lane.stream));
+      lane.context.stream = lane.stream.get();
+    }
+  }
+  return {};
+}
+
+Target Lanes::target(Lane &lane, const Call &call) {
+  auto op = static_cast<int32_t>(lane.rank << kOpBits | call.op);
+  return {context, lane.context, call.kind, op};
+}
+
+Status Lanes::run(Lane &lane, const Call &call) {
+  MOERT_RETURN_IF_ERROR(beginTimed(lane, call.op));
+  CudaKernels kernels(target(lane, call));
+  MOERT_RETURN_IF_ERROR(launchKernel(kernels, call));
+  return endTimed(lane);
+}
+
+Status Lanes::beginTimed(Lane &lane, int32_t op) {
+  if (!isTimed)
+    return {};
+  if (lane.used == lane.timed.size()) {
+    Lane::Timed &timed = lane.timed.emplace_back();
+    MOERT_RETURN_IF_ERROR(createEvent(true, timed.begin));
+    MOERT_RETURN_IF_ERROR(createEvent(true, timed.end));
+  }
+  Lane::Timed &timed = lane.timed[lane.used];
+  timed.op = op;
+  return check(cudaEventRecord(timed.begin.get(), lane.context.stream), "cannot record an event");
+}
+
+Status Lanes::endTimed(Lane &lane, int64_t received) {
+  if (!isTimed)
+    return {};
+  Lane::Timed &timed = lane.timed[lane.used++];
+  timed.received = received;
+  return check(cudaEventRecord(timed.end.get(), lane.context.stream), "cannot record an event");
+}
+
+Status Lanes::beginStep() {
+  for (Lane &lane : all) {
+    lane.used = 0;
+    lane.times.clear();
+  }
+  if (!isTimed)
+    return {};
+  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(stepBegin.get(), clock.get()), "cannot record an event"));
+  return check(cudaEventSynchronize(stepBegin.get()), "cannot wait for an event");
+}
+
+Status Lanes::endStep() {
+  MOERT_RETURN_IF_ERROR(takeFault());
+  for (Lane &lane : all)
+    for (size_t i = 0; i < lane.used; ++i) {
+      const Lane::Timed &timed = lane.timed[i];
+      float begin = 0, end = 0;
+      MOERT_RETURN_IF_ERROR(
+          check(cudaEventElapsedTime(&begin, stepBegin.get(), timed.begin.get()), "cannot read an event"));
+      MOERT_RETURN_IF_ERROR(
+          check(cudaEventElapsedTime(&end, stepBegin.get(), timed.end.get()), "cannot read an event"));
+      lane.times.push_back(
+          {timed.op, -1, static_cast<int64_t>(begin * 1e6), static_cast<int64_t>(end * 1e6), timed.received});
+    }
+  return {};
+}
+
+Status Lanes::takeFault() {
+  int32_t place = 0;
+  Status status = context.faults.take(place);
+  if (status.ok())
+    return status;
+  int64_t rank = place >> kOpBits, op = place & ((1 << kOpBits) - 1);
+  const std::vector<Op> &ops = programs[programIndex(programs, rank)].ops;
+  std::string label = op < static_cast<int64_t>(ops.size()) ? ops[static_cast<size_t>(op)].label : "";
+  status.message = "rank " + std::to_string(rank) + ", op " + std::to_string(op) +
+                   (label.empty() ? "" : " '" + label + "'") + ": " + status.message;
+  return status;
+}
+
+int64_t Lanes::workspaceBytes() const {
+  int64_t bytes = 0;
+  for (const Lane &lane : all)
+    bytes += lane.context.bytes();
+  return bytes;
+}
+
+} // namespace moert::cuda

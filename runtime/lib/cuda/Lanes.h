@@ -1,0 +1,74 @@
+//===- Lanes.h - the streams of ranks on one device -----------------------===//
+#ifndef MOERT_CUDA_LANES_H
+#define MOERT_CUDA_LANES_H
+
+#include "core/Device.h"
+#include "cuda/Context.h"
+
+#include <deque>
+#include <span>
+
+namespace moert::cuda {
+
+/// A stream of a rank, and when its calls ran. Used by one thread at a time.
+class Lane {
+public:
+  int64_t rank = 0;
+  StreamContext context;
+  std::vector<OpTime> times; ///< of the last step that was timed
+
+private:
+  friend class Lanes;
+
+  struct Timed {
+    int32_t op;
+    int64_t received;
+    Event begin, end;
+  };
+
+  Stream stream;
+  std::vector<Timed> timed; ///< of all steps: events are used again
+  size_t used = 0;          ///< of timed, in this step
+};
+
+/// All streams of the ranks of this process.
+class Lanes {
+public:
+  static Status create(std::span<const Program> programs, const std::vector<int64_t> &ranks, int64_t world,
+                       const DeviceOptions &options, Lanes &lanes);
+
+  DeviceContext &device() { return context; }
+  Lane &at(int64_t rank, int64_t stream) { return all[first[static_cast<size_t>(rank)] + static_cast<size_t>(stream)]; }
+  std::deque<Lane> &lanes() { return all; }
+
+  /// Where a call of this lane runs.
+  Target target(Lane &lane, const Call &call);
+  /// Enqueues a kernel.
+  Status run(Lane &lane, const Call &call);
+  /// Notes when what lies between the two calls ran; `received` says the bytes that a collective got, or -1.
+  Status beginTimed(Lane &lane, int32_t op);
+  Status endTimed(Lane &lane, int64_t received = -1);
+
+  Status beginStep();
+  /// When nothing runs any more: the first fault of the step's kernels, and its times.
+  Status endStep();
+  /// The faults of a step name its op and rank.
+  Status takeFault();
+
+  /// Bytes of device memory besides what plans reserve.
+  int64_t workspaceBytes() const;
+
+  bool isTimed = true;
+
+private:
+  DeviceContext context;
+  std::span<const Program> programs;
+  std::vector<size_t> first; ///< of a rank's lanes in all
+  std::deque<Lane> all;
+  Stream clock; ///< on which steps begin
+  Event stepBegin;
+};
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_LANES_H
