@@ -138,7 +138,7 @@ void biasGrad(benchmark::State &state) {
 /// an eighth of the experts: in percent, negative for the plain gate. 8 choices.
 void route(benchmark::State &state) {
   const int64_t e = state.range(0), k = 8;
-  host::RouteOptions options;
+  RouteOptions options;
   options.leave = state.range(1) < 0 ? -1 : tokens * state.range(1) / 100;
   options.homes = 8;
   std::vector<float> logits = normal(tokens * e), scores(tokens * e), weights(tokens * k), aux(1);

@@ -3,6 +3,7 @@
 moe_packages=(
   ccache chromium cmake g++ git ninja-build python3 python3-numpy
   libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools clang-format-19
+  libopenmpi-dev openmpi-bin
   libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 

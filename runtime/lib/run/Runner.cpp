@@ -8,13 +8,19 @@
 
 namespace moert::run {
 
+/// The reference needs no other process. What a device computes is compared with what the host does.
+static const char *backendOf(bool reference, const Options &options) {
+  if (!reference || (options.backend == "cuda-loopback" && !options.verify))
+    return options.backend.c_str();
+  return options.backend == "cuda" && !options.verify ? "cuda-loopback" : "host";
+}
+
 static moert_world_config makeConfig(const Plan &plan, bool reference, const Options &options) {
   moert_world_config config{};
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
-  // One rank needs no others: the reference runs where this process is.
-  config.backend = reference && options.backend == "mpi" ? "host" : options.backend.c_str();
+  config.backend = backendOf(reference, options);
   config.workers = options.workers;
   config.variant = plan.variant;
   config.emulate = !reference && !options.emulateLinks.empty();
