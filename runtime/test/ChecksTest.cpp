@@ -170,5 +170,23 @@ TEST_P(ChecksTest, KeyHeadsOfParts) {
        "'attention': expected 'k' to be " + type() + "[3,2] but got " + type() + "[3,1]");
 }
 
+// Beside 16-bit types f32 may stand, and nothing else beside any.
+TEST_P(ChecksTest, Beside) {
+  View tokens = floats({6, 4}), rows = floats({12, 4}), choices = integers({6, 2}), x = floats({6});
+  auto beside = [](std::initializer_list<int64_t> dims) { return makeView(MOERT_F32, dims); };
+  View state = beside({6}), rate = beside({});
+  const bool isAllowed = isNarrow(GetParam()) || GetParam() == MOERT_F32;
+  for (const Status &status :
+       {checkCombine(rows, choices, beside({6, 2}), tokens), checkDispatch(tokens, choices, beside({6, 2}), rows),
+        checkSlotDot(tokens, rows, choices, beside({6, 2})), checkRowScale(tokens, beside({6, 1}), tokens),
+        checkRowDot(tokens, tokens, beside({6, 1})), checkBiasAdd(tokens, beside({4}), {}, tokens, 1),
+        checkBiasGrad(tokens, {}, {}, beside({4}), 1), checkSumSquares(tokens, rate),
+        checkSgd(x, x, state, rate, rate, x, state, 0, 0), checkSgd(state, x, state, rate, {}, state, state, 0, 0),
+        checkAdam(x, x, state, state, rate, integers({}), rate, x, state, state, {})})
+    EXPECT_EQ(status.ok(), isAllowed) << status.message;
+  for (int32_t other : {MOERT_F64, MOERT_BF16, MOERT_F16})
+    EXPECT_EQ(checkCombine(rows, choices, makeView(other, {6, 2}), tokens).ok(), other == GetParam());
+}
+
 } // namespace
 } // namespace moert

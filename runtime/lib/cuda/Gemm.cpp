@@ -196,10 +196,8 @@ Status Products::multiplyOneByOne(StreamContext &stream, const ProductShape &mod
   return {};
 }
 
-namespace {
-
 /// The arguments of a grouped product, each member a group of its own.
-struct Groups {
+struct Products::Groups {
   std::vector<cublasOperation_t> first, second;
   std::vector<int> m, n, k, leadingFirst, leadingSecond, leadingC, sizes;
   std::vector<float> alpha, beta;
@@ -222,18 +220,19 @@ struct Groups {
   }
 };
 
-/// Products of nothing are zeros, which cuBLAS does not promise.
-bool canGroup(const GroupMember &member) { return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX; }
+namespace {
 
-} // namespace
+/// Products of nothing are zeros, which cuBLAS does not promise; and where matrices are not aligned to 16 bytes it does
+/// not promise to access them rightly.
+bool canGroup(const GroupMember &member) {
+  const uint32_t alignment = std::min({alignmentOf(member.a), alignmentOf(member.b), alignmentOf(member.c)});
+  return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX && alignment >= 16;
+}
 
-Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
-                               const std::vector<GroupMember> &members) {
-  // cuBLAS has no such product of f64.
-  if (members.size() < 2 || model.dtype == MOERT_F64 || !std::all_of(members.begin(), members.end(), canGroup))
-    return multiplyOneByOne(stream, model, members);
+/// The addresses of the first operands, the second ones and the results, in the device's memory.
+Status copyPointers(StreamContext &stream, const std::vector<GroupMember> &members, const void **&pointers) {
   const size_t count = members.size();
-  const void **host = nullptr, **pointers = nullptr;
+  const void **host = nullptr;
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(stream.stream), "a kernel before a grouped product failed"));
   MOERT_RETURN_IF_ERROR(stream.staging.reserve(static_cast<int64_t>(3 * count), host));
   MOERT_RETURN_IF_ERROR(stream.workspace.reserve(static_cast<int64_t>(3 * count), pointers));
@@ -242,24 +241,44 @@ Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
     host[count + i] = members[i].a;
     host[2 * count + i] = members[i].c;
   }
-  MOERT_RETURN_IF_ERROR(
-      check(cudaMemcpyAsync(pointers, host, 3 * count * sizeof(*host), cudaMemcpyHostToDevice, stream.stream),
-            "cannot copy the operands of a grouped product"));
-  const Groups groups(model, members);
-  const cudaDataType_t type = dataType(model.dtype);
+  return check(cudaMemcpyAsync(pointers, host, 3 * count * sizeof(*host), cudaMemcpyHostToDevice, stream.stream),
+               "cannot copy the operands of a grouped product");
+}
+
+} // namespace
+
+Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
+                               const std::vector<GroupMember> &members) {
+  // cuBLAS has no such product of f64.
+  if (members.size() < 2 || model.dtype == MOERT_F64 || !std::all_of(members.begin(), members.end(), canGroup))
+    return multiplyOneByOne(stream, model, members);
+  const void **pointers = nullptr;
   void *workspace = nullptr;
+  MOERT_RETURN_IF_ERROR(copyPointers(stream, members, pointers));
   MOERT_RETURN_IF_ERROR(stream.productWorkspace.reserve(workspaceBytes, workspace));
+  const Groups groups(model, members);
+  const cublasStatus_t status = startGroup(stream, groups, model.dtype, pointers, workspace);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH)
+    return multiplyOneByOne(stream, model, members);
+  return check(status, "a grouped matrix product failed");
+}
+
+cublasStatus_t Products::startGroup(StreamContext &stream, const Groups &groups, int32_t dtype, const void **pointers,
+                                    void *workspace) {
   const std::lock_guard<std::mutex> lock(*mutex);
-  MOERT_RETURN_IF_ERROR(check(cublasSetStream(blas.get(), stream.stream), "cannot choose cuBLAS's stream"));
-  MOERT_RETURN_IF_ERROR(check(cublasSetWorkspace(blas.get(), workspace, static_cast<size_t>(workspaceBytes)),
-                              "cannot choose cuBLAS's workspace"));
-  return check(cublasGemmGroupedBatchedEx(blas.get(), groups.first.data(), groups.second.data(), groups.m.data(),
-                                          groups.n.data(), groups.k.data(), groups.alpha.data(), pointers, type,
-                                          groups.leadingFirst.data(), pointers + count, type,
-                                          groups.leadingSecond.data(), groups.beta.data(),
-                                          const_cast<void **>(pointers + 2 * count), type, groups.leadingC.data(),
-                                          static_cast<int>(count), groups.sizes.data(), computeType(model.dtype)),
-               "a grouped matrix product failed");
+  // A new stream takes the workspace away.
+  if (cublasStatus_t status = cublasSetStream(blas.get(), stream.stream); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  if (cublasStatus_t status = cublasSetWorkspace(blas.get(), workspace, static_cast<size_t>(workspaceBytes));
+      status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  const cudaDataType_t type = dataType(dtype);
+  const size_t count = groups.sizes.size();
+  return cublasGemmGroupedBatchedEx(
+      blas.get(), groups.first.data(), groups.second.data(), groups.m.data(), groups.n.data(), groups.k.data(),
+      groups.alpha.data(), pointers, type, groups.leadingFirst.data(), pointers + count, type,
+      groups.leadingSecond.data(), groups.beta.data(), const_cast<void **>(pointers + 2 * count), type,
+      groups.leadingC.data(), static_cast<int>(count), groups.sizes.data(), computeType(dtype));
 }
 
 } // namespace moert::cuda

@@ -58,10 +58,14 @@ private:
     size_t workspaceBytes = 0;
   };
 
+  struct Groups;
+
   Status planFor(const Key &key, std::shared_ptr<const Plan> &plan);
   Status makePlan(const Key &key, Plan &plan) const;
   Status chooseAlgorithm(const Key &key, Plan &plan) const;
   Status multiplyOneByOne(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members);
+  cublasStatus_t startGroup(StreamContext &stream, const Groups &groups, int32_t dtype, const void **pointers,
+                            void *workspace);
   cublasComputeType_t computeType(int32_t dtype) const;
 
   bool tf32 = false;

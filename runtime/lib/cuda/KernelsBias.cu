@@ -93,25 +93,25 @@ template <class B> struct AddParts {
   }
 };
 
-/// So many parts that the device is busy, of 64 rows or more.
-int64_t partCount(const Target &target, int64_t rows, int64_t tiles, int64_t experts) {
-  const int64_t busy = int64_t(target.device.multiProcessors) * 8;
-  return std::clamp<int64_t>(busy / (tiles * experts), 1,
-                             std::min<int64_t>(divideUp(std::max<int64_t>(rows, 1), 64), 0xffff));
+/// Columns that a lane takes: a vector of them where that is possible.
+int64_t laneColumns(View grads) {
+  const auto vector = static_cast<int64_t>(16 / dtypeSize(grads.dtype));
+  return areAligned(grads.as<char>()) && columnsOf(grads) % vector == 0 ? vector : 1;
 }
 
-template <class T>
-Status sumParts(const Target &target, const T *grads, ExpertRows experts, int64_t columns, int64_t parts,
-                double *partial) {
-  constexpr int kWidth = kVector<T>;
-  const bool isWide = areAligned(grads) && columns % kWidth == 0;
+/// A block for each expert, part and as many columns as a warp takes: so many parts, of 64 rows or more, that the
+/// device is busy.
+Grid partSumsGrid(const Target &target, View grads, int64_t experts) {
+  const int64_t columns = columnsOf(grads), rows = grads.elements() / columns;
+  const int64_t tiles = divideUp(columns, kWarp * laneColumns(grads)),
+                busy = int64_t(target.device.multiProcessors) * 8;
+  const int64_t most = std::clamp<int64_t>(divideUp(rows, 64), 1, 0xffff);
   Grid grid;
   grid.threads = dim3(kWarp, kTall);
-  grid.blocks = dim3(static_cast<unsigned>(divideUp(columns, kWarp * (isWide ? kWidth : 1))),
-                     static_cast<unsigned>(parts), static_cast<unsigned>(experts.experts));
-  if (isWide)
-    return launch(partSumsKernel<kWidth, T>, grid, target, grads, experts, columns, partial);
-  return launch(partSumsKernel<1, T>, grid, target, grads, experts, columns, partial);
+  grid.blocks =
+      dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(std::clamp<int64_t>(busy / (tiles * experts), 1, most)),
+           static_cast<unsigned>(experts));
+  return grid;
 }
 
 } // namespace
@@ -144,7 +144,8 @@ Status CudaKernels::biasGrad(View grads, View counts, View addend, View out, dou
   const int64_t columns = columnsOf(grads), experts = expertCount(grads, counts);
   if (out.elements() == 0)
     return {};
-  const int64_t parts = partCount(target, grads.elements() / columns, divideUp(columns, kWarp), experts);
+  const Grid grid = partSumsGrid(target, grads, experts);
+  const int64_t parts = grid.blocks.y;
   double *partial = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts * parts * columns + experts + 1, partial));
   auto *offsets = reinterpret_cast<int64_t *>(partial + experts * parts * columns);
@@ -152,8 +153,9 @@ Status CudaKernels::biasGrad(View grads, View counts, View addend, View out, dou
     MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, grads.dims[0], offsets));
   return withFloating(grads.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
+    auto *kernel = laneColumns(grads) > 1 ? partSumsKernel<kVector<T>, T> : partSumsKernel<1, T>;
     MOERT_RETURN_IF_ERROR(
-        sumParts(target, grads.as<const T>(), expertRows(grads, counts, offsets), columns, parts, partial));
+        launch(kernel, grid, target, grads.as<const T>(), expertRows(grads, counts, offsets), columns, partial));
     return withBeside<T>(out.dtype, [&](auto beside) {
       using B = MOERT_TYPE(beside);
       const AddParts<B> addParts{partial, addend.as<const B>(), out.as<B>(), parts, columns, scale};

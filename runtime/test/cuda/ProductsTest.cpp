@@ -2,6 +2,8 @@
 
 #include "CudaKernelsTest.h"
 
+#include "cuda/CudaKernels.h"
+
 namespace moert::cuda {
 namespace {
 
@@ -31,9 +33,9 @@ TEST(CudaProductsTest, Dense) {
 /// Rows of `k` and of `n` columns; the number of experts is that of `counts`, or the first of `shape`.
 void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &counts) {
   for (int32_t dtype : kFloatingTypes)
-    for (int k : {1, 12})
+    // cuBLAS multiplies groups of aligned matrices alone.
+    for (auto [k, n] : {std::pair(1, 7), std::pair(12, 7), std::pair(16, 8)})
       for (bool transpose : {false, true}) {
-        const int n = 7;
         std::vector<int64_t> in = shape, out = shape;
         in.push_back(k);
         out.push_back(n);
@@ -45,7 +47,7 @@ void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &c
                                             randomOperand(dtype, out, 3, kDeviation),
                                             randomOperand(dtype, {experts, k, n}, 4),
                                             filledOperand(dtype, {experts, k, n}, 9)};
-        expectAlike(Kind::GroupedMatmul, operands, [=](Kernels &kernels, const Views &v) {
+        expectAlike(Kind::GroupedMatmul, operands, [transpose](Kernels &kernels, const Views &v) {
           return kernels.groupedMatmul(v[0], v[1], v[2], v[3], transpose);
         });
         expectAlike(Kind::GroupedMatmulWgrad, operands, [](Kernels &kernels, const Views &v) {
@@ -58,6 +60,25 @@ void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &c
           return kernels.groupedMatmulWgrad(v[0], v[3], v[2], {}, v[5]);
         });
       }
+}
+
+/// Of numbers that the shorter type holds.
+TEST(CudaProductsTest, TensorCoresForF32AreAnOption) {
+  DeviceOptions options;
+  options.tf32 = true;
+  options.productBytes = 1024;
+  DeviceContext device;
+  ASSERT_TRUE(DeviceContext::create(options, device).ok());
+  StreamContext context;
+  PinnedMemory memory;
+  ASSERT_TRUE(allocatePinned(3 * 256, "a test", memory).ok());
+  auto *values = static_cast<float *>(memory.get());
+  values[0] = 2;
+  values[64] = 3;
+  const ProductShape shape{MOERT_F32, 1, 1, 1};
+  EXPECT_TRUE(device.products.multiply(context, shape, values, values + 64, values + 128).ok());
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(values[128], 6);
 }
 
 TEST(CudaProductsTest, OfExperts) {

@@ -5,6 +5,8 @@
 #include "include/cuda_fp16.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 struct cublasContext {
@@ -103,6 +105,14 @@ void multiplyAny(const Product &p, const void *a, const void *b, const void *c, 
     multiply<double>(p, a, b, c, d);
   else
     multiply<float>(p, a, b, c, d);
+}
+
+/// cuBLAS does not promise to work otherwise.
+template <class... Data> void checkAlignment(const Data *...data) {
+  if (((reinterpret_cast<uintptr_t>(data) % 16 == 0) && ...))
+    return;
+  std::fprintf(stderr, "CUDA emulation: a matrix of a grouped product is not aligned to 16 bytes\n");
+  std::abort();
 }
 
 bool isConsistent(cublasComputeType_t compute, cudaDataType_t scale, cudaDataType_t type) {
@@ -213,8 +223,10 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOpe
   }
   // The arrays of matrices are read when the time has come: they are on the device.
   auto run = [=] {
-    for (size_t i = 0; i < products.size(); ++i)
+    for (size_t i = 0; i < products.size(); ++i) {
+      checkAlignment(a[i], b[i], c[i]);
       multiplyAny(products[i], a[i], b[i], c[i], c[i]);
+    }
   };
   return moert::emulation::enqueueWork(handle->stream, run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                            : CUBLAS_STATUS_EXECUTION_FAILED;
