@@ -110,8 +110,18 @@ bool isExchange(Kind kind) {
   }
 }
 
-bool readsValues(Kind kind) {
-  return kind == Kind::AllToAllV || kind == Kind::BroadcastExperts || kind == Kind::ReduceExperts;
+std::span<const size_t> valueOperands(Kind kind) {
+  static constexpr size_t kCounts[] = {1, 2};
+  switch (kind) {
+  case Kind::AllToAllV:
+    return kCounts;
+  case Kind::BroadcastExperts:
+  case Kind::ReduceExperts:
+  case Kind::AllReduce:
+    return {kCounts, 1};
+  default:
+    return {};
+  }
 }
 
 const View &sentOperand(const Call &call) { return call.views[0]; }

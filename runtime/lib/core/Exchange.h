@@ -10,6 +10,7 @@
 
 #include "core/Call.h"
 
+#include <span>
 #include <vector>
 
 namespace moert {
@@ -26,8 +27,8 @@ Status checkCollective(const Call &call, int64_t size, int64_t member);
 
 /// Whether the collective only moves bytes: all but those that sum, and the check of replicas.
 bool isExchange(Kind kind);
-/// Whether what is moved hangs on values of operands: on counts, or on which experts are shadows.
-bool readsValues(Kind kind);
+/// The operands whose values a communicator must read: counts, and which experts are shadows.
+std::span<const size_t> valueOperands(Kind kind);
 
 /// The operands that an exchange moves bytes from and to. A send receives nothing, a receive sends nothing.
 const View &sentOperand(const Call &call);

@@ -81,9 +81,8 @@ bool Transfer::advance() {
 }
 
 Status Transfer::begin() {
-  if (readsValues(call.kind))
-    if (Status status = checkExchangeValues(call, channel.size, channel.member); !status.ok())
-      return status;
+  if (Status status = checkExchangeValues(call, channel.size, channel.member); !status.ok())
+    return status;
   if (isExchange(call.kind))
     return beginExchange();
   return call.kind == Kind::AssumeReplicated ? beginReplicas() : beginSum();

@@ -1,0 +1,26 @@
+//===- LocalExchange.h - collectives of members on one device -------------===//
+#ifndef MOERT_CUDA_LOCALEXCHANGE_H
+#define MOERT_CUDA_LOCALEXCHANGE_H
+
+#include "core/Exchange.h"
+#include "core/Metadata.h"
+#include "cuda/Lanes.h"
+
+namespace moert::cuda {
+
+/// The members of a collective whose memory is all on this device.
+struct LocalMembers {
+  Lanes &lanes;
+  Lane &lane; ///< on which it runs
+  std::span<const Call *const> calls;
+  std::span<int64_t> received; ///< bytes, by member
+  const Group &group;
+  int64_t instance;
+};
+
+/// Enqueues the collective. Waits for the lane where the host must read counts, or compares replicas.
+Status runLocally(const LocalMembers &members);
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_LOCALEXCHANGE_H
