@@ -53,8 +53,11 @@ public:
     program.numRanks = ranks;
     program.ops.emplace_back();
     program.ops[0].label = "layer7";
+    BackendOptions options;
+    options.workers = 2;
+    options.verify = verify;
     if (canRun(ranks))
-      created = createBackend(testBackend(), {&program, 1}, groups, ranks, {2, verify}, backend);
+      created = createBackend(testBackend(), {&program, 1}, groups, ranks, options, backend);
   }
 
   /// Values of `operands` are stored in `dtype` ('i32' where named in `integers`), run through one call, and read back.

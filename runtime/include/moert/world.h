@@ -4,8 +4,8 @@
 // `moe-run` is written against this. Functions return a moert_status; moert_last_error() has the text. A plan must
 // outlive its worlds; a world is used by one thread at a time.
 //
-// With backends of one process a rank, all processes make the same calls in the same order, but for writes, which concern
-// the ranks of a process alone. What one reads of any rank all get.
+// With backends of one process a rank, all processes make the same calls in the same order, but for writes, which
+// concern the ranks of a process alone. What one reads of any rank all get.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WORLD_H
@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 4
+#define MOERT_WORLD_CONFIG_VERSION 5
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -40,6 +40,8 @@ typedef struct moert_world_config {
   int32_t verify;      ///< 1: check what is assumed replicated, and start from memory full of NaN
   int64_t variant;     ///< which of the plan's; 0 for a plan of one shape
   int32_t emulate;     ///< 1: a transfer takes at least the seconds that the metadata gives it
+  int32_t
+      graphs; ///< 1: a device that can launches steps whose ops are not timed as one graph, where the plan allows it
 } moert_world_config;
 
 /// A routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank choose
@@ -102,6 +104,8 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
 /// end a step in which one fails, dies or stands still, with an error that says which rank, in which op of which group,
 /// and none can be run again.
 int32_t moert_world_run(moert_world_t world, double *seconds);
+/// Whether steps note when their ops run, as they do at first. It costs a GPU a little, and graphs.
+int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed);
 /// What routing op `op` of a rank takes, in all steps from here on, instead of choosing: experts[0..count), which are
 /// moert_route's `experts`. All else follows from them as ever; `leave` says nothing. With count 0 it chooses again.
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts, int64_t count);

@@ -52,6 +52,8 @@ public:
   /// Whether something of a step that was given up still runs. Then the device and what it was given cannot be
   /// destroyed.
   virtual bool isStuck() const { return false; }
+  /// Whether steps note when their ops run, as they do at first; a device for which that costs nothing always does.
+  virtual void timeOps(bool isTimed) {}
   /// What ran on a stream in the last step, in order.
   virtual const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const = 0;
 };
@@ -69,6 +71,9 @@ struct BackendOptions {
   bool verify = false; ///< check what is assumed replicated
   /// An op that the metadata gives seconds takes at least as long, from its last member's arrival to its end.
   bool emulate = false;
+  bool graphs = false; ///< launch steps as one graph, on devices that can, where the plan allows it
+  /// Lists the channels of all ranks, for backends that make them before a step.
+  std::function<Status(std::vector<std::array<int64_t, 2>> &)> listChannels;
 };
 
 struct Backend {

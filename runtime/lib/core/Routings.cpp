@@ -1,46 +1,13 @@
 //===- Routings.cpp - the routing ops of programs --------------------------===//
 
 #include "core/Routings.h"
-#include "core/Error.h"
+#include "core/Listing.h"
 
 #include <algorithm>
 
 namespace moert {
-namespace {
 
-/// A device that runs nothing and notes the calls that route.
-class RoutingDevice final : public Device {
-public:
-  RoutingDevice(const Program &program, std::vector<moert_routing> &routings) : program(program), routings(routings) {}
-
-  Status checkAvailable(int64_t, const std::string &) override { return {}; }
-  Status allocate(int64_t, int32_t, int64_t, const std::string &, void *&) override { return unused(); }
-  Status write(void *, const void *, int64_t) override { return unused(); }
-  Status read(void *, const void *, int64_t) override { return unused(); }
-  const std::vector<int64_t> &ranks() const override { return noRanks; }
-  Status launch(int64_t, int64_t, const Call &call) override;
-  Status record(int64_t, int64_t, int64_t) override { return {}; }
-  Status wait(int64_t, int64_t, int64_t) override { return {}; }
-  Status runStep(const std::function<Status(int64_t)> &, double) override { return unused(); }
-  const std::vector<OpTime> &timeline(int64_t, int64_t) const override { return noTimes; }
-
-private:
-  static Status unused() { return Status::error(MOERT_ERROR_INTERNAL, "a program is only listed"); }
-
-  const Program &program;
-  std::vector<moert_routing> &routings;
-  std::vector<int64_t> noRanks;
-  std::vector<OpTime> noTimes;
-};
-
-class NoCommunicator final : public Communicator {
-public:
-  Status issue(int64_t, int64_t, Call) override { return {}; }
-};
-
-} // namespace
-
-Status RoutingDevice::launch(int64_t, int64_t, const Call &call) {
+static Status addRouting(const Program &program, const Call &call, std::vector<moert_routing> &routings) {
   if (call.kind != Kind::Route)
     return {};
   const View &logits = call.views[0], &experts = call.views[3];
@@ -53,29 +20,13 @@ Status RoutingDevice::launch(int64_t, int64_t, const Call &call) {
   return {};
 }
 
-static Status listProgram(const Program &program, const std::vector<Group> &groups, RankProgram entry,
-                          std::vector<moert_routing> &routings) {
-  RoutingDevice device(program, routings);
-  NoCommunicator communicator;
-  // Where all operands seem to lie: addresses are worked out from it, and nothing is read there.
-  static char nowhere;
-  moert_rank rank;
-  rank.rank = program.firstRank;
-  rank.device = &device;
-  rank.communicator = &communicator;
-  rank.program = &program;
-  rank.groups = &groups;
-  rank.arenas[0] = rank.arenas[1] = &nowhere;
-  rank.values.assign(static_cast<size_t>(program.valueCount()), &nowhere);
-  int32_t code = entry(&rank);
-  return code == MOERT_OK ? Status{} : Status::error(code, lastError());
-}
-
 Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &groups,
                     std::vector<moert_routing> &routings) {
   for (size_t i = 0; i < programs.programs.size(); ++i) {
+    const Program &program = programs.programs[i];
     std::vector<moert_routing> found;
-    if (Status status = listProgram(programs.programs[i], groups, programs.entries[i], found); !status.ok())
+    auto visit = [&](const Call &call) { return addRouting(program, call, found); };
+    if (Status status = listCalls(program, groups, programs.entries[i], visit); !status.ok())
       return status;
     routings.insert(routings.end(), found.begin(), found.end());
   }

@@ -6,8 +6,7 @@
 
 namespace moert {
 
-/// Finds what the programs route in a step, one after the other and each in its order: an entry is called as the first
-/// of its ranks, of no world, so that nothing runs and no memory is needed.
+/// Finds what the programs route in a step, one after the other and each in its order. Nothing runs.
 Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &groups,
                     std::vector<moert_routing> &routings);
 

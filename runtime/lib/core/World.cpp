@@ -2,6 +2,7 @@
 
 #include "core/World.h"
 #include "core/Error.h"
+#include "core/Listing.h"
 #include "core/Routings.h"
 
 #include <algorithm>
@@ -15,8 +16,9 @@ constexpr char kPoison = static_cast<char>(0xff);
 Status World::create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                      const WorldOptions &options, std::unique_ptr<World> &world) {
   std::unique_ptr<World> made(new World(programs, groups, size, options));
-  if (Status status = createBackend(options.backend, made->programs, groups, size, options.device, made->backend);
-      !status.ok())
+  BackendOptions device = options.device;
+  device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
+  if (Status status = createBackend(options.backend, made->programs, groups, size, device, made->backend); !status.ok())
     return status;
   if (Status status = made->allocate(); !status.ok())
     return status;

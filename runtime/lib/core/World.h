@@ -49,6 +49,9 @@ public:
   /// One step; `seconds` (may be null) is how long it took, in the slowest process.
   Status run(double *seconds);
 
+  /// See Device::timeOps.
+  void timeOps(bool isTimed) { backend.device->timeOps(isTimed); }
+
   /// What routing op `op` of a rank chooses from here on: [S, k], or nothing where it shall choose itself.
   Status forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts);
   /// Whether routing ops note what they choose.

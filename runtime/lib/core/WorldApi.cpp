@@ -69,7 +69,10 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
 
   WorldOptions options;
   options.backend = config->backend ? config->backend : "host";
-  options.device = {config->workers, config->verify != 0, config->emulate != 0};
+  options.device.workers = config->workers;
+  options.device.verify = config->verify != 0;
+  options.device.emulate = config->emulate != 0;
+  options.device.graphs = config->graphs != 0;
   options.timeout = config->timeout_s;
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
@@ -192,6 +195,13 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
 
 int32_t moert_world_run(moert_world_t world, double *seconds) {
   return onWorld(world, true, [&](World &inner) { return inner.run(seconds); });
+}
+
+int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed) {
+  return onWorld(world, true, [&](World &inner) -> Status {
+    inner.timeOps(isTimed != 0);
+    return {};
+  });
 }
 
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts,

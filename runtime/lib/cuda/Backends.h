@@ -6,6 +6,10 @@
 
 namespace moert::cuda {
 
+/// The rank of this process on a GPU of its own.
+Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+                    const BackendOptions &options, Backend &backend);
+
 /// All ranks in this process, on one GPU: for checking plans.
 Status createLoopback(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                       const BackendOptions &options, Backend &backend);

@@ -32,6 +32,7 @@ struct StreamContext {
   Workspace workspace;
   Workspace productWorkspace; ///< of cuBLAS alone
   Staging staging;
+  bool isCapturing = false; ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
 
   int64_t bytes() const { return workspace.bytes() + productWorkspace.bytes(); }
 };

@@ -14,6 +14,7 @@ public:
   Status write(void *to, const void *from, int64_t bytes) override;
   Status read(void *to, const void *from, int64_t bytes) override;
   const std::vector<int64_t> &ranks() const override { return local; }
+  void timeOps(bool isTimed) override { lanes->isTimed = isTimed; }
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const override {
     return lanes->at(rank, stream).times;
   }

@@ -8,7 +8,7 @@ static moert::Status create(const std::string &name, std::span<const moert::Prog
                             const moert::BackendOptions &options, moert::Backend &backend) {
   if (name == "cuda-loopback")
     return moert::cuda::createLoopback(programs, groups, world, options, backend);
-  return moert::Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' is not written yet");
+  return moert::cuda::createDirect(programs, groups, world, options, backend);
 }
 
 MOERT_BACKEND_MODULE(create)

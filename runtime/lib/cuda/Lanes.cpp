@@ -100,6 +100,11 @@ Status Lanes::takeFault() {
   return status;
 }
 
+void Lanes::setCapturing(bool isCapturing) {
+  for (Lane &lane : all)
+    lane.context.isCapturing = isCapturing;
+}
+
 int64_t Lanes::workspaceBytes() const {
   int64_t bytes = 0;
   for (const Lane &lane : all)

@@ -55,6 +55,9 @@ public:
   /// The faults of a step name its op and rank.
   Status takeFault();
 
+  /// Whether what is enqueued becomes a graph, so that no call may wait.
+  void setCapturing(bool isCapturing);
+
   /// Bytes of device memory besides what plans reserve.
   int64_t workspaceBytes() const;
 

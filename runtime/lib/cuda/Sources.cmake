@@ -18,6 +18,7 @@ set(MOERT_CUDA_SOURCES
 set(MOERT_CUDA_BACKEND_SOURCES
   CudaDevice.cpp
   CudaModule.cpp
+  Direct.cpp
   Lanes.cpp
   LocalExchange.cpp
   Loopback.cpp)

@@ -137,11 +137,7 @@ Channel MpiClient::channelOf(const Call &call) const {
 
 Wait MpiClient::waitOf(const Call &call, const Channel &channel) const {
   Place place = placeOf(call);
-  std::string label;
-  if (static_cast<size_t>(call.op) < program.ops.size() && !program.ops[static_cast<size_t>(call.op)].label.empty())
-    label = " '" + program.ops[static_cast<size_t>(call.op)].label + "'";
-  Wait wait{"op " + std::to_string(call.op) + " " + kindName(call.kind) + label + " on group '" + channel.group->name +
-                "'",
+  Wait wait{callName(program, call) + " on group '" + channel.group->name + "'",
             std::to_string(place[0]) + "/" + std::to_string(channel.instance) + "/" + std::to_string(place[1]) + "/" +
                 std::to_string(place[2]) + "/" + std::to_string(call.sequence),
             {}};

@@ -45,6 +45,8 @@ Runs a compiled plan on random or loaded values.
     --log=FILE       a line of JSON for each step
   --trace=FILE       write a Perfetto/Chrome trace of the last step
   --timeout=SECONDS  give a step up after so long
+  --no-cuda-graph    launch the calls of each step one by one; else, on backend cuda, all steps but the
+                     first and the last as one graph, where the host need not look into a step
   --workers=N        threads (default: one for each core)
   --json             print one JSON object instead of tables
   --help             print this
@@ -77,6 +79,8 @@ bool *findFlag(Options &options, const std::string &name) {
     return &options.json;
   if (name == "--adaptive")
     return &options.adaptive;
+  if (name == "--no-cuda-graph")
+    return &options.noGraph;
   if (name == "--train")
     return &options.train.enabled;
   return name == "--help" || name == "-h" ? &options.help : nullptr;

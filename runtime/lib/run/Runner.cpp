@@ -24,6 +24,7 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
   config.workers = options.workers;
   config.variant = plan.variant;
   config.emulate = !reference && !options.emulateLinks.empty();
+  config.graphs = !options.noGraph;
   return config;
 }
 
@@ -53,6 +54,8 @@ Status Runner::create(const Plan &plan, bool reference) {
   int64_t count;
   Status status = checked(moert_world_ranks(handle, &result.ranks, &first, &count));
   ranks = {first, static_cast<size_t>(count)};
+  if (usesGraphs())
+    status = checked(moert_world_time_ops(handle, 0));
   everyone.resize(static_cast<size_t>(result.ranks));
   std::iota(everyone.begin(), everyone.end(), 0);
   return status;
@@ -147,20 +150,26 @@ Status Runner::runStep() {
 Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   result.ops.assign(firstOp(programs, programs.size()), {});
   result.rankFlops.assign(everyone.size(), 0);
+  int64_t timed = 0;
   for (int64_t step = 0; step < steps; ++step) {
+    bool isTimed = !usesGraphs() || step + 1 == steps;
+    if (Status status = checked(moert_world_time_ops(world.get(), isTimed)); !status.ok())
+      return status;
     if (Status status = runStep(); !status.ok())
       return status;
-    if (Status status = addTimes(); !status.ok())
-      return status;
+    if (isTimed)
+      if (Status status = addTimes(); !status.ok())
+        return status;
+    timed += isTimed;
     if (progress)
       *progress << "\rstep " << step + 1 << "/" << steps << (step + 1 == steps ? "\n" : "") << std::flush;
   }
   for (OpTotals &totals : result.ops)
     for (double *figure :
          {&totals.seconds, &totals.flops, &totals.bytes, &totals.bytesSent, &totals.collectives, &totals.bytesReceived})
-      *figure /= static_cast<double>(steps);
+      *figure /= static_cast<double>(timed);
   for (double &flops : result.rankFlops)
-    flops /= static_cast<double>(steps);
+    flops /= static_cast<double>(timed);
   return addMemory();
 }
 

@@ -67,6 +67,8 @@ struct Runner {
   /// One argument, or one argument or result, on all ranks whose programs have it.
   Status write(const std::string &name, const Tensor &tensor);
   Status read(const std::string &name, Tensor &tensor);
+  /// Whether steps whose ops are timed differ from others, so that only the last one is.
+  bool usesGraphs() const { return !reference && options.backend == "cuda" && !options.noGraph; }
   /// A step of which only the time is noted.
   Status runStep();
 

@@ -1,0 +1,85 @@
+//===- Listing.cpp - what programs call, without running them -------------===//
+
+#include "core/Listing.h"
+#include "core/Error.h"
+
+#include <set>
+
+namespace moert {
+namespace {
+
+using Visit = std::function<Status(const Call &)>;
+
+/// A device that runs nothing.
+class ListingDevice final : public Device {
+public:
+  explicit ListingDevice(const Visit &visit) : visit(visit) {}
+
+  Status checkAvailable(int64_t, const std::string &) override { return {}; }
+  Status allocate(int64_t, int32_t, int64_t, const std::string &, void *&) override { return unused(); }
+  Status write(void *, const void *, int64_t) override { return unused(); }
+  Status read(void *, const void *, int64_t) override { return unused(); }
+  const std::vector<int64_t> &ranks() const override { return noRanks; }
+  Status launch(int64_t, int64_t, const Call &call) override { return visit(call); }
+  Status record(int64_t, int64_t, int64_t) override { return {}; }
+  Status wait(int64_t, int64_t, int64_t) override { return {}; }
+  Status runStep(const std::function<Status(int64_t)> &, double) override { return unused(); }
+  const std::vector<OpTime> &timeline(int64_t, int64_t) const override { return noTimes; }
+
+private:
+  static Status unused() { return Status::error(MOERT_ERROR_INTERNAL, "a program is only listed"); }
+
+  const Visit &visit;
+  std::vector<int64_t> noRanks;
+  std::vector<OpTime> noTimes;
+};
+
+class ListingCommunicator final : public Communicator {
+public:
+  explicit ListingCommunicator(const Visit &visit) : visit(visit) {}
+  Status issue(int64_t, int64_t, Call call) override { return visit(call); }
+
+private:
+  const Visit &visit;
+};
+
+} // namespace
+
+Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry, const Visit &visit) {
+  ListingDevice device(visit);
+  ListingCommunicator communicator(visit);
+  // Where all operands seem to lie: addresses are worked out from it, and nothing is read there.
+  static char nowhere;
+  moert_rank rank;
+  rank.rank = program.firstRank;
+  rank.device = &device;
+  rank.communicator = &communicator;
+  rank.program = &program;
+  rank.groups = &groups;
+  rank.arenas[0] = rank.arenas[1] = &nowhere;
+  rank.values.assign(static_cast<size_t>(program.valueCount()), &nowhere);
+  int32_t code = entry(&rank);
+  return code == MOERT_OK ? Status{} : Status::error(code, lastError());
+}
+
+Status listChannels(const WorldPrograms &programs, const std::vector<Group> &groups,
+                    std::vector<ChannelRanks> &channels) {
+  std::set<ChannelRanks> found;
+  for (size_t i = 0; i < programs.programs.size(); ++i) {
+    const Program &program = programs.programs[i];
+    auto visit = [&](const Call &call) -> Status {
+      if (call.kind != Kind::Send)
+        return {};
+      const Group &group = groups[static_cast<size_t>(call.group)];
+      for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank)
+        found.insert({rank, group.rankOf(group.instanceOf(rank), call.ints[0])});
+      return {};
+    };
+    if (Status status = listCalls(program, groups, programs.entries[i], visit); !status.ok())
+      return status;
+  }
+  channels.assign(found.begin(), found.end());
+  return {};
+}
+
+} // namespace moert

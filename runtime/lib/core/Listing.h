@@ -1,0 +1,23 @@
+//===- Listing.h - what programs call, without running them ---------------===//
+#ifndef MOERT_CORE_LISTING_H
+#define MOERT_CORE_LISTING_H
+
+#include "core/World.h"
+
+namespace moert {
+
+/// Calls `visit` for each call of a program in its order: the entry is called as the program's first rank, of no world,
+/// so that nothing runs and no memory is needed. Operands have shapes, and addresses that nothing lies at.
+Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry,
+                 const std::function<Status(const Call &)> &visit);
+
+/// A sender and a receiver, ranks of the world.
+using ChannelRanks = std::array<int64_t, 2>;
+
+/// All channels of all ranks, sorted. The members of a program send to the same member of their own instance.
+Status listChannels(const WorldPrograms &programs, const std::vector<Group> &groups,
+                    std::vector<ChannelRanks> &channels);
+
+} // namespace moert
+
+#endif // MOERT_CORE_LISTING_H

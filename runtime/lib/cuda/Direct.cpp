@@ -1,0 +1,468 @@
+//===- Direct.cpp - one process a GPU and a rank --------------------------===//
+//
+// Calls are launched as the program issues them. Collectives over several ranks are NCCL's. A thread looks after a
+// step: where a process died, failed or takes too long it aborts NCCL's communicators, so that nothing waits for ever.
+//
+// A step that the host need not look into is captured as a CUDA graph, its second time, and launched as one from then
+// on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/ExecutorCommunicator.h"
+#include "cuda/Backends.h"
+#include "cuda/CudaDevice.h"
+#include "cuda/LocalExchange.h"
+#include "net/Bootstrap.h"
+#include "net/Star.h"
+#if MOERT_HAS_NCCL
+#include "cuda/Nccl.h"
+#endif
+
+#include <cstdlib>
+#include <numeric>
+
+namespace moert::cuda {
+namespace {
+
+using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
+using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// How often a step is looked after.
+constexpr std::chrono::milliseconds kLook(5);
+
+/// The processes that a launcher started; joined once.
+Status joinProcesses(net::Place &place, std::shared_ptr<net::Star> &processes) {
+  static std::shared_ptr<net::Star> only;
+  static std::mutex mutex;
+  MOERT_RETURN_IF_ERROR(net::readPlace([](const char *name) { return std::getenv(name); }, place));
+  std::lock_guard lock(mutex);
+  if (place.size > 1 && !only) {
+    std::unique_ptr<net::Star> star;
+    net::Star::Options options;
+    options.index = place.rank;
+    options.count = place.size;
+    options.address = place.address;
+    options.port = place.port;
+    MOERT_RETURN_IF_ERROR(net::Star::join(options, net::Socket(), star));
+    only = std::move(star);
+  }
+  processes = only;
+  return {};
+}
+
+class DirectDevice final : public CudaDevice, public Processes::Listener {
+public:
+  DirectDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
+               const BackendOptions &options, std::unique_ptr<Lanes> owned, std::shared_ptr<net::Star> processes);
+  ~DirectDevice() override;
+
+  Status connect(const BackendOptions &options);
+
+  Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
+  Status record(int64_t rank, int64_t event, int64_t stream) override;
+  Status wait(int64_t rank, int64_t event, int64_t stream) override;
+  Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
+  /// A collective, checked.
+  Status meet(int64_t stream, Call call);
+
+  void failed(const Status &status) override { abort(); }
+  Whereabouts whereabouts() override;
+
+private:
+  /// An event of the plan.
+  struct Mark {
+    Event event;
+    bool isRecorded = false; ///< in this step
+  };
+  /// A collective that was launched, and the event that is after it.
+  struct Launched {
+    Wait wait;
+    Event done;
+  };
+
+  Lane &laneOf(int64_t stream) { return lanes->at(rank, stream); }
+  const Group &groupOf(const Call &call) const { return groups[static_cast<size_t>(call.group)]; }
+  Status fetchValues(Lane &lane, Call &call);
+  Status noteLaunched(Lane &lane, const Call &call);
+  Status issueAll(const std::function<Status(int64_t)> &issue);
+  Status runEager(const std::function<Status(int64_t)> &issue);
+  Status capture(const std::function<Status(int64_t)> &issue);
+  Status forkLanes();
+  Status joinLanes();
+  Status follow(cudaStream_t stream, cudaStream_t before);
+  Status replay();
+  Status drain();
+  Status conclude(Status status);
+  void look();
+  void abort();
+
+  const Program &program;
+  const std::vector<Group> &groups;
+  const int64_t rank;
+  const bool wantsGraph;
+  std::shared_ptr<net::Star> processes; ///< null where the rank is alone
+  std::vector<Mark> marks;
+  std::deque<std::vector<char>> fetched; ///< counts of a step, in the host's memory
+#if MOERT_HAS_NCCL
+  std::unique_ptr<Nccl> nccl;
+#endif
+
+  std::mutex mutex; ///< of what follows, which others ask about
+  std::vector<Launched> launched;
+  size_t launchedCount = 0;
+  bool inStep = false, isIssuing = false;
+  net::Clock::time_point deadline = net::Clock::time_point::max();
+  double timeout = 0;
+  bool aborted = false, stopping = false;
+  std::condition_variable changed;
+  std::thread looker;
+
+  GraphExec graph;
+  bool isCapturing = false, cannotCapture = false;
+  int64_t steps = 0;
+};
+
+/// The rank's collectives, checked and launched at once.
+class DirectCommunicator final : public Communicator {
+public:
+  DirectCommunicator(DirectDevice &device, const std::vector<Group> &groups, bool verify)
+      : device(device), groups(groups), verify(verify) {}
+
+  Status issue(int64_t rank, int64_t stream, Call call) override {
+    const Group &group = groups[static_cast<size_t>(call.group)];
+    MOERT_RETURN_IF_ERROR(checkCollective(call, group.size, group.memberOf(rank)));
+    if (call.kind == Kind::AssumeReplicated && !verify)
+      return {};
+    return device.meet(stream, call);
+  }
+
+private:
+  DirectDevice &device;
+  const std::vector<Group> &groups;
+  const bool verify;
+};
+
+DirectDevice::DirectDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
+                           const BackendOptions &options, std::unique_ptr<Lanes> owned,
+                           std::shared_ptr<net::Star> processes)
+    : CudaDevice(std::move(owned), {rank}), program(programs[programIndex(programs, rank)]), groups(groups), rank(rank),
+      wantsGraph(options.graphs), processes(std::move(processes)), marks(static_cast<size_t>(program.events)) {
+  if (this->processes) {
+    this->processes->listen(this);
+    looker = std::thread([this] { look(); });
+  }
+}
+
+DirectDevice::~DirectDevice() {
+  if (!processes)
+    return;
+  processes->listen(nullptr);
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  changed.notify_all();
+  looker.join();
+}
+
+Status DirectDevice::connect(const BackendOptions &options) {
+  if (!processes)
+    return {};
+#if MOERT_HAS_NCCL
+  std::vector<Nccl::Channel> channels;
+  if (options.listChannels)
+    MOERT_RETURN_IF_ERROR(options.listChannels(channels));
+  return Nccl::create(groups, channels, *processes, nccl);
+#else
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'cuda' is built without NCCL, which several ranks need");
+#endif
+}
+
+// --- What programs issue -------------------------------------------------------
+
+Status DirectDevice::record(int64_t, int64_t event, int64_t stream) {
+  Mark &mark = marks[static_cast<size_t>(event)];
+  if (!mark.event)
+    MOERT_RETURN_IF_ERROR(createEvent(false, mark.event));
+  mark.isRecorded = true;
+  return check(cudaEventRecord(mark.event.get(), laneOf(stream).context.stream), "cannot record an event");
+}
+
+Status DirectDevice::wait(int64_t, int64_t event, int64_t stream) {
+  const Mark &mark = marks[static_cast<size_t>(event)];
+  if (!mark.isRecorded)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "stream '" + program.streams[static_cast<size_t>(stream)] +
+                                                           "' waits for event " + std::to_string(event) +
+                                                           ", which was not recorded before in this step");
+  return check(cudaStreamWaitEvent(laneOf(stream).context.stream, mark.event.get()), "cannot wait for an event");
+}
+
+/// Counts that a transfer hangs on, to the host.
+Status DirectDevice::fetchValues(Lane &lane, Call &call) {
+  bool any = false;
+  for (size_t operand : valueOperands(call.kind)) {
+    View &view = call.views[operand];
+    if (!view)
+      continue;
+    if (isCapturing)
+      return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read counts, which a graph cannot wait for");
+    std::vector<char> &values = fetched.emplace_back(static_cast<size_t>(view.bytes()));
+    MOERT_RETURN_IF_ERROR(
+        check(cudaMemcpyAsync(values.data(), view.data, values.size(), cudaMemcpyDefault, lane.context.stream),
+              "cannot copy counts to the host"));
+    view.data = values.data();
+    any = true;
+  }
+  if (!any)
+    return {};
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "cannot wait for counts"));
+  const Group &group = groupOf(call);
+  return checkExchangeValues(call, group.size, group.memberOf(rank));
+}
+
+Status DirectDevice::meet(int64_t stream, Call call) {
+  Lane &lane = laneOf(stream);
+  const Group &group = groupOf(call);
+  int64_t received = 0;
+  MOERT_RETURN_IF_ERROR(lanes->beginTimed(lane, call.op));
+  if (group.size == 1) {
+    if (isCapturing && !valueOperands(call.kind).empty() && call.views[1])
+      return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read counts, which a graph cannot wait for");
+    const Call *calls[] = {&call};
+    MOERT_RETURN_IF_ERROR(runLocally({*lanes, lane, calls, {&received, 1}, group, group.instanceOf(rank)}));
+    return lanes->endTimed(lane, received);
+  }
+  MOERT_RETURN_IF_ERROR(fetchValues(lane, call));
+#if MOERT_HAS_NCCL
+  MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
+#endif
+  MOERT_RETURN_IF_ERROR(noteLaunched(lane, call));
+  return lanes->endTimed(lane, received);
+}
+
+Status DirectDevice::noteLaunched(Lane &lane, const Call &call) {
+  if (isCapturing)
+    return {};
+  const Group &group = groupOf(call);
+  Wait wait{callName(program, call) + " on group '" + group.name + "'", "", {}};
+  for (int64_t member = 0; member < group.size; ++member)
+    wait.ranks.push_back(group.rankOf(group.instanceOf(rank), member));
+  std::lock_guard lock(mutex);
+  if (launchedCount == launched.size())
+    MOERT_RETURN_IF_ERROR(createEvent(false, launched.emplace_back().done));
+  // Members issue the collectives of a group in one order.
+  wait.key =
+      std::to_string(call.group) + "/" + std::to_string(group.instanceOf(rank)) + "/" + std::to_string(launchedCount);
+  launched[launchedCount].wait = std::move(wait);
+  return check(cudaEventRecord(launched[launchedCount++].done.get(), lane.context.stream), "cannot record an event");
+}
+
+// --- Steps ---------------------------------------------------------------------
+
+Status DirectDevice::issueAll(const std::function<Status(int64_t)> &issue) {
+  for (Mark &mark : marks)
+    mark.isRecorded = false;
+  {
+    std::lock_guard lock(mutex);
+    launchedCount = 0;
+    isIssuing = true;
+  }
+  Status status = issue(rank);
+  std::lock_guard lock(mutex);
+  isIssuing = false;
+  return status;
+}
+
+Status DirectDevice::drain() {
+  for (Lane &lane : lanes->lanes())
+    MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "the device failed"));
+  return {};
+}
+
+Status DirectDevice::runEager(const std::function<Status(int64_t)> &issue) {
+  MOERT_RETURN_IF_ERROR(lanes->beginStep());
+  Status status = issueAll(issue);
+  Status drained = drain();
+  fetched.clear();
+  Status ended = drained.ok() ? lanes->endStep() : drained;
+  return status.ok() ? ended : status;
+}
+
+Status DirectDevice::follow(cudaStream_t stream, cudaStream_t before) {
+  Event event;
+  MOERT_RETURN_IF_ERROR(createEvent(false, event));
+  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(event.get(), before), "cannot record an event"));
+  return check(cudaStreamWaitEvent(stream, event.get()), "cannot wait for an event");
+}
+
+Status DirectDevice::forkLanes() {
+  std::deque<Lane> &all = lanes->lanes();
+  for (size_t i = 1; i < all.size(); ++i)
+    MOERT_RETURN_IF_ERROR(follow(all[i].context.stream, all[0].context.stream));
+  return {};
+}
+
+Status DirectDevice::joinLanes() {
+  std::deque<Lane> &all = lanes->lanes();
+  for (size_t i = 1; i < all.size(); ++i)
+    MOERT_RETURN_IF_ERROR(follow(all[0].context.stream, all[i].context.stream));
+  return {};
+}
+
+/// Notes what the program issues as a graph, whose first stream is the first lane's. Where a call needs the host, no
+/// graph is made.
+Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
+  cudaStream_t first = lanes->lanes()[0].context.stream;
+  MOERT_RETURN_IF_ERROR(
+      check(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), "cannot capture a step"));
+  isCapturing = true;
+  lanes->setCapturing(true);
+  Status status = forkLanes();
+  if (status.ok())
+    status = issueAll(issue);
+  Status joined = joinLanes();
+  isCapturing = false;
+  lanes->setCapturing(false);
+  cudaGraph_t raw = nullptr;
+  Status ended = check(cudaStreamEndCapture(first, &raw), "cannot capture a step");
+  Graph captured(raw);
+  if (status.ok())
+    status = joined.ok() ? ended : joined;
+  if (!status.ok())
+    return status;
+  cudaGraphExec_t exec = nullptr;
+  MOERT_RETURN_IF_ERROR(check(cudaGraphInstantiate(&exec, captured.get(), 0), "cannot make a graph of a step"));
+  graph.reset(exec);
+  return {};
+}
+
+Status DirectDevice::replay() {
+  MOERT_RETURN_IF_ERROR(lanes->beginStep());
+  MOERT_RETURN_IF_ERROR(check(cudaGraphLaunch(graph.get(), lanes->lanes()[0].context.stream), "cannot launch a step"));
+  MOERT_RETURN_IF_ERROR(drain());
+  return lanes->takeFault();
+}
+
+Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double seconds) {
+  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
+  if (processes)
+    MOERT_RETURN_IF_ERROR(processes->failure());
+  {
+    std::lock_guard lock(mutex);
+    inStep = true;
+    timeout = seconds;
+    deadline = seconds > 0
+                   ? net::Clock::now() +
+                         std::chrono::duration_cast<net::Clock::duration>(std::chrono::duration<double>(seconds))
+                   : net::Clock::time_point::max();
+  }
+  // The first step makes all workspaces as large as they get; memory cannot be allocated while capturing.
+  bool mayCapture = wantsGraph && !lanes->isTimed && steps++ > 0 && !cannotCapture;
+  if (mayCapture && !graph)
+    cannotCapture = !capture(issue).ok();
+  Status status = mayCapture && graph ? replay() : runEager(issue);
+  {
+    std::lock_guard lock(mutex);
+    inStep = false;
+  }
+  return conclude(std::move(status));
+}
+
+/// All processes end a step that failed on one of them.
+Status DirectDevice::conclude(Status status) {
+  if (!processes)
+    return status;
+  Status failure = processes->failure();
+  if (!failure.ok()) {
+    for (const Wait &wait : whereabouts().waits)
+      if (failure.message.find(wait.what) == std::string::npos)
+        failure.message += "\n  rank " + std::to_string(rank) + " waited in " + wait.what;
+    return failure;
+  }
+  if (!status.ok())
+    processes->fail(status);
+  return status;
+}
+
+// --- Looking after steps ---------------------------------------------------------
+
+void DirectDevice::look() {
+  std::unique_lock lock(mutex);
+  while (!stopping) {
+    changed.wait_for(lock, kLook);
+    if (!inStep || aborted)
+      continue;
+    bool late = net::Clock::now() > deadline;
+    std::string reason = "rank " + std::to_string(rank) + ": the time-out of " + std::to_string(timeout) + " s passed";
+    lock.unlock();
+    Status failure;
+#if MOERT_HAS_NCCL
+    if (nccl)
+      failure = nccl->failure();
+#endif
+    // Either way all hear of it, this process too: that aborts what waits.
+    if (late)
+      static_cast<void>(processes->explain(reason));
+    else if (!failure.ok())
+      processes->fail(failure);
+    if (late)
+      abort();
+    lock.lock();
+  }
+}
+
+void DirectDevice::abort() {
+  {
+    std::lock_guard lock(mutex);
+    if (aborted)
+      return;
+    aborted = true;
+  }
+#if MOERT_HAS_NCCL
+  if (nccl)
+    nccl->abort();
+#endif
+}
+
+/// The first collective of each stream that is not done.
+Whereabouts DirectDevice::whereabouts() {
+  std::lock_guard lock(mutex);
+  Whereabouts result{inStep, {}, isIssuing ? "rank " + std::to_string(rank) + ": its program issues its calls" : ""};
+  for (size_t i = 0; i < launchedCount; ++i)
+    if (cudaEventQuery(launched[i].done.get()) == cudaErrorNotReady)
+      result.waits.push_back(launched[i].wait);
+  return result;
+}
+
+} // namespace
+
+Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+                    const BackendOptions &options, Backend &backend) {
+  if (options.emulate)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+  net::Place place;
+  std::shared_ptr<net::Star> processes;
+  int devices = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
+  MOERT_RETURN_IF_ERROR(joinProcesses(place, processes));
+  if (place.size != world)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "the plan has " + std::to_string(world) + " ranks, but there are " +
+                             std::to_string(place.size) + " processes (by " + place.source +
+                             "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
+  if (place.localSize > devices)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::to_string(place.localSize) +
+                                                           " processes run on this machine, which has " +
+                                                           std::to_string(devices) + " GPUs");
+  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(static_cast<int>(place.localRank)), "cannot use the device"));
+  auto lanes = std::make_unique<Lanes>();
+  MOERT_RETURN_IF_ERROR(Lanes::create(programs, {place.rank}, world, {}, *lanes));
+  auto device = std::make_unique<DirectDevice>(programs, groups, place.rank, options, std::move(lanes), processes);
+  MOERT_RETURN_IF_ERROR(device->connect(options));
+  backend.processes = processes;
+  backend.communicator = std::make_unique<DirectCommunicator>(*device, groups, options.verify);
+  backend.device = std::move(device);
+  return {};
+}
+
+} // namespace moert::cuda
