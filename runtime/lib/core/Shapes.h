@@ -35,7 +35,7 @@ inline int64_t copiesAlong(View one, View many, int64_t dim) {
 
 /// The first token of chunk `chunk` of `chunks`: token s is in chunk floor(s * chunks / tokens). That of chunk 1 is the
 /// most tokens of a chunk.
-inline int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) {
+constexpr int64_t firstToken(int64_t chunk, int64_t chunks, int64_t tokens) {
   return (chunk * tokens + chunks - 1) / chunks;
 }
 

@@ -31,10 +31,11 @@ struct StreamContext {
   cudaStream_t stream = nullptr;
   Workspace workspace;
   Workspace productWorkspace; ///< of cuBLAS alone
+  Workspace forcedWorkspace;  ///< of choices that a route is told
   Staging staging;
   bool isCapturing = false; ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
 
-  int64_t bytes() const { return workspace.bytes() + productWorkspace.bytes(); }
+  int64_t bytes() const { return workspace.bytes() + productWorkspace.bytes() + forcedWorkspace.bytes(); }
 };
 
 /// Where one call runs.

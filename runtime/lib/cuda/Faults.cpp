@@ -45,6 +45,20 @@ static std::string messageOf(const Fault &fault) {
     return "expected 'ids' from 0 to " + beforeFirst + " but got " + b + " at " + c;
   case FaultKind::LabelRange:
     return "expected 'labels' below " + a + " but got " + b + " at " + c;
+  case FaultKind::ExpertRange:
+    return "expected 'experts' from 0 to " + beforeFirst + " but got " + b;
+  case FaultKind::ForcedRange:
+    return "expected forced experts from 0 to " + beforeFirst + " but got " + b;
+  case FaultKind::ForcedTwice:
+    return "expected different forced experts of token " + a + " but got " + b + " twice";
+  case FaultKind::ShadowCount:
+    return "expected 'counts' of 0 or more but got " + a;
+  case FaultKind::ShadowValue:
+    return "expected 'shadows' of 0 or 1 but expert " + a + " has " + b;
+  case FaultKind::ShadowRoom:
+    return "expected at most " + a + " shadows, one for each place, but got " + b;
+  case FaultKind::ShadowMemory:
+    return "there is not enough memory to choose";
   }
   return "an unknown fault";
 }
@@ -54,8 +68,10 @@ Status faultStatus(const Fault &fault) {
   if (kind == FaultKind::None)
     return {};
   const bool isOverflow = kind == FaultKind::CountsOverflow || kind == FaultKind::LocalOverflow;
-  return Status::error(isOverflow ? MOERT_ERROR_OVERFLOW : MOERT_ERROR_INVALID_ARGUMENT,
-                       std::string("'") + kindName(static_cast<Kind>(fault.kernel)) + "': " + messageOf(fault));
+  const int32_t code = isOverflow                        ? MOERT_ERROR_OVERFLOW
+                       : kind == FaultKind::ShadowMemory ? MOERT_ERROR_OUT_OF_MEMORY
+                                                         : MOERT_ERROR_INVALID_ARGUMENT;
+  return Status::error(code, std::string("'") + kindName(static_cast<Kind>(fault.kernel)) + "': " + messageOf(fault));
 }
 
 } // namespace moert::cuda

@@ -24,6 +24,13 @@ enum class FaultKind : int32_t {
   StepNegative,   ///< the step
   IdRange,        ///< ids that there are, the id, its place
   LabelRange,     ///< labels that there are, the label, its place
+  ExpertRange,    ///< experts that there are, the expert
+  ForcedRange,    ///< experts that there are, the expert
+  ForcedTwice,    ///< the token, the expert
+  ShadowCount,    ///< the count
+  ShadowValue,    ///< the expert, its value
+  ShadowRoom,     ///< places, shadows
+  ShadowMemory,
 };
 
 struct Fault {

@@ -3,22 +3,13 @@
 #include "core/Checks.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
+#include "cuda/Math.cuh"
 #include "cuda/Ragged.cuh"
-
-#include <cmath>
 
 namespace moert::cuda {
 namespace {
 
 // `value(x)` and `gradient(x, g)` of one element; the gated ones take a (gate, up) pair and return a pair of gradients.
-// Arguments are held where exp would overflow, so that infinities give the limits; NaN stays NaN.
-
-/// min and max that return x where x is NaN.
-template <class A> __device__ A atLeast(A x, A low) { return x < low ? low : x; }
-template <class A> __device__ A atMost(A x, A high) { return x > high ? high : x; }
-template <class A> inline constexpr A kLimit = sizeof(A) == 4 ? A(87) : A(700);
-/// exp(-x), neither 0 nor infinite.
-template <class A> __device__ A expOfMinus(A x) { return std::exp(-atMost(atLeast(x, -kLimit<A>), kLimit<A>)); }
 
 struct Relu {
   template <class A> __device__ A value(A x) const { return x < 0 ? A(0) : x; }

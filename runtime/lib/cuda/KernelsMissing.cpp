@@ -12,14 +12,6 @@ static Status missing(const Target &target) {
                        std::string("'") + kindName(target.kind) + "' is not written for CUDA yet");
 }
 
-Status CudaKernels::route(View, View, View, View, View, View, View, View, const RouteOptions &, View) {
-  return missing(target);
-}
-Status CudaKernels::forcedChoices(RoutingPage &, View, View &) { return missing(target); }
-Status CudaKernels::recordChoices(View, RoutingPage &) { return missing(target); }
-Status CudaKernels::routeGrad(View, View, View, View, View, int64_t, bool, int64_t, double) { return missing(target); }
-Status CudaKernels::chooseShadows(View, View, int64_t, moert_shadow_costs) { return missing(target); }
-Status CudaKernels::divideChoices(View, View, View, View, View, View, int64_t, int64_t) { return missing(target); }
 Status CudaKernels::embedding(View, View, View, Part) { return missing(target); }
 Status CudaKernels::embeddingGrad(View, View, View, View, Part) { return missing(target); }
 Status CudaKernels::norm(View, View, View, View, int64_t, double) { return missing(target); }

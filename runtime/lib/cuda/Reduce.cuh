@@ -20,6 +20,20 @@ template <class T> __device__ __forceinline__ T warpSum(T value) {
   return value;
 }
 
+/// The largest of all lanes, on all lanes. No lane has NaN.
+template <class T> __device__ __forceinline__ T warpMax(T value) {
+  if constexpr (std::is_same_v<T, uint32_t>) {
+    return __reduce_max_sync(kFullMask, value);
+  } else {
+#pragma unroll
+    for (int bits = kWarp / 2; bits > 0; bits /= 2) {
+      const T other = __shfl_xor_sync(kFullMask, value, bits);
+      value = other > value ? other : value;
+    }
+    return value;
+  }
+}
+
 /// The sum of all threads of a block of kThreads in one dimension, on all threads.
 template <class T> __device__ T blockSum(T value) {
   __shared__ T sums[kThreads / kWarp];
@@ -33,6 +47,45 @@ template <class T> __device__ T blockSum(T value) {
     result += sums[i];
   return result;
 }
+
+/// The largest of all threads of such a block, on all threads. No thread has NaN.
+template <class T> __device__ T blockMax(T value) {
+  __shared__ T largest[kThreads / kWarp];
+  value = warpMax(value);
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0)
+    largest[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  T result = largest[0];
+  for (int i = 1; i < kThreads / kWarp; ++i)
+    result = largest[i] > result ? largest[i] : result;
+  return result;
+}
+
+/// A row for each warp, or for each block of kThreads in one dimension. All threads of it must call what sums.
+template <int Threads> struct RowTeam {
+  static_assert(Threads == kWarp || Threads == kThreads);
+  static constexpr bool kIsWarp = Threads == kWarp;
+
+  /// Rows from `first` on, by steps of `stride`, are the team's.
+  __device__ static int64_t first() {
+    return kIsWarp ? int64_t(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp : blockIdx.x;
+  }
+  __device__ static int64_t stride() { return kIsWarp ? int64_t(gridDim.x) * (blockDim.x / kWarp) : gridDim.x; }
+  __device__ static int thread() { return threadIdx.x % Threads; }
+  template <class T> __device__ static T sum(T value) {
+    if constexpr (kIsWarp)
+      return warpSum(value);
+    else
+      return blockSum(value);
+  }
+  template <class T> __device__ static T largest(T value) {
+    if constexpr (kIsWarp)
+      return warpMax(value);
+    else
+      return blockMax(value);
+  }
+};
 
 /// The sum of the threads up to this one in a block of kThreads in one dimension; `total` is that of all.
 template <class T> __device__ T blockScan(T value, T &total) {

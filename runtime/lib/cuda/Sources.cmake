@@ -12,8 +12,12 @@ set(MOERT_CUDA_SOURCES
   KernelsMissing.cpp
   KernelsMove.cu
   KernelsOptimizer.cu
+  KernelsRoute.cu
+  KernelsRouteGrad.cu
+  KernelsShadow.cu
   KernelsToken.cu
-  Ragged.cu)
+  Ragged.cu
+  Ranks.cu)
 # The backends, on top of these.
 set(MOERT_CUDA_BACKEND_SOURCES
   CudaDevice.cpp

@@ -41,9 +41,38 @@ private:
   int64_t newest = 0, all = 0;
 };
 
+/// Hands out consecutive pieces of memory, each aligned to 16 bytes.
+class Pieces {
+public:
+  explicit Pieces(void *memory) : begin(static_cast<char *>(memory)) {}
+
+  template <class T> T *take(int64_t count) {
+    char *piece = begin ? begin + used : nullptr;
+    used += (count * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
+    return reinterpret_cast<T *>(piece);
+  }
+  int64_t bytes() const { return used; }
+
+private:
+  char *begin;
+  int64_t used = 0;
+};
+
 using Workspace = GrowingMemory<DeviceMemory, allocateDevice>;
-/// The same in the host's memory; the host waits for the stream before it writes there again.
+/// The same in the host's memory; the host waits for the stream before it writes there again. What the stream itself
+/// does there, its functions on the host included, comes one after the other.
 using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
+
+/// Memory for all pieces that `take` takes of its argument; it is called twice, at first to add up their sizes.
+template <class Take> Status reservePieces(Workspace &workspace, Take take) {
+  Pieces sizes(nullptr);
+  take(sizes);
+  void *memory = nullptr;
+  MOERT_RETURN_IF_ERROR(workspace.reserve(sizes.bytes(), memory));
+  Pieces pieces(memory);
+  take(pieces);
+  return {};
+}
 
 } // namespace moert::cuda
 

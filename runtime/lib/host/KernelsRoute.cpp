@@ -302,6 +302,8 @@ void stayAtHome(View scores, View bias, View experts, const RouteShape &shape, c
 
 template <class T>
 void chooseExperts(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
+  if (shape.choices == 0)
+    return;
   choosePlainly<T>(scores, bias, experts, shape, options);
   // As many choices as a group has tokens may always leave, and one home holds all experts.
   if (options.leave >= 0 && options.leave < shape.groupTokens() && options.homes > 1)

@@ -1,0 +1,65 @@
+//===- Choices.cuh - the choices of tokens, counted and put in rows -------===//
+#ifndef MOERT_CUDA_CHOICES_CUH
+#define MOERT_CUDA_CHOICES_CUH
+
+#include "core/Shapes.h"
+#include "cuda/Faults.cuh"
+#include "cuda/Ranks.cuh"
+
+namespace moert::cuda {
+
+/// The expert of a choice; none, and a fault, where there is no such expert.
+struct ExpertOfChoice {
+  const int32_t *experts;
+  int64_t count; ///< of experts
+  FaultSite site;
+
+  __device__ int32_t operator()(int64_t choice) const {
+    const int32_t expert = experts[choice];
+    if (expert >= 0 && expert < count)
+      return expert;
+    raise(site, FaultKind::ExpertRange, count, expert);
+    return -1;
+  }
+};
+
+/// The choices of chunks, each in the order (token, choice). Equal routing groups are chunks too.
+template <class Key> struct ChunkChoices {
+  Key ofChoice;
+  int64_t tokens, choices, chunks;
+
+  __device__ int64_t begin(int64_t chunk) const { return firstToken(chunk, chunks, tokens) * choices; }
+  __device__ int64_t count(int64_t chunk) const { return begin(chunk + 1) - begin(chunk); }
+  __device__ int64_t index(int64_t chunk, int64_t position) const { return begin(chunk) + position; }
+  __device__ int32_t key(int64_t choice) const { return ofChoice(choice); }
+
+  /// With `keys` different keys.
+  Ranking ranking(const Target &target, int64_t keys) const {
+    return Ranking::of(target, chunks, firstToken(1, chunks, tokens) * choices, keys);
+  }
+};
+
+/// Rows sorted by key, and within a key by rank; none for choices without a key.
+struct SortedRows {
+  const int32_t *offsets;
+  int64_t keys;
+  int32_t *slots;
+
+  __device__ void operator()(int64_t chunk, int64_t choice, int32_t key, int32_t rank) const {
+    slots[choice] = key < 0 ? -1 : offsets[chunk * keys + key] + rank;
+  }
+};
+
+/// Fills `slots` with the sorted rows of each chunk, the first of which is chunk * chunkRows, and counts [chunks,
+/// keys].
+template <class Key>
+Status sortChoices(const Target &target, const ChunkChoices<Key> &items, const Ranking &ranking, int64_t chunkRows,
+                   int32_t *tileCounts, int32_t *offsets, int32_t *slots, int32_t *counts) {
+  MOERT_RETURN_IF_ERROR(countItems(target, items, ranking, tileCounts, counts));
+  MOERT_RETURN_IF_ERROR(sumOffsets(target, counts, ranking.segments, ranking.keys, chunkRows, offsets, nullptr));
+  return rankItems(target, items, ranking, tileCounts, SortedRows{offsets, ranking.keys, slots});
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_CHOICES_CUH

@@ -1,0 +1,319 @@
+//===- KernelsRoute.cu - choosing experts ---------------------------------===//
+//
+// One pass over the logits gives scores, choices and weights; then the choices are counted and ranked, which reads them
+// twice. Experts, slots and counts depend on no order of threads.
+//
+//===----------------------------------------------------------------------===//
+#include "core/Checks.h"
+#include "cuda/Choices.cuh"
+#include "cuda/ColumnSums.cuh"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+#include "cuda/RouteScores.cuh"
+
+#include <limits>
+
+namespace moert::cuda {
+namespace {
+
+// --- Slots with a capacity ---------------------------------------------------
+
+/// The choices of routing groups, each in the order (choice, token).
+struct GroupChoices {
+  ExpertOfChoice ofChoice;
+  int64_t groupTokens, choices;
+
+  __device__ int64_t count(int64_t) const { return groupTokens * choices; }
+  __device__ int64_t index(int64_t group, int64_t position) const {
+    // All choices are fewer than 2^31.
+    const auto at = static_cast<uint32_t>(position), tokens = static_cast<uint32_t>(groupTokens);
+    return (group * groupTokens + at % tokens) * choices + at / tokens;
+  }
+  __device__ int32_t key(int64_t choice) const { return ofChoice(choice); }
+};
+
+/// Where the rows of an expert lie, chunk by chunk.
+struct CapacityRows {
+  int64_t experts, groups, capacity;
+  int64_t width; ///< rows of an expert in a chunk
+  int32_t *slots;
+
+  __device__ void operator()(int64_t group, int64_t choice, int32_t expert, int32_t rank) const {
+    int64_t slot = -1;
+    if (expert >= 0 && rank < capacity) {
+      const int64_t row = group * capacity + rank;
+      slot = (row / width * experts + expert) * width + row % width;
+    }
+    slots[choice] = static_cast<int32_t>(slot);
+  }
+};
+
+/// counts[c,e]: how many of the expert's rows in the chunk are used. Each group uses its first ones.
+__global__ void __launch_bounds__(kThreads)
+    capacityCountsKernel(CapacityRows rows, int64_t chunks, const int32_t *chosen, int32_t *counts) {
+  for (int64_t i = globalThread(); i < chunks * rows.experts; i += globalThreads()) {
+    const int64_t first = i / rows.experts * rows.width, last = first + rows.width, expert = i % rows.experts;
+    int64_t count = 0;
+    for (int64_t g = first / rows.capacity; g < rows.groups && g * rows.capacity < last; ++g) {
+      const int64_t begin = g * rows.capacity, all = chosen[g * rows.experts + expert];
+      const int64_t end = begin + (all < rows.capacity ? all : rows.capacity);
+      const int64_t low = begin > first ? begin : first, high = end < last ? end : last;
+      count += high > low ? high - low : 0;
+    }
+    counts[i] = static_cast<int32_t>(count);
+  }
+}
+
+// --- Auxiliary loss ----------------------------------------------------------
+
+/// terms[g,e] = choices of e in g times the sum of its probabilities there.
+struct LoadTerms {
+  const int32_t *loads;
+  int64_t experts;
+  double *terms;
+
+  __device__ void operator()(int64_t group, int64_t expert, double probabilities) const {
+    terms[group * experts + expert] = loads[group * experts + expert] * probabilities;
+  }
+};
+
+struct StoreColumn {
+  double *to;
+
+  __device__ void operator()(int64_t, int64_t column, double sum) const { to[column] = sum; }
+};
+
+template <class O>
+__global__ void __launch_bounds__(kThreads) auxKernel(const double *terms, int64_t experts, double factor, O *aux) {
+  double sum = 0;
+  for (int64_t e = threadIdx.x; e < experts; e += kThreads)
+    sum += terms[e];
+  sum = blockSum(sum);
+  if (threadIdx.x == 0)
+    *aux = convert<O>(factor * sum);
+}
+
+// --- Route -------------------------------------------------------------------
+
+/// One call of route.
+template <class T, class O> class Router {
+public:
+  using A = Acc<T, O>;
+
+  Router(const Target &target, const RouteOptions &options, View logits, View scores, View experts, View forced)
+      : target(target), options(options), tokens(logits.dims[0]), experts(logits.dims[1]), choices(experts.dims[1]) {
+    plan.groups = options.groups;
+    plan.groupTokens = tokens / options.groups;
+    // More parts than fit at once, so that no multiprocessor waits long for the last ones.
+    plan.parts = std::clamp<int64_t>(int64_t(target.device.multiProcessors) * 8 / plan.groups, 1,
+                                     std::max<int64_t>(divideUp(plan.groupTokens, kThreads / kWarp), 1));
+    plan.experts = static_cast<int>(this->experts);
+    plan.choices = static_cast<int>(choices);
+    plan.isSoftmax = options.score == MOERT_SOFTMAX;
+    plan.renormalize = options.renormalize;
+    // As many choices as a group has tokens may always leave, and one home holds all experts.
+    plan.isGated = !forced && options.leave >= 0 && options.leave < plan.groupTokens && options.homes > 1;
+    plan.expertGroups = static_cast<int>(options.expertGroups);
+    plan.topGroups = static_cast<int>(options.topGroups);
+    plan.isTop2 = options.groupScore == MOERT_GROUP_TOP2;
+    plan.routingScale = options.routingScale;
+    isWide = plan.isGated && !std::is_same_v<O, A>;
+    data.logits = logits.as<const T>();
+    data.forced = forced.as<const int32_t>();
+    data.scores = scores.as<O>();
+    data.experts = experts.as<int32_t>();
+    data.site = target.faults();
+  }
+
+  Status run(View selectionBias, View slots, View weights, View counts, View aux) {
+    data.bias = selectionBias.as<const O>();
+    data.weights = weights.as<O>();
+    groupItems = {{data.experts, experts, data.site}, plan.groupTokens, choices};
+    chunkItems = {groupItems.ofChoice, tokens, choices, options.chunks};
+    loadItems = {groupItems.ofChoice, tokens, choices, options.groups};
+    MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) { take(pieces); }));
+    MOERT_RETURN_IF_ERROR(choose());
+    if (plan.isGated)
+      MOERT_RETURN_IF_ERROR(chooseAtHome());
+    if (options.capacity > 0)
+      MOERT_RETURN_IF_ERROR(fillCapacity(slots.as<int32_t>(), counts.as<int32_t>()));
+    else
+      MOERT_RETURN_IF_ERROR(fillDropless(slots.as<int32_t>(), counts.as<int32_t>()));
+    return sumAux(aux);
+  }
+
+private:
+  Grid tokenGrid() const { return gridOf(target, plan.groups * plan.parts * kThreads); }
+  Ranking groupRanking() const { return Ranking::of(target, options.groups, plan.groupTokens * choices, experts); }
+
+  void take(Pieces &pieces) {
+    const int64_t segments = std::max(options.groups, options.chunks);
+    const int64_t counts = std::max({groupRanking().counts(), chunkItems.ranking(target, experts).counts(),
+                                     loadItems.ranking(target, experts).counts()});
+    data.partial = pieces.take<A>(plan.groups * plan.parts * experts);
+    data.wideScores = isWide ? pieces.take<A>(tokens * experts) : nullptr;
+    tileCounts = pieces.take<int32_t>(counts);
+    loads = pieces.take<int32_t>(options.groups * experts);
+    offsets = pieces.take<int32_t>(segments * experts);
+    terms = pieces.take<double>(options.groups * experts);
+    sums = pieces.take<double>(experts);
+    wanted = pieces.take<int32_t>(plan.isGated ? tokens * choices : 0);
+    local = pieces.take<int32_t>(plan.isGated ? tokens * choices : 0);
+    keys = pieces.take<Ordered<A>>(plan.isGated ? tokens : 0);
+    // Both kernels that keep rows in memory have gridOf's blocks at most.
+    const Grid grid = gridOf(target, std::max(plan.groups * plan.parts * kThreads, tokens * kWarp));
+    perWarp = experts > kLongestRow || plan.isGated ? LaneMemory::bytes(experts, 5) : 0;
+    laneMemory = pieces.take<char>(grid.blocks.x * (kThreads / kWarp) * perWarp);
+  }
+
+  Status choose() {
+    return withLaneRow(experts, [&](auto row) {
+      return launch(routeKernel<decltype(row)::value, T, O>, tokenGrid(), target, plan, data, laneMemory, perWarp);
+    });
+  }
+
+  Status chooseAtHome() {
+    TopologyGate<A, O> gate{};
+    if constexpr (std::is_same_v<O, A>)
+      gate.scores = data.scores;
+    else
+      gate.scores = data.wideScores;
+    gate.bias = data.bias;
+    gate.chosen = data.experts;
+    gate.wanted = wanted;
+    gate.local = local;
+    gate.keys = keys;
+    gate.groups = plan.groups;
+    gate.groupTokens = plan.groupTokens;
+    gate.experts = plan.experts;
+    gate.choices = plan.choices;
+    gate.homeExperts = static_cast<int>(experts / options.homes);
+    gate.homes = options.homes;
+    gate.homeStride = options.homeStride;
+    gate.homeSpan = options.homeSpan;
+    gate.rank = options.rank;
+    gate.leave = options.leave;
+    MOERT_RETURN_IF_ERROR(stayAtHome(target, gate, laneMemory, perWarp));
+    return launch(weighKernel<O, A>, gridOf(target, tokens), target, plan, gate.scores, gate.chosen, data.weights);
+  }
+
+  Status fillCapacity(int32_t *slots, int32_t *counts) {
+    const CapacityRows rows{experts, options.groups, options.capacity,
+                            options.groups * options.capacity / options.chunks, slots};
+    MOERT_RETURN_IF_ERROR(countItems(target, groupItems, groupRanking(), tileCounts, loads));
+    MOERT_RETURN_IF_ERROR(launch(capacityCountsKernel, gridOf(target, options.chunks * experts), target, rows,
+                                 options.chunks, loads, counts));
+    return rankItems(target, groupItems, groupRanking(), tileCounts, rows);
+  }
+
+  Status fillDropless(int32_t *slots, int32_t *counts) {
+    MOERT_RETURN_IF_ERROR(sortChoices(target, chunkItems, chunkItems.ranking(target, experts), options.chunkRows,
+                                      tileCounts, offsets, slots, counts));
+    if (options.chunks == options.groups) {
+      loads = counts;
+      return {};
+    }
+    return countItems(target, loadItems, loadItems.ranking(target, experts), tileCounts, loads);
+  }
+
+  Status sumAux(View aux) {
+    if (tokens == 0 || choices == 0)
+      return check(cudaMemsetAsync(aux.data, 0, static_cast<size_t>(aux.bytes()), target.stream.stream),
+                   "cannot clear the loss of 'route'");
+    MOERT_RETURN_IF_ERROR(
+        sumColumns(target, data.partial, plan.groups, plan.parts, experts, LoadTerms{loads, experts, terms}));
+    if (plan.groups > 1) {
+      MOERT_RETURN_IF_ERROR(sumColumns(target, terms, 1, plan.groups, experts, StoreColumn{sums}));
+      terms = sums;
+    }
+    const double groupChoices = static_cast<double>(plan.groupTokens) * static_cast<double>(choices);
+    const double factor = static_cast<double>(experts) / static_cast<double>(tokens) / groupChoices;
+    return launch(auxKernel<O>, Grid(), target, terms, experts, factor, aux.as<O>());
+  }
+
+  const Target &target;
+  const RouteOptions &options;
+  int64_t tokens, experts, choices;
+  RoutePlan plan{};
+  RouteData<T, O> data{};
+  bool isWide;
+  GroupChoices groupItems{};
+  ChunkChoices<ExpertOfChoice> chunkItems{}, loadItems{};
+
+  // Of the workspace.
+  int32_t *tileCounts = nullptr, *loads = nullptr, *offsets = nullptr;
+  double *terms = nullptr, *sums = nullptr;
+  int32_t *wanted = nullptr, *local = nullptr;
+  Ordered<A> *keys = nullptr;
+  char *laneMemory = nullptr;
+  int64_t perWarp = 0;
+};
+
+// --- Choices of the host -----------------------------------------------------
+
+/// What is told to the host's function behind the choices, in memory of the host.
+struct Recording {
+  RoutingPage *page;
+  int64_t count;
+
+  int32_t *choices() { return reinterpret_cast<int32_t *>(this + 1); }
+};
+
+/// The host may not write this itself: what was enqueued before may use the memory still.
+__global__ void noteRecordingKernel(Recording *to, Recording recording) { *to = recording; }
+
+void record(void *data) {
+  auto *recording = static_cast<Recording *>(data);
+  std::copy_n(recording->choices(), recording->count, recording->page->chosen.data());
+}
+
+} // namespace
+
+Status CudaKernels::route(View logits, View selectionBias, View scores, View experts, View slots, View weights,
+                          View counts, View aux, const RouteOptions &options, View forced) {
+  MOERT_RETURN_IF_ERROR(
+      checkRoute(logits, selectionBias, scores, experts, slots, weights, counts, aux, options, forced));
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (experts.elements() > kMost || logits.dims[1] > kMost)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "'route': more than 2^31 - 1 choices or experts");
+  return withFloating(logits.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(scores.dtype, [&](auto beside) {
+      return Router<T, MOERT_TYPE(beside)>(target, options, logits, scores, experts, forced)
+          .run(selectionBias, slots, weights, counts, aux);
+    });
+  });
+}
+
+Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced) {
+  if (static_cast<int64_t>(page.forced.size()) != experts.elements())
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'route': expected " + std::to_string(experts.elements()) +
+                                                           " forced experts but got " +
+                                                           std::to_string(page.forced.size()));
+  int32_t *memory = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.forcedWorkspace.reserve(experts.elements(), memory));
+  forced = experts;
+  forced.data = memory;
+  return check(cudaMemcpyAsync(memory, page.forced.data(), static_cast<size_t>(experts.bytes()), cudaMemcpyDefault,
+                               target.stream.stream),
+               "cannot copy the forced experts of 'route'");
+}
+
+Status CudaKernels::recordChoices(View experts, RoutingPage &page) {
+  page.chosen.resize(static_cast<size_t>(experts.elements()));
+  if (page.chosen.empty())
+    return {};
+  void *memory = nullptr;
+  MOERT_RETURN_IF_ERROR(
+      target.stream.staging.reserve(static_cast<int64_t>(sizeof(Recording)) + experts.bytes(), memory));
+  auto *recording = static_cast<Recording *>(memory);
+  Grid grid;
+  grid.threads.x = 1;
+  MOERT_RETURN_IF_ERROR(launch(noteRecordingKernel, grid, target, recording, Recording{&page, experts.elements()}));
+  MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(recording->choices(), experts.data, static_cast<size_t>(experts.bytes()),
+                                              cudaMemcpyDefault, target.stream.stream),
+                              "cannot copy the choices of 'route'"));
+  return check(cudaLaunchHostFunc(target.stream.stream, record, recording), "cannot record the choices of 'route'");
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,157 @@
+//===- KernelsRouteGrad.cu - the gradient of choosing experts -------------===//
+
+#include "core/Checks.h"
+#include "cuda/Choices.cuh"
+#include "cuda/CudaKernels.h"
+#include "cuda/LaneRow.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// O is the type of scores and of what goes with them, T of the logits' gradient.
+template <class O, class T> struct GradData {
+  const O *scores;
+  ExpertOfChoice experts;
+  const O *gradWeights; ///< or null
+  const O *gradAux;     ///< or null
+  const int32_t *loads; ///< [groups, E], where there is gradAux
+  T *out;
+  int64_t tokens, groupTokens;
+  int choices;
+  bool isSoftmax, renormalize;
+  double routingScale;
+  double auxFactor; ///< of a load and gradAux: the gradient of a probability
+
+  __device__ int columns() const { return static_cast<int>(experts.count); }
+};
+
+template <class A, int N> __device__ A dot(LaneRow<A, N> &a, LaneRow<A, N> &b, int columns) {
+  A sum = 0;
+#pragma unroll
+  for (int i = 0; i < laneSteps<N>(columns); ++i)
+    sum += a[i] * b[i];
+  return warpSum(sum);
+}
+
+/// toScores[experts[j]] += the gradient of the score behind each weight of token s.
+template <int N, class O, class T, class A>
+__device__ void addWeights(const GradData<O, T> &data, int64_t s, LaneRow<A, N> &scores, LaneRow<A, N> &toScores) {
+  const int64_t first = s * data.choices;
+  A sum = 0, inner = 0;
+  for (int j = 0; data.renormalize && j < data.choices; ++j) {
+    const int32_t expert = data.experts(first + j);
+    const A score = expert >= 0 ? valueAt(scores, expert) : A(0);
+    sum += score;
+    inner += convert<A>(data.gradWeights[first + j]) * score;
+  }
+  const A divisor = data.renormalize ? sum + A(1e-20) : A(1), scale = static_cast<A>(data.routingScale);
+  for (int j = 0; j < data.choices; ++j) {
+    const int32_t expert = data.experts(first + j);
+    const A gradient = scale * (convert<A>(data.gradWeights[first + j]) - inner / divisor) / divisor;
+    if (expert >= 0)
+      updateAt(toScores, expert, [=](A &to) { to += gradient; });
+  }
+}
+
+/// toScores += the gradient of the auxiliary loss. `probabilities` is for its gradient by the normalised scores.
+template <int N, class O, class T, class A>
+__device__ void addAux(const GradData<O, T> &data, int64_t s, LaneRow<A, N> &scores, LaneRow<A, N> &toScores,
+                       LaneRow<A, N> &probabilities) {
+  const int columns = data.columns();
+  const int32_t *loads = data.loads + s / data.groupTokens * columns;
+  const A perLoad = static_cast<A>(data.auxFactor * convert<double>(*data.gradAux));
+  A all = 0;
+#pragma unroll
+  for (int i = 0; i < laneSteps<N>(columns); ++i) {
+    probabilities[i] = laneColumn(i) < columns ? perLoad * static_cast<A>(loads[laneColumn(i)]) : A(0);
+    all += scores[i];
+  }
+  A factor = 1, mean = 0;
+  if (!data.isSoftmax) {
+    factor = 1 / warpSum(all);
+    mean = dot(scores, probabilities, columns) * factor;
+  }
+#pragma unroll
+  for (int i = 0; i < laneSteps<N>(columns); ++i)
+    toScores[i] += factor * (probabilities[i] - mean);
+}
+
+/// A warp for each token.
+template <int N, class O, class T>
+__global__ void __launch_bounds__(kThreads) routeGradKernel(GradData<O, T> data, char *memory, int64_t perWarp) {
+  using A = Acc<O, T>;
+  const int columns = data.columns();
+  LaneMemory lanes(memory, perWarp);
+  auto scores = lanes.row<A, N>(columns), toScores = lanes.row<A, N>(columns), spare = lanes.row<A, N>(columns);
+  for (int64_t s = RowTeam<kWarp>::first(); s < data.tokens; s += RowTeam<kWarp>::stride()) {
+#pragma unroll
+    for (int i = 0; i < laneSteps<N>(columns); ++i) {
+      scores[i] = laneColumn(i) < columns ? convert<A>(data.scores[s * columns + laneColumn(i)]) : A(0);
+      toScores[i] = 0;
+    }
+    if (data.gradWeights)
+      addWeights(data, s, scores, toScores);
+    if (data.gradAux)
+      addAux(data, s, scores, toScores, spare);
+    const A mean = data.isSoftmax ? dot(scores, toScores, columns) : A(0);
+#pragma unroll
+    for (int i = 0; i < laneSteps<N>(columns); ++i) {
+      const A slope = data.isSoftmax ? scores[i] : scores[i] * (1 - scores[i]);
+      if (laneColumn(i) < columns)
+        data.out[s * columns + laneColumn(i)] = convert<T>(slope * (toScores[i] - mean));
+    }
+  }
+}
+
+} // namespace
+
+Status CudaKernels::routeGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score,
+                              bool renormalize, int64_t groups, double routingScale) {
+  MOERT_RETURN_IF_ERROR(
+      checkRouteGrad(scores, experts, gradWeights, gradAux, gradLogits, score, renormalize, groups, routingScale));
+  const int64_t tokens = scores.dims[0], columns = scores.dims[1], choices = experts.dims[1];
+  if (scores.elements() == 0)
+    return {};
+  const bool hasAux = gradAux && choices > 0;
+  const ExpertOfChoice ofChoice{experts.as<const int32_t>(), columns, target.faults()};
+  const ChunkChoices<ExpertOfChoice> items{ofChoice, tokens, choices, groups};
+  const Ranking ranking = items.ranking(target, columns);
+  const Grid grid = gridOf(target, tokens * kWarp);
+  const int64_t perWarp = columns > kLongestRow ? LaneMemory::bytes(columns, 3) : 0;
+  int32_t *tileCounts = nullptr, *loads = nullptr;
+  char *memory = nullptr;
+  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) {
+    tileCounts = pieces.take<int32_t>(hasAux ? ranking.counts() : 0);
+    loads = pieces.take<int32_t>(hasAux ? groups * columns : 0);
+    memory = pieces.take<char>(grid.blocks.x * (kThreads / kWarp) * perWarp);
+  }));
+  // Also finds what is no expert, where there is no gradient of weights.
+  if (hasAux)
+    MOERT_RETURN_IF_ERROR(countItems(target, items, ranking, tileCounts, loads));
+  return withFloating(gradLogits.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(scores.dtype, [&](auto beside) {
+      using O = MOERT_TYPE(beside);
+      GradData<O, T> data{};
+      data.scores = scores.as<const O>();
+      data.experts = ofChoice;
+      data.gradWeights = gradWeights.as<const O>();
+      data.gradAux = hasAux ? gradAux.as<const O>() : nullptr;
+      data.loads = loads;
+      data.out = gradLogits.as<T>();
+      data.tokens = tokens;
+      data.groupTokens = tokens / groups;
+      data.choices = static_cast<int>(choices);
+      data.isSoftmax = score == MOERT_SOFTMAX;
+      data.renormalize = renormalize;
+      data.routingScale = routingScale;
+      data.auxFactor = static_cast<double>(columns) / static_cast<double>(tokens) /
+                       (static_cast<double>(data.groupTokens) * static_cast<double>(choices));
+      return withLaneRow(columns, [&](auto row) {
+        return launch(routeGradKernel<decltype(row)::value, O, T>, grid, target, data, memory, perWarp);
+      });
+    });
+  });
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,140 @@
+//===- KernelsShadow.cu - which experts are shadows, and whose choices ----===//
+
+#include "core/Checks.h"
+#include "cuda/Choices.cuh"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+
+namespace moert::cuda {
+namespace {
+
+// --- Which experts -----------------------------------------------------------
+// The decision is moert_shadows_choose, which runs on the host while the stream waits: it is short, little of it is
+// parallel, and all devices must decide alike. So one kernel hands the counts over, and one takes the shadows.
+
+/// In memory of the host, with the counts and then the shadows behind it.
+struct Decision {
+  moert_shadow_costs costs;
+  int64_t sources, experts;
+  int32_t code; ///< of moert_shadows_choose
+
+  __host__ __device__ int32_t *counts() { return reinterpret_cast<int32_t *>(this + 1); }
+  __host__ __device__ int32_t *shadows() { return counts() + sources * experts; }
+  int64_t bytes() const { return static_cast<int64_t>(sizeof(*this)) + (sources + 1) * experts * 4; }
+};
+
+/// A negative count is a fault and counts as nothing.
+__global__ void __launch_bounds__(kThreads)
+    askKernel(Decision decision, const int32_t *counts, Decision *host, FaultSite site) {
+  int32_t *to = reinterpret_cast<int32_t *>(host + 1);
+  for (int64_t i = globalThread(); i < decision.sources * decision.experts; i += globalThreads()) {
+    if (counts[i] < 0)
+      raise(site, FaultKind::ShadowCount, counts[i]);
+    to[i] = counts[i] > 0 ? counts[i] : 0;
+  }
+  if (globalThread() == 0)
+    *host = decision;
+}
+
+void decide(void *data) {
+  auto *decision = static_cast<Decision *>(data);
+  decision->code = moert_shadows_choose(&decision->costs, decision->counts(), decision->sources, decision->experts,
+                                        decision->shadows());
+}
+
+__global__ void __launch_bounds__(kThreads) answerKernel(Decision *host, int32_t *shadows, FaultSite site) {
+  const bool isDecided = host->code == 0;
+  if (!isDecided && globalThread() == 0)
+    raise(site, FaultKind::ShadowMemory);
+  for (int64_t e = globalThread(); e < host->experts; e += globalThreads())
+    shadows[e] = isDecided ? host->shadows()[e] : 0;
+}
+
+// --- Whose choices -----------------------------------------------------------
+
+/// places[e] = the place of expert e among the shadows, -1 where it is none. One block.
+__global__ void __launch_bounds__(kThreads)
+    placesKernel(const int32_t *shadows, int64_t experts, int64_t room, int32_t *places, FaultSite site) {
+  int32_t before = 0;
+  for (int64_t first = 0; first < experts; first += kThreads) {
+    const int64_t expert = first + threadIdx.x;
+    const int32_t value = expert < experts ? shadows[expert] : 0;
+    if (value != 0 && value != 1)
+      raise(site, FaultKind::ShadowValue, expert, value);
+    int32_t all = 0;
+    const int32_t place = before + blockScan<int32_t>(value == 1, all) - 1;
+    if (expert < experts)
+      places[expert] = value == 1 && place < room ? place : -1;
+    before += all;
+  }
+  if (threadIdx.x == 0 && before > room)
+    raise(site, FaultKind::ShadowRoom, room, before);
+}
+
+/// The expert of a choice that is no shadow.
+struct PlainExpert {
+  ExpertOfChoice ofChoice;
+  const int32_t *places;
+
+  __device__ int32_t operator()(int64_t choice) const {
+    const int32_t expert = ofChoice(choice);
+    return expert >= 0 && places[expert] < 0 ? expert : -1;
+  }
+};
+
+/// The place of a choice's shadow.
+struct ShadowOfChoice {
+  ExpertOfChoice ofChoice;
+  const int32_t *places;
+
+  __device__ int32_t operator()(int64_t choice) const {
+    const int32_t expert = ofChoice(choice);
+    return expert >= 0 ? places[expert] : -1;
+  }
+};
+
+} // namespace
+
+Status CudaKernels::chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
+  MOERT_RETURN_IF_ERROR(checkChooseShadows(counts, shadows, policy, costs));
+  if (counts.elements() == 0)
+    return check(cudaMemsetAsync(shadows.data, 0, static_cast<size_t>(shadows.bytes()), target.stream.stream),
+                 "cannot clear the shadows");
+  costs.size = sizeof(costs);
+  costs.policy = static_cast<uint32_t>(policy);
+  const Decision decision{costs, counts.dims[0], counts.dims[1], 0};
+  void *memory = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.staging.reserve(decision.bytes(), memory));
+  auto *host = static_cast<Decision *>(memory);
+  MOERT_RETURN_IF_ERROR(launch(askKernel, gridOf(target, counts.elements()), target, decision,
+                               counts.as<const int32_t>(), host, target.faults()));
+  MOERT_RETURN_IF_ERROR(check(cudaLaunchHostFunc(target.stream.stream, decide, host), "cannot choose shadows"));
+  return launch(answerKernel, gridOf(target, decision.experts), target, host, shadows.as<int32_t>(), target.faults());
+}
+
+Status CudaKernels::divideChoices(View experts, View shadows, View slots, View counts, View shadowSlots,
+                                  View shadowCounts, int64_t chunks, int64_t chunkRows) {
+  MOERT_RETURN_IF_ERROR(
+      checkDivideChoices(experts, shadows, slots, counts, shadowSlots, shadowCounts, chunks, chunkRows));
+  const int64_t tokens = experts.dims[0], choices = experts.dims[1], count = shadows.dims[1];
+  const int64_t room = shadowCounts.dims[1];
+  const ExpertOfChoice ofChoice{experts.as<const int32_t>(), count, target.faults()};
+  ChunkChoices<PlainExpert> plain{{ofChoice, nullptr}, tokens, choices, chunks};
+  ChunkChoices<ShadowOfChoice> ofShadows{{ofChoice, nullptr}, tokens, choices, 1};
+  const Ranking ranking = plain.ranking(target, count), shadowRanking = ofShadows.ranking(target, room);
+  int32_t *tileCounts = nullptr, *offsets = nullptr, *places = nullptr;
+  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) {
+    tileCounts = pieces.take<int32_t>(std::max(ranking.counts(), shadowRanking.counts()));
+    offsets = pieces.take<int32_t>(std::max(chunks * count, room));
+    places = pieces.take<int32_t>(count);
+  }));
+  plain.ofChoice.places = ofShadows.ofChoice.places = places;
+  MOERT_RETURN_IF_ERROR(
+      launch(placesKernel, Grid(), target, shadows.as<const int32_t>(), count, room, places, target.faults()));
+  MOERT_RETURN_IF_ERROR(
+      sortChoices(target, plain, ranking, chunkRows, tileCounts, offsets, slots.as<int32_t>(), counts.as<int32_t>()));
+  return sortChoices(target, ofShadows, shadowRanking, 0, tileCounts, offsets, shadowSlots.as<int32_t>(),
+                     shadowCounts.as<int32_t>());
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,125 @@
+//===- LaneRow.cuh - one row in the registers of a warp -------------------===//
+#ifndef MOERT_CUDA_LANEROW_CUH
+#define MOERT_CUDA_LANEROW_CUH
+
+#include "cuda/Math.cuh"
+#include "cuda/Reduce.cuh"
+
+#include <bit>
+
+namespace moert::cuda {
+
+/// The part of a row that a lane has: every 32nd column from its own on, N in all, kept in registers. N = 0 is for rows
+/// of any length, which are kept in memory of the warp.
+template <class T, int N> struct LaneRow {
+  T values[N];
+
+  __device__ __forceinline__ T &operator[](int i) { return values[i]; }
+};
+template <class T> struct LaneRow<T, 0> {
+  T *memory; ///< of the lane
+
+  __device__ __forceinline__ T &operator[](int i) { return memory[int64_t(i) * kWarp]; }
+};
+
+/// Where a warp has its rows of N = 0.
+class LaneMemory {
+public:
+  static int64_t bytes(int64_t columns, int rows) { return divideUp(columns, kWarp) * kWarp * rows * 8; }
+
+  /// `perWarp` bytes of `memory` for each warp of the grid.
+  __device__ LaneMemory(char *memory, int64_t perWarp) : next(memory + RowTeam<kWarp>::first() * perWarp) {}
+
+  template <class T, int N> __device__ LaneRow<T, N> row(int columns) {
+    LaneRow<T, N> result{};
+    if constexpr (N == 0) {
+      result.memory = reinterpret_cast<T *>(next) + threadIdx.x % kWarp;
+      next += int64_t(columns + kWarp - 1) / kWarp * kWarp * 8;
+    }
+    return result;
+  }
+
+private:
+  char *next;
+};
+
+/// The most columns that are kept in registers.
+inline constexpr int64_t kLongestRow = 512;
+
+/// function(std::integral_constant<int, N>()) with the N for rows of so many columns.
+template <class Function> Status withLaneRow(int64_t columns, Function function) {
+  if (columns <= 64)
+    return function(std::integral_constant<int, 2>());
+  if (columns <= 128)
+    return function(std::integral_constant<int, 4>());
+  if (columns <= 256)
+    return function(std::integral_constant<int, 8>());
+  if (columns <= kLongestRow)
+    return function(std::integral_constant<int, 16>());
+  return function(std::integral_constant<int, 0>());
+}
+
+/// How often a lane loops over its part of a row: known to the compiler where the row is in registers.
+template <int N> __device__ __forceinline__ int laneSteps(int columns) { return N ? N : (columns + kWarp - 1) / kWarp; }
+/// The column of a lane's value i.
+__device__ __forceinline__ int laneColumn(int i) { return i * kWarp + static_cast<int>(threadIdx.x % kWarp); }
+
+/// The value of a column that is the same on all lanes.
+template <class T, int N> __device__ __forceinline__ T valueAt(LaneRow<T, N> &row, int column) {
+  T mine = T(0);
+  if constexpr (N == 0)
+    mine = row[column / kWarp];
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    mine = i == column / kWarp ? row[i] : mine;
+  return __shfl_sync(kFullMask, mine, column % kWarp);
+}
+
+/// function(T&) of that column's value on the lane that has it.
+template <class T, int N, class Function>
+__device__ __forceinline__ void updateAt(LaneRow<T, N> &row, int column, Function function) {
+  if (static_cast<int>(threadIdx.x % kWarp) != column % kWarp)
+    return;
+  if constexpr (N == 0)
+    function(row[column / kWarp]);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i == column / kWarp)
+      function(row[i]);
+}
+
+// --- Order -------------------------------------------------------------------
+
+/// Unsigned integers in the order of numbers, NaN being minus infinity; 0 is below them all.
+template <class A> using Ordered = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;
+
+template <class A> __device__ __forceinline__ Ordered<A> toOrdered(A value) {
+  constexpr Ordered<A> kSign = Ordered<A>(1) << (8 * sizeof(A) - 1);
+  // Adding 0 makes zeros alike.
+  const auto bits = std::bit_cast<Ordered<A>>(value == value ? plainSum(value, A(0)) : -kInfinity<A>);
+  return bits & kSign ? ~bits : bits | kSign;
+}
+template <class A> __device__ __forceinline__ A fromOrdered(Ordered<A> order) {
+  constexpr Ordered<A> kSign = Ordered<A>(1) << (8 * sizeof(A) - 1);
+  return std::bit_cast<A>(order & kSign ? order & ~kSign : ~order);
+}
+
+/// The column of the largest key, ties to the lower, on all lanes; the key becomes 0.
+template <class U, int N> __device__ int takeLargest(LaneRow<U, N> &keys, int columns) {
+  U largest = 0;
+#pragma unroll
+  for (int i = 0; i < laneSteps<N>(columns); ++i)
+    largest = keys[i] > largest ? keys[i] : largest;
+  largest = warpMax(largest);
+  unsigned column = 0xffffffff;
+#pragma unroll
+  for (int i = laneSteps<N>(columns) - 1; i >= 0; --i)
+    column = keys[i] == largest ? static_cast<unsigned>(laneColumn(i)) : column;
+  const int result = static_cast<int>(__reduce_min_sync(kFullMask, column));
+  updateAt(keys, result, [](U &key) { key = 0; });
+  return result;
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_LANEROW_CUH

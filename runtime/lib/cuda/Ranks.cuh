@@ -1,0 +1,142 @@
+//===- Ranks.cuh - where each item stands among those like it -------------===//
+//
+// Items come in segments, in an order, each with a key from 0 to below `keys`, or with none. The rank of an item is how
+// many items before it in its segment have its key: all of a counting sort but the moving. Each warp takes a tile of
+// consecutive items: one kernel counts the keys of every tile, one adds up the tiles before, and one ranks within the
+// tile. Only integers are added, so that no result depends on an order of threads.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CUDA_RANKS_CUH
+#define MOERT_CUDA_RANKS_CUH
+
+#include "cuda/Reduce.cuh"
+
+namespace moert::cuda {
+
+/// How items are cut into tiles. The tiles of a segment follow each other.
+struct Ranking {
+  int64_t segments = 1, keys = 1;
+  int64_t tiles = 1, span = kWarp; ///< tiles of each segment, and items of a tile
+  int warps = kThreads / kWarp;    ///< of a block
+  bool isShared = true;            ///< whether warps count in shared memory, or in place
+
+  /// For segments of `items` at most.
+  static Ranking of(const Target &target, int64_t segments, int64_t items, int64_t keys);
+
+  /// The counts of tiles, an int32_t each.
+  int64_t counts() const { return segments * tiles * keys; }
+  Grid tileGrid(const Target &target) const;
+};
+
+inline Ranking Ranking::of(const Target &target, int64_t segments, int64_t items, int64_t keys) {
+  constexpr int64_t kShared = (48 << 10) / sizeof(int32_t);
+  // Tiles enough for the device, yet not so many that to add them up takes longer than to count.
+  const int64_t most =
+      std::max<int64_t>(int64_t(target.device.multiProcessors) * 4 / std::max<int64_t>(segments, 1), 1);
+  Ranking ranking;
+  ranking.segments = segments;
+  ranking.keys = keys;
+  ranking.span = divideUp(std::max<int64_t>(divideUp(items, most), 128), kWarp) * kWarp;
+  ranking.tiles = std::max<int64_t>(divideUp(items, ranking.span), 1);
+  ranking.isShared = keys <= kShared;
+  while (ranking.isShared && ranking.warps * keys > kShared)
+    ranking.warps /= 2;
+  return ranking;
+}
+
+inline Grid Ranking::tileGrid(const Target &target) const {
+  Grid grid = gridOf(target, divideUp(segments * tiles, warps) * kThreads);
+  grid.threads.x = static_cast<unsigned>(warps * kWarp);
+  grid.sharedBytes = isShared ? warps * keys * static_cast<int64_t>(sizeof(int32_t)) : 0;
+  return grid;
+}
+
+/// A tile of a warp, and its counters.
+struct RankTile {
+  int64_t segment, begin, end; ///< items of the segment
+  int32_t *counts, *counters;  ///< [keys]; the same, where counted in place
+
+  __device__ RankTile(const Ranking &ranking, int64_t tile, int64_t items, int32_t *tileCounts)
+      : segment(tile / ranking.tiles), begin(tile % ranking.tiles * ranking.span),
+        end(begin + ranking.span < items ? begin + ranking.span : items), counts(tileCounts + tile * ranking.keys),
+        counters(ranking.isShared ? sharedMemory<int32_t>() + threadIdx.x / kWarp * ranking.keys : counts) {}
+};
+
+/// `Items` has count(segment), index(segment, position), which item that is, and key(index), negative for none.
+template <class Items>
+__global__ void __launch_bounds__(kThreads) countTilesKernel(Items items, Ranking ranking, int32_t *tileCounts) {
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t i = RowTeam<kWarp>::first(); i < ranking.segments * ranking.tiles; i += RowTeam<kWarp>::stride()) {
+    const RankTile tile(ranking, i, items.count(i / ranking.tiles), tileCounts);
+    for (int64_t key = lane; key < ranking.keys; key += kWarp)
+      tile.counters[key] = 0;
+    __syncwarp();
+#pragma unroll 4
+    for (int64_t position = tile.begin + lane; position < tile.end; position += kWarp) {
+      const int32_t key = items.key(items.index(tile.segment, position));
+      if (key >= 0)
+        atomicAdd(tile.counters + key, 1);
+    }
+    __syncwarp();
+    for (int64_t key = lane; ranking.isShared && key < ranking.keys; key += kWarp)
+      tile.counts[key] = tile.counters[key];
+    __syncwarp();
+  }
+}
+
+/// Turns the counts of tiles into those of the tiles before, and adds all up: totals [segments, keys].
+Status addTiles(const Target &target, const Ranking &ranking, int32_t *tileCounts, int32_t *totals);
+
+/// place(segment, index, key, rank) for every item; both are negative for items without a key.
+template <class Items, class Place>
+__global__ void __launch_bounds__(kThreads)
+    rankTilesKernel(Items items, Ranking ranking, int32_t *tileCounts, Place place) {
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t i = RowTeam<kWarp>::first(); i < ranking.segments * ranking.tiles; i += RowTeam<kWarp>::stride()) {
+    const RankTile tile(ranking, i, items.count(i / ranking.tiles), tileCounts);
+    for (int64_t key = lane; ranking.isShared && key < ranking.keys; key += kWarp)
+      tile.counters[key] = tile.counts[key];
+    __syncwarp();
+    for (int64_t first = tile.begin; first < tile.end; first += kWarp) {
+      const bool isItem = first + lane < tile.end;
+      const int64_t index = isItem ? items.index(tile.segment, first + lane) : 0;
+      const int32_t key = isItem ? items.key(index) : -1;
+      const unsigned like = __match_any_sync(kFullMask, static_cast<unsigned>(key));
+      const int before = __popc(like & ((1u << lane) - 1));
+      const int32_t start = key >= 0 ? tile.counters[key] : -1;
+      __syncwarp();
+      if (key >= 0 && before == 0)
+        tile.counters[key] = start + __popc(like);
+      __syncwarp();
+      if (isItem)
+        place(tile.segment, index, key, key >= 0 ? start + before : -1);
+    }
+  }
+}
+
+/// How many items of each key a segment has, totals [segments, keys]. `tileCounts` has ranking.counts() elements and is
+/// then for rankItems.
+template <class Items>
+Status countItems(const Target &target, const Items &items, const Ranking &ranking, int32_t *tileCounts,
+                  int32_t *totals) {
+  if (ranking.counts() == 0)
+    return {};
+  MOERT_RETURN_IF_ERROR(launch(countTilesKernel<Items>, ranking.tileGrid(target), target, items, ranking, tileCounts));
+  return addTiles(target, ranking, tileCounts, totals);
+}
+
+template <class Items, class Place>
+Status rankItems(const Target &target, const Items &items, const Ranking &ranking, int32_t *tileCounts, Place place) {
+  if (ranking.segments == 0)
+    return {};
+  return launch(rankTilesKernel<Items, Place>, ranking.tileGrid(target), target, items, ranking, tileCounts, place);
+}
+
+/// offsets[segment, key] = segment * stride + the items of the segment with a lower key; ends[segment], where there are
+/// any, is where its items end.
+Status sumOffsets(const Target &target, const int32_t *totals, int64_t segments, int64_t keys, int64_t stride,
+                  int32_t *offsets, int32_t *ends);
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_RANKS_CUH

@@ -1,0 +1,152 @@
+//===- RouteGate.cuh - the topology-aware gate ----------------------------===//
+//
+// FasterMoE's gate compares the tokens of a routing group with each other, one choice after the other: a block for each
+// group.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CUDA_ROUTEGATE_CUH
+#define MOERT_CUDA_ROUTEGATE_CUH
+
+#include "core/Kernels.h"
+#include "cuda/LaneRow.cuh"
+
+namespace moert::cuda {
+
+/// What an expert is chosen by.
+template <class A, class B> __device__ __forceinline__ Ordered<A> selectionKey(A score, const B *bias, int64_t expert) {
+  return toOrdered(bias ? plainSum(score, convert<A>(bias[expert])) : score);
+}
+
+/// The gate at work on the choices of the plain gate. A is the type of the scores, B of the selection bias.
+template <class A, class B> struct TopologyGate {
+  const A *scores;  ///< [S, E]
+  const B *bias;    ///< or null
+  int32_t *chosen;  ///< [S, k]
+  int32_t *wanted;  ///< [S, k], by the plain gate
+  int32_t *local;   ///< [S, k], the best experts at home
+  Ordered<A> *keys; ///< [S]
+  int64_t groups, groupTokens;
+  int experts, choices, homeExperts;
+  int64_t homes, homeStride, homeSpan, rank, leave;
+
+  /// The first expert at home.
+  __device__ int firstAtHome(int64_t group) const {
+    return static_cast<int>((rank / homeStride + group / homeSpan) % homes) * homeExperts;
+  }
+  __device__ Ordered<A> key(int64_t token, int expert) const {
+    return selectionKey(scores[token * experts + expert], bias, expert);
+  }
+  /// The token's choice `j` becomes the first of `list` that it has not chosen.
+  __device__ int choose(int64_t token, int j, const int32_t *list) const {
+    int32_t *mine = chosen + token * choices;
+    const int32_t *wish = list + token * choices;
+    auto isChosen = [=](int32_t expert) {
+      for (int i = 0; i < j; ++i)
+        if (mine[i] == expert)
+          return true;
+      return false;
+    };
+    while (isChosen(*wish))
+      ++wish;
+    return mine[j] = *wish;
+  }
+};
+
+/// Ranks the experts at home of each token, warp by warp.
+template <class A, class B>
+__global__ void __launch_bounds__(kThreads) rankLocalKernel(TopologyGate<A, B> gate, char *memory, int64_t perWarp) {
+  const int size = gate.homeExperts, lane = threadIdx.x % kWarp;
+  auto keys = LaneMemory(memory, perWarp).row<Ordered<A>, 0>(size);
+  for (int64_t s = RowTeam<kWarp>::first(); s < gate.groups * gate.groupTokens; s += RowTeam<kWarp>::stride()) {
+    const int first = gate.firstAtHome(s / gate.groupTokens);
+    for (int i = 0; i < laneSteps<0>(size); ++i)
+      keys[i] = laneColumn(i) < size ? gate.key(s, first + laneColumn(i)) : 0;
+    for (int j = 0; j < gate.choices; ++j) {
+      const int expert = first + takeLargest(keys, size);
+      if (lane == j % kWarp)
+        gate.local[s * gate.choices + j] = expert;
+    }
+  }
+}
+
+/// The n-th largest of some keys, and how many of those like it are among the n largest.
+template <class U> struct Threshold {
+  U key;
+  int64_t ties;
+};
+
+/// By all threads of a block of kThreads, digit by digit of 8 bits.
+template <class U> __device__ Threshold<U> nthLargest(const U *keys, int64_t count, int64_t n) {
+  constexpr int kDigits = 256;
+  static_assert(kThreads == kDigits);
+  __shared__ int32_t bins[kDigits];
+  __shared__ Threshold<U> found;
+  Threshold<U> result{0, n};
+  U known = 0;
+  for (int shift = 8 * (sizeof(U) - 1); shift >= 0; shift -= 8) {
+    bins[threadIdx.x] = 0;
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < count; i += kThreads)
+      if ((keys[i] & known) == result.key)
+        atomicAdd(bins + (keys[i] >> shift) % kDigits, 1);
+    __syncthreads();
+    // Each thread has a digit, the first the highest.
+    const int digit = kDigits - 1 - static_cast<int>(threadIdx.x);
+    int32_t all = 0;
+    const int32_t like = bins[digit], reached = blockScan(like, all);
+    if (reached >= result.ties && reached - like < result.ties)
+      found = {result.key | U(digit) << shift, result.ties - (reached - like)};
+    __syncthreads();
+    result = found;
+    known |= U(kDigits - 1) << shift;
+    __syncthreads();
+  }
+  return result;
+}
+
+/// A block for each routing group, in which a thread has every kThreads-th token.
+template <class A, class B> __global__ void __launch_bounds__(kThreads) stayAtHomeKernel(TopologyGate<A, B> gate) {
+  using U = Ordered<A>;
+  for (int64_t group = blockIdx.x; group < gate.groups; group += gridDim.x) {
+    const int64_t first = group * gate.groupTokens, tokens = gate.groupTokens;
+    const int home = gate.firstAtHome(group);
+    U *keys = gate.keys + first;
+    for (int j = 0; j < gate.choices; ++j) {
+      int64_t away = 0;
+      for (int64_t s = threadIdx.x; s < tokens; s += kThreads) {
+        const int expert = gate.choose(first + s, j, gate.wanted);
+        const bool isAway = expert < home || expert >= home + gate.homeExperts;
+        keys[s] = isAway ? gate.key(first + s, expert) : 0;
+        away += isAway;
+      }
+      if (blockSum(away) <= gate.leave)
+        continue;
+      const Threshold<U> last = gate.leave > 0 ? nthLargest(keys, tokens, gate.leave) : Threshold<U>{~U(0), 0};
+      int32_t before = 0;
+      for (int64_t tile = 0; tile < tokens; tile += kThreads) {
+        const int64_t s = tile + threadIdx.x;
+        const U key = s < tokens ? keys[s] : 0;
+        int32_t ties = 0;
+        const int32_t tie = before + blockScan<int32_t>(key == last.key, ties);
+        before += ties;
+        if (key != 0 && key <= last.key && !(key == last.key && tie <= last.ties))
+          gate.choose(first + s, j, gate.local);
+      }
+    }
+  }
+}
+
+template <class A, class B>
+Status stayAtHome(const Target &target, const TopologyGate<A, B> &gate, char *memory, int64_t perWarp) {
+  const int64_t tokens = gate.groups * gate.groupTokens;
+  MOERT_RETURN_IF_ERROR(
+      check(cudaMemcpyAsync(gate.wanted, gate.chosen, static_cast<size_t>(tokens * gate.choices) * sizeof(int32_t),
+                            cudaMemcpyDeviceToDevice, target.stream.stream),
+            "cannot copy the choices of 'route'"));
+  MOERT_RETURN_IF_ERROR(launch(rankLocalKernel<A, B>, gridOf(target, tokens * kWarp), target, gate, memory, perWarp));
+  return launch(stayAtHomeKernel<A, B>, gridOf(target, gate.groups * kThreads), target, gate);
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_ROUTEGATE_CUH
