@@ -27,9 +27,7 @@ template <class O, class T> struct GradData {
 
 template <class A, int N> __device__ A dot(LaneRow<A, N> &a, LaneRow<A, N> &b, int columns) {
   A sum = 0;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
-    sum += a[i] * b[i];
+  forSteps<N>(columns, [&](int i) { sum += a[i] * b[i]; });
   return warpSum(sum);
 }
 
@@ -49,7 +47,7 @@ __device__ void addWeights(const GradData<O, T> &data, int64_t s, LaneRow<A, N> 
     const int32_t expert = data.experts(first + j);
     const A gradient = scale * (convert<A>(data.gradWeights[first + j]) - inner / divisor) / divisor;
     if (expert >= 0)
-      updateAt(toScores, expert, [=](A &to) { to += gradient; });
+      updateAt(toScores, expert, [=](A to) { return to + gradient; });
   }
 }
 
@@ -61,19 +59,16 @@ __device__ void addAux(const GradData<O, T> &data, int64_t s, LaneRow<A, N> &sco
   const int32_t *loads = data.loads + s / data.groupTokens * columns;
   const A perLoad = static_cast<A>(data.auxFactor * convert<double>(*data.gradAux));
   A all = 0;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i) {
+  forSteps<N>(columns, [&](int i) {
     probabilities[i] = laneColumn(i) < columns ? perLoad * static_cast<A>(loads[laneColumn(i)]) : A(0);
     all += scores[i];
-  }
+  });
   A factor = 1, mean = 0;
   if (!data.isSoftmax) {
     factor = 1 / warpSum(all);
     mean = dot(scores, probabilities, columns) * factor;
   }
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
-    toScores[i] += factor * (probabilities[i] - mean);
+  forSteps<N>(columns, [&](int i) { toScores[i] += factor * (probabilities[i] - mean); });
 }
 
 /// A warp for each token.
@@ -84,22 +79,20 @@ __global__ void __launch_bounds__(kThreads) routeGradKernel(GradData<O, T> data,
   LaneMemory lanes(memory, perWarp);
   auto scores = lanes.row<A, N>(columns), toScores = lanes.row<A, N>(columns), spare = lanes.row<A, N>(columns);
   for (int64_t s = RowTeam<kWarp>::first(); s < data.tokens; s += RowTeam<kWarp>::stride()) {
-#pragma unroll
-    for (int i = 0; i < laneSteps<N>(columns); ++i) {
+    forSteps<N>(columns, [&](int i) {
       scores[i] = laneColumn(i) < columns ? convert<A>(data.scores[s * columns + laneColumn(i)]) : A(0);
       toScores[i] = 0;
-    }
+    });
     if (data.gradWeights)
       addWeights(data, s, scores, toScores);
     if (data.gradAux)
       addAux(data, s, scores, toScores, spare);
     const A mean = data.isSoftmax ? dot(scores, toScores, columns) : A(0);
-#pragma unroll
-    for (int i = 0; i < laneSteps<N>(columns); ++i) {
+    forSteps<N>(columns, [&](int i) {
       const A slope = data.isSoftmax ? scores[i] : scores[i] * (1 - scores[i]);
       if (laneColumn(i) < columns)
         data.out[s * columns + laneColumn(i)] = convert<T>(slope * (toScores[i] - mean));
-    }
+    });
   }
 }
 

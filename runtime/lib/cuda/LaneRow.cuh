@@ -59,8 +59,16 @@ template <class Function> Status withLaneRow(int64_t columns, Function function)
   return function(std::integral_constant<int, 0>());
 }
 
-/// How often a lane loops over its part of a row: known to the compiler where the row is in registers.
-template <int N> __device__ __forceinline__ int laneSteps(int columns) { return N ? N : (columns + kWarp - 1) / kWarp; }
+/// function(i) for a lane's values of a row. Where the row is in registers every i is a constant from the start, since
+/// registers have no index.
+template <int N, class Function> __device__ __forceinline__ void forSteps(int columns, Function function) {
+  if constexpr (N == 0) {
+    for (int i = 0; i < (columns + kWarp - 1) / kWarp; ++i)
+      function(i);
+  } else {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (function(I), ...); }(std::make_integer_sequence<int, N>());
+  }
+}
 /// The column of a lane's value i.
 __device__ __forceinline__ int laneColumn(int i) { return i * kWarp + static_cast<int>(threadIdx.x % kWarp); }
 
@@ -69,23 +77,20 @@ template <class T, int N> __device__ __forceinline__ T valueAt(LaneRow<T, N> &ro
   T mine = T(0);
   if constexpr (N == 0)
     mine = row[column / kWarp];
-#pragma unroll
-  for (int i = 0; i < N; ++i)
-    mine = i == column / kWarp ? row[i] : mine;
+  else
+    forSteps<N>(0, [&](int i) { mine = i == column / kWarp ? row[i] : mine; });
   return __shfl_sync(kFullMask, mine, column % kWarp);
 }
 
-/// function(T&) of that column's value on the lane that has it.
+/// Makes function(value) of that column's value, on the lane that has it.
 template <class T, int N, class Function>
 __device__ __forceinline__ void updateAt(LaneRow<T, N> &row, int column, Function function) {
-  if (static_cast<int>(threadIdx.x % kWarp) != column % kWarp)
-    return;
-  if constexpr (N == 0)
-    function(row[column / kWarp]);
-#pragma unroll
-  for (int i = 0; i < N; ++i)
-    if (i == column / kWarp)
-      function(row[i]);
+  if constexpr (N == 0) {
+    if (laneColumn(column / kWarp) == column)
+      row[column / kWarp] = function(row[column / kWarp]);
+  } else {
+    forSteps<N>(0, [&](int i) { row[i] = laneColumn(i) == column ? function(row[i]) : row[i]; });
+  }
 }
 
 // --- Order -------------------------------------------------------------------
@@ -107,16 +112,15 @@ template <class A> __device__ __forceinline__ A fromOrdered(Ordered<A> order) {
 /// The column of the largest key, ties to the lower, on all lanes; the key becomes 0.
 template <class U, int N> __device__ int takeLargest(LaneRow<U, N> &keys, int columns) {
   U largest = 0;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
-    largest = keys[i] > largest ? keys[i] : largest;
+  forSteps<N>(columns, [&](int i) { largest = keys[i] > largest ? keys[i] : largest; });
   largest = warpMax(largest);
   unsigned column = 0xffffffff;
-#pragma unroll
-  for (int i = laneSteps<N>(columns) - 1; i >= 0; --i)
-    column = keys[i] == largest ? static_cast<unsigned>(laneColumn(i)) : column;
+  forSteps<N>(columns, [&](int i) {
+    const auto mine = static_cast<unsigned>(laneColumn(i));
+    column = keys[i] == largest && mine < column ? mine : column;
+  });
   const int result = static_cast<int>(__reduce_min_sync(kFullMask, column));
-  updateAt(keys, result, [](U &key) { key = 0; });
+  updateAt(keys, result, [](U) { return U(0); });
   return result;
 }
 

@@ -59,8 +59,7 @@ __global__ void __launch_bounds__(kThreads) rankLocalKernel(TopologyGate<A, B> g
   auto keys = LaneMemory(memory, perWarp).row<Ordered<A>, 0>(size);
   for (int64_t s = RowTeam<kWarp>::first(); s < gate.groups * gate.groupTokens; s += RowTeam<kWarp>::stride()) {
     const int first = gate.firstAtHome(s / gate.groupTokens);
-    for (int i = 0; i < laneSteps<0>(size); ++i)
-      keys[i] = laneColumn(i) < size ? gate.key(s, first + laneColumn(i)) : 0;
+    forSteps<0>(size, [&](int i) { keys[i] = laneColumn(i) < size ? gate.key(s, first + laneColumn(i)) : 0; });
     for (int j = 0; j < gate.choices; ++j) {
       const int expert = first + takeLargest(keys, size);
       if (lane == j % kWarp)

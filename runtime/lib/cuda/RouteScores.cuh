@@ -43,32 +43,30 @@ template <class T, class O> struct RouteData {
 /// The softmax of a row. NaNs are passed over in the maximum; they reach every score through the sum.
 template <class A, int N> __device__ void softmax(LaneRow<A, N> &row, int columns) {
   A largest = -kInfinity<A>, sum = 0;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
+  forSteps<N>(columns, [&](int i) {
     if (laneColumn(i) < columns)
       largest = row[i] > largest ? row[i] : largest;
+  });
   largest = warpMax(largest);
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
+  forSteps<N>(columns, [&](int i) {
     if (laneColumn(i) < columns) {
       row[i] = expOrZero(row[i] - largest);
       sum += row[i];
     }
+  });
   const A factor = 1 / warpSum(sum);
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
-    row[i] *= factor;
+  forSteps<N>(columns, [&](int i) { row[i] *= factor; });
 }
 
 /// The sigmoid of each; the sum of all.
 template <class A, int N> __device__ A sigmoid(LaneRow<A, N> &row, int columns) {
   A sum = 0;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
+  forSteps<N>(columns, [&](int i) {
     if (laneColumn(i) < columns) {
       row[i] = 1 / (1 + expOfMinus(row[i]));
       sum += row[i];
     }
+  });
   return warpSum(sum);
 }
 
@@ -77,22 +75,22 @@ template <int N, class T, class O, class A>
 __device__ void scoreToken(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s, LaneRow<A, N> &row,
                            LaneRow<A, N> &sums) {
   const int64_t first = s * plan.experts;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(plan.experts); ++i)
+  forSteps<N>(plan.experts, [&](int i) {
     row[i] = laneColumn(i) < plan.experts ? convert<A>(data.logits[first + laneColumn(i)]) : A(0);
+  });
   A factor = 1;
   if (plan.isSoftmax)
     softmax(row, plan.experts);
   else
     factor = 1 / sigmoid(row, plan.experts);
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(plan.experts); ++i)
+  forSteps<N>(plan.experts, [&](int i) {
     if (laneColumn(i) < plan.experts) {
       data.scores[first + laneColumn(i)] = convert<O>(row[i]);
       if (data.wideScores)
         data.wideScores[first + laneColumn(i)] = row[i];
       sums[i] += factor * row[i];
     }
+  });
 }
 
 // --- Choices -----------------------------------------------------------------
@@ -101,12 +99,12 @@ __device__ void scoreToken(const RoutePlan &plan, const RouteData<T, O> &data, i
 template <class A, int N>
 __device__ Ordered<A> groupKey(LaneRow<Ordered<A>, N> &keys, int columns, int first, int size, bool isTop2) {
   Ordered<A> best = 0, second = 0;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
+  forSteps<N>(columns, [&](int i) {
     if (static_cast<unsigned>(laneColumn(i) - first) < static_cast<unsigned>(size)) {
       second = keys[i] > best ? best : keys[i] > second ? keys[i] : second;
       best = keys[i] > best ? keys[i] : best;
     }
+  });
   const Ordered<A> all = warpMax(best);
   if (!isTop2 || size == 1)
     return all;
@@ -121,23 +119,19 @@ template <class A, int N>
 __device__ void keepBestGroups(const RoutePlan &plan, LaneRow<Ordered<A>, N> &keys, LaneRow<Ordered<A>, N> &groups,
                                LaneRow<Ordered<A>, N> &kept) {
   const int columns = plan.experts, size = columns / plan.expertGroups;
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
-    groups[i] = kept[i] = 0;
+  forSteps<N>(columns, [&](int i) { groups[i] = kept[i] = 0; });
   for (int g = 0; g < plan.expertGroups; ++g) {
     const Ordered<A> key = groupKey<A>(keys, columns, g * size, size, plan.isTop2);
-    updateAt(groups, g, [=](Ordered<A> &place) { place = key; });
+    updateAt(groups, g, [=](Ordered<A>) { return key; });
   }
   for (int n = 0; n < plan.topGroups; ++n) {
     const int first = takeLargest(groups, columns) * size;
-#pragma unroll
-    for (int i = 0; i < laneSteps<N>(columns); ++i)
+    forSteps<N>(columns, [&](int i) {
       if (static_cast<unsigned>(laneColumn(i) - first) < static_cast<unsigned>(size))
         kept[i] = keys[i];
+    });
   }
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i)
-    keys[i] = kept[i];
+  forSteps<N>(columns, [&](int i) { keys[i] = kept[i]; });
 }
 
 /// The forced experts of token s. One that does not exist becomes expert 0, which harms nothing: the step fails.
@@ -162,9 +156,9 @@ template <class A, int N> struct KeyRows {
 template <int N, class T, class O, class A>
 __device__ void chooseExperts(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s, LaneRow<A, N> &scores,
                               KeyRows<A, N> &rows) {
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(plan.experts); ++i)
+  forSteps<N>(plan.experts, [&](int i) {
     rows.keys[i] = laneColumn(i) < plan.experts ? selectionKey(scores[i], data.bias, laneColumn(i)) : 0;
+  });
   if (plan.topGroups < plan.expertGroups)
     keepBestGroups<A>(plan, rows.keys, rows.groups, rows.kept);
   for (int j = 0; j < plan.choices; ++j) {
@@ -226,8 +220,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class A, int N> __device__ void sumWarps(LaneRow<A, N> &row, int columns, A *to) {
   constexpr int kWarps = kThreads / kWarp;
   __shared__ A sums[kWarps][kWarp];
-#pragma unroll
-  for (int i = 0; i < laneSteps<N>(columns); ++i) {
+  forSteps<N>(columns, [&](int i) {
     sums[threadIdx.x / kWarp][threadIdx.x % kWarp] = row[i];
     __syncthreads();
     A sum = 0;
@@ -236,7 +229,7 @@ template <class A, int N> __device__ void sumWarps(LaneRow<A, N> &row, int colum
     if (threadIdx.x < kWarp && laneColumn(i) < columns)
       to[laneColumn(i)] = sum;
     __syncthreads();
-  }
+  });
 }
 
 template <int N, class T, class O>
@@ -251,9 +244,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t first = part / plan.parts * plan.groupTokens, i = part % plan.parts;
     const int64_t begin = first + plan.groupTokens * i / plan.parts;
     const int64_t end = first + plan.groupTokens * (i + 1) / plan.parts;
-#pragma unroll
-    for (int n = 0; n < laneSteps<N>(plan.experts); ++n)
-      sums[n] = 0;
+    forSteps<N>(plan.experts, [&](int n) { sums[n] = 0; });
     for (int64_t s = begin + threadIdx.x / kWarp; s < end; s += kThreads / kWarp) {
       scoreToken(plan, data, s, scores, sums);
       if (data.forced)

@@ -83,7 +83,7 @@ constexpr Form kForms[] = {{MOERT_SOFTMAX, 1, 0, 1, true, false},
                            {MOERT_SOFTMAX, 3, 5, 3, true, true}};
 
 /// Both forms, cut up in several ways, with and without bias.
-void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options) {
+void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options, bool mayHaveBias = true) {
   const int64_t tokens = logits.dims[0], experts = logits.dims[1];
   for (const Form &form : kForms) {
     options.score = form.score;
@@ -94,7 +94,7 @@ void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options) 
         form.capacity == 0 && form.chunks > 1 ? choices * ((tokens + form.chunks - 1) / form.chunks) + 3 : 0;
     options.renormalize = form.renormalize;
     options.routingScale = form.renormalize ? 2.5 : 1;
-    const Operand bias = form.hasBias ? tiedBias(logits.dtype, experts) : absent();
+    const Operand bias = form.hasBias && mayHaveBias ? tiedBias(logits.dtype, experts) : absent();
     expectAlike(Kind::Route, routeOperands(logits, bias, choices, options.chunks), routeCall(options), 4);
     if (::testing::Test::HasFatalFailure())
       return;
@@ -102,7 +102,7 @@ void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options) 
 }
 
 TEST(CudaRouteTest, AllSizes) {
-  for (int64_t tokens : {0, 1, 33, 69})
+  for (int64_t tokens : {0, 1, 69})
     for (auto [experts, choices] : {std::pair<int64_t, int64_t>{1, 1}, {7, 2}, {64, 8}, {100, 3}, {256, 8}})
       expectRoutes(distinctLogits(MOERT_F32, tokens, experts, 1), choices, {});
 }
@@ -148,15 +148,14 @@ TEST(CudaRouteTest, NoChoices) {
 
 TEST(CudaRouteTest, ManyTokensAndGroups) {
   RouteOptions options;
-  for (int64_t groups : {1, 250, 1000})
-    for (int64_t capacity : {0, 2}) {
-      options.groups = groups;
-      options.capacity = capacity;
-      options.chunks = capacity ? 2 : 4;
-      options.chunkRows = capacity ? 0 : 2000;
-      expectAlike(Kind::Route, routeOperands(distinctLogits(MOERT_F32, 1000, 16, 7), absent(), 2, options.chunks),
-                  routeCall(options), 4);
-    }
+  for (auto [groups, capacity] : {std::pair<int64_t, int64_t>{1, 0}, {1, 2}, {250, 2}, {200, 0}}) {
+    options.groups = groups;
+    options.capacity = capacity;
+    options.chunks = capacity ? 2 : 4;
+    options.chunkRows = capacity ? 0 : 2000;
+    expectAlike(Kind::Route, routeOperands(distinctLogits(MOERT_F32, 1000, 16, 7), absent(), 2, options.chunks),
+                routeCall(options), 4);
+  }
 }
 
 TEST(CudaRouteTest, NotNumbers) {
@@ -178,18 +177,20 @@ TEST(CudaRouteTest, GroupsOfExperts) {
       options.groupScore = score;
       options.expertGroups = groups;
       options.topGroups = top;
-      for (int32_t dtype : {MOERT_F32, MOERT_F64, MOERT_BF16}) {
-        expectRoutes(distinctLogits(dtype, 15, 72, 9), 6, options);
-        expectRoutes(tiedLogits(dtype, 15, 24, 10), 5, options);
-      }
-      expectRoutes(distinctLogits(MOERT_F32, 6, 576, 11), 7, options);
+      expectRoutes(distinctLogits(MOERT_F32, 6, 72, 9), 6, options);
+      expectRoutes(tiedLogits(MOERT_F64, 6, 24, 10), 5, options);
     }
+  expectRoutes(distinctLogits(MOERT_F32, 6, 576, 11), 7, options);
+  options.topGroups = 2;
+  for (int32_t dtype : kFloatingTypes)
+    expectRoutes(distinctLogits(dtype, 6, 72, 9), 6, options);
   Operand logits = distinctLogits(MOERT_F32, 9, 24, 12);
   for (size_t i = 0; i < logits.values.size(); i += 5)
     logits.values[i] = kNan;
   expectRoutes(logits, 4, options);
 }
 
+/// The gate compares tokens with each other, whose scores must be far apart too, or the same.
 TEST(CudaRouteTest, TopologyAwareGate) {
   RouteOptions options;
   options.homes = 4;
@@ -197,17 +198,18 @@ TEST(CudaRouteTest, TopologyAwareGate) {
   options.rank = 3;
   for (int64_t leave : {0, 1, 6, 22, 100}) {
     options.leave = leave;
-    for (int32_t dtype : kFloatingTypes)
-      expectRoutes(distinctLogits(dtype, 69, 32, 13), 4, options);
-    expectRoutes(distinctLogits(MOERT_F32, 600, 8, 14), 2, options);
-    for (int32_t dtype : {MOERT_F32, MOERT_F64})
-      expectRoutes(tiedLogits(dtype, 66, 16, 15), 3, options);
+    expectRoutes(randomOperand(MOERT_F32, {69, 32}, 13, 2), 4, options, false);
+    expectRoutes(tiedLogits(MOERT_F64, 66, 16, 15), 3, options);
   }
+  options.leave = 150;
+  expectRoutes(randomOperand(MOERT_F32, {330, 16}, 14, 2), 2, options, false);
   options.leave = 5;
-  Operand logits = distinctLogits(MOERT_F32, 30, 12, 16);
+  for (int32_t dtype : kFloatingTypes)
+    expectRoutes(randomOperand(dtype, {33, 16}, 17, 2), 2, options, false);
+  Operand logits = randomOperand(MOERT_F32, {30, 16}, 16, 2);
   for (size_t i = 0; i < logits.values.size(); i += 7)
     logits.values[i] = kNan;
-  expectRoutes(logits, 3, options);
+  expectRoutes(logits, 3, options, false);
 }
 
 // --- Choices of the host -----------------------------------------------------

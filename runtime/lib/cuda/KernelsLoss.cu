@@ -1,0 +1,269 @@
+//===- KernelsLoss.cu - the cross entropy of labels and logits ------------===//
+//
+// The logits are by far the largest value of a step: each call reads them once.
+//
+//===----------------------------------------------------------------------===//
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Faults.cuh"
+#include "cuda/Map.cuh"
+#include "cuda/Math.cuh"
+#include "cuda/Reduce.cuh"
+
+namespace moert::cuda {
+namespace {
+
+// --- Logarithms of sums of exponentials --------------------------------------
+
+/// A sum of exp(x - largest) that follows the largest x seen. NaNs are passed over in the maximum and reach the sum.
+template <class A> struct RunningSum {
+  A largest = -kInfinity<A>, sum = 0;
+
+  /// What x is subtracted from; infinities stand for themselves.
+  __device__ A reference() const { return std::isinf(largest) ? A(0) : largest; }
+
+  template <class T, int N> __device__ void add(const Pack<T, N> &pack) {
+    A most = largest;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const A x = convert<A>(pack.values[i]);
+      most = x > most ? x : most;
+    }
+    moveTo(most);
+    const A from = reference();
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      sum += expOrZero(convert<A>(pack.values[i]) - from);
+  }
+  __device__ void moveTo(A most) {
+    if (most > largest)
+      sum *= std::exp(largest - most);
+    largest = most;
+  }
+  __device__ A logarithm() const { return std::isinf(largest) && sum == sum ? largest : largest + std::log(sum); }
+};
+
+template <int Threads, int N, class T, class O>
+__global__ void __launch_bounds__(kThreads) logsumexpKernel(const T *x, O *out, int64_t rows, int64_t columns) {
+  using A = Acc<T, O>;
+  using Team = RowTeam<Threads>;
+  for (int64_t s = Team::first(); s < rows; s += Team::stride()) {
+    const T *row = x + s * columns;
+    RunningSum<A> running;
+#pragma unroll 4
+    for (int64_t column = int64_t(Team::thread()) * N; column < columns; column += Threads * N)
+      running.add(loadPack<N>(row + column));
+    running.moveTo(Team::largest(running.largest));
+    running.sum = Team::sum(running.sum);
+    if (Team::thread() == 0)
+      out[s] = convert<O>(running.logarithm());
+  }
+}
+
+/// A warp for each row where rows are short, else a block.
+template <int N, class T, class O>
+Status logsumexp(const Target &target, const T *x, O *out, int64_t rows, int64_t columns) {
+  if (columns <= 32 * kWarp)
+    return launch(logsumexpKernel<kWarp, N, T, O>, gridOf(target, rows * kWarp), target, x, out, rows, columns);
+  return launch(logsumexpKernel<kThreads, N, T, O>, gridOf(target, rows * kThreads), target, x, out, rows, columns);
+}
+
+/// What goes with a row of logits.
+template <class A> struct LseOfRow {
+  A lse, grad;
+};
+
+template <class T, class O> struct LogsumexpGrad {
+  using A = Acc<T, O>;
+  const T *x;
+  const O *lse, *grads;
+  T *out;
+  int64_t columns;
+
+  __device__ LseOfRow<A> row(int64_t s) const { return {convert<A>(lse[s]), convert<A>(grads[s])}; }
+  template <int N> __device__ void run(LseOfRow<A> of, int64_t s, int64_t column) const {
+    Pack<T, N> pack = loadPack<N>(x + s * columns + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      pack.values[i] = convert<T>(of.grad * expOrZero(convert<A>(pack.values[i]) - of.lse));
+    storePack(out + s * columns + column, pack);
+  }
+};
+
+// --- Labels ------------------------------------------------------------------
+
+/// Where the labels of rows lie among the columns of a part.
+struct LabelColumns {
+  const int32_t *labels;
+  int64_t rows, columns, first, end; ///< columns before the part's, and in all
+  FaultSite site;
+
+  LabelColumns(const Target &target, View labels, int64_t columns, Part part)
+      : labels(labels.as<const int32_t>()), rows(labels.dims[0]), columns(columns), first(part.index() * columns),
+        end(part.parts * columns), site(target.faults()) {}
+
+  /// -1 where another part has the label, or there is none.
+  __device__ int64_t get(int64_t row) const {
+    const int64_t label = labels[row], column = label - first;
+    if (label >= end)
+      raise(site, FaultKind::LabelRange, end, label, row);
+    return label >= 0 && column >= 0 && column < columns ? column : -1;
+  }
+};
+
+template <class T, class O> struct Pick {
+  LabelColumns labels;
+  const T *x;
+  O *out;
+
+  template <int N> __device__ void run(int64_t s) const {
+    const int64_t column = labels.get(s);
+    out[s] = column < 0 ? convert<O>(0.0f) : convert<O>(x[s * labels.columns + column]);
+  }
+};
+
+template <class T, class O> struct PickGrad {
+  LabelColumns labels;
+  const O *grads;
+  T *out;
+
+  template <int N> __device__ void run(int64_t s) const {
+    using A = Acc<T, O>;
+    const int64_t column = labels.get(s);
+    if (column >= 0) {
+      T &to = out[s * labels.columns + column];
+      to = convert<T>(convert<A>(to) + convert<A>(grads[s]));
+    }
+  }
+};
+
+/// Of each block the sum, in double, and how many rows that are.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    labelSumsKernel(const T *rows, const int32_t *labels, int64_t count, double *partial) {
+  double sum = 0, used = 0;
+  for (int64_t s = globalThread(); s < count; s += globalThreads())
+    if (labels[s] >= 0) {
+      sum += convert<double>(rows[s]);
+      used += 1;
+    }
+  sum = blockSum(sum);
+  used = blockSum(used);
+  if (threadIdx.x == 0) {
+    partial[blockIdx.x] = sum;
+    partial[gridDim.x + blockIdx.x] = used;
+  }
+}
+
+template <class O>
+__global__ void __launch_bounds__(kThreads)
+    addLabelSumsKernel(const double *partial, int64_t blocks, O *sum, O *count) {
+  double total = 0, used = 0;
+  for (int64_t i = threadIdx.x; i < blocks; i += kThreads) {
+    total += partial[i];
+    used += partial[blocks + i];
+  }
+  total = blockSum(total);
+  used = blockSum(used);
+  if (threadIdx.x == 0) {
+    *sum = convert<O>(total);
+    *count = convert<O>(used);
+  }
+}
+
+template <class T> struct LabelSumGrad {
+  const int32_t *labels;
+  const T *grad;
+  T *out;
+
+  template <int N> __device__ void run(int64_t s) const { out[s] = labels[s] >= 0 ? *grad : convert<T>(0.0f); }
+};
+
+} // namespace
+
+Status CudaKernels::rowLogsumexp(View x, View out) {
+  MOERT_RETURN_IF_ERROR(checkRowLogsumexp(x, out));
+  const int64_t rows = x.dims[0], columns = x.dims[1];
+  if (rows == 0)
+    return {};
+  return withFloating(x.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      auto *to = out.as<MOERT_TYPE(beside)>();
+      if (areAligned(x.as<T>()) && columns % kVector<T> == 0)
+        return logsumexp<kVector<T>>(target, x.as<const T>(), to, rows, columns);
+      return logsumexp<1>(target, x.as<const T>(), to, rows, columns);
+    });
+  });
+}
+
+Status CudaKernels::rowLogsumexpGrad(View x, View lse, View grads, View out) {
+  MOERT_RETURN_IF_ERROR(checkRowLogsumexpGrad(x, lse, grads, out));
+  return withFloating(x.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(lse.dtype, [&](auto beside) {
+      using O = MOERT_TYPE(beside);
+      const LogsumexpGrad<T, O> function{x.as<const T>(), lse.as<const O>(), grads.as<const O>(), out.as<T>(),
+                                         x.dims[1]};
+      return forRows<kVector<T>>(target, {x.dims[0]}, x.dims[1], areAligned(x.as<T>(), out.as<T>()), function);
+    });
+  });
+}
+
+Status CudaKernels::pick(View x, View labels, View out, Part part) {
+  MOERT_RETURN_IF_ERROR(checkPick(x, labels, out, part));
+  return withFloating(x.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      using O = MOERT_TYPE(beside);
+      const Pick<T, O> function{LabelColumns(target, labels, x.dims[1], part), x.as<const T>(), out.as<O>()};
+      return forElements<1>(target, {x.dims[0]}, false, function);
+    });
+  });
+}
+
+Status CudaKernels::pickGrad(View labels, View grads, View addend, View out, Part part) {
+  MOERT_RETURN_IF_ERROR(checkPickGrad(labels, grads, addend, out, part));
+  const auto bytes = static_cast<size_t>(out.bytes());
+  if (!addend)
+    MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, bytes, target.stream.stream), "cannot clear gradients"));
+  else if (addend.data != out.data)
+    MOERT_RETURN_IF_ERROR(
+        check(cudaMemcpyAsync(out.data, addend.data, bytes, cudaMemcpyDeviceToDevice, target.stream.stream),
+              "cannot copy gradients"));
+  return withFloating(out.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(grads.dtype, [&](auto beside) {
+      using O = MOERT_TYPE(beside);
+      const PickGrad<T, O> function{LabelColumns(target, labels, out.dims[1], part), grads.as<const O>(), out.as<T>()};
+      return forElements<1>(target, {out.dims[0]}, false, function);
+    });
+  });
+}
+
+Status CudaKernels::labelSum(View rows, View labels, View sum, View count) {
+  MOERT_RETURN_IF_ERROR(checkLabelSum(rows, labels, sum, count));
+  const Grid grid = gridOf(target, rows.dims[0]);
+  double *partial = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(2 * int64_t(grid.blocks.x), partial));
+  return withFloating(rows.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    MOERT_RETURN_IF_ERROR(launch(labelSumsKernel<T>, grid, target, rows.as<const T>(), labels.as<const int32_t>(),
+                                 rows.dims[0], partial));
+    return withBeside<T>(sum.dtype, [&](auto beside) {
+      using O = MOERT_TYPE(beside);
+      return launch(addLabelSumsKernel<O>, Grid(), target, partial, grid.blocks.x, sum.as<O>(), count.as<O>());
+    });
+  });
+}
+
+Status CudaKernels::labelSumGrad(View labels, View grad, View out) {
+  MOERT_RETURN_IF_ERROR(checkLabelSumGrad(labels, grad, out));
+  return withFloating(out.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    const LabelSumGrad<T> function{labels.as<const int32_t>(), grad.as<const T>(), out.as<T>()};
+    return forElements<1>(target, {out.dims[0]}, false, function);
+  });
+}
+
+} // namespace moert::cuda
