@@ -8,9 +8,12 @@ set(MOERT_CUDA_SOURCES
   KernelsBias.cu
   KernelsCollective.cu
   KernelsElementwise.cu
+  KernelsEmbedding.cu
   KernelsGemm.cpp
+  KernelsLoss.cu
   KernelsMissing.cpp
   KernelsMove.cu
+  KernelsNorm.cu
   KernelsOptimizer.cu
   KernelsRoute.cu
   KernelsRouteGrad.cu
