@@ -218,7 +218,7 @@ public:
         size(out.dims[0]), ranking(Ranking::of(target, 1, tokens, kDigits)) {}
 
   template <class T> Status run(View grads, View addend, View out) {
-    MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) { take(pieces); }));
+    MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) { take(pieces); }));
     MOERT_RETURN_IF_ERROR(sort());
     MOERT_RETURN_IF_ERROR(forElements<1>(target, {size + 1}, false, FindStarts{sorted.rows, used, starts}));
     const TokenSums<T> sums{sorted.tokens, grads.as<const T>(), columns};
@@ -230,7 +230,7 @@ public:
   }
 
 private:
-  void take(Pieces &pieces) {
+  void take(Regions &pieces) {
     for (RowTokens &each : buffers) {
       each.rows = pieces.take<int32_t>(tokens);
       each.tokens = pieces.take<int32_t>(tokens);

@@ -131,7 +131,7 @@ public:
     groupItems = {{data.experts, experts, data.site}, plan.groupTokens, choices};
     chunkItems = {groupItems.ofChoice, tokens, choices, options.chunks};
     loadItems = {groupItems.ofChoice, tokens, choices, options.groups};
-    MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) { take(pieces); }));
+    MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) { take(pieces); }));
     MOERT_RETURN_IF_ERROR(choose());
     if (plan.isGated)
       MOERT_RETURN_IF_ERROR(chooseAtHome());
@@ -146,7 +146,7 @@ private:
   Grid tokenGrid() const { return gridOf(target, plan.groups * plan.parts * kThreads); }
   Ranking groupRanking() const { return Ranking::of(target, options.groups, plan.groupTokens * choices, experts); }
 
-  void take(Pieces &pieces) {
+  void take(Regions &pieces) {
     const int64_t segments = std::max(options.groups, options.chunks);
     const int64_t counts = std::max({groupRanking().counts(), chunkItems.ranking(target, experts).counts(),
                                      loadItems.ranking(target, experts).counts()});

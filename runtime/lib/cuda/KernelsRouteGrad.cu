@@ -113,7 +113,7 @@ Status CudaKernels::routeGrad(View scores, View experts, View gradWeights, View 
   const int64_t perWarp = columns > kLongestRow ? LaneMemory::bytes(columns, 3) : 0;
   int32_t *tileCounts = nullptr, *loads = nullptr;
   char *memory = nullptr;
-  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) {
+  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
     tileCounts = pieces.take<int32_t>(hasAux ? ranking.counts() : 0);
     loads = pieces.take<int32_t>(hasAux ? groups * columns : 0);
     memory = pieces.take<char>(grid.blocks.x * (kThreads / kWarp) * perWarp);

@@ -123,7 +123,7 @@ Status CudaKernels::divideChoices(View experts, View shadows, View slots, View c
   ChunkChoices<ShadowOfChoice> ofShadows{{ofChoice, nullptr}, tokens, choices, 1};
   const Ranking ranking = plain.ranking(target, count), shadowRanking = ofShadows.ranking(target, room);
   int32_t *tileCounts = nullptr, *offsets = nullptr, *places = nullptr;
-  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Pieces &pieces) {
+  MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
     tileCounts = pieces.take<int32_t>(std::max(ranking.counts(), shadowRanking.counts()));
     offsets = pieces.take<int32_t>(std::max(chunks * count, room));
     places = pieces.take<int32_t>(count);

@@ -42,9 +42,9 @@ private:
 };
 
 /// Hands out consecutive pieces of memory, each aligned to 16 bytes.
-class Pieces {
+class Regions {
 public:
-  explicit Pieces(void *memory) : begin(static_cast<char *>(memory)) {}
+  explicit Regions(void *memory) : begin(static_cast<char *>(memory)) {}
 
   template <class T> T *take(int64_t count) {
     char *piece = begin ? begin + used : nullptr;
@@ -65,11 +65,11 @@ using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
 
 /// Memory for all pieces that `take` takes of its argument; it is called twice, at first to add up their sizes.
 template <class Take> Status reservePieces(Workspace &workspace, Take take) {
-  Pieces sizes(nullptr);
+  Regions sizes(nullptr);
   take(sizes);
   void *memory = nullptr;
   MOERT_RETURN_IF_ERROR(workspace.reserve(sizes.bytes(), memory));
-  Pieces pieces(memory);
+  Regions pieces(memory);
   take(pieces);
   return {};
 }
