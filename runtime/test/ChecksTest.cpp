@@ -24,6 +24,10 @@ class ChecksTest : public testing::TestWithParam<int32_t> {
 protected:
   View floats(std::initializer_list<int64_t> dims) const { return makeView(GetParam(), dims); }
   View scalar() const { return floats({}); }
+  /// What may be f32 beside 16-bit floats.
+  View accumulators(std::initializer_list<int64_t> dims) const {
+    return makeView(isNarrow(GetParam()) ? MOERT_F32 : GetParam(), dims);
+  }
 
   static void pass(const Status &status) { EXPECT_TRUE(status.ok()) << status.message; }
   static void fail(const Status &status, const std::string &message) {
@@ -138,6 +142,45 @@ TEST_P(ChecksTest, Optimizers) {
   pass(checkSquareRoot(scalar(), scalar()));
   pass(checkSgd(x, x, x, scalar(), scalar(), x, x, 0.9, 0.1));
   pass(checkAdam(x, x, x, x, scalar(), integers({}), {}, x, x, x, {}));
+}
+
+// Beside rows of 16 bits, sums over rows and factors of rows may be f32, beside others they are of the rows' type.
+TEST_P(ChecksTest, Accumulators) {
+  View rows = floats({6, 8}), packed = floats({12, 8}), choices = integers({6, 2}), labels = integers({6});
+  View column = accumulators({6, 1}), weights = accumulators({6, 2}), lse = accumulators({6, 2}), sinks = floats({2});
+  pass(checkRowScale(rows, column, rows));
+  pass(checkRowDot(rows, rows, column));
+  pass(checkDispatch(rows, choices, weights, packed));
+  pass(checkCombine(packed, choices, weights, rows));
+  pass(checkSlotDot(rows, packed, choices, weights));
+  pass(checkRowLogsumexp(rows, column));
+  pass(checkRowLogsumexpGrad(rows, column, column, rows));
+  pass(checkPick(rows, labels, column, {}));
+  pass(checkPickGrad(labels, column, rows, rows, {}));
+  AttentionInputs inputs{rows, rows, rows, {}, sinks, {}};
+  AttentionOptions options;
+  options.qLength = options.kLength = 3;
+  options.heads = options.kHeads = 2;
+  pass(checkAttention(inputs, rows, lse, options));
+  pass(checkAttentionGrad(inputs, rows, lse, rows, rows, rows, rows, options));
+  pass(checkAttentionSinksGrad(sinks, lse, rows, rows, sinks));
+}
+
+// Nothing else may, and no other type.
+TEST_P(ChecksTest, WrongAccumulators) {
+  const int32_t other = GetParam() == MOERT_F64 ? MOERT_F32 : MOERT_F64;
+  const std::string otherType = dtypeName(other), type32 = isNarrow(GetParam()) ? "f32" : type();
+  View rows = floats({6, 8}), packed = floats({12, 8}), choices = integers({6, 2});
+  fail(checkRowScale(rows, makeView(other, {6, 1}), rows),
+       "'row_scale': expected 'factors' to be " + type32 + "[6,1] but got " + otherType + "[6,1]");
+  fail(checkCombine(packed, choices, makeView(other, {6, 2}), rows),
+       "'combine': expected 'weights' to be " + type32 + "[6,2] but got " + otherType + "[6,2]");
+  fail(checkSlotDot(rows, packed, choices, makeView(other, {6, 2})),
+       "'slot_dot': expected 'out' to be " + type32 + "[6,2] but got " + otherType + "[6,2]");
+  fail(checkPickGrad(integers({6}), makeView(other, {6, 1}), {}, rows, {}),
+       "'pick_grad': expected 'grads' to be " + type32 + "[6,1] but got " + otherType + "[6,1]");
+  fail(checkMatmul(rows, floats({8, 4}), makeView(other, {6, 4}), false, false),
+       "'matmul': expected 'c' to be " + type() + "[6,4] but got " + otherType + "[6,4]");
 }
 
 // What is wrong is said without a look at the operands either.

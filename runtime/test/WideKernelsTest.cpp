@@ -60,6 +60,20 @@ TEST(WideKernels, RoundedInPlace) {
   EXPECT_EQ(a, toBits({256, 260, 1.5}));
 }
 
+/// f32 beside bf16 is not rounded: 1 + 1/256 as a factor, and 256 + 1 as a sum, are no bf16.
+TEST(WideKernels, Accumulators) {
+  const Bits rows = toBits({3, 1}), ones = toBits({1, 1}), large = toBits({256, 1});
+  float factor = 1 + 1.0f / 256, sum = 0;
+  Bits out(2);
+  View factors{&factor, MOERT_F32, 2, {1, 1}}, sums{&sum, MOERT_F32, 2, {1, 1}};
+  Status scaled = launchWide(makeCall(Kind::RowScale, {makeView(rows, {1, 2}), factors, makeView(out, {1, 2})}));
+  ASSERT_TRUE(scaled.ok()) << scaled.message;
+  EXPECT_EQ(out, toBits({3 + 1.0f / 64, 1}));
+  Status summed = launchWide(makeCall(Kind::RowDot, {makeView(large, {1, 2}), makeView(ones, {1, 2}), sums}));
+  ASSERT_TRUE(summed.ok()) << summed.message;
+  EXPECT_EQ(sum, 257);
+}
+
 /// f16 holds 2048 + 2 but not 2048 + 1, and 2^16 is infinite.
 TEST(WideKernels, F16) {
   Bits a = toBits<Half>({2048, 2048, 65504, 1});

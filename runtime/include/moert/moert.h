@@ -106,6 +106,11 @@ const char *moert_last_error(void);
 int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream);
 int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream);
 
+// --- Types of operands -------------------------------------------------------
+// The floating operands of a call are of one type, but for moert_cast's. Where that is bf16 or f16, an operand called
+// an *accumulator* below is f32, or of that type too. Plans make it f32, and with it all of moert_route,
+// moert_route_grad, moert_label_sum, moert_label_sum_grad and moert_divide.
+
 // --- Dense compute -----------------------------------------------------------
 
 /// c[m,n] = op(a) op(b), op transposing where its flag is 1.
@@ -120,10 +125,10 @@ int32_t moert_scale(moert_rank_t rank, int64_t op, const moert_buffer *in, const
 /// out = in, also between the arenas: an offload to the host's memory, or what fetches it back.
 int32_t moert_copy(moert_rank_t rank, int64_t op, const moert_buffer *in, const moert_buffer *out,
                    moert_stream_t stream);
-/// out[s,:] = factors[s] * rows[s,:]; factors is [S,1]; out may be rows.
+/// out[s,:] = factors[s] * rows[s,:]; factors is [S,1], an accumulator; out may be rows.
 int32_t moert_row_scale(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *factors,
                         const moert_buffer *out, moert_stream_t stream);
-/// out[s,0] = sum_m a[s,m] b[s,m].
+/// out[s,0] = sum_m a[s,m] b[s,m]; out is an accumulator.
 int32_t moert_row_dot(moert_rank_t rank, int64_t op, const moert_buffer *a, const moert_buffer *b,
                       const moert_buffer *out, moert_stream_t stream);
 /// The member's part of `in` along `dim`: in is [.., size * n, ..], out is [.., n, ..].
@@ -211,13 +216,14 @@ int32_t moert_route_grad(moert_rank_t rank, int64_t op, const moert_buffer *scor
                          const moert_buffer *grad_logits, int64_t score, int64_t renormalize, int64_t groups,
                          double routing_scale, moert_stream_t stream);
 /// out[slots[s,j],:] = (weights ? weights[s,j] : 1) * tokens[s,:]; rows without a token become zero. out is [E,T,M] or
-/// [R,M].
+/// [R,M], weights an accumulator.
 int32_t moert_dispatch(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *slots,
                        const moert_buffer *weights, const moert_buffer *out, moert_stream_t stream);
-/// out[s,:] = sum_j (weights ? weights[s,j] : 1) * rows[slots[s,j],:], dropped choices adding nothing.
+/// out[s,:] = sum_j (weights ? weights[s,j] : 1) * rows[slots[s,j],:], dropped choices adding nothing. weights is an
+/// accumulator.
 int32_t moert_combine(moert_rank_t rank, int64_t op, const moert_buffer *rows, const moert_buffer *slots,
                       const moert_buffer *weights, const moert_buffer *out, moert_stream_t stream);
-/// out[s,j] = <tokens[s,:], rows[slots[s,j],:]>, 0 for dropped choices.
+/// out[s,j] = <tokens[s,:], rows[slots[s,j],:]>, 0 for dropped choices; out is an accumulator.
 int32_t moert_slot_dot(moert_rank_t rank, int64_t op, const moert_buffer *tokens, const moert_buffer *rows,
                        const moert_buffer *slots, const moert_buffer *out, moert_stream_t stream);
 /// The counts of the member's part of packed rows: of `rows` rows, counts[0,e] of each expert from row 0 on and the
@@ -415,8 +421,8 @@ int32_t moert_append_to_heads_grad(moert_rank_t rank, int64_t op, const moert_bu
 /// only those of this part (n * parts = Hk): it takes h * n / H. score[i,j] = scale <q_i, k_j> + bias[h,i,j], j < Lk;
 /// with `causal` only j <= i + Lk - L, and with window > 0 only j > i + Lk - L - window; P = exp(score - lse), lse the
 /// logarithm of the sum of exp(score) and, where there are `sinks` [H], of exp(sinks[h]). out_i = sum_j keep_ij / (1 -
-/// dropout) P_ij v_j, [B L, H Dv]; lse is [B L, H]. bias [H, L, Lk] and sinks may be null. With dropout > 0 keep_ij is
-/// that of moert_dropout for row ((first sequence + b) H' + part * H
+/// dropout) P_ij v_j, [B L, H Dv]; lse is [B L, H], an accumulator here and in the gradients. bias [H, L, Lk] and sinks
+/// may be null. With dropout > 0 keep_ij is that of moert_dropout for row ((first sequence + b) H' + part * H
 /// + h) L + i and column j, H' = parts * H and first sequence = B * ((rank / row_stride) mod row_parts); step may be
 /// null without it. A query without keys gives zeros, and lse minus infinity where it has no sink either.
 int32_t moert_attention(moert_rank_t rank, int64_t op, const moert_buffer *q, const moert_buffer *k,
@@ -467,17 +473,18 @@ int32_t moert_dropout(moert_rank_t rank, int64_t op, const moert_buffer *x, cons
                       const moert_buffer *out, int64_t seed, int64_t row_parts, int64_t row_stride,
                       int64_t column_parts, int64_t column_stride, double p, moert_stream_t stream);
 
-/// out[s,0] = ln sum_j exp(x[s,j]).
+/// out[s,0] = ln sum_j exp(x[s,j]); out is an accumulator.
 int32_t moert_row_logsumexp(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *out,
                             moert_stream_t stream);
-/// out[s,j] = grads[s,0] exp(x[s,j] - lse[s,0]); out may be x.
+/// out[s,j] = grads[s,0] exp(x[s,j] - lse[s,0]); lse and grads are accumulators; out may be x.
 int32_t moert_row_logsumexp_grad(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *lse,
                                  const moert_buffer *grads, const moert_buffer *out, moert_stream_t stream);
-/// out[s,0] = x[s, labels[s] - part * V], 0 where another part has it or labels[s] < 0; x [S, V], labels [S] i32. A
-/// label of parts * V or more: MOERT_ERROR_INVALID_ARGUMENT with the label and its place.
+/// out[s,0] = x[s, labels[s] - part * V], 0 where another part has it or labels[s] < 0; x [S, V], labels [S] i32, out
+/// an accumulator. A label of parts * V or more: MOERT_ERROR_INVALID_ARGUMENT with the label and its place.
 int32_t moert_pick(moert_rank_t rank, int64_t op, const moert_buffer *x, const moert_buffer *labels,
                    const moert_buffer *out, int64_t parts, int64_t stride, moert_stream_t stream);
-/// out = addend, with grads[s,0] added at [s, labels[s] - part * V]; addend null: zero; out may be addend.
+/// out = addend, with grads[s,0] added at [s, labels[s] - part * V]; addend null: zero; out may be addend. grads is an
+/// accumulator.
 int32_t moert_pick_grad(moert_rank_t rank, int64_t op, const moert_buffer *labels, const moert_buffer *grads,
                         const moert_buffer *addend, const moert_buffer *out, int64_t parts, int64_t stride,
                         moert_stream_t stream);

@@ -87,6 +87,10 @@ public:
   Checker &shape(const char *name, View view, int32_t dtype, std::initializer_list<int64_t> dims) {
     return exactly(name, view, dtype, dims.begin(), static_cast<int64_t>(dims.size()));
   }
+  /// `view` is of that shape, and f32 or of the type of `rows` where those are 16-bit floats, else of their type.
+  Checker &accumulator(const char *name, View view, View rows, std::initializer_list<int64_t> dims) {
+    return shape(name, view, isNarrow(rows.dtype) && view.dtype != rows.dtype ? MOERT_F32 : rows.dtype, dims);
+  }
   /// `view` has the type and shape of `model`.
   Checker &like(const char *name, View view, View model) { return like(name, view, model, model.dtype); }
   /// `view` has the shape of `model`, and is of type `dtype`.

@@ -114,14 +114,12 @@ Status checkCopy(View in, View out) {
 Status checkRowScale(View rows, View factors, View out) {
   Checker check(Kind::RowScale);
   check.floating("rows", rows).rank("rows", rows, 2, 2);
-  check.shape("factors", factors, typeBeside(rows.dtype, factors), {rows.dims[0], 1});
-  return check.like("out", out, rows).take();
+  return check.accumulator("factors", factors, rows, {rows.dims[0], 1}).like("out", out, rows).take();
 }
 
 Status checkRowDot(View a, View b, View out) {
   Checker check(Kind::RowDot);
-  check.floating("a", a).rank("a", a, 2, 2).like("b", b, a);
-  return check.shape("out", out, typeBeside(a.dtype, out), {a.dims[0], 1}).take();
+  return check.floating("a", a).rank("a", a, 2, 2).like("b", b, a).accumulator("out", out, a, {a.dims[0], 1}).take();
 }
 
 Status checkSlice(View in, View out, int64_t dim, int64_t index, int64_t size) {

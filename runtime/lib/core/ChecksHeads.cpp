@@ -84,7 +84,7 @@ AttentionShape checkAttended(Checker &check, const AttentionInputs &inputs, cons
   const AttentionShape shape = checkInputs(check, inputs, options);
   const int64_t rows = shape.sequences * shape.queries;
   check.shape(name, attended, inputs.q.dtype, {rows, shape.heads * shape.valueWidth});
-  check.shape("lse", lse, inputs.q.dtype, {rows, shape.heads});
+  check.accumulator("lse", lse, inputs.q, {rows, shape.heads});
   return shape;
 }
 
@@ -151,7 +151,7 @@ Status checkAttentionSinksGrad(View sinks, View lse, View attended, View grads, 
   Checker check(Kind::AttentionSinksGrad);
   check.floating("sinks", sinks).rank("sinks", sinks, 1, 1).rank("lse", lse, 2, 2).rank("attended", attended, 2, 2);
   const int64_t heads = sinks.dims[0], rows = lse.dims[0];
-  check.shape("lse", lse, sinks.dtype, {rows, heads});
+  check.accumulator("lse", lse, sinks, {rows, heads});
   check.that(heads >= 1 && attended.dims[1] % heads == 0,
              [&] { return joined("expected 'attended' of ", heads, " heads but got ", shapeText(attended)); });
   check.shape("attended", attended, sinks.dtype, {rows, attended.dims[1]}).like("grads", grads, attended);

@@ -145,25 +145,25 @@ Status checkInverseRootGrad(View root, View grads, View out, double) {
 
 Status checkRowLogsumexp(View x, View out) {
   Checker check(Kind::RowLogsumexp);
-  return check.floating("x", x).rank("x", x, 2, 2).shape("out", out, x.dtype, {x.dims[0], 1}).take();
+  return check.floating("x", x).rank("x", x, 2, 2).accumulator("out", out, x, {x.dims[0], 1}).take();
 }
 
 Status checkRowLogsumexpGrad(View x, View lse, View grads, View out) {
   Checker check(Kind::RowLogsumexpGrad);
-  check.floating("x", x).rank("x", x, 2, 2).shape("lse", lse, x.dtype, {x.dims[0], 1});
-  return check.shape("grads", grads, x.dtype, {x.dims[0], 1}).like("out", out, x).take();
+  check.floating("x", x).rank("x", x, 2, 2).accumulator("lse", lse, x, {x.dims[0], 1});
+  return check.accumulator("grads", grads, x, {x.dims[0], 1}).like("out", out, x).take();
 }
 
 Status checkPick(View x, View labels, View out, Part part) {
   Checker check(Kind::Pick);
   check.floating("x", x).rank("x", x, 2, 2);
   checkIndices(check, "labels", labels, x.dims[0], part, x.dims[1]);
-  return check.shape("out", out, x.dtype, {x.dims[0], 1}).take();
+  return check.accumulator("out", out, x, {x.dims[0], 1}).take();
 }
 
 Status checkPickGrad(View labels, View grads, View addend, View out, Part part) {
   Checker check(Kind::PickGrad);
-  check.floating("out", out).rank("out", out, 2, 2).shape("grads", grads, out.dtype, {out.dims[0], 1});
+  check.floating("out", out).rank("out", out, 2, 2).accumulator("grads", grads, out, {out.dims[0], 1});
   checkIndices(check, "labels", labels, out.dims[0], part, out.dims[1]);
   if (addend)
     check.like("addend", addend, out);

@@ -193,7 +193,7 @@ Status checkDispatch(View tokens, View slots, View weights, View out) {
   checkRows(check, "out", out, tokens.dtype, tokens.dims[1]);
   checkSlots(check, slots, tokens.dims[0]);
   if (weights)
-    check.shape("weights", weights, typeBeside(tokens.dtype, weights), {tokens.dims[0], slots.dims[1]});
+    check.accumulator("weights", weights, tokens, {tokens.dims[0], slots.dims[1]});
   return check.take();
 }
 
@@ -202,7 +202,7 @@ Status checkCombine(View rows, View slots, View weights, View out) {
   check.floating("rows", rows).rank("rows", rows, 2, 3);
   checkSlots(check, slots, slots.dims[0]);
   if (weights)
-    check.shape("weights", weights, typeBeside(rows.dtype, weights), {slots.dims[0], slots.dims[1]});
+    check.accumulator("weights", weights, rows, {slots.dims[0], slots.dims[1]});
   return check.shape("out", out, rows.dtype, {slots.dims[0], columnsOf(rows)}).take();
 }
 
@@ -211,7 +211,7 @@ Status checkSlotDot(View tokens, View rows, View slots, View out) {
   check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).floating("rows", rows).rank("rows", rows, 2, 3);
   checkRows(check, "rows", rows, tokens.dtype, tokens.dims[1]);
   checkSlots(check, slots, tokens.dims[0]);
-  return check.shape("out", out, typeBeside(tokens.dtype, out), {tokens.dims[0], slots.dims[1]}).take();
+  return check.accumulator("out", out, tokens, {tokens.dims[0], slots.dims[1]}).take();
 }
 
 Status checkSliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
