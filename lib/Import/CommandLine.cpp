@@ -26,9 +26,10 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
           cl::desc("Blocks of tokens with capacities and auxiliary losses of their own, in all; at least one for each "
                    "data-parallel rank (1)"),
           cl::cat(category)),
-      dtype("dtype", cl::init(ImportType::f32), cl::desc("Type of all tensors"),
+      dtype("dtype", cl::init(ImportType::f32),
+            cl::desc("Type of all tensors; beside 16 bits routing and losses are f32"),
             cl::values(clEnumValN(ImportType::f32, "f32", "the default"), clEnumValN(ImportType::f64, "f64", ""),
-                       clEnumValN(ImportType::bf16, "bf16", "")),
+                       clEnumValN(ImportType::bf16, "bf16", ""), clEnumValN(ImportType::f16, "f16", "")),
             cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {

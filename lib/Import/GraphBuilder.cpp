@@ -19,6 +19,8 @@ static Type getElementType(Builder &builder, ImportType type) {
     return builder.getF64Type();
   case ImportType::bf16:
     return builder.getBF16Type();
+  case ImportType::f16:
+    return builder.getF16Type();
   }
   llvm_unreachable("all types are handled");
 }
@@ -45,30 +47,30 @@ Value GraphBuilder::addArgument(const Twine &name, StringRef role, Type type, Ar
   return function.getBody().front().addArgument(type, location);
 }
 
-Value GraphBuilder::addParameter(const Twine &name, ArrayRef<int64_t> shape, double fill) {
+Value GraphBuilder::addParameter(const Twine &name, RankedTensorType type, double fill) {
   SmallVector<NamedAttribute> more;
-  if (options.whole && shape.size() == 1)
+  if (options.whole && type.getRank() == 1)
     more.push_back(builder.getNamedAttr(kFillAttrName, builder.getF64FloatAttr(fill)));
   if (options.whole)
-    if (DictionaryAttr source = getSource(builder, config.architecture, *config.model, name.str(), tensor(shape)))
+    if (DictionaryAttr source = getSource(builder, config.architecture, *config.model, name.str(), type))
       more.push_back(builder.getNamedAttr(kSourceAttrName, source));
-  return addArgument(name, "parameter", tensor(shape), more);
+  return addArgument(name, "parameter", type, more);
 }
 
 /// Null for a parameter that the layer does not have.
-Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef name, ArrayRef<int64_t> shape) {
-  return present ? addParameter("layer" + Twine(index) + "." + name, shape) : Value();
+Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef name, RankedTensorType type) {
+  return present ? addParameter("layer" + Twine(index) + "." + name, type) : Value();
 }
 
 Value GraphBuilder::buildLayer(int64_t index, Value x) {
   int64_t m = layer.hidden, h = layer.expertHidden, e = layer.experts, width = getActivationWidth(layer.activation);
   int64_t shared = layer.sharedHidden;
   auto parameter = [&](bool present, StringRef name, ArrayRef<int64_t> shape) {
-    return addLayerParameter(present, index, name, shape);
+    return addLayerParameter(present, index, name, tensor(shape));
   };
   Value gate = parameter(true, "gate", {m, e});
   Value gateBias = parameter(layer.gateBias, "gate_bias", {e});
-  Value selectionBias = parameter(layer.selectionBias, "selection_bias", {e});
+  Value selectionBias = addLayerParameter(layer.selectionBias, index, "selection_bias", accumulator({e}));
   Value w1 = parameter(true, "w1", {e, m, width * h}), w2 = parameter(true, "w2", {e, h, m});
   Value b1 = parameter(layer.expertBiases, "b1", {e, width * h}), b2 = parameter(layer.expertBiases, "b2", {e, m});
   Value sharedW1 = parameter(shared > 0, "shared_w1", {m, width * shared});
@@ -82,8 +84,8 @@ Value GraphBuilder::buildLayer(int64_t index, Value x) {
   std::string name = ("layer" + Twine(index)).str();
   // An attribute that would hold its default is left out.
   auto op = builder.create<LayerOp>(
-      getLoc(name), TypeRange{x.getType(), tensor({})}, builder.getStringAttr(name), x, gate, gateBias, selectionBias,
-      w1, w2, b1, b2, sharedW1, sharedW2, sharedGate, builder.getI64IntegerAttr(layer.topK),
+      getLoc(name), TypeRange{x.getType(), accumulator({})}, builder.getStringAttr(name), x, gate, gateBias,
+      selectionBias, w1, w2, b1, b2, sharedW1, sharedW2, sharedGate, builder.getI64IntegerAttr(layer.topK),
       ActivationAttr::get(context, layer.activation),
       layer.score == Score::softmax ? ScoreAttr() : ScoreAttr::get(context, layer.score),
       layer.renormalize ? builder.getUnitAttr() : UnitAttr(),

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Import/Import.h"
 
@@ -24,10 +25,15 @@ public:
 
 protected:
   RankedTensorType tensor(ArrayRef<int64_t> shape) const { return RankedTensorType::get(shape, elementType); }
+  /// As tensor(), for routing and losses.
+  RankedTensorType accumulator(ArrayRef<int64_t> shape) const { return getAccumulatorTensor(tensor({}), shape); }
   Location getLoc(const llvm::Twine &name) { return NameLoc::get(builder.getStringAttr(name), location); }
   Value addArgument(const llvm::Twine &name, llvm::StringRef role, Type type, ArrayRef<NamedAttribute> more = {});
   /// In a whole model with `moe.source`, and vectors, which a new model has `fill` in, with `moe.fill`.
-  Value addParameter(const llvm::Twine &name, ArrayRef<int64_t> shape, double fill = 0);
+  Value addParameter(const llvm::Twine &name, RankedTensorType type, double fill = 0);
+  Value addParameter(const llvm::Twine &name, ArrayRef<int64_t> shape, double fill = 0) {
+    return addParameter(name, tensor(shape), fill);
+  }
   /// The MoE layer, whose auxiliary loss is added to `aux`.
   Value buildLayer(int64_t index, Value x);
   OwningOpRef<ModuleOp> finish(ArrayRef<NamedResult> results);
@@ -41,7 +47,7 @@ protected:
   Value aux; ///< sum over the layers so far
 
 private:
-  Value addLayerParameter(bool present, int64_t index, llvm::StringRef name, ArrayRef<int64_t> shape);
+  Value addLayerParameter(bool present, int64_t index, llvm::StringRef name, RankedTensorType type);
   DictionaryAttr describe(llvm::StringRef name, llvm::StringRef role, ArrayRef<NamedAttribute> more = {});
 
   Type elementType;

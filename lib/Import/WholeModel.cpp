@@ -207,10 +207,11 @@ Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse u
   Value sinks = attention.sinks ? addParameter(name + ".sinks", {heads}) : Value();
   double dropout = options.loss ? model.dropout.attention : 0;
   double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(attention.headDim));
-  auto op = builder.create<AttentionOp>(
-      loc, rows(heads * valueDim), rows(heads), q, k, v, use.bias, sinks, dropout > 0 ? step : Value(), options.seq,
-      options.seq, heads, attention.keyHeads, /*parts=*/1, /*stride=*/1, use.causal, window, dropout > 0 ? seed++ : 0,
-      /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
+  auto op =
+      builder.create<AttentionOp>(loc, rows(heads * valueDim), accumulator({tokens, heads}), q, k, v, use.bias, sinks,
+                                  dropout > 0 ? step : Value(), options.seq, options.seq, heads, attention.keyHeads,
+                                  /*parts=*/1, /*stride=*/1, use.causal, window, dropout > 0 ? seed++ : 0,
+                                  /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
   return project(name, "o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
 }
 
@@ -295,7 +296,7 @@ OwningOpRef<ModuleOp> ModelBuilder::build() {
   if (!options.loss)
     return finish({{"logits", "output", logits}, {"aux", "output", aux}});
   Location loc = getLoc("head");
-  Value entropy = builder.create<CrossEntropyOp>(loc, tensor({}), logits, labels);
+  Value entropy = builder.create<CrossEntropyOp>(loc, logits, labels);
   if (!aux)
     return finish({{"loss", "loss", entropy}, {"cross_entropy", "metric", entropy}});
   Value balance = builder.create<ScaleOp>(loc, aux, APFloat(model.auxCoefficient));

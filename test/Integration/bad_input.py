@@ -142,11 +142,11 @@ func.func @model(%x: tensor<4x4xf32> {moe.name = "x", moe.role = "input"}) -> te
 }
 """, r"bad\.mlir:2:\d+: error: 'moe\.matmul' op expected an op of a model graph")
     bad("zero tokens", GRAPH.replace("16x8", "0x8"), r"bad\.mlir:7:\d+: error: .*expected at least one token")
-    bad("no static shape", GRAPH.replace("16x8", "?x8"), r"bad\.mlir:7:\d+: error: .*2-D tensor of f32, f64 or bf16")
+    bad("no static shape", GRAPH.replace("16x8", "?x8"), r"bad\.mlir:7:\d+: error: .*2-D tensor of f32, f64, bf16 or f16")
     bad("shape of w1", GRAPH.replace("4x8x6", "4x7x6"),
         r"error: .*expected w1 to be 'tensor<4x8x6xf32>' but got 'tensor<4x7x6xf32>'")
     bad("shape of the gate", GRAPH.replace("tensor<8x4x", "tensor<8x5x"), r"error: .*expected .* but got")
-    bad("element type", GRAPH.replace("f32", "i32"), r"error: .*must be 2-D tensor of f32, f64 or bf16")
+    bad("element type", GRAPH.replace("f32", "i32"), r"error: .*must be 2-D tensor of f32, f64, bf16 or f16")
     bad("top_k over the experts", GRAPH.replace("top_k = 1", "top_k = 5"), r"error: .*expected .*top_k.* but got 5")
     bad("capacity factor", GRAPH.replace("factor = 2.0", "factor = -2.0"), r"error: .*expected .*capacity.* but got")
     bad("same name twice", GRAPH.replace("layer0.gate_bias", "layer0.gate"), r'moe\.name once but got "layer0\.gate"')
@@ -284,7 +284,7 @@ def configurations(suite):
                             ("--capacity-factor=0", "'capacity-factor': expected a number greater than 0"),
                             ("--capacity-factor=nan", "'capacity-factor': expected a number"),
                             ("--max-load=-1", "'max-load': expected"), ("--seq=x", "--seq .*'x'"),
-                            ("--dtype=f16", "'f16'")):
+                            ("--dtype=f8", "'f8'")):
         bad(option, CONFIG, pattern, options=[option])
     bad("both token forms", CONFIG, r"'capacity-factor' and 'dropless': expected one of them but got both",
         options=["--capacity-factor=1", "--dropless"])

@@ -13,10 +13,11 @@
 // SWITCH: return %[[SUM]], %[[AUX]]
 
 // RUN: moe-import deepseek-v3 --layers=2 --dtype=bf16 --max-load=2 | moe-opt | FileCheck %s --check-prefix=DEEPSEEK
+// DEEPSEEK: tensor<256xf32> {moe.name = "layer0.selection_bias", moe.role = "parameter"}, {{.*}}: tensor<256x7168x4096xbf16>
 // DEEPSEEK: moe.layer "layer0" {{[^{]*}} selection_bias(%{{[^{]*}}) experts(%{{[^{]*}}) shared(%{{[^{]*}})
 // DEEPSEEK-SAME: expert_groups = 8 : i64, group_score = #moe<group_score top2>, max_load = 2.000000e+00 : f64, renormalize, routing_scale = 2.500000e+00 : f64, score = #moe<score sigmoid>, top_groups = 4 : i64, top_k = 8 : i64
 // DEEPSEEK: moe.layer "layer1"
-// DEEPSEEK: moe.add {{.*}} : tensor<bf16>
+// DEEPSEEK: moe.add {{.*}} : tensor<f32>
 
 // RUN: moe-import gpt-oss-20b --dtype=f64 --capacity-factor=1.25 | moe-opt | FileCheck %s --check-prefix=OSS
 // OSS: tensor<32xf64> {moe.name = "layer0.gate_bias", moe.role = "parameter"}

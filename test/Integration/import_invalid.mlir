@@ -20,8 +20,8 @@
 // RUN: not moe-import switch-base-8 --max-load=2 2>&1 | FileCheck %s --check-prefix=LOAD
 // LOAD: error: 'max-load': expected a dropless model but got the capacity factor 1.0
 
-// RUN: not moe-import switch-base-8 --dtype=f16 2>&1 | FileCheck %s --check-prefix=DTYPE
-// DTYPE: Cannot find option named 'f16'
+// RUN: not moe-import switch-base-8 --dtype=f8 2>&1 | FileCheck %s --check-prefix=DTYPE
+// DTYPE: Cannot find option named 'f8'
 
 //--- experts.json
 {

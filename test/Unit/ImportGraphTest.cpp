@@ -57,7 +57,7 @@ TEST_F(ImportGraph, EverySharedModel) {
   for (const char *name : {"switch-base-8", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "olmoe-1b-7b",
                            "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gpt2-moe",
                            "gpt3-medium-moe", "gpt3-6.7b-moe", "bert-base-moe"})
-    for (ImportType dtype : {ImportType::f32, ImportType::f64, ImportType::bf16}) {
+    for (ImportType dtype : {ImportType::f32, ImportType::f64, ImportType::bf16, ImportType::f16}) {
       ImportOptions options;
       options.dtype = dtype;
       options.layers = 2;

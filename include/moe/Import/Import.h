@@ -9,7 +9,7 @@
 
 namespace mlir::moe {
 
-enum class ImportType { f32, f64, bf16 };
+enum class ImportType { f32, f64, bf16, f16 };
 
 struct ImportOptions {
   int64_t batch = 1; ///< sequences for each data-parallel rank

@@ -26,11 +26,13 @@ DType mlir::plan::getDType(Type type) {
     return DType::f32;
   if (type.isF64())
     return DType::f64;
-  return type.isBF16() ? DType::bf16 : DType::i32;
+  if (type.isBF16())
+    return DType::bf16;
+  return type.isF16() ? DType::f16 : DType::i32;
 }
 
 static StringRef getDTypeName(Type type) {
-  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32"};
+  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32", "f16"};
   return names[static_cast<int32_t>(getDType(type))];
 }
 

@@ -13,7 +13,7 @@ inline constexpr StringLiteral kRankProgram = "rank";
 inline constexpr StringLiteral kReferenceProgram = "reference";
 
 /// The numbers of moert.h: moert_dtype, and MOERT_SPACE_ARGUMENT.
-enum class DType : int32_t { f32 = 0, f64 = 1, bf16 = 2, i32 = 3 };
+enum class DType : int32_t { f32 = 0, f64 = 1, bf16 = 2, i32 = 3, f16 = 4 };
 inline constexpr int32_t kArgumentSpace = 2;
 
 /// `type` is the element type of a buffer.

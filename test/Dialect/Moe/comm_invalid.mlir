@@ -164,7 +164,7 @@ func.func @invalid(%x: tensor<8x8xf32>) {
 
 // moe.all_gather: no tensors of other elements.
 func.func @invalid(%x: tensor<4x8xi64>) {
-  // expected-error @+1 {{operand #0 must be static tensor of f32, f64, bf16 or i32}}
+  // expected-error @+1 {{operand #0 must be static tensor of f32, f64, bf16, f16 or i32}}
   %0 = moe.all_gather %x over <"g", 2, 1> {dim = 0 : i64} : (tensor<4x8xi64>) -> tensor<8x8xi64>
   return
 }
@@ -182,7 +182,7 @@ func.func @invalid(%x: tensor<?x8xf32>) {
 
 // moe.reduce_scatter: counts are not summed.
 func.func @invalid(%x: tensor<4x8xi32>) {
-  // expected-error @+1 {{operand #0 must be static tensor of f32, f64 or bf16}}
+  // expected-error @+1 {{operand #0 must be static tensor of f32, f64, bf16 or f16}}
   %0 = moe.reduce_scatter %x over <"g", 2, 1> {dim = 0 : i64} : (tensor<4x8xi32>) -> tensor<2x8xi32>
   return
 }

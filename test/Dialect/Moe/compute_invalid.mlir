@@ -56,7 +56,7 @@ func.func @invalid(%a: tensor<4x8xf32>) {
 
 // moe.row_scale (C1): factors is a column of as many rows.
 func.func @invalid(%a: tensor<4x8xf32>, %f: tensor<8x1xf32>) {
-  // expected-error @+1 {{'moe.row_scale' op expected 'tensor<4x1xf32>' beside rows 'tensor<4x8xf32>' but got 'tensor<8x1xf32>'}}
+  // expected-error @+1 {{'moe.row_scale' op expected factors to be 'tensor<4x1xf32>' but got 'tensor<8x1xf32>'}}
   %0 = moe.row_scale %a, %f : tensor<4x8xf32>, tensor<8x1xf32>
   return
 }
@@ -65,7 +65,7 @@ func.func @invalid(%a: tensor<4x8xf32>, %f: tensor<8x1xf32>) {
 
 // moe.row_scale (C1): of one element type.
 func.func @invalid(%a: tensor<4x8xf32>, %f: tensor<4x1xf64>) {
-  // expected-error @+1 {{'moe.row_scale' op expected 'tensor<4x1xf32>' beside rows 'tensor<4x8xf32>' but got 'tensor<4x1xf64>'}}
+  // expected-error @+1 {{'moe.row_scale' op expected factors to be 'tensor<4x1xf32>' but got 'tensor<4x1xf64>'}}
   %0 = moe.row_scale %a, %f : tensor<4x8xf32>, tensor<4x1xf64>
   return
 }
@@ -83,7 +83,7 @@ func.func @invalid(%a: tensor<4x8xf32>, %b: tensor<4x4xf32>) {
 
 // moe.row_dot (C1): the result is a column of as many rows.
 func.func @invalid(%a: tensor<4x8xf32>) {
-  // expected-error @+1 {{'moe.row_dot' op expected 'tensor<4x1xf32>' beside rows 'tensor<4x8xf32>' but got 'tensor<1x4xf32>'}}
+  // expected-error @+1 {{'moe.row_dot' op expected the result to be 'tensor<4x1xf32>' but got 'tensor<1x4xf32>'}}
   %0 = moe.row_dot %a, %a : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
   return
 }
@@ -581,7 +581,7 @@ func.func @invalid(%x: tensor<4x8xf32>) {
 
 // moe.local_reduce (C1): counts are not summed.
 func.func @invalid(%x: tensor<4x8xi32>) {
-  // expected-error @+1 {{'moe.local_reduce' op operand #0 must be static tensor of f32, f64 or bf16, but got 'tensor<4x8xi32>'}}
+  // expected-error @+1 {{'moe.local_reduce' op operand #0 must be static tensor of f32, f64, bf16 or f16, but got 'tensor<4x8xi32>'}}
   %0 = moe.local_reduce %x : (tensor<4x8xi32>) -> tensor<2x8xi32>
   return
 }

@@ -29,18 +29,18 @@ func.func @matmul(%a: tensor<4x8xf64>, %b: tensor<8x16xf64>) -> tensor<4x16xf64>
   return %5 : tensor<4x16xf64>
 }
 
-// Elementwise and row-wise products.
+// Elementwise and row-wise products; sums and factors of 16-bit rows are f32.
 // CHECK-LABEL: func.func @products(
 // CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<4x8xbf16>,
 // CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<4x8xbf16>
 // CHECK-SAME:   ) -> tensor<4x8xbf16>
-// CHECK-NEXT:   [[ROW_DOT:%[a-z0-9_]+]] = moe.row_dot [[A]], [[B]] : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xbf16>
-// CHECK-NEXT:   [[ROW_SCALE:%[a-z0-9_]+]] = moe.row_scale [[A]], [[ROW_DOT]] : tensor<4x8xbf16>, tensor<4x1xbf16>
+// CHECK-NEXT:   [[ROW_DOT:%[a-z0-9_]+]] = moe.row_dot [[A]], [[B]] : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xf32>
+// CHECK-NEXT:   [[ROW_SCALE:%[a-z0-9_]+]] = moe.row_scale [[A]], [[ROW_DOT]] : tensor<4x8xbf16>, tensor<4x1xf32>
 // CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[ROW_SCALE]] {factor = 2.500000e-01 : f64} : tensor<4x8xbf16>
 // CHECK-NEXT:   return [[SCALE]] : tensor<4x8xbf16>
 func.func @products(%a: tensor<4x8xbf16>, %b: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
-  %0 = moe.row_dot %a, %b : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xbf16>
-  %1 = moe.row_scale %a, %0 : tensor<4x8xbf16>, tensor<4x1xbf16>
+  %0 = moe.row_dot %a, %b : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x1xf32>
+  %1 = moe.row_scale %a, %0 : tensor<4x8xbf16>, tensor<4x1xf32>
   %2 = moe.scale %1 {factor = 2.500000e-01 : f64} : tensor<4x8xbf16>
   return %2 : tensor<4x8xbf16>
 }

@@ -34,19 +34,19 @@ func.func @gshard(%x: tensor<64x8xf64>, %g: tensor<8x4xf64>, %gb: tensor<4xf64>,
 // CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<8x4xbf16>,
 // CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<4x8x32xbf16>,
 // CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<4x16x8xbf16>
-// CHECK-SAME:   ) -> (tensor<64x8xbf16>, tensor<bf16>)
+// CHECK-SAME:   ) -> (tensor<64x8xbf16>, tensor<f32>)
 // CHECK-NEXT:   [[Y:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
 // CHECK-SAME:   moe.layer "mixtral" [[X]] gate([[G]]) experts([[W1]], [[W2]])
 // CHECK-SAME:   {activation = #moe<activation swiglu>, max_load = 2.000000e+00 : f64, renormalize, top_k = 2 : i64}
 // CHECK-SAME:   : (tensor<64x8xbf16>, tensor<8x4xbf16>, tensor<4x8x32xbf16>, tensor<4x16x8xbf16>)
-// CHECK-SAME:   -> (tensor<64x8xbf16>, tensor<bf16>)
-// CHECK-NEXT:   return [[Y]], [[AUX]] : tensor<64x8xbf16>, tensor<bf16>
+// CHECK-SAME:   -> (tensor<64x8xbf16>, tensor<f32>)
+// CHECK-NEXT:   return [[Y]], [[AUX]] : tensor<64x8xbf16>, tensor<f32>
 func.func @mixtral(%x: tensor<64x8xbf16>, %g: tensor<8x4xbf16>, %w1: tensor<4x8x32xbf16>, %w2: tensor<4x16x8xbf16>)
-    -> (tensor<64x8xbf16>, tensor<bf16>) {
+    -> (tensor<64x8xbf16>, tensor<f32>) {
   %y, %aux = moe.layer "mixtral" %x gate(%g) experts(%w1, %w2)
     {top_k = 2 : i64, activation = #moe<activation swiglu>, max_load = 2.0 : f64, renormalize}
-    : (tensor<64x8xbf16>, tensor<8x4xbf16>, tensor<4x8x32xbf16>, tensor<4x16x8xbf16>) -> (tensor<64x8xbf16>, tensor<bf16>)
-  return %y, %aux : tensor<64x8xbf16>, tensor<bf16>
+    : (tensor<64x8xbf16>, tensor<8x4xbf16>, tensor<4x8x32xbf16>, tensor<4x16x8xbf16>) -> (tensor<64x8xbf16>, tensor<f32>)
+  return %y, %aux : tensor<64x8xbf16>, tensor<f32>
 }
 
 // DeepSeek-V3: sigmoid scores, a selection bias, groups of experts, a shared expert.

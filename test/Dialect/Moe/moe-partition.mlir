@@ -498,22 +498,23 @@ module attributes {moe.parallel = #moe.parallel<world = 4096, pp = 1, dp = 1024,
 // -----
 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 8, esp = 1>} {
-  // A chain of layers and sums keeps the tokens over dp.
+  // A chain of layers and sums keeps the tokens over dp. What comes of the logits of 16-bit tokens is f32.
   // CHECK-LABEL: func.func @chain(
   // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xbf16> {moe.layout = #moe.layout<[dp], []>},
   // CHECK-SAME:   [[G:%[a-z0-9_]+]]: tensor<8x8xbf16> {moe.layout = #moe.layout<[], []>},
   // CHECK-SAME:   [[W1:%[a-z0-9_]+]]: tensor<1x8x16xbf16> {moe.layout = #moe.layout<[ep], [], [esp]>},
   // CHECK-SAME:   [[W2:%[a-z0-9_]+]]: tensor<1x16x8xbf16> {moe.layout = #moe.layout<[ep], [esp], []>}
-  // CHECK-SAME:   ) -> (tensor<16x8xbf16> {moe.layout = #moe.layout<[dp], []>}, tensor<bf16> {moe.layout = #moe.layout<>})
+  // CHECK-SAME:   ) -> (tensor<16x8xbf16> {moe.layout = #moe.layout<[dp], []>}, tensor<f32> {moe.layout = #moe.layout<>})
   // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[G]] over <"dp", 4, 2> : tensor<8x8xbf16>
   // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[TO_VARYING]]
   // CHECK-SAME:   : (tensor<16x8xbf16>, tensor<8x8xbf16>) -> tensor<16x8xbf16>
+  // CHECK-NEXT:   [[LOGITS:%[a-z0-9_]+]] = moe.cast [[MATMUL]] : (tensor<16x8xbf16>) -> tensor<16x8xf32>
   // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
   // CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
-  // CHECK-SAME:   moe.route [[MATMUL]]
-  // CHECK-SAME:   : (tensor<16x8xbf16>)
-  // CHECK-SAME:   -> (tensor<16x8xbf16>, tensor<16x1xi32>, tensor<16x1xi32>, tensor<16x1xbf16>, tensor<1x8xi32>, tensor<bf16>)
-  // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[WEIGHTS]] over <"mp", 2, 1> : tensor<16x1xbf16>
+  // CHECK-SAME:   moe.route [[LOGITS]]
+  // CHECK-SAME:   : (tensor<16x8xf32>)
+  // CHECK-SAME:   -> (tensor<16x8xf32>, tensor<16x1xi32>, tensor<16x1xi32>, tensor<16x1xf32>, tensor<1x8xi32>, tensor<f32>)
+  // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[WEIGHTS]] over <"mp", 2, 1> : tensor<16x1xf32>
   // CHECK-NEXT:   [[TO_VARYING3:%[a-z0-9_]+]] = moe.to_varying [[SLOTS]] over <"mp", 2, 1> : tensor<16x1xi32>
   // CHECK-NEXT:   [[TO_VARYING4:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"mp", 2, 1> : tensor<16x8xbf16>
   // CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[TO_VARYING4]], [[TO_VARYING3]]
@@ -543,18 +544,18 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[SLICE:%[a-z0-9_]+]] = moe.slice [[ALL_TO_ALL_V2]] over <"esp", 1, 1> {dim = 0 : i64}
   // CHECK-SAME:   : (tensor<16x8xbf16>) -> tensor<16x8xbf16>
   // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[SLICE]], [[TO_VARYING3]] weights([[TO_VARYING2]])
-  // CHECK-SAME:   : (tensor<16x8xbf16>, tensor<16x1xi32>, tensor<16x1xbf16>) -> tensor<16x8xbf16>
+  // CHECK-SAME:   : (tensor<16x8xbf16>, tensor<16x1xi32>, tensor<16x1xf32>) -> tensor<16x8xbf16>
   // CHECK-NEXT:   [[ASSUME_REPLICATED:%[a-z0-9_]+]] = moe.assume_replicated [[COMBINE]] over <"mp", 2, 1> : tensor<16x8xbf16>
-  // CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[AUX]] {factor = 2.500000e-01 : f64} : tensor<bf16>
-  // CHECK-NEXT:   [[ALL_REDUCE2:%[a-z0-9_]+]] = moe.all_reduce [[SCALE]] over <"dp", 4, 2> : (tensor<bf16>) -> tensor<bf16>
+  // CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[AUX]] {factor = 2.500000e-01 : f64} : tensor<f32>
+  // CHECK-NEXT:   [[ALL_REDUCE2:%[a-z0-9_]+]] = moe.all_reduce [[SCALE]] over <"dp", 4, 2> : (tensor<f32>) -> tensor<f32>
   // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[ASSUME_REPLICATED]] : tensor<16x8xbf16>
-  // CHECK-NEXT:   return [[ADD]], [[ALL_REDUCE2]] : tensor<16x8xbf16>, tensor<bf16>
+  // CHECK-NEXT:   return [[ADD]], [[ALL_REDUCE2]] : tensor<16x8xbf16>, tensor<f32>
   func.func @chain(%x: tensor<64x8xbf16>, %g: tensor<8x8xbf16>, %w1: tensor<8x8x16xbf16>, %w2: tensor<8x16x8xbf16>)
-      -> (tensor<64x8xbf16>, tensor<bf16>) {
+      -> (tensor<64x8xbf16>, tensor<f32>) {
     %y, %aux = moe.layer "first" %x gate(%g) experts(%w1, %w2) {top_k = 1 : i64, activation = #moe<activation silu>}
-      : (tensor<64x8xbf16>, tensor<8x8xbf16>, tensor<8x8x16xbf16>, tensor<8x16x8xbf16>) -> (tensor<64x8xbf16>, tensor<bf16>)
+      : (tensor<64x8xbf16>, tensor<8x8xbf16>, tensor<8x8x16xbf16>, tensor<8x16x8xbf16>) -> (tensor<64x8xbf16>, tensor<f32>)
     %h = moe.add %x, %y : tensor<64x8xbf16>
-    return %h, %aux : tensor<64x8xbf16>, tensor<bf16>
+    return %h, %aux : tensor<64x8xbf16>, tensor<f32>
   }
 
   // Layouts that the arguments already have are kept, names and roles too.

@@ -59,10 +59,10 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
   func.func @two(%x: tensor<32x8xbf16>, %g: tensor<8x4xbf16>, %w1: tensor<4x8x16xbf16>, %w2: tensor<4x16x8xbf16>) -> tensor<32x8xbf16> {
     %y, %aux = moe.layer "one" %x gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
-      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<bf16>)
+      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<f32>)
     %z, %aux2 = moe.layer "two" %y gate(%g) experts(%w1, %w2)
       {top_k = 2 : i64, activation = #moe<activation gelu>, capacity_factor = 1.0 : f64}
-      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<bf16>)
+      : (tensor<32x8xbf16>, tensor<8x4xbf16>, tensor<4x8x16xbf16>, tensor<4x16x8xbf16>) -> (tensor<32x8xbf16>, tensor<f32>)
     return %z : tensor<32x8xbf16>
   }
 

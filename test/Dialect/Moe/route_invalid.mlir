@@ -286,10 +286,10 @@ func.func @invalid(%x: tensor<32x8xf32>, %s: tensor<16x2xi32>, %w: tensor<8x2xf3
 
 // -----
 
-// moe.combine (C1): weights has the tokens' elements.
-func.func @invalid(%x: tensor<32x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x2xbf16>) {
-  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<16x2xbf16>'}}
-  %0 = moe.combine %x, %s weights(%w) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<16x2xbf16>) -> tensor<16x8xf32>
+// moe.combine (C2): weights has the accumulator type of the rows, which is theirs.
+func.func @invalid(%x: tensor<32x8xf32>, %s: tensor<16x2xi32>, %w: tensor<16x2xf64>) {
+  // expected-error @+1 {{expected weights to be 'tensor<16x2xf32>' but got 'tensor<16x2xf64>'}}
+  %0 = moe.combine %x, %s weights(%w) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x8xf32>
   return
 }
 

@@ -21,49 +21,49 @@ func.func @route_dropless(%l: tensor<16x4xf64>) -> tensor<16x2xf64> {
 
 // Deep-seek's routing: sigmoid scores, a selection bias, the best groups of experts, renormalised and scaled weights.
 // CHECK-LABEL: func.func @route_grouped(
-// CHECK-SAME:   [[L:%[a-z0-9_]+]]: tensor<16x8xbf16>,
-// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8xbf16>
+// CHECK-SAME:   [[L:%[a-z0-9_]+]]: tensor<16x8xf64>,
+// CHECK-SAME:   [[B:%[a-z0-9_]+]]: tensor<8xf64>
 // CHECK-SAME:   ) -> tensor<16x4xi32>
 // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]],
 // CHECK-SAME:   [[WEIGHTS:%[a-z0-9_]+]], [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] =
 // CHECK-SAME:   moe.route [[L]] selection_bias([[B]])
 // CHECK-SAME:   {capacity = 8 : i64, expert_groups = 4 : i64, group_score = #moe<group_score top2>, groups = 2 : i64,
 // CHECK-SAME:   renormalize, routing_scale = 2.500000e+00 : f64, score = #moe<score sigmoid>, top_groups = 2
-// CHECK-SAME:   : i64} : (tensor<16x8xbf16>, tensor<8xbf16>)
-// CHECK-SAME:   -> (tensor<16x8xbf16>, tensor<16x4xi32>, tensor<16x4xi32>, tensor<16x4xbf16>, tensor<1x8xi32>, tensor<bf16>)
+// CHECK-SAME:   : i64} : (tensor<16x8xf64>, tensor<8xf64>)
+// CHECK-SAME:   -> (tensor<16x8xf64>, tensor<16x4xi32>, tensor<16x4xi32>, tensor<16x4xf64>, tensor<1x8xi32>, tensor<f64>)
 // CHECK-NEXT:   return [[SLOTS]] : tensor<16x4xi32>
-func.func @route_grouped(%l: tensor<16x8xbf16>, %b: tensor<8xbf16>) -> tensor<16x4xi32> {
+func.func @route_grouped(%l: tensor<16x8xf64>, %b: tensor<8xf64>) -> tensor<16x4xi32> {
   %scores, %experts, %slots, %weights, %counts, %aux = moe.route %l selection_bias(%b)
     {score = #moe<score sigmoid>, renormalize, routing_scale = 2.500000e+00 : f64, expert_groups = 4 : i64,
      top_groups = 2 : i64, group_score = #moe<group_score top2>, capacity = 8 : i64, groups = 2 : i64}
-    : (tensor<16x8xbf16>, tensor<8xbf16>)
-    -> (tensor<16x8xbf16>, tensor<16x4xi32>, tensor<16x4xi32>, tensor<16x4xbf16>, tensor<1x8xi32>, tensor<bf16>)
+    : (tensor<16x8xf64>, tensor<8xf64>)
+    -> (tensor<16x8xf64>, tensor<16x4xi32>, tensor<16x4xi32>, tensor<16x4xf64>, tensor<1x8xi32>, tensor<f64>)
   return %slots : tensor<16x4xi32>
 }
 
 // The gradient of the logits from that of the weights, of the loss, or of both.
 // CHECK-LABEL: func.func @route_grad(
-// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x4xbf16>,
+// CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x4xf64>,
 // CHECK-SAME:   [[E:%[a-z0-9_]+]]: tensor<16x2xi32>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xbf16>,
-// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<bf16>
-// CHECK-SAME:   ) -> (tensor<16x4xbf16>, tensor<16x4xbf16>, tensor<16x4xbf16>)
+// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xf64>,
+// CHECK-SAME:   [[A:%[a-z0-9_]+]]: tensor<f64>
+// CHECK-SAME:   ) -> (tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>)
 // CHECK-NEXT:   [[ROUTE_GRAD:%[a-z0-9_]+]] = moe.route_grad [[S]], [[E]] weights([[W]]) {renormalize}
-// CHECK-SAME:   : (tensor<16x4xbf16>, tensor<16x2xi32>, tensor<16x2xbf16>) -> tensor<16x4xbf16>
+// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x4xf64>
 // CHECK-NEXT:   [[ROUTE_GRAD2:%[a-z0-9_]+]] = moe.route_grad [[S]], [[E]] aux([[A]]) {groups = 2 : i64}
-// CHECK-SAME:   : (tensor<16x4xbf16>, tensor<16x2xi32>, tensor<bf16>) -> tensor<16x4xbf16>
+// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<f64>) -> tensor<16x4xf64>
 // CHECK-NEXT:   [[ROUTE_GRAD3:%[a-z0-9_]+]] = moe.route_grad [[S]], [[E]] weights([[W]]) aux([[A]])
 // CHECK-SAME:   {routing_scale = 2.000000e+00 : f64, score = #moe<score sigmoid>}
-// CHECK-SAME:   : (tensor<16x4xbf16>, tensor<16x2xi32>, tensor<16x2xbf16>, tensor<bf16>) -> tensor<16x4xbf16>
+// CHECK-SAME:   : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>, tensor<f64>) -> tensor<16x4xf64>
 // CHECK-NEXT:   return [[ROUTE_GRAD]], [[ROUTE_GRAD2]], [[ROUTE_GRAD3]]
-// CHECK-SAME:   : tensor<16x4xbf16>, tensor<16x4xbf16>, tensor<16x4xbf16>
-func.func @route_grad(%s: tensor<16x4xbf16>, %e: tensor<16x2xi32>, %w: tensor<16x2xbf16>, %a: tensor<bf16>)
-    -> (tensor<16x4xbf16>, tensor<16x4xbf16>, tensor<16x4xbf16>) {
-  %0 = moe.route_grad %s, %e weights(%w) {renormalize} : (tensor<16x4xbf16>, tensor<16x2xi32>, tensor<16x2xbf16>) -> tensor<16x4xbf16>
-  %1 = moe.route_grad %s, %e aux(%a) {groups = 2 : i64} : (tensor<16x4xbf16>, tensor<16x2xi32>, tensor<bf16>) -> tensor<16x4xbf16>
+// CHECK-SAME:   : tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>
+func.func @route_grad(%s: tensor<16x4xf64>, %e: tensor<16x2xi32>, %w: tensor<16x2xf64>, %a: tensor<f64>)
+    -> (tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>) {
+  %0 = moe.route_grad %s, %e weights(%w) {renormalize} : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>) -> tensor<16x4xf64>
+  %1 = moe.route_grad %s, %e aux(%a) {groups = 2 : i64} : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<f64>) -> tensor<16x4xf64>
   %2 = moe.route_grad %s, %e weights(%w) aux(%a) {score = #moe<score sigmoid>, routing_scale = 2.000000e+00 : f64}
-    : (tensor<16x4xbf16>, tensor<16x2xi32>, tensor<16x2xbf16>, tensor<bf16>) -> tensor<16x4xbf16>
-  return %0, %1, %2 : tensor<16x4xbf16>, tensor<16x4xbf16>, tensor<16x4xbf16>
+    : (tensor<16x4xf64>, tensor<16x2xi32>, tensor<16x2xf64>, tensor<f64>) -> tensor<16x4xf64>
+  return %0, %1, %2 : tensor<16x4xf64>, tensor<16x4xf64>, tensor<16x4xf64>
 }
 
 // Tokens to rows and back in the capacity form; the gradient of the weights.
@@ -86,24 +86,24 @@ func.func @capacity(%x: tensor<16x8xf64>, %s: tensor<16x2xi32>, %w: tensor<16x2x
   return %1, %2 : tensor<16x8xf64>, tensor<16x2xf64>
 }
 
-// The same with rows sorted by expert, weighted on the way there.
+// The same with rows sorted by expert, weighted on the way there; weights of 16-bit rows are f32.
 // CHECK-LABEL: func.func @ragged(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<16x8xbf16>,
 // CHECK-SAME:   [[S:%[a-z0-9_]+]]: tensor<16x2xi32>,
-// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xbf16>
-// CHECK-SAME:   ) -> (tensor<16x8xbf16>, tensor<16x2xbf16>)
+// CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<16x2xf32>
+// CHECK-SAME:   ) -> (tensor<16x8xbf16>, tensor<16x2xf32>)
 // CHECK-NEXT:   [[DISPATCH:%[a-z0-9_]+]] = moe.dispatch [[X]], [[S]] weights([[W]])
-// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<16x2xi32>, tensor<16x2xbf16>) -> tensor<32x8xbf16>
+// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<32x8xbf16>
 // CHECK-NEXT:   [[COMBINE:%[a-z0-9_]+]] = moe.combine [[DISPATCH]], [[S]]
 // CHECK-SAME:   : (tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   [[SLOT_DOT:%[a-z0-9_]+]] = moe.slot_dot [[COMBINE]], [[DISPATCH]], [[S]]
-// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x2xbf16>
-// CHECK-NEXT:   return [[COMBINE]], [[SLOT_DOT]] : tensor<16x8xbf16>, tensor<16x2xbf16>
-func.func @ragged(%x: tensor<16x8xbf16>, %s: tensor<16x2xi32>, %w: tensor<16x2xbf16>) -> (tensor<16x8xbf16>, tensor<16x2xbf16>) {
-  %0 = moe.dispatch %x, %s weights(%w) : (tensor<16x8xbf16>, tensor<16x2xi32>, tensor<16x2xbf16>) -> tensor<32x8xbf16>
+// CHECK-SAME:   : (tensor<16x8xbf16>, tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x2xf32>
+// CHECK-NEXT:   return [[COMBINE]], [[SLOT_DOT]] : tensor<16x8xbf16>, tensor<16x2xf32>
+func.func @ragged(%x: tensor<16x8xbf16>, %s: tensor<16x2xi32>, %w: tensor<16x2xf32>) -> (tensor<16x8xbf16>, tensor<16x2xf32>) {
+  %0 = moe.dispatch %x, %s weights(%w) : (tensor<16x8xbf16>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<32x8xbf16>
   %1 = moe.combine %0, %s : (tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x8xbf16>
-  %2 = moe.slot_dot %1, %0, %s : (tensor<16x8xbf16>, tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x2xbf16>
-  return %1, %2 : tensor<16x8xbf16>, tensor<16x2xbf16>
+  %2 = moe.slot_dot %1, %0, %s : (tensor<16x8xbf16>, tensor<32x8xbf16>, tensor<16x2xi32>) -> tensor<16x2xf32>
+  return %1, %2 : tensor<16x8xbf16>, tensor<16x2xf32>
 }
 
 // The rows of chunks one after the other, with a capacity and dropless.

@@ -2,7 +2,7 @@
 
 // plan.buffer (C1): the element type.
 func.func @buffer_c1_dtype() {
-  // expected-error @+1 {{expected a dense row-major memref of f32, f64, bf16 or i32 with rank 4 at most but got 'memref<4xi8, #plan<space device>>'}}
+  // expected-error @+1 {{expected a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 at most but got 'memref<4xi8, #plan<space device>>'}}
   %0 = plan.buffer : memref<4xi8, #plan<space device>>
   return
 }

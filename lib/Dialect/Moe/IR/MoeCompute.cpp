@@ -2,6 +2,7 @@
 #include "mlir/IR/PatternMatch.h"
 
 #include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -159,23 +160,22 @@ OpFoldResult ScaleOp::fold(FoldAdaptor) {
 // RowScaleOp, RowDotOp
 //===----------------------------------------------------------------------===//
 
-/// `column` is [S, 1] for `rows` [S, M].
-static LogicalResult verifyColumn(Operation *op, RankedTensorType rows, RankedTensorType column) {
-  auto expected = RankedTensorType::get({rows.getDimSize(0), 1}, rows.getElementType());
-  if (column != expected)
-    return op->emitOpError() << "expected " << expected << " beside rows " << rows << " but got " << column;
-  return success();
+LogicalResult RowScaleOp::verify() {
+  return verifyType(*this, "factors", getFactors().getType(), getAccumulatorColumn(getRows().getType()));
 }
-
-LogicalResult RowScaleOp::verify() { return verifyColumn(*this, getRows().getType(), getFactors().getType()); }
 void RowScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors()));
-  gradients.push_back(builder.create<RowDotOp>(getLoc(), getFactors().getType(), cotangents[0], getRows()));
+  gradients.push_back(builder.create<RowDotOp>(getLoc(), cotangents[0], getRows()));
 }
 OpCost RowScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> RowScaleOp::getInPlaceInputs() { return {0}; }
 
-LogicalResult RowDotOp::verify() { return verifyColumn(*this, getLhs().getType(), getResult().getType()); }
+void RowDotOp::build(OpBuilder &builder, OperationState &state, Value lhs, Value rhs) {
+  build(builder, state, getAccumulatorColumn(::getType(lhs)), lhs, rhs);
+}
+LogicalResult RowDotOp::verify() {
+  return verifyType(*this, "the result", getResult().getType(), getAccumulatorColumn(getLhs().getType()));
+}
 void RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0]));
   gradients.push_back(builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0]));
@@ -201,12 +201,6 @@ static RankedTensorType withColumns(RankedTensorType rows, int64_t columns) {
   SmallVector<int64_t> shape(rows.getShape());
   shape.back() = columns;
   return RankedTensorType::get(shape, rows.getElementType());
-}
-
-static LogicalResult verifyType(Operation *op, StringRef what, RankedTensorType type, RankedTensorType expected) {
-  if (type != expected)
-    return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << type;
-  return success();
 }
 
 /// Of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.

@@ -1,5 +1,6 @@
 //===- MoeDense.cpp - dense ops: checks, adjoints, costs, calls -----------===//
 #include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -13,10 +14,7 @@ static Attribute getInt(Operation *op, int64_t value) { return Builder(op->getCo
 
 /// `value` is expected to have the shape `shape` and the element type of `like`.
 static LogicalResult verifyShape(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape, Value like) {
-  auto expected = RankedTensorType::get(shape, getType(like).getElementType());
-  if (getType(value) == expected)
-    return success();
-  return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << value.getType();
+  return verifyType(op, what, value.getType(), RankedTensorType::get(shape, getType(like).getElementType()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -241,6 +239,10 @@ static LogicalResult verifyAttentionHeads(AttentionOp op) {
     return op.emitOpError() << "expected values of " << held << " heads but got " << v << " columns";
   return success();
 }
+/// The logarithm of the sum of exponentials of each row of `rows` and each head.
+static LogicalResult verifyLse(Operation *op, Value lse, Value rows, int64_t heads) {
+  return verifyType(op, "lse", lse.getType(), getAccumulatorTensor(getType(rows), {getRows(rows), heads}));
+}
 LogicalResult AttentionOp::verify() {
   if (failed(verifyAttentionLengths(*this)) || failed(verifyAttentionHeads(*this)))
     return failure();
@@ -253,11 +255,15 @@ LogicalResult AttentionOp::verify() {
   int64_t qLength = getQLength(), kLength = getKLength();
   if ((getBias() && failed(verifyShape(*this, "bias", getBias(), {heads, qLength, kLength}, getQ()))) ||
       (getSinks() && failed(verifyShape(*this, "sinks", getSinks(), {heads}, getQ()))) ||
-      failed(verifyShape(*this, "lse", getLse(), {rows, heads}, getQ())))
+      failed(verifyLse(*this, getLse(), getQ(), heads)))
     return failure();
   return verifyShape(*this, "the result", getResult(), {rows, getColumns(getV()) / getHeldKeyHeads(*this) * heads},
                      getQ());
 }
+
+LogicalResult AttentionGradOp::verify() { return verifyLse(*this, getLse(), getQ(), getHeads()); }
+LogicalResult AttentionBiasGradOp::verify() { return verifyLse(*this, getLse(), getQ(), getHeads()); }
+LogicalResult AttentionSinksGradOp::verify() { return verifyLse(*this, getLse(), getGrads(), getRows(getSinks())); }
 
 /// `attributes` of one op of attention without what says how many operands it has of each kind.
 static SmallVector<NamedAttribute> getAttentionAttributes(Operation *op) {

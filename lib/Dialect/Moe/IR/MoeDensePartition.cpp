@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -169,8 +170,8 @@ LogicalResult NormOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<Layout
 static Value buildSplitNorm(NormOp norm, OpBuilder &builder, ParallelAttr parallel, Value x, Value gamma) {
   Location loc = norm.getLoc();
   auto type = getType(x);
-  auto column = RankedTensorType::get({type.getDimSize(0), 1}, type.getElementType());
-  Value squares = builder.create<RowDotOp>(loc, column, x, x);
+  Value squares = builder.create<RowDotOp>(loc, x, x);
+  Type column = squares.getType();
   Value sum = builder.create<AllReduceOp>(loc, column, squares, Value(), parallel.getGroup("mp"));
   double columns = static_cast<double>(type.getDimSize(1) * parallel.getMp());
   Value root = builder.create<InverseRootOp>(loc, column, sum, builder.getF64FloatAttr(1 / columns), norm.getEpsAttr());
@@ -298,7 +299,7 @@ LogicalResult AttentionOp::partition(OpBuilder &builder, ParallelAttr parallel, 
   auto q = ::getType(operands[0]), v = ::getType(operands[2]);
   int64_t heads = local.getHeads(), valueDim = v.getDimSize(1) * keyParts / static_cast<int64_t>(getKHeads());
   local.getResult().setType(RankedTensorType::get({q.getDimSize(0), heads * valueDim}, q.getElementType()));
-  local.getLse().setType(RankedTensorType::get({q.getDimSize(0), heads}, q.getElementType()));
+  local.getLse().setType(getAccumulatorTensor(q, {q.getDimSize(0), heads}));
   llvm::append_range(results, local->getResults());
   return success();
 }

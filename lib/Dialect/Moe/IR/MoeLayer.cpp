@@ -3,6 +3,7 @@
 
 #include "ExpertGroups.h"
 #include "moe/Dialect/Moe/IR/Activation.h"
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -29,11 +30,11 @@ int64_t LayerOp::getActivationWidth() { return moe::getActivationWidth(getActiva
 static LogicalResult verifyShape(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
   if (!value)
     return success();
-  auto type = cast<RankedTensorType>(value.getType());
-  auto expected = RankedTensorType::get(shape, op.getX().getType().getElementType());
-  if (type != expected)
-    return op.emitOpError() << "expected " << what << " to be " << expected << " but got " << type;
-  return success();
+  return verifyType(op, what, value.getType(), RankedTensorType::get(shape, op.getX().getType().getElementType()));
+}
+/// As verifyShape, of what routes.
+static LogicalResult verifyRouted(LayerOp op, StringRef what, Value value, ArrayRef<int64_t> shape) {
+  return value ? verifyType(op, what, value.getType(), getAccumulatorTensor(op.getX().getType(), shape)) : success();
 }
 
 /// (C1), (C2), (C6), (C7).
@@ -74,7 +75,7 @@ LogicalResult LayerOp::verify() {
   int64_t hidden = getW2().getType().getDimSize(1), width = getActivationWidth();
   if (failed(verifyShape(*this, "gate", getGate(), {model, experts})) ||
       failed(verifyShape(*this, "gate_bias", getGateBias(), {experts})) ||
-      failed(verifyShape(*this, "selection_bias", getSelectionBias(), {experts})) ||
+      failed(verifyRouted(*this, "selection_bias", getSelectionBias(), {experts})) ||
       failed(verifyShape(*this, "w1", getW1(), {experts, model, width * hidden})) ||
       failed(verifyShape(*this, "w2", getW2(), {experts, hidden, model})) ||
       failed(verifyShape(*this, "b1", getB1(), {experts, width * hidden})) ||
@@ -93,7 +94,7 @@ LogicalResult LayerOp::verify() {
   }
   if (getY().getType() != getX().getType())
     return emitOpError() << "expected y to be " << getX().getType() << " but got " << getY().getType();
-  return verifyShape(*this, "aux", getAux(), {});
+  return verifyRouted(*this, "aux", getAux(), {});
 }
 
 OpCost LayerOp::getOpCost() {
@@ -164,6 +165,12 @@ private:
     return builder.create<AllReduceOp>(loc, value.getType(), value, counts, group(name));
   }
 
+  /// What routes or weighs rows is of their accumulator type.
+  Value castToAccumulator(Value value) {
+    Type elementType = cast<RankedTensorType>(value.getType()).getElementType();
+    return builder.createOrFold<CastOp>(loc, value, getAccumulatorType(elementType));
+  }
+
   RouteOp buildRoute();
   Rows exchange(Value dispatched, Value counts);
   Rows exchangeRagged(Value dispatched, Value counts);
@@ -186,6 +193,7 @@ RouteOp BaselineBuilder::buildRoute() {
   Value logits = builder.create<MatmulOp>(loc, local.getX(), local.getGate());
   if (Value bias = local.getGateBias())
     logits = builder.create<BiasAddOp>(loc, logits.getType(), logits, bias, Value(), builder.getF64FloatAttr(1.0));
+  logits = castToAccumulator(logits);
   auto type = cast<RankedTensorType>(logits.getType());
   int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), k = layer.getTopK();
   int64_t localGroups = groups / parallel.getDp();
@@ -281,7 +289,7 @@ Value BaselineBuilder::buildShared(Value x) {
   Value out = sum(builder.create<MatmulOp>(loc, active, local.getSharedW2()), {}, "mp");
   if (!local.getSharedGate())
     return out;
-  Value logit = builder.create<MatmulOp>(loc, local.getX(), local.getSharedGate());
+  Value logit = castToAccumulator(builder.create<MatmulOp>(loc, local.getX(), local.getSharedGate()));
   Value factor = builder.create<ActivationOp>(loc, logit.getType(), logit, Value(), Activation::sigmoid);
   return builder.create<RowScaleOp>(loc, out, factor);
 }

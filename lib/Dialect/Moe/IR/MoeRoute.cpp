@@ -3,6 +3,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -26,13 +27,10 @@ static LogicalResult verifyShape(Operation *op, StringRef what, Value value, Arr
   return error << "] but got " << type;
 }
 
-/// `value` is a floating-point tensor of that shape, with the elements of `like`.
-static LogicalResult verifyType(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape,
-                                RankedTensorType like) {
-  auto expected = RankedTensorType::get(shape, like.getElementType());
-  if (value.getType() != expected)
-    return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << value.getType();
-  return success();
+/// `value` is a tensor of that shape, of the accumulator type of `like`.
+static LogicalResult verifyAccumulator(Operation *op, StringRef what, Value value, ArrayRef<int64_t> shape,
+                                       RankedTensorType like) {
+  return verifyType(op, what, value.getType(), getAccumulatorTensor(like, shape));
 }
 
 LogicalResult mlir::moe::verifyExpertGroups(Operation *op, int64_t experts, int64_t k, int64_t expertGroups,
@@ -104,15 +102,15 @@ LogicalResult RouteOp::verify() {
   int64_t k = getExperts().getType().getDimSize(1);
   if (k < 1 || k > std::min<int64_t>(8, experts))
     return emitOpError() << "expected between 1 and " << std::min<int64_t>(8, experts) << " choices but got " << k;
-  if (failed(verifyType(*this, "scores", getScores(), {tokens, experts}, getLogits().getType())) ||
+  if (failed(verifyAccumulator(*this, "scores", getScores(), {tokens, experts}, getLogits().getType())) ||
       failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||
       failed(verifyShape(*this, "slots", getSlots(), {tokens, k})) ||
-      failed(verifyType(*this, "weights", getWeights(), {tokens, k}, getLogits().getType())) ||
+      failed(verifyAccumulator(*this, "weights", getWeights(), {tokens, k}, getLogits().getType())) ||
       failed(verifyShape(*this, "counts", getCounts(), {static_cast<int64_t>(getChunks()), experts})) ||
-      failed(verifyType(*this, "aux", getAux(), {}, getLogits().getType())))
+      failed(verifyAccumulator(*this, "aux", getAux(), {}, getLogits().getType())))
     return failure();
   if (getSelectionBias() &&
-      failed(verifyType(*this, "selection_bias", getSelectionBias(), {experts}, getLogits().getType())))
+      failed(verifyAccumulator(*this, "selection_bias", getSelectionBias(), {experts}, getLogits().getType())))
     return failure();
   int64_t groups = getGroups();
   if (groups < 1 || tokens % groups != 0)
@@ -158,9 +156,9 @@ LogicalResult RouteGradOp::verify() {
     return emitOpError() << "expected experts of " << tokens << " tokens but got " << getExperts().getType();
   RankedTensorType scores = getScores().getType();
   if (getGradWeights() &&
-      failed(verifyType(*this, "grad_weights", getGradWeights(), getExperts().getType().getShape(), scores)))
+      failed(verifyAccumulator(*this, "grad_weights", getGradWeights(), getExperts().getType().getShape(), scores)))
     return failure();
-  if (getGradAux() && failed(verifyType(*this, "grad_aux", getGradAux(), {}, scores)))
+  if (getGradAux() && failed(verifyAccumulator(*this, "grad_aux", getGradAux(), {}, scores)))
     return failure();
   if (static_cast<int64_t>(getGroups()) < 1 || tokens % static_cast<int64_t>(getGroups()) != 0)
     return emitOpError() << "expected groups to divide the " << tokens << " tokens but got "
@@ -192,7 +190,7 @@ static LogicalResult verifySlots(Operation *op, RankedTensorType tokens, RankedT
   if (rows.getShape().back() != tokens.getDimSize(1) || rows.getElementType() != tokens.getElementType())
     return op->emitOpError() << "expected rows with the columns and elements of the tokens " << tokens << " but got "
                              << rows;
-  return weights ? verifyType(op, "weights", weights, slots.getShape(), tokens) : success();
+  return weights ? verifyAccumulator(op, "weights", weights, slots.getShape(), tokens) : success();
 }
 
 /// Two operations for each element that a choice touches.
@@ -210,8 +208,7 @@ void DispatchOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
       builder.create<CombineOp>(getLoc(), getTokens().getType(), cotangents[0], getSlots(), getWeights()));
   gradients.push_back({});
   if (getWeights())
-    gradients.push_back(
-        builder.create<SlotDotOp>(getLoc(), getWeights().getType(), getTokens(), cotangents[0], getSlots()));
+    gradients.push_back(builder.create<SlotDotOp>(getLoc(), getTokens(), cotangents[0], getSlots()));
 }
 SmallVector<Value> DispatchOp::getKernelInputs() { return {getTokens(), getSlots(), getWeights()}; }
 
@@ -223,15 +220,18 @@ void CombineOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVec
       builder.create<DispatchOp>(getLoc(), getRows().getType(), cotangents[0], getSlots(), getWeights()));
   gradients.push_back({});
   if (getWeights())
-    gradients.push_back(
-        builder.create<SlotDotOp>(getLoc(), getWeights().getType(), cotangents[0], getRows(), getSlots()));
+    gradients.push_back(builder.create<SlotDotOp>(getLoc(), cotangents[0], getRows(), getSlots()));
 }
 OpCost CombineOp::getOpCost() { return getSlotCost(*this, getResult().getType(), getSlots().getType()); }
 SmallVector<Value> CombineOp::getKernelInputs() { return {getRows(), getSlots(), getWeights()}; }
 
+void SlotDotOp::build(OpBuilder &builder, OperationState &state, Value tokens, Value rows, Value slots) {
+  auto shape = cast<RankedTensorType>(slots.getType()).getShape();
+  build(builder, state, getAccumulatorTensor(cast<RankedTensorType>(tokens.getType()), shape), tokens, rows, slots);
+}
 LogicalResult SlotDotOp::verify() {
   if (failed(verifySlots(*this, getTokens().getType(), getRows().getType(), getSlots().getType(), {})))
     return failure();
-  return verifyType(*this, "the result", getResult(), getSlots().getType().getShape(), getTokens().getType());
+  return verifyAccumulator(*this, "the result", getResult(), getSlots().getType().getShape(), getTokens().getType());
 }
 OpCost SlotDotOp::getOpCost() { return getSlotCost(*this, getTokens().getType(), getSlots().getType()); }

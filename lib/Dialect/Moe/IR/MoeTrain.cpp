@@ -1,4 +1,5 @@
 //===- MoeTrain.cpp - losses and optimizers -------------------------------===//
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -6,13 +7,9 @@ using namespace mlir::moe;
 
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// `column` is expected to be [S, 1] beside the rows [S, ..] of `rows`.
-static LogicalResult verifyColumn(Operation *op, Value rows, Value column) {
-  auto expected = RankedTensorType::get({getType(rows).getDimSize(0), 1}, getType(rows).getElementType());
-  if (getType(column) != expected)
-    return op->emitOpError() << "expected " << expected << " beside rows " << rows.getType() << " but got "
-                             << column.getType();
-  return success();
+/// `column` is expected to be one element for each row of `rows`, of its accumulator type.
+static LogicalResult verifyColumn(Operation *op, StringRef what, Value column, Value rows) {
+  return verifyType(op, what, column.getType(), getAccumulatorColumn(getType(rows)));
 }
 
 static LogicalResult verifyLabels(Operation *op, Value rows, Value labels) {
@@ -35,10 +32,13 @@ static SmallVector<Attribute> getPartParams(Operation *op, int64_t parts, int64_
 // Loss
 //===----------------------------------------------------------------------===//
 
+void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logits, Value labels) {
+  build(builder, state, getAccumulatorTensor(::getType(logits), {}), logits, labels);
+}
 LogicalResult CrossEntropyOp::verify() {
-  if (::getType(getLoss()).getElementType() != ::getType(getLogits()).getElementType())
-    return emitOpError() << "expected a loss of the logits' element type but got " << getLoss().getType();
-  return verifyLabels(*this, getLogits(), getLabels());
+  return failure(
+      failed(verifyType(*this, "the loss", getLoss().getType(), getAccumulatorTensor(::getType(getLogits()), {}))) ||
+      failed(verifyLabels(*this, getLogits(), getLabels())));
 }
 
 LogicalResult CrossEntropyOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
@@ -62,19 +62,17 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
                                         SmallVectorImpl<Value> &results) {
   Location loc = getLoc();
   Value logits = operands[0], labels = operands[1];
-  auto type = ::getType(logits);
-  auto column = RankedTensorType::get({type.getDimSize(0), 1}, type.getElementType());
   bool isSplit = layouts[0].getGroups(1).size() == 1 && parallel.getMp() > 1;
   GroupAttr mp = parallel.getGroup("mp"), dp = parallel.getGroup("dp");
   // First, so that its gradient is added to the logarithm's in place.
-  Value target = builder.create<PickOp>(loc, column, logits, labels, isSplit ? parallel.getMp() : 1, mp.getStride());
-  Value lse = builder.create<RowLogsumexpOp>(loc, column, logits);
+  Value target = builder.create<PickOp>(loc, logits, labels, isSplit ? parallel.getMp() : 1, mp.getStride());
+  Value lse = builder.create<RowLogsumexpOp>(loc, logits);
   if (isSplit) {
-    lse = builder.create<RowLogsumexpOp>(loc, column, builder.create<AllGatherOp>(loc, lse, mp, 1));
-    target = builder.create<AllReduceOp>(loc, column, target, Value(), mp);
+    lse = builder.create<RowLogsumexpOp>(loc, builder.create<AllGatherOp>(loc, lse, mp, 1));
+    target = builder.create<AllReduceOp>(loc, target.getType(), target, Value(), mp);
   }
   Value rows = builder.create<AddOp>(loc, lse, builder.create<ScaleOp>(loc, target, builder.getF64FloatAttr(-1)));
-  auto sums = builder.create<LabelSumOp>(loc, getLoss().getType(), getLoss().getType(), rows, labels);
+  auto sums = builder.create<LabelSumOp>(loc, rows, labels);
   auto overAll = [&](Value value) -> Value {
     return builder.create<AllReduceOp>(loc, value.getType(), value, Value(), dp);
   };
@@ -82,15 +80,26 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
   return success();
 }
 
-LogicalResult RowLogsumexpOp::verify() { return verifyColumn(*this, getX(), getResult()); }
+void RowLogsumexpOp::build(OpBuilder &builder, OperationState &state, Value x) {
+  build(builder, state, getAccumulatorColumn(::getType(x)), x);
+}
+LogicalResult RowLogsumexpOp::verify() { return verifyColumn(*this, "the result", getResult(), getX()); }
 void RowLogsumexpOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(
       builder.create<RowLogsumexpGradOp>(getLoc(), getX().getType(), getX(), getResult(), cotangents[0]));
 }
+LogicalResult RowLogsumexpGradOp::verify() {
+  return failure(failed(verifyColumn(*this, "lse", getLse(), getX())) ||
+                 failed(verifyColumn(*this, "grads", getGrads(), getX())));
+}
 SmallVector<int64_t> RowLogsumexpGradOp::getInPlaceInputs() { return {0}; }
 
+void PickOp::build(OpBuilder &builder, OperationState &state, Value x, Value labels, int64_t parts, int64_t stride) {
+  build(builder, state, getAccumulatorColumn(::getType(x)), x, labels, parts, stride);
+}
 LogicalResult PickOp::verify() {
-  return failure(failed(verifyColumn(*this, getX(), getResult())) || failed(verifyLabels(*this, getX(), getLabels())));
+  return failure(failed(verifyColumn(*this, "the result", getResult(), getX())) ||
+                 failed(verifyLabels(*this, getX(), getLabels())));
 }
 void PickOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<PickGradOp>(getLoc(), getX().getType(), getLabels(), cotangents[0], Value(),
@@ -105,6 +114,12 @@ OpCost PickOp::getOpCost() {
 }
 SmallVector<Attribute> PickOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
 
+LogicalResult PickGradOp::verify() {
+  if (failed(verifyColumn(*this, "grads", getGrads(), getResult())) ||
+      failed(verifyLabels(*this, getResult(), getLabels())))
+    return failure();
+  return getAddend() ? verifyType(*this, "the addend", getAddend().getType(), getResult().getType()) : success();
+}
 /// In the addend's memory, one element of each row.
 OpCost PickGradOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
@@ -118,6 +133,17 @@ SmallVector<Value> PickGradOp::getKernelInputs() { return {getLabels(), getGrads
 SmallVector<Attribute> PickGradOp::getKernelParams() { return getPartParams(*this, getParts(), getStride()); }
 SmallVector<int64_t> PickGradOp::getInPlaceInputs() { return getAddendPlace(getAddend(), 2); }
 
+void LabelSumOp::build(OpBuilder &builder, OperationState &state, Value rows, Value labels) {
+  Type sum = getAccumulatorTensor(::getType(rows), {});
+  build(builder, state, sum, sum, rows, labels);
+}
+LogicalResult LabelSumOp::verify() {
+  RankedTensorType scalar = getAccumulatorTensor(::getType(getRows()), {});
+  return failure(failed(verifyColumn(*this, "rows", getRows(), getRows())) ||
+                 failed(verifyLabels(*this, getRows(), getLabels())) ||
+                 failed(verifyType(*this, "sum", getSum().getType(), scalar)) ||
+                 failed(verifyType(*this, "count", getCount().getType(), scalar)));
+}
 void LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(
       cotangents[0]
@@ -126,10 +152,30 @@ void LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVe
   gradients.push_back(Value());
 }
 
+LogicalResult LabelSumGradOp::verify() {
+  RankedTensorType grad = ::getType(getGrad());
+  return verifyType(*this, "the result", getResult().getType(),
+                    RankedTensorType::get({::getType(getLabels()).getDimSize(0), 1}, grad.getElementType()));
+}
+
 void DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.append({builder.create<DivideOp>(getLoc(), cotangents[0], getB()), Value()});
 }
 SmallVector<int64_t> DivideOp::getInPlaceInputs() { return {0, 1}; }
+
+//===----------------------------------------------------------------------===//
+// Element types
+//===----------------------------------------------------------------------===//
+
+void CastOp::build(OpBuilder &builder, OperationState &state, Value input, Type elementType) {
+  build(builder, state, ::getType(input).clone(elementType), input);
+}
+void CastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<CastOp>(getLoc(), cotangents[0], getInput().getType().getElementType()));
+}
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
+}
 
 //===----------------------------------------------------------------------===//
 // Optimizers

@@ -78,7 +78,7 @@ LogicalResult Matcher::matchGate() {
     Operation *op = value.getDefiningOp();
     // Row by row, so that part of the tokens can be routed alone.
     auto matmul = dyn_cast_or_null<MatmulOp>(op);
-    if (!(matmul && !matmul.getTransposeA()) && !isa_and_nonnull<BiasAddOp>(op))
+    if (!(matmul && !matmul.getTransposeA()) && !isa_and_nonnull<BiasAddOp, CastOp>(op))
       return fail("its logits are not a product, with or without a bias, of the tokens that it dispatches");
     layer.gate.insert(layer.gate.begin(), op);
     value = op->getOperand(0);

@@ -3,6 +3,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
@@ -41,7 +42,7 @@ private:
   void shard(Parameter &parameter);
   Value getPart(const Parameter &parameter, Value whole);
   Value getWhole(const Parameter &parameter, Value part);
-  Value cast(Value value, Type elementType);
+  Value cast(Value value, Type elementType) { return builder.createOrFold<CastOp>(loc, value, elementType); }
 
   Value findOrAddScalar(StringRef name, StringRef role, Type elementType);
   Value addState(const Parameter &parameter, StringRef suffix, Type type);
@@ -60,7 +61,7 @@ private:
   ParallelAttr parallel;
   SpmdAxes axes;
   SmallVector<Parameter> parameters;
-  /// What is computed in: f32 for parameters of bf16.
+  /// What is computed in: f32 for parameters of 16 bits.
   Type elementType;
   Location loc = builder.getUnknownLoc();
 };
@@ -100,8 +101,7 @@ LogicalResult StepBuilder::collect() {
     return function.emitError() << "expected gradients of parameters among the results; run moe-differentiate first";
   terminator->eraseOperands(taken);
   function.eraseResults(taken);
-  Type type = getElementType(parameters.front().argument);
-  elementType = type.isBF16() ? builder.getF32Type() : type;
+  elementType = getAccumulatorType(getElementType(parameters.front().argument));
   return success();
 }
 
@@ -133,12 +133,6 @@ Value StepBuilder::getPart(const Parameter &parameter, Value whole) {
 }
 Value StepBuilder::getWhole(const Parameter &parameter, Value part) {
   return parameter.shard ? builder.create<AllGatherOp>(loc, part, parameter.shard, parameter.dim).getResult() : part;
-}
-
-Value StepBuilder::cast(Value value, Type type) {
-  if (getElementType(value) == type)
-    return value;
-  return builder.create<CastOp>(loc, mlir::cast<RankedTensorType>(value.getType()).clone(type), value);
 }
 
 static DictionaryAttr describe(OpBuilder &builder, StringRef name, StringRef role, LayoutAttr layout,

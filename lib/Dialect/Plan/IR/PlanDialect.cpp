@@ -33,7 +33,7 @@ void PlanDialect::initialize() {
 bool mlir::plan::isBufferType(MemRefType type) {
   Type element = type.getElementType();
   return type.hasStaticShape() && type.getLayout().isIdentity() && type.getRank() <= 4 &&
-         (element.isF32() || element.isF64() || element.isBF16() || element.isSignlessInteger(32));
+         (element.isF32() || element.isF64() || element.isBF16() || element.isF16() || element.isSignlessInteger(32));
 }
 
 int64_t mlir::plan::getByteSize(MemRefType type) { return type.getNumElements() * (type.getElementTypeBitWidth() / 8); }
@@ -204,7 +204,7 @@ LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe
 LogicalResult BufferOp::verify() {
   auto type = cast<MemRefType>(getMemref().getType());
   if (!isBufferType(type)) // (C1)
-    return emitOpError("expected a dense row-major memref of f32, f64, bf16 or i32 with rank 4 at most but got ")
+    return emitOpError("expected a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 at most but got ")
            << type;
   if (!isa_and_nonnull<SpaceAttr>(type.getMemorySpace())) // (C1)
     return emitOpError("expected the memory space to be #plan<space device> or #plan<space host_pinned> but got ")

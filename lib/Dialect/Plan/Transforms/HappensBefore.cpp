@@ -33,7 +33,7 @@ LogicalResult mlir::plan::verifyRankProgram(func::FuncOp function) {
   for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
     if (auto memref = dyn_cast<MemRefType>(type); !memref || !isBufferType(memref))
       return function.emitOpError("expected argument ")
-             << index << " to be a dense row-major memref of f32, f64, bf16 or i32 with rank 4 at most but got "
+             << index << " to be a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 at most but got "
              << type;
   for (Operation &op : function.getBody().front())
     if (!isa<BufferOp, ViewOp, LaunchOp, RecordOp, WaitOp>(op) &&

@@ -13,13 +13,21 @@ class Moe_StaticTensor<list<Type> types, string summary>
 class Moe_RankedTensor<list<Type> types, list<int> ranks, string summary>
     : ConfinedType<StaticShapeTensorOf<types>, [HasAnyRankOfPred<ranks>], summary, "::mlir::RankedTensorType">;
 
-def Moe_Tensor : Moe_StaticTensor<[F32, F64, BF16], "static tensor of f32, f64 or bf16">;
-def Moe_AnyTensor : Moe_StaticTensor<[F32, F64, BF16, I32], "static tensor of f32, f64, bf16 or i32">;
-def Moe_Scalar : Moe_RankedTensor<[F32, F64, BF16], [0], "0-D tensor of f32, f64 or bf16">;
-def Moe_Tensor1D : Moe_RankedTensor<[F32, F64, BF16], [1], "1-D tensor of f32, f64 or bf16">;
-def Moe_Tensor2D : Moe_RankedTensor<[F32, F64, BF16], [2], "2-D tensor of f32, f64 or bf16">;
-def Moe_Tensor3D : Moe_RankedTensor<[F32, F64, BF16], [3], "3-D tensor of f32, f64 or bf16">;
-def Moe_Rows : Moe_RankedTensor<[F32, F64, BF16], [2, 3], "rows, a 2-D or 3-D tensor of f32, f64 or bf16">;
+defvar Moe_FloatTypes = [F32, F64, BF16, F16];
+defvar Moe_FloatNames = "f32, f64, bf16 or f16";
+
+def Moe_Tensor : Moe_StaticTensor<Moe_FloatTypes, !strconcat("static tensor of ", Moe_FloatNames)>;
+def Moe_AnyTensor : Moe_StaticTensor<!listconcat(Moe_FloatTypes, [I32]), "static tensor of f32, f64, bf16, f16 or i32">;
+def Moe_Scalar : Moe_RankedTensor<Moe_FloatTypes, [0], !strconcat("0-D tensor of ", Moe_FloatNames)>;
+def Moe_Tensor1D : Moe_RankedTensor<Moe_FloatTypes, [1], !strconcat("1-D tensor of ", Moe_FloatNames)>;
+def Moe_Tensor2D : Moe_RankedTensor<Moe_FloatTypes, [2], !strconcat("2-D tensor of ", Moe_FloatNames)>;
+def Moe_Tensor3D : Moe_RankedTensor<Moe_FloatTypes, [3], !strconcat("3-D tensor of ", Moe_FloatNames)>;
+def Moe_Rows : Moe_RankedTensor<Moe_FloatTypes, [2, 3], !strconcat("rows, a 2-D or 3-D tensor of ", Moe_FloatNames)>;
+// Routing, losses and what else is summed up over a row: beside values of 16 bits these are f32, beside others of their
+// type (getAccumulatorType).
+def Moe_AccumulatorScalar : Moe_RankedTensor<[F32, F64], [0], "0-D tensor of f32 or f64">;
+def Moe_Accumulator1D : Moe_RankedTensor<[F32, F64], [1], "1-D tensor of f32 or f64">;
+def Moe_Accumulator2D : Moe_RankedTensor<[F32, F64], [2], "2-D tensor of f32 or f64">;
 def Moe_Index0D : Moe_RankedTensor<[I32], [0], "0-D tensor of i32">;
 def Moe_Index1D : Moe_RankedTensor<[I32], [1], "1-D tensor of i32">;
 def Moe_IndexTensor : Moe_StaticTensor<[I32], "static tensor of i32">;

@@ -63,7 +63,7 @@ def Moe_RowScaleOp : Moe_Op<"row_scale", [
     `result[s,m] = factors[s,0] * rows[s,m]`.
 
     Constraints:
-    - (C1) rows is [S, M] and factors [S, 1] of one element type.
+    - (C1) rows is [S, M], factors [S, 1] of its accumulator type.
 
     Example:
 
@@ -74,7 +74,7 @@ def Moe_RowScaleOp : Moe_Op<"row_scale", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$rows, Moe_Tensor2D:$factors);
+  let arguments = (ins Moe_Tensor2D:$rows, Moe_Accumulator2D:$factors);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$rows `,` $factors attr-dict `:` type($rows) `,` type($factors)";
   let hasVerifier = 1;
@@ -87,7 +87,7 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
     `result[s,0] = sum_m lhs[s,m] rhs[s,m]`.
 
     Constraints:
-    - (C1) lhs and rhs are [S, M], the result is [S, 1], of one element type.
+    - (C1) lhs and rhs are [S, M], the result is [S, 1] of their accumulator type.
 
     Example:
 
@@ -99,8 +99,9 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$lhs, Moe_Tensor2D:$rhs);
-  let results = (outs Moe_Tensor2D:$result);
+  let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
   let hasVerifier = 1;
 }
 

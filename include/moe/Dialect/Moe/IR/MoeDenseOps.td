@@ -375,7 +375,7 @@ defvar Moe_AttentionAttrs = (ins
 defvar Moe_AttentionInputs = (ins
     Moe_Tensor2D:$q, Moe_Tensor2D:$k, Moe_Tensor2D:$v, Optional<Moe_Tensor3D>:$bias, Optional<Moe_Tensor1D>:$sinks,
     Optional<Moe_Index0D>:$step);
-defvar Moe_AttentionGradInputs = (ins Moe_Tensor2D:$attended, Moe_Tensor2D:$lse, Moe_Tensor2D:$grads);
+defvar Moe_AttentionGradInputs = (ins Moe_Tensor2D:$attended, Moe_Accumulator2D:$lse, Moe_Tensor2D:$grads);
 
 def Moe_AttentionOp : Moe_Op<"attention", [
     AttrSizedOperandSegments, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Partition,
@@ -397,6 +397,7 @@ def Moe_AttentionOp : Moe_Op<"attention", [
       being k_heads or k_heads / parts.
     - (C2) n divides heads parts; where it is not k_heads, heads.
     - (C3) dropout, below 1, needs step.
+    - (C4) lse is [B q_length, heads] of q's accumulator type; all others have q's element type.
 
     Example:
 
@@ -410,7 +411,7 @@ def Moe_AttentionOp : Moe_Op<"attention", [
     ```
   }];
   let arguments = !con(Moe_AttentionInputs, Moe_AttentionAttrs);
-  let results = (outs Moe_Tensor2D:$result, Moe_Tensor2D:$lse);
+  let results = (outs Moe_Tensor2D:$result, Moe_Accumulator2D:$lse);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`bias` `(` $bias^ `)`)? (`sinks` `(` $sinks^ `)`)? (`step` `(` $step^ `)`)? attr-dict `:`
     functional-type(operands, results)
@@ -421,6 +422,7 @@ def Moe_AttentionOp : Moe_Op<"attention", [
 class Moe_AttentionGrad<string mnemonic, string what> : Moe_Op<mnemonic, [
     AttrSizedOperandSegments, Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradients of attention's " # what;
+  let hasVerifier = 1;
   let arguments = !con(Moe_AttentionInputs, Moe_AttentionGradInputs, Moe_AttentionAttrs);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`bias` `(` $bias^ `)`)? (`sinks` `(` $sinks^ `)`)? (`step` `(` $step^ `)`)?
@@ -473,6 +475,9 @@ def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cos
   let description = [{
     `result[h] = - sum_s exp(sinks[h] - lse[s,h]) <grads[s,h,:], attended[s,h,:]>`.
 
+    Constraints:
+    - (C1) lse is [S, heads] of the sinks' accumulator type, S the rows of grads.
+
     Example:
 
     ```mlir
@@ -484,8 +489,9 @@ def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cos
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor1D:$sinks, Moe_Tensor2D:$lse, Moe_Tensor2D:$attended, Moe_Tensor2D:$grads);
+  let arguments = (ins Moe_Tensor1D:$sinks, Moe_Accumulator2D:$lse, Moe_Tensor2D:$attended, Moe_Tensor2D:$grads);
   let results = (outs Moe_Tensor1D:$result);
+  let hasVerifier = 1;
   let assemblyFormat = "$sinks `,` $lse `,` $attended `,` $grads attr-dict `:` functional-type(operands, results)";
 }
 

@@ -16,6 +16,10 @@ def Moe_Dialect : Dialect {
     Every L1 value is, for each group of ranks, *replicated* (all members hold the same value) or *varying*. Each op says
     through `MoeSpmdOpInterface` which states it takes and gives.
 
+    A program computes in one floating-point type. Where that has 16 bits (bf16, f16), routing from the logits on, sums over a row,
+    the logarithms of softmax's sums and losses are of its *accumulator type*, f32, as the op of each says. The accumulator
+    type of f32 and f64 is the type itself. `moe.cast` goes from one type to the other.
+
     Discardable attributes: `moe.parallel` (a `#moe.parallel`) on the module; on arguments and results of functions
     `moe.layout` (a `#moe.layout`), `moe.name` (the tensor's name in files and reports), `moe.role` ("input", "parameter",
     "cotangent", "output", "gradient").

@@ -51,7 +51,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
     - (C6) expert_groups divides E; 1 <= top_groups <= expert_groups; top_groups E / expert_groups >= top_k; a group scored
       by top2 has at least two experts.
     - (C7) capacity_factor > 0; expert_capacity >= 1, and only with it; max_load >= 1, and only in the dropless form.
-    - (C8) all tensors have x's element type; y has x's type.
+    - (C8) y has x's type; selection_bias and aux have the accumulator type of x's element type, all others that itself.
 
     Example:
 
@@ -69,7 +69,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
   let arguments = (ins
     StrAttr:$layer_name,
     Moe_Tensor2D:$x, Moe_Tensor2D:$gate,
-    Optional<Moe_Tensor1D>:$gate_bias, Optional<Moe_Tensor1D>:$selection_bias,
+    Optional<Moe_Tensor1D>:$gate_bias, Optional<Moe_Accumulator1D>:$selection_bias,
     Moe_Tensor3D:$w1, Moe_Tensor3D:$w2,
     Optional<Moe_Tensor2D>:$b1, Optional<Moe_Tensor2D>:$b2,
     Optional<Moe_Tensor2D>:$shared_w1, Optional<Moe_Tensor2D>:$shared_w2, Optional<Moe_Tensor2D>:$shared_gate,
@@ -88,7 +88,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
     DefaultValuedAttr<I64Attr, "-1">:$leave,
     DefaultValuedAttr<I64Attr, "1">:$homes,
     DefaultValuedAttr<I64Attr, "1">:$home_span);
-  let results = (outs Moe_Tensor2D:$y, Moe_Scalar:$aux);
+  let results = (outs Moe_Tensor2D:$y, Moe_AccumulatorScalar:$aux);
   let assemblyFormat = [{
     $layer_name $x `gate` `(` $gate (`,` $gate_bias^)? `)` (`selection_bias` `(` $selection_bias^ `)`)?
     `experts` `(` $w1 `,` $w2 (`,` $b1^ `,` $b2)? `)`

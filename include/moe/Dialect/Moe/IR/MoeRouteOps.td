@@ -27,7 +27,7 @@ def Moe_RouteOp : Moe_Op<"route", [
 
     Constraints:
     - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <= min(8, E).
-    - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type.
+    - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type, f32 or f64.
     - (C3) expert_groups, top_groups and group_score are as in (C6) of moe.layer; capacity >= 0.
     - (C4) chunks >= 1; with a capacity it divides groups T, and chunk_rows is 0; dropless with more than one chunk, chunk_rows is at
       least k ceil(S / chunks).
@@ -45,7 +45,7 @@ def Moe_RouteOp : Moe_Op<"route", [
     ```
   }];
   let arguments = (ins
-    Moe_Tensor2D:$logits, Optional<Moe_Tensor1D>:$selection_bias,
+    Moe_Accumulator2D:$logits, Optional<Moe_Accumulator1D>:$selection_bias,
     DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
     UnitAttr:$renormalize,
     DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
@@ -60,8 +60,8 @@ def Moe_RouteOp : Moe_Op<"route", [
     DefaultValuedAttr<I64Attr, "1">:$homes,
     DefaultValuedAttr<I64Attr, "1">:$home_stride,
     DefaultValuedAttr<I64Attr, "1">:$home_span);
-  let results = (outs Moe_Tensor2D:$scores, Moe_Index2D:$experts, Moe_Index2D:$slots, Moe_Tensor2D:$weights,
-                      Moe_Index2D:$counts, Moe_Scalar:$aux);
+  let results = (outs Moe_Accumulator2D:$scores, Moe_Index2D:$experts, Moe_Index2D:$slots, Moe_Accumulator2D:$weights,
+                      Moe_Index2D:$counts, Moe_AccumulatorScalar:$aux);
   let assemblyFormat = [{
     $logits (`selection_bias` `(` $selection_bias^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
@@ -93,12 +93,13 @@ def Moe_RouteGradOp : Moe_Op<"route_grad", [
     ```
   }];
   let arguments = (ins
-    Moe_Tensor2D:$scores, Moe_Index2D:$experts, Optional<Moe_Tensor2D>:$grad_weights, Optional<Moe_Scalar>:$grad_aux,
+    Moe_Accumulator2D:$scores, Moe_Index2D:$experts, Optional<Moe_Accumulator2D>:$grad_weights,
+    Optional<Moe_AccumulatorScalar>:$grad_aux,
     DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
     UnitAttr:$renormalize,
     DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
     DefaultValuedAttr<I64Attr, "1">:$groups);
-  let results = (outs Moe_Tensor2D:$result);
+  let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = [{
     $scores `,` $experts (`weights` `(` $grad_weights^ `)`)? (`aux` `(` $grad_aux^ `)`)? attr-dict `:`
     functional-type(operands, results)
@@ -115,6 +116,7 @@ def Moe_DispatchOp : Moe_Op<"dispatch", [
 
     Constraints:
     - (C1) tokens is [S, M], slots and weights [S, k]; the result is [E, T, M] or [R, M].
+    - (C2) tokens and result have one element type, weights its accumulator type.
 
     Example:
 
@@ -125,7 +127,7 @@ def Moe_DispatchOp : Moe_Op<"dispatch", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Index2D:$slots, Optional<Moe_Tensor2D>:$weights);
+  let arguments = (ins Moe_Tensor2D:$tokens, Moe_Index2D:$slots, Optional<Moe_Accumulator2D>:$weights);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$tokens `,` $slots (`weights` `(` $weights^ `)`)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -140,6 +142,7 @@ def Moe_CombineOp : Moe_Op<"combine", [
 
     Constraints:
     - (C1) rows is [E, T, M] or [R, M]; slots and weights are [S, k]; the result is [S, M].
+    - (C2) rows and result have one element type, weights its accumulator type.
 
     Example:
 
@@ -150,7 +153,7 @@ def Moe_CombineOp : Moe_Op<"combine", [
     }
     ```
   }];
-  let arguments = (ins Moe_Rows:$rows, Moe_Index2D:$slots, Optional<Moe_Tensor2D>:$weights);
+  let arguments = (ins Moe_Rows:$rows, Moe_Index2D:$slots, Optional<Moe_Accumulator2D>:$weights);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$rows `,` $slots (`weights` `(` $weights^ `)`)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -163,6 +166,7 @@ def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<>]> {
 
     Constraints:
     - (C1) tokens is [S, M], rows [E, T, M] or [R, M], slots and result [S, k].
+    - (C2) tokens and rows have one element type, the result its accumulator type.
 
     Example:
 
@@ -174,8 +178,9 @@ def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<>]> {
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$tokens, Moe_Rows:$rows, Moe_Index2D:$slots);
-  let results = (outs Moe_Tensor2D:$result);
+  let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$tokens `,` $rows `,` $slots attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$tokens, "::mlir::Value":$rows, "::mlir::Value":$slots)>];
   let hasVerifier = 1;
 }
 

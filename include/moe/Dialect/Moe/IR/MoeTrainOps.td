@@ -17,7 +17,7 @@ def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
     The vocabulary may be over mp: then only a number for each token and member is exchanged, never logits.
 
     Constraints:
-    - (C1) logits is [S, V], labels [S].
+    - (C1) logits is [S, V], labels [S]; the loss is of the logits' accumulator type.
 
     Example:
 
@@ -29,8 +29,9 @@ def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$logits, Moe_Index1D:$labels);
-  let results = (outs Moe_Scalar:$loss);
+  let results = (outs Moe_AccumulatorScalar:$loss);
   let assemblyFormat = "$logits `,` $labels attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels)>];
   let hasVerifier = 1;
 }
 
@@ -40,7 +41,7 @@ def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, 
     `result[s,0] = ln sum_j exp(x[s,j])`. Of the results of parts of a row it is the result of the row.
 
     Constraints:
-    - (C1) x is [S, V], the result [S, 1].
+    - (C1) x is [S, V], the result [S, 1] of its accumulator type.
 
     Example:
 
@@ -52,8 +53,9 @@ def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, 
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$x);
-  let results = (outs Moe_Tensor2D:$result);
+  let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x)>];
   let hasVerifier = 1;
 }
 
@@ -62,6 +64,9 @@ def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
   let summary = "gradient of moe.row_logsumexp";
   let description = [{
     `result[s,j] = grads[s,0] exp(x[s,j] - lse[s,0])`.
+
+    Constraints:
+    - (C1) x and the result are [S, V], lse and grads [S, 1] of their accumulator type.
 
     Example:
 
@@ -72,8 +77,9 @@ def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$x, Moe_Tensor2D:$lse, Moe_Tensor2D:$grads);
+  let arguments = (ins Moe_Tensor2D:$x, Moe_Accumulator2D:$lse, Moe_Accumulator2D:$grads);
   let results = (outs Moe_Tensor2D:$result);
+  let hasVerifier = 1;
   let assemblyFormat = "$x `,` $lse `,` $grads attr-dict `:` functional-type(operands, results)";
 }
 
@@ -83,7 +89,7 @@ def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_
     `result[s,0] = x[s, labels[s] - part V]`, 0 where another part has it or the label is negative.
 
     Constraints:
-    - (C1) x is [S, V], labels [S], the result [S, 1].
+    - (C1) x is [S, V], labels [S], the result [S, 1] of x's accumulator type.
 
     Example:
 
@@ -96,8 +102,9 @@ def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Index1D:$labels, DefaultValuedAttr<I64Attr, "1">:$parts,
                        DefaultValuedAttr<I64Attr, "1">:$stride);
-  let results = (outs Moe_Tensor2D:$result);
+  let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$x `,` $labels attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$labels, "int64_t":$parts, "int64_t":$stride)>];
   let hasVerifier = 1;
 }
 
@@ -108,6 +115,9 @@ def Moe_PickGradOp : Moe_Op<"pick_grad", [
   let description = [{
     The addend, or zeros, with grads[s,0] added at each row's label. In the addend's memory it touches nothing else.
 
+    Constraints:
+    - (C1) labels is [S], the result [S, V], grads [S, 1] of its accumulator type; an addend has the result's type.
+
     Example:
 
     ```mlir
@@ -117,9 +127,10 @@ def Moe_PickGradOp : Moe_Op<"pick_grad", [
     }
     ```
   }];
-  let arguments = (ins Moe_Index1D:$labels, Moe_Tensor2D:$grads, Optional<Moe_Tensor2D>:$addend,
+  let arguments = (ins Moe_Index1D:$labels, Moe_Accumulator2D:$grads, Optional<Moe_Tensor2D>:$addend,
                        DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
   let results = (outs Moe_Tensor2D:$result);
+  let hasVerifier = 1;
   let assemblyFormat = "$labels `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
 }
 
@@ -129,7 +140,7 @@ def Moe_LabelSumOp : Moe_Op<"label_sum", [Moe_Spmd, Moe_Differentiable, Moe_Cost
     `sum = sum of rows[s,0] over the s with labels[s] >= 0`, and their number. No gradient flows through that.
 
     Constraints:
-    - (C1) rows is [S, 1], labels [S].
+    - (C1) rows is [S, 1], labels [S]; sum and count have the rows' element type, f32 or f64.
 
     Example:
 
@@ -140,15 +151,20 @@ def Moe_LabelSumOp : Moe_Op<"label_sum", [Moe_Spmd, Moe_Differentiable, Moe_Cost
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$rows, Moe_Index1D:$labels);
-  let results = (outs Moe_Scalar:$sum, Moe_Scalar:$count);
+  let arguments = (ins Moe_Accumulator2D:$rows, Moe_Index1D:$labels);
+  let results = (outs Moe_AccumulatorScalar:$sum, Moe_AccumulatorScalar:$count);
   let assemblyFormat = "$rows `,` $labels attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$labels)>];
+  let hasVerifier = 1;
 }
 
 def Moe_LabelSumGradOp : Moe_Op<"label_sum_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
   let summary = "gradient of moe.label_sum's rows";
   let description = [{
     `result[s,0] = grad` where labels[s] >= 0, else 0.
+
+    Constraints:
+    - (C1) labels is [S], the result [S, 1] of grad's element type, f32 or f64.
 
     Example:
 
@@ -159,9 +175,10 @@ def Moe_LabelSumGradOp : Moe_Op<"label_sum_grad", [Moe_Spmd, Moe_Cost, Moe_Kerne
     }
     ```
   }];
-  let arguments = (ins Moe_Index1D:$labels, Moe_Scalar:$grad);
-  let results = (outs Moe_Tensor2D:$result);
+  let arguments = (ins Moe_Index1D:$labels, Moe_AccumulatorScalar:$grad);
+  let results = (outs Moe_Accumulator2D:$result);
   let assemblyFormat = "$labels `,` $grad attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Moe_DivideOp : Moe_Op<"divide", [
@@ -179,20 +196,17 @@ def Moe_DivideOp : Moe_Op<"divide", [
     }
     ```
   }];
-  let arguments = (ins Moe_Scalar:$a, Moe_Scalar:$b);
-  let results = (outs Moe_Scalar:$result);
+  let arguments = (ins Moe_AccumulatorScalar:$a, Moe_AccumulatorScalar:$b);
+  let results = (outs Moe_AccumulatorScalar:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($result)";
 }
 
-//===----------------------------------------------------------------------===//
-// Optimizers
-//===----------------------------------------------------------------------===//
-
-// Optimizers write their states, and the parameters, in place: results are the operands' memory.
-
-def Moe_CastOp : Moe_Op<"cast", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
+def Moe_CastOp : Moe_Op<"cast", [
+    SameOperandsAndResultShape, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<>]> {
   let summary = "another floating-point type";
   let description = [{
+    The nearest values, ties to even. Adjoint: the cast back.
+
     Example:
 
     ```mlir
@@ -205,7 +219,15 @@ def Moe_CastOp : Moe_Op<"cast", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
   let arguments = (ins Moe_Tensor:$input);
   let results = (outs Moe_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType)>];
+  let hasFolder = 1;
 }
+
+//===----------------------------------------------------------------------===//
+// Optimizers
+//===----------------------------------------------------------------------===//
+
+// Optimizers write their states, and the parameters, in place: results are the operands' memory.
 
 class Moe_ScalarOp<string mnemonic, list<Trait> traits = []> : Moe_Op<mnemonic, !listconcat([Moe_Spmd, Moe_Cost], traits)> {
   let results = (outs Moe_Scalar:$result);

@@ -436,7 +436,7 @@ def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
     Replaces the gradient of each parameter among the results by the parameter after a step of SGD (PyTorch's, with momentum) or
     AdamW, and adds the states that this needs as arguments and results: results of role `update` take the place of the
     argument that `moe.updates` names, in its memory. Also added are `learning_rate` and `step` (i32, from 0), and, where gradients are
-    clipped, the metric `gradient_norm`. Parameters of bf16 have a master copy and states of f32.
+    clipped, the metric `gradient_norm`. Parameters of 16 bits have a master copy and states of f32.
 
     The norm of all gradients counts each parameter once: squares are added up over the groups that a gradient is sharded
     over, and over no others.

@@ -49,7 +49,7 @@ inline constexpr StringLiteral kCopyStream = "copy";
 inline constexpr StringLiteral kSendStreamPrefix = "comm.send.";
 inline constexpr StringLiteral kReceiveStreamPrefix = "comm.receive.";
 
-/// Whether a runtime call can take such a value: static, dense and row-major, of f32, f64, bf16 or i32, rank 4 at most.
+/// Whether calls can take such a value: static, dense and row-major, of f32, f64, bf16, f16 or i32, rank 4 at most.
 bool isBufferType(MemRefType type);
 /// Bytes of a value for which isBufferType holds.
 int64_t getByteSize(MemRefType type);

@@ -74,7 +74,7 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
     Until then every `plan.buffer` is memory of its own, so the op is an allocation: CSE must not merge two of one type.
 
     Constraints:
-    - (C1) the memref is static, dense and row-major, of f32, f64, bf16 or i32, rank 4 at most; its memory space is a
+    - (C1) the memref is static, dense and row-major, of f32, f64, bf16, f16 or i32, rank 4 at most; its memory space is a
       `#plan<space ..>`.
     - (C2) offset >= 0.
 

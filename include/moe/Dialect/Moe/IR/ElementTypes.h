@@ -1,0 +1,24 @@
+//===- ElementTypes.h - which values of a program have more bits -*- C++ -*-===//
+#ifndef MOE_DIALECT_MOE_IR_ELEMENTTYPES_H
+#define MOE_DIALECT_MOE_IR_ELEMENTTYPES_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
+
+namespace mlir::moe {
+
+/// What a program that computes in `elementType` routes, sums over rows and takes losses in: f32 for types of 16 bits,
+/// else the type itself.
+Type getAccumulatorType(Type elementType);
+
+/// A tensor of that shape, of the accumulator type of `tensor`.
+RankedTensorType getAccumulatorTensor(RankedTensorType tensor, ArrayRef<int64_t> shape);
+/// One such element for each of the rows [S, ..] of `tensor`: [S, 1].
+RankedTensorType getAccumulatorColumn(RankedTensorType tensor);
+
+/// Fails with an error where the type of what `op` calls `what` is not as expected.
+LogicalResult verifyType(Operation *op, StringRef what, Type type, Type expected);
+
+} // namespace mlir::moe
+
+#endif // MOE_DIALECT_MOE_IR_ELEMENTTYPES_H
