@@ -87,9 +87,9 @@ def layouts_of(path):
             yield dtype, shards, path(f"{dtype}-{shards}")
 
 
-def compile_plan(tools, log, case, mode, plan, *flags):
+def compile_plan(tools, log, case, mode, plan, *flags, dtype="f32"):
     tools.call(log, "moe-compile", os.path.join(MODELS, case.model + ".json"), "--whole-model", f"--mode={mode}",
-               "--dtype=f32", f"--batch={BATCH}", f"--seq={LENGTH}", f"--parallel={case.layout}", *flags, "-o", plan)
+               f"--dtype={dtype}", f"--batch={BATCH}", f"--seq={LENGTH}", f"--parallel={case.layout}", *flags, "-o", plan)
     return checkpoint.read_metadata(plan)
 
 
@@ -187,6 +187,29 @@ def check_training(tools, case, folder, log):
         f"--save-checkpoint={path('whole')}")
     expect_same_files(path("whole"), path("resumed"))
     return f"{len(made)} tensors, loss {first[0]['loss']:.3f} to {first[-1]['loss']:.3f}"
+
+
+def read_dtypes(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: entry["dtype"] for name, entry in header.items() if name != "__metadata__"}
+
+
+def check_16_bits(tools, case, folder, log):
+    """Plans of 16 bits give back what they load; a new checkpoint is of their type, but for what routes."""
+    path = partial(os.path.join, folder)
+    tensors = models.draw(read_config(case.model), seed=5)
+    for dtype in ("bf16", "f16"):
+        compile_plan(tools, log, case, "forward", path("plan.so"), dtype=dtype)
+        source, new = path(dtype), path(f"{dtype}-new", ONE_FILE)
+        write_checkpoint(source, tensors, dtype, 3)
+        tools.call(log, "moe-run", path("plan.so"), f"--load={source}", f"--save-checkpoint={source}-back")
+        expect_same_files(source, source + "-back")
+        tools.call(log, "moe-run", path("plan.so"), f"--save-checkpoint={new}")
+        for name, made in read_dtypes(new).items():
+            if made != ("F32" if name.endswith("e_score_correction_bias") else dtype.upper()):
+                raise harness.CaseFailed(f"a plan in {dtype} writes '{name}' as {made}")
+    return f"{len(tensors)} tensors"
 
 
 # Wrong checkpoints
@@ -306,6 +329,8 @@ def cases():
         yield f"step {model}, dp 2, mp 2, ep 2, esp 2", Case(check_stepping, model, flags)
     for layout, flags in LAYOUTS.items():
         yield f"train bytes, {layout}", Case(check_training, "bytes", flags)
+    for model in ("mixtral", "deepseek-v3"):
+        yield f"16 bits {model}", Case(check_16_bits, model, LAYOUTS["dp 2, mp 2, ep 2, esp 2"])
     yield "wrong checkpoints", Case(check_wrong, "mixtral", "dp=1")
 
 
