@@ -158,7 +158,7 @@ def main():
     print(f"{len(cases)} cases")
     status = harness.run_cases([(describe(case), case) for case in cases], partial(check, harness.Tools(options.bin, options.backend), seen), options)
     missing = set(itertools.product(("none", "one", "several", "all"), (False, True))) - seen
-    if missing and not options.only:
+    if missing and not options.only and options.backend == "host":
         print(f"error: no case with (shadows, smart schedule): {sorted(missing)}", file=sys.stderr)
         status = 1
     return status

@@ -125,6 +125,9 @@ class Tools:
         self.folder = os.path.abspath(folder)
         self.backend = backend
         self.timeout = timeout
+        # A container's user is often root.
+        os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 
     def call(self, log, tool, *arguments):
         """Runs the tool, adds its command line to `log`, returns its stdout."""
