@@ -3,7 +3,7 @@
 #include "KernelsTest.h"
 
 #include "host/KernelsModel.h"
-#include "host/Philox.h"
+#include "host/DropoutFactors.h"
 
 #include <limits>
 

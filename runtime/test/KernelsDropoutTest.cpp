@@ -2,8 +2,8 @@
 
 #include "KernelsTest.h"
 
+#include "core/Philox.h"
 #include "host/KernelsModel.h"
-#include "host/Philox.h"
 
 namespace moert::host {
 namespace {

@@ -2,6 +2,7 @@
 #ifndef MOERT_CORE_SHAPES_H
 #define MOERT_CORE_SHAPES_H
 
+#include "core/Inline.h"
 #include "core/Kernels.h"
 
 namespace moert {
@@ -62,21 +63,43 @@ struct AttentionShape {
   int64_t width = 0, valueWidth = 0;            ///< columns of a head
   int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
   bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
+  bool causal = false;
+  int64_t window = 0; ///< keys that a query sees; 0: all
 
   AttentionShape() = default;
   /// Of q, k and v of rank 2 and options that are in their ranges.
   AttentionShape(const AttentionInputs &inputs, const AttentionOptions &options)
       : sequences(inputs.q.dims[0] / options.qLength), queries(options.qLength), keys(options.kLength),
         heads(options.heads), width(inputs.q.dims[1] / options.heads), firstHead(options.part.index() * heads),
-        modelHeads(options.part.parts * heads) {
+        modelHeads(options.part.parts * heads), causal(options.causal), window(options.window) {
     const int64_t parts = options.part.parts;
     hasOwnKeys = parts > 1 && options.kHeads % parts == 0 && inputs.k.dims[1] * parts == options.kHeads * width;
     keyHeads = hasOwnKeys ? options.kHeads / parts : options.kHeads;
     valueWidth = inputs.v.dims[1] / keyHeads;
   }
 
-  int64_t keyHead(int64_t head) const {
+  MOERT_INLINE int64_t keyHead(int64_t head) const {
     return hasOwnKeys ? head * keyHeads / heads : (firstHead + head) * keyHeads / modelHeads;
+  }
+
+  /// The keys from the first on, and before the last, that query i sees. Neither falls from one query to the next.
+  MOERT_INLINE int64_t firstKey(int64_t i) const {
+    return window > 0 ? within(i + keys - queries - window + 1, keys) : 0;
+  }
+  MOERT_INLINE int64_t endKey(int64_t i) const {
+    const int64_t end = causal ? within(i + keys - queries + 1, keys) : keys, first = firstKey(i);
+    return end > first ? end : first;
+  }
+  /// The queries from the first on, and before the last, that see key j.
+  MOERT_INLINE int64_t firstQuery(int64_t j) const { return causal ? within(j + queries - keys, queries) : 0; }
+  MOERT_INLINE int64_t endQuery(int64_t j) const {
+    const int64_t end = window > 0 ? within(j + queries - keys + window, queries) : queries, first = firstQuery(j);
+    return end > first ? end : first;
+  }
+
+private:
+  static MOERT_INLINE int64_t within(int64_t place, int64_t count) {
+    return place < 0 ? 0 : place > count ? count : place;
   }
 };
 

@@ -5,31 +5,14 @@
 // The gradients compute the probabilities again from the logarithms of their sums (FlashAttention, Dao et al., 2022).
 //
 //===----------------------------------------------------------------------===//
+#include "host/DropoutFactors.h"
 #include "host/Gemm.h"
 #include "host/ModelSupport.h"
-#include "host/Philox.h"
 
 namespace moert::host {
 namespace {
 
-/// Where queries and keys lie, and which keys a query sees.
-struct Shape : AttentionShape {
-  Shape(const AttentionInputs &inputs, const AttentionOptions &options)
-      : AttentionShape(inputs, options), causal(options.causal), window(options.window) {}
-
-  bool causal;
-  int64_t window;
-
-  /// The keys from the first on, and before the last, that query i sees.
-  MOERT_INLINE int64_t firstKey(int64_t i) const {
-    const int64_t first = window > 0 ? i + keys - queries - window + 1 : 0;
-    return std::clamp<int64_t>(first, 0, keys);
-  }
-  MOERT_INLINE int64_t endKey(int64_t i) const {
-    const int64_t end = causal ? std::clamp<int64_t>(i + keys - queries + 1, 0, keys) : keys;
-    return std::max(end, firstKey(i));
-  }
-};
+using Shape = AttentionShape;
 
 /// Queries [first, first + queries) of a head of a sequence, and the keys that any of them sees.
 struct QueryBlock {

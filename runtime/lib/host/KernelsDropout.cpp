@@ -1,7 +1,7 @@
 //===- KernelsDropout.cpp - dropout ----------------------------------------===//
 
+#include "host/DropoutFactors.h"
 #include "host/ModelSupport.h"
-#include "host/Philox.h"
 
 namespace moert::host {
 namespace {

@@ -1,5 +1,6 @@
 //===- KernelsPositions.cpp - rotary positions and relative biases ---------===//
 
+#include "core/Positions.h"
 #include "host/ModelSupport.h"
 
 // As for exp in KernelSupport.h: glibc's vector functions are announced by <cmath> only under -ffast-math.
@@ -20,15 +21,8 @@ const double *frequencies(const RotaryOptions &options) {
   struct Tag;
   const int64_t pairs = options.rotaryDim / 2;
   double *result = scratch<Tag, double>(pairs);
-  for (int64_t i = 0; i < pairs; ++i) {
-    const double power = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(options.rotaryDim));
-    double times = 1;
-    if (options.factor != 1) {
-      const double ramp = std::clamp((static_cast<double>(i) - options.low) / (options.high - options.low), 0.0, 1.0);
-      times = 1 - ramp + ramp / options.factor;
-    }
-    result[i] = times * power;
-  }
+  for (int64_t i = 0; i < pairs; ++i)
+    result[i] = rotaryFrequency(options, i);
   return result;
 }
 
@@ -89,26 +83,12 @@ private:
 
 // --- Relative biases ---------------------------------------------------------
 
-/// The bucket of `offset` = j - i in T5's scheme.
-int64_t bucketOf(int64_t offset, int64_t buckets, bool bidirectional, int64_t maxDistance) {
-  const int64_t count = bidirectional ? buckets / 2 : buckets, exact = count / 2;
-  const int64_t distance = bidirectional ? std::abs(offset) : std::max<int64_t>(-offset, 0);
-  const int64_t first = bidirectional && offset > 0 ? count : 0;
-  if (distance < exact)
-    return first + distance;
-  const double ratio = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
-                       std::log(static_cast<double>(maxDistance) / static_cast<double>(exact));
-  // Where the exact value is a whole number, rounding may fall short of it.
-  const double steps = ratio * static_cast<double>(count - exact) * (1 + 1e-12);
-  return first + std::min(count - 1, exact + static_cast<int64_t>(std::min(steps, static_cast<double>(count))));
-}
-
 /// The buckets of all offsets, from 1 - L on.
 const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bidirectional, int64_t maxDistance) {
   struct Tag;
   int64_t *result = scratch<Tag, int64_t>(queries + keys);
   for (int64_t at = 0; at < queries + keys - 1; ++at)
-    result[at] = bucketOf(at + 1 - queries, buckets, bidirectional, maxDistance);
+    result[at] = relativeBucket(at + 1 - queries, buckets, bidirectional, maxDistance);
   return result;
 }
 
