@@ -217,7 +217,11 @@ TEST_P(ChecksTest, KeyHeadsOfParts) {
 TEST_P(ChecksTest, Beside) {
   View tokens = floats({6, 4}), rows = floats({12, 4}), choices = integers({6, 2}), x = floats({6});
   auto beside = [](std::initializer_list<int64_t> dims) { return makeView(MOERT_F32, dims); };
-  View state = beside({6}), rate = beside({});
+  View state = beside({6}), rate = beside({}), heads = floats({2});
+  AttentionOptions options;
+  options.qLength = options.kLength = 6;
+  options.heads = options.kHeads = 2;
+  const AttentionInputs inputs{tokens, tokens, tokens, {}, {}, {}};
   const bool isAllowed = isNarrow(GetParam()) || GetParam() == MOERT_F32;
   for (const Status &status :
        {checkCombine(rows, choices, beside({6, 2}), tokens), checkDispatch(tokens, choices, beside({6, 2}), rows),
@@ -225,6 +229,9 @@ TEST_P(ChecksTest, Beside) {
         checkRowDot(tokens, tokens, beside({6, 1})), checkBiasAdd(tokens, beside({4}), {}, tokens, 1),
         checkBiasGrad(tokens, {}, {}, beside({4}), 1), checkSumSquares(tokens, rate),
         checkSgd(x, x, state, rate, rate, x, state, 0, 0), checkSgd(state, x, state, rate, {}, state, state, 0, 0),
+        checkAttention(inputs, tokens, beside({6, 2}), options),
+        checkAttentionGrad(inputs, tokens, beside({6, 2}), tokens, tokens, tokens, tokens, options),
+        checkAttentionSinksGrad(heads, beside({6, 2}), tokens, tokens, heads),
         checkAdam(x, x, state, state, rate, integers({}), rate, x, state, state, {})})
     EXPECT_EQ(status.ok(), isAllowed) << status.message;
   for (int32_t other : {MOERT_F64, MOERT_BF16, MOERT_F16})
