@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace {
 
@@ -42,22 +43,31 @@ uint16_t rounded(double value, const Format &format) {
   return static_cast<uint16_t>(sign | biased << format.mantissa | (units & ((1u << format.mantissa) - 1)));
 }
 
-double widened(uint16_t bits, const Format &format) {
+/// Of f16.
+double widened(uint16_t bits) {
   const double sign = bits & 0x8000 ? -1 : 1;
-  const int biased = (bits & 0x7fff) >> format.mantissa, units = bits & ((1 << format.mantissa) - 1);
-  if (biased == format.infinity >> format.mantissa)
+  const int biased = (bits & 0x7fff) >> kHalf.mantissa, units = bits & ((1 << kHalf.mantissa) - 1);
+  if (biased == kHalf.infinity >> kHalf.mantissa)
     return units ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   if (biased == 0)
-    return sign * std::ldexp(units, format.least - format.mantissa);
-  return sign * std::ldexp(units + (1 << format.mantissa), biased - 1 + format.least - format.mantissa);
+    return sign * std::ldexp(units, kHalf.least - kHalf.mantissa);
+  return sign * std::ldexp(units + (1 << kHalf.mantissa), biased - 1 + kHalf.least - kHalf.mantissa);
 }
 
 } // namespace
 
 __nv_bfloat16 __double2bfloat16(double value) { return {rounded(value, kBfloat)}; }
 __nv_bfloat16 __float2bfloat16_rn(float value) { return __double2bfloat16(value); }
-float __bfloat162float(__nv_bfloat16 value) { return static_cast<float>(widened(value.bits, kBfloat)); }
+float __bfloat162float(__nv_bfloat16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 
 __half __double2half(double value) { return {rounded(value, kHalf)}; }
 __half __float2half_rn(float value) { return __double2half(value); }
-float __half2float(__half value) { return static_cast<float>(widened(value.bits, kHalf)); }
+float __half2float(__half value) {
+  static const std::vector<float> all = [] {
+    std::vector<float> result(1 << 16);
+    for (uint32_t bits = 0; bits < result.size(); ++bits)
+      result[bits] = static_cast<float>(widened(static_cast<uint16_t>(bits)));
+    return result;
+  }();
+  return all[value.bits];
+}

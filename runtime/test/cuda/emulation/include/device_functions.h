@@ -202,5 +202,20 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+
+// --- Tensor cores ------------------------------------------------------------
+// Not CUDA's functions but the instructions of PTX that kernels use, spread over lanes as its manual says.
+
+namespace moert::emulation {
+
+/// ldmatrix of four matrices of 8 x 8, transposed or not; `row` is the address that the lane gives.
+void loadMatrices(uint32_t (&to)[4], const void *row, bool isTransposed, Where where = Where::current());
+/// mma.m16n8k16 of one left and two right operands, whose elements' bits are spread over the lanes and become numbers
+/// by `widen`.
+void multiplyTiles(float (&first)[4], float (&second)[4], const uint32_t (&left)[4], const uint32_t (&right)[4],
+                   float (*widen)(uint16_t), Where where = Where::current());
+
+} // namespace moert::emulation
 
 #endif // MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
