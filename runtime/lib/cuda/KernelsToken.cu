@@ -126,21 +126,11 @@ template <class T, class W> struct CombineRows {
 template <int N, class Pairs, class O>
 __global__ void __launch_bounds__(kThreads) dotsKernel(Pairs pairs, int64_t count, int64_t columns, O *out) {
   using A = Acc<typename Pairs::Element, O>;
-  const int lane = threadIdx.x % kWarp;
   for (int64_t i = globalThread() / kWarp; i < count; i += globalThreads() / kWarp) {
     const auto *a = pairs.first(i), *b = pairs.second(i);
-    A sum = 0;
-    if (b)
-#pragma unroll 2
-      for (int64_t column = lane * N; column < columns; column += kWarp * N) {
-        const auto x = loadPack<N>(a + column), y = loadPack<N>(b + column);
-#pragma unroll
-        for (int n = 0; n < N; ++n)
-          sum += convert<A>(x.values[n]) * convert<A>(y.values[n]);
-      }
-    sum = warpSum(sum);
-    if (lane == 0)
-      out[i] = convert<O>(sum);
+    const A product = b ? warpDot<N, A>(a, b, columns) : A(0);
+    if (threadIdx.x % kWarp == 0)
+      out[i] = convert<O>(product);
   }
 }
 

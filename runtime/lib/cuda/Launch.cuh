@@ -1,6 +1,6 @@
 //===- Launch.cuh - launching kernels -------------------------------------===//
 //
-// The one place that knows whether nvcc compiles this, or a C++ compiler for the tests' emulation.
+// This, and Mma.cuh for tensor cores, know whether nvcc compiles them, or a C++ compiler for the tests' emulation.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_LAUNCH_CUH

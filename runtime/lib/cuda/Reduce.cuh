@@ -7,6 +7,7 @@
 #define MOERT_CUDA_REDUCE_CUH
 
 #include "cuda/Launch.cuh"
+#include "cuda/Types.cuh"
 
 namespace moert::cuda {
 
@@ -32,6 +33,19 @@ template <class T> __device__ __forceinline__ T warpMax(T value) {
     }
     return value;
   }
+}
+
+/// The product of two rows by a warp in one dimension, by vectors of N, on all lanes.
+template <int N, class A, class T> __device__ __forceinline__ A warpDot(const T *a, const T *b, int64_t columns) {
+  A sum = 0;
+#pragma unroll 2
+  for (int64_t column = threadIdx.x % kWarp * N; column < columns; column += kWarp * N) {
+    const Pack<T, N> x = loadPack<N>(a + column), y = loadPack<N>(b + column);
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      sum += convert<A>(x.values[n]) * convert<A>(y.values[n]);
+  }
+  return warpSum(sum);
 }
 
 /// The sum of all threads of a block of kThreads in one dimension, on all threads.

@@ -5,22 +5,28 @@ set(MOERT_CUDA_SOURCES
   Faults.cpp
   Gemm.cpp
   KernelsActivation.cu
+  KernelsAttention.cu
+  KernelsAttentionBias.cu
+  KernelsAttentionGrad.cu
   KernelsBias.cu
   KernelsCollective.cu
+  KernelsDropout.cu
   KernelsElementwise.cu
   KernelsEmbedding.cu
   KernelsGemm.cpp
+  KernelsHeads.cu
   KernelsLoss.cu
-  KernelsMissing.cpp
   KernelsMove.cu
   KernelsNorm.cu
   KernelsOptimizer.cu
+  KernelsPositions.cu
   KernelsRoute.cu
   KernelsRouteGrad.cu
   KernelsShadow.cu
   KernelsToken.cu
   Ragged.cu
   Ranks.cu)
+list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # The backends, on top of these.
 set(MOERT_CUDA_BACKEND_SOURCES
   CudaDevice.cpp
@@ -30,4 +36,3 @@ set(MOERT_CUDA_BACKEND_SOURCES
   LocalExchange.cpp
   Loopback.cpp)
 list(TRANSFORM MOERT_CUDA_BACKEND_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

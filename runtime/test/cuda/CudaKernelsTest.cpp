@@ -223,6 +223,14 @@ std::vector<int32_t> typesBeside(int32_t dtype) {
   return isNarrow(dtype) ? std::vector<int32_t>{dtype, MOERT_F32} : std::vector<int32_t>{dtype};
 }
 
+void onHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
+  const Status status = runOnHost(kind, operands, call);
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (Operand &operand : operands)
+    for (double &value : operand.values)
+      value = rounded(value, operand.dtype);
+}
+
 void expectAlike(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, double slack) {
   std::vector<Operand> expected = operands, first;
   const Status host = runOnHost(kind, expected, call);

@@ -33,6 +33,8 @@ Operand randomSlots(int64_t tokens, int64_t choices, int64_t rows, int seed);
 
 using KernelCall = std::function<Status(Kernels &, const std::vector<View> &)>;
 
+/// Makes the call on the host.
+void onHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call);
 /// Both give the same values: to 1e-5 in f32, 1e-12 in f64, and to the rounding of 16-bit types, times `slack`.
 void expectAlike(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, double slack = 1);
 /// Both fail with the same code and text, which contains `text`.

@@ -1,0 +1,388 @@
+//===- Attention.cuh - what the kernels of attention share ----------------===//
+//
+// All of them go over tiles of scores: a block of threads has kOwnRows rows of one side, queries or keys of a head of a
+// sequence, and goes through the rows of the other side, some at a time. Scores stay in registers, as Mma.cuh spreads
+// them (FlashAttention-2, Dao, 2023). Gradients are summed without atomics: those of queries by blocks that have
+// queries, those of keys and values by blocks that have keys, each of which computes the scores again.
+//
+// A block has as many columns of a result as its registers hold; where heads have more, several blocks share a tile.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CUDA_ATTENTION_CUH
+#define MOERT_CUDA_ATTENTION_CUH
+
+#include "core/Shapes.h"
+#include "cuda/Mma.cuh"
+#include "cuda/Philox.cuh"
+
+#include <cmath>
+#include <cuda_pipeline.h>
+#include <limits>
+
+namespace moert::cuda::attention {
+
+inline constexpr int kWarps = 4, kOwnRows = kWarps * kMmaRows, kBlockThreads = kWarps * kWarp;
+
+/// Dynamic shared memory that blocks use at most: what all devices from compute capability 8.0 on have.
+inline constexpr int64_t kMostShared = 96 << 10;
+
+__host__ __device__ constexpr int roundUp(int value, int multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// --- Operands ----------------------------------------------------------------
+
+/// Where the rows of a head lie.
+template <class T> struct Matrix {
+  const T *data;
+  int64_t stride; ///< between rows
+  int columns;
+  bool isAligned; ///< rows can be loaded by 16 bytes
+};
+
+/// How many columns of an operand are in shared memory at a time: all, or else a chunk of them, which every product
+/// loads again.
+struct Chunks {
+  int columns; ///< in all, a multiple of 16
+  int chunk;
+};
+
+/// Some rows of a matrix in shared memory, as an operand of products. Rows and columns that are not there are zeros.
+template <class T, int Rows> class Operand {
+public:
+  __device__ Operand(T *tile, Chunks chunks) : tile(tile), chunks(chunks), pitch(pitchOf<T>(chunks.chunk)) {}
+
+  static constexpr int64_t elements(Chunks chunks) { return int64_t(Rows) * pitchOf<T>(chunks.chunk); }
+
+  /// Begins to load rows from `first` on, of which `count` are there. All threads are done with those before.
+  __device__ void start(Matrix<T> from, int64_t first, int count) {
+    matrix = from;
+    matrix.data += first * from.stride;
+    rows = count;
+    if (!isChunked())
+      load(0);
+  }
+  /// The same for a chunk of columns.
+  __device__ void load(int column) {
+    constexpr int V = kVector<T>;
+    const int packs = chunks.chunk / V;
+    for (int i = threadIdx.x; i < Rows * packs; i += kBlockThreads) {
+      const int row = i / packs, at = (i - row * packs) * V;
+      copy(tile + row * pitch + at, row, column + at);
+    }
+    __pipeline_commit();
+  }
+  /// Where columns from `column` on lie, a multiple of the chunk; of chunks they are loaded.
+  __device__ const T *columnsFrom(int column);
+
+  __device__ bool isChunked() const { return chunks.chunk < chunks.columns; }
+  __device__ int columns() const { return chunks.columns; }
+
+  T *tile;
+  Chunks chunks;
+  int pitch;
+
+private:
+  /// A vector.
+  __device__ void copy(T *to, int row, int column) {
+    constexpr int V = kVector<T>;
+    const int left = row < rows ? matrix.columns - column : 0;
+    const T *from = matrix.data + row * matrix.stride + column;
+    if (matrix.isAligned) {
+      // Of nothing, no address is accessed.
+      __pipeline_memcpy_async(to, left > 0 ? from : matrix.data, 16, left > 0 ? 0 : 16);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      to[i] = i < left ? from[i] : convert<T>(0.0f);
+  }
+
+  Matrix<T> matrix;
+  int rows = 0;
+};
+
+/// Waits until all threads have what they began to load.
+__device__ __forceinline__ void awaitCopies() {
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
+
+template <class T, int Rows> __device__ const T *Operand<T, Rows>::columnsFrom(int column) {
+  if (!isChunked())
+    return tile + column;
+  __syncthreads();
+  load(column);
+  awaitCopies();
+  return tile;
+}
+
+/// sums += the warp's rows of own, times other^T. Both are loaded, but for those in chunks.
+template <class T, class A, int N, int Rows>
+__device__ __forceinline__ void multiply(A (&sums)[N][4], Operand<T, kOwnRows> &own, Operand<T, Rows> &other) {
+  static_assert(Rows == 8 * N);
+  const int warpRow = static_cast<int>(threadIdx.x) / kWarp * kMmaRows;
+  for (int column = 0; column < own.columns(); column += own.chunks.chunk) {
+    if (own.isChunked()) {
+      __syncthreads();
+      own.load(column);
+      other.load(column);
+      awaitCopies();
+    }
+    const int depth = own.columns() - column < own.chunks.chunk ? own.columns() - column : own.chunks.chunk;
+    addRowsByRows(sums, static_cast<const T *>(own.tile + warpRow * own.pitch), static_cast<const T *>(other.tile),
+                  own.pitch, depth);
+  }
+}
+
+template <class A, int N> __device__ __forceinline__ void clear(A (&sums)[N][4]) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      sums[n][e] = 0;
+}
+
+/// rows[r] = factors of row laneRow() + 8 r times the sums, for the `count` rows and `columns` columns that are there.
+template <class T, class A, int N>
+__device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
+                                          int count, int columns) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = static_cast<int>(threadIdx.x) / kWarp * kMmaRows + laneRow() + 8 * r;
+    if (row >= count)
+      continue;
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        if (8 * n + laneColumn() + e < columns)
+          rows[row * stride + 8 * n + laneColumn() + e] = convert<T>(factors[r] * sums[n][2 * r + e]);
+  }
+}
+
+// --- One call ----------------------------------------------------------------
+
+/// Of a query: the logarithm of its sum, plus infinity where there is none, so that its probabilities are 0; and the
+/// product of its result and of that's gradient.
+template <class A> struct RowStats {
+  A lse, delta;
+};
+
+/// The operands and attributes of a call, for kernels.
+template <class T> struct Problem {
+  AttentionShape shape;
+  const T *q, *k, *v, *bias, *sinks;
+  const int32_t *step; ///< null without dropout
+  int64_t seed, firstSequence;
+  double scale, dropout;
+  bool areKeysAligned, areValuesAligned; ///< q and k, and v and gradients of the result
+  Chunks keyChunks, valueChunks;
+
+  Problem(const AttentionInputs &inputs, const AttentionOptions &options)
+      : shape(inputs, options), q(inputs.q.as<const T>()), k(inputs.k.as<const T>()), v(inputs.v.as<const T>()),
+        bias(inputs.bias.as<const T>()), sinks(inputs.sinks.as<const T>()),
+        step(options.dropout > 0 ? inputs.step.as<const int32_t>() : nullptr), seed(options.seed),
+        firstSequence(shape.sequences * options.rows.index()), scale(options.scale), dropout(options.dropout),
+        areKeysAligned(areAligned(q, k) && shape.width % kVector<T> == 0),
+        areValuesAligned(areAligned(v) && shape.valueWidth % kVector<T> == 0),
+        keyChunks{roundUp(static_cast<int>(shape.width), kMmaRows), 0},
+        valueChunks{roundUp(static_cast<int>(shape.valueWidth), kMmaRows), 0} {
+    keyChunks.chunk = keyChunks.columns;
+    valueChunks.chunk = valueChunks.columns;
+  }
+  void cutColumns(int chunk) {
+    keyChunks.chunk = std::min(keyChunks.columns, chunk);
+    valueChunks.chunk = std::min(valueChunks.columns, chunk);
+  }
+
+  __device__ Matrix<T> queries(int64_t b, int64_t h) const {
+    const int64_t stride = shape.heads * shape.width;
+    return {q + b * shape.queries * stride + h * shape.width, stride, static_cast<int>(shape.width), areKeysAligned};
+  }
+  __device__ Matrix<T> keys(int64_t b, int64_t keyHead) const {
+    const int64_t stride = shape.keyHeads * shape.width;
+    return {k + b * shape.keys * stride + keyHead * shape.width, stride, static_cast<int>(shape.width), areKeysAligned};
+  }
+  __device__ Matrix<T> values(int64_t b, int64_t keyHead) const {
+    const int64_t stride = shape.keyHeads * shape.valueWidth;
+    return {v + b * shape.keys * stride + keyHead * shape.valueWidth, stride, static_cast<int>(shape.valueWidth),
+            areValuesAligned};
+  }
+  /// Of something shaped as the result.
+  __device__ Matrix<T> results(const T *all, int64_t b, int64_t h) const {
+    const int64_t stride = shape.heads * shape.valueWidth;
+    return {all + b * shape.queries * stride + h * shape.valueWidth, stride, static_cast<int>(shape.valueWidth),
+            areValuesAligned};
+  }
+  __device__ const T *biasOf(int64_t h) const { return bias ? bias + h * shape.queries * shape.keys : nullptr; }
+  __device__ DropoutMask mask() const { return DropoutMask(seed, step ? *step : 0, dropout); }
+  /// Of query 0.
+  __device__ int64_t maskRow(int64_t b, int64_t h) const {
+    return ((firstSequence + b) * shape.modelHeads + shape.firstHead + h) * shape.queries;
+  }
+};
+
+/// As exact as f32 and f64 are; 16-bit operands do not need that.
+template <class T> __device__ __forceinline__ Acc<T> expOf(Acc<T> x) {
+  if constexpr (isNarrowType<T>)
+    return __expf(x);
+  else
+    return std::exp(x);
+}
+
+/// How the work of a call is cut into blocks.
+struct Blocks {
+  int parts; ///< of the columns of a result
+  int tiles; ///< of a head's rows
+  int64_t heads, sequences;
+
+  int64_t count() const { return parts * tiles * heads * sequences; }
+};
+
+/// What one of them has. Blocks of one head are neighbours, which read the same rows.
+struct BlockPlace {
+  int part, tile;
+  int64_t head, sequence;
+
+  explicit __device__ BlockPlace(const Blocks &blocks) {
+    unsigned index = blockIdx.x;
+    part = static_cast<int>(index % blocks.parts);
+    index /= blocks.parts;
+    tile = static_cast<int>(index % blocks.tiles);
+    index /= blocks.tiles;
+    head = index % blocks.heads;
+    sequence = index / blocks.heads;
+  }
+};
+
+__device__ __forceinline__ int atMost(int value, int most) { return value < most ? value : most; }
+
+/// Columns of a result that go with a part of `columns` ones.
+__device__ __forceinline__ int columnsOfPart(int64_t all, int part, int columns) {
+  const int64_t left = all - int64_t(part) * columns;
+  return left < 0 ? 0 : left < columns ? static_cast<int>(left) : columns;
+}
+
+// --- Tiles of scores ---------------------------------------------------------
+
+/// Which elements of a tile are seen, where the lane's rows are queries (and its columns keys), or the other way round.
+/// `begin` and `end` are places of the other side.
+struct LaneRows {
+  int index[2]; ///< of the lane's two rows
+  int begin[2], end[2];
+
+  __device__ bool sees(int r, int other) const { return other >= begin[r] && other < end[r]; }
+
+  /// `first` is the first row of the block.
+  static __device__ LaneRows ofQueries(const AttentionShape &shape, int first) {
+    LaneRows rows(first);
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      if (rows.index[r] < shape.queries) {
+        rows.begin[r] = static_cast<int>(shape.firstKey(rows.index[r]));
+        rows.end[r] = static_cast<int>(shape.endKey(rows.index[r]));
+      }
+    return rows;
+  }
+  static __device__ LaneRows ofKeys(const AttentionShape &shape, int first) {
+    LaneRows rows(first);
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      if (rows.index[r] < shape.keys) {
+        rows.begin[r] = static_cast<int>(shape.firstQuery(rows.index[r]));
+        rows.end[r] = static_cast<int>(shape.endQuery(rows.index[r]));
+      }
+    return rows;
+  }
+
+private:
+  explicit __device__ LaneRows(int first) : begin{0, 0}, end{0, 0} {
+    index[0] = first + static_cast<int>(threadIdx.x) / kWarp * kMmaRows + laneRow();
+    index[1] = index[0] + 8;
+  }
+};
+
+/// What dropout multiplies the lane's elements of a tile by, whose rows are queries: `row` is the mask's of the lane's
+/// first row, `column` its first key. Two lanes share the four keys of a block of random words, for two rows.
+template <class A>
+__device__ __forceinline__ void factorsByQueries(const DropoutMask &mask, int64_t row, int64_t column, A (&to)[4]) {
+  const int odd = threadIdx.x & 1;
+  const DropoutWords words = dropoutWords(mask, row + 8 * odd, column / 4);
+  const uint32_t first = __shfl_xor_sync(0xffffffff, odd ? words.x : words.z, 1);
+  const uint32_t second = __shfl_xor_sync(0xffffffff, odd ? words.y : words.w, 1);
+  to[0] = mask.factor<A>(odd ? first : words.x);
+  to[1] = mask.factor<A>(odd ? second : words.y);
+  to[2] = mask.factor<A>(odd ? words.z : first);
+  to[3] = mask.factor<A>(odd ? words.w : second);
+}
+
+/// The same of a tile whose rows are keys: `row` is the mask's of the lane's first query, `column` its first key. Four
+/// lanes share the four keys of blocks of random words, for the four elements of each.
+template <class A>
+__device__ __forceinline__ void factorsByKeys(const DropoutMask &mask, int64_t row, int64_t column, A (&to)[4]) {
+  const int own = threadIdx.x / 4 % 4;
+  const DropoutWords words = dropoutWords(mask, row + own % 2, column / 4 + own / 2 * 2);
+#pragma unroll
+  for (int other = 0; other < 4; ++other) {
+    // Lane `own` computed the words of its element `own`, of which lane `own ^ other` takes word `own ^ other`.
+    const uint32_t given = words.at(own ^ other);
+    const A factor = mask.factor<A>(other == 0 ? given : __shfl_xor_sync(0xffffffff, given, 4 * other));
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      to[e] = (own ^ other) == e ? factor : to[e];
+  }
+}
+
+// --- Launches ----------------------------------------------------------------
+
+/// Columns of a result that a block has.
+template <class T> inline constexpr int kMostColumns = isNarrowType<T> ? 128 : sizeof(T) == 4 ? 64 : 32;
+
+/// function(std::integral_constant<int, columns>) with as many columns as a head of `width` needs.
+template <class T, class Function> Status withColumns(int64_t width, Function function) {
+  if constexpr (isNarrowType<T>)
+    if (width <= 64)
+      return function(std::integral_constant<int, 64>());
+  return function(std::integral_constant<int, kMostColumns<T>>());
+}
+
+/// Elements of scratch that a block needs for products by tiles of so many rows.
+template <class T> constexpr int64_t scratchElements(int rows) {
+  return isNarrowType<T> ? 0 : int64_t(kOwnRows) * pitchOf<T>(rows);
+}
+
+/// Keeps operands in chunks of `columns` where the elements of shared memory are too many; `elements` says how many
+/// they are.
+template <class T, class Elements> int64_t fitShared(Problem<T> &problem, int columns, Elements elements) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  if (elements() * kSize > kMostShared)
+    problem.cutColumns(columns);
+  return elements() * kSize;
+}
+
+template <class... Params, class... Args>
+Status launchBlocks(void (*kernel)(Params...), const Target &target, const Blocks &blocks, int64_t sharedBytes,
+                    Args... args) {
+  if (blocks.count() == 0)
+    return {};
+  if (blocks.count() > std::numeric_limits<int32_t>::max())
+    return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("'") + kindName(target.kind) + "': too many tiles");
+  Grid grid;
+  grid.blocks.x = static_cast<unsigned>(blocks.count());
+  grid.threads.x = kBlockThreads;
+  grid.sharedBytes = sharedBytes;
+  return launch(kernel, grid, target, args...);
+}
+
+/// Sequences and heads are counted in int.
+inline Status checkSizes(const Target &target, const AttentionShape &shape) {
+  const int64_t most = std::max({shape.queries, shape.keys, shape.width, shape.valueWidth, shape.window});
+  return most < (1 << 30) ? Status()
+                          : Status::error(MOERT_ERROR_UNSUPPORTED,
+                                          std::string("'") + kindName(target.kind) + "': sizes of 2^30 or more");
+}
+
+} // namespace moert::cuda::attention
+
+#endif // MOERT_CUDA_ATTENTION_CUH

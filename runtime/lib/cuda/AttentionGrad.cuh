@@ -1,0 +1,128 @@
+//===- AttentionGrad.cuh - what the gradients of attention share ----------===//
+#ifndef MOERT_CUDA_ATTENTIONGRAD_CUH
+#define MOERT_CUDA_ATTENTIONGRAD_CUH
+
+#include "cuda/Attention.cuh"
+#include "cuda/Map.cuh"
+#include "cuda/Reduce.cuh"
+
+namespace moert::cuda::attention {
+
+/// Rows of a step.
+inline constexpr int kGradStep = 32;
+
+// --- Statistics of queries ---------------------------------------------------
+
+/// One warp for each query and head: stats [B, H, L].
+template <int N, class T, class L>
+__global__ void __launch_bounds__(kThreads)
+    rowStatsKernel(const T *attended, const T *grads, const L *lse, AttentionShape shape, RowStats<Acc<T>> *stats) {
+  using A = Acc<T>;
+  const int64_t count = shape.sequences * shape.queries * shape.heads, columns = shape.valueWidth;
+  for (int64_t i = globalThread() / kWarp; i < count; i += globalThreads() / kWarp) {
+    const A delta = warpDot<N, A>(attended + i * columns, grads + i * columns, columns);
+    const int64_t row = i / shape.heads, h = i - row * shape.heads, b = row / shape.queries;
+    const A sum = convert<A>(lse[i]), infinity = std::numeric_limits<A>::infinity();
+    if (threadIdx.x % kWarp == 0)
+      stats[(b * shape.heads + h) * shape.queries + row - b * shape.queries] = {sum == -infinity ? infinity : sum,
+                                                                                delta};
+  }
+}
+
+/// stats of all queries, in the workspace.
+template <class T>
+Status rowStats(const Target &target, const AttentionShape &shape, View attended, View lse, View grads,
+                RowStats<Acc<T>> *&stats) {
+  const int64_t count = lse.elements();
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(count, stats));
+  if (count == 0)
+    return {};
+  return withBeside<T>(lse.dtype, [&](auto beside) {
+    using L = MOERT_TYPE(beside);
+    constexpr int kWidth = kVector<T>;
+    const bool isVector = areAligned(attended.as<T>(), grads.as<T>()) && shape.valueWidth % kWidth == 0;
+    return launch(isVector ? rowStatsKernel<kWidth, T, L> : rowStatsKernel<1, T, L>, gridOf(target, count * kWarp),
+                  target, attended.as<const T>(), grads.as<const T>(), lse.as<const L>(), shape, stats);
+  });
+}
+
+/// Those of the lane's two queries; of ones that are not there, any.
+template <class A> struct LaneStats {
+  RowStats<A> of[2];
+
+  __device__ LaneStats(const RowStats<A> *ofHead, const LaneRows &rows, int64_t queries) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      of[r] = rows.index[r] < queries ? ofHead[rows.index[r]] : RowStats<A>{A(0), A(0)};
+  }
+};
+
+// --- Gradients of scores -----------------------------------------------------
+
+/// `score`, a query times a key, becomes the probability with dropout; `grad`, the gradient of that, becomes the
+/// gradient of the score.
+template <class T, class A>
+__device__ __forceinline__ void gradScore(A &score, A &grad, A scale, A bias, RowStats<A> stats, A factor) {
+  const A p = expOf<T>(scale * score + bias - stats.lse);
+  grad = p * (factor * grad - stats.delta);
+  score = p * factor;
+}
+
+/// A tile whose rows are queries.
+template <class T, class A, int N>
+__device__ __forceinline__ void gradScores(A (&scores)[N][4], A (&grads)[N][4], const Problem<T> &problem, int64_t b,
+                                           int64_t h, const LaneRows &rows, const LaneStats<A> &stats, int key) {
+  const A scale = static_cast<A>(problem.scale);
+  const T *bias = problem.biasOf(h);
+  const DropoutMask mask = problem.mask();
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    const int column = key + 8 * n + laneColumn();
+    A factors[4] = {1, 1, 1, 1};
+    if (problem.step)
+      factorsByQueries(mask, problem.maskRow(b, h) + rows.index[0], column, factors);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int r = e / 2, at = column + e % 2;
+      if (rows.sees(r, at)) {
+        const A added = bias ? convert<A>(bias[rows.index[r] * problem.shape.keys + at]) : A(0);
+        gradScore<T>(scores[n][e], grads[n][e], scale, added, stats.of[r], factors[e]);
+      } else {
+        scores[n][e] = grads[n][e] = 0;
+      }
+    }
+  }
+}
+
+// --- Blocks that have queries ------------------------------------------------
+
+/// Their operands: own are queries and gradients of results, in steps keys and values.
+template <class T> struct QueryBlock {
+  Operand<T, kOwnRows> q, grads;
+  Operand<T, kGradStep> k, v;
+  T *scratch;
+
+  __device__ QueryBlock(const Problem<T> &problem, T *shared)
+      : q(shared, problem.keyChunks), grads(q.tile + q.elements(q.chunks), problem.valueChunks),
+        k(grads.tile + grads.elements(grads.chunks), problem.keyChunks),
+        v(k.tile + k.elements(k.chunks), problem.valueChunks), scratch(v.tile + v.elements(v.chunks)) {}
+
+  static int64_t elements(const Problem<T> &problem) {
+    return Operand<T, kOwnRows>::elements(problem.keyChunks) + Operand<T, kOwnRows>::elements(problem.valueChunks) +
+           Operand<T, kGradStep>::elements(problem.keyChunks) + Operand<T, kGradStep>::elements(problem.valueChunks);
+  }
+  __device__ void startQueries(const Problem<T> &problem, const T *allGrads, int64_t b, int64_t h, int first) {
+    const int count = static_cast<int>(problem.shape.queries) - first;
+    q.start(problem.queries(b, h), first, count);
+    grads.start(problem.results(allGrads, b, h), first, count);
+  }
+  __device__ void startKeys(const Problem<T> &problem, int64_t b, int64_t keyHead, int key) {
+    const int count = static_cast<int>(problem.shape.keys) - key;
+    k.start(problem.keys(b, keyHead), key, count);
+    v.start(problem.values(b, keyHead), key, count);
+  }
+};
+
+} // namespace moert::cuda::attention
+
+#endif // MOERT_CUDA_ATTENTIONGRAD_CUH

@@ -1,0 +1,139 @@
+//===- KernelsAttentionBias.cu - gradients of biases and of sinks ---------===//
+
+#include "core/Checks.h"
+#include "cuda/AttentionGrad.cuh"
+#include "cuda/CudaKernels.h"
+
+namespace moert::cuda {
+namespace {
+
+using namespace attention;
+
+// --- Biases ------------------------------------------------------------------
+
+/// A block has queries and keys of a head, and goes through the sequences. Its parts are tiles of keys.
+template <class T>
+__global__ void __launch_bounds__(kBlockThreads)
+    biasGradKernel(Problem<T> problem, Blocks blocks, const T *grads, const RowStats<Acc<T>> *stats, T *out) {
+  using A = Acc<T>;
+  const AttentionShape &shape = problem.shape;
+  const BlockPlace place(blocks);
+  const int64_t h = place.head, keyHead = shape.keyHead(h);
+  const int first = place.tile * kOwnRows, key = place.part * kGradStep;
+  const int count = atMost(kOwnRows, static_cast<int>(shape.queries) - first);
+
+  QueryBlock<T> block(problem, sharedMemory<T>());
+  const LaneRows rows = LaneRows::ofQueries(shape, first);
+  A sums[kGradStep / 8][4];
+  clear(sums);
+  const bool isSeen = shape.firstKey(first) < key + kGradStep && key < shape.endKey(first + count - 1);
+  for (int64_t b = 0; b < shape.sequences && isSeen; ++b) {
+    __syncthreads();
+    block.startQueries(problem, grads, b, h, first);
+    block.startKeys(problem, b, keyHead, key);
+    awaitCopies();
+    const LaneStats<A> ofRows(stats + (b * shape.heads + h) * shape.queries, rows, shape.queries);
+    A scores[kGradStep / 8][4], scoreGrads[kGradStep / 8][4];
+    clear(scores);
+    clear(scoreGrads);
+    multiply(scores, block.q, block.k);
+    multiply(scoreGrads, block.grads, block.v);
+    gradScores(scores, scoreGrads, problem, b, h, rows, ofRows, key);
+#pragma unroll
+    for (int n = 0; n < kGradStep / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        sums[n][e] += scoreGrads[n][e];
+  }
+  const A one[2] = {1, 1};
+  storeRows(sums, one, out + (h * shape.queries + first) * shape.keys + key, shape.keys, count,
+            static_cast<int>(shape.keys) - key);
+}
+
+// --- Sinks -------------------------------------------------------------------
+
+/// A block for each head and part of the rows, a warp for each row: partial [H, parts].
+template <int N, class T, class L>
+__global__ void __launch_bounds__(kThreads)
+    sinkPartsKernel(const T *sinks, const L *lse, const T *attended, const T *grads, int64_t rows, int64_t heads,
+                    int64_t columns, int64_t parts, double *partial) {
+  const int64_t h = blockIdx.x / parts, part = blockIdx.x - h * parts, end = rows * (part + 1) / parts;
+  const double sink = convert<double>(sinks[h]);
+  double sum = 0;
+  for (int64_t s = rows * part / parts + threadIdx.x / kWarp; s < end; s += kThreads / kWarp) {
+    const int64_t at = (s * heads + h) * columns;
+    const auto dot = static_cast<double>(warpDot<N, Acc<T>>(attended + at, grads + at, columns));
+    sum -= std::exp(sink - convert<double>(lse[s * heads + h])) * dot;
+  }
+  // All lanes have the same.
+  sum = blockSum(threadIdx.x % kWarp == 0 ? sum : 0.0);
+  if (threadIdx.x == 0)
+    partial[blockIdx.x] = sum;
+}
+
+/// A sink of minus infinity is none.
+template <class T> struct AddSinkParts {
+  const T *sinks;
+  const double *partial;
+  T *out;
+  int64_t parts;
+
+  template <int> __device__ void run(int64_t h) const {
+    double sum = 0;
+    for (int64_t part = 0; part < parts; ++part)
+      sum += partial[h * parts + part];
+    const bool isNone = convert<double>(sinks[h]) == -std::numeric_limits<double>::infinity();
+    out[h] = convert<T>(isNone ? 0.0 : sum);
+  }
+};
+
+template <class T, class L>
+Status sinksGrad(const Target &target, View sinks, View lse, View attended, View grads, View out) {
+  const int64_t heads = sinks.dims[0], rows = lse.dims[0], columns = attended.dims[1] / heads;
+  // So many parts, of 64 rows or more, that the device is busy.
+  const int64_t busy = int64_t(target.device.multiProcessors) * 8;
+  const int64_t parts = std::clamp<int64_t>(busy / heads, 1, std::max<int64_t>(rows / 64, 1));
+  double *partial = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(heads * parts, partial));
+  Grid grid;
+  grid.blocks.x = static_cast<unsigned>(heads * parts);
+  constexpr int kWidth = kVector<T>;
+  const bool isVector = areAligned(attended.as<T>(), grads.as<T>()) && columns % kWidth == 0;
+  MOERT_RETURN_IF_ERROR(launch(isVector ? sinkPartsKernel<kWidth, T, L> : sinkPartsKernel<1, T, L>, grid, target,
+                               sinks.as<const T>(), lse.as<const L>(), attended.as<const T>(), grads.as<const T>(),
+                               rows, heads, columns, parts, partial));
+  return forElements<1>(target, {heads}, false, AddSinkParts<T>{sinks.as<const T>(), partial, out.as<T>(), parts});
+}
+
+} // namespace
+
+Status CudaKernels::attentionBiasGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View out,
+                                      const AttentionOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkAttentionBiasGrad(inputs, attended, lse, grads, out, options));
+  return withFloating(inputs.q.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    Problem<T> problem(inputs, options);
+    const AttentionShape &shape = problem.shape;
+    MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
+    problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
+    RowStats<Acc<T>> *stats = nullptr;
+    MOERT_RETURN_IF_ERROR(rowStats<T>(target, shape, attended, lse, grads, stats));
+    const int64_t bytes = fitShared(problem, kMostColumns<T>, [&] { return QueryBlock<T>::elements(problem); });
+    const Blocks blocks{static_cast<int>(divideUp(shape.keys, kGradStep)),
+                        static_cast<int>(divideUp(shape.queries, kOwnRows)), shape.heads, 1};
+    return launchBlocks(biasGradKernel<T>, target, blocks, bytes, problem, blocks, grads.as<const T>(),
+                        static_cast<const RowStats<Acc<T>> *>(stats), out.as<T>());
+  });
+}
+
+Status CudaKernels::attentionSinksGrad(View sinks, View lse, View attended, View grads, View out) {
+  MOERT_RETURN_IF_ERROR(checkAttentionSinksGrad(sinks, lse, attended, grads, out));
+  return withFloating(sinks.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return withBeside<T>(lse.dtype, [&](auto beside) {
+      return sinksGrad<T, MOERT_TYPE(beside)>(target, sinks, lse, attended, grads, out);
+    });
+  });
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,217 @@
+//===- KernelsAttentionGrad.cu - gradients of attention's operands --------===//
+
+#include "core/Checks.h"
+#include "cuda/AttentionGrad.cuh"
+#include "cuda/CudaKernels.h"
+
+namespace moert::cuda {
+namespace {
+
+using namespace attention;
+
+__device__ int ownScratch() { return static_cast<int>(threadIdx.x) / kWarp * kMmaRows; }
+
+// --- Queries -----------------------------------------------------------------
+
+/// A block has queries, and goes through the keys that they see.
+template <class T, int Columns>
+__global__ void __launch_bounds__(kBlockThreads)
+    gradQueriesKernel(Problem<T> problem, Blocks blocks, const T *grads, const RowStats<Acc<T>> *stats, T *gradQ) {
+  using A = Acc<T>;
+  const AttentionShape &shape = problem.shape;
+  const BlockPlace place(blocks);
+  const int64_t b = place.sequence, h = place.head, keyHead = shape.keyHead(h);
+  const int first = (blocks.tiles - 1 - place.tile) * kOwnRows;
+  const int count = atMost(kOwnRows, static_cast<int>(shape.queries) - first);
+  const int columns = columnsOfPart(shape.width, place.part, Columns);
+
+  QueryBlock<T> block(problem, sharedMemory<T>());
+  T *scratch = block.scratch + ownScratch() * pitchOf<T>(kGradStep);
+  const LaneRows rows = LaneRows::ofQueries(shape, first);
+  const LaneStats<A> ofRows(stats + (b * shape.heads + h) * shape.queries, rows, shape.queries);
+  A sums[Columns / 8][4];
+  clear(sums);
+
+  const int begin = static_cast<int>(shape.firstKey(first)) / kGradStep * kGradStep;
+  const int end = static_cast<int>(shape.endKey(first + count - 1));
+  if (begin < end)
+    block.startQueries(problem, grads, b, h, first);
+  for (int key = begin; key < end; key += kGradStep) {
+    __syncthreads();
+    block.startKeys(problem, b, keyHead, key);
+    awaitCopies();
+    A scores[kGradStep / 8][4], scoreGrads[kGradStep / 8][4];
+    clear(scores);
+    clear(scoreGrads);
+    multiply(scores, block.q, block.k);
+    multiply(scoreGrads, block.grads, block.v);
+    gradScores(scores, scoreGrads, problem, b, h, rows, ofRows, key);
+    const T *ofPart = block.k.columnsFrom(place.part * Columns);
+    addTilesByRows(sums, scoreGrads, ofPart, block.k.pitch, columns, scratch);
+  }
+  const A scale = static_cast<A>(problem.scale), factors[2] = {scale, scale};
+  const int64_t stride = shape.heads * shape.width;
+  storeRows(sums, factors, gradQ + (b * shape.queries + first) * stride + h * shape.width + place.part * Columns,
+            stride, count, columns);
+}
+
+template <class T, int Columns>
+Status launchGradQueries(const Target &target, Problem<T> problem, const T *grads, const RowStats<Acc<T>> *stats,
+                         T *gradQ) {
+  const AttentionShape &shape = problem.shape;
+  const int64_t bytes =
+      fitShared(problem, Columns, [&] { return QueryBlock<T>::elements(problem) + scratchElements<T>(kGradStep); });
+  const Blocks blocks{static_cast<int>(divideUp(shape.width, Columns)),
+                      static_cast<int>(divideUp(shape.queries, kOwnRows)), shape.heads, shape.sequences};
+  return launchBlocks(gradQueriesKernel<T, Columns>, target, blocks, bytes, problem, blocks, grads, stats, gradQ);
+}
+
+// --- Keys and values ---------------------------------------------------------
+
+/// A tile whose rows are keys: its columns are queries from `query` on, of which `stats` are.
+template <class T, class A, int N>
+__device__ __forceinline__ void gradScoresByKeys(A (&scores)[N][4], A (&grads)[N][4], const Problem<T> &problem,
+                                                 int64_t b, int64_t h, const LaneRows &rows, const RowStats<A> *stats,
+                                                 int query) {
+  const A scale = static_cast<A>(problem.scale);
+  const T *bias = problem.biasOf(h);
+  const DropoutMask mask = problem.mask();
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    const int column = 8 * n + laneColumn();
+    A factors[4] = {1, 1, 1, 1};
+    if (problem.step)
+      factorsByKeys(mask, problem.maskRow(b, h) + query + column, rows.index[0], factors);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int r = e / 2, at = query + column + e % 2;
+      if (rows.sees(r, at)) {
+        const A added = bias ? convert<A>(bias[at * problem.shape.keys + rows.index[r]]) : A(0);
+        gradScore<T>(scores[n][e], grads[n][e], scale, added, stats[column + e % 2], factors[e]);
+      } else {
+        scores[n][e] = grads[n][e] = 0;
+      }
+    }
+  }
+}
+
+/// Operands of blocks that have keys: own are keys and values, in steps queries and gradients of results, and these
+/// queries' statistics.
+template <class T> struct KeyBlock {
+  Operand<T, kOwnRows> k, v;
+  Operand<T, kGradStep> q, grads;
+  RowStats<Acc<T>> *stats;
+  T *scratch;
+
+  __device__ KeyBlock(const Problem<T> &problem, T *shared)
+      : k(shared, problem.keyChunks), v(k.tile + k.elements(k.chunks), problem.valueChunks),
+        q(v.tile + v.elements(v.chunks), problem.keyChunks), grads(q.tile + q.elements(q.chunks), problem.valueChunks),
+        stats(reinterpret_cast<RowStats<Acc<T>> *>(grads.tile + grads.elements(grads.chunks))),
+        scratch(reinterpret_cast<T *>(stats + kGradStep)) {}
+
+  static int64_t elements(const Problem<T> &problem) {
+    return QueryBlock<T>::elements(problem) + int64_t(kGradStep * sizeof(RowStats<Acc<T>>) / sizeof(T));
+  }
+  __device__ void startQueries(const Problem<T> &problem, const T *allGrads, const RowStats<Acc<T>> *ofHead, int64_t b,
+                               int64_t h, int query) {
+    const int count = static_cast<int>(problem.shape.queries) - query;
+    q.start(problem.queries(b, h), query, count);
+    grads.start(problem.results(allGrads, b, h), query, count);
+    if (threadIdx.x < kGradStep && static_cast<int>(threadIdx.x) < count)
+      stats[threadIdx.x] = ofHead[query + threadIdx.x];
+  }
+};
+
+/// A block has keys, and goes through the queries that see them, of all heads that take the key head.
+template <class T, int Columns>
+__global__ void __launch_bounds__(kBlockThreads) gradKeysKernel(Problem<T> problem, Blocks blocks, const T *grads,
+                                                                const RowStats<Acc<T>> *stats, T *gradK, T *gradV) {
+  using A = Acc<T>;
+  const AttentionShape &shape = problem.shape;
+  const BlockPlace place(blocks);
+  const int64_t b = place.sequence;
+  const int first = place.tile * kOwnRows, count = atMost(kOwnRows, static_cast<int>(shape.keys) - first);
+  const int keyColumns = columnsOfPart(shape.width, place.part, Columns);
+  const int valueColumns = columnsOfPart(shape.valueWidth, place.part, Columns);
+
+  KeyBlock<T> block(problem, sharedMemory<T>());
+  T *scratch = block.scratch + ownScratch() * pitchOf<T>(kGradStep);
+  const LaneRows rows = LaneRows::ofKeys(shape, first);
+  A keySums[Columns / 8][4], valueSums[Columns / 8][4];
+  clear(keySums);
+  clear(valueSums);
+
+  block.k.start(problem.keys(b, place.head), first, count);
+  block.v.start(problem.values(b, place.head), first, count);
+  const int begin = static_cast<int>(shape.firstQuery(first)) / kGradStep * kGradStep;
+  const int end = static_cast<int>(shape.endQuery(first + count - 1));
+  for (int64_t h = 0; h < shape.heads; ++h) {
+    if (shape.keyHead(h) != place.head)
+      continue;
+    for (int query = begin; query < end; query += kGradStep) {
+      __syncthreads();
+      block.startQueries(problem, grads, stats + (b * shape.heads + h) * shape.queries, b, h, query);
+      awaitCopies();
+      A scores[kGradStep / 8][4], scoreGrads[kGradStep / 8][4];
+      clear(scores);
+      clear(scoreGrads);
+      multiply(scores, block.k, block.q);
+      multiply(scoreGrads, block.v, block.grads);
+      gradScoresByKeys(scores, scoreGrads, problem, b, h, rows, block.stats, query);
+      if (valueColumns > 0) {
+        const T *ofPart = block.grads.columnsFrom(place.part * Columns);
+        addTilesByRows(valueSums, scores, ofPart, block.grads.pitch, valueColumns, scratch);
+      }
+      if (keyColumns > 0) {
+        const T *ofPart = block.q.columnsFrom(place.part * Columns);
+        addTilesByRows(keySums, scoreGrads, ofPart, block.q.pitch, keyColumns, scratch);
+      }
+    }
+  }
+  // Keys that nobody sees leave them on their way.
+  awaitCopies();
+  const A scale = static_cast<A>(problem.scale), one[2] = {1, 1}, scales[2] = {scale, scale};
+  const int64_t row = b * shape.keys + first, column = place.part * Columns;
+  const int64_t keyStride = shape.keyHeads * shape.width, valueStride = shape.keyHeads * shape.valueWidth;
+  storeRows(keySums, scales, gradK + row * keyStride + place.head * shape.width + column, keyStride, count, keyColumns);
+  storeRows(valueSums, one, gradV + row * valueStride + place.head * shape.valueWidth + column, valueStride, count,
+            valueColumns);
+}
+
+template <class T, int Columns>
+Status launchGradKeys(const Target &target, Problem<T> problem, const T *grads, const RowStats<Acc<T>> *stats, T *gradK,
+                      T *gradV) {
+  const AttentionShape &shape = problem.shape;
+  const int64_t bytes =
+      fitShared(problem, Columns, [&] { return KeyBlock<T>::elements(problem) + scratchElements<T>(kGradStep); });
+  const int64_t width = std::max(shape.width, shape.valueWidth);
+  const Blocks blocks{static_cast<int>(divideUp(width, Columns)), static_cast<int>(divideUp(shape.keys, kOwnRows)),
+                      shape.keyHeads, shape.sequences};
+  return launchBlocks(gradKeysKernel<T, Columns>, target, blocks, bytes, problem, blocks, grads, stats, gradK, gradV);
+}
+
+} // namespace
+
+Status CudaKernels::attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ,
+                                  View gradK, View gradV, const AttentionOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkAttentionGrad(inputs, attended, lse, grads, gradQ, gradK, gradV, options));
+  return withFloating(inputs.q.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    Problem<T> problem(inputs, options);
+    const AttentionShape &shape = problem.shape;
+    MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
+    problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
+    RowStats<Acc<T>> *stats = nullptr;
+    MOERT_RETURN_IF_ERROR(rowStats<T>(target, shape, attended, lse, grads, stats));
+    const T *from = grads.as<const T>();
+    const RowStats<Acc<T>> *given = stats;
+    MOERT_RETURN_IF_ERROR(withColumns<T>(shape.width, [&](auto columns) {
+      return launchGradQueries<T, decltype(columns)::value>(target, problem, from, given, gradQ.as<T>());
+    }));
+    return withColumns<T>(std::max(shape.width, shape.valueWidth), [&](auto columns) {
+      return launchGradKeys<T, decltype(columns)::value>(target, problem, from, given, gradK.as<T>(), gradV.as<T>());
+    });
+  });
+}
+
+} // namespace moert::cuda

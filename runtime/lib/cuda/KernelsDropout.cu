@@ -1,0 +1,60 @@
+//===- KernelsDropout.cu - dropout ----------------------------------------===//
+
+#include "core/Checks.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+#include "cuda/Philox.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// `firstRow` and `firstColumn` are where x begins in the whole value.
+template <class T> struct DropRows {
+  const T *x;
+  T *out;
+  const int32_t *step;
+  int64_t seed, columns, firstRow, firstColumn;
+  double p;
+
+  __device__ DropoutMask row(int64_t) const { return DropoutMask(seed, *step, p); }
+  /// Of several columns, the first is a multiple of 4 in the whole value.
+  template <int N> __device__ void run(const DropoutMask &mask, int64_t r, int64_t column) const {
+    using A = Acc<T>;
+    Pack<T, N> pack = loadPack<N>(x + r * columns + column);
+    const int64_t at = firstColumn + column;
+#pragma unroll
+    for (int block = 0; block < (N + 3) / 4; ++block) {
+      const DropoutWords words = dropoutWords(mask, firstRow + r, at / 4 + block);
+#pragma unroll
+      for (int i = 4 * block; i < 4 * (block + 1) && i < N; ++i) {
+        const uint32_t word = words.at(N == 1 ? static_cast<int>(at % 4) : i % 4);
+        pack.values[i] = convert<T>(mask.factor<A>(word) * convert<A>(pack.values[i]));
+      }
+    }
+    storePack(out + r * columns + column, pack);
+  }
+};
+
+} // namespace
+
+Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, double p) {
+  MOERT_RETURN_IF_ERROR(checkDropout(x, step, out, seed, rows, columns, p));
+  const int64_t firstColumn = columns.index() * x.dims[1];
+  return withFloating(x.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    const DropRows<T> drop{x.as<const T>(),
+                           out.as<T>(),
+                           step.as<const int32_t>(),
+                           seed,
+                           x.dims[1],
+                           rows.index() * x.dims[0],
+                           firstColumn,
+                           p};
+    // A block of random words is of 4 columns.
+    constexpr int kWidth = std::max(kVector<T>, 4);
+    const bool isAligned = areAligned(x.as<T>(), out.as<T>()) && firstColumn % 4 == 0;
+    return forRows<kWidth>(target, {x.dims[0]}, x.dims[1], isAligned, drop);
+  });
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,85 @@
+//===- KernelsHeads.cu - heads with columns that all share ----------------===//
+
+#include "core/Checks.h"
+#include "core/Shapes.h"
+#include "cuda/CudaKernels.h"
+#include "cuda/Map.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// A row is a head of a token.
+template <class T> struct AppendColumns {
+  const T *x, *shared;
+  T *out;
+  HeadShape shape;
+
+  __device__ int64_t row(int64_t r) const { return r / shape.heads; }
+  template <int N> __device__ void run(int64_t token, int64_t r, int64_t column) const {
+    const T *from =
+        column < shape.own ? x + r * shape.own + column : shared + token * shape.shared + column - shape.own;
+    storePack(out + r * (shape.own + shape.shared) + column, loadPack<N>(from));
+  }
+};
+
+/// A row is a token: its heads' own columns, and then the shared ones.
+template <class T> struct AppendColumnsGrad {
+  const T *grads;
+  T *gradX, *gradShared;
+  HeadShape shape;
+
+  __device__ const T *row(int64_t token) const { return grads + token * shape.heads * (shape.own + shape.shared); }
+  template <int N> __device__ void run(const T *from, int64_t token, int64_t column) const {
+    const int64_t all = shape.own + shape.shared, owned = shape.heads * shape.own;
+    if (column < owned) {
+      const int64_t head = column / shape.own;
+      storePack(gradX + token * owned + column, loadPack<N>(from + column + head * shape.shared));
+      return;
+    }
+    using A = Acc<T>;
+    A sums[N] = {};
+#pragma unroll 4
+    for (int64_t head = 0; head < shape.heads; ++head) {
+      const Pack<T, N> pack = loadPack<N>(from + head * all + shape.own + column - owned);
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        sums[i] += convert<A>(pack.values[i]);
+    }
+    Pack<T, N> result;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      result.values[i] = convert<T>(sums[i]);
+    storePack(gradShared + token * shape.shared + column - owned, result);
+  }
+};
+
+/// Whether vectors of `width` lie within own and within shared columns.
+bool isCutBy(const HeadShape &shape, int64_t width) { return shape.own % width == 0 && shape.shared % width == 0; }
+
+} // namespace
+
+Status CudaKernels::appendToHeads(View x, View shared, View out) {
+  MOERT_RETURN_IF_ERROR(checkAppendToHeads(x, shared, out));
+  const HeadShape shape(x, shared, out);
+  return withFloating(out.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    const AppendColumns<T> append{x.as<const T>(), shared.as<const T>(), out.as<T>(), shape};
+    return forRows<kVector<T>>(target, {out.dims[0] * shape.heads}, shape.own + shape.shared,
+                               areAligned(x.as<T>(), shared.as<T>(), out.as<T>()) && isCutBy(shape, kVector<T>),
+                               append);
+  });
+}
+
+Status CudaKernels::appendToHeadsGrad(View grads, View gradX, View gradShared) {
+  MOERT_RETURN_IF_ERROR(checkAppendToHeadsGrad(grads, gradX, gradShared));
+  const HeadShape shape(gradX, gradShared, grads);
+  return withFloating(grads.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    const AppendColumnsGrad<T> split{grads.as<const T>(), gradX.as<T>(), gradShared.as<T>(), shape};
+    return forRows<kVector<T>>(
+        target, {grads.dims[0]}, shape.heads * shape.own + shape.shared,
+        areAligned(grads.as<T>(), gradX.as<T>(), gradShared.as<T>()) && isCutBy(shape, kVector<T>), split);
+  });
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,247 @@
+//===- AttentionTest.cpp - attention on CUDA ------------------------------===//
+
+#include "CudaKernelsTest.h"
+
+#include "core/Shapes.h"
+#include "host/HostKernels.h"
+
+#include <cmath>
+#include <limits>
+
+namespace moert::cuda {
+namespace {
+
+using Views = std::vector<View>;
+
+/// The sizes of one case, and what goes with it.
+struct Case {
+  AttentionOptions options;
+  int64_t sequences = 1, width = 16, valueWidth = 16;
+  bool hasBias = false, hasSinks = false;
+
+  Case(int64_t queries, int64_t keys, int64_t heads, int64_t keyHeads) {
+    options.qLength = queries;
+    options.kLength = keys;
+    options.heads = heads;
+    options.kHeads = keyHeads;
+    options.scale = 0.3;
+    options.seed = 5;
+  }
+};
+
+/// q, k, v, bias, sinks, step, out, lse, grads, gradients of q, k, v, bias and sinks.
+enum Place { Q, K, V, Bias, Sinks, Step, Out, Lse, Grads, GradQ, GradK, GradV, GradBias, GradSinks };
+
+AttentionInputs inputsOf(const Views &v) { return {v[Q], v[K], v[V], v[Bias], v[Sinks], v[Step]}; }
+
+std::vector<Operand> operandsOf(const Case &c, int32_t dtype, int32_t lseType) {
+  const AttentionOptions &o = c.options;
+  const int64_t rows = c.sequences * o.qLength, keyRows = c.sequences * o.kLength;
+  const std::vector<int64_t> q{rows, o.heads * c.width}, k{keyRows, o.kHeads * c.width};
+  const std::vector<int64_t> v{keyRows, o.kHeads * c.valueWidth}, out{rows, o.heads * c.valueWidth};
+  const std::vector<int64_t> bias{o.heads, o.qLength, o.kLength};
+  return {randomOperand(dtype, q, 1),
+          randomOperand(dtype, k, 2),
+          randomOperand(dtype, v, 3),
+          c.hasBias ? randomOperand(dtype, bias, 4) : absent(),
+          c.hasSinks ? randomOperand(dtype, {o.heads}, 5) : absent(),
+          o.dropout > 0 ? indices({}, {12}) : absent(),
+          filledOperand(dtype, out, 9),
+          filledOperand(lseType, {rows, o.heads}, 9),
+          randomOperand(dtype, out, 6),
+          filledOperand(dtype, q, 9),
+          filledOperand(dtype, k, 9),
+          filledOperand(dtype, v, 9),
+          filledOperand(dtype, bias, 9),
+          filledOperand(dtype, {o.heads}, 9)};
+}
+
+void run(std::vector<Operand> operands, const AttentionOptions &options) {
+  auto forward = [=](Kernels &k, const Views &v) { return k.attention(inputsOf(v), v[Out], v[Lse], options); };
+  expectAlike(Kind::Attention, operands, forward, 4);
+  // Gradients get the result as the host computes it, so that all of them get the same.
+  onHost(Kind::Attention, operands, forward);
+  auto backward = [=](Kernels &k, const Views &v) {
+    return k.attentionGrad(inputsOf(v), v[Out], v[Lse], v[Grads], v[GradQ], v[GradK], v[GradV], options);
+  };
+  // Of products of products, many are added up.
+  expectAlike(Kind::AttentionGrad, operands, backward, 8);
+  auto biasGrad = [=](Kernels &k, const Views &v) {
+    return k.attentionBiasGrad(inputsOf(v), v[Out], v[Lse], v[Grads], v[GradBias], options);
+  };
+  expectAlike(Kind::AttentionBiasGrad, operands, biasGrad, 8);
+  if (operands[Sinks].isThere)
+    expectAlike(
+        Kind::AttentionSinksGrad, operands,
+        [](Kernels &k, const Views &v) {
+          return k.attentionSinksGrad(v[Sinks], v[Lse], v[Out], v[Grads], v[GradSinks]);
+        },
+        8);
+}
+
+void expectAttention(const Case &c) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int32_t lseType : typesBeside(dtype))
+      run(operandsOf(c, dtype, lseType), c.options);
+}
+
+// Neither rows nor columns are multiples of tiles.
+TEST(CudaAttentionTest, OfAnySize) {
+  Case c(70, 70, 2, 2);
+  c.width = 20;
+  c.valueWidth = 9;
+  c.sequences = 2;
+  expectAttention(c);
+}
+
+TEST(CudaAttentionTest, OneRow) {
+  Case c(1, 1, 1, 1);
+  expectAttention(c);
+  c.options.kLength = 67;
+  c.options.causal = true;
+  expectAttention(c);
+}
+
+TEST(CudaAttentionTest, OfNothing) {
+  Case c(3, 3, 2, 1);
+  c.sequences = 0;
+  expectAttention(c);
+}
+
+TEST(CudaAttentionTest, CausalWithWindow) {
+  for (int64_t window : {0, 5, 40}) {
+    Case c(100, 100, 1, 1);
+    c.options.causal = true;
+    c.options.window = window;
+    expectAttention(c);
+  }
+}
+
+TEST(CudaAttentionTest, WindowAlone) {
+  Case c(20, 90, 1, 1);
+  c.options.window = 30;
+  expectAttention(c);
+}
+
+// More queries than keys: the first ones see none.
+TEST(CudaAttentionTest, QueriesWithoutKeys) {
+  for (bool hasSinks : {false, true}) {
+    Case c(70, 30, 2, 1);
+    c.options.causal = true;
+    c.hasSinks = hasSinks;
+    expectAttention(c);
+  }
+}
+
+TEST(CudaAttentionTest, GroupedQueries) {
+  Case c(33, 33, 8, 1);
+  c.sequences = 2;
+  c.options.causal = true;
+  expectAttention(c);
+}
+
+// Parts of the model's heads, with all key heads or with their own alone.
+TEST(CudaAttentionTest, PartsOfHeads) {
+  for (int64_t rank : {0, 1, 3}) {
+    Case c(10, 12, 2, 2);
+    c.options.part = {4, 1, rank};
+    c.options.rows = {2, 2, rank};
+    c.options.dropout = 0.3;
+    expectAttention(c);
+    // k and v are of the part's key head.
+    c.options.kHeads = 1;
+    for (int32_t dtype : {MOERT_F32, MOERT_BF16}) {
+      AttentionOptions options = c.options;
+      options.kHeads = 4;
+      run(operandsOf(c, dtype, dtype), options);
+    }
+  }
+}
+
+TEST(CudaAttentionTest, Sinks) {
+  Case c(40, 40, 3, 3);
+  c.hasSinks = true;
+  c.sequences = 2;
+  expectAttention(c);
+  // One is none, and biases hide all keys of a query.
+  c.hasBias = true;
+  std::vector<Operand> operands = operandsOf(c, MOERT_F32, MOERT_F32);
+  const double lowest = -std::numeric_limits<double>::infinity();
+  operands[Sinks].values[1] = lowest;
+  for (size_t at = 0; at < 3 * 1600; ++at)
+    if (at / 40 % 40 == 7 || at % 3 == 0)
+      operands[Bias].values[at] = lowest;
+  run(operands, c.options);
+}
+
+TEST(CudaAttentionTest, Dropout) {
+  for (int64_t seed : {int64_t(0), int64_t(-9), int64_t(1) << 40}) {
+    Case c(37, 45, 2, 1);
+    c.options.dropout = 0.3;
+    c.options.seed = seed;
+    c.options.rows = {3, 1, 2};
+    c.options.causal = seed != 0;
+    c.sequences = 2;
+    expectAttention(c);
+  }
+}
+
+// DeepSeek's latent attention: keys have more columns than values.
+TEST(CudaAttentionTest, KeysWiderThanValues) {
+  Case c(36, 36, 1, 1);
+  c.width = 192;
+  c.valueWidth = 128;
+  c.options.causal = true;
+  c.options.scale = 0.07;
+  expectAttention(c);
+}
+
+TEST(CudaAttentionTest, ValuesWiderThanKeys) {
+  Case c(5, 9, 1, 1);
+  c.width = 8;
+  c.valueWidth = 136;
+  expectAttention(c);
+}
+
+// So wide that operands do not fit into shared memory, but for a chunk of their columns.
+TEST(CudaAttentionTest, VeryWideHeads) {
+  Case c(17, 18, 1, 1);
+  c.width = 720;
+  c.valueWidth = 300;
+  c.options.scale = 0.02;
+  expectAttention(c);
+}
+
+// T5's: another length of keys, and biases.
+TEST(CudaAttentionTest, AcrossWithBias) {
+  Case c(19, 50, 2, 2);
+  c.hasBias = true;
+  c.sequences = 3;
+  c.options.scale = 1;
+  expectAttention(c);
+  c.options.dropout = 0.5;
+  expectAttention(c);
+}
+
+// Far from 0, sums are as exact.
+TEST(CudaAttentionTest, LargeScores) {
+  Case c(8, 70, 1, 1);
+  std::vector<Operand> operands = operandsOf(c, MOERT_F64, MOERT_F64);
+  for (double &value : operands[Q].values)
+    value *= 300;
+  run(operands, c.options);
+}
+
+TEST(CudaAttentionTest, NaNsShow) {
+  Case c(20, 40, 1, 1);
+  c.options.causal = true;
+  for (int32_t dtype : {MOERT_F32, MOERT_BF16}) {
+    std::vector<Operand> operands = operandsOf(c, dtype, MOERT_F32);
+    operands[Q].values[3 * 16 + 2] = NAN;
+    expectAlike(Kind::Attention, operands,
+                [=](Kernels &k, const Views &v) { return k.attention(inputsOf(v), v[Out], v[Lse], c.options); });
+  }
+}
+
+} // namespace
+} // namespace moert::cuda
