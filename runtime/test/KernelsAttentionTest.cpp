@@ -2,8 +2,8 @@
 
 #include "KernelsTest.h"
 
-#include "host/KernelsModel.h"
 #include "host/DropoutFactors.h"
+#include "host/KernelsModel.h"
 
 #include <limits>
 

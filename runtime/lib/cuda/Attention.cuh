@@ -48,13 +48,19 @@ struct Chunks {
 };
 
 /// Some rows of a matrix in shared memory, as an operand of products. Rows and columns that are not there are zeros.
+/// With two buffers one is loaded while products read the other.
 template <class T, int Rows> class Operand {
 public:
-  __device__ Operand(T *tile, Chunks chunks) : tile(tile), chunks(chunks), pitch(pitchOf<T>(chunks.chunk)) {}
+  __device__ Operand(T *memory, Chunks chunks, int buffers = 1)
+      : tile(memory), chunks(chunks), pitch(pitchOf<T>(chunks.chunk)),
+        filling(memory + (buffers - 1) * elements(chunks)), end(memory + buffers * elements(chunks)) {}
 
-  static constexpr int64_t elements(Chunks chunks) { return int64_t(Rows) * pitchOf<T>(chunks.chunk); }
+  static __host__ __device__ constexpr int64_t elements(Chunks chunks) {
+    return int64_t(Rows) * pitchOf<T>(chunks.chunk);
+  }
 
-  /// Begins to load rows from `first` on, of which `count` are there. All threads are done with those before.
+  /// Begins to load rows from `first` on, of which `count` are there, for after the next turn(). All threads are done
+  /// with what lies there.
   __device__ void start(Matrix<T> from, int64_t first, int count) {
     matrix = from;
     matrix.data += first * from.stride;
@@ -62,13 +68,19 @@ public:
     if (!isChunked())
       load(0);
   }
-  /// The same for a chunk of columns.
+  /// What was loaded is what products read, from now on.
+  __device__ void turn() {
+    T *loaded = filling;
+    filling = tile;
+    tile = loaded;
+  }
+  /// Begins to load a chunk of columns.
   __device__ void load(int column) {
     constexpr int V = kVector<T>;
     const int packs = chunks.chunk / V;
     for (int i = threadIdx.x; i < Rows * packs; i += kBlockThreads) {
       const int row = i / packs, at = (i - row * packs) * V;
-      copy(tile + row * pitch + at, row, column + at);
+      copy(filling + row * pitch + at, row, column + at);
     }
     __pipeline_commit();
   }
@@ -98,8 +110,12 @@ private:
       to[i] = i < left ? from[i] : convert<T>(0.0f);
   }
 
+  T *filling;
   Matrix<T> matrix;
   int rows = 0;
+
+public:
+  T *end; ///< of its memory
 };
 
 /// Waits until all threads have what they began to load.
@@ -143,6 +159,20 @@ template <class A, int N> __device__ __forceinline__ void clear(A (&sums)[N][4])
       sums[n][e] = 0;
 }
 
+/// Two neighbours, by one access where their place is a multiple of their size.
+template <class T> __device__ __forceinline__ void storePair(T *to, T first, T second, bool areBoth) {
+  struct alignas(2 * sizeof(T)) Pair {
+    T first, second;
+  };
+  if (areBoth && reinterpret_cast<uintptr_t>(to) % sizeof(Pair) == 0) {
+    *reinterpret_cast<Pair *>(to) = {first, second};
+    return;
+  }
+  to[0] = first;
+  if (areBoth)
+    to[1] = second;
+}
+
 /// rows[r] = factors of row laneRow() + 8 r times the sums, for the `count` rows and `columns` columns that are there.
 template <class T, class A, int N>
 __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&factors)[2], T *rows, int64_t stride,
@@ -154,10 +184,9 @@ __device__ __forceinline__ void storeRows(const A (&sums)[N][4], const A (&facto
       continue;
 #pragma unroll
     for (int n = 0; n < N; ++n)
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-        if (8 * n + laneColumn() + e < columns)
-          rows[row * stride + 8 * n + laneColumn() + e] = convert<T>(factors[r] * sums[n][2 * r + e]);
+      if (const int column = 8 * n + laneColumn(); column < columns)
+        storePair(rows + row * stride + column, convert<T>(factors[r] * sums[n][2 * r]),
+                  convert<T>(factors[r] * sums[n][2 * r + 1]), column + 1 < columns);
   }
 }
 
@@ -178,6 +207,7 @@ template <class T> struct Problem {
   double scale, dropout;
   bool areKeysAligned, areValuesAligned; ///< q and k, and v and gradients of the result
   Chunks keyChunks, valueChunks;
+  int buffers = 2; ///< of what gradients go through
 
   Problem(const AttentionInputs &inputs, const AttentionOptions &options)
       : shape(inputs, options), q(inputs.q.as<const T>()), k(inputs.k.as<const T>()), v(inputs.v.as<const T>()),
@@ -237,7 +267,7 @@ struct Blocks {
   int tiles; ///< of a head's rows
   int64_t heads, sequences;
 
-  int64_t count() const { return parts * tiles * heads * sequences; }
+  int64_t count() const { return int64_t(parts) * tiles * heads * sequences; }
 };
 
 /// What one of them has. Blocks of one head are neighbours, which read the same rows.
@@ -352,10 +382,12 @@ template <class T> constexpr int64_t scratchElements(int rows) {
   return isNarrowType<T> ? 0 : int64_t(kOwnRows) * pitchOf<T>(rows);
 }
 
-/// Keeps operands in chunks of `columns` where the elements of shared memory are too many; `elements` says how many
-/// they are.
+/// Gives up second buffers, and then keeps operands in chunks of `columns`, where the elements of shared memory are too
+/// many; `elements` says how many they are.
 template <class T, class Elements> int64_t fitShared(Problem<T> &problem, int columns, Elements elements) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  if (elements() * kSize > kMostShared)
+    problem.buffers = 1;
   if (elements() * kSize > kMostShared)
     problem.cutColumns(columns);
   return elements() * kSize;

@@ -96,6 +96,14 @@ __device__ __forceinline__ void gradScores(A (&scores)[N][4], A (&grads)[N][4], 
 
 // --- Blocks that have queries ------------------------------------------------
 
+/// Elements of shared memory of a block that has rows of q and of the gradient of the result, and goes through those of
+/// k and v, or the other way round.
+template <class T> int64_t gradElements(const Problem<T> &problem) {
+  return Operand<T, kOwnRows>::elements(problem.keyChunks) + Operand<T, kOwnRows>::elements(problem.valueChunks) +
+         problem.buffers * (Operand<T, kGradStep>::elements(problem.keyChunks) +
+                            Operand<T, kGradStep>::elements(problem.valueChunks));
+}
+
 /// Their operands: own are queries and gradients of results, in steps keys and values.
 template <class T> struct QueryBlock {
   Operand<T, kOwnRows> q, grads;
@@ -103,14 +111,10 @@ template <class T> struct QueryBlock {
   T *scratch;
 
   __device__ QueryBlock(const Problem<T> &problem, T *shared)
-      : q(shared, problem.keyChunks), grads(q.tile + q.elements(q.chunks), problem.valueChunks),
-        k(grads.tile + grads.elements(grads.chunks), problem.keyChunks),
-        v(k.tile + k.elements(k.chunks), problem.valueChunks), scratch(v.tile + v.elements(v.chunks)) {}
+      : q(shared, problem.keyChunks), grads(q.end, problem.valueChunks),
+        k(grads.end, problem.keyChunks, problem.buffers), v(k.end, problem.valueChunks, problem.buffers),
+        scratch(v.end) {}
 
-  static int64_t elements(const Problem<T> &problem) {
-    return Operand<T, kOwnRows>::elements(problem.keyChunks) + Operand<T, kOwnRows>::elements(problem.valueChunks) +
-           Operand<T, kGradStep>::elements(problem.keyChunks) + Operand<T, kGradStep>::elements(problem.valueChunks);
-  }
   __device__ void startQueries(const Problem<T> &problem, const T *allGrads, int64_t b, int64_t h, int first) {
     const int count = static_cast<int>(problem.shape.queries) - first;
     q.start(problem.queries(b, h), first, count);
@@ -120,6 +124,12 @@ template <class T> struct QueryBlock {
     const int count = static_cast<int>(problem.shape.keys) - key;
     k.start(problem.keys(b, keyHead), key, count);
     v.start(problem.values(b, keyHead), key, count);
+  }
+  /// All threads have the keys that were started, and are done with those before.
+  __device__ void turnKeys() {
+    awaitCopies();
+    k.turn();
+    v.turn();
   }
 };
 

@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(kBlockThreads) attentionKernel(Problem<T> prob
   const Chunks valueColumns{atMost(Columns, problem.valueChunks.columns), atMost(Columns, problem.valueChunks.columns)};
   T *shared = sharedMemory<T>();
   Operand<T, kOwnRows> q(shared, problem.keyChunks);
-  Operand<T, kStep> k(q.tile + q.elements(q.chunks), problem.keyChunks);
-  Operand<T, kStep> v(k.tile + k.elements(k.chunks), valueColumns);
-  T *scratch = v.tile + v.elements(v.chunks) + static_cast<int>(threadIdx.x) / kWarp * kMmaRows * pitchOf<T>(kStep);
+  Operand<T, kStep> k(q.end, problem.keyChunks);
+  Operand<T, kStep> v(k.end, valueColumns);
+  T *scratch = v.end + static_cast<int>(threadIdx.x) / kWarp * kMmaRows * pitchOf<T>(kStep);
 
   const Matrix<T> ofKeys = problem.keys(b, keyHead);
   Matrix<T> ofValues = problem.values(b, keyHead);

@@ -116,9 +116,10 @@ Status CudaKernels::attentionBiasGrad(const AttentionInputs &inputs, View attend
     const AttentionShape &shape = problem.shape;
     MOERT_RETURN_IF_ERROR(checkSizes(target, shape));
     problem.areValuesAligned = problem.areValuesAligned && areAligned(grads.as<T>());
+    problem.buffers = 1;
     RowStats<Acc<T>> *stats = nullptr;
     MOERT_RETURN_IF_ERROR(rowStats<T>(target, shape, attended, lse, grads, stats));
-    const int64_t bytes = fitShared(problem, kMostColumns<T>, [&] { return QueryBlock<T>::elements(problem); });
+    const int64_t bytes = fitShared(problem, kMostColumns<T>, [&] { return gradElements(problem); });
     const Blocks blocks{static_cast<int>(divideUp(shape.keys, kGradStep)),
                         static_cast<int>(divideUp(shape.queries, kOwnRows)), shape.heads, 1};
     return launchBlocks(biasGradKernel<T>, target, blocks, bytes, problem, blocks, grads.as<const T>(),

@@ -34,12 +34,15 @@ __global__ void __launch_bounds__(kBlockThreads)
 
   const int begin = static_cast<int>(shape.firstKey(first)) / kGradStep * kGradStep;
   const int end = static_cast<int>(shape.endKey(first + count - 1));
-  if (begin < end)
+  if (begin < end) {
     block.startQueries(problem, grads, b, h, first);
+    block.startKeys(problem, b, keyHead, begin);
+  }
   for (int key = begin; key < end; key += kGradStep) {
-    __syncthreads();
-    block.startKeys(problem, b, keyHead, key);
-    awaitCopies();
+    block.turnKeys();
+    const bool isLast = key + kGradStep >= end;
+    if (problem.buffers == 2 && !isLast)
+      block.startKeys(problem, b, keyHead, key + kGradStep);
     A scores[kGradStep / 8][4], scoreGrads[kGradStep / 8][4];
     clear(scores);
     clear(scoreGrads);
@@ -48,6 +51,10 @@ __global__ void __launch_bounds__(kBlockThreads)
     gradScores(scores, scoreGrads, problem, b, h, rows, ofRows, key);
     const T *ofPart = block.k.columnsFrom(place.part * Columns);
     addTilesByRows(sums, scoreGrads, ofPart, block.k.pitch, columns, scratch);
+    if (problem.buffers == 1 && !isLast) {
+      __syncthreads();
+      block.startKeys(problem, b, keyHead, key + kGradStep);
+    }
   }
   const A scale = static_cast<A>(problem.scale), factors[2] = {scale, scale};
   const int64_t stride = shape.heads * shape.width;
@@ -60,7 +67,7 @@ Status launchGradQueries(const Target &target, Problem<T> problem, const T *grad
                          T *gradQ) {
   const AttentionShape &shape = problem.shape;
   const int64_t bytes =
-      fitShared(problem, Columns, [&] { return QueryBlock<T>::elements(problem) + scratchElements<T>(kGradStep); });
+      fitShared(problem, Columns, [&] { return gradElements(problem) + scratchElements<T>(kGradStep); });
   const Blocks blocks{static_cast<int>(divideUp(shape.width, Columns)),
                       static_cast<int>(divideUp(shape.queries, kOwnRows)), shape.heads, shape.sequences};
   return launchBlocks(gradQueriesKernel<T, Columns>, target, blocks, bytes, problem, blocks, grads, stats, gradQ);
@@ -98,28 +105,62 @@ __device__ __forceinline__ void gradScoresByKeys(A (&scores)[N][4], A (&grads)[N
 /// Operands of blocks that have keys: own are keys and values, in steps queries and gradients of results, and these
 /// queries' statistics.
 template <class T> struct KeyBlock {
+  using Stats = RowStats<Acc<T>>;
   Operand<T, kOwnRows> k, v;
   Operand<T, kGradStep> q, grads;
-  RowStats<Acc<T>> *stats;
+  Stats *stats, *fillingStats;
   T *scratch;
 
   __device__ KeyBlock(const Problem<T> &problem, T *shared)
-      : k(shared, problem.keyChunks), v(k.tile + k.elements(k.chunks), problem.valueChunks),
-        q(v.tile + v.elements(v.chunks), problem.keyChunks), grads(q.tile + q.elements(q.chunks), problem.valueChunks),
-        stats(reinterpret_cast<RowStats<Acc<T>> *>(grads.tile + grads.elements(grads.chunks))),
-        scratch(reinterpret_cast<T *>(stats + kGradStep)) {}
+      : k(shared, problem.keyChunks), v(k.end, problem.valueChunks), q(v.end, problem.keyChunks, problem.buffers),
+        grads(q.end, problem.valueChunks, problem.buffers), stats(reinterpret_cast<Stats *>(grads.end)),
+        fillingStats(stats + (problem.buffers - 1) * kGradStep),
+        scratch(reinterpret_cast<T *>(stats + problem.buffers * kGradStep)) {}
 
   static int64_t elements(const Problem<T> &problem) {
-    return QueryBlock<T>::elements(problem) + int64_t(kGradStep * sizeof(RowStats<Acc<T>>) / sizeof(T));
+    return gradElements(problem) + problem.buffers * int64_t(kGradStep * sizeof(Stats) / sizeof(T));
   }
-  __device__ void startQueries(const Problem<T> &problem, const T *allGrads, const RowStats<Acc<T>> *ofHead, int64_t b,
+  __device__ void startQueries(const Problem<T> &problem, const T *allGrads, const Stats *allStats, int64_t b,
                                int64_t h, int query) {
-    const int count = static_cast<int>(problem.shape.queries) - query;
+    const int64_t queries = problem.shape.queries;
+    const int count = static_cast<int>(queries) - query;
     q.start(problem.queries(b, h), query, count);
     grads.start(problem.results(allGrads, b, h), query, count);
     if (threadIdx.x < kGradStep && static_cast<int>(threadIdx.x) < count)
-      stats[threadIdx.x] = ofHead[query + threadIdx.x];
+      fillingStats[threadIdx.x] = allStats[(b * problem.shape.heads + h) * queries + query + threadIdx.x];
   }
+  /// All threads have the queries that were started, and are done with those before.
+  __device__ void turnQueries() {
+    awaitCopies();
+    q.turn();
+    grads.turn();
+    Stats *loaded = fillingStats;
+    fillingStats = stats;
+    stats = loaded;
+  }
+};
+
+/// The steps of a block that has keys: queries that see them, of one head after the other of those that take its key
+/// head.
+struct QuerySteps {
+  int64_t head;
+  int begin, end; ///< queries
+  int heads = 0, each;
+
+  __device__ QuerySteps(const AttentionShape &shape, int64_t keyHead, int first, int last)
+      : begin(static_cast<int>(shape.firstQuery(first)) / kGradStep * kGradStep),
+        end(static_cast<int>(shape.endQuery(last))) {
+    // Neighbouring heads take one key head.
+    for (int64_t h = shape.heads - 1; h >= 0; --h)
+      if (shape.keyHead(h) == keyHead) {
+        head = h;
+        ++heads;
+      }
+    each = end > begin ? (end - begin + kGradStep - 1) / kGradStep : 0;
+  }
+  __device__ int count() const { return heads * each; }
+  __device__ int64_t headOf(int step) const { return head + step / each; }
+  __device__ int queryOf(int step) const { return begin + step % each * kGradStep; }
 };
 
 /// A block has keys, and goes through the queries that see them, of all heads that take the key head.
@@ -141,35 +182,37 @@ __global__ void __launch_bounds__(kBlockThreads) gradKeysKernel(Problem<T> probl
   clear(keySums);
   clear(valueSums);
 
-  block.k.start(problem.keys(b, place.head), first, count);
-  block.v.start(problem.values(b, place.head), first, count);
-  const int begin = static_cast<int>(shape.firstQuery(first)) / kGradStep * kGradStep;
-  const int end = static_cast<int>(shape.endQuery(first + count - 1));
-  for (int64_t h = 0; h < shape.heads; ++h) {
-    if (shape.keyHead(h) != place.head)
-      continue;
-    for (int query = begin; query < end; query += kGradStep) {
+  const QuerySteps steps(shape, place.head, first, first + count - 1);
+  auto start = [&](int step) { block.startQueries(problem, grads, stats, b, steps.headOf(step), steps.queryOf(step)); };
+  if (steps.count() > 0) {
+    block.k.start(problem.keys(b, place.head), first, count);
+    block.v.start(problem.values(b, place.head), first, count);
+    start(0);
+  }
+  for (int step = 0; step < steps.count(); ++step) {
+    block.turnQueries();
+    const bool isLast = step + 1 == steps.count();
+    if (problem.buffers == 2 && !isLast)
+      start(step + 1);
+    A scores[kGradStep / 8][4], scoreGrads[kGradStep / 8][4];
+    clear(scores);
+    clear(scoreGrads);
+    multiply(scores, block.k, block.q);
+    multiply(scoreGrads, block.v, block.grads);
+    gradScoresByKeys(scores, scoreGrads, problem, b, steps.headOf(step), rows, block.stats, steps.queryOf(step));
+    if (valueColumns > 0) {
+      const T *ofPart = block.grads.columnsFrom(place.part * Columns);
+      addTilesByRows(valueSums, scores, ofPart, block.grads.pitch, valueColumns, scratch);
+    }
+    if (keyColumns > 0) {
+      const T *ofPart = block.q.columnsFrom(place.part * Columns);
+      addTilesByRows(keySums, scoreGrads, ofPart, block.q.pitch, keyColumns, scratch);
+    }
+    if (problem.buffers == 1 && !isLast) {
       __syncthreads();
-      block.startQueries(problem, grads, stats + (b * shape.heads + h) * shape.queries, b, h, query);
-      awaitCopies();
-      A scores[kGradStep / 8][4], scoreGrads[kGradStep / 8][4];
-      clear(scores);
-      clear(scoreGrads);
-      multiply(scores, block.k, block.q);
-      multiply(scoreGrads, block.v, block.grads);
-      gradScoresByKeys(scores, scoreGrads, problem, b, h, rows, block.stats, query);
-      if (valueColumns > 0) {
-        const T *ofPart = block.grads.columnsFrom(place.part * Columns);
-        addTilesByRows(valueSums, scores, ofPart, block.grads.pitch, valueColumns, scratch);
-      }
-      if (keyColumns > 0) {
-        const T *ofPart = block.q.columnsFrom(place.part * Columns);
-        addTilesByRows(keySums, scoreGrads, ofPart, block.q.pitch, keyColumns, scratch);
-      }
+      start(step + 1);
     }
   }
-  // Keys that nobody sees leave them on their way.
-  awaitCopies();
   const A scale = static_cast<A>(problem.scale), one[2] = {1, 1}, scales[2] = {scale, scale};
   const int64_t row = b * shape.keys + first, column = place.part * Columns;
   const int64_t keyStride = shape.keyHeads * shape.width, valueStride = shape.keyHeads * shape.valueWidth;

@@ -155,19 +155,21 @@ template <class T> struct SumDiagonals {
   }
 };
 
-/// A block for each bucket and head.
+/// A warp for each bucket and head.
 template <class T>
 __global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, const double *sums, const T *addend,
                                                              T *out, int64_t parts, int64_t count, int64_t heads) {
-  const int64_t bucket = blockIdx.x / heads, head = blockIdx.x - bucket * heads;
-  double sum = 0;
-  for (int64_t number = threadIdx.x; number < count; number += kThreads)
-    if (offsets.bucketOf(number) == bucket)
-      for (int64_t part = 0; part < parts; ++part)
-        sum += sums[(head * parts + part) * count + number];
-  sum = blockSum(sum);
-  if (threadIdx.x == 0)
-    out[blockIdx.x] = convert<T>((addend ? convert<double>(addend[blockIdx.x]) : 0.0) + sum);
+  for (int64_t at = globalThread() / kWarp; at < offsets.buckets * heads; at += globalThreads() / kWarp) {
+    const int64_t bucket = at / heads, head = at - bucket * heads;
+    double sum = 0;
+    for (int64_t number = threadIdx.x % kWarp; number < count; number += kWarp)
+      if (offsets.bucketOf(number) == bucket)
+        for (int64_t part = 0; part < parts; ++part)
+          sum += sums[(head * parts + part) * count + number];
+    sum = warpSum(sum);
+    if (threadIdx.x % kWarp == 0)
+      out[at] = convert<T>((addend ? convert<double>(addend[at]) : 0.0) + sum);
+  }
 }
 
 } // namespace
@@ -210,10 +212,8 @@ Status CudaKernels::relativeBiasGrad(View grads, View addend, View out, bool bid
     MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(heads * parts * count, sums));
     const SumDiagonals<T> diagonals{grads.as<const T>(), sums, offsets, parts, count};
     MOERT_RETURN_IF_ERROR(forRows<1>(target, {heads * parts}, count, false, diagonals));
-    Grid grid;
-    grid.blocks.x = static_cast<unsigned>(out.elements());
-    return launch(sumBucketsKernel<T>, grid, target, offsets, static_cast<const double *>(sums), addend.as<const T>(),
-                  out.as<T>(), parts, count, heads);
+    return launch(sumBucketsKernel<T>, gridOf(target, out.elements() * kWarp), target, offsets,
+                  static_cast<const double *>(sums), addend.as<const T>(), out.as<T>(), parts, count, heads);
   });
 }
 

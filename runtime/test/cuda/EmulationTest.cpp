@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -315,6 +316,73 @@ TEST(EmulationTest, NarrowTypesRoundToEven) {
     ASSERT_TRUE(std::isnan(__bfloat162float(bfloat)) || __float2bfloat16_rn(__bfloat162float(bfloat)).bits == bits)
         << bits;
   }
+}
+
+// --- Tensor cores and asynchronous copies ------------------------------------
+
+/// out = a b of 16 x 16 each, by one warp; `b` is given, or its transpose.
+__global__ void multiplyMatrices(const __half *a, const __half *b, bool isTransposed, float *out) {
+  const unsigned lane = threadIdx.x, g = lane / 4, t = lane % 4;
+  uint32_t left[4], right[4];
+  loadMatrices(left, a + lane % 16 * 16 + lane / 16 * 8, false);
+  // Matrices are ordered by their place in b: down its 16 contracted rows first.
+  const __half *row =
+      isTransposed ? b + (lane % 8 + lane / 16 * 8) * 16 + lane / 8 % 2 * 8 : b + lane % 16 * 16 + lane / 16 * 8;
+  loadMatrices(right, row, !isTransposed);
+  float sums[2][4] = {{1, 1, 1, 1}, {1, 1, 1, 1}};
+  multiplyTiles(sums[0], sums[1], left, right, [](uint16_t bits) { return __half2float(__half{bits}); });
+  for (unsigned n = 0; n < 2; ++n)
+    for (unsigned e = 0; e < 4; ++e)
+      out[(g + e / 2 * 8) * 16 + 8 * n + 2 * t + e % 2] = sums[n][e];
+}
+
+TEST(EmulationTest, TensorCoresMultiply) {
+  std::vector<__half> a(256), b(256);
+  auto valueOf = [](size_t at) { return static_cast<float>(at * 7 % 23) - 11; };
+  for (bool isTransposed : {false, true}) {
+    for (size_t i = 0; i < 16; ++i)
+      for (size_t j = 0; j < 16; ++j) {
+        a[i * 16 + j] = __float2half(valueOf(i * 16 + j));
+        b[isTransposed ? j * 16 + i : i * 16 + j] = __float2half(valueOf(i * 5 + j * 3));
+      }
+    Memory<__half> left(256), right(256);
+    Memory<float> out(256);
+    EXPECT_CUDA(cudaMemcpy(left, a.data(), 512, cudaMemcpyHostToDevice));
+    EXPECT_CUDA(cudaMemcpy(right, b.data(), 512, cudaMemcpyHostToDevice));
+    EXPECT_CUDA(launch(multiplyMatrices, 1, 32, 0, nullptr, static_cast<__half *>(left), static_cast<__half *>(right),
+                       isTransposed, static_cast<float *>(out)));
+    const std::vector<float> got = out.read();
+    for (size_t i = 0; i < 16; ++i)
+      for (size_t j = 0; j < 16; ++j) {
+        float sum = 1;
+        for (size_t k = 0; k < 16; ++k)
+          sum += valueOf(i * 16 + k) * valueOf(k * 5 + j * 3);
+        EXPECT_EQ(got[i * 16 + j], sum);
+      }
+  }
+}
+
+/// Of 8 words, the last 4 are zeros.
+__global__ void copyAsynchronously(const uint32_t *in, uint32_t *out) {
+  auto *shared = static_cast<uint32_t *>(dynamicShared());
+  __pipeline_memcpy_async(shared, in, 16);
+  __pipeline_commit();
+  __pipeline_memcpy_async(shared + 4, in, 16, 16);
+  __pipeline_commit();
+  out[0] = shared[0];
+  __pipeline_wait_prior(1);
+  out[1] = shared[3];
+  out[2] = shared[4];
+  __pipeline_wait_prior(0);
+  out[3] = shared[4];
+}
+
+TEST(EmulationTest, CopiesComeWhenTheyAreWaitedFor) {
+  Memory<uint32_t> in(4), out(4);
+  const std::vector<uint32_t> values{5, 6, 7, 8};
+  EXPECT_CUDA(cudaMemcpy(in, values.data(), 16, cudaMemcpyHostToDevice));
+  EXPECT_CUDA(launch(copyAsynchronously, 1, 1, 32, nullptr, static_cast<uint32_t *>(in), static_cast<uint32_t *>(out)));
+  EXPECT_EQ(out.read(), (std::vector<uint32_t>{~0u, 8, ~0u, 0}));
 }
 
 } // namespace
