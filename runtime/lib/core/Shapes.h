@@ -5,6 +5,8 @@
 #include "core/Inline.h"
 #include "core/Kernels.h"
 
+#include <algorithm>
+
 namespace moert {
 
 /// Rows of experts: [E,C,K], or with counts [sources,E] ragged, [R,K].
@@ -64,14 +66,15 @@ struct AttentionShape {
   int64_t firstHead = 0, modelHeads = 0;        ///< where q's heads lie among the model's
   bool hasOwnKeys = false;                      ///< k and v have the key heads of q's heads alone
   bool causal = false;
-  int64_t window = 0; ///< keys that a query sees; 0: all
+  int64_t window = 0; ///< keys that a query sees; 0: all. No more than tell them apart
 
   AttentionShape() = default;
   /// Of q, k and v of rank 2 and options that are in their ranges.
   AttentionShape(const AttentionInputs &inputs, const AttentionOptions &options)
       : sequences(inputs.q.dims[0] / options.qLength), queries(options.qLength), keys(options.kLength),
         heads(options.heads), width(inputs.q.dims[1] / options.heads), firstHead(options.part.index() * heads),
-        modelHeads(options.part.parts * heads), causal(options.causal), window(options.window) {
+        modelHeads(options.part.parts * heads), causal(options.causal),
+        window(std::min(options.window, queries + keys)) {
     const int64_t parts = options.part.parts;
     hasOwnKeys = parts > 1 && options.kHeads % parts == 0 && inputs.k.dims[1] * parts == options.kHeads * width;
     keyHeads = hasOwnKeys ? options.kHeads / parts : options.kHeads;

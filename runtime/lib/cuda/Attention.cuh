@@ -407,9 +407,9 @@ Status launchBlocks(void (*kernel)(Params...), const Target &target, const Block
   return launch(kernel, grid, target, args...);
 }
 
-/// Sequences and heads are counted in int.
+/// Rows of a sequence and columns of a head are counted in int.
 inline Status checkSizes(const Target &target, const AttentionShape &shape) {
-  const int64_t most = std::max({shape.queries, shape.keys, shape.width, shape.valueWidth, shape.window});
+  const int64_t most = std::max({shape.queries, shape.keys, shape.width, shape.valueWidth});
   return most < (1 << 30) ? Status()
                           : Status::error(MOERT_ERROR_UNSUPPORTED,
                                           std::string("'") + kindName(target.kind) + "': sizes of 2^30 or more");

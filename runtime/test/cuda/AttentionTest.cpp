@@ -109,7 +109,7 @@ TEST(CudaAttentionTest, OfNothing) {
 }
 
 TEST(CudaAttentionTest, CausalWithWindow) {
-  for (int64_t window : {0, 5, 40}) {
+  for (int64_t window : {int64_t(0), int64_t(5), int64_t(40), std::numeric_limits<int64_t>::max()}) {
     Case c(100, 100, 1, 1);
     c.options.causal = true;
     c.options.window = window;
