@@ -203,6 +203,18 @@ TEST(CudaAttentionTest, ValuesWiderThanKeys) {
   expectAttention(c);
 }
 
+// So wide that of what gradients go through, only one step fits into shared memory: in f32, and in 16-bit types.
+TEST(CudaAttentionTest, WideHeads) {
+  Case c(70, 40, 1, 1);
+  c.width = c.valueWidth = 96;
+  c.options.scale = 0.1;
+  run(operandsOf(c, MOERT_F32, MOERT_F32), c.options);
+  c.width = 256;
+  c.valueWidth = 192;
+  c.options.scale = 0.06;
+  run(operandsOf(c, MOERT_BF16, MOERT_F32), c.options);
+}
+
 // So wide that operands do not fit into shared memory, but for a chunk of their columns.
 TEST(CudaAttentionTest, VeryWideHeads) {
   Case c(17, 18, 1, 1);
