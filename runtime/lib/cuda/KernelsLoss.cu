@@ -225,6 +225,8 @@ Status CudaKernels::pick(View x, View labels, View out, Part part) {
 Status CudaKernels::pickGrad(View labels, View grads, View addend, View out, Part part) {
   MOERT_RETURN_IF_ERROR(checkPickGrad(labels, grads, addend, out, part));
   const auto bytes = static_cast<size_t>(out.bytes());
+  if (bytes == 0)
+    return {};
   if (!addend)
     MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, bytes, target.stream.stream), "cannot clear gradients"));
   else if (addend.data != out.data)

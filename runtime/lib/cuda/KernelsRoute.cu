@@ -95,29 +95,34 @@ __global__ void __launch_bounds__(kThreads) auxKernel(const double *terms, int64
 
 // --- Route -------------------------------------------------------------------
 
+RoutePlan planOf(const Target &target, const RouteOptions &options, View logits, View experts, View forced) {
+  RoutePlan plan{};
+  plan.groups = options.groups;
+  plan.groupTokens = logits.dims[0] / options.groups;
+  // More parts than fit at once, so that no multiprocessor waits long for the last ones.
+  plan.parts = std::clamp<int64_t>(int64_t(target.device.multiProcessors) * 8 / plan.groups, 1,
+                                   std::max<int64_t>(divideUp(plan.groupTokens, kThreads / kWarp), 1));
+  plan.experts = static_cast<int>(logits.dims[1]);
+  plan.choices = static_cast<int>(experts.dims[1]);
+  plan.isSoftmax = options.score == MOERT_SOFTMAX;
+  plan.renormalize = options.renormalize;
+  // As many choices as a group has tokens may always leave, and one home holds all experts.
+  plan.isGated = !forced && options.leave >= 0 && options.leave < plan.groupTokens && options.homes > 1;
+  plan.expertGroups = static_cast<int>(options.expertGroups);
+  plan.topGroups = static_cast<int>(options.topGroups);
+  plan.isTop2 = options.groupScore == MOERT_GROUP_TOP2;
+  plan.routingScale = options.routingScale;
+  return plan;
+}
+
 /// One call of route.
 template <class T, class O> class Router {
 public:
   using A = Acc<T, O>;
 
   Router(const Target &target, const RouteOptions &options, View logits, View scores, View experts, View forced)
-      : target(target), options(options), tokens(logits.dims[0]), experts(logits.dims[1]), choices(experts.dims[1]) {
-    plan.groups = options.groups;
-    plan.groupTokens = tokens / options.groups;
-    // More parts than fit at once, so that no multiprocessor waits long for the last ones.
-    plan.parts = std::clamp<int64_t>(int64_t(target.device.multiProcessors) * 8 / plan.groups, 1,
-                                     std::max<int64_t>(divideUp(plan.groupTokens, kThreads / kWarp), 1));
-    plan.experts = static_cast<int>(this->experts);
-    plan.choices = static_cast<int>(choices);
-    plan.isSoftmax = options.score == MOERT_SOFTMAX;
-    plan.renormalize = options.renormalize;
-    // As many choices as a group has tokens may always leave, and one home holds all experts.
-    plan.isGated = !forced && options.leave >= 0 && options.leave < plan.groupTokens && options.homes > 1;
-    plan.expertGroups = static_cast<int>(options.expertGroups);
-    plan.topGroups = static_cast<int>(options.topGroups);
-    plan.isTop2 = options.groupScore == MOERT_GROUP_TOP2;
-    plan.routingScale = options.routingScale;
-    isWide = plan.isGated && !std::is_same_v<O, A>;
+      : target(target), options(options), tokens(logits.dims[0]), experts(logits.dims[1]), choices(experts.dims[1]),
+        plan(planOf(target, options, logits, experts, forced)) {
     data.logits = logits.as<const T>();
     data.forced = forced.as<const int32_t>();
     data.scores = scores.as<O>();
@@ -151,7 +156,8 @@ private:
     const int64_t counts = std::max({groupRanking().counts(), chunkItems.ranking(target, experts).counts(),
                                      loadItems.ranking(target, experts).counts()});
     data.partial = pieces.take<A>(plan.groups * plan.parts * experts);
-    data.wideScores = isWide ? pieces.take<A>(tokens * experts) : nullptr;
+    if (plan.isGated && !std::is_same_v<O, A>)
+      data.wideScores = pieces.take<A>(tokens * experts);
     tileCounts = pieces.take<int32_t>(counts);
     loads = pieces.take<int32_t>(options.groups * experts);
     offsets = pieces.take<int32_t>(segments * experts);
@@ -234,9 +240,8 @@ private:
   const Target &target;
   const RouteOptions &options;
   int64_t tokens, experts, choices;
-  RoutePlan plan{};
+  RoutePlan plan;
   RouteData<T, O> data{};
-  bool isWide;
   GroupChoices groupItems{};
   ChunkChoices<ExpertOfChoice> chunkItems{}, loadItems{};
 
