@@ -3,8 +3,8 @@
 // Shapes, types, attributes, and which operands must be there: all that can be said without reading what operands hold,
 // which may lie in a device's memory. Slots, counts, ids, labels and steps are the kernels' own to check. One function
 // for each kernel of core/Kernels.h, with the same arguments. An error says what was expected: "'kernel': expected ..".
-// All floating types pass: f32, f64, bf16 and f16. Beside 16-bit floats what is an accumulator (Checker.h) may be f32; so
-// may biases, parameters beside 16-bit gradients, and an optimizer's state beside either.
+// All floating types pass: f32, f64, bf16 and f16. Beside 16-bit floats what is an accumulator (Checker.h) may be f32;
+// so may biases, parameters beside 16-bit gradients, and an optimizer's state beside either.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_CHECKS_H

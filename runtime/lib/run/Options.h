@@ -35,7 +35,7 @@ struct Options {
   std::string routing, recordRouting;
   TrainOptions train;
   std::string emulateLinks; ///< name or path of a cluster's profile; empty: not given
-  bool noGraph = false; ///< of backend cuda: steps are launched call by call
+  bool noGraph = false;     ///< of backend cuda: steps are launched call by call
   bool adaptive = false;
   bool verify = false;
   bool reference = false;
