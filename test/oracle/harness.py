@@ -171,7 +171,7 @@ def add_arguments(parser):
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (default 2)")
     parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
     parser.add_argument("--backend", default="host", metavar="NAME",
-                        help="run plans on this; on mpi the cases of 2 and 4 ranks alone (default host)")
+                        help="run plans on this; on mpi the cases of 2 and 4 ranks, on cuda of one (default host)")
     parser.add_argument("--keep", metavar="DIR", help="keep every case's files here, not only those of failing ones")
 
 
@@ -185,7 +185,7 @@ def runs_on(backend, name):
     """Whether a case's world, if its name says one, is of a size that the backend is tried with."""
     world, stages = re.search(r"\bworld (\d+)", name), re.search(r"\bpp (\d+)x", name)
     ranks = int(world.group(1)) * int(stages.group(1) if stages else 1) if world else 0
-    return backend != "mpi" or ranks in (2, 4)
+    return ranks in {"mpi": (2, 4), "cuda": (1,)}.get(backend, (ranks,))
 
 
 def run_cases(cases, check, options):

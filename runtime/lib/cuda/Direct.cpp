@@ -19,7 +19,7 @@
 #endif
 
 #include <cstdlib>
-#include <numeric>
+#include <map>
 
 namespace moert::cuda {
 namespace {
@@ -84,6 +84,7 @@ private:
   const Group &groupOf(const Call &call) const { return groups[static_cast<size_t>(call.group)]; }
   Status fetchValues(Lane &lane, Call &call);
   Status noteLaunched(Lane &lane, const Call &call);
+  Wait waitOf(const Call &call);
   Status issueAll(const std::function<Status(int64_t)> &issue);
   Status runEager(const std::function<Status(int64_t)> &issue);
   Status capture(const std::function<Status(int64_t)> &issue);
@@ -109,6 +110,7 @@ private:
 
   std::mutex mutex; ///< of what follows, which others ask about
   std::vector<Launched> launched;
+  std::map<std::string, int64_t> issued; ///< collectives of a step, by who meets
   size_t launchedCount = 0;
   bool inStep = false, isIssuing = false;
   net::Clock::time_point deadline = net::Clock::time_point::max();
@@ -240,20 +242,33 @@ Status DirectDevice::meet(int64_t stream, Call call) {
   return lanes->endTimed(lane, received);
 }
 
+/// Members issue the collectives of a group, and what goes over a channel, in one order: that numbers them.
+Wait DirectDevice::waitOf(const Call &call) {
+  const Group &group = groupOf(call);
+  int64_t instance = group.instanceOf(rank);
+  Wait wait{callName(program, call) + " on group '" + group.name + "'",
+            std::to_string(call.group) + "/" + std::to_string(instance),
+            {}};
+  if (isPointToPoint(call.kind)) {
+    wait.ranks = {rank, group.rankOf(instance, call.ints[0])};
+    if (call.kind == Kind::Receive)
+      std::swap(wait.ranks[0], wait.ranks[1]);
+    wait.key += "/" + std::to_string(wait.ranks[0]) + "/" + std::to_string(wait.ranks[1]);
+  } else {
+    for (int64_t member = 0; member < group.size; ++member)
+      wait.ranks.push_back(group.rankOf(instance, member));
+  }
+  wait.key += "#" + std::to_string(issued[wait.key]++);
+  return wait;
+}
+
 Status DirectDevice::noteLaunched(Lane &lane, const Call &call) {
   if (isCapturing)
     return {};
-  const Group &group = groupOf(call);
-  Wait wait{callName(program, call) + " on group '" + group.name + "'", "", {}};
-  for (int64_t member = 0; member < group.size; ++member)
-    wait.ranks.push_back(group.rankOf(group.instanceOf(rank), member));
   std::lock_guard lock(mutex);
   if (launchedCount == launched.size())
     MOERT_RETURN_IF_ERROR(createEvent(false, launched.emplace_back().done));
-  // Members issue the collectives of a group in one order.
-  wait.key =
-      std::to_string(call.group) + "/" + std::to_string(group.instanceOf(rank)) + "/" + std::to_string(launchedCount);
-  launched[launchedCount].wait = std::move(wait);
+  launched[launchedCount].wait = waitOf(call);
   return check(cudaEventRecord(launched[launchedCount++].done.get(), lane.context.stream), "cannot record an event");
 }
 
@@ -265,6 +280,7 @@ Status DirectDevice::issueAll(const std::function<Status(int64_t)> &issue) {
   {
     std::lock_guard lock(mutex);
     launchedCount = 0;
+    issued.clear();
     isIssuing = true;
   }
   Status status = issue(rank);

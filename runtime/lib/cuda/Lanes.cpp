@@ -5,7 +5,7 @@
 
 namespace moert::cuda {
 
-/// A fault's op holds its rank above these bits.
+/// A fault's op holds the place of its rank above these bits.
 constexpr int kOpBits = 20;
 
 Status Lanes::create(std::span<const Program> programs, const std::vector<int64_t> &ranks, int64_t world,
@@ -14,12 +14,16 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<int64_
   MOERT_RETURN_IF_ERROR(createStream(lanes.clock));
   MOERT_RETURN_IF_ERROR(createEvent(true, lanes.stepBegin));
   lanes.programs = programs;
+  lanes.local = ranks;
   lanes.first.resize(static_cast<size_t>(world));
-  for (int64_t rank : ranks) {
+  if (ranks.size() >= size_t(1) << (31 - kOpBits))
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "too many ranks for one GPU: " + std::to_string(ranks.size()));
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    int64_t rank = ranks[place];
     lanes.first[static_cast<size_t>(rank)] = lanes.all.size();
     for (size_t stream = 0; stream < programs[programIndex(programs, rank)].streams.size(); ++stream) {
       Lane &lane = lanes.all.emplace_back();
-      lane.rank = rank;
+      lane.place = static_cast<int32_t>(place);
       MOERT_RETURN_IF_ERROR(createStream(lane.stream));
       lane.context.stream = lane.stream.get();
     }
@@ -28,8 +32,7 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<int64_
 }
 
 Target Lanes::target(Lane &lane, const Call &call) {
-  auto op = static_cast<int32_t>(lane.rank << kOpBits | call.op);
-  return {context, lane.context, call.kind, op};
+  return {context, lane.context, call.kind, lane.place << kOpBits | call.op};
 }
 
 Status Lanes::run(Lane &lane, const Call &call) {
@@ -92,7 +95,7 @@ Status Lanes::takeFault() {
   Status status = context.faults.take(place);
   if (status.ok())
     return status;
-  int64_t rank = place >> kOpBits, op = place & ((1 << kOpBits) - 1);
+  int64_t rank = local[static_cast<size_t>(place >> kOpBits)], op = place & ((1 << kOpBits) - 1);
   const std::vector<Op> &ops = programs[programIndex(programs, rank)].ops;
   std::string label = op < static_cast<int64_t>(ops.size()) ? ops[static_cast<size_t>(op)].label : "";
   status.message = "rank " + std::to_string(rank) + ", op " + std::to_string(op) +

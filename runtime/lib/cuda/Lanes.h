@@ -13,7 +13,7 @@ namespace moert::cuda {
 /// A stream of a rank, and when its calls ran. Used by one thread at a time.
 class Lane {
 public:
-  int64_t rank = 0;
+  int32_t place = 0; ///< of its rank among those of this process
   StreamContext context;
   std::vector<OpTime> times; ///< of the last step that was timed
 
@@ -66,7 +66,8 @@ public:
 private:
   DeviceContext context;
   std::span<const Program> programs;
-  std::vector<size_t> first; ///< of a rank's lanes in all
+  std::vector<int64_t> local; ///< ranks of this process
+  std::vector<size_t> first;  ///< of a rank's lanes in all
   std::deque<Lane> all;
   Stream clock; ///< on which steps begin
   Event stepBegin;

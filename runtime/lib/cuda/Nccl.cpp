@@ -2,6 +2,7 @@
 
 #include "cuda/Nccl.h"
 #include "cuda/Collective.h"
+#include "host/Collectives.h"
 
 #include <cstring>
 
@@ -153,9 +154,8 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
     return exchange(lanes, lane, call, {pair->second, lane.context.stream, 2, receives}, received);
   }
   const View &in = call.views[0];
-  received = isExchange(call.kind) || call.kind == Kind::ReduceExperts
-                 ? 0
-                 : summedBytes(call, members.size, members.member, in.elements());
+  if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
+    received = summedBytes(call, members.size, members.member, in.elements());
   auto root = static_cast<int>(call.ints[0]);
   switch (call.kind) {
   case Kind::AllGather:
@@ -180,6 +180,9 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
                  "cannot clear a value");
   case Kind::ReduceExperts:
     return reduceExperts(lanes, lane, call, members, received);
+  case Kind::AssumeReplicated:
+    received = members.member ? in.bytes() : 0;
+    return compare(lane, call, group, members);
   default:
     return exchange(lanes, lane, call, members, received);
   }
@@ -272,6 +275,27 @@ Status Nccl::reduceScatter(const Call &call, const Members &members) {
                                   "ncclReduceScatter", members.comm));
     return {};
   });
+}
+
+/// Under verification only, so that the host may wait and compare.
+Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Members &members) {
+  View mine = call.views[0], first = mine;
+  if (lane.context.isCapturing)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must compare values, which a graph cannot wait for");
+  auto bytes = static_cast<size_t>(mine.bytes());
+  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(mine.bytes(), first.data));
+  MOERT_RETURN_IF_ERROR(check(ncclBroadcast(mine.data, first.data, bytes, ncclUint8, 0, members.comm, members.stream),
+                              "ncclBroadcast", members.comm));
+  std::vector<char> values[2];
+  for (View *view : {&mine, &first}) {
+    std::vector<char> &copy = values[view == &first];
+    copy.resize(bytes);
+    MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(copy.data(), view->data, bytes, cudaMemcpyDefault, members.stream),
+                                "cannot copy values to the host"));
+    view->data = copy.data();
+  }
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(members.stream), "cannot wait for values"));
+  return host::compareReplicas(mine, first, members.member, group, group.instanceOf(rank));
 }
 
 /// Each shadowed expert's places are summed at its owner, into the workspace: there the addend comes to it.
