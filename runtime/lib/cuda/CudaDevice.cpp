@@ -30,10 +30,14 @@ Status CudaDevice::allocate(int64_t, int32_t space, int64_t bytes, const std::st
 }
 
 Status CudaDevice::write(void *to, const void *from, int64_t bytes) {
+  if (bytes <= 0)
+    return {};
   return check(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "cannot copy to the device");
 }
 
 Status CudaDevice::read(void *to, const void *from, int64_t bytes) {
+  if (bytes <= 0)
+    return {};
   return check(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "cannot copy from the device");
 }
 

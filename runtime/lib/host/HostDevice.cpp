@@ -25,12 +25,16 @@ Status HostDevice::allocate(int64_t, int32_t, int64_t bytes, const std::string &
 }
 
 Status HostDevice::write(void *to, const void *from, int64_t bytes) {
-  std::memcpy(to, from, static_cast<size_t>(bytes));
+  // Values without elements may have no memory.
+  if (bytes > 0)
+    std::memcpy(to, from, static_cast<size_t>(bytes));
   return {};
 }
 
 Status HostDevice::read(void *to, const void *from, int64_t bytes) {
-  std::memcpy(to, from, static_cast<size_t>(bytes));
+  // Values without elements may have no memory.
+  if (bytes > 0)
+    std::memcpy(to, from, static_cast<size_t>(bytes));
   return {};
 }
 
