@@ -102,6 +102,14 @@ TEST(Mpi, NeedsAsManyProcesses) {
   EXPECT_THAT(outcome.err, HasSubstr("the plan has 4 ranks, but there are 2 processes; start them by mpirun -n 4"));
 }
 
+TEST(Mpi, NeedsOnePlan) {
+  Outcome outcome =
+      runCommand(std::string(kMpirun) + "-n 2 " MOE_RUN " " PLANS "/small.so --backend=mpi : -n 2 " MOE_RUN " " PLANS
+                                        "/routed.so --backend=mpi");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("rank 2 runs another plan than rank 0, or with other options"));
+}
+
 TEST_F(MpiFault, Killed) {
   Outcome outcome = run("2:kill", "");
   EXPECT_THAT(outcome.err, HasSubstr("rank 2 (process "));

@@ -268,14 +268,62 @@ TEST_F(Processes4, RefuseOthers) {
   stars.resize(4);
   options.timeout = 2;
   Star::Options other = options;
-  other.agreement = "another plan";
+  other.count = 5;
   joining.push_back(std::async(std::launch::async, [&] { return join(0, stars[0]); }));
   joining.push_back(std::async(std::launch::async, [&] { return join(1, stars[1]); }));
   joining.push_back(std::async(std::launch::async, [&] { return join(2, stars[2], other); }));
-  EXPECT_THAT(joining[2].get().message, HasSubstr("runs another plan or with other options than rank 0"));
+  EXPECT_THAT(joining[2].get().message, HasSubstr("expects 5 processes, rank 0 4"));
   EXPECT_THAT(joining[0].get().message, HasSubstr("rank 2 (process "));
   // Where it came first, it hears of it; else nobody is there any more.
   EXPECT_NE(joining[1].get().message, "");
+}
+
+/// Calls `body` in all processes at once.
+static std::vector<Status> inAll(const std::vector<std::unique_ptr<Star>> &stars,
+                                 const std::function<Status(Star &, int64_t)> &body) {
+  std::vector<std::future<Status>> running;
+  for (size_t i = 0; i < stars.size(); ++i)
+    running.push_back(std::async(std::launch::async, [&, i] { return body(*stars[i], static_cast<int64_t>(i)); }));
+  std::vector<Status> results;
+  for (std::future<Status> &one : running)
+    results.push_back(one.get());
+  return results;
+}
+
+TEST_F(Processes4, Agree) {
+  joinAll();
+  for (const Status &status : inAll(stars, [](Star &star, int64_t) { return checkAgree(star, "a plan"); }))
+    EXPECT_EQ(status.message, "");
+  for (const Status &status :
+       inAll(stars, [](Star &star, int64_t i) { return checkAgree(star, i == 2 ? "b" : "a plan"); }))
+    EXPECT_EQ(status.message, "rank 2 runs another plan than rank 0, or with other options");
+}
+
+// An error of the one who gives is everybody's, and no end.
+TEST_F(Processes4, Share) {
+  joinAll();
+  for (int64_t from : {0, 3}) {
+    std::vector<std::vector<char>> bytes(4);
+    auto shareWith = [&](const Status &given) {
+      return [&, given](Star &star, int64_t i) {
+        return share(
+            star, from,
+            [&](std::vector<char> &mine) {
+              mine = {'x', static_cast<char>('0' + from)};
+              return given;
+            },
+            bytes[static_cast<size_t>(i)]);
+      };
+    };
+    for (const Status &status : inAll(stars, shareWith(Status::error(MOERT_ERROR_OVERFLOW, "too much of it")))) {
+      EXPECT_EQ(status.code, MOERT_ERROR_OVERFLOW);
+      EXPECT_EQ(status.message, "too much of it");
+    }
+    for (const Status &status : inAll(stars, shareWith({})))
+      EXPECT_TRUE(status.ok());
+    for (const std::vector<char> &given : bytes)
+      EXPECT_EQ(std::string(given.begin(), given.end()), "x" + std::to_string(from));
+  }
 }
 
 TEST_F(Processes4, WaitInVain) {
@@ -298,9 +346,9 @@ TEST_F(Processes4, ShortWrites) {
     ASSERT_TRUE(Socket::connect("127.0.0.1", options.port, deadline, stranger).ok());
     ASSERT_TRUE(stranger.write(text, strlen(text), deadline).ok());
   }
-  std::string hello("reom\0\0\0\0\1\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
-                    "2 b\n",
-                    28);
+  std::string hello("reom\0\0\0\0\1\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0"
+                    "2 b",
+                    27);
   Socket late;
   ASSERT_TRUE(Socket::connect("127.0.0.1", options.port, deadline, late).ok());
   for (char byte : hello) {

@@ -2,6 +2,8 @@
 
 #include "core/Call.h"
 
+#include "core/Metadata.h"
+
 namespace moert {
 
 const char *kindName(Kind kind) {
@@ -91,6 +93,12 @@ int64_t usedRows(const Call &call) {
     for (int64_t i = begin; i < end; ++i)
       rows += values[first + i];
   return rows;
+}
+
+std::string callName(const Program &program, const Call &call) {
+  std::string text = "op " + std::to_string(call.op) + " " + kindName(call.kind);
+  auto op = static_cast<size_t>(call.op);
+  return op < program.ops.size() && !program.ops[op].label.empty() ? text + " '" + program.ops[op].label + "'" : text;
 }
 
 } // namespace moert

@@ -91,6 +91,11 @@ inline bool isPointToPoint(Kind kind) { return kind >= Kind::Send; }
 /// "all_gather": the name in the ABI without its prefix.
 const char *kindName(Kind kind);
 
+struct Call;
+struct Program;
+/// "op 4 all_to_all 'layer0'".
+std::string callName(const Program &program, const Call &call);
+
 /// Operands and attributes stand in the order of the ABI function.
 struct Call {
   Kind kind = Kind::Copy;

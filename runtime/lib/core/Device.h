@@ -72,6 +72,8 @@ struct BackendOptions {
   /// An op that the metadata gives seconds takes at least as long, from its last member's arrival to its end.
   bool emulate = false;
   bool graphs = false; ///< launch steps as one graph, on devices that can, where the plan allows it
+  /// What all processes must have alike, such as the plan; empty: nothing is known of it.
+  std::string identity;
   /// Lists the channels of all ranks, for backends that make them before a step.
   std::function<Status(std::vector<std::array<int64_t, 2>> &)> listChannels;
 };

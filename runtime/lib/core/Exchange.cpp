@@ -153,6 +153,24 @@ Status checkExchangeValues(const Call &call, int64_t size, int64_t member) {
   }
 }
 
+Status checkAlike(const Call &call, int64_t member, const Call &first) {
+  auto bad = [&](const std::string &expected, const std::string &here, int64_t other, int64_t value) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected all members' " + expected + ", but " + here +
+                                                           "member 0 has " + std::to_string(other) + " and member " +
+                                                           std::to_string(member) + " has " + std::to_string(value));
+  };
+  if (call.kind == Kind::AllReduce)
+    if (int64_t rows = usedRows(call), other = usedRows(first); rows != other)
+      return bad("counts to add up to the same number of rows", "", other, rows);
+  if (call.kind != Kind::BroadcastExperts && call.kind != Kind::ReduceExperts)
+    return {};
+  const View &shadows = call.views[1], &others = first.views[1];
+  for (int64_t e = 0; e < shadows.elements(); ++e)
+    if (int32_t value = shadows.as<int32_t>()[e], other = others.as<int32_t>()[e]; value != other)
+      return bad("shadows to be equal", "for expert " + std::to_string(e) + " ", other, value);
+  return {};
+}
+
 void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Pieces &pieces) {
   pieces.clear();
   const View &in = sentOperand(call);
@@ -234,6 +252,23 @@ Status reducedElements(const Call &call, int64_t &elements) {
                                                    " rows, but there is room for " + std::to_string(room));
   elements = room ? elements / room * rows : 0;
   return {};
+}
+
+OwnedExperts::OwnedExperts(const Call &call, int64_t member) {
+  const View &out = call.views[3];
+  const int32_t *shadows = call.views[1].as<int32_t>();
+  count = out.dims[0];
+  elements = count ? out.elements() / count : 0;
+  bytes = elements * static_cast<int64_t>(dtypeSize(out.dtype));
+  first = member * count;
+  for (int64_t e = 0; e < first; ++e)
+    place += shadows[e];
+}
+
+Status checkPieces(const Side &from, const Side &to) {
+  auto sameBytes = [](const Piece &a, const Piece &b) { return a.bytes == b.bytes; };
+  bool same = std::equal(from.pieces.begin(), from.pieces.end(), to.pieces.begin(), to.pieces.end(), sameBytes);
+  return same ? Status{} : piecesDisagree(to.call, from.member, to.member);
 }
 
 Status piecesDisagree(const Call &call, int64_t from, int64_t to) {

@@ -36,6 +36,8 @@ const View &receivedOperand(const Call &call);
 
 /// Checks the values that `call` of `member` hangs on: they must stay inside the operands.
 Status checkExchangeValues(const Call &call, int64_t size, int64_t member);
+/// Checks the values that all members must have alike, for who can read another member's: `first` is member 0's call.
+Status checkAlike(const Call &call, int64_t member, const Call &first);
 
 /// What `member` of `size` sends to `to`, which may be itself: pieces of sentOperand, as many as `to` lists for
 /// `member` and in the same order. Of a channel, member 0 of 2 sends to member 1.
@@ -62,7 +64,22 @@ struct Cut {
   Cut(const View &whole, int64_t dim, int64_t parts);
 };
 
-/// What `from` sends is not what `to` expects of it.
+/// The experts that a member owns, as reduce_experts has them: `count` of `elements` and `bytes` each, the first of
+/// them number `first` of all. In the inputs, which hold shadowed experts alone, theirs are from number `place` on.
+struct OwnedExperts {
+  int64_t count, elements, bytes, first, place = 0;
+
+  OwnedExperts(const Call &call, int64_t member);
+};
+
+/// What a member sends to another one, or receives from it.
+struct Side {
+  const Call &call;
+  int64_t member;
+  const Pieces &pieces;
+};
+/// Whether `from` sends what `to` expects of it, and the error where that is known not to be so.
+Status checkPieces(const Side &from, const Side &to);
 Status piecesDisagree(const Call &call, int64_t from, int64_t to);
 
 } // namespace moert

@@ -27,9 +27,6 @@
 
 namespace moert {
 
-/// "op 4 all_to_all 'layer0'".
-std::string callName(const Program &program, const Call &call);
-
 class Executor {
 public:
   /// A stream of a rank.

@@ -21,12 +21,6 @@ std::string Executor::streamText(int64_t stream) const {
   return "stream '" + programOf(rank).streams[static_cast<size_t>(stream - indexOf(rank, 0))] + "'";
 }
 
-std::string callName(const Program &program, const Call &call) {
-  std::string text = "op " + std::to_string(call.op) + " " + kindName(call.kind);
-  auto op = static_cast<size_t>(call.op);
-  return op < program.ops.size() && !program.ops[op].label.empty() ? text + " '" + program.ops[op].label + "'" : text;
-}
-
 /// "op 4 all_to_all 'layer0' on stream 'comm.intra'".
 std::string Executor::callText(int64_t stream, const Call &call) const {
   return callName(programOf(rankOf(stream)), call) + " on " + streamText(stream);

@@ -9,6 +9,7 @@
 
 #include "core/View.h"
 
+#include <functional>
 #include <vector>
 
 namespace moert {
@@ -58,6 +59,12 @@ public:
   /// After a time-out: asks all where they are, and ends all their steps. What was found out, which all are told.
   virtual Status explain(const std::string &reason) = 0;
 };
+
+/// An error, in all processes, where they do not all give the same `text`: it says what they run. All call it.
+Status checkAgree(Processes &processes, const std::string &text);
+/// What `give` gives in process `from`, or its error, to all processes. All call it.
+Status share(Processes &processes, int64_t from, const std::function<Status(std::vector<char> &)> &give,
+             std::vector<char> &bytes);
 
 } // namespace moert
 

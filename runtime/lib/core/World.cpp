@@ -127,23 +127,16 @@ Status World::checkLocal(int64_t rank) const {
 template <class T, class Read> Status World::shared(int64_t rank, std::vector<T> &values, Read readLocal) {
   if (Status status = checkRank(rank); !status.ok())
     return status;
-  if (isLocal(rank))
-    if (Status status = readLocal(values); !status.ok())
-      return status;
   if (!backend.processes)
-    return {};
-  auto *first = reinterpret_cast<const char *>(values.data());
-  std::vector<char> bytes;
-  if (isLocal(rank))
+    return readLocal(values);
+  auto give = [&](std::vector<char> &bytes) {
+    Status status = readLocal(values);
+    auto *first = reinterpret_cast<const char *>(values.data());
     bytes.assign(first, first + values.size() * sizeof(T));
-  Processes &processes = *backend.processes;
-  if (isLocal(rank) && rank != 0)
-    if (Status status = processes.send(bytes); !status.ok())
-      return status;
-  if (processes.index() == 0 && rank != 0)
-    if (Status status = processes.receive(rank, bytes); !status.ok())
-      return status;
-  if (Status status = processes.broadcast(bytes); !status.ok())
+    return status;
+  };
+  std::vector<char> bytes;
+  if (Status status = share(*backend.processes, rank, give, bytes); !status.ok())
     return status;
   values.resize(bytes.size() / sizeof(T));
   std::copy_n(bytes.data(), values.size() * sizeof(T), reinterpret_cast<char *>(values.data()));

@@ -13,4 +13,10 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   return Products::create(options.tf32, options.productBytes, context.products);
 }
 
+Status StreamContext::checkMayWait() const {
+  if (!isCapturing)
+    return {};
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read values, which a graph cannot wait for");
+}
+
 } // namespace moert::cuda

@@ -35,7 +35,8 @@ struct StreamContext {
   Staging staging;
   bool isCapturing = false; ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
 
-  int64_t bytes() const { return workspace.bytes() + productWorkspace.bytes() + forcedWorkspace.bytes(); }
+  /// The host must read what is on the device: not in a graph.
+  Status checkMayWait() const;
 };
 
 /// Where one call runs.

@@ -51,6 +51,15 @@ Status createEvent(bool isTimed, Event &event) {
   return {};
 }
 
+Status follow(cudaStream_t stream, cudaStream_t before) {
+  if (stream == before)
+    return {};
+  Event event;
+  MOERT_RETURN_IF_ERROR(createEvent(false, event));
+  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(event.get(), before), "cannot record an event"));
+  return check(cudaStreamWaitEvent(stream, event.get()), "cannot wait for an event");
+}
+
 static std::string allocationText(int64_t bytes, const std::string &what) {
   return "cannot allocate " + std::to_string(bytes) + " bytes for " + what;
 }

@@ -24,6 +24,9 @@ using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 using DeviceMemory = std::unique_ptr<void, Destroyer<cudaFree>>;
 using PinnedMemory = std::unique_ptr<void, Destroyer<cudaFreeHost>>;
 
+/// What is enqueued on `stream` from here on comes after what is on `before`.
+Status follow(cudaStream_t stream, cudaStream_t before);
+
 /// All are of the current device. Streams do not wait for the default stream.
 Status createStream(Stream &stream);
 Status createEvent(bool isTimed, Event &event);

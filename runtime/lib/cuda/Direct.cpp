@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/ExecutorCommunicator.h"
 #include "cuda/Backends.h"
+#include "cuda/Copies.h"
 #include "cuda/CudaDevice.h"
 #include "cuda/LocalExchange.h"
 #include "net/Bootstrap.h"
@@ -82,7 +82,7 @@ private:
 
   Lane &laneOf(int64_t stream) { return lanes->at(rank, stream); }
   const Group &groupOf(const Call &call) const { return groups[static_cast<size_t>(call.group)]; }
-  Status fetchValues(Lane &lane, Call &call);
+  Status fetchValues(Lane &lane, Call &call, HostValues &values);
   Status noteLaunched(Lane &lane, const Call &call);
   Wait waitOf(const Call &call);
   Status issueAll(const std::function<Status(int64_t)> &issue);
@@ -90,7 +90,6 @@ private:
   Status capture(const std::function<Status(int64_t)> &issue);
   Status forkLanes();
   Status joinLanes();
-  Status follow(cudaStream_t stream, cudaStream_t before);
   Status replay();
   Status drain();
   Status conclude(Status status);
@@ -103,7 +102,6 @@ private:
   const bool wantsGraph;
   std::shared_ptr<net::Star> processes; ///< null where the rank is alone
   std::vector<Mark> marks;
-  std::deque<std::vector<char>> fetched; ///< counts of a step, in the host's memory
 #if MOERT_HAS_NCCL
   std::unique_ptr<Nccl> nccl;
 #endif
@@ -120,7 +118,7 @@ private:
   std::thread looker;
 
   GraphExec graph;
-  bool isCapturing = false, cannotCapture = false;
+  bool cannotCapture = false;
   int64_t steps = 0;
 };
 
@@ -200,24 +198,11 @@ Status DirectDevice::wait(int64_t, int64_t event, int64_t stream) {
 }
 
 /// Counts that a transfer hangs on, to the host.
-Status DirectDevice::fetchValues(Lane &lane, Call &call) {
-  bool any = false;
-  for (size_t operand : valueOperands(call.kind)) {
-    View &view = call.views[operand];
-    if (!view)
-      continue;
-    if (isCapturing)
-      return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read counts, which a graph cannot wait for");
-    std::vector<char> &values = fetched.emplace_back(static_cast<size_t>(view.bytes()));
-    MOERT_RETURN_IF_ERROR(
-        check(cudaMemcpyAsync(values.data(), view.data, values.size(), cudaMemcpyDefault, lane.context.stream),
-              "cannot copy counts to the host"));
-    view.data = values.data();
-    any = true;
-  }
-  if (!any)
+Status DirectDevice::fetchValues(Lane &lane, Call &call, HostValues &values) {
+  MOERT_RETURN_IF_ERROR(values.fetchOperands(lane.context, call));
+  if (values.empty())
     return {};
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "cannot wait for counts"));
+  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   const Group &group = groupOf(call);
   return checkExchangeValues(call, group.size, group.memberOf(rank));
 }
@@ -228,13 +213,12 @@ Status DirectDevice::meet(int64_t stream, Call call) {
   int64_t received = 0;
   MOERT_RETURN_IF_ERROR(lanes->beginTimed(lane, call.op));
   if (group.size == 1) {
-    if (isCapturing && !valueOperands(call.kind).empty() && call.views[1])
-      return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read counts, which a graph cannot wait for");
     const Call *calls[] = {&call};
     MOERT_RETURN_IF_ERROR(runLocally({*lanes, lane, calls, {&received, 1}, group, group.instanceOf(rank)}));
     return lanes->endTimed(lane, received);
   }
-  MOERT_RETURN_IF_ERROR(fetchValues(lane, call));
+  HostValues values;
+  MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
 #if MOERT_HAS_NCCL
   MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
 #endif
@@ -263,7 +247,7 @@ Wait DirectDevice::waitOf(const Call &call) {
 }
 
 Status DirectDevice::noteLaunched(Lane &lane, const Call &call) {
-  if (isCapturing)
+  if (lane.context.isCapturing)
     return {};
   std::lock_guard lock(mutex);
   if (launchedCount == launched.size())
@@ -299,16 +283,8 @@ Status DirectDevice::runEager(const std::function<Status(int64_t)> &issue) {
   MOERT_RETURN_IF_ERROR(lanes->beginStep());
   Status status = issueAll(issue);
   Status drained = drain();
-  fetched.clear();
   Status ended = drained.ok() ? lanes->endStep() : drained;
   return status.ok() ? ended : status;
-}
-
-Status DirectDevice::follow(cudaStream_t stream, cudaStream_t before) {
-  Event event;
-  MOERT_RETURN_IF_ERROR(createEvent(false, event));
-  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(event.get(), before), "cannot record an event"));
-  return check(cudaStreamWaitEvent(stream, event.get()), "cannot wait for an event");
 }
 
 Status DirectDevice::forkLanes() {
@@ -331,13 +307,11 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   cudaStream_t first = lanes->lanes()[0].context.stream;
   MOERT_RETURN_IF_ERROR(
       check(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), "cannot capture a step"));
-  isCapturing = true;
   lanes->setCapturing(true);
   Status status = forkLanes();
   if (status.ok())
     status = issueAll(issue);
   Status joined = joinLanes();
-  isCapturing = false;
   lanes->setCapturing(false);
   cudaGraph_t raw = nullptr;
   Status ended = check(cudaStreamEndCapture(first, &raw), "cannot capture a step");
@@ -470,6 +444,8 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::to_string(place.localSize) +
                                                            " processes run on this machine, which has " +
                                                            std::to_string(devices) + " GPUs");
+  if (processes)
+    MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity));
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(static_cast<int>(place.localRank)), "cannot use the device"));
   auto lanes = std::make_unique<Lanes>();
   MOERT_RETURN_IF_ERROR(Lanes::create(programs, {place.rank}, world, {}, *lanes));

@@ -108,11 +108,4 @@ void Lanes::setCapturing(bool isCapturing) {
     lane.context.isCapturing = isCapturing;
 }
 
-int64_t Lanes::workspaceBytes() const {
-  int64_t bytes = 0;
-  for (const Lane &lane : all)
-    bytes += lane.context.bytes();
-  return bytes;
-}
-
 } // namespace moert::cuda

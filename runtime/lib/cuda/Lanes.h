@@ -58,9 +58,6 @@ public:
   /// Whether what is enqueued becomes a graph, so that no call may wait.
   void setCapturing(bool isCapturing);
 
-  /// Bytes of device memory besides what plans reserve.
-  int64_t workspaceBytes() const;
-
   bool isTimed = true;
 
 private:

@@ -2,9 +2,8 @@
 
 #include "cuda/LocalExchange.h"
 #include "cuda/Collective.h"
+#include "cuda/Copies.h"
 #include "host/Collectives.h"
-
-#include <deque>
 
 namespace moert::cuda {
 namespace {
@@ -22,16 +21,13 @@ public:
 private:
   int64_t size() const { return static_cast<int64_t>(calls.size()); }
   const Call &of(int64_t member) const { return calls[static_cast<size_t>(member)]; }
+  cudaStream_t stream() const { return lane.context.stream; }
   Target target() { return members.lanes.target(lane, calls[0]); }
 
   Status fetchValues();
-  Status fetch(View &view, std::vector<char> &values);
   Status exchange(int64_t member);
-  Status copyPieces(int64_t from, int64_t to, const Pieces &received);
-  Status fill(int64_t member);
-  Status copy(void *to, const void *from, int64_t bytes);
   Status sum();
-  Status sumTo(int64_t element, int64_t count, void *to);
+  Status sumTo(int64_t count, void *to);
   Status allReduce();
   Status reduceScatter();
   Status reduce();
@@ -42,28 +38,19 @@ private:
   const LocalMembers &members;
   Lane &lane;
   std::vector<Call> calls; ///< whose counts and shadows are in the host's memory
-  std::deque<std::vector<char>> fetched;
+  HostValues values;
 };
-
-Status Exchange::fetch(View &view, std::vector<char> &values) {
-  values.resize(static_cast<size_t>(view.bytes()));
-  MOERT_RETURN_IF_ERROR(
-      check(cudaMemcpyAsync(values.data(), view.data, values.size(), cudaMemcpyDefault, lane.context.stream),
-            "cannot copy counts to the host"));
-  view.data = values.data();
-  return {};
-}
 
 Status Exchange::fetchValues() {
   for (Call &call : calls)
-    for (size_t operand : valueOperands(call.kind))
-      if (View &view = call.views[operand])
-        MOERT_RETURN_IF_ERROR(fetch(view, fetched.emplace_back()));
-  if (fetched.empty())
+    MOERT_RETURN_IF_ERROR(values.fetchOperands(lane.context, call));
+  if (values.empty())
     return {};
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "cannot wait for counts"));
-  for (int64_t member = 0; member < size(); ++member)
+  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
+  for (int64_t member = 0; member < size(); ++member) {
     MOERT_RETURN_IF_ERROR(checkExchangeValues(of(member), size(), member));
+    MOERT_RETURN_IF_ERROR(checkAlike(of(member), member, of(0)));
+  }
   return {};
 }
 
@@ -78,52 +65,21 @@ Status Exchange::run() {
   return {};
 }
 
-Status Exchange::copy(void *to, const void *from, int64_t bytes) {
-  if (to == from || bytes <= 0)
-    return {};
-  return check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, lane.context.stream),
-               "cannot copy between members");
-}
-
-Status Exchange::copyPieces(int64_t from, int64_t to, const Pieces &received) {
-  Pieces sent;
-  piecesSent(of(from), size(), from, to, sent);
-  auto sameBytes = [](const Piece &a, const Piece &b) { return a.bytes == b.bytes; };
-  if (!std::equal(sent.begin(), sent.end(), received.begin(), received.end(), sameBytes))
-    return piecesDisagree(of(to), from, to);
-  char *source = sentOperand(of(from)).as<char>(), *target = receivedOperand(of(to)).as<char>();
-  for (size_t i = 0; i < sent.size(); ++i) {
-    MOERT_RETURN_IF_ERROR(copy(target + received[i].offset, source + sent[i].offset, sent[i].bytes));
-    if (from != to)
-      members.received[static_cast<size_t>(to)] += sent[i].bytes;
-  }
-  return {};
-}
-
-/// What nobody sends.
-Status Exchange::fill(int64_t member) {
-  Pieces pieces;
-  View addend;
-  piecesFilled(of(member), size(), member, pieces, addend);
-  char *out = receivedOperand(of(member)).as<char>();
-  for (const Piece &piece : pieces) {
-    if (addend)
-      MOERT_RETURN_IF_ERROR(copy(out + piece.offset, addend.as<char>() + piece.offset, piece.bytes));
-    else if (piece.bytes > 0)
-      MOERT_RETURN_IF_ERROR(
-          check(cudaMemsetAsync(out + piece.offset, 0, static_cast<size_t>(piece.bytes), lane.context.stream),
-                "cannot clear rows"));
-  }
-  return {};
-}
-
 Status Exchange::exchange(int64_t member) {
   std::vector<Pieces> received;
   piecesReceived(of(member), size(), member, received);
-  for (int64_t source = 0; source < size(); ++source)
-    if (const Pieces &pieces = received[static_cast<size_t>(source)]; !pieces.empty())
-      MOERT_RETURN_IF_ERROR(copyPieces(source, member, pieces));
-  return fill(member);
+  for (int64_t source = 0; source < size(); ++source) {
+    const Pieces &pieces = received[static_cast<size_t>(source)];
+    if (pieces.empty())
+      continue;
+    Pieces sent;
+    piecesSent(of(source), size(), source, member, sent);
+    int64_t bytes = 0;
+    MOERT_RETURN_IF_ERROR(copyPieces(stream(), {of(source), source, sent}, {of(member), member, pieces}, bytes));
+    if (source != member)
+      members.received[static_cast<size_t>(member)] += bytes;
+  }
+  return fillUnsent(stream(), of(member), size(), member);
 }
 
 Status Exchange::sum() {
@@ -148,13 +104,12 @@ Status Exchange::sum() {
   }
 }
 
-/// All members' inputs from `element` on, summed.
-Status Exchange::sumTo(int64_t element, int64_t count, void *to) {
-  const View &in = of(0).views[0];
+/// The first `count` elements of all members' inputs, summed.
+Status Exchange::sumTo(int64_t count, void *to) {
   std::vector<const void *> sources;
   for (const Call &call : calls)
-    sources.push_back(call.views[0].as<char>() + element * static_cast<int64_t>(dtypeSize(in.dtype)));
-  return sumSources(target(), sources, to, count, in.dtype);
+    sources.push_back(call.views[0].data);
+  return sumSources(target(), sources, to, count, of(0).views[0].dtype);
 }
 
 /// By way of the workspace, because an output may be an input.
@@ -164,9 +119,9 @@ Status Exchange::allReduce() {
   int64_t bytes = count * static_cast<int64_t>(dtypeSize(of(0).views[0].dtype));
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(bytes, sums));
-  MOERT_RETURN_IF_ERROR(sumTo(0, count, sums));
+  MOERT_RETURN_IF_ERROR(sumTo(count, sums));
   for (const Call &call : calls)
-    MOERT_RETURN_IF_ERROR(copy(call.views[2].data, sums, bytes));
+    MOERT_RETURN_IF_ERROR(copyBytes(stream(), call.views[2].data, sums, bytes));
   return {};
 }
 
@@ -175,11 +130,11 @@ Status Exchange::reduceScatter() {
   Cut cut(in, of(0).ints[0], size());
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
-  MOERT_RETURN_IF_ERROR(sumTo(0, in.elements(), sums));
+  MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member)
     for (int64_t o = 0; o < cut.outer; ++o)
-      MOERT_RETURN_IF_ERROR(
-          copy(of(member).views[1].as<char>() + o * cut.run, sums + (o * size() + member) * cut.run, cut.run));
+      MOERT_RETURN_IF_ERROR(copyBytes(stream(), of(member).views[1].as<char>() + o * cut.run,
+                                      sums + (o * size() + member) * cut.run, cut.run));
   return {};
 }
 
@@ -187,14 +142,11 @@ Status Exchange::reduce() {
   const View &in = of(0).views[0];
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
-  MOERT_RETURN_IF_ERROR(sumTo(0, in.elements(), sums));
+  MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member) {
     const View &out = of(member).views[1];
-    if (member == of(0).ints[0])
-      MOERT_RETURN_IF_ERROR(copy(out.data, sums, out.bytes()));
-    else
-      MOERT_RETURN_IF_ERROR(check(cudaMemsetAsync(out.data, 0, static_cast<size_t>(out.bytes()), lane.context.stream),
-                                  "cannot clear a value"));
+    MOERT_RETURN_IF_ERROR(member == of(0).ints[0] ? copyBytes(stream(), out.data, sums, out.bytes())
+                                                  : clearBytes(stream(), out.data, out.bytes()));
   }
   return {};
 }
@@ -209,27 +161,20 @@ Status Exchange::reduceExpertsOf(int64_t member) {
   const Call &mine = of(member);
   const View &addend = mine.views[2], &out = mine.views[3];
   const int32_t *shadows = mine.views[1].as<int32_t>();
-  int64_t own = out.dims[0], count = own ? out.elements() / own : 0,
-          bytes = count * static_cast<int64_t>(dtypeSize(out.dtype));
-  int64_t place = std::count(shadows, shadows + member * own, 1);
-  for (int64_t i = 0; i < own; ++i) {
-    char *to = out.as<char>() + i * bytes;
-    const char *added = addend ? addend.as<char>() + i * bytes : nullptr;
-    if (shadows[member * own + i]) {
-      std::vector<const void *> sources;
+  OwnedExperts own(mine, member);
+  int64_t place = own.place;
+  for (int64_t i = 0; i < own.count; ++i) {
+    std::vector<const void *> sources;
+    if (shadows[own.first + i]) {
       for (const Call &call : calls)
-        sources.push_back(call.views[0].as<char>() + place * bytes);
-      if (added)
-        sources.push_back(added);
-      MOERT_RETURN_IF_ERROR(sumSources(target(), sources, to, count, out.dtype));
-      members.received[static_cast<size_t>(member)] += (size() - 1) * bytes;
+        sources.push_back(call.views[0].as<char>() + place * own.bytes);
+      members.received[static_cast<size_t>(member)] += (size() - 1) * own.bytes;
       ++place;
-    } else if (added) {
-      MOERT_RETURN_IF_ERROR(copy(to, added, bytes));
-    } else if (bytes > 0) {
-      MOERT_RETURN_IF_ERROR(
-          check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), lane.context.stream), "cannot clear a gradient"));
     }
+    if (addend)
+      sources.push_back(addend.as<char>() + i * own.bytes);
+    // Of no sources the sum is zero.
+    MOERT_RETURN_IF_ERROR(sumSources(target(), sources, out.as<char>() + i * own.bytes, own.elements, out.dtype));
   }
   return {};
 }
@@ -237,8 +182,8 @@ Status Exchange::reduceExpertsOf(int64_t member) {
 /// Under verification only, so that it may wait.
 Status Exchange::compare() {
   for (Call &call : calls)
-    MOERT_RETURN_IF_ERROR(fetch(call.views[0], fetched.emplace_back()));
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "cannot wait for values"));
+    MOERT_RETURN_IF_ERROR(values.fetch(lane.context, call.views[0]));
+  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   for (int64_t member = 1; member < size(); ++member) {
     members.received[static_cast<size_t>(member)] = of(member).views[0].bytes();
     MOERT_RETURN_IF_ERROR(

@@ -19,7 +19,7 @@ namespace {
 
 class LoopbackClient final : public Executor::Client {
 public:
-  LoopbackClient(std::span<const Program> programs, int64_t world, const std::vector<Group> &groups, Lanes &lanes)
+  LoopbackClient(int64_t world, const std::vector<Group> &groups, Lanes &lanes)
       : groups(groups), lanes(lanes), signals(static_cast<size_t>(world)) {}
 
   void beginThread() override { static_cast<void>(cudaSetDevice(lanes.device().device)); }
@@ -33,7 +33,6 @@ public:
   int64_t rows(const Call &) const override { return -1; }
 
 private:
-  Status follow(Lane &lane, Lane &before);
   Event *eventOf(int64_t rank, int64_t signal);
 
   const std::vector<Group> &groups;
@@ -42,28 +41,18 @@ private:
   std::vector<std::deque<Event>> signals; ///< by rank, then by number
 };
 
-/// What is enqueued on `lane` from here on comes after what is on `before`.
-Status LoopbackClient::follow(Lane &lane, Lane &before) {
-  if (&lane == &before)
-    return {};
-  Event event;
-  MOERT_RETURN_IF_ERROR(createEvent(false, event));
-  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(event.get(), before.context.stream), "cannot record an event"));
-  return check(cudaStreamWaitEvent(lane.context.stream, event.get()), "cannot wait for an event");
-}
-
 Status LoopbackClient::pull(const Executor::Gathering &gathering, int64_t, int) {
   auto laneOf = [&](size_t member) -> Lane & {
     return lanes.at(gathering.places[member].rank, gathering.places[member].stream);
   };
   for (size_t i = 1; i < gathering.places.size(); ++i)
-    MOERT_RETURN_IF_ERROR(follow(laneOf(0), laneOf(i)));
+    MOERT_RETURN_IF_ERROR(follow(laneOf(0).context.stream, laneOf(i).context.stream));
   for (size_t i = 0; i < gathering.places.size(); ++i)
     MOERT_RETURN_IF_ERROR(lanes.beginTimed(laneOf(i), gathering.calls[i]->op));
   const Group &group = groups[static_cast<size_t>(gathering.calls[0]->group)];
   MOERT_RETURN_IF_ERROR(runLocally({lanes, laneOf(0), gathering.calls, gathering.received, group, gathering.instance}));
   for (size_t i = 0; i < gathering.places.size(); ++i) {
-    MOERT_RETURN_IF_ERROR(follow(laneOf(i), laneOf(0)));
+    MOERT_RETURN_IF_ERROR(follow(laneOf(i).context.stream, laneOf(0).context.stream));
     MOERT_RETURN_IF_ERROR(lanes.endTimed(laneOf(i), gathering.received[i]));
   }
   return {};
@@ -95,7 +84,7 @@ class LoopbackDevice final : public CudaDevice {
 public:
   LoopbackDevice(std::span<const Program> programs, const std::vector<Group> &groups, std::vector<int64_t> ranks,
                  const BackendOptions &options, std::unique_ptr<Lanes> owned)
-      : CudaDevice(std::move(owned), ranks), client(programs, static_cast<int64_t>(ranks.size()), groups, *lanes),
+      : CudaDevice(std::move(owned), ranks), client(static_cast<int64_t>(ranks.size()), groups, *lanes),
         executor(programs, groups, static_cast<int64_t>(ranks.size()), ranks, client, {options.workers, false}) {}
 
   Status launch(int64_t rank, int64_t stream, const Call &call) override {

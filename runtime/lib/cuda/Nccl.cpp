@@ -2,6 +2,7 @@
 
 #include "cuda/Nccl.h"
 #include "cuda/Collective.h"
+#include "cuda/Copies.h"
 #include "host/Collectives.h"
 
 #include <cstring>
@@ -64,13 +65,9 @@ Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &id
 
 Status Nccl::create(const std::vector<Group> &groups, const std::vector<Channel> &channels, net::Star &processes,
                     std::unique_ptr<Nccl> &nccl) {
-  size_t before = 0, after = 0, total = 0;
-  MOERT_RETURN_IF_ERROR(check(cudaMemGetInfo(&before, &total), "cannot ask for the device's memory"));
   std::unique_ptr<Nccl> made(new Nccl());
   made->rank = processes.index();
   MOERT_RETURN_IF_ERROR(made->createAll(groups, channels, processes));
-  MOERT_RETURN_IF_ERROR(check(cudaMemGetInfo(&after, &total), "cannot ask for the device's memory"));
-  made->deviceBytes = static_cast<int64_t>(before) - static_cast<int64_t>(after);
   nccl = std::move(made);
   return {};
 }
@@ -151,7 +148,7 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
     auto pair = pairs.find(receives ? Channel{other, rank} : Channel{rank, other});
     if (pair == pairs.end())
       return Status::error(MOERT_ERROR_INTERNAL, "the channel was not found before");
-    return exchange(lanes, lane, call, {pair->second, lane.context.stream, 2, receives}, received);
+    return exchange(call, {pair->second, lane.context.stream, 2, receives}, received);
   }
   const View &in = call.views[0];
   if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
@@ -174,22 +171,20 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
     MOERT_RETURN_IF_ERROR(check(ncclReduce(in.data, call.views[1].data, static_cast<size_t>(in.elements()),
                                            typeOf(in.dtype), ncclSum, root, members.comm, members.stream),
                                 "ncclReduce", members.comm));
-    if (members.member == call.ints[0])
-      return {};
-    return check(cudaMemsetAsync(call.views[1].data, 0, static_cast<size_t>(call.views[1].bytes()), members.stream),
-                 "cannot clear a value");
+    return members.member == call.ints[0] ? Status{}
+                                          : clearBytes(members.stream, call.views[1].data, call.views[1].bytes());
   case Kind::ReduceExperts:
     return reduceExperts(lanes, lane, call, members, received);
   case Kind::AssumeReplicated:
     received = members.member ? in.bytes() : 0;
     return compare(lane, call, group, members);
   default:
-    return exchange(lanes, lane, call, members, received);
+    return exchange(call, members, received);
   }
 }
 
 /// Messages between two members each, all at once.
-Status Nccl::exchange(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received) {
+Status Nccl::exchange(const Call &call, const Members &members, int64_t &received) {
   std::vector<Pieces> arriving;
   piecesReceived(call, members.size, members.member, arriving);
   const View &in = sentOperand(call), &out = receivedOperand(call);
@@ -214,33 +209,14 @@ Status Nccl::exchange(Lanes &lanes, Lane &lane, const Call &call, const Members 
     }
     return {};
   });
-  return status.ok() ? copyOwn(lane, call, members, arriving[static_cast<size_t>(members.member)]) : status;
-}
-
-/// What the member has for itself, and what nobody sends.
-Status Nccl::copyOwn(Lane &lane, const Call &call, const Members &members, const Pieces &arriving) {
-  const View &in = sentOperand(call), &out = receivedOperand(call);
-  auto copy = [&](void *to, const void *from, int64_t bytes) {
-    return to == from || bytes <= 0
-               ? Status{}
-               : check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, lane.context.stream),
-                       "cannot copy");
-  };
-  Pieces leaving;
-  piecesSent(call, members.size, members.member, members.member, leaving);
-  for (size_t i = 0; i < arriving.size(); ++i)
-    MOERT_RETURN_IF_ERROR(copy(at(out, arriving[i].offset), at(in, leaving[i].offset), arriving[i].bytes));
-  View addend;
-  piecesFilled(call, members.size, members.member, leaving, addend);
-  for (const Piece &piece : leaving) {
-    if (addend)
-      MOERT_RETURN_IF_ERROR(copy(at(out, piece.offset), at(addend, piece.offset), piece.bytes));
-    else if (piece.bytes > 0)
-      MOERT_RETURN_IF_ERROR(
-          check(cudaMemsetAsync(at(out, piece.offset), 0, static_cast<size_t>(piece.bytes), lane.context.stream),
-                "cannot clear rows"));
-  }
-  return {};
+  if (!status.ok())
+    return status;
+  Pieces own;
+  piecesSent(call, members.size, members.member, members.member, own);
+  int64_t kept = 0;
+  Side to{call, members.member, arriving[static_cast<size_t>(members.member)]};
+  MOERT_RETURN_IF_ERROR(copyPieces(members.stream, {call, members.member, own}, to, kept));
+  return fillUnsent(members.stream, call, members.size, members.member);
 }
 
 /// Run by run where the value is cut along an inner dimension; NCCL makes one kernel of them.
@@ -280,21 +256,14 @@ Status Nccl::reduceScatter(const Call &call, const Members &members) {
 /// Under verification only, so that the host may wait and compare.
 Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Members &members) {
   View mine = call.views[0], first = mine;
-  if (lane.context.isCapturing)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must compare values, which a graph cannot wait for");
-  auto bytes = static_cast<size_t>(mine.bytes());
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(mine.bytes(), first.data));
-  MOERT_RETURN_IF_ERROR(check(ncclBroadcast(mine.data, first.data, bytes, ncclUint8, 0, members.comm, members.stream),
+  MOERT_RETURN_IF_ERROR(check(ncclBroadcast(mine.data, first.data, static_cast<size_t>(mine.bytes()), ncclUint8, 0,
+                                            members.comm, members.stream),
                               "ncclBroadcast", members.comm));
-  std::vector<char> values[2];
-  for (View *view : {&mine, &first}) {
-    std::vector<char> &copy = values[view == &first];
-    copy.resize(bytes);
-    MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(copy.data(), view->data, bytes, cudaMemcpyDefault, members.stream),
-                                "cannot copy values to the host"));
-    view->data = copy.data();
-  }
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(members.stream), "cannot wait for values"));
+  HostValues values;
+  MOERT_RETURN_IF_ERROR(values.fetch(lane.context, mine));
+  MOERT_RETURN_IF_ERROR(values.fetch(lane.context, first));
+  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   return host::compareReplicas(mine, first, members.member, group, group.instanceOf(rank));
 }
 
@@ -302,29 +271,30 @@ Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Mem
 Status Nccl::reduceExperts(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received) {
   const View &in = call.views[0], &addend = call.views[2], &out = call.views[3];
   const int32_t *shadows = call.views[1].as<int32_t>();
-  int64_t own = out.dims[0], count = own ? out.elements() / own : 0,
-          bytes = count * static_cast<int64_t>(dtypeSize(out.dtype)), first = members.member * own;
+  OwnedExperts own(call, members.member);
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(out.bytes(), sums));
   MOERT_RETURN_IF_ERROR(grouped(members.comm, [&]() -> Status {
     int64_t place = 0;
-    for (int64_t e = 0; e < own * members.size; ++e)
+    for (int64_t e = 0; e < own.count * members.size; ++e)
       if (shadows[e])
-        MOERT_RETURN_IF_ERROR(
-            check(ncclReduce(at(in, place++ * bytes), sums + e % own * bytes, static_cast<size_t>(count),
-                             typeOf(in.dtype), ncclSum, static_cast<int>(e / own), members.comm, members.stream),
-                  "ncclReduce", members.comm));
+        MOERT_RETURN_IF_ERROR(check(ncclReduce(at(in, place++ * own.bytes), sums + e % own.count * own.bytes,
+                                               static_cast<size_t>(own.elements), typeOf(in.dtype), ncclSum,
+                                               static_cast<int>(e / own.count), members.comm, members.stream),
+                                    "ncclReduce", members.comm));
     return {};
   }));
-  for (int64_t i = 0; i < own; ++i) {
+  for (int64_t i = 0; i < own.count; ++i) {
     std::vector<const void *> sources;
-    if (shadows[first + i])
-      sources.push_back(sums + i * bytes);
+    if (shadows[own.first + i]) {
+      sources.push_back(sums + i * own.bytes);
+      received += (members.size - 1) * own.bytes;
+    }
     if (addend)
-      sources.push_back(at(addend, i * bytes));
-    received += shadows[first + i] ? (members.size - 1) * bytes : 0;
+      sources.push_back(at(addend, i * own.bytes));
     // Of no sources the sum is zero.
-    MOERT_RETURN_IF_ERROR(sumSources(lanes.target(lane, call), sources, at(out, i * bytes), count, out.dtype));
+    MOERT_RETURN_IF_ERROR(
+        sumSources(lanes.target(lane, call), sources, at(out, i * own.bytes), own.elements, out.dtype));
   }
   return {};
 }

@@ -33,8 +33,6 @@ public:
   void abort();
   /// What went wrong in the background.
   Status failure();
-  /// Device memory that the communicators took.
-  int64_t bytes() const { return deviceBytes; }
 
 private:
   Nccl() = default;
@@ -46,8 +44,7 @@ private:
     cudaStream_t stream;
     int64_t size, member;
   };
-  Status exchange(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received);
-  Status copyOwn(Lane &lane, const Call &call, const Members &members, const Pieces &arriving);
+  Status exchange(const Call &call, const Members &members, int64_t &received);
   Status gather(const Call &call, const Members &members);
   Status allReduce(const Call &call, const Members &members);
   Status reduceScatter(const Call &call, const Members &members);
@@ -55,7 +52,6 @@ private:
   Status reduceExperts(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received);
 
   int64_t rank = 0;
-  int64_t deviceBytes = 0;
   ncclComm_t world = nullptr;
   std::vector<ncclComm_t> comms; ///< by group; null where the rank is alone in it
   std::map<Channel, ncclComm_t> pairs;

@@ -44,8 +44,7 @@ Status expertOffsets(const Target &target, View counts, int64_t capacity, int64_
 Status readExpertOffsets(const Target &target, View counts, int64_t capacity, std::vector<int64_t> &offsets) {
   const int64_t sources = counts.dims[0], experts = counts.dims[1];
   int32_t *host = nullptr;
-  if (target.stream.isCapturing)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read counts, which a graph cannot wait for");
+  MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   MOERT_RETURN_IF_ERROR(target.stream.staging.reserve(counts.elements(), host));
   MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(host, counts.data, static_cast<size_t>(counts.bytes()),
                                               cudaMemcpyDeviceToHost, target.stream.stream),

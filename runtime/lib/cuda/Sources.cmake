@@ -1,6 +1,7 @@
 # What nvcc compiles, or a C++ compiler for the tests.
 set(MOERT_CUDA_SOURCES
   Context.cpp
+  Copies.cpp
   Cuda.cpp
   Faults.cpp
   Gemm.cpp

@@ -22,7 +22,6 @@ public:
       MOERT_RETURN_IF_ERROR(Allocate(size, "the workspace of a stream", memory));
       blocks.push_back(std::move(memory));
       newest = size;
-      all += size;
     }
     data = blocks.empty() ? nullptr : blocks.back().get();
     return {};
@@ -33,12 +32,10 @@ public:
     data = static_cast<T *>(memory);
     return {};
   }
-  /// How much was allocated in all.
-  int64_t bytes() const { return all; }
 
 private:
   std::vector<Memory> blocks;
-  int64_t newest = 0, all = 0;
+  int64_t newest = 0;
 };
 
 /// Hands out consecutive pieces of memory, each aligned to 16 bytes.

@@ -69,23 +69,12 @@ Status reduceScatter(Share &share) {
   return {};
 }
 
-/// The elements that take part, which must be as many on all members.
-Status checkSameRows(const Share &share, int64_t &elements) {
-  if (Status status = reducedElements(share.mine(), elements); !status.ok())
-    return status;
-  int64_t rows = usedRows(share.mine()), first = usedRows(share.of(0));
-  if (rows == first)
-    return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                       "expected all members' counts to add up to the same number of rows, but member 0 has " +
-                           std::to_string(first) + " and member " + std::to_string(share.member) + " has " +
-                           std::to_string(rows));
-}
-
 /// Each member sums one segment for all; then they take each other's.
 Status allReduce(Share &share, int phase) {
   int64_t count;
-  if (Status status = checkSameRows(share, count); !status.ok())
+  if (Status status = reducedElements(share.mine(), count); !status.ok())
+    return status;
+  if (Status status = checkAlike(share.mine(), share.member, share.of(0)); !status.ok())
     return status;
   const View &out = share.mine().views[2];
   if (phase == 0) {
@@ -123,9 +112,7 @@ Status checkValues(const Share &share) {
   for (int64_t i = 0; i < share.size(); ++i)
     if (Status status = checkExchangeValues(share.of(i), share.size(), i); !status.ok())
       return status;
-  if (share.mine().kind != Kind::BroadcastExperts)
-    return {};
-  return checkSameShadows(share, share.mine().views[1], share.of(0).views[1]);
+  return checkAlike(share.mine(), share.member, share.of(0));
 }
 
 Status pullFrom(Share &share, int64_t source, const Pieces &received) {
@@ -177,9 +164,8 @@ Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count
 }
 
 Status copyPieces(const Side &from, const Side &to, int64_t &bytes) {
-  auto sameBytes = [](const Piece &a, const Piece &b) { return a.bytes == b.bytes; };
-  if (!std::equal(from.pieces.begin(), from.pieces.end(), to.pieces.begin(), to.pieces.end(), sameBytes))
-    return piecesDisagree(to.call, from.member, to.member);
+  if (Status status = checkPieces(from, to); !status.ok())
+    return status;
   const char *source = sentOperand(from.call).as<char>();
   char *target = receivedOperand(to.call).as<char>();
   for (size_t i = 0; i < to.pieces.size(); ++i) {

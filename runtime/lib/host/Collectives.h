@@ -36,12 +36,6 @@ struct Share {
 /// Runs one phase for share.member. Group and instance are for messages.
 Status pullCollective(Share &share, int phase, const Group &group, int64_t instance);
 
-/// The pieces that a member sends, or receives.
-struct Side {
-  const Call &call;
-  int64_t member;
-  const Pieces &pieces;
-};
 /// Copies what one member sends to where another one, or itself, receives it. `bytes` grows by what was copied.
 Status copyPieces(const Side &from, const Side &to, int64_t &bytes);
 /// Fills what nobody sends to the member.
@@ -50,9 +44,8 @@ void fillUnsent(const Call &call, int64_t size, int64_t member);
 /// sources[i][0..count) summed in the order of i; `out` may be one of the sources.
 Status sumInOrder(std::span<const void *const> sources, void *out, int64_t count, int32_t dtype);
 
-/// The gradients of shadows, in CollectivesShadow.cpp, and whether all members have the same shadows.
+/// The gradients of shadows, in CollectivesShadow.cpp.
 Status pullReduceExperts(Share &share);
-Status checkSameShadows(const Share &share, const View &shadows, const View &first);
 /// The check of what is assumed replicated, in CollectivesReplicas.cpp: what `member` has against what member 0 has.
 Status compareReplicas(const View &mine, const View &first, int64_t member, const Group &group, int64_t instance);
 

@@ -260,6 +260,8 @@ Status create(const std::string &, std::span<const Program> programs, const std:
                                                            std::to_string(world));
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+  if (Status status = checkAgree(session->processes(), options.identity); !status.ok())
+    return status;
   auto client = std::make_unique<MpiClient>(programs, groups, session);
   int64_t workers = options.workers;
   if (workers <= 0)

@@ -46,17 +46,30 @@ Status Session::open(std::shared_ptr<Session> &session) {
   return failure;
 }
 
+/// Unless the program that has us started MPI itself, which then ends it too.
+Status Session::startMpi() {
+  int provided = 0, started = 0;
+  MPI_Initialized(&started);
+  isOwner = !started;
+  if (Status status =
+          isOwner ? check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread")
+                  : check(MPI_Query_thread(&provided), "MPI_Query_thread");
+      !status.ok())
+    return status;
+  if (provided >= MPI_THREAD_SERIALIZED)
+    return {};
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "MPI gives less than MPI_THREAD_SERIALIZED, but backend 'mpi' calls it "
+                                                "from a thread of its own");
+}
+
 Status Session::begin() {
   Status status;
   int port = 0;
   net::Socket listener;
   net::Star::Options options;
   run([&] {
-    int provided = 0, started = 0, rank = 0, size = 1;
-    MPI_Initialized(&started);
-    if (!started)
-      status = check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    if (!status.ok())
+    int rank = 0, size = 1;
+    if (status = startMpi(); !status.ok())
       return;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -177,7 +190,8 @@ void Session::finish() {
   // MPI_Finalize would wait for those who will not come.
   if (broken || !operations.empty())
     MPI_Abort(MPI_COMM_WORLD, 1);
-  MPI_Finalize();
+  if (isOwner)
+    MPI_Finalize();
 }
 
 } // namespace moert::mpi

@@ -55,6 +55,7 @@ public:
 private:
   Session() = default;
   Status begin();
+  Status startMpi();
   void work();
   bool advanceAll();
   void finish();
@@ -68,6 +69,7 @@ private:
   std::list<std::shared_ptr<Operation>> operations, arrived;
   bool stopping = false;
   bool broken = false;
+  bool isOwner = false; ///< of MPI, which it started
   std::thread thread;
 };
 

@@ -92,7 +92,7 @@ Status Transfer::begin() {
 
 Status Transfer::beginExchange() {
   std::vector<Pieces> arriving;
-  Pieces leaving, filled;
+  Pieces leaving;
   char *from = sentOperand(call).as<char>(), *to = receivedOperand(call).as<char>();
   piecesReceived(call, channel.size, channel.member, arriving);
   for (int64_t peer = 0; peer < channel.size; ++peer) {
@@ -248,7 +248,7 @@ Status Transfer::reduce() {
 /// Each shadowed expert's places are summed at its owner, into staging: there the addend comes to it.
 Status Transfer::reduceExperts() {
   const View &in = call.views[0], &shadows = call.views[1], &out = call.views[3];
-  int64_t own = out.dims[0], bytes = own ? out.bytes() / own : 0;
+  OwnedExperts own(call, channel.member);
   char *sums;
   if (Status status = stage(out.bytes(), sums); !status.ok())
     return status;
@@ -256,9 +256,11 @@ Status Transfer::reduceExperts() {
   for (int64_t e = 0; e < shadows.elements(); ++e) {
     if (!shadows.as<int32_t>()[e])
       continue;
-    if (e / own == channel.member)
-      received += (channel.size - 1) * bytes;
-    if (Status status = sumTo(in.as<char>() + place++ * bytes, sums + e % own * bytes, out.elements() / own, e / own);
+    int64_t owner = e / own.count;
+    if (owner == channel.member)
+      received += (channel.size - 1) * own.bytes;
+    if (Status status =
+            sumTo(in.as<char>() + place++ * own.bytes, sums + e % own.count * own.bytes, own.elements, owner);
         !status.ok())
       return status;
   }
@@ -304,18 +306,18 @@ Status Transfer::finish() {
 
 Status Transfer::finishExperts() {
   const View &shadows = call.views[1], &addend = call.views[2], &out = call.views[3];
-  int64_t own = out.dims[0], bytes = own ? out.bytes() / own : 0;
-  for (int64_t i = 0; i < own; ++i) {
-    char *sum = static_cast<char *>(staging.get()) + i * bytes, *to = out.as<char>() + i * bytes;
-    const char *added = addend ? addend.as<char>() + i * bytes : nullptr;
+  OwnedExperts own(call, channel.member);
+  for (int64_t i = 0; i < own.count; ++i) {
+    char *sum = static_cast<char *>(staging.get()) + i * own.bytes, *to = out.as<char>() + i * own.bytes;
+    const char *added = addend ? addend.as<char>() + i * own.bytes : nullptr;
     std::vector<const void *> sources;
-    if (shadows.as<int32_t>()[channel.member * own + i])
+    if (shadows.as<int32_t>()[own.first + i])
       sources.push_back(sum);
     if (added)
       sources.push_back(added);
     if (sources.empty())
-      std::memset(to, 0, static_cast<size_t>(bytes));
-    else if (Status status = host::sumInOrder(sources, to, out.elements() / own, out.dtype); !status.ok())
+      std::memset(to, 0, static_cast<size_t>(own.bytes));
+    else if (Status status = host::sumInOrder(sources, to, own.elements, out.dtype); !status.ok())
       return status;
   }
   return {};

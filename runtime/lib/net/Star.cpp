@@ -102,19 +102,17 @@ Status Star::greet(Socket socket, Clock::time_point deadline, std::string &refus
   Message hello;
   if (!readOne(*peer, std::min(deadline, after(5)), hello).ok() || hello.type != Type::Hello)
     return {};
-  // "count name\nagreement"
-  size_t space = hello.text.find(' '), line = hello.text.find('\n');
-  if (space == std::string::npos || line == std::string::npos || line < space)
+  // "count name"
+  size_t space = hello.text.find(' ');
+  if (space == std::string::npos)
     return {};
   int64_t count = std::atoll(hello.text.c_str());
-  peer->name = hello.text.substr(space + 1, line - space - 1);
+  peer->name = hello.text.substr(space + 1);
   std::string who = "rank " + std::to_string(hello.process) + " (" + peer->name + ")";
   if (count != options.count || hello.process < 1 || hello.process >= options.count)
     refusal = who + " expects " + std::to_string(count) + " processes, rank 0 " + std::to_string(options.count);
   else if (peerOf(hello.process))
     refusal = who + " came, but " + peerOf(hello.process)->name + " is that rank";
-  else if (hello.text.substr(line + 1) != options.agreement)
-    refusal = who + " runs another plan or with other options than rank 0";
   if (refusal.empty())
     peers[static_cast<size_t>(hello.process)] = std::move(peer);
   else
@@ -129,7 +127,7 @@ Status Star::enter() {
     return Status::error(status.code,
                          "rank " + std::to_string(options.index) + " does not reach rank 0: " + status.message);
   peers[0] = std::move(peer);
-  Message hello{Type::Hello, options.index, std::to_string(options.count) + " " + ownName() + "\n" + options.agreement};
+  Message hello{Type::Hello, options.index, std::to_string(options.count) + " " + ownName()};
   if (Status status = write(0, hello); !status.ok())
     return status;
   Message answer;

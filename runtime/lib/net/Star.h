@@ -29,10 +29,8 @@ public:
     std::string address;  ///< of process 0
     int port = 0;         ///< at which process 0 listens
     double timeout = 120; ///< seconds for all to come
-    /// What all processes must agree on, e.g. the plan, and what it is, for the error.
-    std::string agreement;
-    double grace = 5;  ///< seconds that one who left may still be waited for
-    double answer = 2; ///< seconds to answer where one is
+    double grace = 5;     ///< seconds that one who left may still be waited for
+    double answer = 2;    ///< seconds to answer where one is
   };
 
   /// Returns when all have come. `listener` (of process 0 only) already listens at the port; empty: it will.

@@ -1,0 +1,61 @@
+//===- Copies.cpp - bytes that collectives move on one device -------------===//
+
+#include "cuda/Copies.h"
+
+namespace moert::cuda {
+
+Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes) {
+  if (to == from || bytes <= 0)
+    return {};
+  return check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream), "cannot copy");
+}
+
+Status clearBytes(cudaStream_t stream, void *to, int64_t bytes) {
+  if (bytes <= 0)
+    return {};
+  return check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream), "cannot clear memory");
+}
+
+Status copyPieces(cudaStream_t stream, const Side &from, const Side &to, int64_t &bytes) {
+  MOERT_RETURN_IF_ERROR(checkPieces(from, to));
+  const char *source = sentOperand(from.call).as<char>();
+  char *target = receivedOperand(to.call).as<char>();
+  for (size_t i = 0; i < to.pieces.size(); ++i) {
+    MOERT_RETURN_IF_ERROR(
+        copyBytes(stream, target + to.pieces[i].offset, source + from.pieces[i].offset, to.pieces[i].bytes));
+    bytes += to.pieces[i].bytes;
+  }
+  return {};
+}
+
+Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member) {
+  Pieces pieces;
+  View addend;
+  piecesFilled(call, size, member, pieces, addend);
+  char *out = receivedOperand(call).as<char>();
+  for (const Piece &piece : pieces)
+    MOERT_RETURN_IF_ERROR(addend ? copyBytes(stream, out + piece.offset, addend.as<char>() + piece.offset, piece.bytes)
+                                 : clearBytes(stream, out + piece.offset, piece.bytes));
+  return {};
+}
+
+Status HostValues::fetch(const StreamContext &stream, View &view) {
+  MOERT_RETURN_IF_ERROR(stream.checkMayWait());
+  std::vector<char> &copy = values.emplace_back(static_cast<size_t>(view.bytes()));
+  MOERT_RETURN_IF_ERROR(copyBytes(stream.stream, copy.data(), view.data, view.bytes()));
+  view.data = copy.data();
+  return {};
+}
+
+Status HostValues::fetchOperands(const StreamContext &stream, Call &call) {
+  for (size_t operand : valueOperands(call.kind))
+    if (View &view = call.views[operand])
+      MOERT_RETURN_IF_ERROR(fetch(stream, view));
+  return {};
+}
+
+Status HostValues::wait(const StreamContext &stream) {
+  return values.empty() ? Status{} : check(cudaStreamSynchronize(stream.stream), "a call before a collective failed");
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,38 @@
+//===- Copies.h - bytes that collectives move on one device ---------------===//
+#ifndef MOERT_CUDA_COPIES_H
+#define MOERT_CUDA_COPIES_H
+
+#include "core/Exchange.h"
+#include "cuda/Context.h"
+
+#include <deque>
+
+namespace moert::cuda {
+
+/// Enqueued on `stream`; nothing where there are no bytes, or where they are already.
+Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes);
+Status clearBytes(cudaStream_t stream, void *to, int64_t bytes);
+
+/// Copies what one member sends to where another one, or itself, receives it. `bytes` grows by what was copied.
+Status copyPieces(cudaStream_t stream, const Side &from, const Side &to, int64_t &bytes);
+/// Fills what nobody sends to the member.
+Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member);
+
+/// Values of the device that the host must know before it can go on. Copies of them live as long as this.
+class HostValues {
+public:
+  /// `view` is of the copy from here on, which is there after `wait`.
+  Status fetch(const StreamContext &stream, View &view);
+  /// The operands that a communicator must read; views of calls without any stay as they are.
+  Status fetchOperands(const StreamContext &stream, Call &call);
+  /// Waits for what was fetched.
+  Status wait(const StreamContext &stream);
+  bool empty() const { return values.empty(); }
+
+private:
+  std::deque<std::vector<char>> values;
+};
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_COPIES_H
