@@ -42,6 +42,9 @@ get_filename_component(MOERT_CUDA_FOUND ${MOERT_CUDA_BIN} DIRECTORY)
 find_path(MOERT_CUDA_INCLUDE cuda_runtime.h HINTS ${MOERT_CUDA_FOUND}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}
   REQUIRED)
 
+# Calls have names in NVIDIA's tools where these headers are, in a toolkit, or in a wheel of their own beside CUDA's.
+find_path(MOERT_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${MOERT_CUDA_INCLUDE} ${MOERT_CUDA_FOUND}/../nvtx/include)
+
 # moert_cuda_library(NAME FILE...): the target moert-NAME, the first of the files that is there.
 function(moert_cuda_library name)
   find_library(MOERT_CUDA_${name} NAMES ${ARGN} REQUIRED

@@ -96,7 +96,8 @@ TEST(MoeRun, Memory) {
     Outcome outcome = runPlan("chunks", std::string("--verify --json ") + flags);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(json::parse(outcome.out)["memory"], (json{{"device", {{"planned", 512}, {"measured", bytes}}},
-                                                        {"host_pinned", {{"planned", 256}, {"measured", bytes}}}}));
+                                                        {"host_pinned", {{"planned", 256}, {"measured", bytes}}},
+                                                        {"other_device_bytes", 0}}));
   }
   EXPECT_THAT(runPlan("small").out, HasSubstr("used of it: 0.000 MB device, 0.000 MB host"));
 }
@@ -295,7 +296,7 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 5"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 6"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;

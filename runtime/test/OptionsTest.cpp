@@ -50,6 +50,7 @@ TEST(Options, Wrong) {
            {{"a.so", "--routing"}, "expected a value: --routing=..."},
            {{"a.so", "--adaptive", "--save=x"},
             "none of --reference, --load, --save, --save-checkpoint, --trace, --routing and"},
+           {{"a.so", "--tf32"}, "--tf32 is for backends cuda and cuda-loopback, but the backend is 'host'"},
            {{"a.so", "--load"}, "expected a value: --load=..."},
            {{"a.so", "--adaptive", "--save-checkpoint=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--adaptive", "--routing=x"}, "several variants of the plan: expected none of"},

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 5
+#define MOERT_WORLD_CONFIG_VERSION 6
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -40,8 +40,8 @@ typedef struct moert_world_config {
   int32_t verify;      ///< 1: check what is assumed replicated, and start from memory full of NaN
   int64_t variant;     ///< which of the plan's; 0 for a plan of one shape
   int32_t emulate;     ///< 1: a transfer takes at least the seconds that the metadata gives it
-  int32_t
-      graphs; ///< 1: a device that can launches steps whose ops are not timed as one graph, where the plan allows it
+  int32_t graphs;      ///< 1: a GPU launches steps whose ops are not timed as one graph, where the plan allows it
+  int32_t tf32;        ///< 1: a GPU rounds what f32 products take to 10 bits of mantissa
 } moert_world_config;
 
 /// A routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank choose
@@ -98,6 +98,9 @@ int32_t moert_world_read(moert_world_t world, int64_t rank, int64_t index, void 
 /// Of rank `rank` and the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED): the bytes that the plan
 /// reserves, and where the last byte ends that any call so far used.
 int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int64_t *planned, int64_t *measured);
+/// Device memory that the process of `rank` took besides arguments, results and arenas: workspaces, and what libraries
+/// such as NCCL have, but not CUDA's context. 0 where the device is the host.
+int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *bytes);
 
 /// Runs one step on all ranks; `seconds` is how long it took, in the slowest process. Null: not asked, which spares
 /// processes a word. After an error the world may be run again where it runs in this process alone. With several, all

@@ -52,6 +52,11 @@ public:
   /// Whether something of a step that was given up still runs. Then the device and what it was given cannot be
   /// destroyed.
   virtual bool isStuck() const { return false; }
+  /// Device memory that this process took besides what was allocated: workspaces, and what libraries have.
+  virtual Status otherBytes(int64_t &bytes) {
+    bytes = 0;
+    return {};
+  }
   /// Whether steps note when their ops run, as they do at first; a device for which that costs nothing always does.
   virtual void timeOps(bool isTimed) {}
   /// What ran on a stream in the last step, in order.
@@ -71,6 +76,7 @@ struct BackendOptions {
   bool verify = false; ///< check what is assumed replicated
   /// An op that the metadata gives seconds takes at least as long, from its last member's arrival to its end.
   bool emulate = false;
+  bool tf32 = false;   ///< f32 products by tensor cores that round to tf32, on devices that have them
   bool graphs = false; ///< launch steps as one graph, on devices that can, where the plan allows it
   /// What all processes must have alike, such as the plan; empty: nothing is known of it.
   std::string identity;

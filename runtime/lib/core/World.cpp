@@ -196,6 +196,17 @@ Status World::touchedBytes(int64_t rank, int32_t space, int64_t &bytes) {
   return status;
 }
 
+Status World::otherBytes(int64_t rank, int64_t &bytes) {
+  std::vector<int64_t> values;
+  Status status = shared(rank, values, [&](std::vector<int64_t> &local) {
+    local.resize(1);
+    return backend.device->otherBytes(local[0]);
+  });
+  if (status.ok())
+    bytes = values.at(0);
+  return status;
+}
+
 Status World::timeline(int64_t rank, std::vector<moert_op_time> &times) {
   return shared(rank, times, [&](std::vector<moert_op_time> &local) {
     for (size_t stream = 0; stream < programOf(rank).streams.size(); ++stream)

@@ -61,6 +61,8 @@ public:
 
   /// The end of the last byte that any call so far used in the arena `space` of a rank.
   Status touchedBytes(int64_t rank, int32_t space, int64_t &bytes);
+  /// Device::otherBytes of the process that runs `rank`.
+  Status otherBytes(int64_t rank, int64_t &bytes);
   /// The last step's ops on a rank, stream by stream.
   Status timeline(int64_t rank, std::vector<moert_op_time> &times);
 

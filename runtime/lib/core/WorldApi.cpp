@@ -73,9 +73,10 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device.verify = config->verify != 0;
   options.device.emulate = config->emulate != 0;
   options.device.graphs = config->graphs != 0;
+  options.device.tf32 = config->tf32 != 0;
   options.device.identity = std::string(plan->library.metadataText) + "\n" + std::to_string(config->variant) + " " +
                             std::to_string(config->program) + " " + std::to_string(config->verify) + " " +
-                            std::to_string(config->timeout_s);
+                            std::to_string(config->tf32) + " " + std::to_string(config->timeout_s);
   options.timeout = config->timeout_s;
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
@@ -194,6 +195,10 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
     *planned = inner.programOf(rank).arenaBytes[space];
     return {};
   });
+}
+
+int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *bytes) {
+  return onWorld(world, bytes, [&](World &inner) { return inner.otherBytes(rank, *bytes); });
 }
 
 int32_t moert_world_run(moert_world_t world, double *seconds) {

@@ -51,6 +51,14 @@ Status createEvent(bool isTimed, Event &event) {
   return {};
 }
 
+Status askMemory(int64_t &available, int64_t &total) {
+  size_t free = 0, all = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &all), "cannot ask for the device's memory"));
+  available = static_cast<int64_t>(free);
+  total = static_cast<int64_t>(all);
+  return {};
+}
+
 Status follow(cudaStream_t stream, cudaStream_t before) {
   if (stream == before)
     return {};

@@ -24,6 +24,9 @@ using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 using DeviceMemory = std::unique_ptr<void, Destroyer<cudaFree>>;
 using PinnedMemory = std::unique_ptr<void, Destroyer<cudaFreeHost>>;
 
+/// Bytes of the current device that are to be had, and that it has.
+Status askMemory(int64_t &available, int64_t &total);
+
 /// What is enqueued on `stream` from here on comes after what is on `before`.
 Status follow(cudaStream_t stream, cudaStream_t before);
 

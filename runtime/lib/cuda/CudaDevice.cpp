@@ -7,14 +7,14 @@
 namespace moert::cuda {
 
 Status CudaDevice::checkAvailable(int64_t bytes, const std::string &what) {
-  size_t available = 0, total = 0;
-  MOERT_RETURN_IF_ERROR(check(cudaMemGetInfo(&available, &total), "cannot ask for the device's memory"));
-  if (bytes <= static_cast<int64_t>(available))
+  int64_t available, total;
+  MOERT_RETURN_IF_ERROR(askMemory(available, total));
+  if (bytes <= available)
     return {};
   return Status::error(MOERT_ERROR_OUT_OF_MEMORY, what + " needs " + std::to_string(bytes) + " bytes (" +
                                                       host::byteText(bytes) + "), of which the GPU has " +
-                                                      host::byteText(static_cast<int64_t>(available)) + " of " +
-                                                      host::byteText(static_cast<int64_t>(total)) + " available");
+                                                      host::byteText(available) + " of " + host::byteText(total) +
+                                                      " available");
 }
 
 Status CudaDevice::allocate(int64_t, int32_t space, int64_t bytes, const std::string &what, void *&data) {
@@ -26,6 +26,14 @@ Status CudaDevice::allocate(int64_t, int32_t space, int64_t bytes, const std::st
   }
   MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, memory.emplace_back()));
   data = memory.back().get();
+  allocated += bytes;
+  return {};
+}
+
+Status CudaDevice::otherBytes(int64_t &bytes) {
+  int64_t available, total;
+  MOERT_RETURN_IF_ERROR(askMemory(available, total));
+  bytes = std::max<int64_t>(lanes->availableAtFirst() - available - allocated, 0);
   return {};
 }
 

@@ -14,6 +14,8 @@ public:
   Status write(void *to, const void *from, int64_t bytes) override;
   Status read(void *to, const void *from, int64_t bytes) override;
   const std::vector<int64_t> &ranks() const override { return local; }
+  /// What other processes took meanwhile counts too.
+  Status otherBytes(int64_t &bytes) override;
   void timeOps(bool isTimed) override { lanes->isTimed = isTimed; }
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const override {
     return lanes->at(rank, stream).times;
@@ -28,6 +30,7 @@ protected:
 private:
   const std::vector<int64_t> local;
   std::vector<DeviceMemory> memory;
+  int64_t allocated = 0; ///< bytes of memory
   std::vector<PinnedMemory> pinned;
 };
 

@@ -211,6 +211,7 @@ Status DirectDevice::meet(int64_t stream, Call call) {
   Lane &lane = laneOf(stream);
   const Group &group = groupOf(call);
   int64_t received = 0;
+  CallNames::Range named = lanes->range(lane, call.op);
   MOERT_RETURN_IF_ERROR(lanes->beginTimed(lane, call.op));
   if (group.size == 1) {
     const Call *calls[] = {&call};
@@ -448,7 +449,7 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
     MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity));
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(static_cast<int>(place.localRank)), "cannot use the device"));
   auto lanes = std::make_unique<Lanes>();
-  MOERT_RETURN_IF_ERROR(Lanes::create(programs, {place.rank}, world, {}, *lanes));
+  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {place.rank}, world, {.tf32 = options.tf32}, *lanes));
   auto device = std::make_unique<DirectDevice>(programs, groups, place.rank, options, std::move(lanes), processes);
   MOERT_RETURN_IF_ERROR(device->connect(options));
   backend.processes = processes;

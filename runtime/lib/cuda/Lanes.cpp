@@ -8,12 +8,15 @@ namespace moert::cuda {
 /// A fault's op holds the place of its rank above these bits.
 constexpr int kOpBits = 20;
 
-Status Lanes::create(std::span<const Program> programs, const std::vector<int64_t> &ranks, int64_t world,
-                     const DeviceOptions &options, Lanes &lanes) {
+Status Lanes::create(std::span<const Program> programs, const std::vector<Group> &groups,
+                     const std::vector<int64_t> &ranks, int64_t world, const DeviceOptions &options, Lanes &lanes) {
+  int64_t total;
+  MOERT_RETURN_IF_ERROR(askMemory(lanes.atFirst, total));
   MOERT_RETURN_IF_ERROR(DeviceContext::create(options, lanes.context));
   MOERT_RETURN_IF_ERROR(createStream(lanes.clock));
   MOERT_RETURN_IF_ERROR(createEvent(true, lanes.stepBegin));
   lanes.programs = programs;
+  lanes.names = CallNames(programs, groups);
   lanes.local = ranks;
   lanes.first.resize(static_cast<size_t>(world));
   if (ranks.size() >= size_t(1) << (31 - kOpBits))
@@ -31,11 +34,16 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<int64_
   return {};
 }
 
+CallNames::Range Lanes::range(const Lane &lane, int32_t op) const {
+  return names.range(programIndex(programs, local[static_cast<size_t>(lane.place)]), op);
+}
+
 Target Lanes::target(Lane &lane, const Call &call) {
   return {context, lane.context, call.kind, lane.place << kOpBits | call.op};
 }
 
 Status Lanes::run(Lane &lane, const Call &call) {
+  CallNames::Range named = range(lane, call.op);
   MOERT_RETURN_IF_ERROR(beginTimed(lane, call.op));
   CudaKernels kernels(target(lane, call));
   MOERT_RETURN_IF_ERROR(launchKernel(kernels, call));

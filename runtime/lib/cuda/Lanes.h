@@ -3,6 +3,7 @@
 #define MOERT_CUDA_LANES_H
 
 #include "core/Device.h"
+#include "cuda/CallNames.h"
 #include "cuda/Context.h"
 
 #include <deque>
@@ -34,13 +35,15 @@ private:
 /// All streams of the ranks of this process.
 class Lanes {
 public:
-  static Status create(std::span<const Program> programs, const std::vector<int64_t> &ranks, int64_t world,
-                       const DeviceOptions &options, Lanes &lanes);
+  static Status create(std::span<const Program> programs, const std::vector<Group> &groups,
+                       const std::vector<int64_t> &ranks, int64_t world, const DeviceOptions &options, Lanes &lanes);
 
   DeviceContext &device() { return context; }
   Lane &at(int64_t rank, int64_t stream) { return all[first[static_cast<size_t>(rank)] + static_cast<size_t>(stream)]; }
   std::deque<Lane> &lanes() { return all; }
 
+  /// For as long as a call of this lane is enqueued.
+  CallNames::Range range(const Lane &lane, int32_t op) const;
   /// Where a call of this lane runs.
   Target target(Lane &lane, const Call &call);
   /// Enqueues a kernel.
@@ -58,14 +61,19 @@ public:
   /// Whether what is enqueued becomes a graph, so that no call may wait.
   void setCapturing(bool isCapturing);
 
+  /// Device memory that was to be had before anything of this was made.
+  int64_t availableAtFirst() const { return atFirst; }
+
   bool isTimed = true;
 
 private:
   DeviceContext context;
+  int64_t atFirst = 0;
   std::span<const Program> programs;
   std::vector<int64_t> local; ///< ranks of this process
   std::vector<size_t> first;  ///< of a rank's lanes in all
   std::deque<Lane> all;
+  CallNames names;
   Stream clock; ///< on which steps begin
   Event stepBegin;
 };

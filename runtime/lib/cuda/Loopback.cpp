@@ -45,6 +45,7 @@ Status LoopbackClient::pull(const Executor::Gathering &gathering, int64_t, int) 
   auto laneOf = [&](size_t member) -> Lane & {
     return lanes.at(gathering.places[member].rank, gathering.places[member].stream);
   };
+  CallNames::Range named = lanes.range(laneOf(0), gathering.calls[0]->op);
   for (size_t i = 1; i < gathering.places.size(); ++i)
     MOERT_RETURN_IF_ERROR(follow(laneOf(0).context.stream, laneOf(i).context.stream));
   for (size_t i = 0; i < gathering.places.size(); ++i)
@@ -123,7 +124,8 @@ Status createLoopback(std::span<const Program> programs, const std::vector<Group
   // Many streams share the device: large workspaces for each of them would be most of its memory.
   DeviceOptions device;
   device.productBytes = int64_t(4) << 20;
-  MOERT_RETURN_IF_ERROR(Lanes::create(programs, ranks, world, device, *lanes));
+  device.tf32 = options.tf32;
+  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, ranks, world, device, *lanes));
   auto made = std::make_unique<LoopbackDevice>(programs, groups, std::move(ranks), options, std::move(lanes));
   backend.communicator = std::make_unique<ExecutorCommunicator>(made->executor, groups, options.verify);
   backend.device = std::move(made);

@@ -30,6 +30,7 @@ set(MOERT_CUDA_SOURCES
 list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # The backends, on top of these.
 set(MOERT_CUDA_BACKEND_SOURCES
+  CallNames.cpp
   CudaDevice.cpp
   CudaModule.cpp
   Direct.cpp

@@ -131,6 +131,7 @@ Status Session::runStep(const Shape &shape) {
     const ArenaUse &use = active.result.arenas[space];
     most = {std::max(most.planned, use.planned), std::max(most.measured, use.measured)};
   }
+  result.otherBytes = std::max(result.otherBytes, active.result.otherBytes);
   result.steps.push_back({shape.first, shape.second, count, seconds, trial != 0});
   return checked(moert_granularity_report(policy.get(), tokens, count, seconds));
 }

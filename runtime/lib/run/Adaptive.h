@@ -28,7 +28,8 @@ struct AdaptiveResult {
   std::vector<CheckedVariant> checked;
   std::vector<moert_granularity_range> ranges;
   int64_t trials = 0;
-  ArenaUse arenas[2]; ///< of the variant that needs most
+  ArenaUse arenas[2];     ///< of the variant that needs most
+  int64_t otherBytes = 0; ///< likewise
 };
 
 /// Runs `options.iters` steps of shapes drawn at random from the plan's, each by the variant whose chunk count

@@ -93,7 +93,7 @@ Status Session::open() {
   if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
     return status;
   const Metadata &metadata = plan.metadata;
-  verification.tolerance = planTolerance(metadata);
+  verification.tolerance = planTolerance(metadata, options.tf32);
   if (Status status = checkRanks(options.ranks, metadata); !status.ok())
     return status;
   if (options.reference && !metadata.reference)

@@ -47,6 +47,8 @@ Runs a compiled plan on random or loaded values.
   --timeout=SECONDS  give a step up after so long
   --no-cuda-graph    launch the calls of each step one by one; else, on backend cuda, all steps but the
                      first and the last as one graph, where the host need not look into a step
+  --tf32             on GPUs, f32 products round what they take to tf32 (10 bits of mantissa), which is
+                     faster; --verify then allows f32 results what it allows f16 ones
   --workers=N        threads (default: one for each core)
   --json             print one JSON object instead of tables
   --help             print this
@@ -81,6 +83,8 @@ bool *findFlag(Options &options, const std::string &name) {
     return &options.adaptive;
   if (name == "--no-cuda-graph")
     return &options.noGraph;
+  if (name == "--tf32")
+    return &options.tf32;
   if (name == "--train")
     return &options.train.enabled;
   return name == "--help" || name == "-h" ? &options.help : nullptr;
@@ -210,6 +214,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
+  if (options.tf32 && !options.backend.starts_with("cuda"))
+    return invalid("--tf32 is for backends cuda and cuda-loopback, but the backend is '" + options.backend + "'");
   bool isForOne = options.reference || !options.loads.empty() || !options.save.empty() ||
                   !options.saveCheckpoint.empty() || !options.trace.empty() || !options.routing.empty() ||
                   !options.recordRouting.empty();

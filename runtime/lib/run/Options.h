@@ -36,6 +36,7 @@ struct Options {
   TrainOptions train;
   std::string emulateLinks; ///< name or path of a cluster's profile; empty: not given
   bool noGraph = false;     ///< of backend cuda: steps are launched call by call
+  bool tf32 = false;        ///< of GPUs: f32 products in tf32
   bool adaptive = false;
   bool verify = false;
   bool reference = false;

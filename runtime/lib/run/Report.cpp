@@ -85,9 +85,11 @@ json collectivesJson(const Report &report) {
   return result;
 }
 
-json memoryJson(const ArenaUse (&arenas)[2]) {
+json memoryJson(const ArenaUse (&arenas)[2], int64_t otherBytes) {
   auto use = [](const ArenaUse &arena) { return json{{"planned", arena.planned}, {"measured", arena.measured}}; };
-  return {{"device", use(arenas[MOERT_SPACE_DEVICE])}, {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])}};
+  return {{"device", use(arenas[MOERT_SPACE_DEVICE])},
+          {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])},
+          {"other_device_bytes", otherBytes}};
 }
 
 /// Null where no links are emulated.
@@ -144,10 +146,12 @@ void printOps(const Report &report, std::ostream &out) {
       << (several ? " of a program.\n" : ".\n");
 }
 
-void printMemory(const ArenaUse (&arenas)[2], std::ostream &out) {
+void printMemory(const ArenaUse (&arenas)[2], int64_t otherBytes, std::ostream &out) {
   auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
   const ArenaUse &device = arenas[MOERT_SPACE_DEVICE], &host = arenas[MOERT_SPACE_HOST_PINNED];
   out << format("used of it: %.3f MB device, %.3f MB host\n", megabytes(device.measured), megabytes(host.measured));
+  if (otherBytes > 0)
+    out << format("besides it, workspaces and libraries of a process: %.3f MB device\n", megabytes(otherBytes));
 }
 
 void printVerification(const Verification &verification, std::ostream &out) {
@@ -191,7 +195,7 @@ void printJson(const Report &report, std::ostream &out) {
                {"arena_bytes",
                 {{"device", arenaBytes(report, MOERT_SPACE_DEVICE)},
                  {"host_pinned", arenaBytes(report, MOERT_SPACE_HOST_PINNED)}}},
-               {"memory", memoryJson(report.result.arenas)},
+               {"memory", memoryJson(report.result.arenas, report.result.otherBytes)},
                {"emulate_links", emulatedJson(report.options)},
                {"verify", verificationJson(report.verification)}};
   out << root.dump(2) << "\n";
@@ -209,7 +213,7 @@ void printTables(const Report &report, std::ostream &out) {
   out << format("%sarena of a rank: %.3f MB device, %.3f MB host\n", report.programs.size() > 1 ? "largest " : "",
                 static_cast<double>(arenaBytes(report, MOERT_SPACE_DEVICE)) * 1e-6,
                 static_cast<double>(arenaBytes(report, MOERT_SPACE_HOST_PINNED)) * 1e-6);
-  printMemory(report.result.arenas, out);
+  printMemory(report.result.arenas, report.result.otherBytes, out);
   if (report.verification)
     printVerification(*report.verification, out);
 }
@@ -236,7 +240,7 @@ void printAdaptiveJson(const Options &options, const AdaptiveResult &result, std
                {"steps", steps},
                {"trials", result.trials},
                {"ranges", ranges},
-               {"memory", memoryJson(result.arenas)},
+               {"memory", memoryJson(result.arenas, result.otherBytes)},
                {"emulate_links", emulatedJson(options)},
                {"verify", options.verify ? checked : json(nullptr)}};
   out << root.dump(2) << "\n";
@@ -254,7 +258,7 @@ void printAdaptiveTables(const Options &options, const AdaptiveResult &result, s
                 number(result.trials));
   for (const moert_granularity_range &range : result.ranges)
     out << format("%lld chunks: %lld to %lld tokens\n", number(range.chunks), number(range.lower), number(range.upper));
-  printMemory(result.arenas, out);
+  printMemory(result.arenas, result.otherBytes, out);
   for (const CheckedVariant &variant : result.checked)
     if (options.verify) {
       out << "\n" << variant.name() << ":";

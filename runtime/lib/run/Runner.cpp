@@ -25,6 +25,7 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
   config.variant = plan.variant;
   config.emulate = !reference && !options.emulateLinks.empty();
   config.graphs = !options.noGraph;
+  config.tf32 = options.tf32;
   return config;
 }
 
@@ -182,6 +183,12 @@ Status Runner::addMemory() {
         return status;
       most = {std::max(most.planned, use.planned), std::max(most.measured, use.measured)};
     }
+  for (int64_t rank : everyone) {
+    int64_t bytes;
+    if (Status status = checked(moert_world_other_memory(world.get(), rank, &bytes)); !status.ok())
+      return status;
+    result.otherBytes = std::max(result.otherBytes, bytes);
+  }
   return {};
 }
 

@@ -35,7 +35,8 @@ struct ArenaUse {
 
 struct RunResult {
   int64_t ranks = 1;
-  ArenaUse arenas[2]; ///< by moert_space
+  ArenaUse arenas[2];     ///< by moert_space
+  int64_t otherBytes = 0; ///< of a process; see moert_world_other_memory
   std::vector<double> stepSeconds;
   std::vector<OpTotals> ops;     ///< of the first program, then those of the next, ..
   std::vector<double> rankFlops; ///< of a step

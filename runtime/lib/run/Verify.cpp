@@ -92,9 +92,12 @@ void checkInputs(const Tensors &inputs, Verification &verification) {
       verification.failures.push_back("argument '" + name + "' holds " + where);
 }
 
-double planTolerance(const Metadata &metadata) {
+double planTolerance(const Metadata &metadata, bool tf32) {
   int32_t dtype = dtypeFromName(metadata.dtype);
-  return roundingTolerance(dtype < 0 ? MOERT_F32 : dtype);
+  if (dtype < 0)
+    dtype = MOERT_F32;
+  // Both have 10 bits of mantissa.
+  return roundingTolerance(tf32 && dtype == MOERT_F32 ? MOERT_F16 : dtype);
 }
 
 /// Of a value of a plan whose tolerance is `whole`; integers are exact.
@@ -136,7 +139,7 @@ Status verifyAgainstReference(const Plan &plan, const Options &options, const Te
   RunResult reference;
   if (Status status = runPrograms(plan, true, options, inputs, routing, nullptr, reference); !status.ok())
     return Status::error(status.code, "reference: " + status.message);
-  verification.tolerance = planTolerance(plan.metadata);
+  verification.tolerance = planTolerance(plan.metadata, options.tf32);
   compareResults(*plan.metadata.reference, result, reference, verification);
   return {};
 }

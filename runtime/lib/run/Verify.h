@@ -27,8 +27,8 @@ struct Verification {
 /// ||a||; 0 for equal ones.
 double relativeError(const Tensor &a, const Tensor &b, double scale = 0);
 
-/// How far results of rounding alone may lie apart in a plan that computes in its dtype.
-double planTolerance(const Metadata &metadata);
+/// How far results of rounding alone may lie apart in a plan that computes in its dtype, or in tf32 for f32.
+double planTolerance(const Metadata &metadata, bool tf32);
 
 /// A plan can be verified where its ranks and its reference know the same arguments and results.
 Status checkComparable(const Metadata &metadata);
