@@ -191,6 +191,24 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
 }
 cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
 
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transposeA, cublasOperation_t transposeB, int m,
+                            int n, int k, const void *alpha, const void *a, cudaDataType_t typeA, int leadingA,
+                            const void *b, cudaDataType_t typeB, int leadingB, const void *beta, void *c,
+                            cudaDataType_t typeC, int leadingC, cublasComputeType_t compute, cublasGemmAlgo_t) {
+  const bool tA = transposeA == CUBLAS_OP_T, tB = transposeB == CUBLAS_OP_T;
+  const cudaDataType_t scale = typeA == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F;
+  if (typeA != typeB || typeA != typeC || !isConsistent(compute, scale, typeA))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (m < 0 || n < 0 || k < 0 || leadingA < std::max(1, tA ? k : m) || leadingB < std::max(1, tB ? n : k) ||
+      leadingC < std::max(1, m))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const Product p{
+      typeA, scale, tA, tB, m, n, k, leadingA, leadingB, leadingC, leadingC, scalar(alpha, scale), scalar(beta, scale)};
+  return moert::emulation::enqueueWork(handle->stream, [=] { multiplyAny(p, a, b, c, c); }) == cudaSuccess
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
 cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
                                           const cublasOperation_t transposeB[], const int m[], const int n[],
                                           const int k[], const void *alpha, const void *const a[], cudaDataType_t typeA,

@@ -20,6 +20,7 @@ typedef enum {
   CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
   CUBLAS_COMPUTE_64F = 70
 } cublasComputeType_t;
+typedef enum { CUBLAS_GEMM_DEFAULT = -1 } cublasGemmAlgo_t;
 typedef struct cublasContext *cublasHandle_t;
 
 const char *cublasGetStatusString(cublasStatus_t status);
@@ -28,6 +29,12 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes);
 
+/// Column-major; alpha and beta lie in the host's memory.
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transposeA, cublasOperation_t transposeB, int m,
+                            int n, int k, const void *alpha, const void *a, cudaDataType_t typeA, int leadingA,
+                            const void *b, cudaDataType_t typeB, int leadingB, const void *beta, void *c,
+                            cudaDataType_t typeC, int leadingC, cublasComputeType_t compute,
+                            cublasGemmAlgo_t algorithm);
 /// Column-major. Group g has groupSize[g] products of one shape, whose matrices the three arrays list, group by group;
 /// these lie in the device's memory, all others in the host's.
 cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
