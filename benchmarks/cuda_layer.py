@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""One MoE layer's forward and backward in bf16 on a GPU, next to cuBLAS, to copies and to PyTorch.
+
+Usage: cuda_layer.py --compile=DIR --bin=DIR            where moe-compile is: plans and routings, a few MB, that can be carried elsewhere
+       cuda_layer.py --plans=DIR --bin=DIR [--json=FILE] [--svg=FILE]     where the GPU is; --bin has cuda_layer, which runtime/ builds
+
+  --shape=LIST, --tokens=LIST   some shapes of mixtral, qwen3, deepseek-v3 and tiny (a try-out, without goals), some numbers of tokens
+  --json=FILE                   all figures, written after each case; cases that are there already are not measured again
+  --limit=SECONDS               begin no case after so long; with --json the next call goes on
+  --torch=PYTHON                the interpreter that has PyTorch (python3); "none" leaves PyTorch out
+  --worker=NAME                 cuda_layer_emulated runs on the emulation of CUDA (MOERT_BACKENDS says where), whose times mean nothing
+
+Each shape is checked first, on random values that nobody chose (--seed): 64 tokens at full width against the same layer in f64 on the host,
+and PyTorch's forms in small against f64. Then for each number of tokens, balanced and skewed (expert e drawn with weight 1 / (e + 1)):
+
+  of peak   FLOPs of the expert products over the step's seconds over what cuBLAS reaches in a product of 8192 x 8192 matrices
+  products  plain cublasGemmEx calls of the same shapes over the expert products inside the plan; at least 90 % wanted
+  rest      everything else of the plan over the time that the bytes which it must move take at the bandwidth of a copy; at most 1.5
+  loop, grouped    PyTorch's step over the plan's, with one product after the other and with grouped_mm; more than 1
+
+All of a case is measured in turns on one device. A goal that is missed or a check that fails makes the exit status 1; 77 says that there is
+no GPU.
+"""
+import argparse
+import json
+import math
+import os
+import random
+import select
+import shutil
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+from layers import COLORS, Axes, Svg, report, run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NO_DEVICE = 77
+VERIFY_TOKENS, TOLERANCE = 64, 2e-2  # bf16's, as moe-run's
+ROUTINGS = ("balanced", "skewed")
+
+
+class Shape(NamedTuple):
+    title: str
+    model: int
+    hidden: int
+    experts: int
+    top_k: int
+    score: str = "softmax"
+    scale: float = 1.0
+    tokens: tuple = (1024, 2048, 4096, 8192, 16384, 32768)
+    gemm: int = 8192
+    copy: int = 1 << 30
+    has_goals: bool = True
+
+
+SHAPES = {
+    "mixtral": Shape("Mixtral-8x7B", 4096, 14336, 8, 2),
+    "qwen3": Shape("Qwen3-30B-A3B", 2048, 768, 128, 8),
+    # What one of 8 ranks computes where each has so many tokens: it gets as many rows as it sends, 8 for a token, for its 32 experts.
+    "deepseek-v3": Shape("DeepSeek-V3, a rank of ep 8", 7168, 2048, 32, 8, "sigmoid", 2.5),
+    "tiny": Shape("a try-out", 64, 64, 16, 4, tokens=(32, 64), gemm=64, copy=1 << 16, has_goals=False),
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------- plans
+
+
+def get_graph(shape, tokens, dtype):
+    types = {"x": f"tensor<{tokens}x{shape.model}x{dtype}>", "gate": f"tensor<{shape.model}x{shape.experts}x{dtype}>",
+             "w1": f"tensor<{shape.experts}x{shape.model}x{2 * shape.hidden}x{dtype}>",
+             "w2": f"tensor<{shape.experts}x{shape.hidden}x{shape.model}x{dtype}>"}
+    arguments = ", ".join(f'%{name}: {kind} {{moe.name = "{name}", moe.role = "{"input" if name == "x" else "parameter"}"}}'
+                          for name, kind in types.items())
+    aux = "tensor<f64>" if dtype == "f64" else "tensor<f32>"
+    return f"""
+func.func @model({arguments}) -> ({types["x"]} {{moe.name = "y", moe.role = "output"}}, {aux} {{moe.name = "aux", moe.role = "output"}}) {{
+  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = {shape.top_k} : i64, activation = #moe<activation swiglu>,
+    renormalize, score = #moe<score {shape.score}>, routing_scale = {shape.scale:e} : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, {aux})
+  return %y, %aux : {types["x"]}, {aux}
+}}
+"""
+
+
+def draw_balanced(shape, tokens, generator):
+    """Each expert as often as the others: decks of all experts, shuffled, k cards a token; k divides how many experts there are."""
+    choices = []
+    while len(choices) < tokens * shape.top_k:
+        deck = list(range(shape.experts))
+        generator.shuffle(deck)
+        choices += deck
+    return bytes(choices[:tokens * shape.top_k])
+
+
+def draw_skewed(shape, tokens, generator):
+    """Expert e with weight 1 / (e + 1), drawn until there are k different ones."""
+    experts, weights = range(shape.experts), [1 / (e + 1) for e in range(shape.experts)]
+    ends = [sum(weights[:e + 1]) for e in experts]
+    choices = bytearray()
+    for _ in range(tokens):
+        chosen = {}
+        while len(chosen) < shape.top_k:
+            chosen.update(dict.fromkeys(generator.choices(experts, cum_weights=ends, k=shape.top_k)))
+        choices += bytes(list(chosen)[:shape.top_k])
+    return bytes(choices)
+
+
+def compile_plans(options):
+    """NAME-TOKENS.so in bf16, NAME-TOKENS-ROUTING.bin with an expert in a byte, NAME-verify*."""
+    os.makedirs(options.compile, exist_ok=True)
+    for name in options.shape:
+        shape = SHAPES[name]
+        plans = [(f"{name}-{tokens}", tokens, "bf16") for tokens in get_tokens(options, shape)]
+        plans += [(f"{name}-verify", VERIFY_TOKENS, "bf16"), (f"{name}-verify-f64", VERIFY_TOKENS, "f64")]
+        for title, tokens, dtype in plans:
+            path = os.path.join(options.compile, title)
+            with open(path + ".mlir", "w") as file:
+                file.write(get_graph(shape, tokens, dtype))
+            # Without a reference of its own a plan cannot be verified by moe-run; that of f64 is the one to compare with.
+            run([os.path.join(options.bin, "moe-compile"), path + ".mlir", "--parallel=dp=1", "--reference=0", "-o", path + ".so"])
+            for routing, draw in (("balanced", draw_balanced), ("skewed", draw_skewed)):
+                with open(f"{path}-{routing}.bin", "wb") as file:
+                    file.write(draw(shape, tokens, random.Random(f"{name} {tokens}")))
+        print(f"{name}: {len(plans)} plans")
+
+
+# -------------------------------------------------------------------------------------------------------------- workers
+
+
+class Worker:
+    """A process that answers a line of JSON with another."""
+
+    def __init__(self, command, title):
+        self.title = title
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, timeout=400, **job):
+        try:
+            self.process.stdin.write(json.dumps(job).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended: below
+        if not select.select([self.process.stdout], [], [], timeout)[0]:
+            self.process.kill()
+            sys.exit(f"error: {self.title}: no answer for {timeout} s to {job}")
+        line = self.process.stdout.readline()
+        if not line:
+            status = self.process.wait()
+            sys.exit(status if status == NO_DEVICE else f"error: {self.title} ended with {status} at {job}")
+        answer = json.loads(line)
+        if "error" in answer:
+            sys.exit(f"error: {self.title}: {answer['error']}\n  {job}")
+        return answer
+
+
+def start_torch(options):
+    """None, and why, where there is no PyTorch."""
+    if options.torch == "none":
+        return None, "left out"
+    python = shutil.which(options.torch)
+    found = python and subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+    if not found or found.returncode:
+        return None, f"{options.torch} cannot import it; --torch=PYTHON says which interpreter can"
+    worker = Worker([python, os.path.join(HERE, "cuda_layer_torch.py")], "PyTorch")
+    machine = worker.ask(do="machine")
+    return worker, f"{machine['version']} on {machine['device']}, {machine['grouped']}"
+
+
+# ---------------------------------------------------------------------------------------------------------- measurement
+
+
+def get_flops(shape, rows):
+    """Of the expert products, forward and backward."""
+    return 3 * 2 * rows * 3 * shape.model * shape.hidden
+
+
+def get_bytes(shape, tokens):
+    """What all but the expert products must move in bf16, whatever the plan makes of it, if nothing is fused with a product. What goes
+    with a choice or a score, and not with a column, is left out."""
+    rows = tokens * shape.top_k
+    x, sorted_x, h = tokens * shape.model, rows * shape.model, rows * shape.hidden
+    forward = [x,                 # the router reads x
+               x + sorted_x,      # dispatch
+               2 * h + h,         # swiglu
+               sorted_x + x]      # combine
+    backward = [x + sorted_x,     # dispatch of the gradient
+                sorted_x,         # gradients of the weights of choices: the experts' outputs again
+                2 * h + h + 2 * h,  # swiglu: what it took, the gradient of what it gave, the gradient of what it took
+                sorted_x + x,     # combine
+                x]                # gradient of the router's matrix
+    return 2 * sum(forward + backward)
+
+
+class Bench:
+    def __init__(self, options):
+        self.options, self.start, self.ok = options, time.monotonic(), True
+        self.results = {"verify": {}, "cases": {}}
+        if options.json and os.path.exists(options.json):
+            with open(options.json) as file:
+                self.results = json.load(file)
+        self.layer = Worker([os.path.join(options.bin, options.worker)], options.worker)
+        self.machine = self.layer.ask(do="machine", **{key: getattr(SHAPES[options.shape[0]], key) for key in ("gemm", "copy")})
+        self.torch, torch = start_torch(options)
+        self.results["torch"] = torch
+        print(f"{self.machine['device']}: cuBLAS {self.machine['flops'] / 1e12:.1f} TFLOP/s, copies {self.machine['copy_bandwidth'] / 1e9:.0f} GB/s")
+        print(f"PyTorch: {torch}; seed {options.seed}")
+
+    def path(self, name):
+        path = os.path.join(self.options.plans, name)
+        if not os.path.exists(path):
+            sys.exit(f"error: '{path}' is not there; --compile={self.options.plans} writes it")
+        return path
+
+    def save(self):
+        if self.options.json:
+            with open(self.options.json, "w") as file:
+                json.dump(self.results, file, indent=1)
+
+    def check(self, name):
+        """The layer against f64, and PyTorch's forms, a quarter as wide."""
+        if self.results["verify"].get(name, {}).get("ok"):
+            return
+        shape, seed = SHAPES[name], self.options.seed
+        routing = self.path(f"{name}-verify-skewed.bin")
+        got = self.layer.ask(do="verify", plan=self.path(f"{name}-verify.so"), reference=self.path(f"{name}-verify-f64.so"),
+                             routing=routing, seed=seed)
+        errors = {"plan": got["errors"]}
+        if self.torch:
+            small = {**get_job(shape), "model": max(shape.model // 4, shape.experts), "hidden": shape.hidden // 4}
+            errors |= self.torch.ask(do="verify", routing=routing, seed=seed, **small)["errors"]
+        # A NaN, which JSON has as null, is as wrong as can be.
+        worst = {who: max(error if error is not None and math.isfinite(error) else math.inf for error in values.values())
+                 for who, values in errors.items()}
+        ok = got["routed"] and all(value <= TOLERANCE for value in worst.values())
+        self.ok &= report(ok, f"{name}: " + ", ".join(f"{who} {value:.1e}" for who, value in worst.items()) +
+                          f" from f64 ({TOLERANCE:g} allowed)" + ("" if got["routed"] else ", tokens chose other experts than they were to"))
+        self.results["verify"][name] = {"ok": ok, "seed": seed, "errors": errors}
+        self.save()
+
+    def measure(self, name, tokens, routing):
+        """One case, as ratios. None where time is up."""
+        key = f"{name}-{tokens}-{routing}"
+        if key in self.results["cases"]:
+            return self.results["cases"][key]
+        if time.monotonic() - self.start > self.options.limit:
+            return None
+        shape, job = SHAPES[name], {"do": "time", "routing": self.path(f"{key}.bin"), "seed": self.options.seed, "steps": self.options.steps}
+        got = self.layer.ask(plan=self.path(f"{name}-{tokens}.so"), **job)
+        torch = self.torch.ask(**job, **get_job(shape)) if self.torch else {}
+        if not got["routed"] or torch.get("counts", got["counts"]) != got["counts"]:
+            sys.exit(f"error: {key}: tokens did not choose the experts that they were to")
+        rows, peak = tokens * shape.top_k, self.machine["flops"]
+        case = {"load": max(got["counts"]) * shape.experts / rows, "step": got["step"], "of_peak": get_flops(shape, rows) / got["step"] / peak,
+                "products": got["plain_products"] / got["products"],
+                "rest": got["rest"] / (get_bytes(shape, tokens) / self.machine["copy_bandwidth"])}
+        for form in ("loop", "grouped"):
+            if form in torch:
+                case[form] = torch[form] / got["step"]
+                case[f"{form}_of_peak"] = get_flops(shape, rows) / torch[form] / peak
+        self.results["cases"][key] = {**case, "machine": self.machine, "measured": got, "torch": torch}
+        self.save()
+        return case
+
+
+def get_job(shape):
+    return {key: getattr(shape, key) for key in ("model", "hidden", "experts", "top_k", "score", "scale")}
+
+
+def get_tokens(options, shape):
+    return options.tokens or shape.tokens
+
+
+def print_table(bench, name):
+    """One line for each case; whether all goals are met."""
+    shape, failures, left = SHAPES[name], 0, 0
+    print(f"\n{shape.title}: M {shape.model}, H {shape.hidden}, {shape.experts} experts, top-{shape.top_k}, {shape.score}\n")
+    print(f"{'tokens':>7} {'routing':<9}{'max/mean':>9}{'step ms':>9}{'of peak':>9}{'products':>13}{'rest':>11}{'loop':>11}{'grouped':>11}")
+    goals = {"products": lambda value: value >= 0.9, "rest": lambda value: value <= 1.5, "loop": lambda value: value > 1,
+             "grouped": lambda value: value > 1}
+    for tokens in get_tokens(bench.options, shape):
+        for routing in ROUTINGS:
+            case = bench.measure(name, tokens, routing)
+            if not case:
+                left += 1
+                continue
+            marks = {key: shape.has_goals and key in case and not met(case[key]) for key, met in goals.items()}
+            failures += sum(marks.values())
+            text = {key: f"{case[key]:.2f}x" if key in case else "-" for key in ("rest", "loop", "grouped")}
+            text["products"] = f"{case['products']:.1%}"
+            fields = "".join(f"{text[key] + (' FAIL' if marks[key] else ' ok' if shape.has_goals and key in case else ''):>{width}}"
+                             for key, width in (("products", 13), ("rest", 11), ("loop", 11), ("grouped", 11)))
+            print(f"{tokens:>7} {routing:<9}{case['load']:>9.2f}{case['step'] * 1e3:>9.3f}{case['of_peak']:>9.1%}{fields}", flush=True)
+    if left:
+        print(f"{left} cases are left: time is up")
+    return failures == 0
+
+
+# -------------------------------------------------------------------------------------------------------------- drawing
+
+
+def draw(results, path):
+    """Fraction of the peak over tokens; a panel for each shape."""
+    cases = {}
+    for key, case in results["cases"].items():
+        name, tokens, routing = key.rsplit("-", 2)
+        cases.setdefault(name, {}).setdefault(routing, {})[int(tokens)] = case
+    forms = {"of_peak": "plan", "grouped_of_peak": "PyTorch, grouped_mm", "loop_of_peak": "PyTorch, one by one"}
+    svg = Svg(50 + 310 * len(cases), 310)
+    for i, (name, routings) in enumerate(cases.items()):
+        axes = Axes(svg, 60 + 310 * i, 40, 260, 200, [0, 0.2, 0.4, 0.6, 0.8, 1], "{:.0%}")
+        svg.text(axes.left + 130, 28, SHAPES[name].title)
+        counts = sorted({tokens for points in routings.values() for tokens in points})
+        low, high = math.log2(counts[0]), max(math.log2(counts[-1]), math.log2(counts[0]) + 1)
+        place = lambda tokens: axes.left + 12 + 236 * (math.log2(tokens) - low) / (high - low)
+        for tokens in counts:
+            svg.text(place(tokens), 256, f"{tokens // 1024}k" if tokens >= 1024 else tokens)
+        for color, form in zip(COLORS, forms):
+            for routing, points in routings.items():
+                found = [(place(tokens), axes.y(case[form]), case[form]) for tokens, case in sorted(points.items()) if form in case]
+                if not found:
+                    continue
+                svg.line([point[:2] for point in found], color, **({"stroke_dasharray": "4 3"} if routing == "skewed" else {}))
+                for x, y, value in found:
+                    svg.marker(list(forms).index(form), x, y, color, f"{forms[form]}, {routing}: {value:.1%}")
+    svg.upright(14, 140, "of the measured cuBLAS peak")
+    svg.text(40 + 155 * len(cases), 276, "tokens; dashed: skewed")
+    for i, (color, title) in enumerate(zip(COLORS, forms.values())):
+        svg.marker(i, 64 + 180 * i, 296, color)
+        svg.text(74 + 180 * i, 300, title, "start")
+    svg.write(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--compile", metavar="DIR")
+    what.add_argument("--plans", metavar="DIR")
+    parser.add_argument("--shape", type=lambda text: text.split(","), default=[name for name in SHAPES if name != "tiny"])
+    parser.add_argument("--tokens", type=lambda text: [int(tokens) for tokens in text.split(",")])
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--json")
+    parser.add_argument("--svg")
+    parser.add_argument("--limit", type=float, default=math.inf)
+    parser.add_argument("--torch", default="python3")
+    parser.add_argument("--worker", default="cuda_layer")
+    options = parser.parse_args()
+    for name in options.shape:
+        if name not in SHAPES:
+            parser.error(f"--shape: expected some of {', '.join(SHAPES)}, but got '{name}'")
+    if options.compile:
+        return compile_plans(options)
+    bench = Bench(options)
+    for name in options.shape:
+        bench.check(name)
+    for name in options.shape if bench.ok else []:
+        bench.ok &= print_table(bench, name)
+    if options.svg and bench.results["cases"]:
+        draw(bench.results, options.svg)
+    sys.exit(0 if bench.ok else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""What cuda_layer.py measures PyTorch with: an MoE layer's forward and backward, the experts one by one and by grouped_mm.
+
+Reads a job as a line of JSON, writes what it measured as one, until there are no more:
+
+  {"do": "machine"}                                                which PyTorch this is
+  {"do": "verify", SHAPE, "routing": FILE, "seed": N}              both forms in bf16 against every expert on every token in f64
+  {"do": "time", SHAPE, "routing": FILE, "seed": N, "steps": N}    seconds of a step, by CUDA's events
+
+SHAPE is "model", "hidden", "experts", "top_k", "score" and "scale". Both forms sort rows by expert and gather them back without atomics, in
+both directions, as index_select's own backward does not; the rest is eager PyTorch. They have no auxiliary loss, which the plan computes.
+"""
+import json
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+# Public since 2.10.
+GROUPED_MM = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+WARM_UP = 3
+
+
+class Dispatch(torch.autograd.Function):
+    """Row i of the result is token order[i] // k."""
+
+    @staticmethod
+    def forward(ctx, x, order, inverse, k):
+        ctx.save_for_backward(inverse)
+        ctx.k = k
+        return x.index_select(0, order // k)
+
+    @staticmethod
+    def backward(ctx, grad):
+        rows = grad.index_select(0, ctx.saved_tensors[0])
+        return rows.view(-1, ctx.k, rows.shape[1]).sum(1), None, None, None
+
+
+class Unsort(torch.autograd.Function):
+    """The rows in the order of the choices."""
+
+    @staticmethod
+    def forward(ctx, rows, order, inverse):
+        ctx.save_for_backward(order)
+        return rows.index_select(0, inverse)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.index_select(0, ctx.saved_tensors[0]), None, None
+
+
+def get_scores(logits, shape):
+    return logits.sigmoid() if shape["score"] == "sigmoid" else logits.softmax(-1)
+
+
+def swiglu(h):
+    gate, up = h.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def run_loop(rows, counts, w1, w2):
+    parts = rows.split(counts.tolist())
+    return torch.cat([swiglu(part @ w1[e].T) @ w2[e].T for e, part in enumerate(parts)])
+
+
+def run_grouped(rows, counts, w1, w2):
+    ends = counts.cumsum(0, dtype=torch.int32)
+    h = swiglu(GROUPED_MM(rows, w1.transpose(-2, -1), offs=ends))
+    return GROUPED_MM(h, w2.transpose(-2, -1), offs=ends)
+
+
+def run_layer(run_experts, shape, x, gate, w1, w2):
+    """The output, and how many choices each expert has."""
+    k, experts = shape["top_k"], shape["experts"]
+    scores = get_scores((x @ gate).float(), shape)
+    best, chosen = scores.topk(k, dim=-1)
+    weights = best / best.sum(-1, keepdim=True) * shape["scale"]
+    flat = chosen.flatten()
+    order = flat.argsort(stable=True)
+    inverse = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=DEVICE))
+    counts = torch.bincount(flat, minlength=experts)
+    out = run_experts(Dispatch.apply(x, order, inverse, k), counts, w1, w2)
+    rows = Unsort.apply(out, order, inverse).view(-1, k, out.shape[1])
+    return torch.bmm(weights.to(x.dtype).unsqueeze(1), rows).squeeze(1), counts
+
+
+def run_reference(shape, x, gate, w1, w2):
+    """Every expert on every token; those that were not chosen have weight 0."""
+    scores = get_scores(x @ gate, shape)
+    is_chosen = torch.zeros_like(scores).scatter_(1, scores.topk(shape["top_k"], dim=-1).indices, 1)
+    weights = scores * is_chosen / (scores * is_chosen).sum(-1, keepdim=True) * shape["scale"]
+    return sum(weights[:, e:e + 1] * (swiglu(x @ w1[e].T) @ w2[e].T) for e in range(shape["experts"]))
+
+
+def make_values(shape, routing, seed):
+    """x, gate, w1 [E, 2 H, M], w2 [E, M, H] and the gradient of the output, as the plan's are made: the first columns of x are the
+    logits, those of a token's choices at least 1 above the others'."""
+    model, hidden, experts, k = (shape[name] for name in ("model", "hidden", "experts", "top_k"))
+    with open(routing, "rb") as file:
+        chosen = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).view(-1, k).long().to(DEVICE)
+    tokens = len(chosen)
+    torch.manual_seed(seed)
+    normal = lambda *size, deviation=1.0: torch.randn(*size, device=DEVICE, dtype=torch.bfloat16).mul_(deviation)
+    x, gate = normal(tokens, model), normal(model, experts, deviation=0.1 / model**0.5)
+    x[:, :experts] = torch.rand(tokens, experts, device=DEVICE) * 2 - 1
+    x[:, :experts].scatter_(1, chosen, (2 + torch.rand(tokens, k, device=DEVICE)).to(x.dtype))
+    gate[:experts] = torch.eye(experts, device=DEVICE)
+    w1, w2 = normal(experts, 2 * hidden, model, deviation=model**-0.5), normal(experts, model, hidden, deviation=hidden**-0.5)
+    return [x, gate, w1, w2], normal(tokens, model)
+
+
+def get_forms():
+    return {"loop": run_loop, **({"grouped": run_grouped} if GROUPED_MM else {})}
+
+
+def get_error(got, want):
+    return ((got.double() - want).norm() / want.norm()).item()
+
+
+def verify(job):
+    values, cotangent = make_values(job, job["routing"], job["seed"])
+    wide = [value.double().requires_grad_() for value in values]
+    want = run_reference(job, *wide)
+    want_grads = torch.autograd.grad(want, wide, cotangent.double())
+    errors = {}
+    for name, form in get_forms().items():
+        leaves = [value.detach().requires_grad_() for value in values]
+        y, _ = run_layer(form, job, *leaves)
+        grads = torch.autograd.grad(y, leaves, cotangent)
+        errors[name] = {"y": get_error(y, want), **{f"grad.{which}": get_error(got, grad) for which, got, grad in
+                                                    zip(("x", "gate", "w1", "w2"), grads, want_grads)}}
+    return {"errors": errors}
+
+
+def time_once(step):
+    """Seconds that the device takes."""
+    if DEVICE.type == "cpu":
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    step()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / 1e3
+
+
+def measure(job):
+    values, cotangent = make_values(job, job["routing"], job["seed"])
+    leaves = [value.requires_grad_() for value in values]
+    answer = {}
+    for name, form in get_forms().items():
+        def step():
+            y, counts = run_layer(form, job, *leaves)
+            torch.autograd.grad(y, leaves, cotangent)
+            return counts
+
+        answer["counts"] = step().tolist()
+        seconds = [time_once(step) for _ in range(WARM_UP + job["steps"])][WARM_UP:]
+        answer[name] = sorted(seconds)[len(seconds) // 2]
+    return answer
+
+
+def describe(job):
+    grouped = "grouped_mm" if GROUPED_MM else "no grouped_mm"
+    return {"version": torch.__version__, "device": str(DEVICE), "grouped": grouped}
+
+
+def main():
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            answer = {"machine": describe, "verify": verify, "time": measure}[job["do"]](job)
+        except RuntimeError as error:  # out of memory among them
+            answer = {"error": str(error)}
+        if DEVICE.type == "cuda":
+            torch.cuda.empty_cache()
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
