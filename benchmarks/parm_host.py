@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Parm's schedules against its baseline on the host backend, measured: forward and backward of one layer, all ranks in a process.
+"""Parm's schedules against its baseline on this machine's processors, measured: forward and backward of one layer, all ranks in a process,
+or one process each under mpirun.
 
-Usage: parm_host.py --bin DIR [--schedules=s1,s2] [--rounds=N] [--steps=N] [--only=TEXT]. On one machine communication is
+Usage: parm_host.py --bin DIR [--backend=mpi] [--schedules=s1,s2] [--rounds=N] [--steps=N] [--only=TEXT]. On one machine communication is
 cheap, so this shows the redundant computation: the baseline computes every token N_MP times. In each round all schedules of a
 layer run one after the other, and a speed-up is the median of the rounds' ratios: what disturbs the machine for a while
 disturbs both. Exit status 1: a speed-up is below what is wanted.
@@ -47,9 +48,11 @@ def compile_plan(tools, layer, schedule, folder):
     return plan
 
 
-def measure(tools, plan, steps):
+def measure(options, plan, ranks):
     """The least of the steps after the first, which touches the memory for the first time; others only add to a step."""
-    result = json.loads(run([os.path.join(tools, "moe-run"), plan, f"--iters={steps + 1}", "--json"]))
+    launch = [] if options.backend == "host" else ["mpirun", "--quiet", "--oversubscribe", "-n", str(ranks)]
+    result = json.loads(run([*launch, os.path.join(options.bin, "moe-run"), plan, f"--backend={options.backend}",
+                             f"--iters={options.steps + 1}", "--json"]))
     return min(result["step_ms"]["all"][1:])
 
 
@@ -60,13 +63,14 @@ def measure_layer(options, layer):
         times = {name: [] for name in plans}
         for _ in range(options.rounds):
             for name, plan in plans.items():
-                times[name].append(measure(options.bin, plan, options.steps))
+                times[name].append(measure(options, plan, layer[2]))
     return times
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, help="folder of the tools")
+    parser.add_argument("--backend", default="host", choices=["host", "mpi"])
     parser.add_argument("--schedules", default="s1,s2", type=lambda text: text.split(","), help="besides the baseline")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each plan")
     parser.add_argument("--steps", type=int, default=2, help="steps of each run, after one that does not count")
