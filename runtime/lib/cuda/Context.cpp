@@ -19,4 +19,10 @@ Status StreamContext::checkMayWait() const {
   return Status::error(MOERT_ERROR_UNSUPPORTED, "the host must read values, which a graph cannot wait for");
 }
 
+Status StreamContext::readCounts(const View &view, HostCounts::Values &values) const {
+  MOERT_RETURN_IF_ERROR(checkMayWait());
+  HostCounts none;
+  return (counts ? *counts : none).read(stream, view, values);
+}
+
 } // namespace moert::cuda

@@ -4,6 +4,7 @@
 
 #include "cuda/Faults.h"
 #include "cuda/Gemm.h"
+#include "cuda/HostCounts.h"
 #include "cuda/Workspace.h"
 
 namespace moert::cuda {
@@ -33,10 +34,13 @@ struct StreamContext {
   Workspace productWorkspace; ///< of cuBLAS alone
   Workspace forcedWorkspace;  ///< of choices that a route is told
   Staging staging;
-  bool isCapturing = false; ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
+  HostCounts *counts = nullptr; ///< of the rank; null: each reader waits
+  bool isCapturing = false;     ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
 
   /// The host must read what is on the device: not in a graph.
   Status checkMayWait() const;
+  /// Counts on the host; the stream may have to be waited for.
+  Status readCounts(const View &view, HostCounts::Values &values) const;
 };
 
 /// Where one call runs.

@@ -44,18 +44,18 @@ Status HostValues::fetch(const StreamContext &stream, View &view) {
   std::vector<char> &copy = values.emplace_back(static_cast<size_t>(view.bytes()));
   MOERT_RETURN_IF_ERROR(copyBytes(stream.stream, copy.data(), view.data, view.bytes()));
   view.data = copy.data();
-  return {};
+  return check(cudaStreamSynchronize(stream.stream), "a call before a collective failed");
 }
 
 Status HostValues::fetchOperands(const StreamContext &stream, Call &call) {
-  for (size_t operand : valueOperands(call.kind))
-    if (View &view = call.views[operand])
-      MOERT_RETURN_IF_ERROR(fetch(stream, view));
+  for (size_t operand : valueOperands(call.kind)) {
+    View &view = call.views[operand];
+    if (!view)
+      continue;
+    MOERT_RETURN_IF_ERROR(stream.readCounts(view, counts.emplace_back()));
+    view.data = const_cast<int32_t *>(counts.back()->data());
+  }
   return {};
-}
-
-Status HostValues::wait(const StreamContext &stream) {
-  return values.empty() ? Status{} : check(cudaStreamSynchronize(stream.stream), "a call before a collective failed");
 }
 
 } // namespace moert::cuda

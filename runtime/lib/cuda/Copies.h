@@ -21,16 +21,15 @@ Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t m
 /// Values of the device that the host must know before it can go on. Copies of them live as long as this.
 class HostValues {
 public:
-  /// `view` is of the copy from here on, which is there after `wait`.
+  /// Waits, and then `view` is of the copy.
   Status fetch(const StreamContext &stream, View &view);
-  /// The operands that a communicator must read; views of calls without any stay as they are.
+  /// The operands that a communicator must read.
   Status fetchOperands(const StreamContext &stream, Call &call);
-  /// Waits for what was fetched.
-  Status wait(const StreamContext &stream);
-  bool empty() const { return values.empty(); }
+  bool empty() const { return counts.empty(); }
 
 private:
   std::deque<std::vector<char>> values;
+  std::vector<HostCounts::Values> counts;
 };
 
 } // namespace moert::cuda

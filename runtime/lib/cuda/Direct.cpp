@@ -202,7 +202,6 @@ Status DirectDevice::fetchValues(Lane &lane, Call &call, HostValues &values) {
   MOERT_RETURN_IF_ERROR(values.fetchOperands(lane.context, call));
   if (values.empty())
     return {};
-  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   const Group &group = groupOf(call);
   return checkExchangeValues(call, group.size, group.memberOf(rank));
 }
@@ -212,11 +211,12 @@ Status DirectDevice::meet(int64_t stream, Call call) {
   const Group &group = groupOf(call);
   int64_t received = 0;
   CallNames::Range named = lanes->range(lane, call.op);
-  MOERT_RETURN_IF_ERROR(lanes->beginTimed(lane, call.op));
+  MOERT_RETURN_IF_ERROR(lanes->begin(lane, call));
   if (group.size == 1) {
     const Call *calls[] = {&call};
-    MOERT_RETURN_IF_ERROR(runLocally({*lanes, lane, calls, {&received, 1}, group, group.instanceOf(rank)}));
-    return lanes->endTimed(lane, received);
+    Lane *on[] = {&lane};
+    MOERT_RETURN_IF_ERROR(runLocally({*lanes, on, calls, {&received, 1}, group, group.instanceOf(rank)}));
+    return lanes->end(lane, received);
   }
   HostValues values;
   MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
@@ -224,7 +224,7 @@ Status DirectDevice::meet(int64_t stream, Call call) {
   MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
 #endif
   MOERT_RETURN_IF_ERROR(noteLaunched(lane, call));
-  return lanes->endTimed(lane, received);
+  return lanes->end(lane, received);
 }
 
 /// Members issue the collectives of a group, and what goes over a channel, in one order: that numbers them.

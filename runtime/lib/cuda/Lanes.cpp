@@ -24,11 +24,13 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<Group>
   for (size_t place = 0; place < ranks.size(); ++place) {
     int64_t rank = ranks[place];
     lanes.first[static_cast<size_t>(rank)] = lanes.all.size();
+    lanes.counts.emplace_back();
     for (size_t stream = 0; stream < programs[programIndex(programs, rank)].streams.size(); ++stream) {
       Lane &lane = lanes.all.emplace_back();
       lane.place = static_cast<int32_t>(place);
       MOERT_RETURN_IF_ERROR(createStream(lane.stream));
       lane.context.stream = lane.stream.get();
+      lane.context.counts = &lanes.counts[place];
     }
   }
   return {};
@@ -44,13 +46,14 @@ Target Lanes::target(Lane &lane, const Call &call) {
 
 Status Lanes::run(Lane &lane, const Call &call) {
   CallNames::Range named = range(lane, call.op);
-  MOERT_RETURN_IF_ERROR(beginTimed(lane, call.op));
+  MOERT_RETURN_IF_ERROR(begin(lane, call));
   CudaKernels kernels(target(lane, call));
   MOERT_RETURN_IF_ERROR(launchKernel(kernels, call));
-  return endTimed(lane);
+  return end(lane);
 }
 
-Status Lanes::beginTimed(Lane &lane, int32_t op) {
+Status Lanes::begin(Lane &lane, const Call &call) {
+  counts[static_cast<size_t>(lane.place)].note(call);
   if (!isTimed)
     return {};
   if (lane.used == lane.timed.size()) {
@@ -59,11 +62,11 @@ Status Lanes::beginTimed(Lane &lane, int32_t op) {
     MOERT_RETURN_IF_ERROR(createEvent(true, timed.end));
   }
   Lane::Timed &timed = lane.timed[lane.used];
-  timed.op = op;
+  timed.op = call.op;
   return check(cudaEventRecord(timed.begin.get(), lane.context.stream), "cannot record an event");
 }
 
-Status Lanes::endTimed(Lane &lane, int64_t received) {
+Status Lanes::end(Lane &lane, int64_t received) {
   if (!isTimed)
     return {};
   Lane::Timed &timed = lane.timed[lane.used++];
@@ -72,6 +75,8 @@ Status Lanes::endTimed(Lane &lane, int64_t received) {
 }
 
 Status Lanes::beginStep() {
+  for (HostCounts &known : counts)
+    known.clear();
   for (Lane &lane : all) {
     lane.used = 0;
     lane.times.clear();

@@ -48,9 +48,10 @@ public:
   Target target(Lane &lane, const Call &call);
   /// Enqueues a kernel.
   Status run(Lane &lane, const Call &call);
-  /// Notes when what lies between the two calls ran; `received` says the bytes that a collective got, or -1.
-  Status beginTimed(Lane &lane, int32_t op);
-  Status endTimed(Lane &lane, int64_t received = -1);
+  /// Around what a call enqueues: notes when that ran, and what of the counts that the host knows it may change.
+  /// `received` says the bytes that a collective got, or -1.
+  Status begin(Lane &lane, const Call &call);
+  Status end(Lane &lane, int64_t received = -1);
 
   Status beginStep();
   /// When nothing runs any more: the first fault of the step's kernels, and its times.
@@ -73,6 +74,7 @@ private:
   std::vector<int64_t> local; ///< ranks of this process
   std::vector<size_t> first;  ///< of a rank's lanes in all
   std::deque<Lane> all;
+  std::deque<HostCounts> counts; ///< by place
   CallNames names;
   Stream clock; ///< on which steps begin
   Event stepBegin;

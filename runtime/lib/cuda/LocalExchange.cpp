@@ -11,7 +11,7 @@ namespace {
 /// One collective of members that are all here.
 class Exchange {
 public:
-  explicit Exchange(const LocalMembers &members) : members(members), lane(members.lane) {
+  explicit Exchange(const LocalMembers &members) : members(members), lane(*members.on[0]) {
     for (const Call *call : members.calls)
       calls.push_back(*call);
   }
@@ -42,11 +42,10 @@ private:
 };
 
 Status Exchange::fetchValues() {
-  for (Call &call : calls)
-    MOERT_RETURN_IF_ERROR(values.fetchOperands(lane.context, call));
+  for (size_t member = 0; member < calls.size(); ++member)
+    MOERT_RETURN_IF_ERROR(values.fetchOperands(members.on[member]->context, calls[member]));
   if (values.empty())
     return {};
-  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   for (int64_t member = 0; member < size(); ++member) {
     MOERT_RETURN_IF_ERROR(checkExchangeValues(of(member), size(), member));
     MOERT_RETURN_IF_ERROR(checkAlike(of(member), member, of(0)));
@@ -183,7 +182,6 @@ Status Exchange::reduceExpertsOf(int64_t member) {
 Status Exchange::compare() {
   for (Call &call : calls)
     MOERT_RETURN_IF_ERROR(values.fetch(lane.context, call.views[0]));
-  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   for (int64_t member = 1; member < size(); ++member) {
     members.received[static_cast<size_t>(member)] = of(member).views[0].bytes();
     MOERT_RETURN_IF_ERROR(

@@ -11,7 +11,7 @@ namespace moert::cuda {
 /// The members of a collective whose memory is all on this device.
 struct LocalMembers {
   Lanes &lanes;
-  Lane &lane; ///< on which it runs
+  std::span<Lane *const> on; ///< the members' lanes; it runs on the first
   std::span<const Call *const> calls;
   std::span<int64_t> received; ///< bytes, by member
   const Group &group;

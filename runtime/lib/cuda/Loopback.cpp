@@ -42,19 +42,20 @@ private:
 };
 
 Status LoopbackClient::pull(const Executor::Gathering &gathering, int64_t, int) {
-  auto laneOf = [&](size_t member) -> Lane & {
-    return lanes.at(gathering.places[member].rank, gathering.places[member].stream);
-  };
-  CallNames::Range named = lanes.range(laneOf(0), gathering.calls[0]->op);
-  for (size_t i = 1; i < gathering.places.size(); ++i)
-    MOERT_RETURN_IF_ERROR(follow(laneOf(0).context.stream, laneOf(i).context.stream));
+  std::vector<Lane *> on;
   for (size_t i = 0; i < gathering.places.size(); ++i)
-    MOERT_RETURN_IF_ERROR(lanes.beginTimed(laneOf(i), gathering.calls[i]->op));
+    on.push_back(&lanes.at(gathering.places[i].rank, gathering.places[i].stream));
+  cudaStream_t first = on[0]->context.stream;
+  CallNames::Range named = lanes.range(*on[0], gathering.calls[0]->op);
+  for (Lane *lane : on)
+    MOERT_RETURN_IF_ERROR(follow(first, lane->context.stream));
+  for (size_t i = 0; i < on.size(); ++i)
+    MOERT_RETURN_IF_ERROR(lanes.begin(*on[i], *gathering.calls[i]));
   const Group &group = groups[static_cast<size_t>(gathering.calls[0]->group)];
-  MOERT_RETURN_IF_ERROR(runLocally({lanes, laneOf(0), gathering.calls, gathering.received, group, gathering.instance}));
-  for (size_t i = 0; i < gathering.places.size(); ++i) {
-    MOERT_RETURN_IF_ERROR(follow(laneOf(i).context.stream, laneOf(0).context.stream));
-    MOERT_RETURN_IF_ERROR(lanes.endTimed(laneOf(i), gathering.received[i]));
+  MOERT_RETURN_IF_ERROR(runLocally({lanes, on, gathering.calls, gathering.received, group, gathering.instance}));
+  for (size_t i = 0; i < on.size(); ++i) {
+    MOERT_RETURN_IF_ERROR(follow(on[i]->context.stream, first));
+    MOERT_RETURN_IF_ERROR(lanes.end(*on[i], gathering.received[i]));
   }
   return {};
 }

@@ -263,7 +263,6 @@ Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Mem
   HostValues values;
   MOERT_RETURN_IF_ERROR(values.fetch(lane.context, mine));
   MOERT_RETURN_IF_ERROR(values.fetch(lane.context, first));
-  MOERT_RETURN_IF_ERROR(values.wait(lane.context));
   return host::compareReplicas(mine, first, members.member, group, group.instanceOf(rank));
 }
 

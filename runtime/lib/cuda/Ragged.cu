@@ -43,19 +43,14 @@ Status expertOffsets(const Target &target, View counts, int64_t capacity, int64_
 
 Status readExpertOffsets(const Target &target, View counts, int64_t capacity, std::vector<int64_t> &offsets) {
   const int64_t sources = counts.dims[0], experts = counts.dims[1];
-  int32_t *host = nullptr;
-  MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
-  MOERT_RETURN_IF_ERROR(target.stream.staging.reserve(counts.elements(), host));
-  MOERT_RETURN_IF_ERROR(check(cudaMemcpyAsync(host, counts.data, static_cast<size_t>(counts.bytes()),
-                                              cudaMemcpyDeviceToHost, target.stream.stream),
-                              "cannot read the counts of a ragged product"));
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(target.stream.stream), "a kernel before a ragged product failed"));
+  HostCounts::Values host;
+  MOERT_RETURN_IF_ERROR(target.stream.readCounts(counts, host));
   offsets.assign(static_cast<size_t>(experts) + 1, 0);
   const FaultSite site = target.faults();
   for (int64_t e = 0; e < experts; ++e) {
     offsets[static_cast<size_t>(e) + 1] = offsets[static_cast<size_t>(e)];
     for (int64_t s = 0; s < sources; ++s) {
-      const int32_t count = host[s * experts + e];
+      const int32_t count = (*host)[static_cast<size_t>(s * experts + e)];
       if (count < 0)
         return faultStatus(site.fault(FaultKind::CountNegative));
       offsets[static_cast<size_t>(e) + 1] += count;

@@ -5,6 +5,7 @@ set(MOERT_CUDA_SOURCES
   Cuda.cpp
   Faults.cpp
   Gemm.cpp
+  HostCounts.cpp
   KernelsActivation.cu
   KernelsAttention.cu
   KernelsAttentionBias.cu

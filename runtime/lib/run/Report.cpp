@@ -85,11 +85,9 @@ json collectivesJson(const Report &report) {
   return result;
 }
 
-json memoryJson(const ArenaUse (&arenas)[2], int64_t otherBytes) {
+json memoryJson(const ArenaUse (&arenas)[2]) {
   auto use = [](const ArenaUse &arena) { return json{{"planned", arena.planned}, {"measured", arena.measured}}; };
-  return {{"device", use(arenas[MOERT_SPACE_DEVICE])},
-          {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])},
-          {"other_device_bytes", otherBytes}};
+  return {{"device", use(arenas[MOERT_SPACE_DEVICE])}, {"host_pinned", use(arenas[MOERT_SPACE_HOST_PINNED])}};
 }
 
 /// Null where no links are emulated.
@@ -195,7 +193,8 @@ void printJson(const Report &report, std::ostream &out) {
                {"arena_bytes",
                 {{"device", arenaBytes(report, MOERT_SPACE_DEVICE)},
                  {"host_pinned", arenaBytes(report, MOERT_SPACE_HOST_PINNED)}}},
-               {"memory", memoryJson(report.result.arenas, report.result.otherBytes)},
+               {"memory", memoryJson(report.result.arenas)},
+               {"other_device_bytes", report.result.otherBytes},
                {"emulate_links", emulatedJson(report.options)},
                {"verify", verificationJson(report.verification)}};
   out << root.dump(2) << "\n";
@@ -240,7 +239,8 @@ void printAdaptiveJson(const Options &options, const AdaptiveResult &result, std
                {"steps", steps},
                {"trials", result.trials},
                {"ranges", ranges},
-               {"memory", memoryJson(result.arenas, result.otherBytes)},
+               {"memory", memoryJson(result.arenas)},
+               {"other_device_bytes", result.otherBytes},
                {"emulate_links", emulatedJson(options)},
                {"verify", options.verify ? checked : json(nullptr)}};
   out << root.dump(2) << "\n";

@@ -1,0 +1,58 @@
+//===- HostCounts.cpp - counts that the host has read ---------------------===//
+
+#include "cuda/HostCounts.h"
+
+#include "core/Exchange.h"
+
+#include <algorithm>
+
+namespace moert::cuda {
+
+static bool isRead(const Call &call, size_t operand) {
+  std::span<const size_t> values = valueOperands(call.kind);
+  return static_cast<int64_t>(operand) == call.countsView ||
+         std::find(values.begin(), values.end(), operand) != values.end();
+}
+
+Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
+  const char *begin = view.as<const char>(), *end = begin + view.bytes();
+  {
+    std::lock_guard lock(mutex);
+    for (const Copy &copy : copies)
+      if (copy.begin == begin && copy.end == end) {
+        values = copy.values;
+        return {};
+      }
+  }
+  auto fresh = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(view.elements()));
+  MOERT_RETURN_IF_ERROR(check(
+      cudaMemcpyAsync(fresh->data(), view.data, static_cast<size_t>(view.bytes()), cudaMemcpyDeviceToHost, stream),
+      "cannot copy counts to the host"));
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(stream), "a call before one that reads counts failed"));
+  values = fresh;
+  std::lock_guard lock(mutex);
+  copies.push_back({begin, end, values});
+  ++waited;
+  return {};
+}
+
+void HostCounts::note(const Call &call) {
+  std::lock_guard lock(mutex);
+  if (copies.empty())
+    return;
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i) {
+    const View &view = call.views[i];
+    if (!view || isRead(call, i))
+      continue;
+    const char *begin = view.as<const char>(), *end = begin + view.bytes();
+    std::erase_if(copies, [&](const Copy &copy) { return copy.begin < end && begin < copy.end; });
+  }
+}
+
+void HostCounts::clear() {
+  std::lock_guard lock(mutex);
+  copies.clear();
+  waited = 0;
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,76 @@
+//===- HostCountsTest.cpp - counts that the host has read -----------------===//
+
+#include "cuda/HostCounts.h"
+
+#include "CudaKernelsTest.h"
+
+namespace moert::cuda {
+namespace {
+
+class CudaHostCountsTest : public testing::Test {
+protected:
+  CudaHostCountsTest() {
+    EXPECT_TRUE(createStream(stream).ok());
+    EXPECT_TRUE(allocateDevice(64 * 4, "a test", memory).ok());
+    EXPECT_EQ(cudaMemset(memory.get(), 0, 64 * 4), cudaSuccess);
+  }
+
+  /// `count` values from number `first` on.
+  View at(int64_t first, int64_t count) {
+    View view;
+    view.data = static_cast<int32_t *>(memory.get()) + first;
+    view.dtype = MOERT_I32;
+    view.rank = 1;
+    view.dims[0] = count;
+    return view;
+  }
+  std::vector<int32_t> read(const View &view) {
+    HostCounts::Values values;
+    EXPECT_TRUE(known.read(stream.get(), view, values).ok());
+    return *values;
+  }
+  void write(int64_t index, int32_t value) {
+    EXPECT_EQ(cudaMemcpy(at(index, 1).data, &value, sizeof value, cudaMemcpyDefault), cudaSuccess);
+  }
+
+  Stream stream;
+  DeviceMemory memory;
+  HostCounts known;
+};
+
+TEST_F(CudaHostCountsTest, WaitsOnce) {
+  write(1, 7);
+  EXPECT_EQ(read(at(0, 4)), (std::vector<int32_t>{0, 7, 0, 0}));
+  EXPECT_EQ(read(at(0, 4)), (std::vector<int32_t>{0, 7, 0, 0}));
+  EXPECT_EQ(known.waits(), 1);
+  EXPECT_EQ(read(at(0, 2)), (std::vector<int32_t>{0, 7}));
+  EXPECT_EQ(known.waits(), 2);
+  known.clear();
+  read(at(0, 4));
+  EXPECT_EQ(known.waits(), 1);
+}
+
+// A call that has the memory as anything but its counts may write it.
+TEST_F(CudaHostCountsTest, ForgetsWhatMayChange) {
+  Call product;
+  product.kind = Kind::GroupedMatmul;
+  product.viewCount = 4;
+  product.views = {at(32, 8), at(40, 8), at(0, 4), at(48, 8)};
+  product.countsView = 2;
+  read(at(0, 4));
+  read(at(16, 4));
+  known.note(product);
+  write(2, 9);
+  EXPECT_EQ(read(at(0, 4))[2], 0);
+  Call writer = product;
+  writer.countsView = -1;
+  writer.views = {at(32, 8), at(40, 8), at(48, 8), at(3, 2)};
+  known.note(writer);
+  EXPECT_EQ(read(at(0, 4))[2], 9);
+  EXPECT_EQ(known.waits(), 3);
+  read(at(16, 4));
+  EXPECT_EQ(known.waits(), 3);
+}
+
+} // namespace
+} // namespace moert::cuda
