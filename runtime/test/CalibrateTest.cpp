@@ -79,8 +79,9 @@ TEST(Fit, SaysHowGoodItIs) {
 
 // Operands of one call lie apart; calls come back to the beginning after the reach.
 TEST(Pool, IsARing) {
+  HostBench bench;
   Pool pool;
-  ASSERT_TRUE(pool.create(MOERT_F64).ok());
+  ASSERT_TRUE(pool.create(bench, MOERT_F64).ok());
   pool.setReach(1000);
   pool.beginCall();
   View a = pool.input({10, 10}), b = pool.input({3});
@@ -100,8 +101,9 @@ TEST(Pool, IsARing) {
 // that a profile may hold. Bytes are what the compiler counts: of an addition both inputs and the output, of a slice
 // the part that it reads and writes.
 TEST(Calibrate, AllKernels) {
+  HostBench bench;
   Pool pool;
-  ASSERT_TRUE(pool.create(MOERT_F32).ok());
+  ASSERT_TRUE(pool.create(bench, MOERT_F32).ok());
   Settings settings;
   settings.quick = true;
   std::vector<KernelFit> fits;
@@ -133,7 +135,7 @@ TEST(Calibrate, AllKernels) {
 // Ranks meet as in a plan, and an error of a call ends the step with its text.
 TEST(Ranks, RunSteps) {
   std::unique_ptr<Ranks> ranks;
-  ASSERT_TRUE(Ranks::create(3, 1, 4096, ranks).ok());
+  ASSERT_TRUE(Ranks::create({.ranks = 3, .arenaBytes = 4096}, ranks).ok());
   auto gather = [&](int64_t elements) {
     return [&ranks, elements](moert_rank_t rank) {
       moert_buffer in = Ranks::buffer(MOERT_F32, 0, {2}), out = Ranks::buffer(MOERT_F32, 1024, {elements});
@@ -164,7 +166,7 @@ TEST(Profile, Writes) {
   profile.rates = {
       {"f32", 4e9, {{{}, 1, {1, 2}, {1}, {1}, {0.5, 1}}, {{{"matmul", {1, 0}}}, 64, {1}, {64}, {1}, {0.25}}}}};
   profile.kernels = {{{"activation", {3}}, "f32", {1e-6, 5e-10, 0.99, 0.01}, {{10, 1.005e-6}}}};
-  profile.exchanges = {{"all_gather", "", 3, 4, {1e-6, 1e-9, 1, 0}, {}}};
+  profile.exchanges = {{"all_gather", "", 3, 4, 3, 4, {1e-6, 1e-9, 1, 0}, {}}};
   profile.speeds = {{1, 0.5}, {1, 0.25}, {1, 1}};
   std::ostringstream out;
   writeProfile(profile, out);
@@ -205,7 +207,8 @@ TEST(Tool, WrongUse) {
   const std::pair<std::vector<std::string>, const char *> cases[] = {
       {{}, "expected an output file"},
       {{"-o"}, "expected a file after -o"},
-      {{"-o", "x", "--backend=cuda"}, "cannot calibrate backend 'cuda'; available: host"},
+      {{"-o", "x", "--backend=mpi"}, "cannot calibrate backend 'mpi', expected host, cuda or cuda-loopback"},
+      {{"-o", "x", "--backend=cuda", "--workers=2"}, "--workers is for backend 'host'"},
       {{"-o", "x", "--workers=0"}, "expected an integer from 1 to 4096 for --workers but got '0'"},
       {{"-o", "x", "--workers=2x"}, "but got '2x'"},
       {{"-o", "x", "--backend="}, "expected a value: --backend=..."},

@@ -1,4 +1,4 @@
-//===- Calibrate.cpp - all measurements, and the machine ------------------===//
+//===- Calibrate.cpp - all measurements of the host, and the machine ------===//
 
 #include "calibrate/Calibrate.h"
 
@@ -20,14 +20,6 @@ std::string processorName() {
   return "CPU";
 }
 
-std::string today() {
-  std::time_t now = std::time(nullptr);
-  std::tm parts;
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
-  return text;
-}
-
 void describeMachine(const Settings &settings, Profile &profile) {
   profile.name = "localhost";
   profile.deviceName = processorName();
@@ -40,43 +32,52 @@ void describeMachine(const Settings &settings, Profile &profile) {
     profile.source += ", --quick";
 }
 
-/// Bytes per second of a kernel that only reads, from memory that no cache holds.
-Status measureMemory(Pool &pool, double &bytesPerSecond) {
-  constexpr int64_t kRows = 8192, kColumns = 512;
+} // namespace
+
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  std::tm parts;
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return text;
+}
+
+Status measureMemory(Pool &pool, const Settings &settings, double &bytesPerSecond) {
+  constexpr int64_t kColumns = 512;
   constexpr int kPasses = 9;
-  pool.setReach(coldBytes());
+  const int64_t rows = settings.largestRows ? settings.largestRows : 8192;
+  pool.setReach(pool.bench().reach.cold);
   auto make = [&] {
     pool.beginCall();
     Call call;
     call.kind = Kind::RowDot;
     call.viewCount = 3;
-    call.views = {pool.input({kRows, kColumns}), pool.input({kRows, kColumns}), pool.output({kRows, 1})};
+    call.views = {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.wideOutput({rows, 1})};
     return call;
   };
   Progress silent(nullptr, "", kPasses);
   std::vector<double> seconds;
-  Status status = measureKernels({make}, kPasses, silent, seconds);
+  Status status = measureKernels(pool.bench(), {make}, kPasses, silent, seconds);
   if (status.ok())
     bytesPerSecond = static_cast<double>(2 * make().views[0].bytes()) / seconds[0];
   return status;
 }
 
-} // namespace
-
-Status calibrate(const Settings &settings, Profile &profile) {
+Status calibrateHost(const Settings &settings, Profile &profile) {
   describeMachine(settings, profile);
   for (int32_t dtype : {MOERT_F32, MOERT_F64}) {
+    HostBench bench;
     Pool pool;
-    if (Status status = pool.create(dtype); !status.ok())
+    if (Status status = pool.create(bench, dtype); !status.ok())
       return status;
     if (Status status = calibrateProducts(pool, settings, profile.rates.emplace_back()); !status.ok())
       return status;
     if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
       return status;
-    if (Status status = measureMemory(pool, profile.memoryBytesPerSecond); !status.ok())
+    if (Status status = measureMemory(pool, settings, profile.memoryBytesPerSecond); !status.ok())
       return status;
   }
-  if (Status status = calibrateExchanges(settings, profile.exchanges); !status.ok())
+  if (Status status = calibrateShares(settings, profile.exchanges); !status.ok())
     return status;
   return calibrateExecutor(settings, profile);
 }

@@ -1,14 +1,16 @@
 //===- Exchanges.cpp - every collective, through the executor -------------===//
 //
 // A step issues a collective many times, with the events that a plan has around it, on memory that others used since.
-// One worker runs all members' shares; a share is what its CPU time comes to for one member and one collective.
+// On the host one worker runs all members' shares; a share is what its CPU time comes to for one member and one
+// collective. A device's clock tells how long a collective ran; of ranks on one device each has an equal share.
 //
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
-#include "calibrate/Ranks.h"
+#include "calibrate/DeviceBench.h"
 
 #include <algorithm>
+#include <set>
 
 namespace moert::calibrate {
 namespace {
@@ -18,11 +20,12 @@ struct Place {
   int64_t in, out;
 };
 
-/// A collective of `bytes` payload among the ranks.
+/// A collective of `bytes` payload in a group.
 struct Exchange {
   int32_t dtype;
   int64_t bytes;
   int64_t members;
+  int64_t op;
 
   int64_t elements() const { return bytes / static_cast<int64_t>(dtypeSize(dtype)); }
 };
@@ -51,33 +54,33 @@ const ExchangeCase kCases[] = {
     {"all_gather", false,
      [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        moert_buffer in = part(exchange, place.in), out = whole(exchange, place.out);
-       return moert_all_gather(rank, Ranks::kMeet, &in, &out, 1, &group, Ranks::kMeet);
+       return moert_all_gather(rank, exchange.op, &in, &out, 1, &group, Ranks::kMeet);
      }},
     {"reduce_scatter", true,
      [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = part(exchange, place.out);
-       return moert_reduce_scatter(rank, Ranks::kMeet, &in, &out, 1, &group, Ranks::kMeet);
+       return moert_reduce_scatter(rank, exchange.op, &in, &out, 1, &group, Ranks::kMeet);
      }},
     {"all_reduce", true,
      [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
-       return moert_all_reduce(rank, Ranks::kMeet, &in, nullptr, &out, &group, Ranks::kMeet);
+       return moert_all_reduce(rank, exchange.op, &in, nullptr, &out, &group, Ranks::kMeet);
      }},
     {"all_to_all", false,
      [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        int64_t inner = exchange.elements() / kOuter / exchange.members;
        moert_buffer in = Ranks::buffer(exchange.dtype, place.in, {exchange.members, kOuter, inner});
        moert_buffer out = Ranks::buffer(exchange.dtype, place.out, {1, exchange.members * kOuter, inner});
-       return moert_all_to_all(rank, Ranks::kMeet, &in, &out, 0, 1, 1, 0, 1, &group, Ranks::kMeet);
+       return moert_all_to_all(rank, exchange.op, &in, &out, 0, 1, 1, 0, 1, &group, Ranks::kMeet);
      }},
     {"broadcast", false,
      [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
-       return moert_broadcast(rank, Ranks::kMeet, &in, &out, 0, &group, Ranks::kMeet);
+       return moert_broadcast(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
      }},
     {"reduce", true, [](moert_rank_t rank, const moert_group &group, const Exchange &exchange, Place place) {
        moert_buffer in = whole(exchange, place.in), out = whole(exchange, place.out);
-       return moert_reduce(rank, Ranks::kMeet, &in, &out, 0, &group, Ranks::kMeet);
+       return moert_reduce(rank, exchange.op, &in, &out, 0, &group, Ranks::kMeet);
      }}};
 
 /// The collective, between the events that order it after and before the compute stream.
@@ -93,78 +96,183 @@ int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const Ex
   return code ? code : moert_wait(rank, 1, Ranks::kCompute);
 }
 
-/// How many collectives a step issues.
-int64_t countPlaces(const Exchange &exchange) {
-  return std::clamp<int64_t>(kRecentBytes / (2 * exchange.bytes * exchange.members), 2, 64);
+/// How many collectives a step issues, in arenas of so many bytes.
+int64_t countPlaces(const Exchange &exchange, int64_t arena) {
+  return std::min(std::clamp<int64_t>(kRecentBytes / (2 * exchange.bytes * exchange.members), 2, 64),
+                  arena / (2 * exchange.bytes));
 }
 
-/// Seconds of one member's share.
-Status timeShare(Ranks &ranks, const ExchangeCase &one, const Exchange &exchange, int64_t places, int passes,
-                 double &seconds) {
-  auto issue = [&](moert_rank_t rank) -> int32_t {
+/// Where collectives are measured, and how.
+struct Scene {
+  Ranks &ranks;
+  int64_t arena;      ///< bytes of each rank
+  DeviceBench *bench; ///< of ranks that have devices of their own; null where they share what they run on
+  bool onHost;
+  std::vector<int64_t> sizes;
+  std::vector<const char *> sumTypes;
+  int passes;
+};
+
+using Issue = std::function<int32_t(moert_rank_t)>;
+
+/// Typical seconds of the collectives of steps by the device's clock, but for the first of each: there members wait for
+/// the last one to come.
+Status timeOnDevice(const Scene &scene, const Issue &issue, double &seconds) {
+  std::vector<double> all;
+  for (int pass = 0; pass <= scene.passes; ++pass) {
+    Ranks::StepTime time;
+    if (Status status = scene.ranks.run(issue, time); !status.ok())
+      return status;
+    const std::vector<OpTime> &ops = scene.ranks.device().timeline(scene.ranks.local(), Ranks::kMeet);
+    for (size_t i = 1; i < ops.size() && pass > 0; ++i)
+      all.push_back(static_cast<double>(ops[i].end - ops[i].begin) * 1e-9);
+  }
+  seconds = typical(std::move(all));
+  return {};
+}
+
+/// Seconds of one collective, or of one member's share of it.
+Status timeExchange(const Scene &scene, const ExchangeCase &one, const Exchange &exchange, double &seconds) {
+  const int64_t places = countPlaces(exchange, scene.arena);
+  Issue issue = [&](moert_rank_t rank) -> int32_t {
+    if (scene.bench)
+      if (int32_t code = scene.bench->issueBallast(rank))
+        return code;
+    const moert_group &group = scene.ranks.group(static_cast<size_t>(exchange.op - Ranks::kMeet));
     for (int64_t i = 0; i < places; ++i)
-      if (int32_t code = issueBetweenEvents(rank, ranks.group(), one, exchange,
-                                            {2 * i * exchange.bytes, (2 * i + 1) * exchange.bytes}))
+      if (int32_t code =
+              issueBetweenEvents(rank, group, one, exchange, {2 * i * exchange.bytes, (2 * i + 1) * exchange.bytes}))
         return code;
     return MOERT_OK;
   };
+  if (!scene.onHost) {
+    Status status = timeOnDevice(scene, issue, seconds);
+    seconds = scene.bench ? scene.bench->withoutClock(seconds) : seconds / static_cast<double>(exchange.members);
+    return status;
+  }
   Ranks::StepTime time;
-  if (Status status = ranks.measure(issue, passes, time); !status.ok())
+  if (Status status = scene.ranks.measure(issue, scene.passes, time); !status.ok())
     return status;
   seconds = time.work / static_cast<double>(places * exchange.members);
   return {};
 }
 
-struct Plan {
-  std::vector<int64_t> members, sizes;
-  int passes = 5;
-};
-
-/// All sizes of one collective in one group size; fit.minMembers and the type are given.
-Status measureExchange(Ranks &ranks, const ExchangeCase &one, const Plan &plan, int64_t arena, ExchangeFit &fit,
+/// All sizes of one collective in one group; the fit's members and type are given.
+Status measureExchange(const Scene &scene, const ExchangeCase &one, size_t group, ExchangeFit &fit,
                        Progress &progress) {
   int32_t dtype = fit.dtype.empty() ? MOERT_F32 : dtypeFromName(fit.dtype);
-  for (int64_t bytes : plan.sizes) {
+  for (int64_t bytes : scene.sizes) {
     progress.step();
-    Exchange exchange{dtype, bytes, ranks.size()};
-    if (4 * bytes > arena || exchange.elements() < kOuter * exchange.members)
+    Exchange exchange{dtype, bytes, scene.ranks.group(group).size, Ranks::kMeet + static_cast<int64_t>(group)};
+    if (4 * bytes > scene.arena || exchange.elements() < kOuter * exchange.members)
       continue;
     Sample &sample = fit.samples.emplace_back();
     sample.bytes = static_cast<double>(bytes);
-    if (Status status = timeShare(ranks, one, exchange, countPlaces(exchange), plan.passes, sample.seconds);
-        !status.ok())
+    if (Status status = timeExchange(scene, one, exchange, sample.seconds); !status.ok())
       return status;
   }
   fit.fit = fitLine(fit.samples);
   return {};
 }
 
+/// All collectives in one group. `shape` has its members, and what they hold for.
+Status measureGroup(const Scene &scene, size_t group, const ExchangeFit &shape, std::vector<ExchangeFit> &fits,
+                    Progress &progress) {
+  for (const ExchangeCase &one : kCases)
+    for (const char *dtype : one.sums ? scene.sumTypes : std::vector<const char *>{""}) {
+      ExchangeFit &fit = fits.emplace_back(shape);
+      fit.collective = one.name;
+      fit.dtype = dtype;
+      if (Status status = measureExchange(scene, one, group, fit, progress); !status.ok())
+        return status;
+      // Of very many members no size may fit.
+      if (fit.samples.empty())
+        fits.pop_back();
+    }
+  return {};
+}
+
+/// How many collectives measureGroup measures, one for each type of those that sum.
+size_t countFits(const std::vector<const char *> &sumTypes) {
+  size_t count = 0;
+  for (const ExchangeCase &one : kCases)
+    count += one.sums ? sumTypes.size() : 1;
+  return count;
+}
+
+std::vector<int64_t> deviceSizes(const Settings &settings) {
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 1 << 12; bytes <= arenaBytes(settings) / 4; bytes *= settings.quick ? 32 : 8)
+    sizes.push_back(bytes);
+  return sizes;
+}
+
+const std::vector<const char *> kDeviceSums = {"f32", "bf16", "f16"};
+
 } // namespace
 
-Status calibrateExchanges(const Settings &settings, std::vector<ExchangeFit> &fits) {
-  Plan plan{{2, 4, 8, 16, 32, 64}, {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24}};
-  if (settings.quick)
-    plan = {{2, 8, 32}, {1 << 12, 1 << 16, 1 << 20, 1 << 22}, 2};
-  Progress progress(settings.progress, "collectives", plan.members.size() * plan.sizes.size() * 9);
+Status calibrateShares(const Settings &settings, std::vector<ExchangeFit> &fits) {
+  const bool onHost = settings.backend == "host";
+  std::vector<int64_t> sizes = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
+  std::vector<int64_t> groups = {2, 4, 8, 16, 32, 64};
+  if (settings.quick) {
+    sizes = {1 << 12, 1 << 16, 1 << 20, 1 << 22};
+    groups = {2, 8, 32};
+  }
+  if (!onHost)
+    sizes = deviceSizes(settings);
+  const std::vector<const char *> sumTypes = onHost ? std::vector<const char *>{"f32", "f64"} : kDeviceSums;
+  Progress progress(settings.progress, "collectives", groups.size() * sizes.size() * countFits(sumTypes));
   int64_t below = 1;
-  for (int64_t members : plan.members) {
-    int64_t arena = std::max(coldBytes() / members, kRecentBytes);
+  for (int64_t members : groups) {
+    RanksOptions options{settings.backend, members};
+    options.arenaBytes = onHost ? std::max(coldBytes() / members, kRecentBytes) : arenaBytes(settings) / members;
     std::unique_ptr<Ranks> ranks;
-    if (Status status = Ranks::create(members, 1, arena, ranks); !status.ok())
+    if (Status status = Ranks::create(options, ranks); !status.ok())
       return status;
-    for (const ExchangeCase &one : kCases)
-      for (const char *dtype : {"f32", "f64"}) {
-        if (!one.sums && dtype == std::string("f64"))
-          continue;
-        ExchangeFit &fit = fits.emplace_back();
-        fit.collective = one.name;
-        fit.dtype = one.sums ? dtype : "";
-        fit.minMembers = below + 1;
-        fit.maxMembers = members;
-        if (Status status = measureExchange(*ranks, one, plan, arena, fit, progress); !status.ok())
-          return status;
-      }
+    Scene scene{*ranks, options.arenaBytes, nullptr, onHost, sizes, sumTypes, settings.quick ? 2 : 5};
+    ExchangeFit shape;
+    shape.minMembers = shape.minPerNode = below + 1;
+    shape.maxMembers = shape.maxPerNode = members;
+    if (Status status = measureGroup(scene, 0, shape, fits, progress); !status.ok())
+      return status;
     below = members;
+  }
+  return {};
+}
+
+std::vector<Group> allGroups(int64_t ranks, int64_t perNode) {
+  std::vector<Group> groups;
+  std::set<std::pair<int64_t, int64_t>> known;
+  for (int64_t size = 2; size <= ranks; ++size)
+    for (int64_t stride = 1; size * stride <= ranks; ++stride) {
+      if (ranks % (size * stride) != 0)
+        continue;
+      Group group{std::to_string(size) + "x" + std::to_string(stride), size, stride};
+      if (known.insert({size, membersOnNode(group, perNode)}).second)
+        groups.push_back(group);
+    }
+  return groups;
+}
+
+int64_t membersOnNode(const Group &group, int64_t perNode) {
+  int64_t count = 1;
+  while (count < group.size && count * group.stride < perNode)
+    ++count;
+  return count;
+}
+
+Status calibrateGroups(DeviceBench &bench, const std::vector<Group> &groups, int64_t perNode, const Settings &settings,
+                       std::vector<ExchangeFit> &fits) {
+  Scene scene{bench.ranks(), arenaBytes(settings),  &bench, false, deviceSizes(settings),
+              kDeviceSums,   settings.quick ? 3 : 7};
+  Progress progress(settings.progress, "collectives", groups.size() * scene.sizes.size() * countFits(scene.sumTypes));
+  for (size_t g = 0; g < groups.size(); ++g) {
+    ExchangeFit shape;
+    shape.minMembers = shape.maxMembers = groups[g].size;
+    shape.minPerNode = shape.maxPerNode = membersOnNode(groups[g], perNode);
+    if (Status status = measureGroup(scene, g, shape, fits, progress); !status.ok())
+      return status;
   }
   return {};
 }

@@ -16,7 +16,7 @@ constexpr int64_t kMegabyte = int64_t(1) << 20;
 /// Launches that do next to nothing: what issuing them takes, and what running them does.
 Status measureLaunches(Profile &profile) {
   std::unique_ptr<Ranks> ranks;
-  if (Status status = Ranks::create(1, 1, 4096, ranks); !status.ok())
+  if (Status status = Ranks::create({.arenaBytes = 4096}, ranks); !status.ok())
     return status;
   moert_buffer value = Ranks::buffer(MOERT_F32, 0, {1});
   auto issue = [&](moert_rank_t rank) {
@@ -73,7 +73,8 @@ using IssueWork = int32_t (*)(moert_rank_t, const moert_group &);
 /// CPU seconds of a step on `workers` workers.
 Status measureWork(int64_t workers, int64_t size, IssueWork work, int passes, double &seconds) {
   std::unique_ptr<Ranks> ranks;
-  if (Status status = Ranks::create(size, workers, 32 * kMegabyte, ranks); !status.ok())
+  if (Status status = Ranks::create({.ranks = size, .workers = workers, .arenaBytes = 32 * kMegabyte}, ranks);
+      !status.ok())
     return status;
   Ranks::StepTime time;
   auto issue = [&](moert_rank_t rank) { return work(rank, ranks->group()); };

@@ -5,8 +5,7 @@
 #include "moert/shadows.h"
 
 #include <algorithm>
-#include <iterator>
-#include <memory>
+#include <cmath>
 #include <numeric>
 
 namespace moert::calibrate {
@@ -28,22 +27,14 @@ void addViews(Call &call, std::initializer_list<View> views) {
     call.views[static_cast<size_t>(call.viewCount++)] = view;
 }
 
-/// A slot of its own for each choice, neighbours apart; in memory of its own that the call's maker keeps.
-View makeSlots(int64_t tokens, int64_t choices) {
-  // All calls of one size share a table: the kernels only read it.
-  static std::vector<std::unique_ptr<std::vector<int32_t>>> tables;
+/// A slot of its own for each choice, neighbours apart.
+View makeSlots(Pool &pool, int64_t tokens, int64_t choices) {
   int64_t count = tokens * choices;
-  for (const auto &table : tables)
-    if (static_cast<int64_t>(table->size()) == count)
-      return {table->data(), MOERT_I32, 2, {tokens, choices}};
   // A step that has no divisor in common with the count visits every slot.
   int64_t step = 617;
   while (std::gcd(step, count) != 1)
     step += 2;
-  auto &table = tables.emplace_back(std::make_unique<std::vector<int32_t>>());
-  for (int64_t i = 0; i < count; ++i)
-    table->push_back(static_cast<int32_t>(i * step % count));
-  return {table->data(), MOERT_I32, 2, {tokens, choices}};
+  return pool.integers({tokens, choices}, [=](int64_t i) { return i * step % count; });
 }
 
 void addActivations(std::vector<KernelCase> &cases) {
@@ -82,11 +73,11 @@ void addElementwise(std::vector<KernelCase> &cases) {
                    }});
   cases.push_back({Kind::RowScale, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call,
-                              {pool.input({rows, kColumns}), pool.input({rows, 1}), pool.output({rows, kColumns})});
+                              {pool.input({rows, kColumns}), pool.wideInput({rows, 1}), pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::RowDot, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call,
-                              {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, 1})});
+                              {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.wideOutput({rows, 1})});
                    }});
 }
 
@@ -106,42 +97,37 @@ void addShapes(std::vector<KernelCase> &cases) {
 }
 
 void addTokens(std::vector<KernelCase> &cases) {
-  cases.push_back(
-      {Kind::Dispatch, {}, [](Call &call, Pool &pool, int64_t rows) {
-         addViews(call, {pool.input({rows, kColumns}), makeSlots(rows, 2), View(), pool.output({2 * rows, kColumns})});
-       }});
+  cases.push_back({Kind::Dispatch, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), makeSlots(pool, rows, 2), View(),
+                                     pool.output({2 * rows, kColumns})});
+                   }});
   cases.push_back({Kind::Combine, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({2 * rows, kColumns}), makeSlots(rows, 2), pool.input({rows, 2}),
-                                     pool.output({rows, kColumns})});
+                     addViews(call, {pool.input({2 * rows, kColumns}), makeSlots(pool, rows, 2),
+                                     pool.wideInput({rows, 2}), pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::SlotDot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}), makeSlots(rows, 2),
-                                     pool.output({rows, 2})});
+                     addViews(call, {pool.input({rows, kColumns}), pool.input({2 * rows, kColumns}),
+                                     makeSlots(pool, rows, 2), pool.wideOutput({rows, 2})});
                    }});
   cases.push_back({Kind::SliceCounts, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t experts = rows * kExperts;
                      call.ints = {experts, 0, 2};
-                     View counts = pool.outputOf(MOERT_I32, {1, experts});
-                     std::fill_n(counts.as<int32_t>(), experts, 1);
+                     View counts = pool.integers({1, experts}, [](int64_t) { return 1; });
                      addViews(call, {counts, pool.outputOf(MOERT_I32, {1, experts})});
                    }});
   // Rows are tokens times kColumns / kExperts, so that sizes are like those of the others; any counts do.
   cases.push_back({Kind::LocalSlots, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
                      call.ints = {2 * tokens / kExperts, 0, 1, 0, 2};
-                     View counts = pool.outputOf(MOERT_I32, {1, kExperts});
-                     std::fill_n(counts.as<int32_t>(), kExperts, 0);
-                     addViews(call, {makeSlots(tokens, 2), counts, pool.outputOf(MOERT_I32, {tokens, 2}),
+                     View counts = pool.integers({1, kExperts}, [](int64_t) { return 0; });
+                     addViews(call, {makeSlots(pool, tokens, 2), counts, pool.outputOf(MOERT_I32, {tokens, 2}),
                                      pool.outputOf(MOERT_I32, {1, kExperts / 2})});
                    }});
 }
 
 /// Any experts do: the slots of as many tokens, which are all below tokens * kChoices, do not.
 View makeChoices(Pool &pool, int64_t tokens) {
-  View experts = pool.outputOf(MOERT_I32, {tokens, kChoices});
-  for (int64_t i = 0; i < tokens * kChoices; ++i)
-    experts.as<int32_t>()[i] = static_cast<int32_t>(i * 7 % kExperts);
-  return experts;
+  return pool.integers({tokens, kChoices}, [](int64_t i) { return i * 7 % kExperts; });
 }
 
 /// Rows are tokens times kColumns / kExperts, so that sizes are like those of the others.
@@ -174,17 +160,15 @@ void addShadows(std::vector<KernelCase> &cases) {
                        int64_t workers = std::gcd(rows, kExperts);
                        call.ints = {policy, workers, std::gcd<int64_t>(workers, 8), kExperts / 4, 0, 1};
                        call.reals = {1e-6, 1e-6, 1e-6, 1e-6, 1e-5, 1e-5};
-                       View counts = pool.outputOf(MOERT_I32, {rows, kExperts});
-                       for (int64_t i = 0; i < rows * kExperts; ++i)
-                         counts.as<int32_t>()[i] = static_cast<int32_t>(1000 / (i % kExperts + 1));
+                       View counts =
+                           pool.integers({rows, kExperts}, [](int64_t i) { return 1000 / (i % kExperts + 1); });
                        addViews(call, {counts, pool.outputOf(MOERT_I32, {1, kExperts})});
                      }});
   cases.push_back({Kind::DivideChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
                      call.ints = {1, 0};
-                     View experts = makeChoices(pool, tokens), shadows = pool.outputOf(MOERT_I32, {1, kExperts});
-                     for (int64_t e = 0; e < kExperts; ++e)
-                       shadows.as<int32_t>()[e] = e % 4 == 0;
+                     View experts = makeChoices(pool, tokens);
+                     View shadows = pool.integers({1, kExperts}, [](int64_t e) { return e % 4 == 0; });
                      auto integers = [&](int64_t count, int64_t columns) {
                        return pool.outputOf(MOERT_I32, {count, columns});
                      };
@@ -195,16 +179,11 @@ void addShadows(std::vector<KernelCase> &cases) {
 
 /// i32 values that are all below `limit`, neighbours apart.
 View makeIds(Pool &pool, int64_t count, int64_t limit) {
-  View ids = pool.outputOf(MOERT_I32, {count});
-  for (int64_t i = 0; i < count; ++i)
-    ids.as<int32_t>()[i] = static_cast<int32_t>(i * 617 % limit);
-  return ids;
+  return pool.integers({count}, [=](int64_t i) { return i * 617 % limit; });
 }
 
 View makeStep(Pool &pool) {
-  View step = pool.outputOf(MOERT_I32, {});
-  *step.as<int32_t>() = 1;
-  return step;
+  return pool.integers({}, [](int64_t) { return 1; });
 }
 
 /// What is done for each number of a value alone.
@@ -223,7 +202,8 @@ void addNumbers(std::vector<KernelCase> &cases) {
                      addViews(call, {pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::Cast, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.outputOf(MOERT_BF16, {rows, kColumns})});
+                     addViews(call, {pool.input({rows, kColumns}),
+                                     pool.outputOf(isNarrow(pool.type()) ? MOERT_F32 : MOERT_BF16, {rows, kColumns})});
                    }});
   // Roots of what is not negative.
   cases.push_back({Kind::InverseRoot, {}, [](Call &call, Pool &pool, int64_t rows) {
@@ -295,7 +275,7 @@ void addAttention(std::vector<KernelCase> &cases) {
     return length;
   };
   auto addGradients = [](Call &call, Pool &pool, int64_t rows) {
-    addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kHeads}), pool.input({rows, kColumns})});
+    addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, kHeads}), pool.input({rows, kColumns})});
   };
   cases.push_back({Kind::AppendToHeads, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({rows, kColumns / 2}), pool.input({rows, kHeadDim / 2}),
@@ -307,7 +287,7 @@ void addAttention(std::vector<KernelCase> &cases) {
                    }});
   cases.push_back({Kind::Attention, {}, [=](Call &call, Pool &pool, int64_t rows) {
                      fill(call, pool, rows, false);
-                     addViews(call, {pool.output({rows, kColumns}), pool.output({rows, kHeads})});
+                     addViews(call, {pool.output({rows, kColumns}), pool.wideOutput({rows, kHeads})});
                    }});
   cases.push_back(
       {Kind::AttentionGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
@@ -321,7 +301,7 @@ void addAttention(std::vector<KernelCase> &cases) {
                      addViews(call, {pool.output({kHeads, length, length})});
                    }});
   cases.push_back({Kind::AttentionSinksGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({kHeads}), pool.input({rows, kHeads}), pool.input({rows, kColumns}),
+                     addViews(call, {pool.input({kHeads}), pool.wideInput({rows, kHeads}), pool.input({rows, kColumns}),
                                      pool.input({rows, kColumns}), pool.output({kHeads})});
                    }});
 }
@@ -341,22 +321,22 @@ void addRelativeBias(std::vector<KernelCase> &cases) {
 /// Labels of rows times kColumns / kExperts tokens, or of as many as there are numbers.
 void addLosses(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::RowLogsumexp, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, 1})});
+                     addViews(call, {pool.input({rows, kColumns}), pool.wideOutput({rows, 1})});
                    }});
   cases.push_back({Kind::RowLogsumexpGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, 1}), pool.input({rows, 1}),
+                     addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, 1}), pool.wideInput({rows, 1}),
                                      pool.output({rows, kColumns})});
                    }});
-  cases.push_back(
-      {Kind::Pick, {}, [](Call &call, Pool &pool, int64_t rows) {
-         int64_t tokens = rows * kColumns / kExperts;
-         call.ints = {1, 1, 0};
-         addViews(call, {pool.input({tokens, kExperts}), makeIds(pool, tokens, kExperts), pool.output({tokens, 1})});
-       }});
+  cases.push_back({Kind::Pick, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     call.ints = {1, 1, 0};
+                     addViews(call, {pool.input({tokens, kExperts}), makeIds(pool, tokens, kExperts),
+                                     pool.wideOutput({tokens, 1})});
+                   }});
   cases.push_back({Kind::PickGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
                      call.ints = {1, 1, 0};
-                     addViews(call, {makeIds(pool, tokens, kExperts), pool.input({tokens, 1}), View(),
+                     addViews(call, {makeIds(pool, tokens, kExperts), pool.wideInput({tokens, 1}), View(),
                                      pool.output({tokens, kExperts})});
                    }});
   cases.push_back(
@@ -416,6 +396,17 @@ std::vector<KernelCase> allCases() {
   return cases;
 }
 
+/// Sizes of values of kColumns.
+std::vector<int64_t> rowsOf(const Settings &settings) {
+  if (!settings.largestRows)
+    return settings.quick ? std::vector<int64_t>{1, 32, 1024} : std::vector<int64_t>{1, 4, 16, 64, 256, 1024, 4096};
+  std::vector<int64_t> sizes;
+  const int64_t middle = std::lround(std::sqrt(settings.largestRows));
+  for (int64_t rows = 1; rows <= settings.largestRows; rows *= settings.quick ? middle : 4)
+    sizes.push_back(rows);
+  return sizes;
+}
+
 /// As the compiler counts them: all operands, but of a slice, a table or a row to pick from only what is read.
 double countBytes(const Call &call) {
   if (call.kind == Kind::Slice)
@@ -432,11 +423,9 @@ double countBytes(const Call &call) {
 } // namespace
 
 Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<KernelFit> &fits) {
-  pool.setReach(kRecentBytes);
+  pool.setReach(pool.bench().reach.recent);
   const std::vector<KernelCase> cases = allCases();
-  std::vector<int64_t> sizes = {1, 4, 16, 64, 256, 1024, 4096};
-  if (settings.quick)
-    sizes = {1, 32, 1024};
+  const std::vector<int64_t> sizes = rowsOf(settings);
   std::vector<MakeCall> calls;
   for (const KernelCase &one : cases)
     for (int64_t rows : sizes)
@@ -451,7 +440,7 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
   std::vector<double> seconds;
   std::string dtype = dtypeName(pool.type());
   Progress progress(settings.progress, "kernels of " + dtype, calls.size() * static_cast<size_t>(passes));
-  if (Status status = measureKernels(calls, passes, progress, seconds); !status.ok())
+  if (Status status = measureKernels(pool.bench(), calls, passes, progress, seconds); !status.ok())
     return status;
   for (size_t c = 0; c < cases.size(); ++c) {
     KernelFit &fit = fits.emplace_back();
@@ -460,7 +449,8 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
     for (size_t s = 0; s < sizes.size(); ++s)
       fit.samples.push_back({countBytes(calls[c * sizes.size() + s]()), seconds[c * sizes.size() + s]});
     fit.fit = fitLine(fit.samples);
-    if (fit.fit.perByte <= 0)
+    // A device may be too wide for the sizes here to make a difference.
+    if (fit.fit.perByte <= 0 && !settings.largestRows)
       return Status::error(MOERT_ERROR_INTERNAL, "the times of '" + fit.calls.kernel +
                                                      "' do not grow with its size: too much else runs on this machine");
   }

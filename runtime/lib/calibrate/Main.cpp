@@ -4,6 +4,7 @@
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
 #include "host/Kernels.h"
+#include "moert/world.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,6 +23,12 @@ int fail(std::ostream &err, const std::string &message, int status) {
   return status;
 }
 
+int exitStatus(int32_t code) {
+  bool isInput =
+      code == MOERT_ERROR_OUT_OF_MEMORY || code == MOERT_ERROR_UNSUPPORTED || code == MOERT_ERROR_INVALID_ARGUMENT;
+  return isInput ? BadInput : CheckFailed;
+}
+
 template <class Fits> std::string fitText(const char *what, const Fits &fits) {
   double r2 = 1, error = 0;
   for (const auto &fit : fits) {
@@ -34,33 +41,53 @@ template <class Fits> std::string fitText(const char *what, const Fits &fits) {
   return text;
 }
 
-int run(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
-  // Before minutes go into what cannot be written.
-  std::ofstream file;
-  if (options.output != "-") {
-    file.open(options.output, std::ios::app);
-    if (!file)
-      return fail(err, "'" + options.output + "': cannot be written", BadInput);
-    file.close();
-  }
-  Settings settings;
-  settings.workers = options.workers ? options.workers : std::max(1u, std::thread::hardware_concurrency());
-  settings.quick = options.quick;
-  settings.progress = isTerminal ? &err : nullptr;
-  host::initialiseThread();
-  Profile profile;
-  if (Status status = calibrate(settings, profile); !status.ok())
-    return fail(err, status.message, status.code == MOERT_ERROR_OUT_OF_MEMORY ? BadInput : CheckFailed);
-  if (isTerminal)
-    err << fitText("kernels", profile.kernels) << fitText("collectives", profile.exchanges);
+/// Before minutes go into what cannot be written.
+bool isWritable(const std::string &output) { return output == "-" || std::ofstream(output, std::ios::app).is_open(); }
+
+int write(const Profile &profile, const Options &options, std::ostream &out, std::ostream &err) {
   if (options.output == "-") {
     writeProfile(profile, out);
     return Done;
   }
-  file.open(options.output, std::ios::trunc);
+  std::ofstream file(options.output, std::ios::trunc);
   writeProfile(profile, file);
   file.close();
   return file ? Done : fail(err, "'" + options.output + "': cannot be written", BadInput);
+}
+
+Status measure(const Settings &settings, Profile &profile) {
+  if (settings.backend != "host")
+    return calibrateDevice(settings, profile);
+  host::initialiseThread();
+  return calibrateHost(settings, profile);
+}
+
+int run(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
+  int64_t process = 0, processes = 1;
+  if (options.backend == "cuda")
+    if (int32_t code = moert_place(&process, &processes))
+      return fail(err, moert_last_error(), exitStatus(code));
+  const bool isFirst = process == 0;
+  if (isFirst && !isWritable(options.output))
+    return fail(err, "'" + options.output + "': cannot be written", BadInput);
+  Settings settings;
+  settings.backend = options.backend;
+  settings.workers = options.workers ? options.workers : std::max(1u, std::thread::hardware_concurrency());
+  settings.largestRows = options.backend == "host" ? 0 : kDeviceRows;
+  settings.quick = options.quick;
+  settings.progress = isTerminal && isFirst ? &err : nullptr;
+  Profile profile;
+  if (Status status = measure(settings, profile); !status.ok())
+    return fail(err, (isFirst ? "" : "rank " + std::to_string(process) + ": ") + status.message,
+                exitStatus(status.code));
+  if (!isFirst)
+    return Done;
+  if (isTerminal)
+    err << fitText("kernels", profile.kernels) << fitText("collectives", profile.exchanges);
+  if (profile.exchanges.empty())
+    err << "moe-calibrate: note: one GPU was measured, without links or collectives: the profile is for plans of one "
+           "rank; torchrun, mpirun or srun starts a process for each GPU\n";
+  return write(profile, options, out, err);
 }
 
 } // namespace

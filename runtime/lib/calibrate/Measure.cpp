@@ -1,9 +1,12 @@
 //===- Measure.cpp - clocks, cold memory and repetition -------------------===//
 
 #include "calibrate/Measure.h"
+#include "core/Convert.h"
 #include "host/HostKernels.h"
 
 #include <algorithm>
+#include <cassert>
+#include <cstring>
 #include <ctime>
 #include <unistd.h>
 
@@ -16,36 +19,20 @@ double readClock(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-template <class T> void fill(T *data, int64_t count) {
-  uint32_t state = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    state = state * 1664525 + 1013904223;
-    T value = T(0.1) + T(0.9) * static_cast<T>(state >> 9) / T(1 << 23);
-    data[i] = state & 256 ? value : -value;
-  }
+/// The n-th of a sequence of numbers of both signs between 0.1 and 1 in size.
+double numberFrom(uint32_t &state) {
+  state = state * 1664525 + 1013904223;
+  double value = 0.1 + 0.9 * (state >> 9) / (1 << 23);
+  return state & 256 ? value : -value;
 }
 
-/// Seconds of one of `count` calls.
-Status timeBatch(const MakeCall &make, int count, double &seconds) {
-  std::vector<Call> calls;
-  for (int i = 0; i < count; ++i)
-    calls.push_back(make());
-  host::HostKernels kernels;
-  double begin = threadSeconds();
-  for (const Call &call : calls)
-    if (Status status = launchKernel(kernels, call); !status.ok())
-      return status;
-  seconds = (threadSeconds() - begin) / count;
-  return {};
-}
-
-/// Short calls are timed several at once, because reading the clock takes as long as they.
-Status timeCall(const MakeCall &make, double &seconds) {
-  constexpr double kEnough = 2e-5;
-  constexpr double kMostCalls = 32;
-  if (Status status = timeBatch(make, 1, seconds); !status.ok() || seconds > kEnough)
-    return status;
-  return timeBatch(make, static_cast<int>(std::clamp(kEnough / seconds, 2.0, kMostCalls)), seconds);
+void store(char *to, int32_t dtype, double value) {
+  auto put = [&](auto typed) { std::memcpy(to, &typed, sizeof typed); };
+  auto narrow = static_cast<float>(value);
+  dtype == MOERT_F64    ? put(value)
+  : dtype == MOERT_BF16 ? put(toBf16(narrow))
+  : dtype == MOERT_F16  ? put(toHalf(narrow))
+                        : put(narrow);
 }
 
 } // namespace
@@ -58,19 +45,65 @@ int64_t coldBytes() {
   return std::clamp<int64_t>(4 * sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t(128) << 20, int64_t(1) << 30);
 }
 
-Status Pool::create(int32_t type) {
-  reach = coldBytes();
-  dtype = type;
-  const int64_t bytes = reach + kLargestCall;
-  for (Ring *ring : {&inputs, &outputs}) {
-    if (Status status = host::allocateBlock(bytes, "operands", ring->block); !status.ok())
+Status Bench::time(const MakeCall &make, double &seconds) {
+  constexpr double kEnough = 2e-5;
+  constexpr double kMostCalls = 32;
+  if (Status status = timeBatch(make, 1, seconds); !status.ok() || seconds > kEnough)
+    return status;
+  return timeBatch(make, static_cast<int>(std::clamp(kEnough / seconds, 2.0, kMostCalls)), seconds);
+}
+
+Status HostBench::allocate(int64_t bytes, void *&data) {
+  Status status = host::allocateBlock(bytes, "operands", blocks.emplace_back());
+  data = blocks.back().get();
+  return status;
+}
+
+void HostBench::write(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+
+Status HostBench::timeBatch(const MakeCall &make, int count, double &seconds) {
+  std::vector<Call> calls;
+  for (int i = 0; i < count; ++i)
+    calls.push_back(make());
+  host::HostKernels kernels;
+  double begin = threadSeconds();
+  for (const Call &call : calls)
+    if (Status status = launchKernel(kernels, call); !status.ok())
       return status;
-    // Outputs too, because the first touch of a page is not what is measured.
-    if (dtype == MOERT_F64)
-      fill(static_cast<double *>(ring->block.get()), bytes / 8);
-    else
-      fill(static_cast<float *>(ring->block.get()), bytes / 4);
+  seconds = (threadSeconds() - begin) / count;
+  return {};
+}
+
+Status Pool::allocate() {
+  const Bench::Reach &most = owner->reach;
+  const std::pair<Ring *, int64_t> rings[] = {
+      {&inputs, most.cold + most.call}, {&outputs, most.cold + most.call}, {&tables, 2 * most.call}};
+  for (const auto &[ring, bytes] : rings) {
+    void *data = nullptr;
+    if (Status status = owner->allocate(bytes, data); !status.ok())
+      return status;
+    ring->data = static_cast<char *>(data);
   }
+  return {};
+}
+
+Status Pool::create(Bench &bench, int32_t type) {
+  dtype = type;
+  if (!owner) {
+    owner = &bench;
+    if (Status status = allocate(); !status.ok())
+      return status;
+  }
+  setReach(bench.reach.cold);
+  std::vector<char> numbers(size_t(1) << 20);
+  uint32_t state = 1;
+  for (size_t at = 0; at < numbers.size(); at += dtypeSize(type))
+    store(&numbers[at], type, numberFrom(state));
+  // Outputs too, because the first touch of a page is not what is measured.
+  const int64_t bytes = bench.reach.cold + bench.reach.call;
+  for (Ring *ring : {&inputs, &outputs})
+    for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(numbers.size()))
+      bench.write(ring->data + at, numbers.data(), std::min(bytes - at, static_cast<int64_t>(numbers.size())));
   return {};
 }
 
@@ -78,6 +111,17 @@ void Pool::beginCall() {
   for (Ring *ring : {&inputs, &outputs})
     if (ring->at >= reach)
       ring->at = 0;
+  if (tables.at >= owner->reach.call)
+    tables.at = 0;
+}
+
+View Pool::integers(std::vector<int64_t> dims, const std::function<int64_t(int64_t)> &valueAt) {
+  View view = take(tables, MOERT_I32, dims);
+  std::vector<int32_t> values(static_cast<size_t>(view.elements()));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<int32_t>(valueAt(static_cast<int64_t>(i)));
+  owner->write(view.data, values.data(), view.bytes());
+  return view;
 }
 
 View Pool::take(Ring &ring, int32_t type, const std::vector<int64_t> &dims) {
@@ -85,8 +129,9 @@ View Pool::take(Ring &ring, int32_t type, const std::vector<int64_t> &dims) {
   view.dtype = type;
   view.rank = static_cast<int64_t>(dims.size());
   std::copy(dims.begin(), dims.end(), view.dims.begin());
-  view.data = static_cast<char *>(ring.block.get()) + ring.at;
+  view.data = ring.data + ring.at;
   ring.at += (view.bytes() + 255) / 256 * 256;
+  assert(ring.at <= (&ring == &tables ? owner->reach.call : owner->reach.cold) + owner->reach.call);
   return view;
 }
 
@@ -109,12 +154,12 @@ double typical(std::vector<double> seconds) {
   return *middle;
 }
 
-Status measureKernels(const std::vector<MakeCall> &calls, int passes, Progress &progress,
+Status measureKernels(Bench &bench, const std::vector<MakeCall> &calls, int passes, Progress &progress,
                       std::vector<double> &seconds) {
   std::vector<std::vector<double>> times(calls.size());
   for (int pass = 0; pass < passes; ++pass)
     for (size_t i = 0; i < calls.size(); ++i) {
-      if (Status status = timeCall(calls[i], times[i].emplace_back()); !status.ok())
+      if (Status status = bench.time(calls[i], times[i].emplace_back()); !status.ok())
         return status;
       progress.step();
     }
@@ -122,7 +167,7 @@ Status measureKernels(const std::vector<MakeCall> &calls, int passes, Progress &
   for (std::vector<double> &one : times)
     seconds.push_back(typical(std::move(one)));
   if (std::any_of(seconds.begin(), seconds.end(), [](double time) { return !(time > 0); }))
-    return Status::error(MOERT_ERROR_INTERNAL, "the clock of CPU time is too coarse to measure a kernel");
+    return Status::error(MOERT_ERROR_INTERNAL, "the clock is too coarse to measure a kernel");
   return {};
 }
 

@@ -9,12 +9,13 @@ namespace moert::calibrate {
 const char *const kHelpText =
     R"(usage: moe-calibrate -o cluster.json [options]
 
-Measures this machine as the host runtime uses it, and writes a cluster profile for --cluster of the other tools.
-It takes one to two minutes, in which nothing else should run.
+Measures this machine as the runtime uses it, and writes a cluster profile for --cluster of the other tools. It takes
+some minutes, in which nothing else should run.
 
   -o FILE            output file; - for standard output
-  --backend=NAME     host (default)
-  --workers=N        processors to describe (default: one for each core)
+  --backend=NAME     host (default); cuda: a GPU, and links where torchrun, mpirun or srun starts a process for each
+                     GPU; cuda-loopback: ranks that share one GPU
+  --workers=N        processors of the host to describe (default: one for each core)
   --quick            fewer sizes and repetitions: seconds instead of minutes, and less accurate
   --help             print this
 
@@ -38,9 +39,9 @@ Status parseWorkers(const std::string &text, int64_t &workers) {
 
 Status parseBackend(const std::string &name, Options &options) {
   options.backend = name;
-  if (name == "host")
+  if (name == "host" || name == "cuda" || name == "cuda-loopback")
     return {};
-  return invalid("cannot calibrate backend '" + name + "'; available: host");
+  return invalid("cannot calibrate backend '" + name + "', expected host, cuda or cuda-loopback");
 }
 
 Status parseFlag(const std::string &name, bool hasValue, Options &options) {
@@ -78,6 +79,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
       return invalid("unexpected argument '" + argument + "'; moe-calibrate --help lists the options");
     }
   }
+  if (options.workers && options.backend != "host")
+    return invalid("--workers is for backend 'host'");
   if (!options.help && options.output.empty())
     return invalid("expected an output file: moe-calibrate -o cluster.json; moe-calibrate --help lists the options");
   return {};

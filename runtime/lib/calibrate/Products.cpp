@@ -2,6 +2,7 @@
 //
 // Libraries treat the ways in which operands are transposed differently, and slow down where the rows of an operand are
 // a multiple of a page apart (columns that are multiples of large powers of two): such shapes have curves of their own.
+// A device is only busy with all groups of a grouped product at once: there these have theirs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +15,12 @@ namespace {
 
 struct CurveGrid {
   Curve curve;
-  bool transposeA = false, transposeB = false;
+  Kind kind = Kind::Matmul;
+  bool transposeA = false, transposeB = false; ///< of Kind::Matmul
 };
+
+/// Of a grouped product: experts of a rank.
+constexpr int64_t kGroups = 8;
 
 /// Dense where libraries change from one kernel to the next: an expert has few rows.
 const std::vector<int64_t> kRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384, 512, 1024};
@@ -43,7 +48,7 @@ CurveGrid gradientGrid(int64_t multiple, std::vector<int64_t> columns) {
   return grid;
 }
 
-std::vector<CurveGrid> fullGrids() {
+std::vector<CurveGrid> hostGrids() {
   std::vector<CurveGrid> grids;
   // Second operands transposed; the curve for whatever the others do not name.
   CurveGrid &any = grids.emplace_back();
@@ -62,6 +67,26 @@ std::vector<CurveGrid> fullGrids() {
   return grids;
 }
 
+/// Those that are at most `most`, or the first one.
+std::vector<int64_t> upTo(int64_t most, std::vector<int64_t> sizes) {
+  while (sizes.size() > 1 && sizes.back() > most)
+    sizes.pop_back();
+  return sizes;
+}
+
+/// Rows of dense products up to `most`; an expert has fewer.
+std::vector<CurveGrid> deviceGrids(int64_t most) {
+  std::vector<CurveGrid> grids(3);
+  const std::vector<int64_t> sizes = upTo(most, {64, 256, 1024, 4096});
+  grids[0].curve = {{}, 1, upTo(most, {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}), sizes, sizes, {}};
+  const std::vector<int64_t> wide = upTo(most, {64, 512, 2048}), few = upTo(most, {1, 8, 16, 32, 64, 128, 256, 1024});
+  grids[1].kind = Kind::GroupedMatmul;
+  grids[1].curve = {{{"grouped_matmul", {}}}, 1, few, wide, wide, {}};
+  grids[2].kind = Kind::GroupedMatmulWgrad;
+  grids[2].curve = {{{"grouped_matmul_wgrad", {}}}, 1, wide, wide, few, {}};
+  return grids;
+}
+
 /// Every second point of an axis of more than three, the last among them.
 void thin(std::vector<int64_t> &axis) {
   if (axis.size() <= 3)
@@ -72,8 +97,7 @@ void thin(std::vector<int64_t> &axis) {
   axis = kept;
 }
 
-Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
-  pool.beginCall();
+Call makeDense(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
   Call call;
   call.kind = Kind::Matmul;
   call.viewCount = 3;
@@ -84,20 +108,41 @@ Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_
   return call;
 }
 
+/// Of full groups, which need no counts.
+Call makeGrouped(Pool &pool, Kind kind, int64_t m, int64_t n, int64_t k) {
+  Call call;
+  call.kind = kind;
+  if (kind == Kind::GroupedMatmul) {
+    call.viewCount = 4;
+    call.views = {pool.input({kGroups, m, k}), pool.input({kGroups, k, n}), View(), pool.output({kGroups, m, n})};
+  } else {
+    call.viewCount = 5;
+    call.views = {pool.input({kGroups, k, m}), pool.input({kGroups, k, n}), View(), View(),
+                  pool.output({kGroups, m, n})};
+  }
+  return call;
+}
+
+Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
+  pool.beginCall();
+  return grid.kind == Kind::Matmul ? makeDense(pool, grid, m, n, k) : makeGrouped(pool, grid.kind, m, n, k);
+}
+
 /// Appends a call for each point of the curve, and its FLOPs.
 void addCalls(Pool &pool, const CurveGrid &grid, std::vector<MakeCall> &calls, std::vector<double> &flops) {
   for (int64_t m : grid.curve.rows)
     for (int64_t n : grid.curve.columns)
       for (int64_t k : grid.curve.depth) {
         calls.push_back([&pool, &grid, m, n, k] { return makeProduct(pool, grid, m, n, k); });
-        flops.push_back(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+        double products = grid.kind == Kind::Matmul ? 1 : kGroups;
+        flops.push_back(2 * products * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
       }
 }
 
 } // namespace
 
 Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
-  std::vector<CurveGrid> grids = fullGrids();
+  std::vector<CurveGrid> grids = settings.largestRows ? deviceGrids(settings.largestRows / 2) : hostGrids();
   std::vector<MakeCall> calls;
   std::vector<double> flops, seconds;
   for (CurveGrid &grid : grids) {
@@ -107,10 +152,10 @@ Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
     addCalls(pool, grid, calls, flops);
   }
   const int passes = settings.quick ? 2 : 5;
-  pool.setReach(coldBytes());
+  pool.setReach(pool.bench().reach.cold);
   rate.dtype = dtypeName(pool.type());
   Progress progress(settings.progress, "products of " + rate.dtype, calls.size() * static_cast<size_t>(passes));
-  if (Status status = measureKernels(calls, passes, progress, seconds); !status.ok())
+  if (Status status = measureKernels(pool.bench(), calls, passes, progress, seconds); !status.ok())
     return status;
   for (size_t i = 0; i < calls.size(); ++i)
     rate.flopsPerSecond = std::max(rate.flopsPerSecond, flops[i] / seconds[i]);

@@ -13,8 +13,6 @@ using json = nlohmann::ordered_json;
 namespace moert::calibrate {
 namespace {
 
-/// Ranks share the processors, so that a node holds as many as the format allows.
-constexpr int64_t kMaxRanks = 1024;
 constexpr int64_t kFormatVersion = 1;
 
 /// Measurements do not have more digits than that.
@@ -54,7 +52,8 @@ json curveJson(const Curve &curve, const std::string &source) {
   return entry;
 }
 
-json rateJson(const Rate &rate, const std::string &source) {
+json rateJson(const Rate &rate, const Profile &profile) {
+  const std::string &source = profile.source;
   json special = json::array();
   for (size_t i = 1; i < rate.curves.size(); ++i)
     special.push_back(curveJson(rate.curves[i], source));
@@ -65,42 +64,60 @@ json rateJson(const Rate &rate, const std::string &source) {
           {"source", source + ", the fastest product of all"}};
 }
 
-json kernelJson(const KernelFit &kernel, const std::string &source) {
+/// A kernel whose time does not grow with its bytes takes no less than these take to stream.
+json kernelJson(const KernelFit &kernel, const Profile &profile) {
   json entry = {{"kernel", kernel.calls.kernel}, {"dtype", kernel.dtype}};
   if (!kernel.calls.params.empty())
     entry["params"] = kernel.calls.params;
   entry["latency_s"] = rounded(kernel.fit.latency);
-  entry["bytes_per_s"] = rounded(1 / kernel.fit.perByte);
+  entry["bytes_per_s"] = rounded(kernel.fit.perByte > 0 ? 1 / kernel.fit.perByte : profile.memoryBytesPerSecond);
   addFit(entry, kernel.fit, kernel.samples);
-  entry["source"] = source;
+  entry["source"] = profile.source;
   return entry;
 }
 
-json exchangeJson(const ExchangeFit &exchange, const std::string &source) {
-  json range = {{"min", exchange.minMembers}, {"max", exchange.maxMembers}};
-  if (exchange.minMembers == exchange.maxMembers)
-    range = exchange.minMembers;
+json rangeJson(int64_t min, int64_t max) {
+  json range = {{"min", min}, {"max", max}};
+  return min == max ? json(min) : range;
+}
+
+json exchangeJson(const ExchangeFit &exchange, const Profile &profile) {
   json entry = {{"collective", exchange.collective}};
   if (!exchange.dtype.empty())
     entry["dtype"] = exchange.dtype;
-  entry["members"] = range;
-  entry["per_node"] = range;
+  entry["members"] = rangeJson(exchange.minMembers, exchange.maxMembers);
+  entry["per_node"] = rangeJson(exchange.minPerNode, exchange.maxPerNode);
   entry["alpha_s"] = rounded(exchange.fit.latency);
   entry["beta_s_per_byte"] = rounded(exchange.fit.perByte);
   addFit(entry, exchange.fit, exchange.samples);
-  entry["source"] = source;
+  entry["source"] = profile.source;
   return entry;
 }
 
-template <class Entries, class ToJson> json list(const Entries &entries, const std::string &source, ToJson toJson) {
+json interferenceJson(const Interference &set, const Profile &profile) {
+  json entry = {{"running", set.running}};
+  for (size_t i = 0; i < set.running.size(); ++i)
+    entry[set.running[i]] = rounded(set.speeds[i]);
+  entry["source"] = profile.source;
+  return entry;
+}
+
+template <class Entries, class ToJson> json list(const Entries &entries, const Profile &profile, ToJson toJson) {
   json result = json::array();
   for (const auto &entry : entries)
-    result.push_back(toJson(entry, source));
+    result.push_back(toJson(entry, profile));
   return result;
 }
 
-/// The host's memory is the device's: what goes over the link is copied in it, each byte read once and written once.
+/// Where the host's memory is the device's what goes over the link is copied in it, each byte read once and written
+/// once.
 void addHostLink(json &device, const Profile &profile) {
+  if (profile.hostLink) {
+    device["host_link"] = {{"bytes_per_s", rounded(1 / profile.hostLink->perByte)},
+                           {"latency_s", rounded(profile.hostLink->latency)},
+                           {"source", profile.source + ", copies both ways"}};
+    return;
+  }
   for (const KernelFit &kernel : profile.kernels)
     if (kernel.calls.kernel == "copy" && kernel.dtype == "f32")
       device["host_link"] = {{"bytes_per_s", rounded(0.5 / kernel.fit.perByte)},
@@ -108,29 +125,36 @@ void addHostLink(json &device, const Profile &profile) {
                              {"source", profile.source + ", the kernel 'copy'"}};
 }
 
+json processorsJson(const Profile &profile) {
+  json speed = {{"matrix", numbers(profile.speeds.matrix)},
+                {"memory", numbers(profile.speeds.memory)},
+                {"network", numbers(profile.speeds.network)},
+                {"host_link", numbers(profile.speeds.memory)}};
+  return {{"count", profile.processors}, {"speed", speed}, {"source", profile.source}};
+}
+
 json profileJson(const Profile &profile) {
-  const std::string &source = profile.source;
   json device = {{"name", profile.deviceName},
                  {"memory_bytes", profile.memoryBytes},
                  {"memory_bytes_per_s", rounded(profile.memoryBytesPerSecond)},
                  {"launch_s", rounded(profile.launchSeconds)},
                  {"kernel_s", rounded(profile.kernelSeconds)},
-                 {"rates", list(profile.rates, source, rateJson)},
-                 {"kernels", list(profile.kernels, source, kernelJson)},
-                 {"source", source}};
+                 {"rates", list(profile.rates, profile, rateJson)},
+                 {"kernels", list(profile.kernels, profile, kernelJson)},
+                 {"source", profile.source}};
   addHostLink(device, profile);
-  json speed = {{"matrix", numbers(profile.speeds.matrix)},
-                {"memory", numbers(profile.speeds.memory)},
-                {"network", numbers(profile.speeds.network)},
-                {"host_link", numbers(profile.speeds.memory)}};
-  return {{"moeplan_cluster", kFormatVersion},
-          {"name", profile.name},
-          {"description", profile.description},
-          {"nodes", 1},
-          {"devices_per_node", kMaxRanks},
-          {"device", device},
-          {"collectives", list(profile.exchanges, source, exchangeJson)},
-          {"processors", {{"count", profile.processors}, {"speed", speed}, {"source", source}}}};
+  json root = {{"moeplan_cluster", kFormatVersion},
+               {"name", profile.name},
+               {"description", profile.description},
+               {"nodes", profile.nodes},
+               {"devices_per_node", profile.devicesPerNode},
+               {"device", device},
+               {"collectives", list(profile.exchanges, profile, exchangeJson)}};
+  if (!profile.interference.empty())
+    root["interference"] = list(profile.interference, profile, interferenceJson);
+  if (profile.processors > 0)
+    root["processors"] = processorsJson(profile);
+  return root;
 }
 
 bool isFlat(const json &value) {

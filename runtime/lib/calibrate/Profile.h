@@ -1,6 +1,7 @@
 //===- Profile.h - a cluster profile as calibration makes it --------------===//
 //
-// The part of the format of docs/CostModel.md that describes ranks on the processors of one machine.
+// The part of the format of docs/CostModel.md that describes ranks on the processors of one machine, or on devices of
+// their own whose links are known by what collectives take.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CALIBRATE_PROFILE_H
@@ -9,6 +10,7 @@
 #include "calibrate/Fit.h"
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -42,11 +44,13 @@ struct KernelFit {
   std::vector<Sample> samples;
 };
 
-/// One member's share of a collective in groups of minMembers to maxMembers.
+/// A collective in groups of minMembers to maxMembers, of which so many are on one node; on shared processors one
+/// member's share of it.
 struct ExchangeFit {
   std::string collective;
   std::string dtype; ///< empty: any
   int64_t minMembers = 0, maxMembers = 0;
+  int64_t minPerNode = 0, maxPerNode = 0;
   Fit fit;
   std::vector<Sample> samples;
 };
@@ -56,17 +60,28 @@ struct Speeds {
   std::vector<double> matrix, memory, network;
 };
 
+/// Kinds of work at the same time, and the fraction of its speed that each keeps.
+struct Interference {
+  std::vector<std::string> running;
+  std::vector<double> speeds;
+};
+
 struct Profile {
   std::string name, description;
   std::string deviceName, source;
-  int64_t processors = 1;
+  int64_t nodes = 1;
+  /// Ranks that share processors are as many as the format allows on a node.
+  int64_t devicesPerNode = 1024;
+  int64_t processors = 1; ///< 0: each rank has a device of its own
   double memoryBytes = 0;
   double memoryBytesPerSecond = 0;
   double launchSeconds = 0, kernelSeconds = 0;
+  std::optional<Fit> hostLink; ///< absent: the host's memory is the device's
   std::vector<Rate> rates;
   std::vector<KernelFit> kernels;
   std::vector<ExchangeFit> exchanges;
-  Speeds speeds;
+  Speeds speeds; ///< of shared processors
+  std::vector<Interference> interference;
 };
 
 /// Writes the profile as JSON, lists of numbers on lines of their own.

@@ -3,54 +3,78 @@
 #include "calibrate/Ranks.h"
 #include "calibrate/Measure.h"
 #include "core/Error.h"
-#include "host/HostBackend.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <chrono>
 
 namespace moert::calibrate {
 
 /// 0.747 as f32 and 4.8e-4 as f64: ordinary numbers, whose sums over many ranks stay so.
-constexpr int kPattern = 0x3f;
+constexpr char kPattern = 0x3f;
 
-Status Ranks::create(int64_t size, int64_t workers, int64_t arenaBytes, std::unique_ptr<Ranks> &result) {
+Status Ranks::create(const RanksOptions &options, std::unique_ptr<Ranks> &result) {
   result.reset(new Ranks);
+  result->groups = options.groups;
+  if (options.groups.empty())
+    result->groups = {{"all", options.ranks, 1}};
+  for (const Group &group : result->groups)
+    result->abiGroups.push_back({group.name.c_str(), group.size, group.stride});
   Program &program = result->program;
-  program.streams = {"compute", "comm"};
+  program.numRanks = options.ranks;
+  program.streams = {"compute", "comm", "copy"};
   program.events = 2;
-  program.arenaBytes[MOERT_SPACE_DEVICE] = arenaBytes;
-  program.ops.resize(2);
-  program.ops[kMeet].stream = kMeet;
-  program.ops[kMeet].group = 0;
-  result->groups = {{"all", size, 1}};
-  result->abiGroup = {"all", size, 1};
-  BackendOptions options;
-  options.workers = workers;
-  result->backend = host::createHostBackend({&program, 1}, result->groups, size, options);
-  result->ranks.resize(static_cast<size_t>(size));
-  return result->allocate(arenaBytes);
+  program.arenaBytes[MOERT_SPACE_DEVICE] = options.arenaBytes;
+  program.ops.resize(1 + result->groups.size());
+  for (size_t g = 0; g < result->groups.size(); ++g) {
+    program.ops[1 + g].stream = kMeet;
+    program.ops[1 + g].group = static_cast<int64_t>(g);
+  }
+  BackendOptions device;
+  device.workers = options.workers;
+  if (Status status =
+          createBackend(options.backend, {&program, 1}, result->groups, options.ranks, device, result->backend);
+      !status.ok())
+    return status;
+  result->ranks.resize(static_cast<size_t>(options.ranks));
+  return result->allocate(options.arenaBytes);
 }
 
 Status Ranks::allocate(int64_t arenaBytes) {
-  Device &device = *backend.device;
-  if (Status status = device.checkAvailable(arenaBytes * size(), "calibrating " + std::to_string(size()) + " ranks");
+  const auto local = static_cast<int64_t>(device().ranks().size());
+  if (Status status = device().checkAvailable(arenaBytes * local, "calibrating " + std::to_string(local) + " ranks");
       !status.ok())
     return status;
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    moert_rank &rank = ranks[r];
-    rank.rank = static_cast<int64_t>(r);
+  const std::vector<char> pattern(size_t(1) << 20, kPattern);
+  for (int64_t r : device().ranks()) {
+    moert_rank &rank = ranks[static_cast<size_t>(r)];
+    rank.rank = r;
     rank.device = backend.device.get();
     rank.communicator = backend.communicator.get();
     rank.program = &program;
     rank.groups = &groups;
     void *arena = nullptr;
-    if (Status status = device.allocate(rank.rank, MOERT_SPACE_DEVICE, arenaBytes, "an arena", arena); !status.ok())
+    if (Status status = device().allocate(r, MOERT_SPACE_DEVICE, arenaBytes, "an arena", arena); !status.ok())
       return status;
     rank.arenas[MOERT_SPACE_DEVICE] = static_cast<char *>(arena);
-    std::memset(arena, kPattern, static_cast<size_t>(arenaBytes));
+    for (int64_t at = 0; at < arenaBytes; at += static_cast<int64_t>(pattern.size())) {
+      int64_t bytes = std::min(arenaBytes - at, static_cast<int64_t>(pattern.size()));
+      if (Status status = device().write(static_cast<char *>(arena) + at, pattern.data(), bytes); !status.ok())
+        return status;
+    }
   }
   return {};
+}
+
+Status Ranks::agree(double &value) {
+  if (!backend.processes)
+    return {};
+  auto *first = reinterpret_cast<char *>(&value);
+  std::vector<char> bytes(first, first + sizeof value);
+  Status status = backend.processes->broadcast(bytes);
+  if (status.ok())
+    std::copy_n(bytes.data(), std::min(bytes.size(), sizeof value), first);
+  return status;
 }
 
 moert_buffer Ranks::buffer(int32_t dtype, int64_t offset, std::initializer_list<int64_t> dims) {
@@ -71,15 +95,17 @@ Status Ranks::run(const std::function<int32_t(moert_rank_t)> &issue, StepTime &t
     issued += static_cast<int64_t>((threadSeconds() - begin) * 1e9);
     return code == MOERT_OK ? Status{} : Status::error(code, lastError());
   };
+  auto wall = std::chrono::steady_clock::now();
   double begin = processSeconds();
   Status status = backend.device->runStep(timed, 0);
   time.issue = static_cast<double>(issued) * 1e-9;
   time.work = processSeconds() - begin - time.issue;
+  time.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count();
   return status;
 }
 
 Status Ranks::measure(const std::function<int32_t(moert_rank_t)> &issue, int passes, StepTime &time) {
-  std::vector<double> issued, worked;
+  std::vector<double> issued, worked, walls;
   for (int pass = 0; pass <= passes; ++pass) {
     if (Status status = run(issue, time); !status.ok())
       return status;
@@ -87,8 +113,9 @@ Status Ranks::measure(const std::function<int32_t(moert_rank_t)> &issue, int pas
       continue;
     issued.push_back(time.issue);
     worked.push_back(time.work);
+    walls.push_back(time.wall);
   }
-  time = {typical(std::move(issued)), typical(std::move(worked))};
+  time = {typical(std::move(issued)), typical(std::move(worked)), typical(std::move(walls))};
   return {};
 }
 

@@ -38,6 +38,9 @@ public:
   virtual Status write(void *to, const void *from, int64_t bytes) = 0;
   virtual Status read(void *to, const void *from, int64_t bytes) = 0;
 
+  /// What the device is called, and the bytes of its memory; as given where the backend does not know.
+  virtual Status describe(std::string & /*name*/, int64_t & /*memoryBytes*/) { return {}; }
+
   /// The ranks that this process runs.
   virtual const std::vector<int64_t> &ranks() const = 0;
 

@@ -49,4 +49,13 @@ Status CudaDevice::read(void *to, const void *from, int64_t bytes) {
   return check(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "cannot copy from the device");
 }
 
+Status CudaDevice::describe(std::string &name, int64_t &memoryBytes) {
+  cudaDeviceProp properties;
+  MOERT_RETURN_IF_ERROR(
+      check(cudaGetDeviceProperties(&properties, lanes->device().device), "cannot ask what the device is"));
+  name = properties.name;
+  memoryBytes = static_cast<int64_t>(properties.totalGlobalMem);
+  return {};
+}
+
 } // namespace moert::cuda

@@ -13,6 +13,7 @@ public:
   Status allocate(int64_t rank, int32_t space, int64_t bytes, const std::string &what, void *&data) override;
   Status write(void *to, const void *from, int64_t bytes) override;
   Status read(void *to, const void *from, int64_t bytes) override;
+  Status describe(std::string &name, int64_t &memoryBytes) override;
   const std::vector<int64_t> &ranks() const override { return local; }
   /// What other processes took meanwhile counts too.
   Status otherBytes(int64_t &bytes) override;

@@ -1,0 +1,185 @@
+//===- CalibrateDevice.cpp - all measurements of a device -----------------===//
+//
+// Ranks of backend cuda have devices of their own, one process each; all processes measure, because they meet in
+// collectives, and the profile is process 0's. Ranks of cuda-loopback share one device, as ranks of the host share
+// processors: the profile has one processor then, and collectives are shares.
+//
+//===----------------------------------------------------------------------===//
+
+#include "calibrate/Calibrate.h"
+#include "net/Bootstrap.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+namespace moert::calibrate {
+namespace {
+
+/// What launches that do next to nothing take, issued one by one, and what the device needs for one.
+Status measureLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
+  constexpr int64_t kLaunches = 500;
+  constexpr int kPasses = 9;
+  moert_buffer value = Ranks::buffer(MOERT_F32, 0, {1});
+  auto issue = [&](moert_rank_t rank) {
+    int32_t code = MOERT_OK;
+    for (int64_t i = 0; i < kLaunches && !code; ++i)
+      code = moert_scale(rank, Ranks::kCompute, &value, &value, 1, Ranks::kCompute);
+    return code;
+  };
+  Ranks::StepTime time;
+  bench.ranks().device().timeOps(false);
+  Status status = bench.ranks().measure(issue, kPasses, time);
+  bench.ranks().device().timeOps(true);
+  if (!status.ok())
+    return status;
+  profile.launchSeconds = time.wall / kLaunches;
+  auto scale = [&] {
+    pool.beginCall();
+    Call call;
+    call.kind = Kind::Scale;
+    call.viewCount = 2;
+    call.views = {pool.input({1}), pool.output({1})};
+    return call;
+  };
+  Progress silent(nullptr, "", kPasses);
+  std::vector<double> seconds;
+  status = measureKernels(bench, {scale}, kPasses, silent, seconds);
+  if (status.ok())
+    profile.kernelSeconds = seconds[0];
+  return status;
+}
+
+/// Copies between the device's memory and the host's, both ways.
+Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &profile) {
+  const int64_t most = arenaBytes(settings) / 16;
+  void *onDevice = nullptr, *onHost = nullptr;
+  if (Status status = bench.allocateIn(MOERT_SPACE_DEVICE, most, onDevice); !status.ok())
+    return status;
+  if (Status status = bench.allocateIn(MOERT_SPACE_HOST_PINNED, most, onHost); !status.ok())
+    return status;
+  std::vector<MakeCall> calls;
+  std::vector<Sample> samples;
+  for (int64_t bytes = 1 << 12; bytes <= most; bytes *= settings.quick ? 32 : 4)
+    for (bool toHost : {true, false}) {
+      calls.push_back([=] {
+        Call call;
+        call.kind = Kind::Copy;
+        call.viewCount = 2;
+        call.views[toHost ? 0 : 1] = {onDevice, MOERT_F32, 1, {bytes / 4}};
+        call.views[toHost ? 1 : 0] = {onHost, MOERT_F32, 1, {bytes / 4}};
+        return call;
+      });
+      samples.push_back({static_cast<double>(bytes), 0});
+    }
+  const int passes = settings.quick ? 3 : 7;
+  Progress progress(settings.progress, "host link", calls.size() * static_cast<size_t>(passes));
+  std::vector<double> seconds;
+  if (Status status = measureKernels(bench, calls, passes, progress, seconds); !status.ok())
+    return status;
+  for (size_t i = 0; i < samples.size(); ++i)
+    samples[i].seconds = seconds[i];
+  profile.hostLink = fitLine(samples);
+  if (profile.hostLink->perByte <= 0)
+    return Status::error(MOERT_ERROR_INTERNAL, "the times of copies to and from the host do not grow with their size");
+  return {};
+}
+
+/// Products, kernels and copies of the device itself.
+Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &profile) {
+  Pool pool;
+  for (int32_t dtype : {MOERT_F32, MOERT_BF16, MOERT_F16}) {
+    if (Status status = pool.create(bench, dtype); !status.ok())
+      return status;
+    if (dtype == MOERT_F32) {
+      if (Status status = measureLaunches(bench, pool, profile); !status.ok())
+        return status;
+      if (Status status = measureMemory(pool, settings, profile.memoryBytesPerSecond); !status.ok())
+        return status;
+    }
+    if (Status status = calibrateProducts(pool, settings, profile.rates.emplace_back()); !status.ok())
+      return status;
+    if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
+      return status;
+  }
+  return measureHostLink(bench, settings, profile);
+}
+
+/// A profile's name has small letters, digits and dashes.
+std::string profileName(const std::string &device) {
+  std::string name;
+  for (char c : device)
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+  return name;
+}
+
+Status describe(Device &device, const net::Place &place, const Settings &settings, Profile &profile) {
+  int64_t bytes = 0;
+  profile.deviceName = "GPU";
+  if (Status status = device.describe(profile.deviceName, bytes); !status.ok())
+    return status;
+  const bool isShared = settings.backend == "cuda-loopback";
+  profile.name = profileName(profile.deviceName) + (isShared ? "-loopback" : "");
+  profile.memoryBytes = static_cast<double>(bytes);
+  profile.source = "measured by moe-calibrate --backend=" + settings.backend + " on " + profile.deviceName + ", " +
+                   today() + (settings.quick ? ", --quick" : "");
+  if (isShared) {
+    profile.description = "Ranks of cuda-loopback that share one " + profile.deviceName;
+    profile.processors = 1;
+    profile.speeds = {{1}, {1}, {1}};
+    return {};
+  }
+  profile.nodes = place.size / place.localSize;
+  profile.devicesPerNode = place.localSize;
+  profile.processors = 0;
+  profile.description =
+      std::to_string(profile.nodes) + " x " + std::to_string(profile.devicesPerNode) + " " + profile.deviceName +
+      (place.size > 1 ? ", links by what collectives take" : ", alone: neither links nor collectives were measured");
+  return {};
+}
+
+Status readPlace(const Settings &settings, net::Place &place) {
+  if (settings.backend == "cuda-loopback")
+    return {};
+  if (Status status = net::readPlace([](const char *name) { return std::getenv(name); }, place); !status.ok())
+    return status;
+  if (place.size % place.localSize == 0)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected as many processes on each machine, but " +
+                                                         std::to_string(place.localSize) + " of " +
+                                                         std::to_string(place.size) + " run on this one");
+}
+
+} // namespace
+
+Status calibrateDevice(const Settings &settings, Profile &profile) {
+  net::Place place;
+  if (Status status = readPlace(settings, place); !status.ok())
+    return status;
+  RanksOptions options{settings.backend, place.size, 1, arenaBytes(settings), allGroups(place.size, place.localSize)};
+  std::unique_ptr<Ranks> ranks;
+  if (Status status = Ranks::create(options, ranks); !status.ok())
+    return status;
+  if (Status status = describe(ranks->device(), place, settings, profile); !status.ok())
+    return status;
+  std::unique_ptr<DeviceBench> bench;
+  if (Status status = DeviceBench::create(*ranks, options.arenaBytes, options.arenaBytes / 2, bench); !status.ok())
+    return status;
+  if (Status status = measureDevice(*bench, settings, profile); !status.ok())
+    return status;
+  if (settings.backend == "cuda-loopback")
+    return calibrateShares(settings, profile.exchanges);
+  if (Status status = calibrateGroups(*bench, options.groups, place.localSize, settings, profile.exchanges);
+      !status.ok())
+    return status;
+  std::optional<size_t> all;
+  for (size_t g = 0; g < options.groups.size(); ++g)
+    if (options.groups[g].size == place.size)
+      all = g;
+  return calibrateInterference(*bench, settings, all, profile.interference);
+}
+
+} // namespace moert::calibrate

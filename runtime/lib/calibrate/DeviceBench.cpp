@@ -1,0 +1,100 @@
+//===- DeviceBench.cpp - calls on a device, by its clock ------------------===//
+
+#include "calibrate/DeviceBench.h"
+#include "core/Error.h"
+
+#include <algorithm>
+
+namespace moert::calibrate {
+
+Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result) {
+  result.reset(new DeviceBench(ranks, coldBytes));
+  if (Status status = result->findBallast(arenaBytes); !status.ok())
+    return status;
+  MakeCall copyNothing = [] {
+    Call call;
+    call.kind = Kind::Copy;
+    call.viewCount = 2;
+    for (View *view : {&call.views[0], &call.views[1]}) {
+      view->dtype = MOERT_F32;
+      view->rank = 1;
+    }
+    return call;
+  };
+  Progress silent(nullptr, "", 1);
+  std::vector<double> seconds;
+  constexpr int kPasses = 9;
+  Status status = measureKernels(*result, {copyNothing}, kPasses, silent, seconds);
+  if (status.ok())
+    result->nothing = seconds[0];
+  return status;
+}
+
+Status DeviceBench::allocateIn(int32_t space, int64_t bytes, void *&data) {
+  if (space == MOERT_SPACE_DEVICE)
+    if (Status status = owner.device().checkAvailable(bytes, "calibrating"); !status.ok())
+      return status;
+  return owner.device().allocate(owner.local(), space, bytes, "operands", data);
+}
+
+void DeviceBench::write(void *to, const void *from, int64_t bytes) {
+  if (Status status = owner.device().write(to, from, bytes); failure.ok())
+    failure = status;
+}
+
+int32_t DeviceBench::issueBallast(moert_rank_t rank) const {
+  auto operand = [&](int64_t k) { return Ranks::buffer(MOERT_BF16, 2 * k * ballast * ballast, {ballast, ballast}); };
+  moert_buffer a = operand(0), b = operand(1), c = operand(2);
+  return moert_matmul(rank, Ranks::kCompute, &a, &b, &c, 0, 0, Ranks::kCompute);
+}
+
+/// Doubles it until it takes long enough, or fills the arena.
+Status DeviceBench::findBallast(int64_t arenaBytes) {
+  std::vector<double> seconds;
+  for (;; ballast *= 2) {
+    // The first one of a shape waits for its library.
+    for (int pass = 0; pass < 2; ++pass)
+      if (Status status = runStep({}, seconds); !status.ok())
+        return status;
+    if (seconds.at(0) >= kAhead || 3 * 2 * 4 * ballast * ballast > arenaBytes)
+      return {};
+  }
+}
+
+Status DeviceBench::runStep(const std::vector<Call> &calls, std::vector<double> &seconds) {
+  if (!failure.ok())
+    return failure;
+  auto issue = [&](moert_rank_t rank) -> int32_t {
+    int32_t code = issueBallast(rank);
+    for (size_t i = 0; i < calls.size() && !code; ++i)
+      code = guarded([&] { return rank->device->launch(rank->rank, Ranks::kCompute, calls[i]); });
+    return code;
+  };
+  Ranks::StepTime time;
+  Status status = owner.run(issue, time);
+  seconds.clear();
+  if (status.ok())
+    for (const OpTime &op : owner.device().timeline(owner.local(), Ranks::kCompute))
+      seconds.push_back(static_cast<double>(op.end - op.begin) * 1e-9);
+  return status;
+}
+
+Status DeviceBench::timeBatch(const MakeCall &make, int count, double &seconds) {
+  std::vector<Call> calls;
+  for (int i = 0; i < count; ++i)
+    calls.push_back(make());
+  std::vector<double> times;
+  if (Status status = runStep(calls, times); !status.ok())
+    return status;
+  times.erase(times.begin());
+  seconds = withoutClock(typical(std::move(times)));
+  return {};
+}
+
+double DeviceBench::withoutClock(double seconds) const {
+  // The clock is not finer than that.
+  constexpr double kLeast = 1e-7;
+  return std::max(seconds - nothing, kLeast);
+}
+
+} // namespace moert::calibrate

@@ -1,0 +1,157 @@
+//===- Interference.cpp - work of several kinds on one device -------------===//
+//
+// Each kind is repeated on a stream of its own for about as long as the others. While all of them run, an operation
+// takes longer than alone: that is its speed among the others.
+//
+//===----------------------------------------------------------------------===//
+
+#include "calibrate/Calibrate.h"
+#include "core/Error.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moert::calibrate {
+namespace {
+
+struct Work {
+  const char *kind; ///< as profiles call it
+  int64_t stream;
+  std::function<int32_t(moert_rank_t)> issue; ///< of one operation
+  double alone = 0;                           ///< seconds of one
+  int64_t repeats = 4;
+};
+
+using Works = std::vector<const Work *>;
+
+/// When the operations of a step on the works' streams ran.
+Status runTogether(Ranks &ranks, const Works &works, std::vector<std::vector<OpTime>> &times) {
+  auto issue = [&](moert_rank_t rank) {
+    int32_t code = MOERT_OK;
+    for (const Work *work : works)
+      for (int64_t i = 0; i < work->repeats && !code; ++i)
+        code = work->issue(rank);
+    return code;
+  };
+  Ranks::StepTime time;
+  Status status = ranks.run(issue, time);
+  times.clear();
+  for (const Work *work : works)
+    times.push_back(status.ok() ? ranks.device().timeline(ranks.local(), work->stream) : std::vector<OpTime>());
+  return status;
+}
+
+/// Typical seconds of what ran, half of it or more, from `begin` to `end`; of all where nothing did.
+double typicalWithin(const std::vector<OpTime> &times, int64_t begin, int64_t end) {
+  std::vector<double> within, all;
+  for (const OpTime &time : times) {
+    int64_t middle = time.begin + (time.end - time.begin) / 2;
+    all.push_back(static_cast<double>(time.end - time.begin) * 1e-9);
+    if (middle >= begin && middle <= end)
+      within.push_back(all.back());
+  }
+  return std::max(typical(within.empty() ? all : within), 1e-9);
+}
+
+/// Seconds of an operation of each work while all of them run.
+Status measureTogether(Ranks &ranks, const Works &works, int passes, std::vector<double> &seconds) {
+  std::vector<std::vector<double>> measured(works.size());
+  for (int pass = 0; pass <= passes; ++pass) {
+    std::vector<std::vector<OpTime>> times;
+    if (Status status = runTogether(ranks, works, times); !status.ok())
+      return status;
+    int64_t begin = 0, end = INT64_MAX;
+    for (const std::vector<OpTime> &one : times) {
+      begin = std::max(begin, one.front().begin);
+      end = std::min(end, one.back().end);
+    }
+    for (size_t w = 0; w < works.size() && pass > 0; ++w)
+      measured[w].push_back(typicalWithin(times[w], begin, end));
+  }
+  seconds.clear();
+  for (std::vector<double> &one : measured)
+    seconds.push_back(typical(std::move(one)));
+  return {};
+}
+
+/// Each for itself, and how often to repeat it so that all take about as long. All processes repeat as often.
+Status measureAlone(Ranks &ranks, std::vector<Work> &works, int passes) {
+  double longest = 0;
+  for (Work &work : works) {
+    std::vector<double> seconds;
+    if (Status status = measureTogether(ranks, {&work}, passes, seconds); !status.ok())
+      return status;
+    work.alone = seconds[0];
+    if (Status status = ranks.agree(work.alone); !status.ok())
+      return status;
+    longest = std::max(longest, work.alone);
+  }
+  constexpr double kMostRepeats = 64;
+  for (Work &work : works)
+    work.repeats = static_cast<int64_t>(std::min(kMostRepeats, std::ceil(8 * longest / work.alone)));
+  return {};
+}
+
+Status makeCopy(DeviceBench &bench, int64_t bytes, Work &work) {
+  void *from = nullptr, *to = nullptr;
+  if (Status status = bench.allocateIn(MOERT_SPACE_DEVICE, bytes, from); !status.ok())
+    return status;
+  if (Status status = bench.allocateIn(MOERT_SPACE_HOST_PINNED, bytes, to); !status.ok())
+    return status;
+  work = {"copy", Ranks::kCopy, [=](moert_rank_t rank) {
+            Call call;
+            call.kind = Kind::Copy;
+            call.viewCount = 2;
+            call.views[0] = {from, MOERT_F32, 1, {bytes / 4}};
+            call.views[1] = {to, MOERT_F32, 1, {bytes / 4}};
+            return guarded([&] { return rank->device->launch(rank->rank, Ranks::kCopy, call); });
+          }};
+  return {};
+}
+
+/// All-to-alls of `bytes`, in the last bytes of the arena: products have the first ones.
+Work makeCommunication(Ranks &ranks, size_t group, int64_t arena, int64_t bytes) {
+  return {"communication", Ranks::kMeet, [=, &ranks](moert_rank_t rank) {
+            const moert_group &members = ranks.group(group);
+            int64_t inner = bytes / 4 / members.size;
+            moert_buffer in = Ranks::buffer(MOERT_F32, arena - 2 * bytes, {members.size, 1, inner});
+            moert_buffer out = Ranks::buffer(MOERT_F32, arena - bytes, {1, members.size, inner});
+            return moert_all_to_all(rank, Ranks::kMeet + static_cast<int64_t>(group), &in, &out, 0, 1, 1, 0, 1,
+                                    &members, Ranks::kMeet);
+          }};
+}
+
+} // namespace
+
+Status calibrateInterference(DeviceBench &bench, const Settings &settings, std::optional<size_t> group,
+                             std::vector<Interference> &sets) {
+  Ranks &ranks = bench.ranks();
+  const int64_t arena = arenaBytes(settings), bytes = arena / 16;
+  std::vector<Work> works = {{"compute", Ranks::kCompute, [&](moert_rank_t rank) { return bench.issueBallast(rank); }}};
+  if (group)
+    works.push_back(makeCommunication(ranks, *group, arena, bytes));
+  if (Status status = makeCopy(bench, bytes, works.emplace_back()); !status.ok())
+    return status;
+  const int passes = settings.quick ? 3 : 7;
+  if (Status status = measureAlone(ranks, works, passes); !status.ok())
+    return status;
+  for (unsigned chosen = 1; chosen < 1u << works.size(); ++chosen) {
+    Works together;
+    for (size_t w = 0; w < works.size(); ++w)
+      if (chosen >> w & 1)
+        together.push_back(&works[w]);
+    if (together.size() < 2)
+      continue;
+    std::vector<double> seconds;
+    if (Status status = measureTogether(ranks, together, passes, seconds); !status.ok())
+      return status;
+    Interference &set = sets.emplace_back();
+    for (size_t w = 0; w < together.size(); ++w) {
+      set.running.push_back(together[w]->kind);
+      set.speeds.push_back(std::min(1.0, together[w]->alone / seconds[w]));
+    }
+  }
+  return {};
+}
+
+} // namespace moert::calibrate
