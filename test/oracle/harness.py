@@ -188,6 +188,18 @@ def runs_on(backend, name):
     return ranks in {"mpi": (2, 4), "cuda": (1,)}.get(backend, (ranks,))
 
 
+def write_runs(name, folder, log):
+    """The case's name and, a line each, what moe-run was called with, for replay.py; files by their names in `folder`."""
+    runs = []
+    for line in log:
+        command = shlex.split(line)
+        tools = [i for i, word in enumerate(command) if os.path.basename(word) == "moe-run"]
+        if tools:
+            runs.append(shlex.join(word.replace(folder + os.sep, "") for word in command[tools[0] + 1 :]))
+    with open(os.path.join(folder, "runs"), "w", encoding="utf-8") as file:
+        file.write("\n".join([name, *runs]) + "\n")
+
+
 def run_cases(cases, check, options):
     """Runs check(case, folder, log) -> note for each (name, case); prints a line each and the count; the exit status.
 
@@ -211,7 +223,9 @@ def run_cases(cases, check, options):
             return name, folder, log, str(error)
         except Exception:
             return name, folder, log, traceback.format_exc()
-        if not options.keep:
+        if options.keep:
+            write_runs(name, folder, log)
+        else:
             shutil.rmtree(folder)
         return name, None, log, note
 

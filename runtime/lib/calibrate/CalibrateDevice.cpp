@@ -20,13 +20,7 @@ namespace {
 Status measureLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   constexpr int64_t kLaunches = 500;
   constexpr int kPasses = 9;
-  moert_buffer value = Ranks::buffer(MOERT_F32, 0, {1});
-  auto issue = [&](moert_rank_t rank) {
-    int32_t code = MOERT_OK;
-    for (int64_t i = 0; i < kLaunches && !code; ++i)
-      code = moert_scale(rank, Ranks::kCompute, &value, &value, 1, Ranks::kCompute);
-    return code;
-  };
+  auto issue = [&](moert_rank_t rank) { return Ranks::launchLittle(rank, kLaunches); };
   Ranks::StepTime time;
   bench.ranks().device().timeOps(false);
   Status status = bench.ranks().measure(issue, kPasses, time);

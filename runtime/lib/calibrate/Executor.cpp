@@ -18,13 +18,7 @@ Status measureLaunches(Profile &profile) {
   std::unique_ptr<Ranks> ranks;
   if (Status status = Ranks::create({.arenaBytes = 4096}, ranks); !status.ok())
     return status;
-  moert_buffer value = Ranks::buffer(MOERT_F32, 0, {1});
-  auto issue = [&](moert_rank_t rank) {
-    int32_t code = MOERT_OK;
-    for (int64_t i = 0; i < kLaunches && !code; ++i)
-      code = moert_scale(rank, Ranks::kCompute, &value, &value, 1, Ranks::kCompute);
-    return code;
-  };
+  auto issue = [&](moert_rank_t rank) { return Ranks::launchLittle(rank, kLaunches); };
   constexpr int kPasses = 21;
   Ranks::StepTime time;
   if (Status status = ranks->measure(issue, kPasses, time); !status.ok())

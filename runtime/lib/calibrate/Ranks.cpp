@@ -87,6 +87,14 @@ moert_buffer Ranks::buffer(int32_t dtype, int64_t offset, std::initializer_list<
   return buffer;
 }
 
+int32_t Ranks::launchLittle(moert_rank_t rank, int64_t count) {
+  moert_buffer value = buffer(MOERT_F32, 0, {1});
+  int32_t code = MOERT_OK;
+  for (int64_t i = 0; i < count && !code; ++i)
+    code = moert_scale(rank, kCompute, &value, &value, 1, kCompute);
+  return code;
+}
+
 Status Ranks::run(const std::function<int32_t(moert_rank_t)> &issue, StepTime &time) {
   std::atomic<int64_t> issued = 0;
   auto timed = [&](int64_t rank) -> Status {

@@ -33,6 +33,9 @@ public:
   /// A value in the arena.
   static moert_buffer buffer(int32_t dtype, int64_t offset, std::initializer_list<int64_t> dims);
 
+  /// Launches that do next to nothing, `count` of them. Returns a moert_status.
+  static int32_t launchLittle(moert_rank_t rank, int64_t count);
+
   struct StepTime {
     double issue = 0; ///< CPU seconds that all ranks issued
     double work = 0;  ///< CPU seconds of everything else in the process
