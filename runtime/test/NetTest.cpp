@@ -142,6 +142,22 @@ TEST(Bootstrap, Slurm) {
   EXPECT_NE(result.port, other.port);
 }
 
+TEST(Bootstrap, TasksOfSlurmsNodes) {
+  std::map<std::string, std::string> variables = {{"SLURM_PROCID", "5"},
+                                                  {"SLURM_NTASKS", "7"},
+                                                  {"SLURM_LOCALID", "1"},
+                                                  {"SLURM_JOB_NODELIST", "node[1-4]"},
+                                                  {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+  for (auto [node, tasks] : {std::pair("0", 2), {"2", 2}, {"3", 1}}) {
+    variables["SLURM_NODEID"] = node;
+    variables["SLURM_LOCALID"] = tasks == 1 ? "0" : "1";
+    Place result;
+    ASSERT_TRUE(place(variables, result).ok());
+    EXPECT_EQ(result.localSize, tasks);
+    EXPECT_EQ(result.address, "node1");
+  }
+}
+
 TEST(Bootstrap, FirstHost) {
   EXPECT_EQ(firstHost("node1"), "node1");
   EXPECT_EQ(firstHost("node1,node2"), "node1");
@@ -292,6 +308,21 @@ static std::vector<Status> inAll(const std::vector<std::unique_ptr<Star>> &stars
 
 TEST_F(Processes4, Agree) {
   joinAll();
+  for (int64_t bad : {0, 1, 3})
+    for (const Status &status : inAll(stars, [&](Star &star, int64_t i) {
+           return checkAgree(star, "a", i == bad ? Status::error(MOERT_ERROR_OUT_OF_MEMORY, "no room") : Status{});
+         })) {
+      EXPECT_EQ(status.code, MOERT_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(status.message, "rank " + std::to_string(bad) + ": no room");
+    }
+  for (int64_t bad : {-1, 0, 2})
+    for (const Status &status : inAll(stars, [&](Star &star, int64_t i) {
+           bool all = i != bad;
+           Status status = agreeOnAll(star, all);
+           EXPECT_EQ(all, bad < 0);
+           return status;
+         }))
+      EXPECT_EQ(status.message, "");
   for (const Status &status : inAll(stars, [](Star &star, int64_t) { return checkAgree(star, "a plan"); }))
     EXPECT_EQ(status.message, "");
   for (const Status &status :

@@ -4,7 +4,7 @@
 Usage: equivalence.py --bin BIN --schedule=s1 --keep=DIR   where moe-compile is, and then, with what `runtime/` alone builds,
        replay.py DIR --bin BIN --backend=cuda-loopback     where the devices are.
 
-A case passes where each of its calls of moe-run exits with 0; they have --verify. NumPy is needed.
+Only what moe-run verified is run again: a case passes where each such call exits with 0. NumPy is needed.
 """
 
 import os

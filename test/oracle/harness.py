@@ -189,15 +189,16 @@ def runs_on(backend, name):
 
 
 def write_runs(name, folder, log):
-    """The case's name and, a line each, what moe-run was called with, for replay.py; files by their names in `folder`."""
+    """The case's name and, a line each, what moe-run --verify was called with, for replay.py; files by their names in `folder`."""
     runs = []
     for line in log:
         command = shlex.split(line)
         tools = [i for i, word in enumerate(command) if os.path.basename(word) == "moe-run"]
-        if tools:
+        if tools and "--verify" in command:
             runs.append(shlex.join(word.replace(folder + os.sep, "") for word in command[tools[0] + 1 :]))
-    with open(os.path.join(folder, "runs"), "w", encoding="utf-8") as file:
-        file.write("\n".join([name, *runs]) + "\n")
+    if runs:
+        with open(os.path.join(folder, "runs"), "w", encoding="utf-8") as file:
+            file.write("\n".join([name, *runs]) + "\n")
 
 
 def run_cases(cases, check, options):

@@ -55,6 +55,8 @@ public:
   /// Whether something of a step that was given up still runs. Then the device and what it was given cannot be
   /// destroyed.
   virtual bool isStuck() const { return false; }
+  /// From here on routing ops are told, step by step, what to choose, or say what they chose.
+  virtual void lookIntoSteps() {}
   /// Device memory that this process took besides what was allocated: workspaces, and what libraries have.
   virtual Status otherBytes(int64_t &bytes) {
     bytes = 0;

@@ -16,12 +16,13 @@ using CreateBackend = Status(const std::string &name, std::span<const Program> p
                              const std::vector<Group> &groups, int64_t world, const BackendOptions &options,
                              Backend &backend);
 
-/// What a module exports. The version guards against libraries of different builds.
+/// What a module exports. Where the version is another, so may be what is behind Device.h.
 struct BackendModule {
   int32_t version;
   CreateBackend *create;
 };
-constexpr int32_t kModuleVersion = MOERT_ABI_VERSION;
+/// Goes up with every change of what modules see of the runtime.
+constexpr int32_t kModuleVersion = 6;
 constexpr const char *kModuleSymbol = "moert_backend_module";
 
 } // namespace moert

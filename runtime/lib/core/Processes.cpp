@@ -4,28 +4,6 @@
 
 namespace moert {
 
-static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
-
-Status checkAgree(Processes &processes, const std::string &text) {
-  std::vector<char> bytes = bytesOf(text);
-  if (processes.index() != 0) {
-    if (Status status = processes.send(bytes); !status.ok())
-      return status;
-  } else {
-    std::vector<char> other, verdict;
-    for (int64_t i = 1; i < processes.count(); ++i) {
-      if (Status status = processes.receive(i, other); !status.ok())
-        return status;
-      if (other != bytes && verdict.empty())
-        verdict = bytesOf("rank " + std::to_string(i) + " runs another plan than rank 0, or with other options");
-    }
-    bytes = verdict;
-  }
-  if (Status status = processes.broadcast(bytes); !status.ok())
-    return status;
-  return bytes.empty() ? Status{} : Status::error(MOERT_ERROR_INVALID_ARGUMENT, {bytes.begin(), bytes.end()});
-}
-
 /// One byte says whether the rest are the bytes, or an error's code and text.
 static std::vector<char> pack(const Status &status, const std::vector<char> &bytes) {
   std::vector<char> packed{static_cast<char>(status.ok())};
@@ -47,6 +25,51 @@ static Status unpack(const std::vector<char> &packed, std::vector<char> &bytes) 
   std::string text(bytes.begin(), bytes.end());
   size_t space = text.find(' ');
   return Status::error(std::atoi(text.c_str()), text.substr(space == std::string::npos ? 0 : space + 1));
+}
+
+static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
+
+/// Process 0 looks at what all give, and all get what it finds.
+static Status judge(Processes &processes, const std::vector<char> &mine,
+                    const std::function<Status(int64_t, const std::vector<char> &)> &look) {
+  std::vector<char> bytes = mine;
+  if (processes.index() != 0) {
+    if (Status status = processes.send(bytes); !status.ok())
+      return status;
+  } else {
+    Status verdict = look(0, bytes);
+    for (int64_t i = 1; i < processes.count(); ++i) {
+      if (Status status = processes.receive(i, bytes); !status.ok())
+        return status;
+      if (Status status = look(i, bytes); verdict.ok())
+        verdict = status;
+    }
+    bytes = pack(verdict, {});
+  }
+  if (Status status = processes.broadcast(bytes); !status.ok())
+    return status;
+  return unpack(bytes, bytes);
+}
+
+Status checkAgree(Processes &processes, const std::string &text, const Status &ready) {
+  return judge(processes, pack(ready, bytesOf(text)), [&](int64_t process, const std::vector<char> &given) -> Status {
+    std::vector<char> theirs;
+    std::string who = "rank " + std::to_string(process);
+    if (Status status = unpack(given, theirs); !status.ok())
+      return Status::error(status.code, who + ": " + status.message);
+    if (theirs == bytesOf(text) || !ready.ok())
+      return {};
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, who + " runs another plan than rank 0, or with other options");
+  });
+}
+
+Status agreeOnAll(Processes &processes, bool &all) {
+  const std::vector<char> yes{1};
+  Status status = judge(processes, {static_cast<char>(all)}, [&](int64_t, const std::vector<char> &given) {
+    return given == yes ? Status{} : Status::error(MOERT_ERROR_UNSUPPORTED, "not in all processes");
+  });
+  all = status.ok();
+  return processes.failure();
 }
 
 Status share(Processes &processes, int64_t from, const std::function<Status(std::vector<char> &)> &give,

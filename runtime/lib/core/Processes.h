@@ -60,8 +60,11 @@ public:
   virtual Status explain(const std::string &reason) = 0;
 };
 
-/// An error, in all processes, where they do not all give the same `text`: it says what they run. All call it.
-Status checkAgree(Processes &processes, const std::string &text);
+/// An error, in all processes, where they do not all give the same `text`, which says what they run, or where one of
+/// them is not `ready`. All call it.
+Status checkAgree(Processes &processes, const std::string &text, const Status &ready = {});
+/// `all` becomes whether it holds in all processes. All call it.
+Status agreeOnAll(Processes &processes, bool &all);
 /// What `give` gives in process `from`, or its error, to all processes. All call it.
 Status share(Processes &processes, int64_t from, const std::function<Status(std::vector<char> &)> &give,
              std::vector<char> &bytes);

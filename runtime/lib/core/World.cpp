@@ -259,10 +259,12 @@ Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> expert
                                                            " experts, or none, for routing op " + std::to_string(op) +
                                                            " but got " + std::to_string(count));
   page->forced = std::move(experts);
+  backend.device->lookIntoSteps();
   return {};
 }
 
 Status World::recordRouting(bool isRecorded) {
+  backend.device->lookIntoSteps();
   if (Status status = listOnce(); !status.ok())
     return status;
   for (int64_t rank : localRanks())

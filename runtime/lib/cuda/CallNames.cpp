@@ -2,9 +2,21 @@
 
 #include "cuda/CallNames.h"
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define MOERT_HAS_NVTX 1
+#endif
+
 namespace moert::cuda {
 
-std::string callName(const Op &op, const std::vector<Group> &groups) {
+#if MOERT_HAS_NVTX
+
+struct CallNames::Registered {
+  nvtxDomainHandle_t domain;
+  std::vector<std::vector<nvtxStringHandle_t>> ofOps; ///< by program, then by op
+};
+
+static std::string nameOf(const Op &op, const std::vector<Group> &groups) {
   std::string name = op.name;
   if (!op.label.empty())
     name += " '" + op.label + "'";
@@ -13,46 +25,44 @@ std::string callName(const Op &op, const std::vector<Group> &groups) {
   return name;
 }
 
-#if MOERT_HAS_NVTX
-
-/// The process's own: NVTX keeps domains until it ends.
-static nvtxDomainHandle_t theDomain() {
+CallNames::CallNames(std::span<const Program> programs, const std::vector<Group> &groups) {
+  // The process's own: NVTX keeps domains until it ends. Null where nobody listens.
   static nvtxDomainHandle_t domain = nvtxDomainCreateA("moe");
-  return domain;
-}
-
-CallNames::CallNames(std::span<const Program> programs, const std::vector<Group> &groups) : domain(theDomain()) {
   if (!domain)
     return;
+  auto made = std::make_shared<Registered>(Registered{domain, {}});
   for (const Program &program : programs) {
-    std::vector<nvtxStringHandle_t> &handles = names.emplace_back();
+    std::vector<nvtxStringHandle_t> &ofProgram = made->ofOps.emplace_back();
     for (const Op &op : program.ops)
-      handles.push_back(nvtxDomainRegisterStringA(domain, callName(op, groups).c_str()));
+      ofProgram.push_back(nvtxDomainRegisterStringA(domain, nameOf(op, groups).c_str()));
   }
+  names = std::move(made);
 }
 
-void CallNames::push(size_t program, int32_t op) const {
-  if (!domain)
+CallNames::Range::Range(const Registered *registered, size_t program, int32_t op) : names(registered) {
+  if (names && (op < 0 || static_cast<size_t>(op) >= names->ofOps[program].size()))
+    names = nullptr;
+  if (!names)
     return;
-  const std::vector<nvtxStringHandle_t> &handles = names[program];
   nvtxEventAttributes_t event{};
   event.version = NVTX_VERSION;
   event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
   event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
-  event.message.registered = static_cast<size_t>(op) < handles.size() ? handles[static_cast<size_t>(op)] : nullptr;
-  nvtxDomainRangePushEx(domain, &event);
+  event.message.registered = names->ofOps[program][static_cast<size_t>(op)];
+  nvtxDomainRangePushEx(names->domain, &event);
 }
 
-void CallNames::pop() const {
-  if (domain)
-    nvtxDomainRangePop(domain);
+CallNames::Range::~Range() {
+  if (names)
+    nvtxDomainRangePop(names->domain);
 }
 
 #else
 
+struct CallNames::Registered {};
 CallNames::CallNames(std::span<const Program>, const std::vector<Group> &) {}
-void CallNames::push(size_t, int32_t) const {}
-void CallNames::pop() const {}
+CallNames::Range::Range(const Registered *, size_t, int32_t) : names(nullptr) {}
+CallNames::Range::~Range() = default;
 
 #endif
 

@@ -4,52 +4,35 @@
 
 #include "core/Metadata.h"
 
-#if __has_include(<nvtx3/nvToolsExt.h>)
-#include <nvtx3/nvToolsExt.h>
-#define MOERT_HAS_NVTX 1
-#endif
-
+#include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 namespace moert::cuda {
 
-/// "all_to_all 'layer0' on group 'ep'".
-std::string callName(const Op &op, const std::vector<Group> &groups);
-
 /// The names of all calls of programs in NVTX's domain "moe", where a profiler listens; where none does, or the runtime
-/// is built without NVTX's headers, this costs nothing.
+/// is built without NVTX's headers, this costs nothing. A name is like "all_to_all 'layer0' on group 'ep'".
 class CallNames {
+  struct Registered;
+
 public:
   /// Between its beginning and its end the thread enqueues what a call does.
   class Range {
   public:
-    ~Range() { names.pop(); }
+    Range(const Registered *names, size_t program, int32_t op);
+    ~Range();
     Range(const Range &) = delete;
     Range &operator=(const Range &) = delete;
 
   private:
-    friend class CallNames;
-    explicit Range(const CallNames &names) : names(names) {}
-    const CallNames &names;
+    const Registered *names; ///< null where nothing is said
   };
 
   CallNames() = default;
   CallNames(std::span<const Program> programs, const std::vector<Group> &groups);
-  Range range(size_t program, int32_t op) const {
-    push(program, op);
-    return Range(*this);
-  }
+  Range range(size_t program, int32_t op) const { return {names.get(), program, op}; }
 
 private:
-  void push(size_t program, int32_t op) const;
-  void pop() const;
-
-#if MOERT_HAS_NVTX
-  nvtxDomainHandle_t domain = nullptr;                ///< null where nobody listens
-  std::vector<std::vector<nvtxStringHandle_t>> names; ///< by program, then by op
-#endif
+  std::shared_ptr<const Registered> names; ///< null where nobody listens
 };
 
 } // namespace moert::cuda

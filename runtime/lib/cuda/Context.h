@@ -34,6 +34,7 @@ struct StreamContext {
   Workspace productWorkspace; ///< of cuBLAS alone
   Workspace forcedWorkspace;  ///< of choices that a route is told
   Staging staging;
+  Tables operands;              ///< addresses, of grouped products
   HostCounts *counts = nullptr; ///< of the rank; null: each reader waits
   bool isCapturing = false;     ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
 

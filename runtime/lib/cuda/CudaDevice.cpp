@@ -4,7 +4,41 @@
 
 #include "host/HostMemory.h"
 
+#include <mutex>
+#include <optional>
+
 namespace moert::cuda {
+namespace {
+
+/// What this process took of its device, in all worlds.
+struct Taken {
+  std::mutex mutex;
+  std::optional<int64_t> atFirst; ///< what was to be had before
+  int64_t allocated = 0;          ///< of plans
+
+  static Taken &get() {
+    static Taken taken;
+    return taken;
+  }
+};
+
+} // namespace
+
+Status noteMemoryAtFirst() {
+  Taken &taken = Taken::get();
+  std::lock_guard lock(taken.mutex);
+  int64_t available, total;
+  if (taken.atFirst)
+    return {};
+  MOERT_RETURN_IF_ERROR(askMemory(available, total));
+  taken.atFirst = available;
+  return {};
+}
+
+CudaDevice::~CudaDevice() {
+  std::lock_guard lock(Taken::get().mutex);
+  Taken::get().allocated -= allocated;
+}
 
 Status CudaDevice::checkAvailable(int64_t bytes, const std::string &what) {
   int64_t available, total;
@@ -26,14 +60,18 @@ Status CudaDevice::allocate(int64_t, int32_t space, int64_t bytes, const std::st
   }
   MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, memory.emplace_back()));
   data = memory.back().get();
+  std::lock_guard lock(Taken::get().mutex);
   allocated += bytes;
+  Taken::get().allocated += bytes;
   return {};
 }
 
 Status CudaDevice::otherBytes(int64_t &bytes) {
   int64_t available, total;
   MOERT_RETURN_IF_ERROR(askMemory(available, total));
-  bytes = std::max<int64_t>(lanes->availableAtFirst() - available - allocated, 0);
+  Taken &taken = Taken::get();
+  std::lock_guard lock(taken.mutex);
+  bytes = std::max<int64_t>(taken.atFirst.value_or(available) - available - taken.allocated, 0);
   return {};
 }
 

@@ -6,16 +6,20 @@
 
 namespace moert::cuda {
 
+/// Notes how much memory the current device has available, for CudaDevice::otherBytes; before anything is made there.
+Status noteMemoryAtFirst();
+
 /// What the backends of one GPU share: memory, and the times of the last step.
 class CudaDevice : public Device {
 public:
+  ~CudaDevice() override;
   Status checkAvailable(int64_t bytes, const std::string &what) override;
   Status allocate(int64_t rank, int32_t space, int64_t bytes, const std::string &what, void *&data) override;
   Status write(void *to, const void *from, int64_t bytes) override;
   Status read(void *to, const void *from, int64_t bytes) override;
   Status describe(std::string &name, int64_t &memoryBytes) override;
   const std::vector<int64_t> &ranks() const override { return local; }
-  /// What other processes took meanwhile counts too.
+  /// Of all worlds of the process; what other processes took meanwhile counts too.
   Status otherBytes(int64_t &bytes) override;
   void timeOps(bool isTimed) override { lanes->isTimed = isTimed; }
   const std::vector<OpTime> &timeline(int64_t rank, int64_t stream) const override {

@@ -62,6 +62,8 @@ public:
   Status record(int64_t rank, int64_t event, int64_t stream) override;
   Status wait(int64_t rank, int64_t event, int64_t stream) override;
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
+  /// A graph would do what one step did.
+  void lookIntoSteps() override { cannotCapture = true; }
   /// A collective, checked.
   Status meet(int64_t stream, Call call);
 
@@ -88,6 +90,7 @@ private:
   Status issueAll(const std::function<Status(int64_t)> &issue);
   Status runEager(const std::function<Status(int64_t)> &issue);
   Status capture(const std::function<Status(int64_t)> &issue);
+  Status captureTogether(const std::function<Status(int64_t)> &issue);
   Status forkLanes();
   Status joinLanes();
   Status replay();
@@ -327,6 +330,15 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   return {};
 }
 
+/// Of processes that meet over NCCL all launch a graph or none does.
+Status DirectDevice::captureTogether(const std::function<Status(int64_t)> &issue) {
+  bool all = capture(issue).ok();
+  if (processes)
+    MOERT_RETURN_IF_ERROR(agreeOnAll(*processes, all));
+  cannotCapture = !all;
+  return {};
+}
+
 Status DirectDevice::replay() {
   MOERT_RETURN_IF_ERROR(lanes->beginStep());
   MOERT_RETURN_IF_ERROR(check(cudaGraphLaunch(graph.get(), lanes->lanes()[0].context.stream), "cannot launch a step"));
@@ -349,9 +361,11 @@ Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double
   }
   // The first step makes all workspaces as large as they get; memory cannot be allocated while capturing.
   bool mayCapture = wantsGraph && !lanes->isTimed && steps++ > 0 && !cannotCapture;
+  Status status;
   if (mayCapture && !graph)
-    cannotCapture = !capture(issue).ok();
-  Status status = mayCapture && graph ? replay() : runEager(issue);
+    status = captureTogether(issue);
+  if (status.ok())
+    status = mayCapture && !cannotCapture ? replay() : runEager(issue);
   {
     std::lock_guard lock(mutex);
     inStep = false;
@@ -427,29 +441,39 @@ Whereabouts DirectDevice::whereabouts() {
 
 } // namespace
 
+/// The process's device and its streams, and whether the processes suit the plan.
+static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const net::Place &place,
+                      int64_t world, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
+  if (place.size != world)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "the plan has " + std::to_string(world) + " ranks, but there are " +
+                             std::to_string(place.size) + " processes (by " + place.source +
+                             "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
+  int devices = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
+  if (place.localSize > devices)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::to_string(place.localSize) +
+                                                           " processes run on this machine, which has " +
+                                                           std::to_string(devices) + " GPUs");
+  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(static_cast<int>(place.localRank)), "cannot use the device"));
+  MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
+  lanes = std::make_unique<Lanes>();
+  return Lanes::create(programs, groups, {place.rank}, world, {.tf32 = options.tf32}, *lanes);
+}
+
 Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                     const BackendOptions &options, Backend &backend) {
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
   net::Place place;
   std::shared_ptr<net::Star> processes;
-  int devices = 0;
-  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
   MOERT_RETURN_IF_ERROR(joinProcesses(place, processes));
-  if (place.size != world)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "the plan has " + std::to_string(world) + " ranks, but there are " +
-                             std::to_string(place.size) + " processes (by " + place.source +
-                             "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
-  if (place.localSize > devices)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::to_string(place.localSize) +
-                                                           " processes run on this machine, which has " +
-                                                           std::to_string(devices) + " GPUs");
+  std::unique_ptr<Lanes> lanes;
+  Status ready = prepare(programs, groups, place, world, options, lanes);
+  // Nobody goes on to NCCL, where all wait for all, before all are ready.
   if (processes)
-    MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity));
-  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(static_cast<int>(place.localRank)), "cannot use the device"));
-  auto lanes = std::make_unique<Lanes>();
-  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {place.rank}, world, {.tf32 = options.tf32}, *lanes));
+    MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity, ready));
+  MOERT_RETURN_IF_ERROR(ready);
   auto device = std::make_unique<DirectDevice>(programs, groups, place.rank, options, std::move(lanes), processes);
   MOERT_RETURN_IF_ERROR(device->connect(options));
   backend.processes = processes;

@@ -233,16 +233,17 @@ bool canGroup(const GroupMember &member) {
 Status copyPointers(StreamContext &stream, const std::vector<GroupMember> &members, const void **&pointers) {
   const size_t count = members.size();
   const void **host = nullptr;
-  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(stream.stream), "a kernel before a grouped product failed"));
-  MOERT_RETURN_IF_ERROR(stream.staging.reserve(static_cast<int64_t>(3 * count), host));
+  MOERT_RETURN_IF_ERROR(stream.operands.reserve(static_cast<int64_t>(3 * count), host));
   MOERT_RETURN_IF_ERROR(stream.workspace.reserve(static_cast<int64_t>(3 * count), pointers));
   for (size_t i = 0; i < count; ++i) {
     host[i] = members[i].b;
     host[count + i] = members[i].a;
     host[2 * count + i] = members[i].c;
   }
-  return check(cudaMemcpyAsync(pointers, host, 3 * count * sizeof(*host), cudaMemcpyHostToDevice, stream.stream),
-               "cannot copy the operands of a grouped product");
+  MOERT_RETURN_IF_ERROR(
+      check(cudaMemcpyAsync(pointers, host, 3 * count * sizeof(*host), cudaMemcpyHostToDevice, stream.stream),
+            "cannot copy the operands of a grouped product"));
+  return stream.operands.noteCopied(stream.stream);
 }
 
 } // namespace

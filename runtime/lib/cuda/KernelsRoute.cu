@@ -295,6 +295,8 @@ Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'route': expected " + std::to_string(experts.elements()) +
                                                            " forced experts but got " +
                                                            std::to_string(page.forced.size()));
+  // Another step's are elsewhere.
+  MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   int32_t *memory = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.forcedWorkspace.reserve(experts.elements(), memory));
   forced = experts;
@@ -305,6 +307,7 @@ Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced)
 }
 
 Status CudaKernels::recordChoices(View experts, RoutingPage &page) {
+  MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   page.chosen.resize(static_cast<size_t>(experts.elements()));
   if (page.chosen.empty())
     return {};

@@ -10,8 +10,6 @@ constexpr int kOpBits = 20;
 
 Status Lanes::create(std::span<const Program> programs, const std::vector<Group> &groups,
                      const std::vector<int64_t> &ranks, int64_t world, const DeviceOptions &options, Lanes &lanes) {
-  int64_t total;
-  MOERT_RETURN_IF_ERROR(askMemory(lanes.atFirst, total));
   MOERT_RETURN_IF_ERROR(DeviceContext::create(options, lanes.context));
   MOERT_RETURN_IF_ERROR(createStream(lanes.clock));
   MOERT_RETURN_IF_ERROR(createEvent(true, lanes.stepBegin));
@@ -77,6 +75,8 @@ Status Lanes::end(Lane &lane, int64_t received) {
 Status Lanes::beginStep() {
   for (HostCounts &known : counts)
     known.clear();
+  // What the host wrote may still be under way on the default stream, which ours do not wait for.
+  MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));
   for (Lane &lane : all) {
     lane.used = 0;
     lane.times.clear();

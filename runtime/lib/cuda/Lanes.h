@@ -62,14 +62,10 @@ public:
   /// Whether what is enqueued becomes a graph, so that no call may wait.
   void setCapturing(bool isCapturing);
 
-  /// Device memory that was to be had before anything of this was made.
-  int64_t availableAtFirst() const { return atFirst; }
-
   bool isTimed = true;
 
 private:
   DeviceContext context;
-  int64_t atFirst = 0;
   std::span<const Program> programs;
   std::vector<int64_t> local; ///< ranks of this process
   std::vector<size_t> first;  ///< of a rank's lanes in all

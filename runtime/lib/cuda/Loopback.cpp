@@ -121,6 +121,7 @@ Status createLoopback(std::span<const Program> programs, const std::vector<Group
     return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
   std::vector<int64_t> ranks(static_cast<size_t>(world));
   std::iota(ranks.begin(), ranks.end(), 0);
+  MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
   auto lanes = std::make_unique<Lanes>();
   // Many streams share the device: large workspaces for each of them would be most of its memory.
   DeviceOptions device;

@@ -5,6 +5,7 @@
 #include "cuda/Cuda.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace moert::cuda {
@@ -59,6 +60,34 @@ using Workspace = GrowingMemory<DeviceMemory, allocateDevice>;
 /// The same in the host's memory; the host waits for the stream before it writes there again. What the stream itself
 /// does there, its functions on the host included, comes one after the other.
 using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
+
+/// Pinned memory from which a stream copies, which the host fills again while earlier copies may be under way.
+class Tables {
+public:
+  /// `count` values that nothing copies from any more.
+  template <class T> Status reserve(int64_t count, T *&data) {
+    Table &table = tables[next];
+    if (table.copied)
+      MOERT_RETURN_IF_ERROR(check(cudaEventSynchronize(table.copied.get()), "a copy of operands failed"));
+    return table.memory.reserve(count, data);
+  }
+  /// The copy of what was reserved last is enqueued.
+  Status noteCopied(cudaStream_t stream) {
+    Table &table = tables[next];
+    next = (next + 1) % tables.size();
+    if (!table.copied)
+      MOERT_RETURN_IF_ERROR(createEvent(false, table.copied));
+    return check(cudaEventRecord(table.copied.get(), stream), "cannot record an event");
+  }
+
+private:
+  struct Table {
+    Staging memory;
+    Event copied;
+  };
+  std::array<Table, 16> tables; ///< as many copies may wait for the device
+  size_t next = 0;
+};
 
 /// Memory for all pieces that `take` takes of its argument; it is called twice, at first to add up their sizes.
 template <class Take> Status reservePieces(Workspace &workspace, Take take) {

@@ -56,10 +56,14 @@ Status Session::startMpi() {
                   : check(MPI_Query_thread(&provided), "MPI_Query_thread");
       !status.ok())
     return status;
-  if (provided >= MPI_THREAD_SERIALIZED)
+  // Who started MPI may call it while a step runs.
+  int needed = isOwner ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
+  if (provided >= needed)
     return {};
-  return Status::error(MOERT_ERROR_UNSUPPORTED, "MPI gives less than MPI_THREAD_SERIALIZED, but backend 'mpi' calls it "
-                                                "from a thread of its own");
+  return Status::error(MOERT_ERROR_UNSUPPORTED,
+                       std::string("expected MPI to allow ") +
+                           (isOwner ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE, since the program started it") +
+                           ": backend 'mpi' calls it from a thread of its own");
 }
 
 Status Session::begin() {

@@ -35,6 +35,26 @@ Status readNumber(const char *name, const char *text, int64_t least, int64_t mos
                  " but got '" + text + "'");
 }
 
+/// Of SLURM's "2(x3),1", how many tasks each node has, the one for this node; `all` where nothing says.
+int64_t readTasksOfNode(const Environment &environment, int64_t all) {
+  const char *text = environment("SLURM_STEP_TASKS_PER_NODE"), *node = environment("SLURM_NODEID");
+  if (!text)
+    text = environment("SLURM_TASKS_PER_NODE");
+  int64_t left = node ? std::atoll(node) : 0;
+  while (text && *text) {
+    char *rest;
+    int64_t tasks = std::strtoll(text, &rest, 10), nodes = 1;
+    if (std::strncmp(rest, "(x", 2) == 0)
+      nodes = std::strtoll(rest + 2, &rest, 10);
+    if (left < nodes)
+      return tasks;
+    left -= nodes;
+    text = std::strchr(rest, ',');
+    text = text ? text + 1 : nullptr;
+  }
+  return all;
+}
+
 Status readRanks(const Environment &environment, const Launcher &launcher, Place &place) {
   constexpr int64_t kMost = int64_t(1) << 24;
   const char *size = environment(launcher.size);
@@ -49,6 +69,8 @@ Status readRanks(const Environment &environment, const Launcher &launcher, Place
   if (const char *text = launcher.localSize ? environment(launcher.localSize) : nullptr)
     if (Status status = readNumber(launcher.localSize, text, 1, place.size, place.localSize); !status.ok())
       return status;
+  if (place.source == "srun")
+    place.localSize = std::clamp<int64_t>(readTasksOfNode(environment, place.size), 1, place.size);
   place.localRank = place.rank % place.localSize;
   if (const char *text = environment(launcher.localRank))
     return readNumber(launcher.localRank, text, 0, place.localSize - 1, place.localRank);
