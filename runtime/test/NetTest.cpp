@@ -326,8 +326,12 @@ TEST_F(Processes4, Agree) {
   for (const Status &status : inAll(stars, [](Star &star, int64_t) { return checkAgree(star, "a plan"); }))
     EXPECT_EQ(status.message, "");
   for (const Status &status :
-       inAll(stars, [](Star &star, int64_t i) { return checkAgree(star, i == 2 ? "b" : "a plan"); }))
-    EXPECT_EQ(status.message, "rank 2 runs another plan than rank 0, or with other options");
+       inAll(stars, [](Star &star, int64_t i) { return checkAgree(star, i == 2 ? "same\nb" : "same\na plan"); }))
+    EXPECT_EQ(status.message, "rank 2 runs another plan than rank 0, or with other options: 'b' rather than 'a plan'");
+  const std::string isLong(1000, 'x');
+  for (const Status &status :
+       inAll(stars, [&](Star &star, int64_t i) { return checkAgree(star, i == 1 ? isLong : "a"); }))
+    EXPECT_EQ(status.message, "rank 1 runs another plan than rank 0, or with other options");
 }
 
 // An error of the one who gives is everybody's, and no end.

@@ -2,6 +2,9 @@
 
 #include "core/Processes.h"
 
+#include <algorithm>
+#include <sstream>
+
 namespace moert {
 
 /// One byte says whether the rest are the bytes, or an error's code and text.
@@ -27,6 +30,22 @@ static Status unpack(const std::vector<char> &packed, std::vector<char> &bytes) 
   return Status::error(std::atoi(text.c_str()), text.substr(space == std::string::npos ? 0 : space + 1));
 }
 
+/// The first line in which they differ, where a person would read it.
+static std::string sayDifference(const std::string &theirs, const std::string &ours) {
+  constexpr size_t kMost = 100;
+  std::istringstream here(ours), there(theirs);
+  std::string mine, other;
+  do {
+    mine.clear();
+    other.clear();
+    std::getline(here, mine);
+    std::getline(there, other);
+  } while (mine == other && here && there);
+  if (mine.empty() || other.empty() || std::max(mine.size(), other.size()) > kMost)
+    return "";
+  return ": '" + other + "' rather than '" + mine + "'";
+}
+
 static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
 
 /// Process 0 looks at what all give, and all get what it finds.
@@ -48,7 +67,8 @@ static Status judge(Processes &processes, const std::vector<char> &mine,
   }
   if (Status status = processes.broadcast(bytes); !status.ok())
     return status;
-  return unpack(bytes, bytes);
+  std::vector<char> nothing;
+  return unpack(bytes, nothing);
 }
 
 Status checkAgree(Processes &processes, const std::string &text, const Status &ready) {
@@ -59,7 +79,8 @@ Status checkAgree(Processes &processes, const std::string &text, const Status &r
       return Status::error(status.code, who + ": " + status.message);
     if (theirs == bytesOf(text) || !ready.ok())
       return {};
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, who + " runs another plan than rank 0, or with other options");
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, who + " runs another plan than rank 0, or with other options" +
+                                                           sayDifference({theirs.begin(), theirs.end()}, text));
   });
 }
 

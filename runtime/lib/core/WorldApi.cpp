@@ -74,10 +74,10 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device.emulate = config->emulate != 0;
   options.device.graphs = config->graphs != 0;
   options.device.tf32 = config->tf32 != 0;
-  options.device.identity = std::string(plan->library.metadataText) + "\n" + std::to_string(config->variant) + " " +
-                            std::to_string(config->program) + " " + std::to_string(config->verify) + " " +
-                            std::to_string(config->tf32) + " " + std::to_string(config->graphs) + " " +
-                            std::to_string(config->timeout_s);
+  options.device.identity = std::string(plan->library.metadataText) + "\nvariant " + std::to_string(config->variant) +
+                            ", program " + std::to_string(config->program) + ", verify " +
+                            std::to_string(config->verify) + ", tf32 " + std::to_string(config->tf32) + ", graphs " +
+                            std::to_string(config->graphs) + ", timeout_s " + std::to_string(config->timeout_s);
   options.timeout = config->timeout_s;
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
