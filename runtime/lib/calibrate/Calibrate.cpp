@@ -45,7 +45,7 @@ std::string today() {
 Status measureMemory(Pool &pool, const Settings &settings, double &bytesPerSecond) {
   constexpr int64_t kColumns = 512;
   constexpr int kPasses = 9;
-  const int64_t rows = settings.largestRows ? settings.largestRows : 8192;
+  const int64_t rows = settings.isDevice() ? settings.device.kernelRows : 8192;
   pool.setReach(pool.bench().reach.cold);
   auto make = [&] {
     pool.beginCall();

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
-#include "net/Bootstrap.h"
 
 #include <algorithm>
 #include <cctype>
@@ -46,7 +45,7 @@ Status measureLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
 
 /// Copies between the device's memory and the host's, both ways.
 Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &profile) {
-  const int64_t most = arenaBytes(settings) / 16;
+  const int64_t most = settings.device.copyBytes;
   void *onDevice = nullptr, *onHost = nullptr;
   if (Status status = bench.allocateIn(MOERT_SPACE_DEVICE, most, onDevice); !status.ok())
     return status;
@@ -138,29 +137,47 @@ Status describe(Device &device, const net::Place &place, const Settings &setting
 Status readPlace(const Settings &settings, net::Place &place) {
   if (settings.backend == "cuda-loopback")
     return {};
-  if (Status status = net::readPlace([](const char *name) { return std::getenv(name); }, place); !status.ok())
-    return status;
+  return net::readPlace([](const char *name) { return std::getenv(name); }, place);
+}
+
+/// What all processes agree on may still be impossible.
+Status checkPlace(const net::Place &place) {
   if (place.size % place.localSize == 0)
     return {};
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected as many processes on each machine, but " +
                                                          std::to_string(place.localSize) + " of " +
-                                                         std::to_string(place.size) + " run on this one");
+                                                         std::to_string(place.size) + " run on each");
 }
 
 } // namespace
+
+std::string identityOf(const net::Place &place, const Settings &settings, const std::vector<Group> &groups) {
+  // A profile has nodes of equal size, and the ranks of one follow each other.
+  const bool isInOrder = place.rank % place.localSize == place.localRank;
+  std::string text = "moe-calibrate" + std::string(settings.quick ? " --quick" : "") + "\n" +
+                     "processes on a machine: " + std::to_string(place.localSize) + "\n" + "ranks of a machine " +
+                     (isInOrder ? "follow each other" : "do not follow each other") + "\ngroups:";
+  for (const Group &group : groups)
+    text += " " + group.name;
+  return text;
+}
 
 Status calibrateDevice(const Settings &settings, Profile &profile) {
   net::Place place;
   if (Status status = readPlace(settings, place); !status.ok())
     return status;
-  RanksOptions options{settings.backend, place.size, 1, arenaBytes(settings), allGroups(place.size, place.localSize)};
+  RanksOptions options{settings.backend, place.size, 1, settings.device.arenaBytes,
+                       allGroups(place.size, place.localSize)};
+  options.identity = identityOf(place, settings, options.groups);
   std::unique_ptr<Ranks> ranks;
   if (Status status = Ranks::create(options, ranks); !status.ok())
+    return status;
+  if (Status status = checkPlace(place); !status.ok())
     return status;
   if (Status status = describe(ranks->device(), place, settings, profile); !status.ok())
     return status;
   std::unique_ptr<DeviceBench> bench;
-  if (Status status = DeviceBench::create(*ranks, options.arenaBytes, options.arenaBytes / 2, bench); !status.ok())
+  if (Status status = DeviceBench::create(*ranks, options.arenaBytes, settings.device.coldBytes, bench); !status.ok())
     return status;
   if (Status status = measureDevice(*bench, settings, profile); !status.ok())
     return status;

@@ -1,8 +1,11 @@
 //===- Exchanges.cpp - every collective, through the executor -------------===//
 //
-// A step issues a collective many times, with the events that a plan has around it, on memory that others used since.
-// On the host one worker runs all members' shares; a share is what its CPU time comes to for one member and one
-// collective. A device's clock tells how long a collective ran; of ranks on one device each has an equal share.
+// A step issues a collective many times, with the events that a plan has around it, each on memory of its own, which
+// the next step uses again: as a plan's activations, operands were written not long ago, and a device's caches may hold
+// small ones. On the host one worker runs all members' shares; a share is what its CPU time comes to for one member and
+// one collective. A device's clock tells how long a collective ran; of ranks on one device each has an equal share.
+// Those have no product in front of them for the host to be ahead: it issues for all of them, and what it takes to
+// launch is in the time of small collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +13,7 @@
 #include "calibrate/DeviceBench.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace moert::calibrate {
@@ -96,7 +100,8 @@ int32_t issueBetweenEvents(moert_rank_t rank, const moert_group &group, const Ex
   return code ? code : moert_wait(rank, 1, Ranks::kCompute);
 }
 
-/// How many collectives a step issues, in arenas of so many bytes.
+/// How many collectives a step issues, in arenas of so many bytes: so many that all members together use kRecentBytes,
+/// but at least 2 and at most 64.
 int64_t countPlaces(const Exchange &exchange, int64_t arena) {
   return std::min(std::clamp<int64_t>(kRecentBytes / (2 * exchange.bytes * exchange.members), 2, 64),
                   arena / (2 * exchange.bytes));
@@ -202,7 +207,7 @@ size_t countFits(const std::vector<const char *> &sumTypes) {
 
 std::vector<int64_t> deviceSizes(const Settings &settings) {
   std::vector<int64_t> sizes;
-  for (int64_t bytes = 1 << 12; bytes <= arenaBytes(settings) / 4; bytes *= settings.quick ? 32 : 8)
+  for (int64_t bytes = 1 << 12; bytes <= settings.device.arenaBytes / 4; bytes *= settings.quick ? 32 : 8)
     sizes.push_back(bytes);
   return sizes;
 }
@@ -212,7 +217,7 @@ const std::vector<const char *> kDeviceSums = {"f32", "bf16", "f16"};
 } // namespace
 
 Status calibrateShares(const Settings &settings, std::vector<ExchangeFit> &fits) {
-  const bool onHost = settings.backend == "host";
+  const bool onHost = !settings.isDevice();
   std::vector<int64_t> sizes = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
   std::vector<int64_t> groups = {2, 4, 8, 16, 32, 64};
   if (settings.quick) {
@@ -226,7 +231,7 @@ Status calibrateShares(const Settings &settings, std::vector<ExchangeFit> &fits)
   int64_t below = 1;
   for (int64_t members : groups) {
     RanksOptions options{settings.backend, members};
-    options.arenaBytes = onHost ? std::max(coldBytes() / members, kRecentBytes) : arenaBytes(settings) / members;
+    options.arenaBytes = onHost ? std::max(coldBytes() / members, kRecentBytes) : settings.device.arenaBytes / members;
     std::unique_ptr<Ranks> ranks;
     if (Status status = Ranks::create(options, ranks); !status.ok())
       return status;
@@ -249,28 +254,37 @@ std::vector<Group> allGroups(int64_t ranks, int64_t perNode) {
       if (ranks % (size * stride) != 0)
         continue;
       Group group{std::to_string(size) + "x" + std::to_string(stride), size, stride};
-      if (known.insert({size, membersOnNode(group, perNode)}).second)
+      const int64_t onNode = membersOnNode(group, ranks, perNode);
+      if (onNode > 0 && known.insert({size, onNode}).second)
         groups.push_back(group);
     }
   return groups;
 }
 
-int64_t membersOnNode(const Group &group, int64_t perNode) {
-  int64_t count = 1;
-  while (count < group.size && count * group.stride < perNode)
-    ++count;
-  return count;
+int64_t membersOnNode(const Group &group, int64_t ranks, int64_t perNode) {
+  int64_t onNode = 0;
+  for (int64_t instance = 0; instance < ranks / group.size; ++instance) {
+    std::map<int64_t, int64_t> counts;
+    for (int64_t member = 0; member < group.size; ++member)
+      ++counts[group.rankOf(instance, member) / perNode];
+    for (const auto &[node, count] : counts) {
+      if (onNode > 0 && count != onNode)
+        return 0;
+      onNode = count;
+    }
+  }
+  return onNode;
 }
 
 Status calibrateGroups(DeviceBench &bench, const std::vector<Group> &groups, int64_t perNode, const Settings &settings,
                        std::vector<ExchangeFit> &fits) {
-  Scene scene{bench.ranks(), arenaBytes(settings),  &bench, false, deviceSizes(settings),
+  Scene scene{bench.ranks(), settings.device.arenaBytes, &bench, false, deviceSizes(settings),
               kDeviceSums,   settings.quick ? 3 : 7};
   Progress progress(settings.progress, "collectives", groups.size() * scene.sizes.size() * countFits(scene.sumTypes));
   for (size_t g = 0; g < groups.size(); ++g) {
     ExchangeFit shape;
     shape.minMembers = shape.maxMembers = groups[g].size;
-    shape.minPerNode = shape.maxPerNode = membersOnNode(groups[g], perNode);
+    shape.minPerNode = shape.maxPerNode = membersOnNode(groups[g], bench.ranks().size(), perNode);
     if (Status status = measureGroup(scene, g, shape, fits, progress); !status.ok())
       return status;
   }

@@ -41,7 +41,7 @@ Status runTogether(Ranks &ranks, const Works &works, std::vector<std::vector<OpT
   return status;
 }
 
-/// Typical seconds of what ran, half of it or more, from `begin` to `end`; of all where nothing did.
+/// Typical seconds of what has its middle from `begin` to `end`; of all where nothing has.
 double typicalWithin(const std::vector<OpTime> &times, int64_t begin, int64_t end) {
   std::vector<double> within, all;
   for (const OpTime &time : times) {
@@ -60,13 +60,14 @@ Status measureTogether(Ranks &ranks, const Works &works, int passes, std::vector
     std::vector<std::vector<OpTime>> times;
     if (Status status = runTogether(ranks, works, times); !status.ok())
       return status;
-    int64_t begin = 0, end = INT64_MAX;
-    for (const std::vector<OpTime> &one : times) {
-      begin = std::max(begin, one.front().begin);
-      end = std::min(end, one.back().end);
-    }
+    for (size_t w = 0; w < works.size(); ++w)
+      if (times[w].size() != static_cast<size_t>(works[w]->repeats))
+        return Status::error(MOERT_ERROR_INTERNAL, "the device timed " + std::to_string(times[w].size()) + " of " +
+                                                       std::to_string(works[w]->repeats) + " operations of kind '" +
+                                                       works[w]->kind + "'");
+    const std::vector<double> once = secondsTogether(times);
     for (size_t w = 0; w < works.size() && pass > 0; ++w)
-      measured[w].push_back(typicalWithin(times[w], begin, end));
+      measured[w].push_back(once[w]);
   }
   seconds.clear();
   for (std::vector<double> &one : measured)
@@ -123,10 +124,22 @@ Work makeCommunication(Ranks &ranks, size_t group, int64_t arena, int64_t bytes)
 
 } // namespace
 
+std::vector<double> secondsTogether(const std::vector<std::vector<OpTime>> &streams) {
+  int64_t begin = 0, end = INT64_MAX;
+  for (const std::vector<OpTime> &times : streams) {
+    begin = std::max(begin, times.front().begin);
+    end = std::min(end, times.back().end);
+  }
+  std::vector<double> seconds;
+  for (const std::vector<OpTime> &times : streams)
+    seconds.push_back(typicalWithin(times, begin, end));
+  return seconds;
+}
+
 Status calibrateInterference(DeviceBench &bench, const Settings &settings, std::optional<size_t> group,
                              std::vector<Interference> &sets) {
   Ranks &ranks = bench.ranks();
-  const int64_t arena = arenaBytes(settings), bytes = arena / 16;
+  const int64_t arena = settings.device.arenaBytes, bytes = settings.device.copyBytes;
   std::vector<Work> works = {{"compute", Ranks::kCompute, [&](moert_rank_t rank) { return bench.issueBallast(rank); }}};
   if (group)
     works.push_back(makeCommunication(ranks, *group, arena, bytes));

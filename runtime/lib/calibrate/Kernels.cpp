@@ -398,11 +398,11 @@ std::vector<KernelCase> allCases() {
 
 /// Sizes of values of kColumns.
 std::vector<int64_t> rowsOf(const Settings &settings) {
-  if (!settings.largestRows)
+  if (!settings.isDevice())
     return settings.quick ? std::vector<int64_t>{1, 32, 1024} : std::vector<int64_t>{1, 4, 16, 64, 256, 1024, 4096};
   std::vector<int64_t> sizes;
-  const int64_t middle = std::lround(std::sqrt(settings.largestRows));
-  for (int64_t rows = 1; rows <= settings.largestRows; rows *= settings.quick ? middle : 4)
+  const int64_t middle = std::lround(std::sqrt(settings.device.kernelRows));
+  for (int64_t rows = 1; rows <= settings.device.kernelRows; rows *= settings.quick ? middle : 4)
     sizes.push_back(rows);
   return sizes;
 }
@@ -450,7 +450,7 @@ Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<Kernel
       fit.samples.push_back({countBytes(calls[c * sizes.size() + s]()), seconds[c * sizes.size() + s]});
     fit.fit = fitLine(fit.samples);
     // A device may be too wide for the sizes here to make a difference.
-    if (fit.fit.perByte <= 0 && !settings.largestRows)
+    if (fit.fit.perByte <= 0 && !settings.isDevice())
       return Status::error(MOERT_ERROR_INTERNAL, "the times of '" + fit.calls.kernel +
                                                      "' do not grow with its size: too much else runs on this machine");
   }

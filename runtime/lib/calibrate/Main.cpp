@@ -73,7 +73,6 @@ int run(const Options &options, std::ostream &out, std::ostream &err, bool isTer
   Settings settings;
   settings.backend = options.backend;
   settings.workers = options.workers ? options.workers : std::max(1u, std::thread::hardware_concurrency());
-  settings.largestRows = options.backend == "host" ? 0 : kDeviceRows;
   settings.quick = options.quick;
   settings.progress = isTerminal && isFirst ? &err : nullptr;
   Profile profile;

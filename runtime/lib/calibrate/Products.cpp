@@ -74,7 +74,7 @@ std::vector<int64_t> upTo(int64_t most, std::vector<int64_t> sizes) {
   return sizes;
 }
 
-/// Rows of dense products up to `most`; an expert has fewer.
+/// Rows, columns and depth of dense products up to `most`; an expert has fewer.
 std::vector<CurveGrid> deviceGrids(int64_t most) {
   std::vector<CurveGrid> grids(3);
   const std::vector<int64_t> sizes = upTo(most, {64, 256, 1024, 4096});
@@ -142,7 +142,7 @@ void addCalls(Pool &pool, const CurveGrid &grid, std::vector<MakeCall> &calls, s
 } // namespace
 
 Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
-  std::vector<CurveGrid> grids = settings.largestRows ? deviceGrids(settings.largestRows / 2) : hostGrids();
+  std::vector<CurveGrid> grids = settings.isDevice() ? deviceGrids(settings.device.productSize) : hostGrids();
   std::vector<MakeCall> calls;
   std::vector<double> flops, seconds;
   for (CurveGrid &grid : grids) {

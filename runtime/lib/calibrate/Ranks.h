@@ -15,6 +15,7 @@ struct RanksOptions {
   int64_t workers = 1;
   int64_t arenaBytes = 0;         ///< of each rank, filled with small numbers
   std::vector<Group> groups = {}; ///< empty: one of all ranks
+  std::string identity = "";      ///< BackendOptions::identity
 };
 
 /// Ranks on a backend. They have three streams and two events: op and stream 0 are compute, stream 1 meets on groups,
