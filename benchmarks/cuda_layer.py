@@ -5,7 +5,8 @@ Usage: cuda_layer.py --compile=DIR --bin=DIR            where moe-compile is: pl
        cuda_layer.py --plans=DIR --bin=DIR [--json=FILE] [--svg=FILE]     where the GPU is; --bin has cuda_layer, which runtime/ builds
 
   --shape=LIST, --tokens=LIST   some shapes of mixtral, qwen3, deepseek-v3 and tiny (a try-out, without goals), some numbers of tokens
-  --json=FILE                   all figures, written after each case; cases that are there already are not measured again
+  --json=FILE                   all figures, written after each case; what is there already is not measured again, if it was with this device,
+                                this PyTorch and its forms, as many --steps and, where one is given, this --seed
   --limit=SECONDS               begin no case after so long; with --json the next call goes on
   --torch=PYTHON                the interpreter that has PyTorch (python3); "none" leaves PyTorch out
   --worker=NAME                 cuda_layer_emulated runs on the emulation of CUDA (MOERT_BACKENDS says where), whose times mean nothing
@@ -18,8 +19,9 @@ and PyTorch's forms in small against f64. Then for each number of tokens, balanc
   rest      everything else of the plan over the time that the bytes which it must move take at the bandwidth of a copy; at most 1.5
   loop, grouped    PyTorch's step over the plan's, with one product after the other and with grouped_mm; more than 1
 
-All of a case is measured in turns on one device. A goal that is missed or a check that fails makes the exit status 1; 77 says that there is
-no GPU.
+All of a case is measured in turns on one device. A goal that the plan misses or a check that it fails makes the exit status 1; 77 says that
+there is no GPU. A form of PyTorch that is wrong is not timed, one that fails (it may not run on this GPU, or find no memory) is reported, and
+the rest goes on: if the plan meets all that is left, the exit status is 3.
 """
 import argparse
 import json
@@ -36,9 +38,10 @@ from typing import NamedTuple
 from layers import COLORS, Axes, Svg, report, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NO_DEVICE = 77
+NO_DEVICE, PEER_FAILED = 77, 3
 VERIFY_TOKENS, TOLERANCE = 64, 2e-2  # bf16's, as moe-run's
 ROUTINGS = ("balanced", "skewed")
+FORMS = ("loop", "grouped")  # of PyTorch, where it has them
 
 
 class Shape(NamedTuple):
@@ -128,6 +131,10 @@ def compile_plans(options):
 # -------------------------------------------------------------------------------------------------------------- workers
 
 
+class WorkerError(SystemExit):
+    """Ends the program unless it is caught."""
+
+
 class Worker:
     """A process that answers a line of JSON with another."""
 
@@ -143,28 +150,53 @@ class Worker:
             pass  # it ended: below
         if not select.select([self.process.stdout], [], [], timeout)[0]:
             self.process.kill()
-            sys.exit(f"error: {self.title}: no answer for {timeout} s to {job}")
+            raise WorkerError(f"error: {self.title}: no answer for {timeout} s to {job}")
         line = self.process.stdout.readline()
         if not line:
             status = self.process.wait()
-            sys.exit(status if status == NO_DEVICE else f"error: {self.title} ended with {status} at {job}")
+            raise WorkerError(status if status == NO_DEVICE else f"error: {self.title} ended with {status} at {job}")
         answer = json.loads(line)
         if "error" in answer:
-            sys.exit(f"error: {self.title}: {answer['error']}\n  {job}")
+            raise WorkerError(f"error: {self.title}: {answer['error']}\n  {job}")
         return answer
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Torch:
+    """PyTorch's process. What fails there ends no more than that: the next job has a new one, whose GPU no failure has left unusable."""
+
+    def __init__(self, python):
+        self.command, self.worker = [python, os.path.join(HERE, "cuda_layer_torch.py")], None
+
+    def ask(self, **job):
+        """The answer, or what went wrong as its "error"."""
+        self.worker = self.worker or Worker(self.command, "PyTorch")
+        try:
+            return self.worker.ask(**job)
+        except WorkerError as error:
+            self.worker.end()
+            self.worker = None
+            return {"error": str(error).splitlines()[0].removeprefix("error: ")}
 
 
 def start_torch(options):
-    """None, and why, where there is no PyTorch."""
+    """PyTorch, what it is, and how to say so; None where there is none, and why."""
     if options.torch == "none":
-        return None, "left out"
+        return None, None, "left out"
     python = shutil.which(options.torch)
     found = python and subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
     if not found or found.returncode:
-        return None, f"{options.torch} cannot import it; --torch=PYTHON says which interpreter can"
-    worker = Worker([python, os.path.join(HERE, "cuda_layer_torch.py")], "PyTorch")
-    machine = worker.ask(do="machine")
-    return worker, f"{machine['version']} on {machine['device']}, {machine['grouped']}"
+        return None, None, f"{options.torch} cannot import it; --torch=PYTHON says which interpreter can"
+    torch = Torch(python)
+    machine = torch.ask(do="machine")
+    if "error" in machine:
+        return None, None, machine["error"]
+    if machine["device"] == "cpu" and options.worker == "cuda_layer":
+        return None, None, f"{machine['version']} finds no GPU"
+    return torch, machine, f"{machine['version']} on {machine['device']}, {' and '.join(machine['forms'])}"
 
 
 # ---------------------------------------------------------------------------------------------------------- measurement
@@ -201,10 +233,13 @@ class Bench:
                 self.results = json.load(file)
         self.layer = Worker([os.path.join(options.bin, options.worker)], options.worker)
         self.machine = self.layer.ask(do="machine", **{key: getattr(SHAPES[options.shape[0]], key) for key in ("gemm", "copy")})
-        self.torch, torch = start_torch(options)
-        self.results["torch"] = torch
+        self.torch, torch, text = start_torch(options)
+        # What a figure depends on, besides the case: one that was measured with something else is not this run's.
+        self.setup = {"device": self.machine["device"], "torch": torch, **{key: getattr(SHAPES[options.shape[0]], key) for key in ("gemm", "copy")}}
+        self.forms, self.peer_failed = {}, False
+        self.results.pop("torch", None)
         print(f"{self.machine['device']}: cuBLAS {self.machine['flops'] / 1e12:.1f} TFLOP/s, copies {self.machine['copy_bandwidth'] / 1e9:.0f} GB/s")
-        print(f"PyTorch: {torch}; seed {options.seed}")
+        print(f"PyTorch: {text}; seed {options.seed}")
 
     def path(self, name):
         path = os.path.join(self.options.plans, name)
@@ -217,50 +252,77 @@ class Bench:
             with open(self.options.json, "w") as file:
                 json.dump(self.results, file, indent=1)
 
-    def check(self, name):
+    def is_of_this_run(self, stored, **wanted):
+        """Whether values are new in each run is not asked unless a seed is given."""
+        wanted |= {"setup": self.setup, **({"seed": self.options.seed} if self.options.is_seeded else {})}
+        return all(stored.get(key) == value for key, value in wanted.items())
+
+    def verify(self, name):
         """The layer against f64, and PyTorch's forms, a quarter as wide."""
-        if self.results["verify"].get(name, {}).get("ok"):
-            return
         shape, seed = SHAPES[name], self.options.seed
         routing = self.path(f"{name}-verify-skewed.bin")
         got = self.layer.ask(do="verify", plan=self.path(f"{name}-verify.so"), reference=self.path(f"{name}-verify-f64.so"),
                              routing=routing, seed=seed)
-        errors = {"plan": got["errors"]}
-        if self.torch:
-            small = {**get_job(shape), "model": max(shape.model // 4, shape.experts), "hidden": shape.hidden // 4}
-            errors |= self.torch.ask(do="verify", routing=routing, seed=seed, **small)["errors"]
-        # A NaN, which JSON has as null, is as wrong as can be.
-        worst = {who: max(error if error is not None and math.isfinite(error) else math.inf for error in values.values())
-                 for who, values in errors.items()}
-        ok = got["routed"] and all(value <= TOLERANCE for value in worst.values())
-        self.ok &= report(ok, f"{name}: " + ", ".join(f"{who} {value:.1e}" for who, value in worst.items()) +
-                          f" from f64 ({TOLERANCE:g} allowed)" + ("" if got["routed"] else ", tokens chose other experts than they were to"))
-        self.results["verify"][name] = {"ok": ok, "seed": seed, "errors": errors}
-        self.save()
+        plan = {"error": "tokens chose other experts than they were to"} if not got["routed"] else judge(got["errors"])
+        small = {**get_job(shape), "model": max(shape.model // 4, shape.experts), "hidden": shape.hidden // 4}
+        forms = {}
+        for form in self.setup["torch"]["forms"] if self.torch else []:
+            answer = self.torch.ask(do="verify", form=form, routing=routing, seed=seed, **small)
+            forms[form] = answer if "error" in answer else judge(answer["errors"])
+        return {"setup": self.setup, "seed": seed, "plan": plan, "forms": forms}
+
+    def check(self, name):
+        """What is wrong with the layer ends the run, what is wrong with a form of PyTorch that form's part in it."""
+        stored = self.results["verify"].get(name, {})
+        if not self.is_of_this_run(stored) or "error" in stored["plan"]:
+            self.results["verify"][name] = stored = self.verify(name)
+            self.save()
+        self.ok &= report_check(f"{name}: plan", stored["plan"])
+        self.forms[name] = [form for form, result in stored["forms"].items() if report_check(f"{name}: PyTorch's {form}", result)]
+        self.peer_failed |= len(self.forms[name]) < len(stored["forms"])
+
+    def is_measured(self, name, key):
+        return self.is_of_this_run(self.results["cases"].get(key, {}), steps=self.options.steps, forms=self.forms[name])
 
     def measure(self, name, tokens, routing):
         """One case, as ratios. None where time is up."""
         key = f"{name}-{tokens}-{routing}"
-        if key in self.results["cases"]:
+        if self.is_measured(name, key):
             return self.results["cases"][key]
         if time.monotonic() - self.start > self.options.limit:
             return None
         shape, job = SHAPES[name], {"do": "time", "routing": self.path(f"{key}.bin"), "seed": self.options.seed, "steps": self.options.steps}
         got = self.layer.ask(plan=self.path(f"{name}-{tokens}.so"), **job)
-        torch = self.torch.ask(**job, **get_job(shape)) if self.torch else {}
-        if not got["routed"] or torch.get("counts", got["counts"]) != got["counts"]:
+        if not got["routed"]:
             sys.exit(f"error: {key}: tokens did not choose the experts that they were to")
         rows, peak = tokens * shape.top_k, self.machine["flops"]
         case = {"load": max(got["counts"]) * shape.experts / rows, "step": got["step"], "of_peak": get_flops(shape, rows) / got["step"] / peak,
                 "products": got["plain_products"] / got["products"],
                 "rest": got["rest"] / (get_bytes(shape, tokens) / self.machine["copy_bandwidth"])}
-        for form in ("loop", "grouped"):
-            if form in torch:
-                case[form] = torch[form] / got["step"]
-                case[f"{form}_of_peak"] = get_flops(shape, rows) / torch[form] / peak
-        self.results["cases"][key] = {**case, "machine": self.machine, "measured": got, "torch": torch}
+        torch = {form: self.torch.ask(form=form, **job, **get_job(shape)) for form in self.forms[name]}
+        for form, answer in torch.items():
+            if "error" in answer:
+                case[f"{form}_error"] = answer["error"]
+            elif answer["counts"] != got["counts"]:
+                case[f"{form}_error"] = "tokens did not choose the experts that they were to"
+            else:
+                case[form] = answer["seconds"] / got["step"]
+                case[f"{form}_of_peak"] = get_flops(shape, rows) / answer["seconds"] / peak
+        self.results["cases"][key] = {**case, "setup": self.setup, "steps": self.options.steps, "seed": self.options.seed,
+                                      "forms": self.forms[name], "machine": self.machine, "measured": got, "torch": torch}
         self.save()
         return case
+
+
+def judge(errors):
+    """Relative errors, and what is wrong with them if something is."""
+    # A NaN, which JSON may have as null, is as wrong as can be.
+    worst = max(error if error is not None and math.isfinite(error) else math.inf for error in errors.values())
+    return {"errors": errors, "worst": worst, **({} if worst <= TOLERANCE else {"error": f"{worst:.1e} from f64 ({TOLERANCE:g} allowed)"})}
+
+
+def report_check(title, result):
+    return report("error" not in result, f"{title}: {result.get('error') or '{worst:.1e} from f64'.format(**result)}")
 
 
 def get_job(shape):
@@ -273,26 +335,34 @@ def get_tokens(options, shape):
 
 def print_table(bench, name):
     """One line for each case; whether all goals are met."""
-    shape, failures, left = SHAPES[name], 0, 0
+    shape, failures, left, again, errors = SHAPES[name], 0, 0, 0, []
     print(f"\n{shape.title}: M {shape.model}, H {shape.hidden}, {shape.experts} experts, top-{shape.top_k}, {shape.score}\n")
     print(f"{'tokens':>7} {'routing':<9}{'max/mean':>9}{'step ms':>9}{'of peak':>9}{'products':>13}{'rest':>11}{'loop':>11}{'grouped':>11}")
     goals = {"products": lambda value: value >= 0.9, "rest": lambda value: value <= 1.5, "loop": lambda value: value > 1,
              "grouped": lambda value: value > 1}
     for tokens in get_tokens(bench.options, shape):
         for routing in ROUTINGS:
+            key = f"{name}-{tokens}-{routing}"
+            again += key in bench.results["cases"] and not bench.is_measured(name, key)
             case = bench.measure(name, tokens, routing)
             if not case:
                 left += 1
                 continue
             marks = {key: shape.has_goals and key in case and not met(case[key]) for key, met in goals.items()}
             failures += sum(marks.values())
-            text = {key: f"{case[key]:.2f}x" if key in case else "-" for key in ("rest", "loop", "grouped")}
+            text = {key: f"{case[key]:.2f}x" if key in case else "error" if f"{key}_error" in case else "-" for key in ("rest", *FORMS)}
+            errors += [f"{key}: {form}: {case[f'{form}_error']}" for form in FORMS if f"{form}_error" in case]
             text["products"] = f"{case['products']:.1%}"
             fields = "".join(f"{text[key] + (' FAIL' if marks[key] else ' ok' if shape.has_goals and key in case else ''):>{width}}"
                              for key, width in (("products", 13), ("rest", 11), ("loop", 11), ("grouped", 11)))
             print(f"{tokens:>7} {routing:<9}{case['load']:>9.2f}{case['step'] * 1e3:>9.3f}{case['of_peak']:>9.1%}{fields}", flush=True)
+    if again:
+        print(f"{again} cases that were there are of another device, PyTorch, --steps or --seed, or their forms were others: not taken")
     if left:
         print(f"{left} cases are left: time is up")
+    for error in errors:
+        print(f"FAIL  {error}")
+    bench.peer_failed |= bool(errors)
     return failures == 0
 
 
@@ -302,7 +372,7 @@ def print_table(bench, name):
 def draw(results, path):
     """Fraction of the peak over tokens; a panel for each shape."""
     cases = {}
-    for key, case in results["cases"].items():
+    for key, case in results.items():
         name, tokens, routing = key.rsplit("-", 2)
         cases.setdefault(name, {}).setdefault(routing, {})[int(tokens)] = case
     forms = {"of_peak": "plan", "grouped_of_peak": "PyTorch, grouped_mm", "loop_of_peak": "PyTorch, one by one"}
@@ -340,7 +410,7 @@ def main():
     parser.add_argument("--shape", type=lambda text: text.split(","), default=[name for name in SHAPES if name != "tiny"])
     parser.add_argument("--tokens", type=lambda text: [int(tokens) for tokens in text.split(",")])
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--seed", type=int)
     parser.add_argument("--json")
     parser.add_argument("--svg")
     parser.add_argument("--limit", type=float, default=math.inf)
@@ -352,14 +422,17 @@ def main():
             parser.error(f"--shape: expected some of {', '.join(SHAPES)}, but got '{name}'")
     if options.compile:
         return compile_plans(options)
+    options.is_seeded = options.seed is not None
+    options.seed = options.seed if options.is_seeded else random.SystemRandom().randrange(2**32)
     bench = Bench(options)
     for name in options.shape:
         bench.check(name)
     for name in options.shape if bench.ok else []:
         bench.ok &= print_table(bench, name)
-    if options.svg and bench.results["cases"]:
-        draw(bench.results, options.svg)
-    sys.exit(0 if bench.ok else 1)
+    cases = {key: case for key, case in bench.results["cases"].items() if bench.is_of_this_run(case, steps=options.steps)}
+    if options.svg and cases:
+        draw(cases, options.svg)
+    sys.exit(1 if not bench.ok else PEER_FAILED if bench.peer_failed else 0)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 
 Reads a job as a line of JSON, writes what it measured as one, until there are no more:
 
-  {"do": "machine"}                                                which PyTorch this is
-  {"do": "verify", SHAPE, "routing": FILE, "seed": N}              both forms in bf16 against every expert on every token in f64
-  {"do": "time", SHAPE, "routing": FILE, "seed": N, "steps": N}    seconds of a step, by CUDA's events
+  {"do": "machine"}                                                which PyTorch this is, and its forms: loop, grouped
+  {"do": "verify", "form": F, SHAPE, "routing": FILE, "seed": N}   a form in bf16 against every expert on every token in f64
+  {"do": "time", "form": F, SHAPE, "routing": FILE, "seed": N, "steps": N}    seconds of a step, by CUDA's events
+
+What fails answers {"error": TEXT}: that grouped_mm is there does not say that it runs on this GPU.
 
 SHAPE is "model", "hidden", "experts", "top_k", "score" and "scale". Both forms sort rows by expert and gather them back without atomics, in
 both directions, as index_select's own backward does not; the rest is eager PyTorch. They have no auxiliary loss, which the plan computes.
+The grouped form never waits for the device; the loop has to, for the counts.
 """
 import json
 import sys
@@ -60,30 +63,33 @@ def swiglu(h):
     return F.silu(gate) * up
 
 
-def run_loop(rows, counts, w1, w2):
-    parts = rows.split(counts.tolist())
+def get_counts(ends):
+    return ends.diff(prepend=ends.new_zeros(1))
+
+
+def run_loop(rows, ends, w1, w2):
+    parts = rows.split(get_counts(ends).tolist())
     return torch.cat([swiglu(part @ w1[e].T) @ w2[e].T for e, part in enumerate(parts)])
 
 
-def run_grouped(rows, counts, w1, w2):
-    ends = counts.cumsum(0, dtype=torch.int32)
+def run_grouped(rows, ends, w1, w2):
     h = swiglu(GROUPED_MM(rows, w1.transpose(-2, -1), offs=ends))
     return GROUPED_MM(h, w2.transpose(-2, -1), offs=ends)
 
 
 def run_layer(run_experts, shape, x, gate, w1, w2):
-    """The output, and how many choices each expert has."""
+    """The output, and where each expert's rows end."""
     k, experts = shape["top_k"], shape["experts"]
     scores = get_scores((x @ gate).float(), shape)
     best, chosen = scores.topk(k, dim=-1)
     weights = best / best.sum(-1, keepdim=True) * shape["scale"]
-    flat = chosen.flatten()
-    order = flat.argsort(stable=True)
+    of_rows, order = chosen.flatten().sort(stable=True)
     inverse = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=DEVICE))
-    counts = torch.bincount(flat, minlength=experts)
-    out = run_experts(Dispatch.apply(x, order, inverse, k), counts, w1, w2)
+    # Not by bincount, which waits for the device, nor with atomics.
+    ends = torch.searchsorted(of_rows, torch.arange(experts, device=DEVICE), right=True, out_int32=True)
+    out = run_experts(Dispatch.apply(x, order, inverse, k), ends, w1, w2)
     rows = Unsort.apply(out, order, inverse).view(-1, k, out.shape[1])
-    return torch.bmm(weights.to(x.dtype).unsqueeze(1), rows).squeeze(1), counts
+    return torch.bmm(weights.to(x.dtype).unsqueeze(1), rows).squeeze(1), ends
 
 
 def run_reference(shape, x, gate, w1, w2):
@@ -124,13 +130,14 @@ def verify(job):
     wide = [value.double().requires_grad_() for value in values]
     want = run_reference(job, *wide)
     want_grads = torch.autograd.grad(want, wide, cotangent.double())
-    errors = {}
-    for name, form in get_forms().items():
-        leaves = [value.detach().requires_grad_() for value in values]
-        y, _ = run_layer(form, job, *leaves)
-        grads = torch.autograd.grad(y, leaves, cotangent)
-        errors[name] = {"y": get_error(y, want), **{f"grad.{which}": get_error(got, grad) for which, got, grad in
-                                                    zip(("x", "gate", "w1", "w2"), grads, want_grads)}}
+    leaves = [value.detach().requires_grad_() for value in values]
+    y, ends = run_layer(get_forms()[job["form"]], job, *leaves)
+    grads = torch.autograd.grad(y, leaves, cotangent)
+    errors = {"y": get_error(y, want), **{f"grad.{which}": get_error(got, grad) for which, got, grad in
+                                          zip(("x", "gate", "w1", "w2"), grads, want_grads)}}
+    # Some GPUs' grouped_mm leaves what was in memory as the gradients of experts without rows, which may be little in the norm.
+    is_empty = get_counts(ends) == 0
+    errors["grad.empty"] = float(any(grad[is_empty].count_nonzero() for grad in grads[2:]))
     return {"errors": errors}
 
 
@@ -151,34 +158,36 @@ def time_once(step):
 def measure(job):
     values, cotangent = make_values(job, job["routing"], job["seed"])
     leaves = [value.requires_grad_() for value in values]
-    answer = {}
-    for name, form in get_forms().items():
-        def step():
-            y, counts = run_layer(form, job, *leaves)
-            torch.autograd.grad(y, leaves, cotangent)
-            return counts
 
-        answer["counts"] = step().tolist()
-        seconds = [time_once(step) for _ in range(WARM_UP + job["steps"])][WARM_UP:]
-        answer[name] = sorted(seconds)[len(seconds) // 2]
-    return answer
+    def step():
+        y, ends = run_layer(get_forms()[job["form"]], job, *leaves)
+        torch.autograd.grad(y, leaves, cotangent)
+        return ends
+
+    counts = get_counts(step()).tolist()
+    seconds = [time_once(step) for _ in range(WARM_UP + job["steps"])][WARM_UP:]
+    return {"counts": counts, "seconds": sorted(seconds)[len(seconds) // 2]}
 
 
 def describe(job):
-    grouped = "grouped_mm" if GROUPED_MM else "no grouped_mm"
-    return {"version": torch.__version__, "device": str(DEVICE), "grouped": grouped}
+    device = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "cpu"
+    return {"version": torch.__version__, "device": device, "forms": list(get_forms())}
+
+
+def answer(job):
+    try:
+        return {"machine": describe, "verify": verify, "time": measure}[job["do"]](job)
+    except Exception as error:  # whatever PyTorch raises: no memory, a GPU that it has no kernel for, arguments of another version
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main():
     for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            answer = {"machine": describe, "verify": verify, "time": measure}[job["do"]](job)
-        except RuntimeError as error:  # out of memory among them
-            answer = {"error": str(error)}
-        if DEVICE.type == "cuda":
+        result = answer(json.loads(line))
+        # After an error the device may be unusable, and who asked starts another process.
+        if DEVICE.type == "cuda" and "error" not in result:
             torch.cuda.empty_cache()
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

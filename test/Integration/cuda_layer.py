@@ -5,6 +5,7 @@ Usage: cuda_layer.py --bin DIR. MOERT_BACKENDS says where the emulated backend i
 """
 import argparse
 import collections
+import importlib.util
 import json
 import os
 import random
@@ -20,11 +21,39 @@ import cuda_layer  # noqa: E402
 
 BIN = None
 TINY = cuda_layer.SHAPES["tiny"]
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+# An interpreter that has a PyTorch of 1 s a step, but for what PEER says: {"version": ..., "forms": [...], "verify grouped": HOW}.
+PEER = f"""#!{sys.executable}
+import collections, json, os, sys
+peer = {{"version": "1.0", "forms": ["loop", "grouped"], **json.loads(os.environ.get("PEER", "{{}}"))}}
+if sys.argv[1] == "-c":
+    print(peer["version"])
+    sys.exit()
+for line in sys.stdin:
+    job = json.loads(line)
+    how = peer.get(job["do"] + " " + job.get("form", ""))
+    with open(job["routing"] if "routing" in job else os.devnull, "rb") as file:
+        counts = collections.Counter(file.read())
+    answer = {{"machine": {{"version": peer["version"], "device": "a GPU", "forms": peer["forms"]}}, "verify": {{"errors": {{"y": 1e-3}}}},
+              "time": {{"counts": [counts[e] for e in range(job.get("experts", 0))], "seconds": 1.0}}}}[job["do"]]
+    if how == "dies":
+        sys.exit(5)
+    if how == "fails":
+        answer = {{"error": "RuntimeError: only supported on other devices\\nand more"}}
+    if how == "is wrong":
+        answer = {{"errors": {{"y": 1e-3, "grad.w1": 0.5}}}}
+    if how == "is no number":
+        answer = {{"errors": {{"y": float("nan")}}}}
+    if how == "routes otherwise":
+        answer["counts"][0] += 1
+    print(json.dumps(answer), flush=True)
+"""
 
 
-def run_script(*flags):
+def run_script(*flags, **peer):
     command = [sys.executable, "-B", os.path.join(BENCHMARKS, "cuda_layer.py"), "--bin", BIN, "--shape=tiny", *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PEER": json.dumps(peer)})
 
 
 class RoutingTest(unittest.TestCase):
@@ -56,11 +85,72 @@ class FloorTest(unittest.TestCase):
         self.assertEqual(cuda_layer.get_bytes(shape, 10), 2 * (6 * 20 + 5 * 80 + 8 * 120))
 
 
+@unittest.skipUnless(HAS_TORCH, "no PyTorch")
+class TorchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import cuda_layer_torch
+        cls.module = cuda_layer_torch
+
+    def ask(self, do, form, choices=bytes([0, 1, 2, 3, 0, 1, 2, 4]), **job):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(choices)
+            file.flush()
+            return self.module.answer({"do": do, "form": form, "routing": file.name, "seed": 1, **cuda_layer.get_job(TINY), **job})
+
+    def test_counts_are_those_of_the_file(self):
+        for form in self.module.get_forms():
+            answer = self.ask("time", form, steps=1)
+            self.assertEqual(answer["counts"], [2, 2, 2, 1, 1] + 11 * [0])
+            self.assertGreater(answer["seconds"], 0)
+
+    def test_forms_are_right(self):
+        for form in self.module.get_forms():
+            errors = self.ask("verify", form)["errors"]
+            self.assertLess(max(errors.values()), cuda_layer.TOLERANCE, form)
+            self.assertEqual(errors["grad.empty"], 0)
+
+    def test_gradients_of_experts_without_rows_are_found_out(self):
+        class Garbage(self.module.torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, w):
+                return w.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                grad = grad.clone()
+                grad[-1, 0, 0] = 1e-6
+                return grad
+
+        run_loop = self.module.run_loop
+        self.module.run_loop = lambda rows, ends, w1, w2: run_loop(rows, ends, Garbage.apply(w1), w2)
+        try:
+            self.assertEqual(self.ask("verify", "loop")["errors"]["grad.empty"], 1)
+        finally:
+            self.module.run_loop = run_loop
+
+    def test_a_form_that_raises_says_so(self):
+        def refuse(*operands, offs):
+            raise ValueError("only supported on other devices")
+
+        grouped_mm, self.module.GROUPED_MM = self.module.GROUPED_MM, refuse
+        try:
+            for do in ("verify", "time"):
+                self.assertEqual(self.ask(do, "grouped", steps=1), {"error": "ValueError: only supported on other devices"})
+                self.assertNotIn("error", self.ask(do, "loop", steps=1))
+        finally:
+            self.module.GROUPED_MM = grouped_mm
+
+
 class ScriptTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.plans = cls.folder.name
+        cls.peer = os.path.join(cls.plans, "peer")
+        with open(cls.peer, "w") as file:
+            file.write(PEER)
+        os.chmod(cls.peer, 0o755)
         result = run_script(f"--compile={cls.plans}")
         assert result.returncode == 0, result.stderr
 
@@ -71,8 +161,14 @@ class ScriptTest(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.plans, name)
 
-    def measure(self, *flags):
-        return run_script(f"--plans={self.plans}", "--worker=cuda_layer_emulated", f"--torch={sys.executable}", "--steps=2", *flags)
+    def measure(self, *flags, **peer):
+        return run_script(f"--plans={self.plans}", "--worker=cuda_layer_emulated", f"--torch={sys.executable}", "--steps=2", *flags, **peer)
+
+    def measure_with_peer(self, name, *flags, **peer):
+        """The run and its cases."""
+        result = self.measure("--tokens=32", f"--torch={self.peer}", "--json=" + self.path(name), *flags, **peer)
+        with open(self.path(name)) as file:
+            return result, json.load(file)["cases"]
 
     def test_all_cases_are_checked_measured_and_drawn(self):
         result = self.measure("--json=" + self.path("all.json"), "--svg=" + self.path("all.svg"))
@@ -87,8 +183,9 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(results["cases"]["tiny-64-balanced"]["load"], 1)
         xml.dom.minidom.parse(self.path("all.svg"))
         forms = [form for form in ("loop", "grouped") if form in case]
-        print(f"PyTorch: {results['torch']}: {forms}", file=sys.stderr)
-        self.assertEqual("loop" in forms, "cannot import" not in results["torch"])
+        print(f"PyTorch: {case['setup']['torch']}: {forms}", file=sys.stderr)
+        self.assertEqual("loop" in forms, HAS_TORCH)
+        self.assertEqual(forms, case["setup"]["torch"]["forms"] if HAS_TORCH else [])
 
     def test_what_was_measured_is_not_measured_again(self):
         # Time is up at once, but the first call has had all of it.
@@ -98,6 +195,68 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual((first.returncode, again.returncode), (0, 0), first.stderr + again.stderr)
         self.assertEqual(first.stdout.splitlines()[-2:], again.stdout.splitlines()[-2:])
         self.assertIn("2 cases are left", self.measure("--tokens=64", "--torch=none", "--limit=0").stdout)
+
+    def test_what_another_run_measured_is_measured_again(self):
+        def measure(*flags, **peer):
+            return self.measure_with_peer("other.json", *flags, **peer)
+
+        def is_measured_again(*flags, **peer):
+            left = "2 cases are left" in measure("--limit=0", *flags, **peer)[0].stdout
+            result, cases = measure(*flags, **peer)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("2 cases that were there" in result.stdout, left)
+            self.assertTrue(all(case["steps"] == (3 if "--steps=3" in flags else 2) for case in cases.values()))
+            return left
+
+        _, cases = measure("--torch=none")
+        self.assertTrue(all(case["setup"]["torch"] is None and "loop" not in case for case in cases.values()))
+        self.assertTrue(is_measured_again())
+        self.assertFalse(is_measured_again())
+        self.assertTrue(is_measured_again(forms=["loop"]))
+        self.assertTrue(is_measured_again(forms=["loop"], version="2.0"))
+        self.assertTrue(is_measured_again("--steps=3", forms=["loop"], version="2.0"))
+        self.assertTrue(is_measured_again())
+        self.assertTrue(is_measured_again("--seed=7"))
+        self.assertFalse(is_measured_again("--seed=7"))
+        self.assertFalse(is_measured_again())
+        with open(self.path("other.json")) as file:
+            results = json.load(file)
+        self.assertEqual(results["verify"]["tiny"]["seed"], 7)
+        for stored in (*results["cases"].values(), *results["verify"].values()):
+            stored["setup"]["device"] = "another"
+        results["verify"]["tiny"]["plan"]["worst"] = 1e-9
+        with open(self.path("other.json"), "w") as file:
+            json.dump(results, file)
+        result, _ = measure("--limit=0", "--svg=" + self.path("other.svg"))
+        self.assertIn("2 cases are left", result.stdout)
+        self.assertNotIn("1.0e-09", result.stdout)
+        self.assertFalse(os.path.exists(self.path("other.svg")))
+
+    def test_a_form_that_is_wrong_is_left_out(self):
+        for how, worst in (("is wrong", "5.0e-01"), ("is no number", "inf")):
+            name = how.replace(" ", "-") + ".json"
+            for flags in ((), ("--limit=0",)):
+                result, cases = self.measure_with_peer(name, *flags, **{"verify grouped": how})
+                self.assertEqual(result.returncode, cuda_layer.PEER_FAILED, result.stderr)
+                self.assertIn(f"FAIL  tiny: PyTorch's grouped: {worst} from f64", result.stdout)
+                self.assertIn("ok    tiny: PyTorch's loop", result.stdout)
+                self.assertEqual(len(cases), 2)
+                self.assertTrue(all("loop" in case and "grouped" not in case for case in cases.values()))
+
+    def test_a_form_that_fails_does_not_end_the_others(self):
+        for how, text in (("fails", "PyTorch: RuntimeError: only supported on other devices\n"), ("dies", "PyTorch ended with 5 at"),
+                          ("routes otherwise", "tokens did not choose")):
+            for form, other in (("grouped", "loop"), ("loop", "grouped")):
+                result, cases = self.measure_with_peer(f"{form}-{how.replace(' ', '-')}.json", **{f"time {form}": how})
+                self.assertEqual(result.returncode, cuda_layer.PEER_FAILED, result.stderr)
+                self.assertIn(f"FAIL  tiny-32-skewed: {form}: {text}", result.stdout)
+                self.assertTrue(all(other in case and form not in case and f"{form}_error" in case for case in cases.values()), cases)
+        result, cases = self.measure_with_peer("verify-dies.json", **{"verify loop": "dies"})
+        self.assertEqual(result.returncode, cuda_layer.PEER_FAILED, result.stderr)
+        self.assertTrue(all("grouped" in case and "loop" not in case for case in cases.values()))
+        result, cases = self.measure_with_peer("machine-dies.json", **{"machine ": "dies"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("PyTorch: PyTorch ended with 5", result.stdout)
 
     def test_a_plan_of_another_layer_is_found_out(self):
         # Its reference takes sigmoids for scores.
