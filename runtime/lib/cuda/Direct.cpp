@@ -444,13 +444,13 @@ Whereabouts DirectDevice::whereabouts() {
 /// The process's device and its streams, and whether the processes suit the plan.
 static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const net::Place &place,
                       int64_t world, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
+  int devices = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
   if (place.size != world)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "the plan has " + std::to_string(world) + " ranks, but there are " +
                              std::to_string(place.size) + " processes (by " + place.source +
                              "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
-  int devices = 0;
-  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
   if (place.localSize > devices)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::to_string(place.localSize) +
                                                            " processes run on this machine, which has " +
