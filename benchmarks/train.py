@@ -68,7 +68,9 @@ def train(options, plan, data, *flags):
 def gather_text(folder):
     path = os.path.join(folder, "text")
     with open(path, "wb") as out:
-        for name in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")) + [os.path.join(ROOT, "README.md")]):
+        # Not the results: these are in them.
+        names = set(glob.glob(os.path.join(ROOT, "docs", "*.md"))) - {os.path.join(ROOT, "docs", "Results.md")}
+        for name in sorted(names | {os.path.join(ROOT, "README.md")}):
             with open(name, "rb") as file:
                 out.write(file.read())
     return path

@@ -1,0 +1,466 @@
+#!/usr/bin/env python3
+"""Runs all benchmarks and writes docs/Results.md with its pictures: entries.py has the list, and what the page says about each.
+
+Usage: run_all.py --bin DIR --page docs/Results.md      runs what has no result of this commit yet, then writes the page
+       run_all.py --page docs/Results.md                writes the page from the results that are there
+       run_all.py --list                                names, seconds, what they need
+
+  --bin=DIR          folder of the tools, built from this checkout (preset release: build/release/bin)
+  --out=DIR          where results are kept, a folder for each commit (build/results). A result is one file, NAME.json, beside a folder of
+                     that name with its pictures: results from another machine can be copied there
+  --only=NAME,..     these alone
+  --again=NAME,..    these alone, though they have results
+  --busy=SHARE       what measures times is skipped where others use more of the processors (0.1); 1 runs it anyway
+
+Interrupted (Ctrl-C), it keeps what is done, and the next call goes on. An entry that fails is kept as failed, with the end of its
+output, and the others run; it is not run again on the same commit unless --again says so. Skipped ones are tried each time: what needs
+a GPU where there is none, what ends with status 77. The exit status is 1 where an entry has failed. The commit is that of the checkout;
+with changes to tracked files outside docs/, a hash of these is added.
+"""
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from entries import ENTRIES, SECTIONS
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+SKIPPED = 77
+LAST_LINES = 30
+CLAIM = re.compile("(ok|FAIL)  ")
+
+
+# ------------------------------------------------------------------------------------------------------------ where it runs
+
+
+def get_output(*command):
+    """Standard output; "" where there is no such program or it fails."""
+    try:
+        return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def get_commit():
+    commit = get_output("git", "rev-parse", "--short", "HEAD") or "unknown"
+    changes = get_output("git", "diff", "HEAD", "--", ".", ":!docs")
+    return commit + ("+" + hashlib.sha1(changes.encode()).hexdigest()[:6] if changes else "")
+
+
+def describe_machine():
+    """Its class; nothing that says which one it is."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = re.search(r"model name\s*: (.*)", file.read())
+        cores = len(os.sched_getaffinity(0))
+    except (OSError, AttributeError):
+        model, cores = None, os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    gpus = get_output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+    return {"cpu": model.group(1).strip() if model else platform.machine(), "cores": cores, "memory_gib": round(memory), "gpus": gpus}
+
+
+def describe_build(tools):
+    """Build type of the tools, by their CMake cache; "" without one."""
+    try:
+        with open(os.path.join(tools, "..", "CMakeCache.txt")) as file:
+            cache = file.read()
+    except OSError:
+        return ""
+    found = re.search(r"^CMAKE_BUILD_TYPE:\w+=(\w+)", cache, re.M)
+    options = [text for name, text in (("ASSERTIONS", " with assertions"), ("SANITIZE", " with sanitizers"))
+               if re.search(rf"^MOE_{name}:\w+=(?!OFF$|0$|$)", cache, re.M)]
+    return (found.group(1) if found else "") + "".join(options)
+
+
+class Others:
+    """What others use of the processors from now on."""
+
+    def __init__(self):
+        self.begin = self.read()
+
+    @staticmethod
+    def read():
+        """Seconds: now, of all processors at work, and of ours with all that has ended."""
+        try:
+            with open("/proc/stat") as file:
+                user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        except (OSError, ValueError):
+            return None
+        return time.monotonic(), (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
+
+    def get_share(self):
+        """Of all processors, 0 to 1; None where the system does not tell."""
+        end = self.read()
+        if not self.begin or not end:
+            return None
+        seconds, busy, ours = (now - before for now, before in zip(end, self.begin))
+        return min(1, max(0, (busy - ours) / (max(seconds, 1e-3) * os.cpu_count())))
+
+
+# ------------------------------------------------------------------------------------------------------------------ results
+
+
+class Results:
+    """What is kept in a folder."""
+
+    def __init__(self, folder, commit):
+        self.folder, self.commit = os.path.abspath(folder), commit
+
+    def get_path(self, name, commit=None):
+        """Of an entry's folder; its result has .json behind it."""
+        return os.path.join(self.folder, commit or self.commit, name)
+
+    def load(self, name, commit=None):
+        try:
+            with open(self.get_path(name, commit) + ".json") as file:
+                return json.load(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def save(self, record):
+        path = self.get_path(record["name"]) + ".json"
+        with open(path + ".new", "w") as file:
+            json.dump(record, file, indent=1)
+        os.replace(path + ".new", path)
+
+    def find(self, name):
+        """The newest of any commit; one that was skipped counts only where there is no other."""
+        commits = sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else []
+        records = filter(None, (self.load(name, commit) for commit in commits))
+        return max(records, key=lambda record: (record["state"] != "skipped", record["time"]), default=None)
+
+    def is_done(self, name):
+        record = self.load(name)
+        return bool(record) and record["state"] != "skipped"
+
+
+# ---------------------------------------------------------------------------------------------------------------------- run
+
+
+class Interrupted(Exception):
+    """Ctrl-C, or a request to end."""
+
+
+def show_time(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def fill(command, tools, out):
+    return [word.format(bin=tools, build=os.path.dirname(tools), out=out) for word in shlex.split(command)]
+
+
+def show_command(command, name):
+    """As on the page, whatever folders were given."""
+    return shlex.join(fill(command, "build/release/bin", f"build/results/{name}"))
+
+
+def clean(text, tools, results, name):
+    """Without what tells one machine from another: its folders and its name."""
+    names = {results.get_path(name): f"build/results/{name}", tools: "build/release/bin", os.path.dirname(tools): "build/release",
+             ROOT + "/": "", os.path.expanduser("~"): "~"}
+    for path, instead in names.items():
+        if len(path) > 1:
+            text = text.replace(path, instead)
+    text = re.sub(re.escape(tempfile.gettempdir()) + r"/\w+", "/tmp/..", text)
+    host = platform.node()
+    return re.sub(rf"\b{re.escape(host)}\b", "this-machine", text) if host not in ("", "localhost") else text
+
+
+def get_last_lines(text):
+    return "\n".join(text.splitlines()[-LAST_LINES:])
+
+
+def find_missing(entry, busy):
+    """What the entry needs and this machine lacks; "" if nothing."""
+    for need in entry.needs:
+        if need == "gpu":
+            if not describe_machine()["gpus"]:
+                return "there is no GPU here"
+        elif need == "quiet":
+            others = Others()
+            time.sleep(1 if busy < 1 else 0)
+            share = others.get_share()
+            if share is not None and share > busy:
+                return f"others use {share:.0%} of the processors"
+        elif not shutil.which(need):
+            return f"there is no {need} here"
+    return ""
+
+
+def end_group(process):
+    """Ends a command and all that it has started."""
+    for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return
+
+
+def run_command(command, output, errors, tick):
+    """Its exit status. `tick` is called every second."""
+    if command[0].endswith(".py"):
+        command = [sys.executable, "-B", *command]
+    try:
+        # In a group of its own, so that Ctrl-C reaches us alone, and we can end all that it starts.
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
+    except OSError as error:
+        errors.write(f"error: {command[0]}: {error.strerror}\n")
+        return 127
+    try:
+        while True:
+            try:
+                return process.wait(1)
+            except subprocess.TimeoutExpired:
+                tick()
+    except BaseException:
+        end_group(process)
+        raise
+
+
+def run_entry(entry, tools, results, tick):
+    """Runs its commands and returns what is kept of them."""
+    folder = results.get_path(entry.name)
+    others, begin, status = Others(), time.monotonic(), 0
+    with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+", errors="replace") as errors:
+        for command in entry.commands:
+            status = status or run_command(fill(command, tools, folder), output, errors, tick)
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(clean(file.read().rstrip(), tools, results, entry.name))
+    record = {"state": {0: "done", SKIPPED: "skipped"}.get(status, "failed"), "status": status,
+              "seconds": round(time.monotonic() - begin, 1), "others": others.get_share(), "output": texts[0],
+              "pictures": [name for name in entry.pictures if os.path.exists(os.path.join(folder, name))]}
+    if status:
+        record["errors"] = get_last_lines(texts[1])
+    if status == SKIPPED:
+        record["reason"] = (texts[1] or texts[0] or "it has ended with status 77").splitlines()[-1]
+    return record
+
+
+class Progress:
+    """A line for each entry, which changes where it is a terminal's."""
+
+    def __init__(self, entries, results):
+        self.results, self.left, self.count = results, [entry for entry in entries if not results.is_done(entry.name)], len(entries)
+        self.number, self.begin = 0, 0
+
+    def guess(self, entry):
+        """Seconds: as long as last time, else what the list says."""
+        record = self.results.find(entry.name)
+        return record["seconds"] if record and record["state"] == "done" else entry.seconds
+
+    def start(self, entry):
+        self.number, self.begin = self.number + 1, time.monotonic()
+        self.title = f"[{self.number}/{self.count}] {entry.name}"
+        self.seconds = self.guess(entry)
+        self.left = [it for it in self.left if it.name != entry.name]
+        self.after = sum(map(self.guess, self.left))
+
+    def tick(self):
+        if sys.stdout.isatty():
+            passed = time.monotonic() - self.begin
+            print(f"\r\033[K{self.title}: {show_time(passed)} of about {show_time(self.seconds)}; all in about "
+                  f"{show_time(max(0, self.seconds - passed) + self.after)}", end="", flush=True)
+
+    def finish(self, text):
+        start = "\r\033[K" if sys.stdout.isatty() else ""
+        print(f"{start}{self.title}: {text}; the others take about {show_time(self.after)}", flush=True)
+
+
+def describe_state(record):
+    if record["state"] == "skipped":
+        return f"skipped: {record['reason']}"
+    return f"{record['state']} in {show_time(record['seconds'])}" + (f", status {record['status']}" if record["status"] else "")
+
+
+def run_entries(entries, tools, results, again=(), busy=0.1):
+    """Runs those without a result of this commit, and those that are to run again. Whether none has failed."""
+    tools, ok = os.path.abspath(tools), True
+    for name in again:
+        if os.path.exists(results.get_path(name) + ".json"):
+            os.remove(results.get_path(name) + ".json")
+        shutil.rmtree(results.get_path(name), ignore_errors=True)
+    common = {"commit": results.commit, "build": describe_build(tools), "machine": describe_machine()}
+    progress = Progress(entries, results)
+    for entry in entries:
+        progress.start(entry)
+        if results.is_done(entry.name):
+            record = results.load(entry.name)
+            progress.finish(f"has {record['state']} before on this commit")
+        else:
+            os.makedirs(results.get_path(entry.name), exist_ok=True)
+            reason = find_missing(entry, busy)
+            progress.tick()
+            record = {"state": "skipped", "reason": reason} if reason else run_entry(entry, tools, results, progress.tick)
+            now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+            results.save({"name": entry.name, **common, "time": now, **record,
+                          "commands": [show_command(command, entry.name) for command in entry.commands]})
+            progress.finish(describe_state(record))
+        ok &= record["state"] != "failed"
+    return ok
+
+
+# --------------------------------------------------------------------------------------------------------------------- page
+
+
+def describe_origin(entry, record):
+    """Commit, machine class, date: what a figure stands on."""
+    machine = record["machine"]
+    commit, _, changes = record["commit"].partition("+")
+    where = ", ".join([f"{machine['cores']} cores of {machine['cpu']}", f"{machine['memory_gib']} GiB", *machine["gpus"]])
+    parts = [f"Commit {commit}" + (" with changes" if changes else ""), record["build"], where, record["time"][:10],
+             f"{record['seconds']:g} s"]
+    if "quiet" in entry.needs and record["others"] is not None:
+        parts.append(f"others used {record['others']:.0%} of the processors")
+    return "; ".join(filter(None, parts))
+
+
+def fence(text):
+    return f"```text\n{text}\n```\n"
+
+
+def select(output, pattern):
+    """The paragraphs in which a line matches, and of the others the claims."""
+    parts = [part.strip("\n") for part in re.split(r"\n[ \t]*\n", output)]
+    claims = lambda part: "\n".join(filter(CLAIM.match, part.splitlines()))
+    return "\n\n".join(filter(None, (part if re.search(pattern, part, re.M) else claims(part) for part in parts)))
+
+
+def show_output(entry, record):
+    """What matters of it, and the whole folded where that is more."""
+    output, begin = record["output"].strip("\n"), ""
+    shown = entry.show and select(output, entry.show) or output
+    if record["state"] == "failed":
+        output = "\n".join(filter(None, [output, record["errors"]]))
+        shown, begin = get_last_lines(output), f"**Failed** with status {record['status']}. The end of its output:\n\n"
+    if shown == output:
+        return begin + fence(output)
+    lines = len(output.splitlines())
+    return begin + fence(shown) + f"\n<details><summary>All of its output, {lines} lines</summary>\n\n{fence(output)}\n</details>\n"
+
+
+def show_entry(entry, record):
+    """A part of the page."""
+    parts = [f"### {entry.title}\n", entry.text + "\n"]
+    if not record or record["state"] == "skipped":
+        why = f"Skipped: {record['reason']}." if record else "Not run yet on this commit and machine."
+        parts.append(f"**{why}**\n")
+    else:
+        parts += [f"![{entry.title}](images/{name})" for name in record["pictures"]]
+        parts += [""] * bool(record["pictures"]) + [show_output(entry, record)]
+    if entry.after:
+        parts.append(entry.after + "\n")
+    commands = record["commands"] if record else [show_command(command, entry.name) for command in entry.commands]
+    origin = describe_origin(entry, record) + ":" if record and record["state"] != "skipped" else "Command:"
+    return "\n".join([*parts, f"{origin} " + ", then ".join(f"`{command}`" for command in commands) + "\n"])
+
+
+def get_anchor(title):
+    """As GitHub makes one of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def show_state(record):
+    if not record:
+        return "not run"
+    return f"**failed** ({record['status']})" if record["state"] == "failed" else record["state"]
+
+
+def write_page(path, entries, sections, results):
+    """And copies its pictures to images/ beside it."""
+    records = {entry.name: results.find(entry.name) for entry in entries}
+    parts = ["""# Results
+
+Written by `benchmarks/run_all.py --bin build/release/bin --page docs/Results.md`, which runs everything under
+[benchmarks](../benchmarks/README.md); the words are in `benchmarks/entries.py`. Below each part stand the commit, build and machine that
+gave its figures, the day, how long it took, and its command, for the repository's root.
+
+*Simulated* means that plans are compiled by this compiler and timed by `moe-sim` on a [profile](CostModel.md) of a paper's cluster:
+nobody has run them there. Lines that begin with ok or FAIL are what a benchmark claims and checks itself. The papers' figures are no
+claims: they stand beside ours, and where they differ the text says why. What has not run here may be in
+[benchmarks/README.md](../benchmarks/README.md#figures), with figures of earlier commits.
+""", "| section | part | | commit | day |\n| --- | --- | --- | --- | --- |"]
+    for section in sections:
+        for entry in (it for it in entries if it.section == section):
+            record = records[entry.name]
+            origin = f"{record['commit']} | {record['time'][:10]}" if record and record["state"] != "skipped" else " | "
+            parts.append(f"| {section} | [{entry.title}](#{get_anchor(entry.title)}) | {show_state(record)} | {origin} |")
+    parts.append("")
+    for section, text in sections.items():
+        shown = [show_entry(entry, records[entry.name]) for entry in entries if entry.section == section]
+        parts += [f"## {section}\n", text + "\n", *(shown or ["**Nothing measures this yet.**\n"])]
+    os.makedirs(os.path.join(os.path.dirname(os.path.abspath(path)), "images"), exist_ok=True)
+    for record in filter(None, records.values()):
+        for name in record.get("pictures", []):
+            shutil.copyfile(os.path.join(results.get_path(record["name"], record["commit"]), name),
+                            os.path.join(os.path.dirname(os.path.abspath(path)), "images", name))
+    with open(path, "w") as file:
+        file.write("\n".join(parts))
+
+
+# --------------------------------------------------------------------------------------------------------------------- main
+
+
+def parse(arguments, names):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    list_of_names = lambda text: [name for name in text.split(",") if name]
+    parser.add_argument("--bin")
+    parser.add_argument("--out", default=os.path.join(ROOT, "build", "results"))
+    parser.add_argument("--only", type=list_of_names, default=[])
+    parser.add_argument("--again", type=list_of_names, default=[])
+    parser.add_argument("--busy", type=float, default=0.1)
+    parser.add_argument("--page")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args(arguments)
+    for name in options.only + options.again:
+        if name not in names:
+            parser.error(f"expected some of {', '.join(names)}, but got '{name}'")
+    if not (options.bin or options.page or options.list):
+        parser.error("expected --bin, --page or --list")
+    if options.bin and not os.path.isdir(options.bin):
+        parser.error(f"--bin: there is no folder '{options.bin}'")
+    return options
+
+
+def interrupt(number, frame):
+    raise Interrupted
+
+
+def main(arguments=None, entries=None, sections=None):
+    entries, sections = entries or ENTRIES, sections or SECTIONS
+    options = parse(arguments, [entry.name for entry in entries])
+    wanted = [entry for entry in entries if not options.only + options.again or entry.name in options.only + options.again]
+    if options.list:
+        print("\n".join(f"{entry.name:<22}{entry.seconds:>6} s  {', '.join(entry.needs)}".rstrip() for entry in wanted))
+        return 0
+    results, status = Results(options.out, get_commit()), 0
+    if options.bin:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, interrupt)
+        try:
+            status = 0 if run_entries(wanted, options.bin, results, options.again, options.busy) else 1
+        except Interrupted:
+            print("\ninterrupted: what is done is kept, and the next call goes on", file=sys.stderr)
+            status = 130
+    if options.page:
+        write_page(options.page, entries, sections, results)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""benchmarks/run_all.py on a list of commands that take moments: what it keeps, what it runs again, what the page says; and that its own
+list is whole.
+"""
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+BENCHMARKS = os.path.join(ROOT, "benchmarks")
+sys.path.insert(0, BENCHMARKS)
+import run_all  # noqa: E402
+from entries import ENTRIES, SECTIONS, Entry  # noqa: E402
+
+NO_PROGRAMS = {"entries.py", "layers.py", "run_all.py", "cuda_layer_torch.py"}
+FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
+
+
+def shell(script):
+    """A command; words are filled as the list's are, so that braces are doubled."""
+    return f"/bin/sh -c '{script}'"
+
+
+def make_entry(name, *commands, **rest):
+    return Entry(name, rest.pop("section", "First"), f"Title of {name}", commands, 1, f"Text of {name}.", **rest)
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.bin = self.path("build", "bin")
+        os.makedirs(self.bin)
+        self.results = run_all.Results(self.path("results"), "abc1234")
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def run_entries(self, *entries, **rest):
+        """Whether all went well, and the lines of progress."""
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            ok = run_all.run_entries(list(entries), self.bin, self.results, **rest)
+        return ok, out.getvalue().splitlines()
+
+    def write_page(self, *entries):
+        run_all.write_page(self.path("docs.md"), list(entries), FAKE_SECTIONS, self.results)
+        with open(self.path("docs.md")) as file:
+            return file.read()
+
+    def test_what_is_kept_of_a_run(self):
+        ok, lines = self.run_entries(make_entry("says", shell("echo figures of $0 {bin} {out}"), shell("echo and more")))
+        self.assertTrue(ok)
+        self.assertRegex(lines[-1], r"^\[1/1\] says: done in 0:0\d; the others take about 0:00$")
+        record = self.results.load("says")
+        self.assertEqual((record["state"], record["status"], record["commit"]), ("done", 0, "abc1234"))
+        self.assertEqual(record["output"], "figures of /bin/sh build/release/bin build/results/says\nand more")
+        self.assertEqual(record["commands"][1], "/bin/sh -c 'echo and more'")
+        self.assertGreater(record["machine"]["cores"], 0)
+        self.assertRegex(record["time"], r"^\d{4}-\d\d-\d\dT")
+        # Nothing of the machine but its class.
+        self.assertNotIn(self.folder, json.dumps(record))
+
+    def test_what_has_a_result_is_not_run_again(self):
+        entry = make_entry("counts", shell(f"echo run >> {self.path('runs')}"))
+
+        def count():
+            with open(self.path("runs")) as file:
+                return len(file.readlines())
+
+        self.run_entries(entry)
+        _, lines = self.run_entries(entry)
+        self.assertEqual(count(), 1)
+        self.assertIn("has done before on this commit", lines[0])
+        self.run_entries(entry, again=["counts"])
+        self.assertEqual(count(), 2)
+        self.results.commit = "def5678"
+        self.run_entries(entry)
+        self.assertEqual(count(), 3)
+
+    def test_a_failure_is_kept_and_the_others_go_on(self):
+        entries = [make_entry("fails", shell("seq 100; echo reason >&2; exit 3"), shell("echo never")), make_entry("good", "echo good"),
+                   make_entry("absent", "{bin}/absent")]
+        for _ in range(2):
+            self.assertFalse(self.run_entries(*entries)[0])
+        record = self.results.load("fails")
+        self.assertEqual((record["state"], record["status"], record["errors"]), ("failed", 3, "reason"))
+        self.assertNotIn("never", record["output"])
+        self.assertEqual(self.results.load("good")["state"], "done")
+        self.assertIn("No such file", self.results.load("absent")["errors"])
+        page = self.write_page(*entries)
+        self.assertIn("**Failed** with status 3", page)
+        end, whole = page.split("All of its output, 101 lines")
+        self.assertIn("\n100\nreason\n", end)
+        self.assertNotIn("\n2\n", end)
+        self.assertIn("\n2\n", whole)
+
+    def test_what_is_skipped_is_tried_again(self):
+        entry = make_entry("gpu", shell(f"test -e {self.path('gpu')} || {{{{ echo no device >&2; exit 77; }}}}"))
+        ok, lines = self.run_entries(entry)
+        self.assertTrue(ok)
+        self.assertIn("skipped: no device", lines[-1])
+        self.assertIn("**Skipped: no device.**", self.write_page(entry))
+        with open(self.path("gpu"), "w"):
+            pass
+        self.run_entries(entry)
+        self.assertEqual(self.results.load("gpu")["state"], "done")
+        # A later commit's skip does not hide it.
+        os.remove(self.path("gpu"))
+        self.results.commit = "def5678"
+        self.run_entries(entry)
+        self.assertEqual(self.results.find("gpu")["commit"], "abc1234")
+
+    def test_what_an_entry_needs(self):
+        _, lines = self.run_entries(make_entry("needs", "echo", needs=("no-such-program",)))
+        self.assertIn("skipped: there is no no-such-program here", lines[-1])
+        # Others always use more of the processors than less than nothing.
+        _, lines = self.run_entries(make_entry("times", "echo", needs=("quiet",)), busy=-1)
+        self.assertRegex(lines[-1], r"skipped: others use \d+% of the processors")
+        self.run_entries(make_entry("times", "echo", needs=("quiet",)), busy=1)
+        self.assertEqual(self.results.load("times")["state"], "done")
+
+    def test_the_page(self):
+        draws = make_entry("draws", "printf 'intro\\n\\nrest\\nok    claim\\n\\ntable\\n1 2\\n'", shell("echo svg > {out}/a.svg"), show="^table",
+                           pictures=("a.svg", "b.svg"), after="Explained so.")
+        later = make_entry("later", "echo {bin}/tool", section="Second")
+        self.run_entries(draws)
+        page = self.write_page(draws, later)
+        self.assertEqual(re.findall(r"^##+ .*", page, re.M),
+                         ["## First", "### Title of draws", "## Second", "### Title of later", "## Third"])
+        shown = page.split("### Title of draws")[1].split("## Second")[0]
+        self.assertRegex(shown, r"(?s)^\n\nText of draws.\n\n!\[Title of draws\]\(images/a.svg\)\n\n```text\nok    claim\n\ntable\n1 2\n```\n.*"
+                         r"All of its output, 7 lines.*intro\n\nrest\nok    claim\n\ntable.*Explained so\.\n\n"
+                         r"Commit abc1234; .*\d cores of .*; \d{4}-\d\d-\d\d; [\d.]+ s: `printf .*`, then `/bin/sh -c .*`")
+        self.assertNotIn("b.svg)", page)
+        self.assertIn("**Not run yet on this commit and machine.**\n\nCommand: `echo build/release/bin/tool`", page)
+        self.assertIn("**Nothing measures this yet.**", page)
+        self.assertIn("| First | [Title of draws](#title-of-draws) | done | abc1234 |", page)
+        self.assertTrue(os.path.exists(self.path("images", "a.svg")))
+
+    def test_ctrl_c_keeps_what_is_done(self):
+        """In a process of its own. What the interrupted command had started ends, too."""
+        script = textwrap.dedent(f"""
+            import sys
+            sys.path[:0] = [{BENCHMARKS!r}, {os.path.dirname(os.path.abspath(__file__))!r}]
+            import results, run_all
+            entries = [results.make_entry("first", "echo first"),
+                       results.make_entry("long", results.shell("sleep 60 & echo $! > {self.path('pid')}; wait")),
+                       results.make_entry("last", "echo last")]
+            sys.exit(run_all.main(sys.argv[1:], entries, results.FAKE_SECTIONS))
+            """)
+        command = [sys.executable, "-B", "-c", script, f"--bin={self.bin}", f"--out={self.path('out')}", f"--page={self.path('page.md')}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        limit = time.monotonic() + 30
+        while not (os.path.exists(self.path("pid")) and os.path.getsize(self.path("pid"))) and time.monotonic() < limit:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("[1/3] first: done", out)
+        self.assertIn("what is done is kept", err)
+        with open(self.path("pid")) as file:
+            self.assertTrue(has_ended(int(file.read())))
+        (commit,) = os.listdir(self.path("out"))
+        self.assertEqual([name for name in os.listdir(self.path("out", commit)) if name.endswith(".json")], ["first.json"])
+        with open(self.path("page.md")) as file:
+            self.assertIn("Not run yet", file.read())
+        # It goes on, here with the last alone.
+        again = subprocess.run([*command, "--only=first,last"], stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(again.returncode, 0)
+        self.assertRegex(again.stdout, r"(?s)first: has done before.*last: done")
+
+
+def has_ended(pid):
+    """Waits for it a while. A zombie, for whom nobody waits, has ended."""
+    for _ in range(100):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class ListTest(unittest.TestCase):
+    def test_names_titles_and_sections(self):
+        for get in (lambda entry: entry.name, lambda entry: run_all.get_anchor(entry.title)):
+            values = list(map(get, ENTRIES))
+            self.assertEqual(len(values), len(set(values)))
+        pictures = [name for entry in ENTRIES for name in entry.pictures]
+        self.assertEqual(len(pictures), len(set(pictures)))
+        for entry in ENTRIES:
+            self.assertIn(entry.section, SECTIONS)
+            self.assertEqual(bool(entry.pictures), any("--svg=" in command for command in entry.commands), entry.name)
+
+    def test_all_programs_are_in_it(self):
+        text = "\n".join(command for entry in ENTRIES for command in entry.commands)
+        scripts = {name for name in os.listdir(BENCHMARKS) if name.endswith(".py")} - NO_PROGRAMS
+        self.assertEqual(scripts, set(re.findall(r"benchmarks/(\w+\.py)", text)))
+        with open(os.path.join(BENCHMARKS, "CMakeLists.txt")) as file:
+            for program in re.findall(r"add_executable\((\w+)", file.read()):
+                self.assertIn("{bin}/" + program, text)
+
+    def test_links_of_the_page_lead_somewhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run_all.write_page(os.path.join(folder, "page.md"), ENTRIES, SECTIONS, run_all.Results(folder, "none"))
+            with open(os.path.join(folder, "page.md")) as file:
+                page = file.read()
+        for name, anchor in re.findall(r"\]\(([\w./]*)#?([\w-]*)\)", page):
+            with open(os.path.join(ROOT, "docs", name) if name else os.path.join(ROOT, "README.md")) as file:
+                text = page if not name else file.read()
+            if anchor:
+                self.assertIn(anchor, map(run_all.get_anchor, re.findall(r"^#+ (.*)", text, re.M)))
+
+
+if __name__ == "__main__":
+    unittest.main()
