@@ -214,13 +214,16 @@ def run_command(command, output, errors, tick):
     """Its exit status. `tick` is called every second."""
     if command[0].endswith(".py"):
         command = [sys.executable, "-B", *command]
+    Interrupts.held = True
     try:
         # In a group of its own, so that Ctrl-C reaches us alone, and we can end all that it starts.
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
     except OSError as error:
+        Interrupts.release()
         errors.write(f"error: {command[0]}: {error.strerror}\n")
         return 127
     try:
+        Interrupts.release()
         while True:
             try:
                 return process.wait(1)
@@ -437,8 +440,22 @@ def parse(arguments, names):
     return options
 
 
-def interrupt(number, frame):
-    raise Interrupted
+class Interrupts:
+    """SIGINT and SIGTERM raise Interrupted, but not while a process is being made: it would be nobody's."""
+
+    held = pending = False
+
+    @classmethod
+    def handle(cls, number, frame):
+        cls.pending = True
+        if not cls.held:
+            raise Interrupted
+
+    @classmethod
+    def release(cls):
+        cls.held = False
+        if cls.pending:
+            raise Interrupted
 
 
 def main(arguments=None, entries=None, sections=None):
@@ -451,7 +468,7 @@ def main(arguments=None, entries=None, sections=None):
     results, status = Results(options.out, get_commit()), 0
     if options.bin:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, interrupt)
+            signal.signal(number, Interrupts.handle)
         try:
             status = 0 if run_entries(wanted, options.bin, results, options.again, options.busy) else 1
         except Interrupted:

@@ -182,7 +182,7 @@ class RunTest(unittest.TestCase):
 
 def has_ended(pid):
     """Waits for it a while. A zombie, for whom nobody waits, has ended."""
-    for _ in range(100):
+    for _ in range(400):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 if file.read().rsplit(")", 1)[1].split()[0] == "Z":
