@@ -21,7 +21,7 @@ from typing import NamedTuple
 from layers import CLUSTERS, load_profile, report, run, write_profile
 
 PAPER = (2.98, 3.15)
-SCHEDULES = ("baseline", "s1", "s2+saa", "auto")
+SCHEDULES = ("baseline", "s1", "s2+saa", "parm-auto")
 TESTBEDS = {"A": ("parm-a", 8, 2), "B": ("parm-b", 32, 8)}
 MODELS = {"BERT-Base": ("bert-base-moe", 512), "GPT-2": ("gpt2-moe", 1024)}
 
@@ -84,9 +84,9 @@ def check(cases):
     up = lambda seconds, schedule: seconds["baseline"] / seconds[schedule]
     least = min(up(seconds, schedule) for _, *both in cases for seconds in both for schedule in SCHEDULES[1:])
     ok = report(least >= 0.999, f"no schedule is slower than the baseline: least speed-up {least:.2f}")
-    worst = max(whole["auto"] / min(whole["s1"], whole["s2+saa"]) for _, whole, _ in cases)
+    worst = max(whole["parm-auto"] / min(whole["s1"], whole["s2+saa"]) for _, whole, _ in cases)
     ok &= report(worst <= 1.02, f"auto's step is within 2% of the better of S1's and S2's: at worst {worst:.3f} times as long")
-    least = min(up(layers, "auto") / up(whole, "auto") for _, whole, layers in cases)
+    least = min(up(layers, "parm-auto") / up(whole, "parm-auto") for _, whole, layers in cases)
     return ok & report(least >= 0.999, f"layers gain at least what models do: at least {least:.2f} times as much")
 
 
@@ -107,8 +107,8 @@ def main():
                     whole, layers, sums = measure(bench, case)
                     name = f"{model}, {testbed}"
                     print(f"{name:<14}{describe(change):<20}" + "".join(f"{whole['baseline'] / whole[s]:>8.2f}" for s in SCHEDULES[1:])
-                          + f"{layers['baseline'] / layers['auto']:>9.2f}{layers['baseline'] / whole['baseline']:>7.0%}"
-                          + f"{(whole['baseline'] + sums) / (whole['auto'] + sums):>11.2f}")
+                          + f"{layers['baseline'] / layers['parm-auto']:>9.2f}{layers['baseline'] / whole['baseline']:>7.0%}"
+                          + f"{(whole['baseline'] + sums) / (whole['parm-auto'] + sums):>11.2f}")
                     results[f"{name}, {describe(change)}"] = {"whole": whole, "layers": layers, "sums": sums}
                     lines.append((f"{name}, {describe(change)}", whole, layers))
     print("\nSteps as first taken, ms without sums: " + "; ".join(

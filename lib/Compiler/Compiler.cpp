@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Compiler/AutoSchedule.h"
 #include "moe/Compiler/Memory.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Cost/ClusterProfile.h"
@@ -320,6 +321,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
   if (failed(schedule) || failed(checkGraph(model)))
     return failure();
   OwningOpRef<ModuleOp> graph = prepare(model, options);
+  if (schedule->everything)
+    return compileBest(*graph, options);
   if (schedule->isOpen())
     return searchSchedule(*graph, *schedule, options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(*graph, *schedule, options);

@@ -110,7 +110,8 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   return header;
 }
 
-llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster) {
+llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster,
+                                              const RoutingTrace *routing) {
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
   if (!programs)
     return programs.takeError();
@@ -118,12 +119,17 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
   if (!model)
     return model.takeError();
-  llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, SimOptions());
+  SimOptions options;
+  if (routing) {
+    options.routing = routing;
+    options.iteration = routing->getIterations().front();
+  }
+  llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, options);
   if (!result)
     return result.takeError();
   Prediction prediction{makeSimHeader(plan, planName, cluster), std::move(*result), {}};
   prediction.header.form = "closed-form";
-  prediction.header.routing = "even";
+  prediction.header.routing = routing ? "trace" : "even";
   prediction.report = makeReport(prediction.result);
   return prediction;
 }

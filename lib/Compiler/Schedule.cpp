@@ -49,6 +49,7 @@ static ArrayRef<Name> getKnownNames() {
                                {"s1", Kind::Layer},
                                {"s2", Kind::Layer},
                                {"ppmoe", Kind::Layer},
+                               {"parm-auto", Kind::Layer},
                                {"auto", Kind::Layer},
                                {"saa", Kind::Overlap, "", "s2"},
                                {"pipeline", Kind::Pipeline, "N|auto"},
@@ -171,6 +172,7 @@ static LogicalResult setName(MLIRContext *context, const Name &name, StringRef a
     break;
   case Kind::Layer:
     parsed.layer = name.name.str();
+    parsed.everything = name.name == "auto";
     break;
   case Kind::Overlap:
     parsed.saa = true;
@@ -239,6 +241,9 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
       return failure();
     names.push_back({known, text});
   }
+  if (parsed.everything && names.size() > 1)
+    return emitUsageError(context) << "expected 'auto' alone in --schedule, since it decides all of it, but got '"
+                                   << schedule << "'";
   for (auto [name, text] : names)
     if (failed(checkTogether(context, *name, text, parsed, schedule)))
       return failure();
@@ -291,7 +296,7 @@ static parm::AlphaBeta overlap(parm::AlphaBeta exchange, parm::AlphaBeta gather,
 
 static LogicalResult addAuto(PassManager &passes, const CompileOptions &options, ModuleOp graph) {
   if (!options.cluster)
-    return emitUsageError(graph.getContext()) << "expected a cluster for the schedule 'auto'";
+    return emitUsageError(graph.getContext()) << "expected a cluster for the schedule 'parm-auto'";
   ParallelAttr parallel = options.parallel;
   llvm::Expected<std::unique_ptr<CostModel>> model =
       CostModel::create(*options.cluster, parallel.getWorld(), CostForm::ClosedForm);
@@ -424,7 +429,7 @@ static void addSmart(PassManager &passes, const ParsedSchedule &schedule, const 
 
 LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                                      ModuleOp graph) {
-  if (schedule.layer == "auto") {
+  if (schedule.layer == "parm-auto") {
     if (failed(addAuto(passes, options, graph)))
       return failure();
   } else if (schedule.layer == "ppmoe") {
@@ -459,7 +464,7 @@ static bool hasS2(func::FuncOp forward) {
 
 void mlir::moe::addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                            func::FuncOp forward) {
-  bool chosen = schedule.layer == "auto" && getSaaPhases(options) > 1 && hasS2(forward);
+  bool chosen = schedule.layer == "parm-auto" && getSaaPhases(options) > 1 && hasS2(forward);
   if (chosen || schedule.saa)
     passes.addNestedPass<func::FuncOp>(createMoeSplitExchanges());
 }

@@ -13,7 +13,7 @@ namespace mlir::moe {
 
 /// What CompileOptions::schedule asks for.
 struct ParsedSchedule {
-  /// The rewrite of whole layers: baseline, s1, s2, ppmoe or auto.
+  /// The rewrite of whole layers: baseline, s1, s2, ppmoe or parm-auto.
   std::string layer = "baseline";
   bool saa = false;
   /// Of pipeline:N; 0 for pipeline:auto.
@@ -35,6 +35,8 @@ struct ParsedSchedule {
   };
   std::optional<Smart> smart;
   bool topologyGate = false;
+  /// Of auto: all of this is open.
+  bool everything = false;
 
   /// Whether rows go to their experts, so that there is something to divide.
   bool hasExchanges() const { return layer != "ppmoe"; }
@@ -61,7 +63,7 @@ LogicalResult addSchedule(PassManager &passes, const ParsedSchedule &schedule, c
 /// Appends what the schedule does with forward and backward alike; addSchedule's passes have made `forward`.
 void addOverlap(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                 func::FuncOp forward);
-/// The schedule that stands for S2 where 'auto' chooses between it and 's1' on these options' cluster.
+/// The schedule that stands for S2 where 'parm-auto' chooses between it and 's1' on these options' cluster.
 ParsedSchedule getS2OfAuto(ParsedSchedule schedule, const CompileOptions &options);
 
 } // namespace mlir::moe

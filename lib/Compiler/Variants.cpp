@@ -106,14 +106,14 @@ LogicalResult mlir::moe::compileVariants(ModuleOp graph, const CompileOptions &o
   FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), options.schedule);
   if (failed(schedule))
     return failure();
-  if (schedule->chunks == 0 && schedule->layer == "auto")
-    return emitError(UnknownLoc::get(graph.getContext())) << "expected one of 'auto' and 'pipeline:auto' in --schedule "
+  if (schedule->chunks == 0 && schedule->layer == "parm-auto")
+    return emitError(UnknownLoc::get(graph.getContext())) << "expected one of 'parm-auto' and 'pipeline:auto' in --schedule "
                                                              "for several batch shapes, since each is decided "
                                                              "at run time, but got '"
                                                           << options.schedule << "'";
   if (schedule->chunks == 0)
     return compileForGranularity(graph, *schedule, options, variants);
-  if (schedule->layer == "auto")
+  if (schedule->layer == "parm-auto")
     return compileForAlgorithm1(graph, *schedule, options, variants);
   return compileVariant(graph, options, std::nullopt, variants);
 }

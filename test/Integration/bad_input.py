@@ -208,7 +208,7 @@ def compile_options(suite):
         bad(f"--schedule={name} with a capacity", [f"--schedule={name}"],
             rf"graph\.mlir:7:\d+: error: .*expected a dropless layer \(--dropless\) for '{'shadow' if 'shadow' in name else 'smart'}': with a capacity")
     for one, other in (("mpipe-s1", "mpipe-s2"), ("mpipe-s4", "mpipe-auto"), ("pipeline:2", "pipeline:4"), ("pipeline:auto", "pipeline:2"),
-                       ("s1", "s2"), ("s2", "ppmoe"), ("baseline", "auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
+                       ("s1", "s2"), ("s2", "ppmoe"), ("baseline", "parm-auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
             rf"expected one of '{one}' and '{other}' in --schedule, since each decides the same, but got '{re.escape(one + '+' + other)}'")

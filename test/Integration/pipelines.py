@@ -172,7 +172,7 @@ def refusals(suite):
     """What is decided twice, or cannot be."""
     one = ["moe-compile", "config.json", "--seq=8", "-o", "bad.so", "--cluster=linkless.json"]
     several = ["moe-compile", "config.json", "--seq=8,16", "-o", "bad.so"]
-    suite.refused("auto and pipeline:auto", [*several, "--schedule=auto+pipeline:auto"], r"expected one of 'auto' and 'pipeline:auto' .* several batch shapes")
+    suite.refused("auto and pipeline:auto", [*several, "--schedule=parm-auto+pipeline:auto"], r"expected one of 'parm-auto' and 'pipeline:auto' .* several batch shapes")
     suite.refused("mpipe-auto without a host link", [*one, "--schedule=mpipe-auto"], r"has no 'device\.host_link'")
 
 

@@ -1,4 +1,4 @@
-// RUN: moe-compile %s --parallel=dp=3,mp=2,ep=3,esp=2 --schedule=auto --cluster=hgx-h100 --emit=plan -o - | FileCheck %s
+// RUN: moe-compile %s --parallel=dp=3,mp=2,ep=3,esp=2 --schedule=parm-auto --cluster=hgx-h100 --emit=plan -o - | FileCheck %s
 // RUN: moe-compile %s --parallel=dp=3,mp=2,ep=3,esp=2 --schedule=s2+saa --cluster=hgx-h100 --emit=plan -o - | FileCheck %s --check-prefix=ASKED
 
 // Six ranks of a node of eight exchange on one stream, whatever their groups: phases would overlap with nothing, so auto,

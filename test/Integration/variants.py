@@ -85,7 +85,7 @@ def chooses(suite):
     """Parm's Algorithm 1: of S1 and S2 the one with the smaller alpha + beta * tokens runs."""
     chosen = set()
     for factor in ("2", "0.25"):
-        options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,64", "--schedule=auto", f"--capacity-factor={factor}",
+        options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,64", "--schedule=parm-auto", f"--capacity-factor={factor}",
                    "--cluster=parm-b"]
         suite.make("moe-compile", *options, "--emit=plan", "-o", "plan.mlir")
         suite.make("moe-compile", *options, "-o", "plan.so")

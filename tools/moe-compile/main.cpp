@@ -4,10 +4,12 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
 
+#include "moe/Compiler/AutoSchedule.h"
 #include "moe/Compiler/CommandLine.h"
 #include "moe/Compiler/Report.h"
 #include "moe/Compiler/Variants.h"
 #include "moe/Conversion/Variants.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Target/Object.h"
 #include "moe/Target/PlanReport.h"
 
@@ -36,6 +38,12 @@ static cl::opt<std::string>
     report("report",
            cl::desc("Write a report of the plan to this file, as JSON if it ends in .json; - for standard output"),
            cl::value_desc("file"), cl::cat(category));
+
+static cl::opt<std::string>
+    explain("explain",
+            cl::desc("Write why --schedule=auto chose what it did to this file, as JSON if it ends in .json; - for "
+                     "standard output"),
+            cl::value_desc("file"), cl::cat(category));
 
 static bool isJsonReport() { return StringRef(report).ends_with(".json"); }
 
@@ -139,6 +147,21 @@ static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &clust
   });
 }
 
+/// Of each shape's plan, why it is as it is.
+static LogicalResult writeExplanations(ModuleOp module) {
+  SmallVector<ModuleOp> plans = plan::getVariants(module);
+  if (plans.empty())
+    plans.push_back(module);
+  if (llvm::none_of(plans, [](ModuleOp plan) { return plan->hasAttr(plan::kExplainAttrName); }))
+    return emitError(UnknownLoc::get(module.getContext()))
+           << "expected --explain with --schedule=auto, and a model with MoE layers: nothing was chosen";
+  return moe::writeFile(*module.getContext(), explain, [&](llvm::raw_pwrite_stream &os) {
+    for (ModuleOp plan : plans)
+      StringRef(explain).ends_with(".json") ? moe::writeExplanation(plan, os) : moe::printExplanation(plan, os);
+    return success();
+  });
+}
+
 /// One plan for all `shapes`.
 static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                       ArrayRef<moe::ImportShape> shapes,
@@ -205,6 +228,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
       return failure();
   }
   if (!report.empty() && failed(writeReport(**module, *cluster)))
+    return failure();
+  if (!explain.empty() && failed(writeExplanations(**module)))
     return failure();
   if (emit != Emit::Spmd && emit != Emit::Plan && failed(moe::lowerToLLVM(**module)))
     return failure();

@@ -2,6 +2,7 @@
 #ifndef MOE_COMPILER_COMPILER_H
 #define MOE_COMPILER_COMPILER_H
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,7 +18,9 @@ class DialectRegistry;
 } // namespace mlir
 
 namespace mlir::moe {
+struct AutoResult;
 struct ClusterProfile;
+class RoutingTrace;
 
 /// The dialects of every stage, and their translation to LLVM IR.
 void registerDialects(DialectRegistry &registry);
@@ -55,6 +58,12 @@ struct CompileOptions {
   std::optional<OrderPolicy> order;
   /// For what is decided by times; else it may be null.
   const ClusterProfile *cluster = nullptr;
+  /// What tokens choose, for 'auto'; null: evenly.
+  const RoutingTrace *routing = nullptr;
+  /// 'auto' simulates every candidate, whatever is known of it before.
+  bool exhaustive = false;
+  /// Hears from 'auto' what it has, and the fewest seconds so far; it stops where this returns false. May be null.
+  std::function<bool(const AutoResult &, double)> progress;
 };
 
 /// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:

@@ -15,13 +15,15 @@ LogicalResult printReport(ModuleOp plan, llvm::raw_ostream &os);
 /// What the outputs of a simulation say of the plan and the cluster; form and routing are the caller's.
 SimHeader makeSimHeader(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
 
-/// How long a step of a module at the plan stage takes on `cluster`, in closed form and with even routing.
+/// How long a step of a module at the plan stage takes on `cluster`, in closed form. `routing`: the first iteration of a
+/// trace of as many ranks; null for even routing.
 struct Prediction {
   SimHeader header;
   SimResult result;
   SimReport report;
 };
-llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
+llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster,
+                                   const RoutingTrace *routing = nullptr);
 
 } // namespace mlir::moe
 

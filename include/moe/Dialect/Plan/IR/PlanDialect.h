@@ -39,6 +39,9 @@ inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
 /// (names), `seconds` (a predicted step), `bytes` (what a rank needs), `chosen`, and where MPipeMoE's Eq. 10 decides
 /// `equation10` (seconds).
 inline constexpr StringLiteral kSearchAttrName = "plan.search";
+/// On a module whose whole schedule was left open: what moe/Compiler/AutoSchedule.h found, as a dictionary of its
+/// fields' names; of a candidate those that are not 0, false or empty.
+inline constexpr StringLiteral kExplainAttrName = "plan.explain";
 
 /// Streams of a rank program.
 inline constexpr StringLiteral kComputeStream = "compute";

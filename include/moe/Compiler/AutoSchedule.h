@@ -1,0 +1,95 @@
+//===- AutoSchedule.h - the best schedule of a model on a cluster -*- C++ -*-===//
+//
+// The joint space of all schedules (--schedule=auto). A candidate is applied: what the passes refuse is illegal, with
+// their reason; its memory is what the planner gives it; its time is the simulator's. A closed form prunes: the seconds
+// of the busiest stream, which no order and no cutting into chunks can go below.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_COMPILER_AUTOSCHEDULE_H
+#define MOE_COMPILER_AUTOSCHEDULE_H
+
+#include "moe/Compiler/Compiler.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mlir::moe {
+
+/// What became of a candidate.
+enum class Verdict {
+  Illegal,   ///< a pass refuses it; `reason` is the pass's error
+  Same,      ///< its plan is that of the one that `reason` names
+  Bounded,   ///< its bound is not below the best step found
+  Dominated, ///< it does what another one that fits does, and more
+  TooLarge,  ///< it needs more than the memory limit; `reason` says what holds the peak
+  Simulated,
+  Chosen
+};
+StringRef getName(Verdict verdict);
+
+/// A schedule, and what was found out about it. Times are of a step of what was simulated: all that the schedule
+/// changes, which of a model of many layers is those layers.
+struct AutoCandidate {
+  std::string schedule;      ///< as --schedule takes it
+  std::string scheduleClass; ///< of a chunk and everything kept
+  Verdict verdict = Verdict::Illegal;
+  std::string reason;
+  double bound = 0;     ///< seconds; 0 where it was not applied
+  double seconds = 0;   ///< 0 where it was not simulated
+  double exposed = 0;   ///< seconds with communication and no computation, mean over ranks
+  double flops = 0;     ///< of a rank
+  double bytesSent = 0; ///< of a rank
+  int64_t memory = 0;   ///< bytes of a rank, with the optimizer's states
+  std::string limit;    ///< the stream that is busiest, and how much of the step: "compute 83%"
+  /// How far the step may be off, relative to it: what its measured fits say of themselves. 0 where they say nothing.
+  double uncertainty = 0;
+  bool overlaps = false; ///< exchanges and computation of a layer can run at the same time
+  /// Of the whole model, in which the fastest candidates are compiled and simulated; 0 for others, and of a graph that
+  /// is one layer.
+  double modelSeconds = 0;
+  int64_t modelMemory = 0;
+};
+
+/// What would be taken if something were otherwise.
+struct AutoChange {
+  std::string change;   ///< "network 2 times as fast"
+  std::string schedule; ///< of the candidates that are fastest now
+};
+
+/// The order is that of the space, which is always the same.
+struct AutoResult {
+  std::vector<AutoCandidate> candidates;
+  std::optional<size_t> best;
+  std::vector<AutoChange> changes;
+  int64_t applied = 0, bounded = 0, simulated = 0;
+  bool isComplete = true; ///< false where the search was interrupted
+};
+
+/// Goes through the space for `graph`, which compile() has prepared. Of several layers that are not alike, times and
+/// bytes are sums over all of them. Nothing is best where nothing is legal, or fits.
+AutoResult searchSpace(ModuleOp graph, const CompileOptions &options);
+/// Adds what the choice depends on: candidates that are near are simulated again with a slower and a faster network, on
+/// slower and faster devices, and with fewer and more tokens.
+void addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result);
+
+/// searchSpace, then a plan of the best: of a model of many layers the fastest few are compiled whole, and simulated,
+/// and the fastest of those that fit is taken. The module's `plan.explain` says why. Errors are reported at unknown
+/// places.
+FailureOr<OwningOpRef<ModuleOp>> compileBest(ModuleOp graph, const CompileOptions &options);
+
+/// Why, of a module that has `plan.explain`: the ten fastest, the best of each class, what was rejected, whether
+/// overlap pays, and what would change the choice.
+void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
+/// The same as one JSON object.
+void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
+
+/// The busiest stream of a rank program with even routing, in seconds: less than any step takes that issues these
+/// launches in whatever order. Where devices share processors, all their launches on as many processors as there are.
+llvm::Expected<double> getStepBound(ModuleOp plan, const ClusterProfile &cluster);
+
+} // namespace mlir::moe
+
+#endif // MOE_COMPILER_AUTOSCHEDULE_H

@@ -1,0 +1,528 @@
+//===- AutoSchedule.cpp - the best schedule of a model on a cluster -------===//
+#include "moe/Compiler/AutoSchedule.h"
+
+#include "Explain.h"
+#include "Sample.h"
+#include "Search.h"
+#include "Space.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Compiler/Memory.h"
+#include "moe/Compiler/Report.h"
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Cost/CostModel.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using mpipemoe::Strategy;
+
+StringRef mlir::moe::getName(Verdict verdict) {
+  static const StringLiteral names[] = {"illegal", "same", "bounded", "dominated", "too large", "simulated", "chosen"};
+  return names[static_cast<unsigned>(verdict)];
+}
+
+llvm::Expected<double> mlir::moe::getStepBound(ModuleOp plan, const ClusterProfile &cluster) {
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  int64_t ranks = programs->back().firstRank + programs->back().numRanks;
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
+  if (!model)
+    return model.takeError();
+  double bound = 0, work = 0;
+  for (auto [index, program] : llvm::enumerate(*programs)) {
+    llvm::Expected<std::vector<double>> seconds = getLaunchSeconds(*programs, index, **model);
+    if (!seconds)
+      return seconds.takeError();
+    std::vector<double> busy(program.streams.size());
+    for (auto [launch, time] : llvm::zip_equal(program.launches, *seconds))
+      busy[launch.stream] += time;
+    bound = std::max(bound, busy.empty() ? 0 : *llvm::max_element(busy));
+    for (double stream : busy)
+      work += stream * static_cast<double>(program.numRanks);
+  }
+  // Launches of ranks that share processors have no streams of their own.
+  if (int64_t processors = cluster.processors.count; processors > 0)
+    return work / static_cast<double>(std::min(ranks, processors * ((ranks - 1) / cluster.devicesPerNode + 1)));
+  return bound;
+}
+
+namespace {
+/// What a graph, or several that stand for a model's layers, cost in a schedule.
+class Subject {
+public:
+  Subject(ModuleOp graph, const CompileOptions &options);
+
+  /// Whether this is the whole model, so that its memory is the model's.
+  bool isWhole() const { return samples.empty(); }
+  /// Applies `schedule`: verdict, reason, bound and memory of `candidate`. The plans stay until the next call.
+  void apply(const ParsedSchedule &schedule, AutoCandidate &candidate);
+  /// Simulates what was applied.
+  LogicalResult simulate(AutoCandidate &candidate);
+  /// What was applied, as text: two schedules may come to the same.
+  std::string getText() const;
+
+private:
+  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
+
+  ModuleOp graph;
+  CompileOptions options;
+  SmallVector<LayerSample> samples;
+  SmallVector<std::pair<OwningOpRef<ModuleOp>, double>> plans; ///< and how often each is in the model
+};
+
+class AutoSearch {
+public:
+  AutoSearch(ModuleOp graph, const CompileOptions &options) : subject(graph, options), options(options) {}
+
+  AutoResult run();
+
+private:
+  /// A class, with its first candidate's place in the result.
+  struct Class {
+    ScheduleClass schedules;
+    size_t first;
+  };
+
+  AutoCandidate &add(const ParsedSchedule &schedule, const Class &of);
+  void visit(const Class &one);
+  void visitChunks(const Class &one, int64_t chunks);
+  void decide(AutoCandidate &candidate, bool isFirst);
+  void simulate(AutoCandidate &candidate);
+  bool fits(const AutoCandidate &candidate) const;
+  bool isStopped();
+  void chooseBest();
+
+  Subject subject;
+  const CompileOptions &options;
+  AutoResult result;
+  llvm::StringMap<std::string> names; ///< of schedules, by what they come to
+  double bestSeconds = std::numeric_limits<double>::infinity();
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// One candidate
+//===----------------------------------------------------------------------===//
+
+Subject::Subject(ModuleOp graph, const CompileOptions &options) : graph(graph), options(options) {
+  this->options.stage = Stage::Plan;
+  this->options.reference = false;
+  if (isOneLayer(graph))
+    return;
+  this->options = getSampleOptions(options);
+  samples = sampleLayers(graph);
+  for (LayerSample &sample : samples)
+    (*sample.graph)->setAttr(kParallelAttrName, this->options.parallel);
+}
+
+/// The first error is the reason.
+FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
+                                                         std::string &reason) {
+  ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
+  // As a user would write it: what makes no sense together is refused there.
+  FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
+  if (failed(known))
+    return failure();
+  return compileSchedule(graph, *known, options);
+}
+
+static std::string describePeak(func::FuncOp program) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  constexpr double giga = 1e-9;
+  constexpr size_t shown = 3;
+  for (plan::ArenaReport &arena : plan::reportMemory(program)) {
+    if (arena.space != plan::Space::device || !arena.peak)
+      continue;
+    os << llvm::format("%.3f GB alive at ", static_cast<double>(arena.liveBytes) * giga) << arena.peak.describe();
+    for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
+      os << llvm::format(", %.3f GB of ", static_cast<double>(buffer.bytes) * giga) << buffer.writer.describe();
+  }
+  return text;
+}
+
+void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
+  plans.clear();
+  auto applyTo = [&](ModuleOp one, double count) {
+    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, candidate.reason);
+    if (failed(plan))
+      return false;
+    llvm::Expected<double> bound = getStepBound(**plan, *options.cluster);
+    if (!bound) {
+      candidate.reason = llvm::toString(bound.takeError());
+      return false;
+    }
+    candidate.bound += *bound * count;
+    func::FuncOp largest = getLargestProgram(**plan);
+    candidate.memory += getMemory(largest).getDeviceBytes() * static_cast<int64_t>(count);
+    if (options.memoryLimit > 0 && candidate.memory > options.memoryLimit)
+      candidate.reason = describePeak(largest);
+    plans.push_back({std::move(*plan), count});
+    return true;
+  };
+  bool isLegal = isWhole() ? applyTo(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
+    return applyTo(*sample.graph, static_cast<double>(sample.count));
+  });
+  candidate.verdict = isLegal ? Verdict::Bounded : Verdict::Illegal;
+}
+
+std::string Subject::getText() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const auto &[plan, count] : plans)
+    for (func::FuncOp program : plan::getRankPrograms(*const_cast<OwningOpRef<ModuleOp> &>(plan)))
+      program.print(os, OpPrintingFlags().useLocalScope());
+  return text;
+}
+
+/// "compute 83%".
+static std::string describeLimit(const SimReport &report, double seconds) {
+  const StreamUse *most = nullptr;
+  for (const StreamUse &use : report.mean.streams)
+    if (!most || use.busy > most->busy)
+      most = &use;
+  std::string text;
+  if (most && seconds > 0)
+    llvm::raw_string_ostream(text) << most->stream << llvm::format(" %.0f%%", 100 * most->busy / seconds);
+  return text;
+}
+
+LogicalResult Subject::simulate(AutoCandidate &candidate) {
+  double longest = 0, uncertain = 0;
+  for (auto &[plan, count] : plans) {
+    llvm::Expected<Prediction> prediction = predict(*plan, "", *options.cluster, options.routing);
+    if (!prediction) {
+      candidate.verdict = Verdict::Illegal;
+      candidate.reason = llvm::toString(prediction.takeError());
+      return failure();
+    }
+    candidate.seconds += prediction->result.seconds * count;
+    candidate.exposed += prediction->report.mean.exposedCommunication * count;
+    const CriticalUse &critical = prediction->report.critical;
+    uncertain += critical.fitted * critical.fitError * count;
+    for (const KernelUse &kernel : prediction->report.kernels) {
+      candidate.flops += kernel.flops * count;
+      if (kernel.resource == Resource::Network)
+        candidate.bytesSent += kernel.bytes * count;
+    }
+    if (double share = prediction->result.seconds * count; share > longest) {
+      longest = share;
+      candidate.limit = describeLimit(prediction->report, prediction->result.seconds);
+    }
+  }
+  candidate.uncertainty = candidate.seconds > 0 ? uncertain / candidate.seconds : 0;
+  candidate.verdict = Verdict::Simulated;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+bool AutoSearch::fits(const AutoCandidate &candidate) const {
+  return options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
+}
+
+bool AutoSearch::isStopped() {
+  if (!options.progress || options.progress(result, bestSeconds))
+    return false;
+  result.isComplete = false;
+  return true;
+}
+
+AutoCandidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
+  AutoCandidate &candidate = result.candidates.emplace_back();
+  candidate.schedule = schedule.getName();
+  candidate.overlaps = schedule.canOverlap() || schedule.saa;
+  candidate.scheduleClass = of.schedules.name;
+  return candidate;
+}
+
+void AutoSearch::simulate(AutoCandidate &candidate) {
+  if (failed(subject.simulate(candidate)))
+    return;
+  ++result.simulated;
+  bestSeconds = std::min(bestSeconds, candidate.seconds);
+}
+
+/// Of what was applied last. The first of a class is always simulated, to know what chunks bring.
+void AutoSearch::decide(AutoCandidate &candidate, bool isFirst) {
+  ++result.applied;
+  if (candidate.verdict == Verdict::Illegal)
+    return;
+  if (auto [same, isNew] = names.try_emplace(subject.getText(), candidate.schedule); !isNew) {
+    candidate.verdict = Verdict::Same;
+    candidate.reason = same->second;
+    return;
+  }
+  if (!fits(candidate))
+    candidate.verdict = Verdict::TooLarge;
+  else if (!isFirst && !options.exhaustive && candidate.bound >= bestSeconds)
+    ++result.bounded;
+  else
+    simulate(candidate);
+}
+
+/// One chunk count: all kept, and where that does not fit, or where that is not known, with less kept.
+void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
+  ParsedSchedule schedule = one.schedules.first;
+  schedule.chunks = chunks;
+  bool needsLess = options.memoryLimit > 0 && !subject.isWhole();
+  for (Strategy strategy : getStrategies(*options.cluster)) {
+    schedule.strategy = strategy;
+    // The first of the class was decided on before.
+    if (chunks == 1 && strategy == Strategy::None) {
+      needsLess |= result.candidates[one.first].verdict == Verdict::TooLarge;
+      continue;
+    }
+    AutoCandidate &candidate = add(schedule, one);
+    if (strategy != Strategy::None && !needsLess && !options.exhaustive) {
+      candidate.verdict = Verdict::Dominated;
+      continue;
+    }
+    subject.apply(schedule, candidate);
+    decide(candidate, /*isFirst=*/false);
+    if (strategy == Strategy::None && candidate.verdict == Verdict::Illegal)
+      return;
+    needsLess |= candidate.verdict == Verdict::TooLarge;
+    if (isStopped())
+      return;
+  }
+}
+
+void AutoSearch::visit(const Class &one) {
+  const AutoCandidate &first = result.candidates[one.first];
+  if (first.verdict == Verdict::Illegal || first.verdict == Verdict::Same)
+    return;
+  if (!options.exhaustive && first.bound >= bestSeconds) {
+    ++result.bounded;
+    return;
+  }
+  for (int64_t chunks : getAutoChunkCounts()) {
+    visitChunks(one, chunks);
+    if (!result.isComplete)
+      return;
+  }
+}
+
+void AutoSearch::chooseBest() {
+  AutoCandidate *best = nullptr;
+  for (AutoCandidate &candidate : result.candidates)
+    if (candidate.verdict == Verdict::Simulated && (!best || candidate.seconds < best->seconds))
+      best = &candidate;
+  if (!best)
+    return;
+  best->verdict = Verdict::Chosen;
+  result.best = best - result.candidates.data();
+}
+
+AutoResult AutoSearch::run() {
+  SmallVector<Class> classes;
+  for (ScheduleClass &schedules : getScheduleClasses()) {
+    Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
+    AutoCandidate &first = add(one.schedules.first, one);
+    subject.apply(one.schedules.first, first);
+    decide(first, /*isFirst=*/true);
+    if (isStopped())
+      break;
+  }
+  // Those that may be fast first, so that they prune the others.
+  llvm::stable_sort(classes, [&](const Class &a, const Class &b) {
+    return result.candidates[a.first].bound < result.candidates[b.first].bound;
+  });
+  for (const Class &one : classes)
+    if (result.isComplete)
+      visit(one);
+  chooseBest();
+  return std::move(result);
+}
+
+AutoResult mlir::moe::searchSpace(ModuleOp graph, const CompileOptions &options) {
+  return AutoSearch(graph, options).run();
+}
+
+//===----------------------------------------------------------------------===//
+// What the choice depends on
+//===----------------------------------------------------------------------===//
+
+static void scaleNetwork(ClusterProfile &cluster, double factor) {
+  for (LinkPattern &link : cluster.links) {
+    link.bytesPerSecond *= factor;
+    link.backBytesPerSecond *= factor;
+  }
+  for (FabricLevel &level : cluster.fabric)
+    level.bytesPerSecond *= factor;
+  for (CollectiveFit &fit : cluster.collectives)
+    fit.beta /= factor;
+}
+
+static void scaleDevices(ClusterProfile &cluster, double factor) {
+  cluster.memoryBytesPerSecond *= factor;
+  for (DeviceRate &rate : cluster.rates)
+    rate.flopsPerSecond *= factor;
+  for (KernelRate &kernel : cluster.kernels) {
+    kernel.latency /= factor;
+    kernel.bytesPerSecond *= factor;
+  }
+}
+
+/// The fastest of `schedules` for a graph and options; empty where none can be.
+static std::string chooseFrom(ArrayRef<std::string> schedules, ModuleOp graph, const CompileOptions &options) {
+  Subject subject(graph, options);
+  std::string best;
+  double bestSeconds = std::numeric_limits<double>::infinity();
+  for (const std::string &name : schedules) {
+    AutoCandidate candidate;
+    subject.apply(*parseSchedule(graph.getContext(), name), candidate);
+    if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds ||
+        failed(subject.simulate(candidate)) || candidate.seconds >= bestSeconds)
+      continue;
+    bestSeconds = candidate.seconds;
+    best = name;
+  }
+  return best;
+}
+
+static SmallVector<const AutoCandidate *> sortBySeconds(const AutoResult &result) {
+  SmallVector<const AutoCandidate *> sorted;
+  for (const AutoCandidate &candidate : result.candidates)
+    if (candidate.seconds > 0)
+      sorted.push_back(&candidate);
+  llvm::stable_sort(sorted, [](const AutoCandidate *a, const AutoCandidate *b) { return a->seconds < b->seconds; });
+  return sorted;
+}
+
+/// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
+static void addChangesOf(StringRef what, ArrayRef<std::string> schedules, AutoResult &result,
+                         function_ref<std::string(double)> choose) {
+  const std::string &now = result.candidates[*result.best].schedule;
+  for (bool more : {false, true})
+    for (double factor : {2.0, 4.0, 8.0}) {
+      std::string then = choose(more ? factor : 1 / factor);
+      if (then.empty() || then == now)
+        continue;
+      std::string text;
+      llvm::raw_string_ostream(text) << what
+                                     << (more ? llvm::format(" x %.0f", factor) : llvm::format(" / %.0f", factor));
+      result.changes.push_back({text, then});
+      break;
+    }
+}
+
+void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
+  if (!result.best)
+    return;
+  // All forms are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
+  constexpr size_t nearest = 6;
+  SmallVector<std::string> schedules;
+  llvm::StringSet<> classes;
+  for (const AutoCandidate *candidate : sortBySeconds(result))
+    if (classes.insert(candidate->scheduleClass).second || schedules.size() < nearest)
+      schedules.push_back(candidate->schedule);
+  auto onCluster = [&](function_ref<void(ClusterProfile &)> change) {
+    ClusterProfile cluster = *options.cluster;
+    change(cluster);
+    CompileOptions changed = options;
+    changed.cluster = &cluster;
+    return chooseFrom(schedules, graph, changed);
+  };
+  addChangesOf("network's bandwidth", schedules, result, [&](double factor) {
+    return onCluster([&](ClusterProfile &cluster) { scaleNetwork(cluster, factor); });
+  });
+  addChangesOf("devices' speed", schedules, result, [&](double factor) {
+    return onCluster([&](ClusterProfile &cluster) { scaleDevices(cluster, factor); });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// A plan of the best
+//===----------------------------------------------------------------------===//
+
+static InFlightDiagnostic emitUsageError(ModuleOp graph) { return emitError(UnknownLoc::get(graph.getContext())); }
+
+/// Why there is nothing to take.
+static LogicalResult emitNoCandidate(ModuleOp graph, const AutoResult &result, int64_t memoryLimit) {
+  const AutoCandidate *smallest = nullptr;
+  for (const AutoCandidate &candidate : result.candidates)
+    if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.memory < smallest->memory))
+      smallest = &candidate;
+  if (!smallest)
+    return emitUsageError(graph) << "expected a schedule that can be, but of '" << result.candidates.front().schedule
+                                 << "' the passes say: " << result.candidates.front().reason;
+  return emitUsageError(graph) << "expected a plan of at most " << memoryLimit << " bytes a rank but the smallest of "
+                               << result.applied << " needs " << smallest->memory << ", that of '" << smallest->schedule
+                               << "': " << smallest->reason;
+}
+
+/// The fastest few in the whole model; the first that fit are compared.
+static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
+  constexpr int64_t compared = 3;
+  CompileOptions whole = options;
+  whole.reference = false;
+  AutoCandidate *best = nullptr, *smallest = nullptr;
+  int64_t fitting = 0;
+  for (const AutoCandidate *one : sortBySeconds(result)) {
+    AutoCandidate &candidate = result.candidates[one - result.candidates.data()];
+    FailureOr<OwningOpRef<ModuleOp>> plan =
+        compileSchedule(graph, *parseSchedule(graph.getContext(), candidate.schedule), whole);
+    if (failed(plan))
+      return failure();
+    candidate.modelMemory = getMemory(getLargestProgram(**plan)).getDeviceBytes();
+    if (!smallest || candidate.modelMemory < smallest->modelMemory)
+      smallest = &candidate;
+    if (options.memoryLimit > 0 && candidate.modelMemory > options.memoryLimit) {
+      candidate.verdict = Verdict::TooLarge;
+      candidate.reason = describePeak(getLargestProgram(**plan));
+      continue;
+    }
+    llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
+    if (!prediction)
+      return emitUsageError(graph) << llvm::toString(prediction.takeError());
+    candidate.modelSeconds = prediction->result.seconds;
+    candidate.verdict = Verdict::Simulated;
+    if (!best || candidate.modelSeconds < best->modelSeconds)
+      best = &candidate;
+    if (++fitting == compared)
+      break;
+  }
+  if (!best)
+    return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit
+                                 << " bytes a rank but the smallest of the model needs " << smallest->modelMemory
+                                 << ", that of '" << smallest->schedule << "': " << smallest->reason;
+  best->verdict = Verdict::Chosen;
+  result.best = best - result.candidates.data();
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const CompileOptions &options) {
+  if (!options.cluster)
+    return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
+  if ((*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>().empty())
+    return compileSchedule(graph, ParsedSchedule(), options);
+  AutoResult result = searchSpace(graph, options);
+  if (!result.best)
+    return emitNoCandidate(graph, result, options.memoryLimit);
+  if (!isOneLayer(graph) && failed(chooseForModel(graph, options, result)))
+    return failure();
+  addChanges(graph, options, result);
+  FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), result.candidates[*result.best].schedule);
+  FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(graph, *schedule, options);
+  if (succeeded(module))
+    (**module)->setAttr(plan::kExplainAttrName, getExplanation(result, graph.getContext()));
+  return module;
+}

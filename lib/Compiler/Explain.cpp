@@ -1,0 +1,249 @@
+//===- Explain.cpp - why a schedule was taken -----------------------------===//
+#include "Explain.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+//===----------------------------------------------------------------------===//
+// Into the module
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Fields that say something.
+class Fields {
+public:
+  explicit Fields(MLIRContext *context) : builder(context) {}
+  void set(StringRef name, StringRef text) {
+    if (!text.empty())
+      list.append(name, builder.getStringAttr(text));
+  }
+  void set(StringRef name, double number) {
+    if (number != 0)
+      list.append(name, builder.getF64FloatAttr(number));
+  }
+  void set(StringRef name, int64_t number) {
+    if (number != 0)
+      list.append(name, builder.getI64IntegerAttr(number));
+  }
+  void set(StringRef name, bool flag) {
+    if (flag)
+      list.append(name, builder.getBoolAttr(true));
+  }
+  DictionaryAttr get() { return list.getDictionary(builder.getContext()); }
+
+private:
+  Builder builder;
+  NamedAttrList list;
+};
+} // namespace
+
+static DictionaryAttr getFields(const AutoCandidate &candidate, MLIRContext *context) {
+  Fields fields(context);
+  fields.set("schedule", StringRef(candidate.schedule));
+  fields.set("class", StringRef(candidate.scheduleClass));
+  fields.set("verdict", getName(candidate.verdict));
+  fields.set("reason", StringRef(candidate.reason));
+  fields.set("bound", candidate.bound);
+  fields.set("seconds", candidate.seconds);
+  fields.set("exposed", candidate.exposed);
+  fields.set("flops", candidate.flops);
+  fields.set("bytes_sent", candidate.bytesSent);
+  fields.set("memory", candidate.memory);
+  fields.set("limit", StringRef(candidate.limit));
+  fields.set("uncertainty", candidate.uncertainty);
+  fields.set("overlaps", candidate.overlaps);
+  fields.set("model_seconds", candidate.modelSeconds);
+  fields.set("model_memory", candidate.modelMemory);
+  return fields.get();
+}
+
+DictionaryAttr mlir::moe::getExplanation(const AutoResult &result, MLIRContext *context) {
+  Builder builder(context);
+  SmallVector<Attribute> candidates, changes;
+  for (const AutoCandidate &candidate : result.candidates)
+    candidates.push_back(getFields(candidate, context));
+  for (const AutoChange &change : result.changes) {
+    Fields fields(context);
+    fields.set("change", StringRef(change.change));
+    fields.set("schedule", StringRef(change.schedule));
+    changes.push_back(fields.get());
+  }
+  NamedAttrList all;
+  all.append("candidates", builder.getArrayAttr(candidates));
+  all.append("changes", builder.getArrayAttr(changes));
+  all.append("applied", builder.getI64IntegerAttr(result.applied));
+  all.append("bounded", builder.getI64IntegerAttr(result.bounded));
+  all.append("simulated", builder.getI64IntegerAttr(result.simulated));
+  all.append("complete", builder.getBoolAttr(result.isComplete));
+  return all.getDictionary(context);
+}
+
+//===----------------------------------------------------------------------===//
+// For people
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A candidate in the module; what is not there is 0 or empty.
+class Candidate {
+public:
+  explicit Candidate(DictionaryAttr fields) : fields(fields) {}
+  StringRef getText(StringRef name) const {
+    auto text = fields.getAs<StringAttr>(name);
+    return text ? text.getValue() : "";
+  }
+  double getNumber(StringRef name) const {
+    if (auto integer = fields.getAs<IntegerAttr>(name))
+      return static_cast<double>(integer.getInt());
+    auto number = fields.getAs<FloatAttr>(name);
+    return number ? number.getValueAsDouble() : 0;
+  }
+  bool is(StringRef verdict) const { return getText("verdict") == verdict; }
+  bool isSimulated() const { return getNumber("seconds") > 0; }
+
+private:
+  DictionaryAttr fields;
+};
+} // namespace
+
+static SmallVector<Candidate> getCandidates(DictionaryAttr explanation) {
+  SmallVector<Candidate> candidates;
+  for (auto fields : explanation.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>())
+    candidates.emplace_back(fields);
+  return candidates;
+}
+
+static constexpr double milli = 1e3, giga = 1e-9, mega = 1e-6;
+
+static void printHead(llvm::raw_ostream &os) {
+  os << "     schedule                            ms  exposed  memory GB      GFLOP   MB sent  busiest\n";
+}
+
+static void printCandidate(const Candidate &one, double best, llvm::raw_ostream &os) {
+  bool isClose = best > 0 && one.getNumber("seconds") <= best * (1 + one.getNumber("uncertainty"));
+  const char *taken = one.is("chosen") ? "*" : "", *close = isClose ? "~" : " ";
+  os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, close,
+                     one.getText("schedule").str().c_str(), one.getNumber("seconds") * milli,
+                     one.getNumber("exposed") * milli, one.getNumber("memory") * giga, one.getNumber("flops") * giga,
+                     one.getNumber("bytes_sent") * mega)
+     << one.getText("limit");
+  if (double whole = one.getNumber("model_seconds"); whole > 0)
+    os << llvm::format("; the model %.3f ms", whole * milli);
+  os << "\n";
+}
+
+/// Reasons, each with what it holds for.
+static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os) {
+  llvm::MapVector<std::string, SmallVector<StringRef>> schedules;
+  for (const Candidate &one : candidates) {
+    std::string reason;
+    llvm::raw_string_ostream text(reason);
+    if (one.is("illegal"))
+      text << one.getText("reason");
+    else if (one.is("same"))
+      text << "the plan of '" << one.getText("reason") << "'";
+    else if (one.is("too large"))
+      text << llvm::format("%.3f GB a rank, ", std::max(one.getNumber("memory"), one.getNumber("model_memory")) * giga)
+           << one.getText("reason");
+    else
+      continue;
+    schedules[reason].push_back(one.getText("schedule"));
+  }
+  if (!schedules.empty())
+    os << "\nnot taken:\n";
+  for (const auto &[reason, names] : schedules) {
+    os << "     ";
+    llvm::interleaveComma(names, os);
+    os << ":\n       " << reason << "\n";
+  }
+}
+
+static void printOverlap(ArrayRef<Candidate> sorted, llvm::raw_ostream &os) {
+  auto find = [&](bool overlaps) {
+    return llvm::find_if(sorted, [&](const Candidate &one) { return (one.getNumber("overlaps") != 0) == overlaps; });
+  };
+  const Candidate *with = find(true), *without = find(false);
+  os << "\noverlap: ";
+  if (with == sorted.end() || without == sorted.end()) {
+    os << "nothing to compare\n";
+    return;
+  }
+  double gain = without->getNumber("seconds") / with->getNumber("seconds") - 1;
+  os << (gain > 0 ? "pays" : "does not pay") << llvm::format(": %.3f ms with it (", with->getNumber("seconds") * milli)
+     << with->getText("schedule") << llvm::format("), %.3f ms without (", without->getNumber("seconds") * milli)
+     << without->getText("schedule") << llvm::format("), %+.1f%%\n", 100 * gain);
+}
+
+void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
+  auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
+  if (!explanation)
+    return;
+  SmallVector<Candidate> candidates = getCandidates(explanation), sorted;
+  llvm::copy_if(candidates, std::back_inserter(sorted), [](const Candidate &one) { return one.isSimulated(); });
+  llvm::stable_sort(
+      sorted, [](const Candidate &a, const Candidate &b) { return a.getNumber("seconds") < b.getNumber("seconds"); });
+  auto getCount = [&](StringRef name) { return explanation.getAs<IntegerAttr>(name).getInt(); };
+  double best = sorted.empty() ? 0 : sorted.front().getNumber("seconds");
+  os << "schedules chosen from: " << candidates.size() << ", of which " << getCount("applied") << " applied, "
+     << getCount("simulated") << " simulated, " << getCount("bounded") << " too slow by their bound\n";
+  if (!explanation.getAs<BoolAttr>("complete").getValue())
+    os << "the search was interrupted: this is the best so far\n";
+  os << "\nthe fastest (* taken, ~ within the profile's uncertainty):\n";
+  printHead(os);
+  for (const Candidate &one : ArrayRef(sorted).take_front(10))
+    printCandidate(one, best, os);
+  os << "\nthe best of each kind:\n";
+  printHead(os);
+  llvm::StringSet<> seen;
+  for (const Candidate &one : sorted)
+    if (seen.insert(one.getText("class")).second)
+      printCandidate(one, best, os);
+  printRejected(candidates, os);
+  printOverlap(sorted, os);
+  auto changes = explanation.getAs<ArrayAttr>("changes").getAsRange<DictionaryAttr>();
+  os << "other choices: ";
+  if (changes.empty())
+    os << "none with a network or devices up to 8 times as fast or slow";
+  llvm::interleave(
+      changes, os,
+      [&](DictionaryAttr change) {
+        os << change.getAs<StringAttr>("schedule").getValue() << " with the "
+           << change.getAs<StringAttr>("change").getValue();
+      },
+      "; ");
+  os << "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// For tools
+//===----------------------------------------------------------------------===//
+
+static llvm::json::Value toJson(Attribute attribute) {
+  if (auto dictionary = dyn_cast<DictionaryAttr>(attribute)) {
+    llvm::json::Object object;
+    for (NamedAttribute field : dictionary)
+      object[field.getName().getValue()] = toJson(field.getValue());
+    return object;
+  }
+  if (auto array = dyn_cast<ArrayAttr>(attribute))
+    return llvm::json::Array(llvm::map_range(array, toJson));
+  if (auto flag = dyn_cast<BoolAttr>(attribute))
+    return flag.getValue();
+  if (auto integer = dyn_cast<IntegerAttr>(attribute))
+    return integer.getInt();
+  if (auto number = dyn_cast<FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  return cast<StringAttr>(attribute).getValue();
+}
+
+void mlir::moe::writeExplanation(ModuleOp plan, llvm::raw_ostream &os) {
+  if (Attribute explanation = plan->getAttr(plan::kExplainAttrName))
+    os << llvm::formatv("{0:2}", toJson(explanation)) << "\n";
+}

@@ -1,0 +1,85 @@
+//===- Sample.cpp - the MoE layers of a model by themselves ---------------===//
+#include "Sample.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
+
+bool mlir::moe::isOneLayer(ModuleOp graph) {
+  func::FuncOp function = getFunction(graph);
+  return function.getBody().hasOneBlock() && llvm::range_size(function.getBody().front()) == 2 &&
+         llvm::hasSingleElement(function.getOps<LayerOp>());
+}
+
+/// All but the name.
+static bool areAlike(LayerOp a, LayerOp b) {
+  auto attributes = [](LayerOp layer) {
+    NamedAttrList list(layer->getAttrs());
+    list.erase(layer.getLayerNameAttrName());
+    return list.getDictionary(layer.getContext());
+  };
+  return attributes(a) == attributes(b) && a->getOperandTypes() == b->getOperandTypes() &&
+         a->getResultTypes() == b->getResultTypes();
+}
+
+static OwningOpRef<ModuleOp> makeGraph(LayerOp layer, ModuleOp whole) {
+  MLIRContext *context = layer.getContext();
+  OpBuilder builder(context);
+  OwningOpRef<ModuleOp> graph = ModuleOp::create(layer.getLoc());
+  (*graph)->setAttrs(whole->getAttrDictionary());
+  builder.setInsertionPointToStart(graph->getBody());
+  auto function = builder.create<func::FuncOp>(
+      layer.getLoc(), "model", builder.getFunctionType(layer->getOperandTypes(), layer->getResultTypes()));
+  Block *body = function.addEntryBlock();
+  IRMapping mapping;
+  mapping.map(layer->getOperands(), body->getArguments());
+  builder.setInsertionPointToStart(body);
+  Operation *copy = builder.clone(*layer, mapping);
+  builder.create<func::ReturnOp>(layer.getLoc(), copy->getResults());
+  auto describe = [&](StringRef name, StringRef role) {
+    return builder.getDictionaryAttr({builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)),
+                                      builder.getNamedAttr(kRoleAttrName, builder.getStringAttr(role))});
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.setArgAttrs(i, describe("operand" + std::to_string(i), i == 0 ? "input" : "parameter"));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    function.setResultAttrs(i, describe("result" + std::to_string(i), "output"));
+  return graph;
+}
+
+SmallVector<LayerSample> mlir::moe::sampleLayers(ModuleOp graph) {
+  SmallVector<LayerSample> samples;
+  SmallVector<LayerOp> firsts;
+  for (LayerOp layer : getFunction(graph).getOps<LayerOp>()) {
+    auto *found = llvm::find_if(firsts, [&](LayerOp first) { return areAlike(first, layer); });
+    if (found != firsts.end()) {
+      ++samples[found - firsts.begin()].count;
+      continue;
+    }
+    firsts.push_back(layer);
+    samples.push_back({makeGraph(layer, graph), 1});
+  }
+  return samples;
+}
+
+CompileOptions mlir::moe::getSampleOptions(const CompileOptions &options) {
+  CompileOptions sample = options;
+  ParallelAttr all = options.parallel;
+  sample.parallel = ParallelAttr::get(all.getContext(), all.getDp() * all.getMp(), /*pp=*/1, all.getDp(), all.getMp(),
+                                      all.getEp(), all.getEsp());
+  sample.stage = Stage::Plan;
+  sample.reference = false;
+  sample.microBatches = sample.interleave = 1;
+  sample.recompute = sample.sequenceParallel = false;
+  sample.optimizer.reset();
+  sample.memoryLimit = 0;
+  return sample;
+}

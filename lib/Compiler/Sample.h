@@ -1,0 +1,26 @@
+//===- Sample.h - the MoE layers of a model by themselves -------*- C++ -*-===//
+#ifndef MOE_LIB_COMPILER_SAMPLE_H
+#define MOE_LIB_COMPILER_SAMPLE_H
+
+#include "moe/Compiler/Compiler.h"
+
+namespace mlir::moe {
+
+/// A graph of one layer, and how many of the model are as this one.
+struct LayerSample {
+  OwningOpRef<ModuleOp> graph;
+  int64_t count = 1;
+};
+
+/// Whether a model graph is one layer and nothing else.
+bool isOneLayer(ModuleOp graph);
+
+/// The layers of `graph`, of equal ones one, in their order. A layer's operands become arguments.
+SmallVector<LayerSample> sampleLayers(ModuleOp graph);
+
+/// `options` for a layer alone, on the ranks of one stage of a pipeline: its forward and backward for one micro-batch.
+CompileOptions getSampleOptions(const CompileOptions &options);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_COMPILER_SAMPLE_H
