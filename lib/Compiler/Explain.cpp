@@ -1,7 +1,6 @@
 //===- Explain.cpp - why a schedule was taken -----------------------------===//
 #include "Explain.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
@@ -141,7 +140,7 @@ static void printCandidate(const Candidate &one, double best, llvm::raw_ostream 
 
 /// Reasons, each with what it holds for.
 static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os) {
-  llvm::MapVector<std::string, SmallVector<StringRef>> schedules;
+  std::vector<std::pair<std::string, SmallVector<StringRef>>> schedules;
   for (const Candidate &one : candidates) {
     std::string reason;
     llvm::raw_string_ostream text(reason);
@@ -154,7 +153,10 @@ static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os)
            << one.getText("reason");
     else
       continue;
-    schedules[reason].push_back(one.getText("schedule"));
+    auto same = llvm::find_if(schedules, [&](const auto &entry) { return entry.first == reason; });
+    if (same == schedules.end())
+      same = schedules.insert(same, {reason, {}});
+    same->second.push_back(one.getText("schedule"));
   }
   if (!schedules.empty())
     os << "\nnot taken:\n";
