@@ -65,15 +65,20 @@ public:
 
   /// Whether this is the whole model, so that its memory is the model's.
   bool isWhole() const { return samples.empty(); }
-  /// Applies `schedule`: verdict, reason, bound and memory of `candidate`. The plans stay until the next call.
+  /// Applies `schedule` in the program's order: verdict, reason, bound and memory of `candidate`. The plans stay until
+  /// the next call.
   void apply(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  /// Simulates what was applied.
-  LogicalResult simulate(AutoCandidate &candidate);
+  /// Simulates what was applied, in the order that it would be compiled in.
+  void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
   /// What was applied, as text: two schedules may come to the same.
   std::string getText() const;
 
 private:
-  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
+  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule, bool isOrdered,
+                                                  std::string &reason);
+  /// Of the plans; where that is over the limit `reason` says what holds the peak.
+  void measureMemory(AutoCandidate &candidate);
+  bool compileAll(const ParsedSchedule &schedule, bool isOrdered, AutoCandidate &candidate);
 
   ModuleOp graph;
   CompileOptions options;
@@ -97,8 +102,7 @@ private:
   AutoCandidate &add(const ParsedSchedule &schedule, const Class &of);
   void visit(const Class &one);
   void visitChunks(const Class &one, int64_t chunks);
-  void decide(AutoCandidate &candidate, bool isFirst);
-  void simulate(AutoCandidate &candidate);
+  void decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst);
   bool fits(const AutoCandidate &candidate) const;
   bool isStopped();
   void chooseBest();
@@ -127,7 +131,7 @@ Subject::Subject(ModuleOp graph, const CompileOptions &options) : graph(graph), 
 }
 
 /// The first error is the reason.
-FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
+FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule, bool isOrdered,
                                                          std::string &reason) {
   ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
@@ -138,7 +142,24 @@ FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const P
   FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
   if (failed(known))
     return failure();
-  return compileSchedule(graph, *known, options);
+  CompileOptions ordered = options;
+  if (!isOrdered)
+    ordered.order = OrderPolicy::Program;
+  return compileSchedule(graph, *known, ordered);
+}
+
+/// Plans of all that the schedule changes.
+bool Subject::compileAll(const ParsedSchedule &schedule, bool isOrdered, AutoCandidate &candidate) {
+  plans.clear();
+  auto add = [&](ModuleOp one, double count) {
+    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, isOrdered, candidate.reason);
+    if (succeeded(plan))
+      plans.push_back({std::move(*plan), count});
+    return succeeded(plan);
+  };
+  return isWhole() ? add(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
+    return add(*sample.graph, static_cast<double>(sample.count));
+  });
 }
 
 static std::string describePeak(func::FuncOp program) {
@@ -156,29 +177,30 @@ static std::string describePeak(func::FuncOp program) {
   return text;
 }
 
-void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  plans.clear();
-  auto applyTo = [&](ModuleOp one, double count) {
-    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, candidate.reason);
-    if (failed(plan))
-      return false;
-    llvm::Expected<double> bound = getStepBound(**plan, *options.cluster);
-    if (!bound) {
-      candidate.reason = llvm::toString(bound.takeError());
-      return false;
-    }
-    candidate.bound += *bound * count;
-    func::FuncOp largest = getLargestProgram(**plan);
+void Subject::measureMemory(AutoCandidate &candidate) {
+  candidate.memory = 0;
+  for (auto &[plan, count] : plans) {
+    func::FuncOp largest = getLargestProgram(*plan);
     candidate.memory += getMemory(largest).getDeviceBytes() * static_cast<int64_t>(count);
     if (options.memoryLimit > 0 && candidate.memory > options.memoryLimit)
       candidate.reason = describePeak(largest);
-    plans.push_back({std::move(*plan), count});
-    return true;
-  };
-  bool isLegal = isWhole() ? applyTo(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
-    return applyTo(*sample.graph, static_cast<double>(sample.count));
-  });
-  candidate.verdict = isLegal ? Verdict::Bounded : Verdict::Illegal;
+  }
+}
+
+void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
+  candidate.verdict = Verdict::Illegal;
+  if (!compileAll(schedule, /*isOrdered=*/false, candidate))
+    return;
+  for (auto &[plan, count] : plans) {
+    llvm::Expected<double> bound = getStepBound(*plan, *options.cluster);
+    if (!bound) {
+      candidate.reason = llvm::toString(bound.takeError());
+      return;
+    }
+    candidate.bound += *bound * count;
+  }
+  measureMemory(candidate);
+  candidate.verdict = Verdict::Bounded;
 }
 
 std::string Subject::getText() const {
@@ -202,14 +224,20 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
-LogicalResult Subject::simulate(AutoCandidate &candidate) {
+void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
+  // Without anything to overlap the program's order is what it is compiled in.
+  if (schedule.canOverlap() && !compileAll(schedule, /*isOrdered=*/true, candidate)) {
+    candidate.verdict = Verdict::Illegal;
+    return;
+  }
+  measureMemory(candidate);
   double longest = 0, uncertain = 0;
   for (auto &[plan, count] : plans) {
     llvm::Expected<Prediction> prediction = predict(*plan, "", *options.cluster, options.routing);
     if (!prediction) {
       candidate.verdict = Verdict::Illegal;
       candidate.reason = llvm::toString(prediction.takeError());
-      return failure();
+      return;
     }
     candidate.seconds += prediction->result.seconds * count;
     candidate.exposed += prediction->report.mean.exposedCommunication * count;
@@ -227,7 +255,6 @@ LogicalResult Subject::simulate(AutoCandidate &candidate) {
   }
   candidate.uncertainty = candidate.seconds > 0 ? uncertain / candidate.seconds : 0;
   candidate.verdict = Verdict::Simulated;
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -253,15 +280,8 @@ AutoCandidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) 
   return candidate;
 }
 
-void AutoSearch::simulate(AutoCandidate &candidate) {
-  if (failed(subject.simulate(candidate)))
-    return;
-  ++result.simulated;
-  bestSeconds = std::min(bestSeconds, candidate.seconds);
-}
-
 /// Of what was applied last. The first of a class is always simulated, to know what chunks bring.
-void AutoSearch::decide(AutoCandidate &candidate, bool isFirst) {
+void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst) {
   ++result.applied;
   if (candidate.verdict == Verdict::Illegal)
     return;
@@ -270,12 +290,19 @@ void AutoSearch::decide(AutoCandidate &candidate, bool isFirst) {
     candidate.reason = same->second;
     return;
   }
-  if (!fits(candidate))
-    candidate.verdict = Verdict::TooLarge;
-  else if (!isFirst && !options.exhaustive && candidate.bound >= bestSeconds)
+  if (!isFirst && !options.exhaustive && candidate.bound >= bestSeconds) {
     ++result.bounded;
-  else
-    simulate(candidate);
+    return;
+  }
+  subject.simulate(schedule, candidate);
+  if (candidate.verdict != Verdict::Simulated)
+    return;
+  ++result.simulated;
+  if (!fits(candidate)) {
+    candidate.verdict = Verdict::TooLarge;
+    return;
+  }
+  bestSeconds = std::min(bestSeconds, candidate.seconds);
 }
 
 /// One chunk count: all kept, and where that does not fit, or where that is not known, with less kept.
@@ -296,7 +323,7 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
       continue;
     }
     subject.apply(schedule, candidate);
-    decide(candidate, /*isFirst=*/false);
+    decide(schedule, candidate, /*isFirst=*/false);
     if (strategy == Strategy::None && candidate.verdict == Verdict::Illegal)
       return;
     needsLess |= candidate.verdict == Verdict::TooLarge;
@@ -307,7 +334,7 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
 
 void AutoSearch::visit(const Class &one) {
   const AutoCandidate &first = result.candidates[one.first];
-  if (first.verdict == Verdict::Illegal || first.verdict == Verdict::Same)
+  if (first.verdict == Verdict::Illegal || first.verdict == Verdict::Same || first.verdict == Verdict::Dominated)
     return;
   if (!options.exhaustive && first.bound >= bestSeconds) {
     ++result.bounded;
@@ -336,8 +363,12 @@ AutoResult AutoSearch::run() {
   for (ScheduleClass &schedules : getScheduleClasses()) {
     Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
     AutoCandidate &first = add(one.schedules.first, one);
+    if (one.schedules.first.shadows && !options.routing && !options.exhaustive) {
+      first.verdict = Verdict::Dominated;
+      continue;
+    }
     subject.apply(one.schedules.first, first);
-    decide(first, /*isFirst=*/true);
+    decide(one.schedules.first, first, /*isFirst=*/true);
     if (isStopped())
       break;
   }
@@ -388,9 +419,12 @@ static std::string chooseFrom(ArrayRef<std::string> schedules, ModuleOp graph, c
   double bestSeconds = std::numeric_limits<double>::infinity();
   for (const std::string &name : schedules) {
     AutoCandidate candidate;
-    subject.apply(*parseSchedule(graph.getContext(), name), candidate);
-    if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds ||
-        failed(subject.simulate(candidate)) || candidate.seconds >= bestSeconds)
+    ParsedSchedule schedule = *parseSchedule(graph.getContext(), name);
+    subject.apply(schedule, candidate);
+    if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
+      continue;
+    subject.simulate(schedule, candidate);
+    if (candidate.verdict != Verdict::Simulated || candidate.seconds >= bestSeconds)
       continue;
     bestSeconds = candidate.seconds;
     best = name;
