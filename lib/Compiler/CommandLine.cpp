@@ -21,14 +21,13 @@ namespace cl = llvm::cl;
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel", cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2"), cl::init(""), cl::cat(category)),
-      schedule(
-          "schedule",
-          cl::desc(
-              "baseline, s1, s2, s2+saa, ppmoe, parm-auto (the shorter of S1 and S2 on the cluster), with +pipeline:N or "
-              "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
-              "+shadow[:MAX,POLICY] (at most MAX experts; algorithm1, prefix or simulate), "
-              "+smart[:RANKS,ORDER] (groups of RANKS; ring or topology), +topology-gate"),
-          cl::init("baseline"), cl::cat(category)),
+      schedule("schedule",
+               cl::desc("baseline, s1, s2, s2+saa, ppmoe, parm-auto (the shorter of S1 and S2 on the cluster), with "
+                        "+pipeline:N or "
+                        "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
+                        "+shadow[:MAX,POLICY] (at most MAX experts; algorithm1, prefix or simulate), "
+                        "+smart[:RANKS,ORDER] (groups of RANKS; ring or topology), +topology-gate"),
+               cl::init("baseline"), cl::cat(category)),
       mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
       order(
           "order",

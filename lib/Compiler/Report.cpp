@@ -111,7 +111,7 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
 }
 
 llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster,
-                                              const RoutingTrace *routing) {
+                                              const RoutingSource *routing) {
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
   if (!programs)
     return programs.takeError();
@@ -120,9 +120,16 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
   if (!model)
     return model.takeError();
   SimOptions options;
+  RoutingTrace trace;
   if (routing) {
-    options.routing = routing;
-    options.iteration = routing->getIterations().front();
+    llvm::Expected<RoutingTrace> made = routing->getTrace(*programs, ranks);
+    if (!made)
+      return made.takeError();
+    trace = std::move(*made);
+  }
+  if (trace.getNumLayers() > 0) {
+    options.routing = &trace;
+    options.iteration = trace.getIterations().front();
   }
   llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, options);
   if (!result)

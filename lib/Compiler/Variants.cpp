@@ -107,10 +107,11 @@ LogicalResult mlir::moe::compileVariants(ModuleOp graph, const CompileOptions &o
   if (failed(schedule))
     return failure();
   if (schedule->chunks == 0 && schedule->layer == "parm-auto")
-    return emitError(UnknownLoc::get(graph.getContext())) << "expected one of 'parm-auto' and 'pipeline:auto' in --schedule "
-                                                             "for several batch shapes, since each is decided "
-                                                             "at run time, but got '"
-                                                          << options.schedule << "'";
+    return emitError(UnknownLoc::get(graph.getContext()))
+           << "expected one of 'parm-auto' and 'pipeline:auto' in --schedule "
+              "for several batch shapes, since each is decided "
+              "at run time, but got '"
+           << options.schedule << "'";
   if (schedule->chunks == 0)
     return compileForGranularity(graph, *schedule, options, variants);
   if (schedule->layer == "parm-auto")

@@ -1,17 +1,23 @@
 //===- main.cpp - moe-compile: a model graph to a plan --------------------===//
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
 
 #include "moe/Compiler/AutoSchedule.h"
 #include "moe/Compiler/CommandLine.h"
 #include "moe/Compiler/Report.h"
+#include "moe/Compiler/RoutingCommandLine.h"
 #include "moe/Compiler/Variants.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Target/Object.h"
 #include "moe/Target/PlanReport.h"
+
+#include <atomic>
 
 using namespace mlir;
 namespace cl = llvm::cl;
@@ -26,6 +32,7 @@ enum class Emit { L0, Spmd, Plan, LLVM, Object, SharedLibrary };
 static cl::OptionCategory category("moe-compile options");
 
 static moe::CompileCommandLine compiling(category);
+static moe::RoutingCommandLine routingOptions(category);
 static cl::opt<std::string> output("o", cl::desc("Output file; - for standard output"), cl::value_desc("file"),
                                    cl::init("-"), cl::cat(category));
 static cl::opt<Emit> emit(
@@ -183,6 +190,23 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
   return moe::mergeVariants(&context, variants);
 }
 
+/// Ctrl-C gives the best so far; a second one ends the program.
+static std::atomic<bool> isInterrupted = false;
+
+/// What a long search has, on a terminal.
+static bool showProgress(const moe::AutoResult &result, double bestSeconds) {
+  constexpr double milli = 1e3;
+  if (llvm::sys::Process::StandardErrIsDisplayed())
+    llvm::errs() << "\r\x1b[K" << result.applied << " schedules applied, " << result.simulated << " simulated, best "
+                 << llvm::format("%.3f ms", bestSeconds * milli);
+  return !isInterrupted;
+}
+
+static void watchInterrupts(moe::CompileOptions &options) {
+  options.progress = showProgress;
+  llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
+}
+
 /// What the input becomes at the stage that --emit asks for, or the plan before it.
 static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                      const moe::CompileOptions &options) {
@@ -212,6 +236,11 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(options))
     return failure();
   options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
+  FailureOr<std::optional<moe::RoutingSource>> routing = routingOptions.getSource(context);
+  if (failed(routing))
+    return failure();
+  options->routing = *routing ? &**routing : nullptr;
+  watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
   if (failed(module))
     return failure();

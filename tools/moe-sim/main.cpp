@@ -4,6 +4,7 @@
 
 #include "moe/Compiler/CommandLine.h"
 #include "moe/Compiler/Report.h"
+#include "moe/Compiler/RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
@@ -21,12 +22,7 @@ static cl::opt<CostForm> network("network", cl::desc("How exchanges take time"),
                                  cl::values(clEnumValN(CostForm::ClosedForm, "closed-form", "alpha + beta * bytes"),
                                             clEnumValN(CostForm::LinkLevel, "link-level", "flows that share links")),
                                  cl::cat(category));
-static cl::opt<std::string> routingFile("routing", cl::desc("Routing trace (JSON lines); even routing without it"),
-                                        cl::value_desc("file"), cl::cat(category));
-static cl::opt<std::string> syntheticRouting("synthetic-routing", cl::ValueOptional,
-                                             cl::desc("Routing with the statistics of real training: "
-                                                      "seed=0,iterations=1,first=0,skew=2.7, each optional"),
-                                             cl::value_desc("key=value,.."), cl::cat(category));
+static RoutingCommandLine routingOptions(category);
 static cl::opt<std::string> writeRouting("write-routing", cl::desc("Write the synthetic routing as a trace"),
                                          cl::value_desc("file"), cl::cat(category));
 static cl::opt<int64_t> iteration("iteration", cl::desc("Iteration of the routing; its first without it"), cl::init(-1),
@@ -130,47 +126,33 @@ static FailureOr<std::vector<LinkFault>> parseLinkFaults(MLIRContext &context) {
 /// `isFirst`.
 static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, const std::vector<SimProgram> &programs,
                                                           int64_t ranks, bool isFirst) {
-  bool isSynthetic = syntheticRouting.getNumOccurrences() > 0;
-  if (isSynthetic && !routingFile.empty())
-    return emitUsageError(context) << "expected --routing or --synthetic-routing, not both";
-  if (!isSynthetic && !writeRouting.empty())
+  FailureOr<std::optional<RoutingSource>> source = routingOptions.getSource(context);
+  if (failed(source))
+    return failure();
+  if (!routingOptions.isSynthetic() && !writeRouting.empty())
     return emitUsageError(context) << "expected --write-routing with --synthetic-routing";
-  if (!isSynthetic && routingFile.empty())
+  if (!*source)
     return std::optional<RoutingTrace>();
-  if (!isSynthetic) {
-    llvm::Expected<RoutingTrace> trace = RoutingTrace::load(routingFile);
-    if (!trace)
-      return reportError(context, trace.takeError());
-    return std::optional<RoutingTrace>(std::move(*trace));
-  }
-  llvm::Expected<SyntheticRouting> synthetic = SyntheticRouting::parse(syntheticRouting);
-  if (!synthetic)
-    return reportError(context, synthetic.takeError());
-  llvm::Expected<RoutedShape> shape = getRoutedShape(programs.front());
-  if (!shape)
-    return reportError(context, shape.takeError());
-  if (shape->experts == 0)
+  // A trace of another plan is an error here: what is simulated is that step.
+  if ((*source)->trace)
+    return std::move((*source)->trace);
+  llvm::Expected<RoutingTrace> trace = (*source)->getTrace(programs, ranks);
+  if (!trace)
+    return reportError(context, trace.takeError());
+  if (trace->getNumLayers() == 0)
     return emitUsageError(context) << "expected a plan that routes with --synthetic-routing";
-  auto layers = static_cast<int64_t>(programs.front().routedLayers.size());
-  RoutingTrace trace = synthetic->generate(ranks, layers, shape->experts, shape->tokens, shape->topK);
   if (isFirst && !writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
-        trace.write(os);
+        trace->write(os);
         return success();
       })))
     return failure();
-  return std::optional<RoutingTrace>(std::move(trace));
-}
-
-static std::string describeRouting() {
-  if (syntheticRouting.getNumOccurrences())
-    return "synthetic" + (syntheticRouting.empty() ? std::string() : " " + syntheticRouting);
-  return routingFile.empty() ? "even" : routingFile.getValue();
+  return std::optional<RoutingTrace>(std::move(*trace));
 }
 
 static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
   SimHeader header = makeSimHeader(plan, compiling.getInput(), cluster);
   header.form = network == CostForm::ClosedForm ? "closed-form" : "link-level";
-  header.routing = describeRouting();
+  header.routing = routingOptions.describe();
   return header;
 }
 
@@ -275,6 +257,10 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (!isModel && !rooflineSchedules.empty())
     return emitUsageError(context) << "expected --roofline with a model, which it compiles by other schedules, but '"
                                    << compiling.getInput() << "' is a plan";
+  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
+  if (failed(routing))
+    return failure();
+  options->routing = *routing ? &**routing : nullptr;
   FailureOr<OwningOpRef<ModuleOp>> compiled;
   if (isModel && failed(compiled = compile(**input, *options)))
     return failure();

@@ -20,7 +20,7 @@ class DialectRegistry;
 namespace mlir::moe {
 struct AutoResult;
 struct ClusterProfile;
-class RoutingTrace;
+struct RoutingSource;
 
 /// The dialects of every stage, and their translation to LLVM IR.
 void registerDialects(DialectRegistry &registry);
@@ -59,7 +59,7 @@ struct CompileOptions {
   /// For what is decided by times; else it may be null.
   const ClusterProfile *cluster = nullptr;
   /// What tokens choose, for 'auto'; null: evenly.
-  const RoutingTrace *routing = nullptr;
+  const RoutingSource *routing = nullptr;
   /// 'auto' simulates every candidate, whatever is known of it before.
   bool exhaustive = false;
   /// Hears from 'auto' what it has, and the fewest seconds so far; it stops where this returns false. May be null.

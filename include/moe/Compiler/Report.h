@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include "moe/Simulator/Report.h"
+#include "moe/Simulator/RoutingSource.h"
 
 namespace mlir::moe {
 
@@ -15,15 +16,15 @@ LogicalResult printReport(ModuleOp plan, llvm::raw_ostream &os);
 /// What the outputs of a simulation say of the plan and the cluster; form and routing are the caller's.
 SimHeader makeSimHeader(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
 
-/// How long a step of a module at the plan stage takes on `cluster`, in closed form. `routing`: the first iteration of a
-/// trace of as many ranks; null for even routing.
+/// How long a step of a module at the plan stage takes on `cluster`, in closed form. `routing` may be null, for an
+/// even one.
 struct Prediction {
   SimHeader header;
   SimResult result;
   SimReport report;
 };
 llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster,
-                                   const RoutingTrace *routing = nullptr);
+                                   const RoutingSource *routing = nullptr);
 
 } // namespace mlir::moe
 
