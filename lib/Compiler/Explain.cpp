@@ -89,34 +89,21 @@ DictionaryAttr mlir::moe::getExplanation(const AutoResult &result, MLIRContext *
 // For people
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A candidate in the module; what is not there is 0 or empty.
-class Candidate {
-public:
-  explicit Candidate(DictionaryAttr fields) : fields(fields) {}
-  StringRef getText(StringRef name) const {
-    auto text = fields.getAs<StringAttr>(name);
-    return text ? text.getValue() : "";
-  }
-  double getNumber(StringRef name) const {
-    if (auto integer = fields.getAs<IntegerAttr>(name))
-      return static_cast<double>(integer.getInt());
-    auto number = fields.getAs<FloatAttr>(name);
-    return number ? number.getValueAsDouble() : 0;
-  }
-  bool is(StringRef verdict) const { return getText("verdict") == verdict; }
-  bool isSimulated() const { return getNumber("seconds") > 0; }
+using Candidate = ExplainedCandidate;
 
-private:
-  DictionaryAttr fields;
-};
-} // namespace
-
-static SmallVector<Candidate> getCandidates(DictionaryAttr explanation) {
+SmallVector<Candidate> mlir::moe::getCandidates(DictionaryAttr explanation) {
   SmallVector<Candidate> candidates;
   for (auto fields : explanation.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>())
     candidates.emplace_back(fields);
   return candidates;
+}
+
+SmallVector<Candidate> mlir::moe::sortSimulated(ArrayRef<Candidate> candidates) {
+  SmallVector<Candidate> sorted;
+  llvm::copy_if(candidates, std::back_inserter(sorted), [](const Candidate &one) { return one.isSimulated(); });
+  llvm::stable_sort(
+      sorted, [](const Candidate &a, const Candidate &b) { return a.getNumber("seconds") < b.getNumber("seconds"); });
+  return sorted;
 }
 
 static constexpr double milli = 1e3, giga = 1e-9, mega = 1e-6;

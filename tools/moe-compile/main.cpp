@@ -48,8 +48,8 @@ static cl::opt<std::string>
 
 static cl::opt<std::string>
     explain("explain",
-            cl::desc("Write why --schedule=auto chose what it did to this file, as JSON if it ends in .json; - for "
-                     "standard output"),
+            cl::desc("Write why --schedule=auto chose what it did to this file, as JSON if it ends in .json, as a "
+                     "page if in .html; - for standard output"),
             cl::value_desc("file"), cl::cat(category));
 
 static bool isJsonReport() { return StringRef(report).ends_with(".json"); }
@@ -163,6 +163,10 @@ static LogicalResult writeExplanations(ModuleOp module) {
     return emitError(UnknownLoc::get(module.getContext()))
            << "expected --explain with --schedule=auto, and a model with MoE layers: nothing was chosen";
   return moe::writeFile(*module.getContext(), explain, [&](llvm::raw_pwrite_stream &os) {
+    if (StringRef(explain).ends_with(".html")) {
+      moe::writeExplanationPage(plans, os);
+      return success();
+    }
     for (ModuleOp plan : plans)
       StringRef(explain).ends_with(".json") ? moe::writeExplanation(plan, os) : moe::printExplanation(plan, os);
     return success();

@@ -85,6 +85,8 @@ FailureOr<OwningOpRef<ModuleOp>> compileBest(ModuleOp graph, const CompileOption
 void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
 /// The same as one JSON object.
 void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
+/// The same as a page without any reference to the network, with a picture of time against memory.
+void writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
 
 /// The busiest stream of a rank program with even routing, in seconds: less than any step takes that issues these
 /// launches in whatever order. Where devices share processors, all their launches on as many processors as there are.
