@@ -6,6 +6,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
@@ -180,6 +181,9 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
       sorted, [](const Candidate &a, const Candidate &b) { return a.getNumber("seconds") < b.getNumber("seconds"); });
   auto getCount = [&](StringRef name) { return explanation.getAs<IntegerAttr>(name).getInt(); };
   double best = sorted.empty() ? 0 : sorted.front().getNumber("seconds");
+  if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
+    os << "== batch " << batch.getInt() << ", sequence "
+       << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
   os << "schedules chosen from: " << candidates.size() << ", of which " << getCount("applied") << " applied, "
      << getCount("simulated") << " simulated, " << getCount("bounded") << " too slow by their bound\n";
   if (!explanation.getAs<BoolAttr>("complete").getValue())

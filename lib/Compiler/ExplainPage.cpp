@@ -5,7 +5,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Format.h"
 
-#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 #include <cmath>
@@ -116,9 +115,6 @@ void mlir::moe::writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream
     auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
     if (!explanation)
       continue;
-    if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
-      os << "<h2>batch " << batch.getInt() << ", sequence "
-         << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << "</h2>\n";
     SmallVector<Candidate> sorted = sortSimulated(getCandidates(explanation));
     os << "<p>Each dot is a schedule that was simulated; the one with a ring was taken.</p>\n";
     if (!sorted.empty())
