@@ -508,6 +508,10 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
   constexpr int64_t compared = 3;
   CompileOptions whole = options;
   whole.reference = false;
+  // What there is to say is said of the one that is taken.
+  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &diagnostic) {
+    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+  });
   AutoCandidate *best = nullptr, *smallest = nullptr;
   int64_t fitting = 0;
   for (const AutoCandidate *one : sortBySeconds(result)) {
