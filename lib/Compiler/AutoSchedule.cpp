@@ -529,8 +529,11 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
       continue;
     }
     llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
-    if (!prediction)
-      return emitUsageError(graph) << llvm::toString(prediction.takeError());
+    if (!prediction) {
+      candidate.verdict = Verdict::Illegal;
+      candidate.reason = llvm::toString(prediction.takeError());
+      continue;
+    }
     candidate.modelSeconds = prediction->result.seconds;
     candidate.verdict = Verdict::Simulated;
     if (!best || candidate.modelSeconds < best->modelSeconds)
@@ -538,6 +541,9 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
     if (++fitting == compared)
       break;
   }
+  if (!best && options.memoryLimit == 0)
+    return emitUsageError(graph) << "expected a schedule that can be in the whole model, but of '" << smallest->schedule
+                                 << "': " << smallest->reason;
   if (!best)
     return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit
                                  << " bytes a rank but the smallest of the model needs " << smallest->modelMemory
