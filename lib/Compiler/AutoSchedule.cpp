@@ -61,7 +61,10 @@ namespace {
 /// What a graph, or several that stand for a model's layers, cost in a schedule.
 class Subject {
 public:
-  Subject(ModuleOp graph, const CompileOptions &options);
+  /// `tokens` times as many as the graph has; isLegal() says whether these can be.
+  Subject(ModuleOp graph, const CompileOptions &options, double tokens = 1);
+
+  bool isLegal() const { return legal; }
 
   /// Whether this is the whole model, so that its memory is the model's.
   bool isWhole() const { return samples.empty(); }
@@ -82,6 +85,8 @@ private:
 
   ModuleOp graph;
   CompileOptions options;
+  OwningOpRef<ModuleOp> scaled; ///< of which `graph` is, with other tokens
+  bool legal = true;
   SmallVector<LayerSample> samples;
   SmallVector<std::pair<OwningOpRef<ModuleOp>, double>> plans; ///< and how often each is in the model
 };
@@ -119,15 +124,29 @@ private:
 // One candidate
 //===----------------------------------------------------------------------===//
 
-Subject::Subject(ModuleOp graph, const CompileOptions &options) : graph(graph), options(options) {
+Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens) : graph(whole), options(options) {
   this->options.stage = Stage::Plan;
   this->options.reference = false;
-  if (isOneLayer(graph))
+  auto scale = [&](OwningOpRef<ModuleOp> &to, ModuleOp from) {
+    FailureOr<OwningOpRef<ModuleOp>> other = scaleTokens(from, tokens);
+    legal &= succeeded(other);
+    if (succeeded(other))
+      to = std::move(*other);
+  };
+  if (isOneLayer(whole)) {
+    if (tokens != 1)
+      scale(scaled, whole);
+    if (scaled)
+      graph = *scaled;
     return;
+  }
   this->options = getSampleOptions(options);
-  samples = sampleLayers(graph);
-  for (LayerSample &sample : samples)
+  samples = sampleLayers(whole);
+  for (LayerSample &sample : samples) {
     (*sample.graph)->setAttr(kParallelAttrName, this->options.parallel);
+    if (tokens != 1)
+      scale(sample.graph, *sample.graph);
+  }
 }
 
 /// The first error is the reason.
@@ -412,14 +431,25 @@ static void scaleDevices(ClusterProfile &cluster, double factor) {
   }
 }
 
+static FailureOr<ParsedSchedule> parseQuietly(MLIRContext *context, StringRef name) {
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  return parseSchedule(context, name);
+}
+
 /// The fastest of `schedules` for a graph and options; empty where none can be.
-static std::string chooseFrom(ArrayRef<std::string> schedules, ModuleOp graph, const CompileOptions &options) {
-  Subject subject(graph, options);
+static std::string chooseFrom(ArrayRef<std::string> schedules, ModuleOp graph, const CompileOptions &options,
+                              double tokens = 1) {
+  Subject subject(graph, options, tokens);
+  if (!subject.isLegal())
+    return "";
   std::string best;
   double bestSeconds = std::numeric_limits<double>::infinity();
   for (const std::string &name : schedules) {
     AutoCandidate candidate;
-    ParsedSchedule schedule = *parseSchedule(graph.getContext(), name);
+    FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), name);
+    if (failed(known))
+      continue;
+    ParsedSchedule schedule = *known;
     subject.apply(schedule, candidate);
     if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
       continue;
@@ -458,6 +488,27 @@ static void addChangesOf(StringRef what, ArrayRef<std::string> schedules, AutoRe
     }
 }
 
+/// Where tokens choose as unevenly as late in training, which shadows are for.
+static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<std::string> schedules,
+                            AutoResult &result) {
+  if (options.routing)
+    return;
+  SmallVector<std::string> all(schedules);
+  for (const std::string &name : schedules) {
+    ParsedSchedule schedule = *parseSchedule(graph.getContext(), name);
+    schedule.shadows.emplace();
+    all.push_back(schedule.getName());
+  }
+  RoutingSource skewed;
+  constexpr int64_t late = 500;
+  skewed.synthetic.first = late;
+  CompileOptions changed = options;
+  changed.routing = &skewed;
+  if (std::string then = chooseFrom(all, graph, changed);
+      !then.empty() && then != result.candidates[*result.best].schedule)
+    result.changes.push_back({"routing skewed as late in training", then});
+}
+
 void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
   if (!result.best)
     return;
@@ -475,12 +526,15 @@ void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoRe
     changed.cluster = &cluster;
     return chooseFrom(schedules, graph, changed);
   };
-  addChangesOf("network's bandwidth", schedules, result, [&](double factor) {
+  addChangesOf("the network's bandwidth", schedules, result, [&](double factor) {
     return onCluster([&](ClusterProfile &cluster) { scaleNetwork(cluster, factor); });
   });
-  addChangesOf("devices' speed", schedules, result, [&](double factor) {
+  addChangesOf("the devices' speed", schedules, result, [&](double factor) {
     return onCluster([&](ClusterProfile &cluster) { scaleDevices(cluster, factor); });
   });
+  addChangesOf("tokens", schedules, result,
+               [&](double factor) { return chooseFrom(schedules, graph, options, factor); });
+  addChangeOfSkew(graph, options, schedules, result);
 }
 
 //===----------------------------------------------------------------------===//

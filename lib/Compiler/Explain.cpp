@@ -203,11 +203,11 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   auto changes = explanation.getAs<ArrayAttr>("changes").getAsRange<DictionaryAttr>();
   os << "other choices: ";
   if (changes.empty())
-    os << "none with a network or devices up to 8 times as fast or slow";
+    os << "none with a network or devices up to 8 times as fast or slow, or 8 times as many or few tokens";
   llvm::interleave(
       changes, os,
       [&](DictionaryAttr change) {
-        os << change.getAs<StringAttr>("schedule").getValue() << " with the "
+        os << change.getAs<StringAttr>("schedule").getValue() << " with "
            << change.getAs<StringAttr>("change").getValue();
       },
       "; ");

@@ -8,6 +8,8 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -68,6 +70,22 @@ SmallVector<LayerSample> mlir::moe::sampleLayers(ModuleOp graph) {
     samples.push_back({makeGraph(layer, graph), 1});
   }
   return samples;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::scaleTokens(ModuleOp graph, double factor) {
+  OwningOpRef<ModuleOp> scaled = graph.clone();
+  func::FuncOp function = getFunction(*scaled);
+  LayerOp layer = *function.getOps<LayerOp>().begin();
+  auto type = cast<RankedTensorType>(layer.getX().getType());
+  double tokens = static_cast<double>(type.getDimSize(0)) * factor;
+  if (tokens < 1 || tokens != std::floor(tokens))
+    return failure();
+  auto resized = RankedTensorType::get({static_cast<int64_t>(tokens), type.getDimSize(1)}, type.getElementType());
+  layer.getX().setType(resized);
+  layer.getY().setType(resized);
+  function.setFunctionType(FunctionType::get(graph.getContext(), function.front().getArgumentTypes(),
+                                             function.front().getTerminator()->getOperandTypes()));
+  return scaled;
 }
 
 CompileOptions mlir::moe::getSampleOptions(const CompileOptions &options) {

@@ -18,6 +18,9 @@ bool isOneLayer(ModuleOp graph);
 /// The layers of `graph`, of equal ones one, in their order. A layer's operands become arguments.
 SmallVector<LayerSample> sampleLayers(ModuleOp graph);
 
+/// The graph of one layer with `factor` times as many tokens. Fails where these are no whole number.
+FailureOr<OwningOpRef<ModuleOp>> scaleTokens(ModuleOp graph, double factor);
+
 /// `options` for a layer alone, on the ranks of one stage of a pipeline: its forward and backward for one micro-batch.
 CompileOptions getSampleOptions(const CompileOptions &options);
 
