@@ -17,7 +17,8 @@ using Selection = std::vector<const Case *>;
 
 static constexpr std::array<Schedule, kNumSchedules> schedules = {Schedule::Baseline, Schedule::S1, Schedule::S2,
                                                                   Schedule::S2Saa, Schedule::Auto};
-static constexpr std::array<const char *, kNumSchedules> scheduleNames = {"baseline", "s1", "s2", "s2+saa", "parm-auto"};
+static constexpr std::array<const char *, kNumSchedules> scheduleNames = {"baseline", "s1", "s2", "s2+saa",
+                                                                          "parm-auto"};
 static constexpr std::array<const char *, kNumTerms> termNames = {
     "products", "compute", "all_to_all", "all_gather", "all_reduce", "reduce_scatter", "waiting"};
 static constexpr int64_t tokenCounts[] = {1024, 2048, 4096, 8192, 16384};
