@@ -212,8 +212,11 @@ def compile_options(suite):
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
             rf"expected one of '{one}' and '{other}' in --schedule, since each decides the same, but got '{re.escape(one + '+' + other)}'")
-    for name in ("saa", "s1+saa", "saa+pipeline:2", "auto+saa"):
+    for name in ("saa", "s1+saa", "saa+pipeline:2", "parm-auto+saa"):
         bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
+    for name in ("auto+saa", "auto+pipeline:2", "shadow+auto"):
+        bad(f"--schedule={name}", [f"--schedule={name}"],
+            rf"expected 'auto' alone in --schedule, since it decides all of it, but got '{re.escape(name)}'")
     for name in ("pipeline:2", "pipeline:auto", "shadow:2", "smart", "topology-gate", "mpipe-auto"):
         bad(f"--schedule=ppmoe+{name}", [f"--schedule=ppmoe+{name}"],
             rf"expected '{name}' without 'ppmoe' in --schedule, which leaves no exchange with the experts, but got 'ppmoe\+{name}'")
