@@ -31,32 +31,6 @@ StringRef mlir::moe::getName(Verdict verdict) {
   return names[static_cast<unsigned>(verdict)];
 }
 
-llvm::Expected<double> mlir::moe::getStepBound(ModuleOp plan, const ClusterProfile &cluster) {
-  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
-  if (!programs)
-    return programs.takeError();
-  int64_t ranks = programs->back().firstRank + programs->back().numRanks;
-  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
-  if (!model)
-    return model.takeError();
-  double bound = 0, work = 0;
-  for (auto [index, program] : llvm::enumerate(*programs)) {
-    llvm::Expected<std::vector<double>> seconds = getLaunchSeconds(*programs, index, **model);
-    if (!seconds)
-      return seconds.takeError();
-    std::vector<double> busy(program.streams.size());
-    for (auto [launch, time] : llvm::zip_equal(program.launches, *seconds))
-      busy[launch.stream] += time;
-    bound = std::max(bound, busy.empty() ? 0 : *llvm::max_element(busy));
-    for (double stream : busy)
-      work += stream * static_cast<double>(program.numRanks);
-  }
-  // Launches of ranks that share processors have no streams of their own.
-  if (int64_t processors = cluster.processors.count; processors > 0)
-    return work / static_cast<double>(std::min(ranks, processors * ((ranks - 1) / cluster.devicesPerNode + 1)));
-  return bound;
-}
-
 namespace {
 /// What a graph, or several that stand for a model's layers, cost in a schedule.
 class Subject {
@@ -81,14 +55,29 @@ private:
                                                   std::string &reason);
   /// Of the plans; where that is over the limit `reason` says what holds the peak.
   void measureMemory(AutoCandidate &candidate);
+  llvm::Error addBound(AutoCandidate &candidate);
   bool compileAll(const ParsedSchedule &schedule, bool isOrdered, AutoCandidate &candidate);
+
+  /// Of the closed form: all plans are of as many ranks.
+  llvm::Expected<const CostModel *> getModel();
+
+  struct Plan {
+    OwningOpRef<ModuleOp> module;
+    double count = 1;                 ///< of these in the model
+    std::vector<SimProgram> programs; ///< of the module; none where nobody asked yet
+    RoutingTrace trace;               ///< what its tokens choose; empty: evenly
+  };
+  llvm::Error addPrograms(Plan &plan) const;
+  /// Takes the plan's programs.
+  llvm::Expected<Prediction> predictOne(Plan &plan);
 
   ModuleOp graph;
   CompileOptions options;
   OwningOpRef<ModuleOp> scaled; ///< of which `graph` is, with other tokens
   bool legal = true;
   SmallVector<LayerSample> samples;
-  SmallVector<std::pair<OwningOpRef<ModuleOp>, double>> plans; ///< and how often each is in the model
+  SmallVector<Plan> plans;
+  std::unique_ptr<CostModel> model;
 };
 
 class AutoSearch {
@@ -173,7 +162,7 @@ bool Subject::compileAll(const ParsedSchedule &schedule, bool isOrdered, AutoCan
   auto add = [&](ModuleOp one, double count) {
     FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, isOrdered, candidate.reason);
     if (succeeded(plan))
-      plans.push_back({std::move(*plan), count});
+      plans.push_back({std::move(*plan), count, {}, {}});
     return succeeded(plan);
   };
   return isWhole() ? add(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
@@ -198,25 +187,57 @@ static std::string describePeak(func::FuncOp program) {
 
 void Subject::measureMemory(AutoCandidate &candidate) {
   candidate.memory = 0;
-  for (auto &[plan, count] : plans) {
-    func::FuncOp largest = getLargestProgram(*plan);
-    candidate.memory += getMemory(largest).getDeviceBytes() * static_cast<int64_t>(count);
+  for (Plan &plan : plans) {
+    func::FuncOp largest = getLargestProgram(*plan.module);
+    candidate.memory += getMemory(largest).getDeviceBytes() * static_cast<int64_t>(plan.count);
     if (options.memoryLimit > 0 && candidate.memory > options.memoryLimit)
       candidate.reason = describePeak(largest);
   }
+}
+
+llvm::Expected<const CostModel *> Subject::getModel() {
+  if (!model) {
+    llvm::Expected<std::unique_ptr<CostModel>> made =
+        CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
+    if (!made)
+      return made.takeError();
+    model = std::move(*made);
+  }
+  return model.get();
+}
+
+llvm::Error Subject::addPrograms(Plan &plan) const {
+  if (!plan.programs.empty())
+    return llvm::Error::success();
+  if (llvm::Error error = makeSimPrograms(*plan.module).moveInto(plan.programs))
+    return error;
+  if (!options.routing)
+    return llvm::Error::success();
+  return options.routing->getTrace(plan.programs, options.parallel.getWorld()).moveInto(plan.trace);
+}
+
+llvm::Error Subject::addBound(AutoCandidate &candidate) {
+  llvm::Expected<const CostModel *> model = getModel();
+  if (!model)
+    return model.takeError();
+  for (Plan &plan : plans) {
+    if (llvm::Error error = addPrograms(plan))
+      return error;
+    llvm::Expected<double> bound = getStepBound(plan.programs, **model, getSimOptions(&plan.trace));
+    if (!bound)
+      return bound.takeError();
+    candidate.bound += *bound * plan.count;
+  }
+  return llvm::Error::success();
 }
 
 void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
   candidate.verdict = Verdict::Illegal;
   if (!compileAll(schedule, /*isOrdered=*/false, candidate))
     return;
-  for (auto &[plan, count] : plans) {
-    llvm::Expected<double> bound = getStepBound(*plan, *options.cluster);
-    if (!bound) {
-      candidate.reason = llvm::toString(bound.takeError());
-      return;
-    }
-    candidate.bound += *bound * count;
+  if (llvm::Error error = addBound(candidate)) {
+    candidate.reason = llvm::toString(std::move(error));
+    return;
   }
   measureMemory(candidate);
   candidate.verdict = Verdict::Bounded;
@@ -225,8 +246,8 @@ void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
 std::string Subject::getText() const {
   std::string text;
   llvm::raw_string_ostream os(text);
-  for (const auto &[plan, count] : plans)
-    for (func::FuncOp program : plan::getRankPrograms(*const_cast<OwningOpRef<ModuleOp> &>(plan)))
+  for (const Plan &plan : plans)
+    for (func::FuncOp program : plan::getRankPrograms(const_cast<OwningOpRef<ModuleOp> &>(plan.module).get()))
       program.print(os, OpPrintingFlags().useLocalScope());
   return text;
 }
@@ -243,6 +264,15 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
+llvm::Expected<Prediction> Subject::predictOne(Plan &plan) {
+  llvm::Expected<const CostModel *> model = getModel();
+  if (!model)
+    return model.takeError();
+  if (llvm::Error error = addPrograms(plan))
+    return error;
+  return predict(*plan.module, "", std::exchange(plan.programs, {}), **model, &plan.trace);
+}
+
 void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
   // Without anything to overlap the program's order is what it is compiled in.
   if (schedule.canOverlap() && !compileAll(schedule, /*isOrdered=*/true, candidate)) {
@@ -251,8 +281,9 @@ void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate)
   }
   measureMemory(candidate);
   double longest = 0, uncertain = 0;
-  for (auto &[plan, count] : plans) {
-    llvm::Expected<Prediction> prediction = predict(*plan, "", *options.cluster, options.routing);
+  for (Plan &plan : plans) {
+    llvm::Expected<Prediction> prediction = predictOne(plan);
+    double count = plan.count;
     if (!prediction) {
       candidate.verdict = Verdict::Illegal;
       candidate.reason = llvm::toString(prediction.takeError());

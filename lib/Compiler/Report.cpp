@@ -119,7 +119,6 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
   llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
   if (!model)
     return model.takeError();
-  SimOptions options;
   RoutingTrace trace;
   if (routing) {
     llvm::Expected<RoutingTrace> made = routing->getTrace(*programs, ranks);
@@ -127,16 +126,26 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
       return made.takeError();
     trace = std::move(*made);
   }
-  if (trace.getNumLayers() > 0) {
-    options.routing = &trace;
-    options.iteration = trace.getIterations().front();
+  return predict(plan, planName, std::move(*programs), **model, &trace);
+}
+
+SimOptions mlir::moe::getSimOptions(const RoutingTrace *routing) {
+  SimOptions options;
+  if (routing && routing->getNumLayers() > 0) {
+    options.routing = routing;
+    options.iteration = routing->getIterations().front();
   }
-  llvm::Expected<SimResult> result = simulate(std::move(*programs), **model, options);
+  return options;
+}
+
+llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, std::vector<SimProgram> programs,
+                                              const CostModel &model, const RoutingTrace *routing) {
+  llvm::Expected<SimResult> result = simulate(std::move(programs), model, getSimOptions(routing));
   if (!result)
     return result.takeError();
-  Prediction prediction{makeSimHeader(plan, planName, cluster), std::move(*result), {}};
+  Prediction prediction{makeSimHeader(plan, planName, model.getProfile()), std::move(*result), {}};
   prediction.header.form = "closed-form";
-  prediction.header.routing = routing ? "trace" : "even";
+  prediction.header.routing = routing && routing->getNumLayers() > 0 ? "trace" : "even";
   prediction.report = makeReport(prediction.result);
   return prediction;
 }

@@ -107,8 +107,8 @@ llvm::Expected<LaunchCosts> LaunchCosts::create(const World &world, llvm::ArrayR
 }
 
 /// Where devices share processors, a member's share is what keeps one of them busy.
-static llvm::Expected<double> getExchangeSeconds(const World &world, int64_t rank, uint32_t launch,
-                                                 const CostModel &model, Exchanges &exchanges) {
+llvm::Expected<double> mlir::moe::getExchangeSeconds(const World &world, int64_t rank, uint32_t launch,
+                                                     const CostModel &model, Exchanges &exchanges) {
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
   if (world.groups[linked.group].size == 1)
     return 0;

@@ -28,6 +28,10 @@ private:
   std::vector<size_t> first; ///< by simulated rank
 };
 
+/// Seconds of a launch that exchanges, alone; where devices share processors, those of `rank`'s share.
+llvm::Expected<double> getExchangeSeconds(const World &world, int64_t rank, uint32_t launch, const CostModel &model,
+                                          Exchanges &exchanges);
+
 } // namespace mlir::moe
 
 #endif // MOE_LIB_SIMULATOR_LAUNCHCOSTS_H

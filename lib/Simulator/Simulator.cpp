@@ -6,7 +6,9 @@
 #include "FitErrors.h"
 #include "Roofline.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -88,4 +90,98 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
     return fitErrors.takeError();
   result.fitErrors = std::move(*fitErrors);
   return result;
+}
+
+namespace {
+/// What keeps the streams of ranks busy.
+class BusyStreams {
+public:
+  BusyStreams(const World &world, const CostModel &model, Exchanges &exchanges)
+      : world(world), model(model), exchanges(exchanges) {}
+
+  /// Adds `rank`, whose launches cost `costs` on a device that is `slowdown` times as slow.
+  llvm::Error add(const SimRank &rank, const LaunchCost *costs, double slowdown);
+
+  double longest = 0; ///< seconds of a stream
+  double work = 0;    ///< of all streams of all ranks
+  int64_t count = 0;  ///< streams with anything to do
+
+private:
+  llvm::Expected<double> getSeconds(int64_t rank, uint32_t launch);
+
+  const World &world;
+  const CostModel &model;
+  Exchanges &exchanges;
+  /// Of exchanges by group, instance and meeting: all members take as long.
+  llvm::DenseMap<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, double> met;
+};
+} // namespace
+
+llvm::Expected<double> BusyStreams::getSeconds(int64_t rank, uint32_t launch) {
+  if (sharesProcessors(model))
+    return getExchangeSeconds(world, rank, launch, model, exchanges);
+  MeetingId id = world.getMeeting(rank, launch);
+  auto [known, isNew] = met.try_emplace({{id.group, id.instance}, id.number});
+  if (!isNew)
+    return known->second;
+  llvm::Expected<double> seconds = getExchangeSeconds(world, rank, launch, model, exchanges);
+  if (seconds)
+    known->second = *seconds;
+  return seconds;
+}
+
+llvm::Error BusyStreams::add(const SimRank &rank, const LaunchCost *costs, double slowdown) {
+  llvm::SmallVector<double> busy(world.numStreams);
+  for (auto [launch, linked] : llvm::enumerate(world.getLinked(rank.rank).launches)) {
+    if (!linked.exchanges()) {
+      busy[linked.stream] += costs[launch].seconds * slowdown;
+      continue;
+    }
+    llvm::Expected<double> seconds = getSeconds(rank.rank, launch);
+    if (!seconds)
+      return seconds.takeError();
+    busy[linked.stream] += *seconds;
+  }
+  for (double stream : busy) {
+    longest = std::max(longest, stream);
+    work += stream * static_cast<double>(rank.count);
+    count += stream > 0 ? rank.count : 0;
+  }
+  return llvm::Error::success();
+}
+
+/// Any rank is a bound. Without a trace those of a class differ by a remainder at most, so that one of them says it; on
+/// shared processors all are needed, for their sum.
+static std::vector<SimRank> chooseBoundRanks(const World &world, const CostModel &model, const Counts &counts,
+                                             const SimOptions &options) {
+  if (sharesProcessors(model) || options.routing || !options.stragglers.empty())
+    return chooseRanks(world, model, counts, options);
+  return findClasses(world, model.getProfile());
+}
+
+llvm::Expected<double> mlir::moe::getStepBound(llvm::ArrayRef<SimProgram> programs, const CostModel &model,
+                                               const SimOptions &options) {
+  if (llvm::Error error = check(model, options))
+    return error;
+  llvm::Expected<World> world = World::create(programs, model.getNumRanks());
+  if (!world)
+    return world.takeError();
+  llvm::Expected<Counts> counts = Counts::create(*world, options.routing, options.iteration);
+  if (!counts)
+    return counts.takeError();
+  std::vector<SimRank> ranks = chooseBoundRanks(*world, model, *counts, options);
+  Exchanges exchanges(*world, *counts);
+  llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, ranks, model, *counts, exchanges);
+  if (!costs)
+    return costs.takeError();
+  std::vector<double> slowdown = getSlowdowns(options, ranks.size());
+  BusyStreams busy(*world, model, exchanges);
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    if (llvm::Error error = busy.add(rank, costs->get(index), slowdown[index]))
+      return error;
+  // A stream has one job at a time, so that no more processors are busy than there are streams.
+  const ClusterProfile &profile = model.getProfile();
+  int64_t nodes = llvm::divideCeil(model.getNumRanks(), profile.devicesPerNode);
+  int64_t atOnce = std::min(busy.count, profile.processors.count * nodes);
+  return std::max(busy.longest, atOnce > 0 ? busy.work / static_cast<double>(atOnce) : 0.0);
 }

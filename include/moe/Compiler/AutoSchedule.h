@@ -2,7 +2,7 @@
 //
 // The joint space of all schedules (--schedule=auto). A candidate is applied: what the passes refuse is illegal, with
 // their reason; its memory is what the planner gives it; its time is the simulator's. A closed form prunes: the seconds
-// of the busiest stream, which no order and no cutting into chunks can go below.
+// of the busiest stream (getStepBound), which no order and no cutting into chunks can go below.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_COMPILER_AUTOSCHEDULE_H
@@ -87,10 +87,6 @@ void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
 void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
 /// The same as a page without any reference to the network, with a picture of time against memory.
 void writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
-
-/// The busiest stream of a rank program with even routing, in seconds: less than any step takes that issues these
-/// launches in whatever order. Where devices share processors, all their launches on as many processors as there are.
-llvm::Expected<double> getStepBound(ModuleOp plan, const ClusterProfile &cluster);
 
 } // namespace mlir::moe
 

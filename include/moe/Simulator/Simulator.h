@@ -77,6 +77,12 @@ struct SimResult {
 /// launch's rows, and where the programs hang (plan-verify says it better). An error names the launch.
 llvm::Expected<SimResult> simulate(std::vector<SimProgram> programs, const CostModel &model, const SimOptions &options);
 
+/// Less than simulate() says of these, whatever order the programs are in and whatever their waits: the seconds of a
+/// rank's busiest stream, each of its launches alone. Where devices share processors also those of all launches, on as
+/// many processors as can be busy. Of a cost model without contention. Fails as simulate() does.
+llvm::Expected<double> getStepBound(llvm::ArrayRef<SimProgram> programs, const CostModel &model,
+                                    const SimOptions &options);
+
 /// By launch of program number `program`: the seconds that it takes the program's first rank alone, with even routing,
 /// issuing left out. The programs are those of all of the model's ranks. Fails as simulate() does.
 llvm::Expected<std::vector<double>> getLaunchSeconds(llvm::ArrayRef<SimProgram> programs, size_t program,
