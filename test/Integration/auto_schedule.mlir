@@ -1,0 +1,70 @@
+// --schedule=auto: what is chosen, what is said about it, and that it computes what the layer does.
+
+// A layer with a capacity: tables of the fastest and of the best of each kind, in both of which one line is the choice,
+// then what was not taken and why.
+// RUN: split-file %s %t
+// RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=- -o %t/capacity.so | FileCheck %s
+// CHECK: schedules chosen from: [[#]], of which [[#]] applied, [[#]] simulated, [[#]] too slow by their bound
+// CHECK: the fastest (* taken, ~ within the profile's uncertainty):
+// CHECK-NEXT: schedule ms exposed memory GB GFLOP MB sent busiest
+// CHECK-NEXT: {{^ +\*[ ~] }}[[CHOSEN:[a-z0-9+:]+]] {{.*}}{{(compute|comm).* [0-9]+%$}}
+// CHECK: the best of each kind:
+// CHECK-NEXT: schedule
+// CHECK-NEXT: {{^ +\*[ ~] }}[[CHOSEN]] {{ *[0-9]}}
+// CHECK: not taken:
+// CHECK: smart, {{.*}}s2+smart{{.*}}:
+// CHECK-NEXT: expected a dropless layer (--dropless) for 'smart'
+// CHECK: overlap: {{(pays|does not pay): [0-9.]+ ms with it .*, [0-9.]+ ms without .*%$}}
+// CHECK-NEXT: other choices: {{.+}}
+
+// The choice runs, and gives what one rank does; so it does where rows are as many as the tokens choose.
+// RUN: moe-run %t/capacity.so --verify | FileCheck %s --check-prefix=VERIFY
+// RUN: moe-compile %t/dropless.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=%t/dropless.txt -o %t/dropless.so
+// RUN: moe-run %t/dropless.so --verify | FileCheck %s --check-prefix=VERIFY
+// VERIFY: verification ok:
+// RUN: FileCheck %s --check-prefix=DROPLESS < %t/dropless.txt
+// DROPLESS: the best of each kind:
+// DROPLESS: smart
+
+// The plan says by name what it is, and holds the explanation.
+// RUN: moe-compile %t/dropless.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=parm-b --emit=plan -o - | FileCheck %s --check-prefix=PLAN
+// PLAN: plan.explain = {{.*}}schedule = "[[CHOSEN:[a-z0-9+:]+]]", seconds = {{[^,]*}}, verdict = "chosen"
+// PLAN-SAME: plan.schedule = "[[CHOSEN]]"
+
+// JSON, for tools.
+// RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=%t/why.json --emit=plan -o %t/plan.mlir
+// RUN: %python -m json.tool %t/why.json | FileCheck %s --check-prefix=JSON
+// JSON: "applied": [[#]],
+// JSON: "candidates": [
+// JSON-DAG: "verdict": "chosen"
+// JSON-DAG: "verdict": "illegal"
+// JSON: "changes": [
+// JSON: "complete": true,
+
+// Where nothing fits the error says what the smallest needs.
+// RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=hgx-h100 --memory-limit=1000 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=LIMIT
+// LIMIT: error: expected a plan of at most 1000 bytes a rank but the smallest of [[#]] needs [[#]], that of '{{.+}}': {{[0-9.]+}} GB alive at
+
+// RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=s1 --cluster=hgx-h100 --explain=- --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
+// NOTHING: error: expected --explain with --schedule=auto, and a model with MoE layers: nothing was chosen
+// RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto+pipeline:2 --cluster=hgx-h100 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
+// ALONE: error: expected 'auto' alone in --schedule, since it decides all of it, but got 'auto+pipeline:2'
+
+//--- capacity.mlir
+func.func @model(%x: tensor<256x32xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<32x4xf32> {moe.name = "gate", moe.role = "parameter"},
+                 %w1: tensor<4x32x64xf32> {moe.name = "w1", moe.role = "parameter"}, %w2: tensor<4x64x32xf32> {moe.name = "w2", moe.role = "parameter"})
+    -> (tensor<256x32xf32> {moe.name = "y", moe.role = "output"}, tensor<f32> {moe.name = "aux", moe.role = "output"}) {
+  %y, %aux = moe.layer "layer0" %x gate(%gate) experts(%w1, %w2)
+    {top_k = 2 : i64, activation = #moe<activation relu>, capacity_factor = 1.25 : f64}
+    : (tensor<256x32xf32>, tensor<32x4xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> (tensor<256x32xf32>, tensor<f32>)
+  return %y, %aux : tensor<256x32xf32>, tensor<f32>
+}
+
+//--- dropless.mlir
+func.func @model(%x: tensor<256x32xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<32x4xf32> {moe.name = "gate", moe.role = "parameter"},
+                 %w1: tensor<4x32x64xf32> {moe.name = "w1", moe.role = "parameter"}, %w2: tensor<4x64x32xf32> {moe.name = "w2", moe.role = "parameter"})
+    -> (tensor<256x32xf32> {moe.name = "y", moe.role = "output"}, tensor<f32> {moe.name = "aux", moe.role = "output"}) {
+  %y, %aux = moe.layer "layer0" %x gate(%gate) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation relu>}
+    : (tensor<256x32xf32>, tensor<32x4xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> (tensor<256x32xf32>, tensor<f32>)
+  return %y, %aux : tensor<256x32xf32>, tensor<f32>
+}

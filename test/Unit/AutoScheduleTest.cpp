@@ -1,0 +1,436 @@
+//===- AutoScheduleTest.cpp - the chosen schedule against all of them -----===//
+//
+// Random layers on random clusters: what --schedule=auto chooses against the fastest of the whole space, every
+// candidate of which is simulated, and the bound by which it leaves candidates out against what they take.
+// MOE_AUTO_CASES says how many layers; MOE_AUTO_SEED draws others.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Compiler/AutoSchedule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Simulator/Routing.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// What a model's layers are.
+struct Layer {
+  int64_t tokens = 512, model = 64, hidden = 64, experts = 4, topK = 1;
+  double capacity = 1.25; ///< factor; 0: dropless
+  int count = 1;          ///< of equal layers, one behind the other
+  std::string dtype = "f32";
+
+  std::string describe() const {
+    return llvm::formatv("{0} x {1} {2}, hidden {3}, {4} experts, top {5}, capacity {6}", tokens, model, dtype, hidden,
+                         experts, topK, capacity);
+  }
+  /// The model graph.
+  std::string getText() const;
+};
+
+/// A layer on a cluster.
+struct Case {
+  Layer layer;
+  std::string parallel, cluster;
+  double network = 1, latency = 1, devices = 1; ///< factors of bandwidths, of latencies, of what devices do
+  bool skewed = false;                          ///< tokens choose unevenly
+
+  std::string describe() const {
+    return llvm::formatv("{0}; {1} on {2}, network x {3}, latency x {4}, devices x {5}{6}", layer.describe(), parallel,
+                         cluster, network, latency, devices, skewed ? ", uneven" : "");
+  }
+};
+
+int64_t getNumber(const char *name, int64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+std::string Layer::getText() const {
+  std::string x = llvm::formatv("tensor<{0}x{1}x{2}>", tokens, model, dtype);
+  std::string gate = llvm::formatv("tensor<{0}x{1}x{2}>", model, experts, dtype);
+  std::string w1 = llvm::formatv("tensor<{0}x{1}x{2}x{3}>", experts, model, hidden, dtype);
+  std::string w2 = llvm::formatv("tensor<{0}x{1}x{2}x{3}>", experts, hidden, model, dtype);
+  std::string scalar = dtype == "bf16" ? "tensor<f32>" : "tensor<" + dtype + ">";
+  std::string arguments = "%y0: " + x + " {moe.name = \"x\", moe.role = \"input\"}", body;
+  for (int i = 0; i < count; ++i) {
+    for (auto [name, type] : {std::pair("gate", gate), std::pair("w1", w1), std::pair("w2", w2)})
+      arguments +=
+          llvm::formatv(", %{0}_{1}: {2} {{moe.name = \"layer{1}.{0}\", moe.role = \"parameter\"}", name, i, type);
+    body += llvm::formatv(
+        "%y{1}, %aux{0} = moe.layer \"layer{0}\" %y{0} gate(%gate_{0}) experts(%w1_{0}, %w2_{0}) "
+        "{{top_k = {2} : i64, activation = #moe<activation relu>{3}} : ({4}, {5}, {6}, {7}) -> ({4}, {8})\n",
+        i, i + 1, topK, capacity > 0 ? llvm::formatv(", capacity_factor = {0:E} : f64", capacity).str() : "", x, gate,
+        w1, w2, scalar);
+  }
+  return llvm::formatv(
+      "func.func @model({0}) -> ({1} {{moe.name = \"y\", moe.role = \"output\"}) {{\n{2}return %y{3} : "
+      "{1}\n}\n",
+      arguments, x, body, count);
+}
+
+class AutoScheduleTest : public testing::Test {
+protected:
+  AutoScheduleTest() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.disableMultithreading();
+  }
+
+  ClusterProfile load(const std::string &name) {
+    return llvm::cantFail(ClusterProfile::load(MOE_SHARE_DIR "/clusters/" + name + ".json"));
+  }
+  ParallelAttr parse(StringRef parallel) { return *parseParallel(&context, parallel); }
+  OwningOpRef<ModuleOp> parseGraph(const std::string &text, StringRef parallel) {
+    OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(text, &context);
+    (*graph)->setAttr(kParallelAttrName, parse(parallel));
+    return graph;
+  }
+  CompileOptions getOptions(StringRef parallel, const ClusterProfile &cluster) {
+    CompileOptions options;
+    options.parallel = parse(parallel);
+    options.schedule = "auto";
+    options.cluster = &cluster;
+    options.devicesPerNode = cluster.devicesPerNode;
+    return options;
+  }
+  /// The last error while `run` runs; empty where there is none.
+  std::string getError(llvm::function_ref<void()> run) {
+    std::string error;
+    ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        error = diagnostic.str();
+      return success();
+    });
+    run();
+    return error;
+  }
+
+  MLIRContext context;
+};
+
+//===----------------------------------------------------------------------===//
+// Random layers
+//===----------------------------------------------------------------------===//
+
+class Draw {
+public:
+  explicit Draw(int64_t seed) : random(seed) {}
+
+  template <typename T> T of(std::initializer_list<T> choices) {
+    return choices.begin()[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
+  }
+  /// From 2^-most to 2^most.
+  double factor(double most) { return std::exp2(std::uniform_real_distribution<double>(-most, most)(random)); }
+  Case draw();
+
+private:
+  std::mt19937_64 random;
+};
+
+Case Draw::draw() {
+  Case one;
+  one.cluster = of<const char *>({"hgx-h100", "parm-a", "parm-b", "fastermoe-johnny", "fastermoe-trevor",
+                                  "mpipemoe-a100", "ppmoe-v100-32", "localhost"});
+  int64_t world = one.cluster == "parm-a" ? of({2, 4, 8}) : of({2, 4, 4, 8, 8, 16});
+  int64_t mp = std::min<int64_t>(world, of({1, 1, 2, 4})), dp = world / mp;
+  int64_t esp = std::min<int64_t>(mp, of({1, 1, 2, 4})), ep = world / esp;
+  if (ep > 4 && of({0, 1}))
+    ep /= 2;
+  one.parallel = llvm::formatv("dp={0},mp={1},ep={2},esp={3}", dp, mp, ep, esp);
+  one.network = factor(3), one.latency = factor(3), one.devices = factor(3);
+  Layer &layer = one.layer;
+  layer.tokens = world * of({32, 64, 128, 256, 512});
+  layer.model = of({64, 128, 256, 512, 1024});
+  layer.hidden = of({64, 256, 1024, 2048});
+  layer.experts = ep * of({1, 2, 4});
+  layer.topK = std::min<int64_t>(layer.experts, of({1, 2}));
+  layer.capacity = of({0.0, 0.0, 1.0, 1.25, 2.0});
+  one.skewed = layer.capacity == 0 && of({0, 1}) && one.cluster != "localhost";
+  return one;
+}
+
+void scale(ClusterProfile &cluster, const Case &one) {
+  for (LinkPattern &link : cluster.links) {
+    link.bytesPerSecond *= one.network;
+    link.backBytesPerSecond *= one.network;
+    link.latency *= one.latency;
+  }
+  for (FabricLevel &level : cluster.fabric)
+    level.bytesPerSecond *= one.network;
+  for (CollectiveFit &fit : cluster.collectives) {
+    fit.beta /= one.network;
+    fit.alpha *= one.latency;
+    fit.perMember *= one.latency;
+  }
+  cluster.memoryBytesPerSecond *= one.devices;
+  for (DeviceRate &rate : cluster.rates)
+    rate.flopsPerSecond *= one.devices;
+  for (KernelRate &kernel : cluster.kernels) {
+    kernel.latency /= one.devices;
+    kernel.bytesPerSecond *= one.devices;
+  }
+}
+
+/// What all cases said together.
+struct Figures {
+  int64_t cases = 0, limited = 0, candidates = 0, simulated = 0, all = 0;
+  double worst = 0, sum = 0, bound = 0, classBound = 0;
+  std::string worstCase, boundCase, classBoundCase;
+
+  void addRegret(double regret, const std::string &what) {
+    sum += regret;
+    if (regret > worst)
+      worst = regret, worstCase = what;
+  }
+  void addBounds(const AutoResult &everything, const std::string &what);
+  void print() const {
+    llvm::outs() << llvm::formatv(
+        "{0} cases and {1} with a memory limit: regret {2:P2} in the mean, {3:P2} at most ({4})\n"
+        "simulated {5} of {6} candidates ({7:P1}), and {8} where all that can be are\n"
+        "bound / seconds at most {9:F4} ({10}), of a class's first {11:F4} ({12})\n",
+        cases, limited, sum / static_cast<double>(cases + limited), worst, worstCase, simulated, candidates,
+        static_cast<double>(simulated) / static_cast<double>(candidates), all, bound, boundCase, classBound,
+        classBoundCase);
+    llvm::outs().flush();
+  }
+};
+
+/// Of every candidate that was simulated, its own bound, and that of its class's first.
+void Figures::addBounds(const AutoResult &everything, const std::string &what) {
+  std::map<std::string, double> firsts;
+  for (const AutoCandidate &one : everything.candidates)
+    firsts.try_emplace(one.scheduleClass, one.bound);
+  for (const AutoCandidate &one : everything.candidates) {
+    if (one.seconds == 0)
+      continue;
+    if (double ratio = one.bound / one.seconds; ratio > bound)
+      bound = ratio, boundCase = one.schedule + "; " + what;
+    if (double ratio = firsts[one.scheduleClass] / one.seconds; ratio > classBound)
+      classBound = ratio, classBoundCase = one.schedule + "; " + what;
+  }
+}
+
+/// The fewest seconds of what fits.
+double getFewest(const AutoResult &result, int64_t limit) {
+  double fewest = std::numeric_limits<double>::infinity();
+  for (const AutoCandidate &one : result.candidates)
+    if (one.seconds > 0 && one.memory <= limit)
+      fewest = std::min(fewest, one.seconds);
+  return fewest;
+}
+
+/// What half of the schedules need, or else less than the choice does: 0 where nothing does.
+int64_t getLimit(const AutoResult &everything, const AutoCandidate &chosen) {
+  std::vector<int64_t> memories;
+  for (const AutoCandidate &candidate : everything.candidates)
+    if (candidate.seconds > 0)
+      memories.push_back(candidate.memory);
+  llvm::sort(memories);
+  int64_t limit = std::min(memories[memories.size() / 2], chosen.memory - 1);
+  return limit < memories.front() ? 0 : limit;
+}
+
+/// The regrets and bounds of one case, with all of the memory and where the choice does not fit. A layer that cannot be
+/// divided so counts as none.
+void compare(ModuleOp graph, CompileOptions options, const std::string &what, Figures &figures) {
+  AutoResult found = searchSpace(graph, options);
+  options.exhaustive = true;
+  AutoResult everything = searchSpace(graph, options);
+  options.exhaustive = false;
+  ASSERT_EQ(found.best.has_value(), everything.best.has_value());
+  if (!found.best)
+    return;
+  ++figures.cases;
+  figures.candidates += static_cast<int64_t>(found.candidates.size());
+  figures.simulated += found.simulated;
+  figures.all += everything.simulated;
+  figures.addBounds(everything, what);
+  const AutoCandidate &chosen = found.candidates[*found.best];
+  figures.addRegret(chosen.seconds / getFewest(everything, std::numeric_limits<int64_t>::max()) - 1, what);
+  options.memoryLimit = getLimit(everything, chosen);
+  if (options.memoryLimit == 0)
+    return;
+  AutoResult limited = searchSpace(graph, options);
+  ASSERT_TRUE(limited.best.has_value());
+  const AutoCandidate &fitting = limited.candidates[*limited.best];
+  EXPECT_LE(fitting.memory, options.memoryLimit);
+  ++figures.limited;
+  figures.addRegret(fitting.seconds / getFewest(everything, options.memoryLimit) - 1, what + ", limited");
+}
+
+/// What the search finds is as fast as what there is, and no bound is above a time.
+TEST_F(AutoScheduleTest, Regret) {
+  int64_t wanted = getNumber("MOE_AUTO_CASES", 6), shown = 0;
+  Draw draw(getNumber("MOE_AUTO_SEED", 1));
+  Figures figures;
+  while (figures.cases < wanted && !HasFailure()) {
+    Case one = draw.draw();
+    SCOPED_TRACE(one.describe());
+    ClusterProfile cluster = load(one.cluster);
+    scale(cluster, one);
+    OwningOpRef<ModuleOp> graph = parseGraph(one.layer.getText(), one.parallel);
+    ASSERT_TRUE(graph);
+    CompileOptions options = getOptions(one.parallel, cluster);
+    RoutingTrace trace;
+    if (one.skewed) {
+      int64_t world = options.parallel.getWorld();
+      trace = SyntheticRouting().generate(world, 1, one.layer.experts, one.layer.tokens / world, one.layer.topK);
+      options.routing = &trace;
+    }
+    compare(*graph, options, one.describe(), figures);
+    constexpr int64_t often = 10;
+    if (figures.cases / often > std::exchange(shown, figures.cases / often))
+      figures.print();
+  }
+  figures.print();
+  EXPECT_LE(figures.worst, 0.02) << figures.worstCase;
+  EXPECT_LE(figures.sum / static_cast<double>(figures.cases + figures.limited), 0.005);
+  EXPECT_LE(figures.bound, 1 + 1e-9) << figures.boundCase;
+  EXPECT_LE(figures.classBound, 1 + 1e-9) << figures.classBoundCase;
+}
+
+/// More processors than ranks: a rank's streams run at once, each on one of its own.
+TEST_F(AutoScheduleTest, BoundOnManyProcessors) {
+  ClusterProfile cluster = load("localhost");
+  cluster.processors.count = 16;
+  for (std::vector<double> &speed : cluster.processors.speed)
+    if (!speed.empty())
+      speed.resize(16, speed.back());
+  // So that exchanges take about as long as products.
+  for (CollectiveFit &fit : cluster.collectives)
+    fit.beta *= 16;
+  Layer layer;
+  layer.hidden = 128;
+  OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=2,ep=2");
+  CompileOptions options = getOptions("dp=2,ep=2", cluster);
+  options.exhaustive = true;
+  AutoResult everything = searchSpace(*graph, options);
+  ASSERT_TRUE(everything.best.has_value());
+  Figures figures;
+  figures.addBounds(everything, "");
+  EXPECT_GT(figures.bound, 0.5);
+  EXPECT_LE(figures.bound, 1 + 1e-9) << figures.boundCase;
+  EXPECT_LE(figures.classBound, 1 + 1e-9) << figures.classBoundCase;
+}
+
+//===----------------------------------------------------------------------===//
+// What is promised besides
+//===----------------------------------------------------------------------===//
+
+/// A plan as text, or the error that there is instead.
+std::string toText(FailureOr<OwningOpRef<ModuleOp>> plan) {
+  std::string text;
+  if (succeeded(plan))
+    llvm::raw_string_ostream(text) << **plan;
+  return text;
+}
+
+/// Nothing but the inputs decides: plans are the same to the last bit, and so is what is said about them.
+TEST_F(AutoScheduleTest, Deterministic) {
+  ClusterProfile cluster = load("parm-b");
+  Layer layer;
+  layer.capacity = 0;
+  CompileOptions options = getOptions("dp=4,mp=2,ep=4,esp=2", cluster);
+  std::string texts[2];
+  for (std::string &text : texts) {
+    OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=4,esp=2");
+    text = toText(mlir::moe::compile(*graph, options));
+  }
+  EXPECT_NE(texts[0].find("plan.explain"), std::string::npos);
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+/// Where nothing fits the error says what the smallest needs and what of it; with so much there is a plan.
+TEST_F(AutoScheduleTest, NothingFits) {
+  ClusterProfile cluster = load("hgx-h100");
+  OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=4,ep=4");
+  CompileOptions options = getOptions("dp=4,ep=4", cluster);
+  options.memoryLimit = 1000;
+  std::string error = getError([&] { EXPECT_TRUE(failed(mlir::moe::compile(*graph, options))); });
+  EXPECT_NE(error.find("expected a plan of at most 1000 bytes a rank but the smallest of"), std::string::npos) << error;
+  EXPECT_NE(error.find("alive at"), std::string::npos) << error;
+  size_t needs = error.find(" needs ");
+  ASSERT_NE(needs, std::string::npos);
+  options.memoryLimit = std::atoll(error.c_str() + needs + 7);
+  EXPECT_GT(options.memoryLimit, 1000);
+  EXPECT_EQ(getError([&] { EXPECT_TRUE(succeeded(mlir::moe::compile(*graph, options))); }), "");
+}
+
+/// Who stops the search gets the best so far.
+TEST_F(AutoScheduleTest, Interrupted) {
+  ClusterProfile cluster = load("parm-a");
+  OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
+  CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
+  int64_t calls = 0;
+  options.progress = [&](const AutoResult &, double) { return ++calls < 2; };
+  AutoResult result = searchSpace(*graph, options);
+  EXPECT_EQ(calls, 2);
+  EXPECT_FALSE(result.isComplete);
+  ASSERT_TRUE(result.best.has_value());
+  const AutoCandidate &best = result.candidates[*result.best];
+  EXPECT_EQ(best.verdict, Verdict::Chosen);
+  EXPECT_EQ(best.seconds, getFewest(result, std::numeric_limits<int64_t>::max()));
+  calls = 0;
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  ASSERT_TRUE(succeeded(plan));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printExplanation(**plan, os);
+  EXPECT_NE(text.find("the search was interrupted"), std::string::npos) << text;
+}
+
+/// Layers of a model that are alike are one to choose for, and the whole decides in the end.
+TEST_F(AutoScheduleTest, WholeModel) {
+  ClusterProfile cluster = load("parm-b");
+  Layer layer;
+  layer.count = 3;
+  OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=4,esp=2");
+  ASSERT_TRUE(graph);
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, getOptions("dp=4,mp=2,ep=4,esp=2", cluster));
+  ASSERT_TRUE(succeeded(plan));
+  auto explanation = (**plan)->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
+  ASSERT_TRUE(explanation);
+  double chosen = 0;
+  std::vector<double> others;
+  for (auto one : explanation.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>()) {
+    auto seconds = one.getAs<FloatAttr>("model_seconds");
+    if (one.getAs<StringAttr>("verdict") == "chosen")
+      chosen = seconds ? seconds.getValueAsDouble() : 0;
+    else if (seconds)
+      others.push_back(seconds.getValueAsDouble());
+  }
+  EXPECT_GT(chosen, 0);
+  EXPECT_EQ(others.size(), 2u);
+  for (double other : others)
+    EXPECT_LE(chosen, other);
+}
+
+/// Without MoE layers there is nothing to choose, and a plan.
+TEST_F(AutoScheduleTest, NoLayers) {
+  ClusterProfile cluster = load("hgx-h100");
+  OwningOpRef<ModuleOp> graph = parseGraph(R"mlir(
+    func.func @model(%x: tensor<64x8xf32> {moe.name = "x", moe.role = "input"})
+        -> (tensor<64x8xf32> {moe.name = "y", moe.role = "output"}) {
+      %y = moe.add %x, %x : tensor<64x8xf32>
+      return %y : tensor<64x8xf32>
+    })mlir",
+                                           "dp=2");
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, getOptions("dp=2", cluster));
+  ASSERT_TRUE(succeeded(plan));
+  EXPECT_FALSE((**plan)->hasAttr(plan::kExplainAttrName));
+}
+
+} // namespace
