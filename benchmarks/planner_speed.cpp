@@ -1,0 +1,170 @@
+//===- planner_speed.cpp - how fast --schedule=auto is --------------------===//
+//
+// A training step of one layer of olmoe-1b-7b (64 experts, top 8) on hgx-h100: candidates that are compiled, bounds of
+// compiled ones, and simulated ones, each per second on one core, and the whole search. Exit status 1 where a rate is
+// less than wanted.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include "moe/Compiler/AutoSchedule.h"
+#include "moe/Compiler/Report.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Import/Import.h"
+#include "moe/Import/ShareDir.h"
+#include "moe/Simulator/Simulator.h"
+
+#include <ctime>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+template <typename T> static T check(llvm::Expected<T> value) {
+  if (value)
+    return std::move(*value);
+  llvm::errs() << llvm::toString(value.takeError()) << "\n";
+  std::exit(1);
+}
+
+/// Of the processor: what else runs does not count.
+static double getSeconds(llvm::function_ref<void()> run) {
+  std::clock_t begin = std::clock();
+  run();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+namespace {
+/// What is planned.
+struct Case {
+  int64_t ranks, mp, ep;
+  bool dropless;
+
+  std::string describe() const {
+    return llvm::formatv("{0}, {1} ranks, mp {2}, ep {3}", dropless ? "dropless" : "capacity", ranks, mp, ep);
+  }
+};
+
+class Bench {
+public:
+  explicit Bench(const char *argv0);
+
+  /// Prints a row for each figure.
+  void measure(const Case &what);
+  bool isGood() const { return good; }
+
+private:
+  OwningOpRef<ModuleOp> import(const Case &what);
+  /// Of some schedules of all kinds, in the program's order, as the search makes them to bound them.
+  std::vector<OwningOpRef<ModuleOp>> compileSome(ModuleOp graph, CompileOptions options, const Case &what);
+  void measureSearch(const Case &what, ModuleOp graph, const CompileOptions &options);
+  void print(const Case &what, const char *figure, double value, double wanted, bool atMost = false);
+
+  DialectRegistry registry;
+  std::unique_ptr<MLIRContext> context;
+  ClusterProfile cluster;
+  ModelConfig config;
+  bool good = true;
+};
+} // namespace
+
+Bench::Bench(const char *argv0)
+    : cluster(check(ClusterProfile::load(check(findShareFile("clusters", "hgx-h100", argv0))))) {
+  registerDialects(registry);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  std::string path = check(findShareFile("models", "olmoe-1b-7b", argv0));
+  auto file = check(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(path)));
+  config = check(parseModelConfig(file->getBuffer(), path));
+}
+
+OwningOpRef<ModuleOp> Bench::import(const Case &what) {
+  ImportOptions import;
+  import.seq = 4096;
+  import.layers = 1;
+  import.dtype = ImportType::bf16;
+  import.dropless = what.dropless;
+  if (!what.dropless)
+    import.capacityFactor = 1.25;
+  import.dataParallel = what.ranks / what.mp;
+  return check(importModel(*context, config, import));
+}
+
+/// A row; a figure without a wish has 0 as one.
+void Bench::print(const Case &what, const char *figure, double value, double wanted, bool atMost) {
+  bool holds = wanted == 0 || (atMost ? value <= wanted : value >= wanted);
+  good &= holds;
+  std::string wish = wanted == 0 ? "" : llvm::formatv("{0} {1}", atMost ? "at most" : "at least", wanted).str();
+  llvm::outs() << llvm::formatv("{0,-34} {1,-32} {2,12:F1}  {3,-16} {4}\n", what.describe(), figure, value, wish,
+                                wanted == 0 ? ""
+                                : holds     ? "ok"
+                                            : "FAIL");
+  llvm::outs().flush();
+}
+
+std::vector<OwningOpRef<ModuleOp>> Bench::compileSome(ModuleOp graph, CompileOptions options, const Case &what) {
+  std::vector<OwningOpRef<ModuleOp>> plans;
+  options.order = OrderPolicy::Program;
+  double seconds = getSeconds([&] {
+    for (const char *schedule : {"baseline", "s1", "s2", "s2+saa", "pipeline:4", "s1+pipeline:4", "s2+pipeline:8"}) {
+      options.schedule = schedule;
+      FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(graph, options);
+      if (failed(plan))
+        std::exit(1);
+      plans.push_back(std::move(*plan));
+    }
+  });
+  print(what, "compiled a second", static_cast<double>(plans.size()) / seconds, 0);
+  return plans;
+}
+
+/// Calls a second of `run` with each of `count` numbers in turn. The first calls fill what the model keeps.
+static double measureRate(size_t count, llvm::function_ref<void(size_t)> run) {
+  constexpr size_t rounds = 200;
+  auto runAll = [&](size_t times) {
+    for (size_t i = 0; i < times * count; ++i)
+      run(i % count);
+  };
+  runAll(1);
+  return static_cast<double>(count * rounds) / getSeconds([&] { runAll(rounds); });
+}
+
+void Bench::measure(const Case &what) {
+  OwningOpRef<ModuleOp> graph = import(what);
+  CompileOptions options;
+  options.devicesPerNode = cluster.devicesPerNode;
+  options.cluster = &cluster;
+  options.reference = false;
+  options.parallel = *parseParallel(
+      context.get(), llvm::formatv("dp={0},mp={1},ep={2}", what.ranks / what.mp, what.mp, what.ep).str());
+  std::vector<OwningOpRef<ModuleOp>> plans = compileSome(*graph, options, what);
+  std::vector<std::vector<SimProgram>> programs;
+  for (OwningOpRef<ModuleOp> &plan : plans)
+    programs.push_back(check(makeSimPrograms(*plan)));
+  auto model = check(CostModel::create(cluster, what.ranks, CostForm::ClosedForm));
+  print(what, "bounds a second",
+        measureRate(plans.size(), [&](size_t i) { check(getStepBound(programs[i], *model, SimOptions())); }), 10000);
+  print(what, "simulated a second, with reports",
+        measureRate(plans.size(), [&](size_t i) { check(predict(*plans[i], "", programs[i], *model)); }), 500);
+  measureSearch(what, *graph, options);
+}
+
+/// Applied ones are compiled and bounded, simulated ones ordered as well.
+void Bench::measureSearch(const Case &what, ModuleOp graph, const CompileOptions &options) {
+  graph->setAttr(kParallelAttrName, options.parallel);
+  AutoResult result;
+  double seconds = getSeconds([&] { result = searchSpace(graph, options); });
+  print(what, "the search, seconds", seconds, 0);
+  print(what, "  candidates", static_cast<double>(result.candidates.size()), 0);
+  print(what, "  applied", static_cast<double>(result.applied), 0);
+  print(what, "  ordered and simulated", static_cast<double>(result.simulated), 0);
+}
+
+int main(int, char **argv) {
+  Bench bench(argv[0]);
+  llvm::outs() << "layer                              figure                                         wanted\n";
+  for (const Case &what : {Case{8, 1, 8, false}, Case{64, 2, 8, false}, Case{64, 2, 8, true}})
+    bench.measure(what);
+  return bench.isGood() ? 0 : 1;
+}
