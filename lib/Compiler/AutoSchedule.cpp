@@ -98,6 +98,8 @@ private:
   void visitChunks(const Class &one, int64_t chunks);
   void decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst);
   bool fits(const AutoCandidate &candidate) const;
+  /// Whether memory may decide: something was too large, or of a part of the model it is not known what is.
+  bool isTight() const;
   bool isStopped();
   void chooseBest();
 
@@ -315,6 +317,12 @@ bool AutoSearch::fits(const AutoCandidate &candidate) const {
   return options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
 }
 
+bool AutoSearch::isTight() const {
+  if (!subject.isWhole())
+    return options.memoryLimit > 0;
+  return llvm::any_of(result.candidates, [](const AutoCandidate &one) { return one.verdict == Verdict::TooLarge; });
+}
+
 bool AutoSearch::isStopped() {
   if (!options.progress || options.progress(result, bestSeconds))
     return false;
@@ -413,7 +421,8 @@ AutoResult AutoSearch::run() {
   for (ScheduleClass &schedules : getScheduleClasses()) {
     Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
     AutoCandidate &first = add(one.schedules.first, one);
-    if (one.schedules.first.shadows && !options.routing && !options.exhaustive) {
+    // Where tokens choose evenly shadows save no time, but their buffers may be smaller.
+    if (one.schedules.first.shadows && !options.routing && !options.exhaustive && !isTight()) {
       first.verdict = Verdict::Dominated;
       continue;
     }

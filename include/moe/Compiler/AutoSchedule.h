@@ -23,7 +23,8 @@ enum class Verdict {
   Illegal,   ///< a pass refuses it; `reason` is the pass's error
   Same,      ///< its plan is that of the one that `reason` names
   Bounded,   ///< its bound is not below the best step found
-  Dominated, ///< it does what another one that fits does, and more; shadows, where tokens choose evenly
+  Dominated, ///< it does what another one that fits does, and more; shadows, where tokens choose evenly and memory is
+             ///< enough
   TooLarge,  ///< it needs more than the memory limit; `reason` says what holds the peak
   Simulated,
   Chosen
