@@ -204,7 +204,7 @@ the one-rank reference.""",
           ("{bin}/planner_speed",), 20,
           text="""A layer of olmoe-1b-7b on hgx-h100, one core: schedules compiled, bounded by the closed form, and simulated with
 their reports, each per second, and the whole search. Claims: 10000 bounds and 500 simulations a second.""",
-          after="""Most of a search is orders: of each candidate that may be best, hundreds are tried before it is simulated.""",
+          after="""Most of a search is orders: each candidate that may be best has its own searched before it is simulated.""",
           needs=("quiet",)),
     Entry("cuda-layer", "GPU", "Mixtral, Qwen3 and DeepSeek-V3",
           ("benchmarks/cuda_layer.py --compile={out}/plans --bin {bin}",
