@@ -14,7 +14,7 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Simulator/Routing.h"
+#include "moe/Simulator/RoutingSource.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -275,7 +275,7 @@ void compare(ModuleOp graph, CompileOptions options, const std::string &what, Fi
 
 /// What the search finds is as fast as what there is, and no bound is above a time.
 TEST_F(AutoScheduleTest, Regret) {
-  int64_t wanted = getNumber("MOE_AUTO_CASES", 5), shown = 0;
+  int64_t wanted = getNumber("MOE_AUTO_CASES", 3), shown = 0;
   Draw draw(getNumber("MOE_AUTO_SEED", 1));
   Figures figures;
   while (figures.cases < wanted && !HasFailure()) {
@@ -286,12 +286,9 @@ TEST_F(AutoScheduleTest, Regret) {
     OwningOpRef<ModuleOp> graph = parseGraph(one.layer.getText(), one.parallel);
     ASSERT_TRUE(graph);
     CompileOptions options = getOptions(one.parallel, cluster);
-    RoutingTrace trace;
-    if (one.skewed) {
-      int64_t world = options.parallel.getWorld();
-      trace = SyntheticRouting().generate(world, 1, one.layer.experts, one.layer.tokens / world, one.layer.topK);
-      options.routing = &trace;
-    }
+    RoutingSource skewed;
+    if (one.skewed)
+      options.routing = &skewed;
     compare(*graph, options, one.describe(), figures);
     constexpr int64_t often = 10;
     if (figures.cases / often > std::exchange(shown, figures.cases / often))
