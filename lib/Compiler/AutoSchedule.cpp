@@ -624,6 +624,7 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
     }
     llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
     if (!prediction) {
+      // What a layer alone can do may be too much for it among others.
       candidate.verdict = Verdict::Illegal;
       candidate.reason = llvm::toString(prediction.takeError());
       continue;
@@ -635,9 +636,8 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
     if (++fitting == compared)
       break;
   }
-  if (!best && options.memoryLimit == 0)
-    return emitUsageError(graph) << "expected a schedule that can be in the whole model, but of '" << smallest->schedule
-                                 << "': " << smallest->reason;
+  if (!best && !(smallest && smallest->verdict == Verdict::TooLarge))
+    return emitNoCandidate(graph, result, options.memoryLimit);
   if (!best)
     return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit
                                  << " bytes a rank but the smallest of the model needs " << smallest->modelMemory
@@ -657,7 +657,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const Co
     return emitNoCandidate(graph, result, options.memoryLimit);
   if (!isOneLayer(graph) && failed(chooseForModel(graph, options, result)))
     return failure();
-  addChanges(graph, options, result);
+  if (options.findChanges)
+    addChanges(graph, options, result);
   FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), result.candidates[*result.best].schedule);
   FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(graph, *schedule, options);
   if (succeeded(module))

@@ -8,6 +8,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include "moe/Compiler/AutoParallel.h"
 #include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -20,7 +21,9 @@ namespace cl = llvm::cl;
 
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
-      parallel("parallel", cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2"), cl::init(""), cl::cat(category)),
+      parallel("parallel",
+               cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2, or auto for the best ones of --world ranks"),
+               cl::init(""), cl::cat(category)),
       schedule("schedule",
                cl::desc("baseline, s1, s2, s2+saa, ppmoe, parm-auto (the shorter of S1 and S2 on the cluster), with "
                         "+pipeline:N or "
@@ -39,6 +42,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       memoryLimit("memory-limit",
                   cl::desc("Bytes that one rank may use; more chunks and less kept are tried; 0 for no limit"),
                   cl::init(0), cl::cat(category)),
+      world("world", cl::desc("Ranks, with --parallel=auto"), cl::init(0), cl::cat(category)),
+      globalBatch(
+          "global-batch",
+          cl::desc("Sequences of a step of all ranks, dp x --batch x micro-batches; instead of --micro-batches"),
+          cl::init(0), cl::cat(category)),
       reference("reference", cl::desc("Compile the one-rank reference, which moe-run --verify needs"), cl::init(true),
                 cl::cat(category)),
       importing(category), step(category) {}
@@ -54,8 +62,11 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
     return emitUsageError(context) << "expected --mode to be train or forward but got '" << mode << "'";
   if (memoryLimit < 0)
     return emitUsageError(context) << "expected --memory-limit to be at least 0 but got " << int64_t(memoryLimit);
-  FailureOr<ParallelAttr> groups = parseParallel(&context, parallel);
-  if (failed(groups))
+  if (isOpen() != (world.getNumOccurrences() > 0) || world < 0)
+    return emitUsageError(context) << "expected --world=RANKS with --parallel=auto, and with nothing else";
+  FailureOr<ParallelAttr> groups = parseParallel(&context, isOpen() ? StringRef() : StringRef(parallel));
+  FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
+  if (failed(groups) || failed(sequences))
     return failure();
   CompileOptions options;
   if (!order.empty()) {
@@ -71,9 +82,66 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   options.reference = reference;
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;
-  if (failed(step.setOptions(context, options)))
+  if (failed(step.setOptions(context, options, *sequences, isOpen())))
     return failure();
   return options;
+}
+
+FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRContext &context) const {
+  if (!globalBatch.getNumOccurrences())
+    return std::optional<GlobalBatch>();
+  if (globalBatch < 1 || isGraph())
+    return emitUsageError(context) << "expected --global-batch of at least 1, and with a configuration: a model graph "
+                                      "has the batch that it is for";
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  if (failed(shapes))
+    return failure();
+  if (shapes->size() > 1)
+    return emitUsageError(context) << "expected one --batch and one --seq with --global-batch";
+  return std::optional(GlobalBatch{globalBatch, shapes->front().batch});
+}
+
+FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &context, llvm::SourceMgr &sources,
+                                                                 const char *argv0,
+                                                                 const CompileOptions &options) const {
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  if (failed(shapes))
+    return failure();
+  if (shapes->size() > 1)
+    return emitUsageError(context) << "expected one --batch and one --seq with --parallel=auto";
+  ParallelRequest request;
+  request.world = world;
+  request.batch = shapes->front().batch;
+  request.microBatches = options.microBatches;
+  if (globalBatch.getNumOccurrences())
+    request.globalBatch = globalBatch;
+  ModelSource source;
+  OwningOpRef<ModuleOp> graph;
+  if (isGraph()) {
+    FailureOr<OwningOpRef<ModuleOp>> read = readModule(context, sources, argv0, /*dataParallel=*/1);
+    if (failed(read))
+      return failure();
+    graph = std::move(*read);
+    source.isFixed = true;
+    source.read = [&](int64_t, int64_t, ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
+      return OwningOpRef<ModuleOp>(graph->clone());
+    };
+    return compileBestParallel(source, request, options);
+  }
+  llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input, argv0);
+  if (!kinds) {
+    llvm::errs() << llvm::toString(kinds.takeError()) << "\n";
+    return failure();
+  }
+  source.kinds = std::move(*kinds);
+  source.read = [&](int64_t dataParallel, int64_t batch, ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
+        context, input, argv0, dataParallel, /*loss=*/mode == "train", ImportShape{batch, shapes->front().seq}, blocks);
+    if (module)
+      return std::move(*module);
+    return reportError(context, module.takeError());
+  };
+  return compileBestParallel(source, request, options);
 }
 
 FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, const char *argv0) const {
@@ -102,7 +170,7 @@ FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &context, llvm::SourceMgr &sources,
                                                                 const char *argv0, int64_t dataParallel,
                                                                 std::optional<ImportShape> shape) const {
-  if (!StringRef(input).ends_with(".mlir") && input != "-") {
+  if (!isGraph()) {
     llvm::Expected<OwningOpRef<ModuleOp>> module =
         importing.importFile(context, input, argv0, dataParallel, /*loss=*/mode == "train", shape);
     if (module)

@@ -7,6 +7,7 @@
 #include "llvm/Support/JSON.h"
 
 #include "moe/Conversion/Variants.h"
+#include "moe/Compiler/AutoParallel.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
@@ -172,6 +173,7 @@ static void printOverlap(ArrayRef<Candidate> sorted, llvm::raw_ostream &os) {
 }
 
 void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
+  printParallelExplanation(plan, os);
   auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
   if (!explanation)
     return;
@@ -237,6 +239,13 @@ static llvm::json::Value toJson(Attribute attribute) {
 }
 
 void mlir::moe::writeExplanation(ModuleOp plan, llvm::raw_ostream &os) {
-  if (Attribute explanation = plan->getAttr(plan::kExplainAttrName))
-    os << llvm::formatv("{0:2}", toJson(explanation)) << "\n";
+  Attribute schedules = plan->getAttr(plan::kExplainAttrName), groups = plan->getAttr(plan::kExplainParallelAttrName);
+  if (!schedules && !groups)
+    return;
+  llvm::json::Object object;
+  if (schedules)
+    object = std::move(*toJson(schedules).getAsObject());
+  if (groups)
+    object["groups"] = toJson(groups);
+  os << llvm::formatv("{0:2}", llvm::json::Value(std::move(object))) << "\n";
 }

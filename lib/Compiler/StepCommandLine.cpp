@@ -54,20 +54,35 @@ FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context
   return result;
 }
 
-LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &options) const {
-  // A program is as long as its micro-batches are many.
-  constexpr int64_t maxMicroBatches = 1024;
-  if (microBatches < 1 || microBatches > maxMicroBatches)
-    return emitUsageError(context) << "expected --micro-batches from 1 to " << maxMicroBatches << " but got "
-                                   << int64_t(microBatches);
-  if (interleave < 1 || (interleave > 1 && options.parallel.getPp() == 1))
+static LogicalResult checkInterleave(MLIRContext &context, const CompileOptions &options) {
+  int64_t pp = options.parallel.getPp();
+  if (options.interleave < 1 || (options.interleave > 1 && pp == 1))
     return emitUsageError(context) << "expected --interleave of at least 1, and of 1 without a pipeline, but got "
-                                   << int64_t(interleave);
-  if (interleave > 1 && microBatches % options.parallel.getPp() != 0)
+                                   << options.interleave;
+  if (options.microBatches % pp != 0 && options.interleave > 1)
     return emitUsageError(context) << "expected --micro-batches to be a multiple of pp for --interleave but got "
-                                   << int64_t(microBatches) << " and " << options.parallel.getPp();
-  options.microBatches = microBatches;
+                                   << options.microBatches << " and " << pp;
+  return success();
+}
+
+LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &options,
+                                          std::optional<GlobalBatch> globalBatch, bool isOpen) const {
+  int64_t count = microBatches;
+  if (globalBatch && microBatches.getNumOccurrences())
+    return emitUsageError(context) << "expected --global-batch without --micro-batches, which it says";
+  if (globalBatch && !isOpen) {
+    int64_t sequences = globalBatch->batch * options.parallel.getDp();
+    count = globalBatch->sequences / sequences;
+    if (count < 1 || globalBatch->sequences % sequences != 0)
+      return emitUsageError(context) << "expected --global-batch to be a multiple of dp x --batch = " << sequences
+                                     << " but got " << globalBatch->sequences;
+  }
+  if (count < 1 || count > kMaxMicroBatches)
+    return emitUsageError(context) << "expected --micro-batches from 1 to " << kMaxMicroBatches << " but got " << count;
+  options.microBatches = count;
   options.interleave = interleave;
+  if (!isOpen && failed(checkInterleave(context, options)))
+    return failure();
   options.recompute = recompute;
   options.sequenceParallel = sequenceParallel;
   if (optimizer.empty())

@@ -83,18 +83,7 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
   return options;
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
-                                                                    const char *argv0, int64_t dataParallel, bool loss,
-                                                                    std::optional<ImportShape> shape) const {
-  if (!shape) {
-    llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
-    if (!shapes)
-      return shapes.takeError();
-    if (shapes->size() > 1)
-      return llvm::createStringError("error: 'batch' and 'seq': expected one value of each but got " +
-                                     llvm::Twine(shapes->size()) + " shapes; only plans hold several");
-    shape = shapes->front();
-  }
+llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input, const char *argv0) const {
   std::string path = input.str();
   if (path != "-") {
     llvm::Expected<std::string> found = findShareFile("models", input, argv0);
@@ -105,11 +94,57 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
   if (!file)
     return llvm::createStringError(file.getError(), "error: '" + path + "': " + file.getError().message());
-  llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
+  return parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
+}
+
+llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::StringRef input, const char *argv0) const {
+  std::vector<int64_t> kinds;
+  if (!whole)
+    return kinds;
+  llvm::Expected<ModelConfig> config = parse(input, argv0);
+  if (!config)
+    return config.takeError();
+  const ModelSpec &model = *config->model;
+  if (!model.decoder.empty())
+    return kinds;
+  auto isAlike = [](const BlockSpec &a, const BlockSpec &b) { return a.isMoe == b.isMoe && a.window == b.window; };
+  int64_t count = static_cast<int64_t>(model.blocks.size());
+  if (layers.getNumOccurrences())
+    count = std::min<int64_t>(count, layers);
+  for (int64_t block = 0; block < count; ++block) {
+    int64_t first = 0;
+    while (!isAlike(model.blocks[first], model.blocks[block]))
+      ++first;
+    kinds.push_back(first);
+  }
+  return kinds;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
+                                                                    const char *argv0, int64_t dataParallel, bool loss,
+                                                                    std::optional<ImportShape> shape,
+                                                                    llvm::ArrayRef<int64_t> blocks) const {
+  if (!shape) {
+    llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
+    if (!shapes)
+      return shapes.takeError();
+    if (shapes->size() > 1)
+      return llvm::createStringError("error: 'batch' and 'seq': expected one value of each but got " +
+                                     llvm::Twine(shapes->size()) + " shapes; only plans hold several");
+    shape = shapes->front();
+  }
+  llvm::Expected<ModelConfig> config = parse(input, argv0);
   if (!config)
     return config.takeError();
   ImportOptions options = getOptions(*shape);
   options.dataParallel = dataParallel;
   options.loss = loss;
+  if (!blocks.empty()) {
+    llvm::SmallVector<BlockSpec> taken;
+    for (int64_t block : blocks)
+      taken.push_back(config->model->blocks[block]);
+    config->model->blocks = taken;
+    options.layers.reset();
+  }
   return importModel(context, *config, options);
 }

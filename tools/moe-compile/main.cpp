@@ -159,9 +159,12 @@ static LogicalResult writeExplanations(ModuleOp module) {
   SmallVector<ModuleOp> plans = plan::getVariants(module);
   if (plans.empty())
     plans.push_back(module);
-  if (llvm::none_of(plans, [](ModuleOp plan) { return plan->hasAttr(plan::kExplainAttrName); }))
+  if (llvm::none_of(plans, [](ModuleOp plan) {
+        return plan->hasAttr(plan::kExplainAttrName) || plan->hasAttr(plan::kExplainParallelAttrName);
+      }))
     return emitError(UnknownLoc::get(module.getContext()))
-           << "expected --explain with --schedule=auto, and a model with MoE layers: nothing was chosen";
+           << "expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was "
+              "chosen";
   return moe::writeFile(*module.getContext(), explain, [&](llvm::raw_pwrite_stream &os) {
     if (StringRef(explain).ends_with(".html")) {
       moe::writeExplanationPage(plans, os);
@@ -214,6 +217,11 @@ static void watchInterrupts(moe::CompileOptions &options) {
 /// What the input becomes at the stage that --emit asks for, or the plan before it.
 static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                      const moe::CompileOptions &options) {
+  if (compiling.isOpen()) {
+    if (emit == Emit::L0 || emit == Emit::Spmd)
+      return emitError(UnknownLoc::get(&context)) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
+    return compiling.compileAuto(context, sources, argv0, options);
+  }
   FailureOr<SmallVector<moe::ImportShape>> shapes = compiling.getShapes();
   if (failed(shapes))
     return failure();
@@ -239,6 +247,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options))
     return failure();
+  options->findChanges = !explain.empty();
   options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
   FailureOr<std::optional<moe::RoutingSource>> routing = routingOptions.getSource(context);
   if (failed(routing))

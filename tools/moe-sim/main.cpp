@@ -250,6 +250,10 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
   if (failed(options))
     return failure();
+  if (compiling.isOpen())
+    return emitUsageError(context)
+           << "expected --parallel with sizes: moe-compile chooses them, and its --emit=plan can be "
+              "simulated";
   FailureOr<OwningOpRef<ModuleOp>> input = readInput(context, sources, argv0, *options);
   if (failed(input))
     return failure();

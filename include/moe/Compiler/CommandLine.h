@@ -13,7 +13,8 @@ namespace mlir::moe {
 
 /// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
 /// --cluster,
-/// --memory-limit. Errors are reported through the context, without a place where they are about the command line.
+/// --memory-limit. With --parallel=auto the groups are chosen. Errors are reported through the context, without a place
+/// where they are about the command line.
 class CompileCommandLine {
 public:
   explicit CompileCommandLine(llvm::cl::OptionCategory &category);
@@ -21,6 +22,11 @@ public:
   llvm::StringRef getInput() const { return input; }
   /// Options of compile(), which refer to the cluster.
   FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
+  /// Whether --parallel=auto leaves the groups open.
+  bool isOpen() const { return parallel == "auto"; }
+  /// The plan of the best groups; `options` are getOptions()'.
+  FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                               const CompileOptions &options) const;
   /// The profile that --cluster names, a file or a shared one.
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const char *argv0) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
@@ -32,8 +38,11 @@ public:
                                               std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
+  FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
+  bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
+
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster;
-  llvm::cl::opt<int64_t> memoryLimit;
+  llvm::cl::opt<int64_t> memoryLimit, world, globalBatch;
   llvm::cl::opt<bool> reference;
   ImportCommandLine importing;
   StepCommandLine step;

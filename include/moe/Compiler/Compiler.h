@@ -28,6 +28,9 @@ void registerDialects(DialectRegistry &registry);
 /// How far to compile.
 enum class Stage { Spmd, Plan };
 
+/// A program is as long as its micro-batches are many.
+inline constexpr int64_t kMaxMicroBatches = 1024;
+
 struct CompileOptions {
   ParallelAttr parallel;
   /// Names joined by '+'.
@@ -62,6 +65,8 @@ struct CompileOptions {
   const RoutingSource *routing = nullptr;
   /// 'auto' simulates every candidate, whatever is known of it before.
   bool exhaustive = false;
+  /// 'auto' also finds what its choice depends on, which takes longer than the choice.
+  bool findChanges = false;
   /// Hears from 'auto' what it has, and the fewest seconds so far; it stops where this returns false. May be null.
   std::function<bool(const AutoResult &, double)> progress;
 };

@@ -28,12 +28,22 @@ public:
 
   /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
   /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
-  /// `shape` the options must give one. `loss`: of a whole model, for training.
+  /// `shape` the options must give one. `loss`: of a whole model, for training. `blocks`:
+  /// of a whole model its blocks of these indices alone; empty for all.
   llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
                                                    int64_t dataParallel, bool loss,
-                                                   std::optional<ImportShape> shape = std::nullopt) const;
+                                                   std::optional<ImportShape> shape = std::nullopt,
+                                                   llvm::ArrayRef<int64_t> blocks = {}) const;
+
+  /// Of each block of the whole model at `input` that is taken the first that is like it; nothing without --whole-model
+  /// and of models of an encoder and a decoder.
+  llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input, const char *argv0) const;
+
+  /// --batch where it is given.
+  bool hasBatch() const { return batch.getNumOccurrences() > 0; }
 
 private:
+  llvm::Expected<ModelConfig> parse(llvm::StringRef input, const char *argv0) const;
   ImportOptions getOptions(ImportShape shape) const;
 
   llvm::cl::list<int64_t> batch, seq;

@@ -1,0 +1,544 @@
+//===- AutoParallel.cpp - the best groups for a model on a cluster --------===//
+#include "moe/Compiler/AutoParallel.h"
+
+#include "ParallelSample.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Process.h"
+
+#include "moe/Compiler/Report.h"
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+StringRef mlir::moe::getName(ParallelVerdict verdict) {
+  static const StringLiteral names[] = {"illegal", "too large", "slower", "estimated", "compiled", "chosen"};
+  return names[static_cast<unsigned>(verdict)];
+}
+
+double ParallelCandidate::getSecondsPerSequence(bool isFixed) const {
+  double step = seconds > 0 ? seconds : estimate;
+  int64_t sequences = isFixed ? microBatches : batch * parallel.getDp() * microBatches;
+  return step / static_cast<double>(sequences);
+}
+
+static SmallVector<int64_t> getDivisors(int64_t number) {
+  SmallVector<int64_t> divisors;
+  for (int64_t divisor = 1; divisor <= number; ++divisor)
+    if (number % divisor == 0)
+      divisors.push_back(divisor);
+  return divisors;
+}
+
+std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages,
+                                                      int64_t maxExperts, int64_t devicesPerNode) {
+  context->loadDialect<MoeDialect>();
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  auto refuse = [&] { return emitError(UnknownLoc::get(context)); };
+  // Farther than that nothing is gained by cutting single products.
+  int64_t mostCuts = 2 * devicesPerNode;
+  std::vector<ParallelAttr> space;
+  for (int64_t pp : getDivisors(world)) {
+    if (pp > maxStages)
+      break;
+    for (int64_t mp : getDivisors(world / pp))
+      for (int64_t ep : getDivisors(world / pp))
+        for (int64_t esp : getDivisors(world / pp / ep)) {
+          if (mp > mostCuts || ep > maxExperts || esp > mostCuts)
+            continue;
+          if (auto one = ParallelAttr::getChecked(refuse, context, world, pp, world / pp / mp, mp, ep, esp))
+            space.push_back(one);
+        }
+  }
+  return space;
+}
+
+static std::string describe(ParallelAttr parallel) {
+  std::string text;
+  llvm::raw_string_ostream(text) << "pp=" << parallel.getPp() << ",dp=" << parallel.getDp()
+                                 << ",mp=" << parallel.getMp() << ",ep=" << parallel.getEp()
+                                 << ",esp=" << parallel.getEsp();
+  return text;
+}
+
+namespace {
+class ParallelSearch {
+public:
+  ParallelSearch(const ModelSource &source, const ParallelRequest &request, const CompileOptions &options)
+      : source(source), request(request), options(options), context(options.parallel.getContext()) {}
+
+  FailureOr<OwningOpRef<ModuleOp>> run();
+
+private:
+  bool isSampled() const { return !source.kinds.empty(); }
+  LogicalResult addSpace();
+  /// The batch of each data-parallel rank, and micro-batches; a reason where there are none.
+  void setBatches(ParallelCandidate &candidate) const;
+  CompileOptions getOptions(const ParallelCandidate &candidate) const;
+  /// Schedules that are simple enough to be tried with all groups.
+  SmallVector<std::string> getSchedules(ParallelAttr parallel) const;
+  bool fits(double bytes) const { return limit == 0 || bytes <= static_cast<double>(limit); }
+  void refuse(ParallelCandidate &candidate, ParallelVerdict verdict, const std::string &reason) const {
+    candidate.verdict = verdict;
+    candidate.reason = reason;
+  }
+  void refuseSize(ParallelCandidate &candidate, StringRef what);
+
+  void measureWhole(ParallelCandidate &candidate);
+  void roughlyEstimateAll();
+  void roughlyEstimate(MutableArrayRef<ParallelCandidate *> alike);
+  void estimateNearest();
+  void estimate(ParallelCandidate &candidate);
+  /// Those that may be taken, the fastest first.
+  SmallVector<ParallelCandidate *> sort();
+  void compileNearest();
+  LogicalResult failToFind();
+  LogicalResult setFigures(ModuleOp module, ParallelCandidate &best) const;
+  FailureOr<OwningOpRef<ModuleOp>> finish();
+  FailureOr<OwningOpRef<ModuleOp>> compileOne(const ParallelCandidate &candidate, bool findChanges);
+  ParallelCandidate *choose();
+  void showProgress(StringRef what, size_t done, size_t all) const;
+
+  const ModelSource &source;
+  const ParallelRequest &request;
+  const CompileOptions &options;
+  MLIRContext *context;
+  int64_t limit = 0;
+  SmallVector<int64_t> kinds;
+  SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`
+  std::vector<ParallelCandidate> candidates;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The space
+//===----------------------------------------------------------------------===//
+
+static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
+
+void ParallelSearch::setBatches(ParallelCandidate &candidate) const {
+  candidate.batch = request.batch;
+  candidate.microBatches = request.microBatches;
+  int64_t pp = candidate.parallel.getPp(), sequences = candidate.batch * candidate.parallel.getDp();
+  if (request.globalBatch) {
+    candidate.microBatches = *request.globalBatch / sequences;
+    if (candidate.microBatches < 1 || *request.globalBatch % sequences != 0)
+      return refuse(candidate, ParallelVerdict::Illegal, "dp x --batch does not divide the global batch");
+    if (candidate.microBatches > kMaxMicroBatches)
+      return refuse(candidate, ParallelVerdict::Illegal,
+                    "the global batch is more than " + std::to_string(kMaxMicroBatches) + " micro-batches");
+  }
+  if (options.interleave > 1 && (pp == 1 || candidate.microBatches % pp != 0))
+    refuse(candidate, ParallelVerdict::Illegal,
+           "--interleave needs a pipeline, and micro-batches that are a multiple of pp");
+}
+
+LogicalResult ParallelSearch::addSpace() {
+  int64_t most = options.cluster->getMaxDevices();
+  if (request.world > most)
+    return emitUsageError(context) << "expected --world of at most the " << most << " devices of cluster '"
+                                   << options.cluster->name << "' but got " << request.world;
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(/*dataParallel=*/1, /*batch=*/1, {});
+  if (failed(graph))
+    return failure();
+  int64_t layers = 0, experts = 1;
+  (*graph)->walk([&](LayerOp layer) {
+    ++layers;
+    experts = std::max(experts, layer.getW1().getType().getDimSize(0));
+  });
+  int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
+  for (ParallelAttr parallel :
+       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode)) {
+    ParallelCandidate &candidate = candidates.emplace_back();
+    candidate.parallel = parallel;
+    setBatches(candidate);
+  }
+  return success();
+}
+
+CompileOptions ParallelSearch::getOptions(const ParallelCandidate &candidate) const {
+  CompileOptions one = options;
+  one.parallel = candidate.parallel;
+  one.microBatches = candidate.microBatches;
+  one.stage = Stage::Plan;
+  one.reference = false;
+  one.memoryLimit = 0;
+  one.findChanges = false;
+  one.schedule = candidate.schedule;
+  return one;
+}
+
+SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) const {
+  if (options.schedule != "auto")
+    return {options.schedule};
+  SmallVector<std::string> schedules = {"baseline"};
+  // Without duplicates of tokens the others come to the same.
+  if (parallel.getMp() > 1)
+    schedules.append({"s1", "s2", "ppmoe"});
+  return schedules;
+}
+
+void ParallelSearch::showProgress(StringRef what, size_t done, size_t all) const {
+  if (llvm::sys::Process::StandardErrIsDisplayed())
+    llvm::errs() << "\r" << what << ": " << done << " of " << all << (done == all ? "\n" : "");
+}
+
+void ParallelSearch::refuseSize(ParallelCandidate &candidate, StringRef what) {
+  std::string reason;
+  llvm::raw_string_ostream(reason) << llvm::format("%.1f GB a rank, more than %.1f GB; ",
+                                                   static_cast<double>(candidate.memory) / 1e9,
+                                                   static_cast<double>(limit) / 1e9)
+                                   << what;
+  refuse(candidate, ParallelVerdict::TooLarge, reason);
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs that are small enough to be compiled in all groups
+//===----------------------------------------------------------------------===//
+
+static std::string describeMemory(const ProgramMemory &memory) {
+  std::string text;
+  auto giga = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  llvm::raw_string_ostream(text) << llvm::format(
+      "%.1f GB parameters, %.1f GB gradients and states, %.1f GB values and arena", giga(memory.parameters),
+      giga(memory.gradients + memory.states + memory.getOptimizerStates()), giga(memory.values + memory.arena));
+  return text;
+}
+
+/// The fastest of the schedules that fit, or the smallest.
+void ParallelSearch::measureWhole(ParallelCandidate &candidate) {
+  std::optional<std::pair<std::string, StepFigures>> best;
+  std::string first;
+  for (const std::string &schedule : getSchedules(candidate.parallel)) {
+    candidate.schedule = schedule;
+    std::string reason;
+    std::optional<StepFigures> step = measureStep(source, {}, candidate.batch, getOptions(candidate), reason);
+    if (first.empty())
+      first = reason;
+    if (!step)
+      continue;
+    auto rank = [&](const StepFigures &one) {
+      auto bytes = static_cast<double>(one.memory.getDeviceBytes());
+      return fits(bytes) ? std::pair(0.0, one.seconds) : std::pair(bytes, one.seconds);
+    };
+    if (!best || rank(*step) < rank(best->second))
+      best = {schedule, *step};
+  }
+  if (!best)
+    return refuse(candidate, ParallelVerdict::Illegal, first);
+  candidate.schedule = best->first;
+  candidate.estimate = candidate.seconds = best->second.seconds;
+  candidate.memory = best->second.memory.getDeviceBytes();
+  candidate.verdict = ParallelVerdict::Estimated;
+  if (!fits(static_cast<double>(candidate.memory)))
+    refuseSize(candidate, describeMemory(best->second.memory));
+}
+
+//===----------------------------------------------------------------------===//
+// Whole models
+//===----------------------------------------------------------------------===//
+
+/// `options` for a sample, which has all blocks in one stage.
+static CompileOptions getSampleOptions(CompileOptions options) {
+  ParallelAttr all = options.parallel;
+  options.parallel = ParallelAttr::get(all.getContext(), all.getDp() * all.getMp(), /*pp=*/1, all.getDp(), all.getMp(),
+                                       all.getEp(), all.getEsp());
+  options.interleave = 1;
+  return options;
+}
+
+static double getEstimatedBytes(const PipelineEstimate &estimate, bool isLower, const ModelCost &cost) {
+  // A rough one is without what lies on the ends of the pipeline, and without states, which more ranks may divide.
+  return isLower ? estimate.bytes - cost.rest.held : estimate.bytes;
+}
+
+/// Of groups that differ in pp alone, from one sample of the most frequent block. What a step does once is left out,
+/// and so are states: the number of data-parallel ranks decides them.
+void ParallelSearch::roughlyEstimate(MutableArrayRef<ParallelCandidate *> alike) {
+  ParallelCandidate &smallest = *alike.back();
+  smallest.schedule = getSchedules(smallest.parallel).front();
+  int64_t frequent = *llvm::max_element(
+      kinds, [&](int64_t a, int64_t b) { return llvm::count(source.kinds, a) < llvm::count(source.kinds, b); });
+  CompileOptions one = getSampleOptions(getOptions(smallest));
+  one.microBatches = 1;
+  std::string reason;
+  std::optional<ModelCost> cost = sampleModel(source, {frequent}, smallest.batch, one, reason);
+  if (!cost)
+    for (ParallelCandidate *candidate : alike)
+      refuse(*candidate, ParallelVerdict::Illegal, reason);
+  if (!cost)
+    return;
+  cost->kinds.front().held = cost->kinds.front().parameters * (options.train ? 2 : 1);
+  SmallVector<size_t> blocks(source.kinds.size(), 0);
+  for (ParallelCandidate *candidate : alike) {
+    PipelineEstimate rough =
+        estimatePipeline(*cost, blocks, candidate->parallel.getPp(), options.interleave, candidate->microBatches);
+    candidate->estimate = rough.seconds;
+    candidate->memory = static_cast<int64_t>(getEstimatedBytes(rough, /*isLower=*/true, *cost));
+    candidate->reason = "by a rough estimate";
+    if (!fits(static_cast<double>(candidate->memory)))
+      refuseSize(*candidate, "by a rough estimate without the optimizer's states");
+  }
+}
+
+void ParallelSearch::roughlyEstimateAll() {
+  std::vector<SmallVector<ParallelCandidate *>> groups;
+  llvm::StringMap<size_t> places;
+  for (ParallelCandidate &candidate : candidates) {
+    if (candidate.verdict == ParallelVerdict::Illegal)
+      continue;
+    ParallelAttr all = candidate.parallel;
+    std::string name = llvm::formatv("{0} {1} {2} {3}", all.getMp(), all.getEp(), all.getEsp(), candidate.batch);
+    auto [place, isNew] = places.try_emplace(name, groups.size());
+    if (isNew)
+      groups.emplace_back();
+    groups[place->second].push_back(&candidate);
+  }
+  for (auto [index, alike] : llvm::enumerate(groups)) {
+    roughlyEstimate(alike);
+    showProgress("rough estimates", index + 1, groups.size());
+  }
+}
+
+void ParallelSearch::estimate(ParallelCandidate &candidate) {
+  std::string first, best;
+  std::optional<PipelineEstimate> fastest;
+  for (const std::string &schedule : getSchedules(candidate.parallel)) {
+    candidate.schedule = schedule;
+    std::string reason;
+    std::optional<ModelCost> cost =
+        sampleModel(source, kinds, candidate.batch, getSampleOptions(getOptions(candidate)), reason);
+    if (first.empty())
+      first = reason;
+    if (!cost)
+      continue;
+    PipelineEstimate one =
+        estimatePipeline(*cost, kindOf, candidate.parallel.getPp(), options.interleave, candidate.microBatches);
+    auto rank = [&](const PipelineEstimate &one) { return std::pair(fits(one.bytes) ? 0 : one.bytes, one.seconds); };
+    if (fastest && rank(*fastest) <= rank(one))
+      continue;
+    fastest = one;
+    best = schedule;
+  }
+  if (!fastest)
+    return refuse(candidate, ParallelVerdict::Illegal, first);
+  candidate.schedule = best;
+  candidate.estimate = fastest->seconds;
+  candidate.memory = static_cast<int64_t>(fastest->bytes);
+  candidate.reason.clear();
+  candidate.verdict = ParallelVerdict::Estimated;
+  if (!fits(fastest->bytes))
+    refuseSize(candidate, "by samples");
+}
+
+/// Closer estimates in the order of the rough ones, until enough fit.
+void ParallelSearch::estimateNearest() {
+  constexpr size_t enough = 16;
+  SmallVector<ParallelCandidate *> sorted;
+  for (ParallelCandidate &candidate : candidates)
+    if (candidate.verdict == ParallelVerdict::Slower)
+      sorted.push_back(&candidate);
+  llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) {
+    return a->getSecondsPerSequence(source.isFixed) < b->getSecondsPerSequence(source.isFixed);
+  });
+  size_t fitting = 0;
+  for (auto [index, candidate] : llvm::enumerate(sorted)) {
+    estimate(*candidate);
+    fitting += candidate->verdict == ParallelVerdict::Estimated;
+    showProgress("estimates that fit", fitting, std::min(enough, sorted.size()));
+    if (fitting == enough)
+      break;
+  }
+}
+
+SmallVector<ParallelCandidate *> ParallelSearch::sort() {
+  SmallVector<ParallelCandidate *> sorted;
+  for (ParallelCandidate &candidate : candidates)
+    if (candidate.verdict == ParallelVerdict::Estimated || candidate.verdict == ParallelVerdict::Compiled)
+      sorted.push_back(&candidate);
+  llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) {
+    // What was compiled is known, and goes before what was not.
+    auto key = [&](ParallelCandidate *one) {
+      return std::pair(one->verdict != ParallelVerdict::Compiled, one->getSecondsPerSequence(source.isFixed));
+    };
+    return key(a) < key(b);
+  });
+  return sorted;
+}
+
+/// The nearest by estimate as they are, in as many micro-batches as fill the pipeline twice: from there on each takes
+/// as long as the one before.
+void ParallelSearch::compileNearest() {
+  constexpr size_t compared = 3;
+  size_t done = 0;
+  for (ParallelCandidate *candidate : sort()) {
+    if (done == compared)
+      break;
+    CompileOptions one = getOptions(*candidate);
+    int64_t pp = candidate->parallel.getPp();
+    one.microBatches = std::min(candidate->microBatches, 2 * pp);
+    std::string reason;
+    std::optional<StepFigures> step = measureStep(source, {}, candidate->batch, one, reason);
+    if (!step) {
+      refuse(*candidate, ParallelVerdict::Illegal, reason);
+      continue;
+    }
+    auto stages = static_cast<double>(pp - 1) / static_cast<double>(options.interleave);
+    candidate->seconds = step->seconds * (static_cast<double>(candidate->microBatches) + stages) /
+                         (static_cast<double>(one.microBatches) + stages);
+    candidate->memory = step->memory.getDeviceBytes();
+    candidate->verdict = ParallelVerdict::Compiled;
+    if (!fits(static_cast<double>(candidate->memory))) {
+      refuseSize(*candidate, describeMemory(step->memory));
+      continue;
+    }
+    showProgress("whole plans", ++done, compared);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The choice
+//===----------------------------------------------------------------------===//
+
+LogicalResult ParallelSearch::failToFind() {
+  const ParallelCandidate *smallest = nullptr, *illegal = nullptr;
+  for (const ParallelCandidate &candidate : candidates) {
+    if (candidate.verdict == ParallelVerdict::TooLarge && (!smallest || candidate.memory < smallest->memory))
+      smallest = &candidate;
+    if (candidate.verdict == ParallelVerdict::Illegal && !illegal)
+      illegal = &candidate;
+  }
+  if (smallest)
+    return emitUsageError(context) << "expected groups of " << request.world << " ranks in which a plan has at most "
+                                   << limit << " bytes a rank, but the smallest of " << candidates.size()
+                                   << " needs more, that of " << describe(smallest->parallel) << ": "
+                                   << smallest->reason;
+  InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks that can be";
+  if (illegal)
+    error << ", but of " << describe(illegal->parallel) << " the passes say: " << illegal->reason;
+  return error;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const ParallelCandidate &candidate, bool findChanges) {
+  CompileOptions one = options;
+  one.parallel = candidate.parallel;
+  one.microBatches = candidate.microBatches;
+  one.findChanges = findChanges;
+  if (options.schedule == "auto")
+    one.memoryLimit = limit;
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(candidate.parallel.getDp(), candidate.batch, {});
+  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
+}
+
+/// The fastest of the nearest with the schedule that is asked for.
+ParallelCandidate *ParallelSearch::choose() {
+  // A large model is compiled once: its nearest were compared as a whole, in a simple schedule.
+  size_t compared = options.schedule == "auto" && !isSampled() ? 3 : 1, done = 0;
+  ParallelCandidate *best = nullptr;
+  for (ParallelCandidate *candidate : sort()) {
+    if (done == compared)
+      break;
+    if (compared == 1)
+      return candidate;
+    std::string reason;
+    CompileOptions one = getOptions(*candidate);
+    one.schedule = options.schedule;
+    one.memoryLimit = limit;
+    std::optional<StepFigures> step = measureStep(source, {}, candidate->batch, one, reason);
+    if (!step) {
+      refuse(*candidate, ParallelVerdict::Illegal, reason);
+      continue;
+    }
+    candidate->seconds = step->seconds;
+    candidate->memory = step->memory.getDeviceBytes();
+    candidate->verdict = ParallelVerdict::Compiled;
+    if (!best || candidate->getSecondsPerSequence(source.isFixed) < best->getSecondsPerSequence(source.isFixed))
+      best = candidate;
+    showProgress("whole plans", ++done, compared);
+  }
+  return best;
+}
+
+static DictionaryAttr getFields(const ParallelCandidate &candidate, double perSequence) {
+  Builder builder(candidate.parallel.getContext());
+  NamedAttrList fields;
+  fields.append("parallel", builder.getStringAttr(describe(candidate.parallel)));
+  fields.append("verdict", builder.getStringAttr(getName(candidate.verdict)));
+  fields.append("batch", builder.getI64IntegerAttr(candidate.batch));
+  fields.append("micro_batches", builder.getI64IntegerAttr(candidate.microBatches));
+  fields.append("memory", builder.getI64IntegerAttr(candidate.memory));
+  fields.append("estimate", builder.getF64FloatAttr(candidate.estimate));
+  fields.append("seconds", builder.getF64FloatAttr(candidate.seconds));
+  fields.append("seconds_per_sequence", builder.getF64FloatAttr(perSequence));
+  fields.append("schedule", builder.getStringAttr(candidate.schedule));
+  fields.append("reason", builder.getStringAttr(candidate.reason));
+  return fields.getDictionary(builder.getContext());
+}
+
+/// Of the plan that is taken.
+LogicalResult ParallelSearch::setFigures(ModuleOp module, ParallelCandidate &best) const {
+  llvm::Expected<Prediction> prediction = predict(module, "", *options.cluster, options.routing);
+  if (!prediction)
+    return emitUsageError(context) << llvm::toString(prediction.takeError());
+  best.verdict = ParallelVerdict::Chosen;
+  best.seconds = prediction->result.seconds;
+  best.memory = getMemory(getLargestProgram(module)).getDeviceBytes();
+  if (auto schedule = module->getAttrOfType<StringAttr>("plan.schedule"))
+    best.schedule = schedule.str();
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::finish() {
+  ParallelCandidate *best = choose();
+  if (!best)
+    return failToFind();
+  FailureOr<OwningOpRef<ModuleOp>> module = compileOne(*best, options.findChanges);
+  if (failed(module))
+    return failure();
+  if (failed(setFigures(**module, *best)))
+    return failure();
+  SmallVector<Attribute> all;
+  for (const ParallelCandidate &candidate : candidates)
+    all.push_back(getFields(candidate, candidate.getSecondsPerSequence(source.isFixed)));
+  (**module)->setAttr(plan::kExplainParallelAttrName, ArrayAttr::get(context, all));
+  return module;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::run() {
+  if (failed(addSpace()))
+    return failure();
+  limit = options.memoryLimit;
+  // What a host has is not known here.
+  if (limit == 0 && options.cluster->processors.count == 0)
+    limit = static_cast<int64_t>(options.cluster->memoryBytes);
+  kinds = getKinds(source);
+  for (int64_t kind : source.kinds)
+    kindOf.push_back(llvm::find(kinds, kind) - kinds.begin());
+  if (isSampled()) {
+    roughlyEstimateAll();
+    estimateNearest();
+    compileNearest();
+    return finish();
+  }
+  for (auto [index, candidate] : llvm::enumerate(candidates)) {
+    if (candidate.verdict != ParallelVerdict::Illegal)
+      measureWhole(candidate);
+    showProgress("groups", index + 1, candidates.size());
+  }
+  return finish();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBestParallel(const ModelSource &source,
+                                                                const ParallelRequest &request,
+                                                                const CompileOptions &options) {
+  return ParallelSearch(source, request, options).run();
+}
