@@ -147,7 +147,7 @@ LogicalResult ParallelSearch::addSpace() {
   if (request.world > most)
     return emitUsageError(context) << "expected --world of at most the " << most << " devices of cluster '"
                                    << options.cluster->name << "' but got " << request.world;
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(/*dataParallel=*/1, /*batch=*/1, {});
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, /*dataParallel=*/1, /*batch=*/1, {});
   if (failed(graph))
     return failure();
   int64_t layers = 0, experts = 1;
@@ -333,6 +333,7 @@ void ParallelSearch::estimate(ParallelCandidate &candidate) {
     return refuse(candidate, ParallelVerdict::Illegal, first);
   candidate.schedule = best;
   candidate.estimate = fastest->seconds;
+  candidate.secondsOfMicroBatch = fastest->slowest;
   candidate.memory = static_cast<int64_t>(fastest->bytes);
   candidate.reason.clear();
   candidate.verdict = ParallelVerdict::Estimated;
@@ -342,7 +343,7 @@ void ParallelSearch::estimate(ParallelCandidate &candidate) {
 
 /// Closer estimates in the order of the rough ones, until enough fit.
 void ParallelSearch::estimateNearest() {
-  constexpr size_t enough = 16;
+  constexpr size_t enough = 10;
   SmallVector<ParallelCandidate *> sorted;
   for (ParallelCandidate &candidate : candidates)
     if (candidate.verdict == ParallelVerdict::Slower)
@@ -375,8 +376,8 @@ SmallVector<ParallelCandidate *> ParallelSearch::sort() {
   return sorted;
 }
 
-/// The nearest by estimate as they are, in as many micro-batches as fill the pipeline twice: from there on each takes
-/// as long as the one before.
+/// The nearest by estimate as they are, in as many micro-batches as fill the pipeline: from there on each takes as long
+/// as the one before, and no more memory.
 void ParallelSearch::compileNearest() {
   constexpr size_t compared = 3;
   size_t done = 0;
@@ -385,16 +386,15 @@ void ParallelSearch::compileNearest() {
       break;
     CompileOptions one = getOptions(*candidate);
     int64_t pp = candidate->parallel.getPp();
-    one.microBatches = std::min(candidate->microBatches, 2 * pp);
+    one.microBatches = std::min(candidate->microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
     std::string reason;
     std::optional<StepFigures> step = measureStep(source, {}, candidate->batch, one, reason);
     if (!step) {
       refuse(*candidate, ParallelVerdict::Illegal, reason);
       continue;
     }
-    auto stages = static_cast<double>(pp - 1) / static_cast<double>(options.interleave);
-    candidate->seconds = step->seconds * (static_cast<double>(candidate->microBatches) + stages) /
-                         (static_cast<double>(one.microBatches) + stages);
+    candidate->seconds = step->seconds + candidate->secondsOfMicroBatch *
+                                             static_cast<double>(candidate->microBatches - one.microBatches);
     candidate->memory = step->memory.getDeviceBytes();
     candidate->verdict = ParallelVerdict::Compiled;
     if (!fits(static_cast<double>(candidate->memory))) {
@@ -433,10 +433,17 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const ParallelCandid
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.findChanges = findChanges;
-  if (options.schedule == "auto")
-    one.memoryLimit = limit;
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(candidate.parallel.getDp(), candidate.batch, {});
-  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
+  bool isLimited = options.schedule == "auto" && limit > 0;
+  one.memoryLimit = isLimited && !isSampled() ? limit : 0;
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, candidate.parallel.getDp(), candidate.batch, {});
+  if (failed(graph))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, one);
+  if (failed(plan) || !isLimited || fits(static_cast<double>(getMemory(getLargestProgram(**plan)).getDeviceBytes())))
+    return plan;
+  // Groups whose simple plans fit seldom need less kept for the backward, which takes long to go through.
+  one.memoryLimit = limit;
+  return compile(**graph, one);
 }
 
 /// The fastest of the nearest with the schedule that is asked for.
@@ -498,14 +505,20 @@ LogicalResult ParallelSearch::setFigures(ModuleOp module, ParallelCandidate &bes
 }
 
 FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::finish() {
-  ParallelCandidate *best = choose();
-  if (!best)
-    return failToFind();
-  FailureOr<OwningOpRef<ModuleOp>> module = compileOne(*best, options.findChanges);
-  if (failed(module))
-    return failure();
-  if (failed(setFigures(**module, *best)))
-    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  while (failed(module)) {
+    ParallelCandidate *best = choose();
+    if (!best)
+      return failToFind();
+    module = compileOne(*best, options.findChanges);
+    if (failed(module) || failed(setFigures(**module, *best)))
+      return failure();
+    if (fits(static_cast<double>(best->memory)))
+      break;
+    // More micro-batches, and another schedule, took more than the plan that was compared.
+    refuseSize(*best, describeMemory(getMemory(getLargestProgram(**module))));
+    module = failure();
+  }
   SmallVector<Attribute> all;
   for (const ParallelCandidate &candidate : candidates)
     all.push_back(getFields(candidate, candidate.getSecondsPerSequence(source.isFixed)));

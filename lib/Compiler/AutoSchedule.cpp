@@ -606,6 +606,10 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
   ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
   });
+  // As many as fill the pipeline: from there on each takes as long as the one before, and no more memory.
+  int64_t pp = options.parallel.getPp();
+  whole.microBatches = std::min(options.microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
+  double part = static_cast<double>(options.microBatches + pp - 1) / static_cast<double>(whole.microBatches + pp - 1);
   AutoCandidate *best = nullptr, *smallest = nullptr;
   int64_t fitting = 0;
   for (const AutoCandidate *one : sortBySeconds(result)) {
@@ -629,7 +633,7 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
       candidate.reason = llvm::toString(prediction.takeError());
       continue;
     }
-    candidate.modelSeconds = prediction->result.seconds;
+    candidate.modelSeconds = prediction->result.seconds * part;
     candidate.verdict = Verdict::Simulated;
     if (!best || candidate.modelSeconds < best->modelSeconds)
       best = &candidate;

@@ -116,15 +116,17 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
   if (globalBatch.getNumOccurrences())
     request.globalBatch = globalBatch;
   ModelSource source;
-  OwningOpRef<ModuleOp> graph;
+  std::string text;
   if (isGraph()) {
     FailureOr<OwningOpRef<ModuleOp>> read = readModule(context, sources, argv0, /*dataParallel=*/1);
     if (failed(read))
       return failure();
-    graph = std::move(*read);
+    llvm::raw_string_ostream(text) << **read;
     source.isFixed = true;
-    source.read = [&](int64_t, int64_t, ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
-      return OwningOpRef<ModuleOp>(graph->clone());
+    source.read = [&](MLIRContext &own, int64_t, int64_t, ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
+      if (OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(text, &own))
+        return graph;
+      return failure();
     };
     return compileBestParallel(source, request, options);
   }
@@ -134,12 +136,13 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
     return failure();
   }
   source.kinds = std::move(*kinds);
-  source.read = [&](int64_t dataParallel, int64_t batch, ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
+  source.read = [&](MLIRContext &own, int64_t dataParallel, int64_t batch,
+                    ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
     llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        context, input, argv0, dataParallel, /*loss=*/mode == "train", ImportShape{batch, shapes->front().seq}, blocks);
+        own, input, argv0, dataParallel, /*loss=*/mode == "train", ImportShape{batch, shapes->front().seq}, blocks);
     if (module)
       return std::move(*module);
-    return reportError(context, module.takeError());
+    return reportError(own, module.takeError());
   };
   return compileBestParallel(source, request, options);
 }

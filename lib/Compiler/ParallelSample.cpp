@@ -5,21 +5,29 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include "moe/Compiler/Report.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
 std::optional<StepFigures> mlir::moe::measureStep(const ModelSource &source, ArrayRef<int64_t> blocks, int64_t batch,
                                                   const CompileOptions &options, std::string &reason) {
-  ScopedDiagnosticHandler keep(options.parallel.getContext(), [&](Diagnostic &diagnostic) {
+  // Of its own: a context keeps every attribute that ever was, and of hundreds of plans that is gigabytes.
+  MLIRContext context(options.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
       reason = diagnostic.str();
     return success();
   });
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(options.parallel.getDp(), batch, blocks);
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(context, options.parallel.getDp(), batch, blocks);
   if (failed(graph))
     return std::nullopt;
-  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, options);
+  CompileOptions own = options;
+  ParallelAttr all = options.parallel;
+  own.parallel =
+      ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(), all.getEsp());
+  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, own);
   if (failed(plan))
     return std::nullopt;
   llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
@@ -163,5 +171,5 @@ PipelineEstimate mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<siz
     bytes = std::max(bytes, sum.held + cost.rest.held * ends + sum.kept * underWay + cost.rest.kept);
   }
   double bubble = static_cast<double>(stages - 1) / static_cast<double>(interleave);
-  return {(static_cast<double>(microBatches) + bubble) * slowest + once, bytes};
+  return {(static_cast<double>(microBatches) + bubble) * slowest + once, slowest, bytes};
 }

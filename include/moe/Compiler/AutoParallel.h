@@ -22,7 +22,9 @@ namespace mlir::moe {
 struct ModelSource {
   /// The graph of `batch` sequences for each of `dataParallel` ranks; of a whole model with `blocks`, which index
   /// `kinds`, these blocks alone. Errors are reported.
-  std::function<FailureOr<OwningOpRef<ModuleOp>>(int64_t dataParallel, int64_t batch, ArrayRef<int64_t> blocks)> read;
+  std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &, int64_t dataParallel, int64_t batch,
+                                                 ArrayRef<int64_t> blocks)>
+      read;
   /// Of each block of a whole model the first that is like it; empty where blocks cannot be taken out.
   std::vector<int64_t> kinds;
   /// The graph has the tokens of the whole world, whatever the number of ranks: `batch` says nothing.
@@ -55,9 +57,10 @@ struct ParallelCandidate {
   std::string schedule; ///< the fastest of those tried
   ParallelVerdict verdict = ParallelVerdict::Slower;
   std::string reason;
-  double estimate = 0; ///< seconds of a step; 0 where there is none
-  double seconds = 0;  ///< the same where it was compiled as a whole
-  int64_t memory = 0;  ///< bytes of the rank that needs the most; 0 where not known
+  double estimate = 0;            ///< seconds of a step; 0 where there is none
+  double seconds = 0;             ///< the same where it was compiled as a whole
+  double secondsOfMicroBatch = 0; ///< of each but the first in a full pipeline, by the estimate
+  int64_t memory = 0;             ///< bytes of the rank that needs the most; 0 where not known
 
   /// Seconds of a step for one sequence of the world's; of a fixed graph, for a micro-batch.
   double getSecondsPerSequence(bool isFixed) const;

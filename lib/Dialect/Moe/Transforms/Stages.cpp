@@ -92,6 +92,22 @@ static llvm::BitVector findTogether(ArrayRef<Operation *> ops) {
   return together;
 }
 
+/// By op: whether one before it hands over integers to it or to a later one. What a routing decided stays where it was
+/// made: how long the work of a device takes follows from its own launches.
+static llvm::BitVector findDecided(ArrayRef<Operation *> ops) {
+  llvm::DenseMap<Operation *, size_t> numbers;
+  for (auto [number, op] : llvm::enumerate(ops))
+    numbers[op] = number;
+  llvm::BitVector decided(ops.size());
+  for (auto [number, op] : llvm::enumerate(ops))
+    for (Value result : op->getResults())
+      for (Operation *user : result.getUsers())
+        if (auto it = numbers.find(user);
+            getElementTypeOrSelf(result.getType()).isInteger() && it != numbers.end() && it->second > number)
+          decided.set(number + 1, it->second + 1);
+  return decided;
+}
+
 ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
   ProgramCuts program;
   llvm::DenseSet<Operation *> portable = findPortableOps(function);
@@ -104,6 +120,7 @@ ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
   // Nothing is handed over before the first op and behind the last.
   size_t last = program.ops.size() - 1;
   llvm::BitVector together = findTogether(program.ops);
+  together |= findDecided(program.ops);
   for (size_t number = 1; number <= last && !program.ops.empty(); ++number)
     if (!together[number] && (number == 1 || crossing[number] <= crossing[number - 1]) &&
         (number == last || crossing[number] <= crossing[number + 1]))

@@ -1,0 +1,35 @@
+// RUN: moe-compile %s --parallel=auto --world=4 --schedule=auto --cluster=hgx-h100 --explain=%t.txt --emit=plan -o - | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
+// RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=8 --parallel=auto --world=4 --optimizer=adam --cluster=hgx-h100 --reference=false --explain=%t.gpt --emit=plan -o - | FileCheck %s --check-prefix=WHOLE
+// RUN: FileCheck %s --check-prefix=GPT --input-file=%t.gpt
+// RUN: not moe-compile %s --parallel=auto --emit=plan 2>&1 | FileCheck %s --check-prefix=NO-WORLD
+// RUN: not moe-compile %s --parallel=dp=2 --world=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=NO-WORLD
+// RUN: not moe-compile %s --parallel=auto --world=4096 --cluster=hgx-h100 --emit=plan 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not moe-compile %s --parallel=auto --world=4 --cluster=hgx-h100 --memory-limit=100 --emit=plan 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: not moe-compile %s --parallel=auto --world=4 --global-batch=4 --emit=plan 2>&1 | FileCheck %s --check-prefix=BATCH
+
+// The groups are sizes for all ranks, and the plan is of them. The rows of a small layer go nowhere: every rank of a model-parallel group has them.
+// CHECK: #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 1, esp = 1>
+// CHECK-SAME: plan.explain_parallel
+// WHY: groups chosen from: 18, of which 0 illegal, 0 too large
+// WHY: * pp=1,dp=1,mp=4,ep=1,esp=1
+// WHY: schedules chosen from:
+
+// Of a whole model, by samples. The batch of the world is what all candidates have: dp times micro-batches is 8.
+// WHOLE: #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>
+// GPT: groups chosen from: 25
+// GPT: * pp=1,dp=4,mp=1,ep=4,esp=1 1 2
+// GPT: pp=2,dp=2,mp=1,ep=2,esp=1 1 4
+
+// NO-WORLD: error: expected --world=RANKS with --parallel=auto, and with nothing else
+// MANY: error: expected --world of at most the 1024 devices of cluster 'hgx-h100' but got 4096
+// SMALL: error: expected groups of 4 ranks in which a plan has at most 100 bytes a rank, but the smallest of 18 needs more, that of pp=1,dp={{.*}} parameters,
+// BATCH: error: expected --global-batch of at least 1, and with a configuration: a model graph has the batch that it is for
+func.func @model(%x: tensor<64x16xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<16x4xf32> {moe.name = "gate", moe.role = "parameter"},
+                 %w1: tensor<4x16x32xf32> {moe.name = "w1", moe.role = "parameter"}, %w2: tensor<4x32x16xf32> {moe.name = "w2", moe.role = "parameter"})
+    -> (tensor<64x16xf32> {moe.name = "y", moe.role = "output"}, tensor<f32> {moe.name = "aux", moe.role = "output"}) {
+  %y, %aux = moe.layer "layer0" %x gate(%gate) experts(%w1, %w2)
+    {top_k = 1 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
+    : (tensor<64x16xf32>, tensor<16x4xf32>, tensor<4x16x32xf32>, tensor<4x32x16xf32>) -> (tensor<64x16xf32>, tensor<f32>)
+  return %y, %aux : tensor<64x16xf32>, tensor<f32>
+}
