@@ -433,17 +433,10 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const ParallelCandid
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.findChanges = findChanges;
-  bool isLimited = options.schedule == "auto" && limit > 0;
-  one.memoryLimit = isLimited && !isSampled() ? limit : 0;
+  if (options.schedule == "auto")
+    one.memoryLimit = limit;
   FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, candidate.parallel.getDp(), candidate.batch, {});
-  if (failed(graph))
-    return failure();
-  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, one);
-  if (failed(plan) || !isLimited || fits(static_cast<double>(getMemory(getLargestProgram(**plan)).getDeviceBytes())))
-    return plan;
-  // Groups whose simple plans fit seldom need less kept for the backward, which takes long to go through.
-  one.memoryLimit = limit;
-  return compile(**graph, one);
+  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
 }
 
 /// The fastest of the nearest with the schedule that is asked for.
