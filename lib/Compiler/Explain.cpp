@@ -6,8 +6,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
-#include "moe/Conversion/Variants.h"
 #include "moe/Compiler/AutoParallel.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
