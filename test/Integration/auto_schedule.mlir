@@ -46,7 +46,7 @@
 // LIMIT: error: expected a plan of at most 1000 bytes a rank but the smallest of [[#]] needs [[#]], that of '{{.+}}': {{[0-9.]+}} GB alive at
 
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=s1 --cluster=hgx-h100 --explain=- --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
-// NOTHING: error: expected --explain with --schedule=auto, and a model with MoE layers: nothing was chosen
+// NOTHING: error: expected --explain with --schedule=auto or --parallel=auto, and a model with MoE layers: nothing was chosen
 // RUN: not moe-compile %t/capacity.mlir --parallel=dp=4,ep=4 --schedule=auto+pipeline:2 --cluster=hgx-h100 --emit=plan -o %t/plan.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: expected 'auto' alone in --schedule, since it decides all of it, but got 'auto+pipeline:2'
 
