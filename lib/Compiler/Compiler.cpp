@@ -193,6 +193,15 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
   return success();
 }
 
+/// Passes over whole steps, which are long: what comes out of each is checked where assertions are, and what comes out
+/// of all once, by compileSchedule.
+static LogicalResult runOnStep(PassManager &passes, ModuleOp module) {
+#ifdef NDEBUG
+  passes.enableVerifier(false);
+#endif
+  return passes.run(module);
+}
+
 /// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
 /// reference.
 static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
@@ -205,7 +214,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
   if (!reference && failed(copyRouting(getFunction(*module), graph)))
     return failure();
   addBackwardPasses(backward, schedule, options, getFunction(*module), reference);
-  if (failed(backward.run(*module)))
+  if (failed(runOnStep(backward, *module)))
     return failure();
   if (options.stage == Stage::Spmd)
     return module;
@@ -214,7 +223,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
       return failure();
   PassManager plan(graph.getContext());
   addPlanPasses(plan, options);
-  if (failed(plan.run(*module)))
+  if (failed(runOnStep(plan, *module)))
     return failure();
   return module;
 }

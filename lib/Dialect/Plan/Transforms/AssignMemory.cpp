@@ -22,20 +22,41 @@ using namespace mlir::plan;
 
 namespace {
 
-/// When a block is used, as two vector clocks: it is free for good once each stream has done `last` launches, and
-/// needed only after each stream has surely done `first` launches.
-struct Lifetime {
-  Clock first, last;
+/// When blocks are used, each as two vector clocks: a block is free for good once each stream has done `last` launches,
+/// and needed only after each stream has surely done `first` launches. All in one place, since every pair of blocks
+/// that are near each other is compared.
+class Lifetimes {
+public:
+  explicit Lifetimes(unsigned streams) : streams(streams) {}
 
-  bool isBefore(const Lifetime &other) const {
-    return llvm::all_of(llvm::zip(last, other.first), [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });
+  /// Of one more block, which is never used.
+  void add() {
+    first.insert(first.end(), streams, std::numeric_limits<int32_t>::max());
+    last.insert(last.end(), streams, 0);
   }
-  void join(const Lifetime &other) {
-    for (auto [mine, theirs] : llvm::zip(first, other.first))
+  MutableArrayRef<int32_t> getFirst(unsigned block) { return MutableArrayRef(first).slice(block * streams, streams); }
+  MutableArrayRef<int32_t> getLast(unsigned block) { return MutableArrayRef(last).slice(block * streams, streams); }
+  /// Whether one of both surely comes before the other.
+  bool areOrdered(unsigned a, unsigned b) const {
+    const int32_t *firstA = &first[a * streams], *firstB = &first[b * streams];
+    const int32_t *lastA = &last[a * streams], *lastB = &last[b * streams];
+    bool isBefore = true, isAfter = true;
+    for (unsigned stream = 0; stream < streams; ++stream) {
+      isBefore &= lastA[stream] <= firstB[stream];
+      isAfter &= lastB[stream] <= firstA[stream];
+    }
+    return isBefore || isAfter;
+  }
+  void join(unsigned from, unsigned into) {
+    for (auto [mine, theirs] : llvm::zip(getFirst(into), getFirst(from)))
       mine = std::min(mine, theirs);
-    for (auto [mine, theirs] : llvm::zip(last, other.last))
+    for (auto [mine, theirs] : llvm::zip(getLast(into), getLast(from)))
       mine = std::max(mine, theirs);
   }
+
+private:
+  size_t streams;
+  std::vector<int32_t> first, last;
 };
 
 /// Buffers that start at one offset.
@@ -43,18 +64,73 @@ struct Block {
   SmallVector<BufferOp, 1> buffers;
   Space space;
   int64_t bytes;
-  Lifetime lifetime;
   int64_t offset = 0;
+};
+
+/// A block that has its place: bytes from `begin` to before `end`.
+struct Place {
+  int64_t begin, end;
+  unsigned block;
+};
+/// In the order of their offsets.
+using Places = ArrayRef<Place>;
+
+/// Numbers from `begin` to before `end`, of launches in program order or on a stream.
+struct Span {
+  unsigned begin = std::numeric_limits<unsigned>::max(), end = 0;
+
+  void add(unsigned number) {
+    begin = std::min(begin, number);
+    end = std::max(end, number + 1);
+  }
+  bool isEmpty() const { return begin >= end; }
+};
+
+/// Blocks by when they are used, so that of a long program few are looked at. Two blocks can be in use at the same time
+/// only where one spans a launch of the other in program order, or has a launch on a stream beside one of the other's.
+class PlacedBlocks {
+public:
+  PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes);
+  /// `block` is number `index`.
+  void insert(const Block &block, unsigned index);
+  /// At least the places of all that may be in use when `block`, which is number `index`, is.
+  SmallVector<Places> findNear(const Block &block, unsigned index);
+
+private:
+  static constexpr unsigned kLaunches = 64; ///< of a bucket
+  using Bucket = SmallVector<Place, 0>;     ///< in the order of their offsets
+  using Buckets = std::vector<Bucket>;
+
+  MutableArrayRef<Bucket> getBuckets(Buckets &buckets, Span span) const {
+    if (span.isEmpty())
+      return {};
+    return MutableArrayRef(buckets).slice(span.begin / kLaunches,
+                                          (span.end - 1) / kLaunches - span.begin / kLaunches + 1);
+  }
+  /// The launches that use `block`, in program order.
+  Span getUses(const Block &block) const;
+  /// On each stream.
+  SmallVector<Span, 4> getStreamUses(const Block &block) const;
+  /// Launches of `stream` that are surely neither before all uses of block number `index` nor after them.
+  Span getBeside(unsigned index, unsigned stream) const;
+
+  const HappensBefore &order;
+  Lifetimes &lifetimes;
+  std::vector<std::vector<unsigned>> launchesOf; ///< by stream
+  Buckets inProgram;
+  std::vector<Buckets> onStream;
 };
 
 class MemoryPlanner {
 public:
-  MemoryPlanner(func::FuncOp program, int64_t alignment) : program(program), order(program), alignment(alignment) {}
+  MemoryPlanner(func::FuncOp program, int64_t alignment)
+      : program(program), order(program), lifetimes(order.getNumStreams()), alignment(alignment) {}
   void run();
 
 private:
   void makeBlocks();
-  Lifetime getLifetime(BufferOp buffer) const;
+  /// Of the next block.
+  void addLifetime(BufferOp buffer);
   void shareInPlace();
   /// The first input of `launch` whose memory its first output can take, or null.
   BufferOp findInPlaceInput(LaunchOp launch);
@@ -63,10 +139,12 @@ private:
   void merge(unsigned from, unsigned into);
   /// Places all blocks of `space`; returns the bytes that they need.
   int64_t place(Space space);
-  int64_t findOffset(const Block &block, ArrayRef<unsigned> placed) const;
+  /// The least where nothing of `near` is in the way.
+  int64_t findOffset(unsigned index, MutableArrayRef<Places> near) const;
 
   func::FuncOp program;
   HappensBefore order;
+  Lifetimes lifetimes; ///< of `blocks`
   int64_t alignment;
   std::vector<Block> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;
@@ -77,23 +155,23 @@ private:
 static MemRefType getType(BufferOp buffer) { return cast<MemRefType>(buffer.getMemref().getType()); }
 static Space getSpace(BufferOp buffer) { return cast<SpaceAttr>(getType(buffer).getMemorySpace()).getValue(); }
 
-Lifetime MemoryPlanner::getLifetime(BufferOp buffer) const {
-  unsigned streams = order.getNumStreams();
-  Lifetime lifetime{Clock(streams, std::numeric_limits<int32_t>::max()), Clock(streams, 0)};
+void MemoryPlanner::addLifetime(BufferOp buffer) {
+  lifetimes.add();
+  unsigned block = blocks.size();
   for (LaunchOp user : getLaunches(buffer)) {
     unsigned launch = order.getIndex(user);
-    for (auto [first, done] : llvm::zip(lifetime.first, order.getClock(launch)))
+    for (auto [first, done] : llvm::zip(lifetimes.getFirst(block), order.getClock(launch)))
       first = std::min(first, done);
-    int32_t &last = lifetime.last[order.getStream(launch)];
+    int32_t &last = lifetimes.getLast(block)[order.getStream(launch)];
     last = std::max(last, order.getPosition(launch));
   }
-  return lifetime;
 }
 
 void MemoryPlanner::makeBlocks() {
   for (auto buffer : program.getOps<BufferOp>()) {
+    addLifetime(buffer);
     blockOf[buffer] = blocks.size();
-    blocks.push_back({{buffer}, getSpace(buffer), getByteSize(getType(buffer)), getLifetime(buffer)});
+    blocks.push_back({{buffer}, getSpace(buffer), getByteSize(getType(buffer))});
   }
 }
 
@@ -134,7 +212,7 @@ void MemoryPlanner::merge(unsigned from, unsigned into) {
     blockOf[buffer] = into;
   blocks[into].buffers.append(blocks[from].buffers);
   blocks[into].bytes = std::max(blocks[into].bytes, blocks[from].bytes);
-  blocks[into].lifetime.join(blocks[from].lifetime);
+  lifetimes.join(from, into);
   blocks[from].buffers.clear();
 }
 
@@ -145,20 +223,84 @@ void MemoryPlanner::shareInPlace() {
       merge(blockOf[launch.getOutputs().front().getDefiningOp()], blockOf[input]);
 }
 
-int64_t MemoryPlanner::findOffset(const Block &block, ArrayRef<unsigned> placed) const {
-  int64_t offset = 0;
-  for (unsigned index : placed) {
-    const Block &other = blocks[index];
-    if (other.offset + other.bytes <= offset)
-      continue;
-    if (other.offset >= offset + block.bytes)
-      break;
-    if (block.lifetime.isBefore(other.lifetime) || other.lifetime.isBefore(block.lifetime))
-      continue;
-    offset = llvm::alignTo(other.offset + other.bytes, alignment);
+int64_t MemoryPlanner::findOffset(unsigned index, MutableArrayRef<Places> near) const {
+  int64_t offset = 0, bytes = blocks[index].bytes;
+  // Every place that begins before the end of this one is behind it then, or not in its way: it is looked at once.
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Places &places : near)
+      for (; !places.empty() && places.front().begin < offset + bytes; places = places.drop_front()) {
+        const Place &place = places.front();
+        if (place.end <= offset || lifetimes.areOrdered(index, place.block))
+          continue;
+        offset = llvm::alignTo(place.end, alignment);
+        moved = true;
+      }
   }
   return offset;
 }
+
+//===----------------------------------------------------------------------===//
+// Placed blocks
+//===----------------------------------------------------------------------===//
+
+PlacedBlocks::PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes)
+    : order(order), lifetimes(lifetimes), launchesOf(order.getNumStreams()), onStream(order.getNumStreams()) {
+  for (unsigned launch = 0; launch < order.getLaunches().size(); ++launch)
+    launchesOf[order.getStream(launch)].push_back(launch);
+  inProgram.resize(order.getLaunches().size() / kLaunches + 1);
+  for (auto [buckets, launches] : llvm::zip(onStream, launchesOf))
+    buckets.resize(launches.size() / kLaunches + 1);
+}
+
+Span PlacedBlocks::getUses(const Block &block) const {
+  Span span;
+  for (BufferOp buffer : block.buffers)
+    for (LaunchOp user : getLaunches(buffer))
+      span.add(order.getIndex(user));
+  return span;
+}
+
+SmallVector<Span, 4> PlacedBlocks::getStreamUses(const Block &block) const {
+  SmallVector<Span, 4> spans(order.getNumStreams());
+  for (BufferOp buffer : block.buffers)
+    for (LaunchOp user : getLaunches(buffer))
+      spans[order.getStream(order.getIndex(user))].add(order.getPosition(order.getIndex(user)) - 1);
+  return spans;
+}
+
+Span PlacedBlocks::getBeside(unsigned index, unsigned stream) const {
+  ArrayRef<int32_t> last = lifetimes.getLast(index);
+  auto isAfter = [&](unsigned launch) {
+    return llvm::all_of(llvm::zip(last, order.getClock(launch)),
+                        [](auto pair) { return std::get<0>(pair) <= std::get<1>(pair); });
+  };
+  ArrayRef<unsigned> launches = launchesOf[stream];
+  // A stream knows ever more to be done.
+  const unsigned *after = llvm::partition_point(launches, [&](unsigned launch) { return !isAfter(launch); });
+  return {static_cast<unsigned>(lifetimes.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
+}
+
+void PlacedBlocks::insert(const Block &block, unsigned index) {
+  Place place{block.offset, block.offset + block.bytes, index};
+  auto isBefore = [](const Place &a, const Place &b) { return a.begin < b.begin; };
+  auto insertInto = [&](Bucket &bucket) { bucket.insert(llvm::upper_bound(bucket, place, isBefore), place); };
+  llvm::for_each(getBuckets(inProgram, getUses(block)), insertInto);
+  for (auto [buckets, span] : llvm::zip(onStream, getStreamUses(block)))
+    llvm::for_each(getBuckets(buckets, span), insertInto);
+}
+
+SmallVector<Places> PlacedBlocks::findNear(const Block &block, unsigned index) {
+  SmallVector<Places> near;
+  llvm::append_range(near, getBuckets(inProgram, getUses(block)));
+  for (unsigned stream = 0; stream < onStream.size(); ++stream)
+    llvm::append_range(near, getBuckets(onStream[stream], getBeside(index, stream)));
+  return near;
+}
+
+//===----------------------------------------------------------------------===//
+// All blocks
+//===----------------------------------------------------------------------===//
 
 int64_t MemoryPlanner::place(Space space) {
   SmallVector<unsigned> bySize;
@@ -167,13 +309,13 @@ int64_t MemoryPlanner::place(Space space) {
       bySize.push_back(index);
   llvm::stable_sort(bySize, [&](unsigned a, unsigned b) { return blocks[a].bytes > blocks[b].bytes; });
   int64_t total = 0;
-  SmallVector<unsigned> placed;
-  auto byOffset = [&](unsigned a, unsigned b) { return blocks[a].offset < blocks[b].offset; };
+  PlacedBlocks placed(order, lifetimes);
   for (unsigned index : bySize) {
     Block &block = blocks[index];
-    block.offset = findOffset(block, placed);
+    SmallVector<Places> near = placed.findNear(block, index);
+    block.offset = findOffset(index, near);
     total = std::max(total, block.offset + block.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), index, byOffset), index);
+    placed.insert(block, index);
   }
   return total;
 }
