@@ -44,10 +44,28 @@ static void addSimplification(PassManager &passes) {
 
 static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
 
-/// Stages that take about as long as each other on the cluster, or on a device of today.
+/// Bytes a second that a rank exchanges with the others of `ranks` neighbours; 0 where the cluster does not say.
+static double getExchangeRate(const ClusterProfile &cluster, int64_t ranks, StringRef dtype) {
+  constexpr int64_t manyBytes = int64_t(1) << 26;
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
+  if (!model) {
+    llvm::consumeError(model.takeError());
+    return 0;
+  }
+  auto line =
+      (*model)->getAlphaBeta(Collective::AllToAll, llvm::to_vector(llvm::seq<int64_t>(0, ranks)), dtype, manyBytes);
+  if (!line) {
+    llvm::consumeError(line.takeError());
+    return 0;
+  }
+  return line->beta > 0 ? 1 / line->beta : 0;
+}
+
+/// Stages that take about as long as each other on the cluster, or on devices of today.
 static MoeCutStagesOptions getStages(const CompileOptions &options, ModuleOp graph) {
   MoeCutStagesOptions stages;
   stages.stages = options.parallel.getPp() * options.interleave;
+  stages.nodeRanks = options.devicesPerNode;
   if (!options.cluster)
     return stages;
   stages.memoryBytesPerSecond = options.cluster->memoryBytesPerSecond;
@@ -57,6 +75,11 @@ static MoeCutStagesOptions getStages(const CompileOptions &options, ModuleOp gra
       llvm::raw_string_ostream(dtype) << tensor.getElementType();
       if (const DeviceRate *rate = options.cluster->getRate(dtype))
         stages.flopsPerSecond = rate->flopsPerSecond;
+      int64_t node = options.devicesPerNode, most = options.cluster->getMaxDevices();
+      if (double rate = getExchangeRate(*options.cluster, std::min(node, most), dtype); rate > 0)
+        stages.nodeBytesPerSecond = rate;
+      if (double rate = getExchangeRate(*options.cluster, std::min(2 * node, most), dtype); rate > 0)
+        stages.sendBytesPerSecond = rate;
       break;
     }
   return stages;

@@ -260,7 +260,7 @@ static int64_t getSaaPhases(const CompileOptions &options) {
   ParallelAttr parallel = options.parallel;
   int64_t fused = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp();
   auto isInside = [&](StringRef name) {
-    return plan::isInsideNode(parallel.getGroup(name), options.devicesPerNode, parallel.getWorld());
+    return parallel.getGroup(name).isInsideNode(options.devicesPerNode, parallel.getWorld());
   };
   if (mp == 1 || fused % mp != 0 || isInside("ep_esp") || !isInside("mp"))
     return 1;

@@ -29,25 +29,52 @@ public:
 
 private:
   double getSeconds(Operation *op) const;
+  /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
+  double getUse(Operation *op, const OpCost &cost) const;
+  double getExchangeSeconds(GroupAttr group, const OpCost &cost) const;
   /// Of the ops from one cut to another, with what the first one's stage receives.
   double getSeconds(size_t from, size_t to) const {
     size_t first = program.cuts[from];
-    return before[program.cuts[to]] - before[first] + static_cast<double>(program.crossing[first]) / sendRate;
+    return before[program.cuts[to]] - before[first] +
+           static_cast<double>(program.crossing[first]) / rates.sendBytesPerSecond;
   }
 
   ProgramCuts program;
-  double flopRate, memoryRate, sendRate;
+  const MoeCutStagesOptions &rates;
+  int64_t world;
+  double rowsOfCount = 0; ///< of one expert's count, by the last op that routes
   /// By op, and once more behind the last: the seconds of all before it.
   SmallVector<double> before;
 };
 } // namespace
 
+static double getNumElements(Value value) {
+  return static_cast<double>(cast<ShapedType>(value.getType()).getNumElements());
+}
+
 Cutter::Cutter(func::FuncOp function, const MoeCutStagesOptions &options)
-    : program(findCuts(function)), flopRate(options.flopsPerSecond), memoryRate(options.memoryBytesPerSecond),
-      sendRate(options.sendBytesPerSecond) {
+    : program(findCuts(function)), rates(options) {
+  ParallelAttr parallel = getParallel(function);
+  world = parallel ? parallel.getWorld() : 0;
   before.push_back(0);
-  for (Operation *op : program.ops)
+  for (Operation *op : program.ops) {
+    if (auto priced = dyn_cast<MoeCostOpInterface>(op))
+      if (OpCost cost = priced.getOpCost(); cost.routedRows > 0)
+        rowsOfCount = static_cast<double>(cost.routedRows) / getNumElements(op->getResult(cost.routedOutput));
     before.push_back(before.back() + getSeconds(op));
+  }
+}
+
+double Cutter::getUse(Operation *op, const OpCost &cost) const {
+  if (cost.raggedRows == 0)
+    return 1;
+  Value counts = cast<MoeKernelOpInterface>(op).getKernelInputs()[cost.countsInput];
+  return std::min(1.0, getNumElements(counts) * rowsOfCount / static_cast<double>(cost.getCountedRows()));
+}
+
+double Cutter::getExchangeSeconds(GroupAttr group, const OpCost &cost) const {
+  double rate = group.isInsideNode(rates.nodeRanks, world) ? rates.nodeBytesPerSecond : rates.sendBytesPerSecond;
+  return static_cast<double>(cost.getBytesSent(group.getSize())) / rate;
 }
 
 double Cutter::getSeconds(Operation *op) const {
@@ -55,9 +82,11 @@ double Cutter::getSeconds(Operation *op) const {
   if (!priced)
     return 0;
   OpCost cost = priced.getOpCost();
-  if (cost.resource == Resource::Network)
-    return static_cast<double>(cost.getBytesSent(priced.getCostGroup().getSize())) / sendRate;
-  return std::max(cost.flops / flopRate, static_cast<double>(cost.getBytesMoved()) / memoryRate);
+  double seconds = cost.resource == Resource::Network
+                       ? getExchangeSeconds(priced.getCostGroup(), cost)
+                       : std::max(cost.flops / rates.flopsPerSecond,
+                                  static_cast<double>(cost.getBytesMoved()) / rates.memoryBytesPerSecond);
+  return seconds * getUse(op, cost);
 }
 
 SmallVector<size_t> Cutter::cut(int64_t stages) {
@@ -100,6 +129,8 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
     options.flopsPerSecond = flopsPerSecond;
     options.memoryBytesPerSecond = memoryBytesPerSecond;
     options.sendBytesPerSecond = sendBytesPerSecond;
+    options.nodeBytesPerSecond = nodeBytesPerSecond;
+    options.nodeRanks = nodeRanks;
     Cutter cutter(function, options);
     SmallVector<size_t> first = cutter.cut(stages);
     if (first.empty()) {

@@ -25,11 +25,6 @@ using namespace mlir::plan;
 // Streams
 //===----------------------------------------------------------------------===//
 
-bool mlir::plan::isInsideNode(moe::GroupAttr group, int64_t devicesPerNode, int64_t world) {
-  int64_t block = group.getSize() * group.getStride();
-  return group.getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % block == 0;
-}
-
 int64_t mlir::plan::getWorld(func::FuncOp program) {
   for (Operation *op = program; op; op = op->getParentOp())
     if (auto parallel = op->getAttrOfType<moe::ParallelAttr>(moe::kParallelAttrName))
@@ -41,7 +36,7 @@ static std::string chooseStream(LaunchOp launch, int64_t devicesPerNode, int64_t
   if (std::optional<int64_t> peer = launch.getPeer())
     return ((launch.getOutputs().empty() ? kSendStreamPrefix : kReceiveStreamPrefix) + Twine(*peer)).str();
   if (launch.getCollective())
-    return (isInsideNode(*launch.getGroup(), devicesPerNode, world) ? kIntraStream : kInterStream).str();
+    return (launch.getGroup()->isInsideNode(devicesPerNode, world) ? kIntraStream : kInterStream).str();
   return (launch.getOpCost().resource == moe::Resource::HostLink ? kCopyStream : kComputeStream).str();
 }
 

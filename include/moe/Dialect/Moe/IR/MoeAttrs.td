@@ -21,6 +21,12 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
   let parameters = (ins StringRefParameter<"name">:$name, "int64_t":$size, "int64_t":$stride);
   let assemblyFormat = "`<` $name `,` $size `,` $stride `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether every instance lies inside a node of `devicesPerNode` consecutive ranks. `world` is 0 where unknown.
+    bool isInsideNode(int64_t devicesPerNode, int64_t world) const {
+      return getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % (getSize() * getStride()) == 0;
+    }
+  }];
 }
 
 def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {

@@ -389,9 +389,9 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
   let summary = "cut a forward program into stages of a pipeline";
   let description = [{
     Sets `moe.stage` on the ops of a forward SPMD program, such that stages are consecutive and the slowest takes as little time
-    as possible: what its ops take by their costs at the given rates, and what is sent to it. Cuts are where less is handed over
-    than next to them: between blocks, and between the parts of a block. Ops that need no inputs, and those that are
-    next to nothing, belong to no stage: each makes them itself.
+    as possible: what its ops take by their costs at the given rates, with tokens that choose experts evenly, and what is sent
+    to it. Cuts are where less is handed over than next to them: between blocks, and between the parts of a block. Ops that
+    need no inputs, and those that are next to nothing, belong to no stage: each makes them itself.
 
     To run behind the passes that make the schedule and before moe-accumulate and moe-differentiate, whose ops belong to the
     stages of those that they are made of.
@@ -400,7 +400,9 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
     Option<"stages", "stages", "int64_t", /*default=*/"1", "How many">,
     Option<"flopsPerSecond", "flops-per-second", "double", /*default=*/"5e14", "Of a rank">,
     Option<"memoryBytesPerSecond", "memory-bytes-per-second", "double", /*default=*/"3e12", "Of a rank's memory">,
-    Option<"sendBytesPerSecond", "send-bytes-per-second", "double", /*default=*/"5e10", "Of a rank's links">
+    Option<"sendBytesPerSecond", "send-bytes-per-second", "double", /*default=*/"5e10", "Of a rank to other nodes">,
+    Option<"nodeBytesPerSecond", "node-bytes-per-second", "double", /*default=*/"4e11", "Of a rank inside its node">,
+    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"8", "Ranks of a node">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }

@@ -9,10 +9,6 @@
 
 namespace mlir::plan {
 
-/// Whether every instance of `group` lies inside a node, so that plan-assign-streams puts its exchanges on comm.intra.
-/// `world` is 0 where unknown.
-bool isInsideNode(moe::GroupAttr group, int64_t devicesPerNode, int64_t world);
-
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "moe/Dialect/Plan/Transforms/Passes.h.inc"
