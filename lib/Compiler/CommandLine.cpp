@@ -49,6 +49,9 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
           cl::init(0), cl::cat(category)),
       reference("reference", cl::desc("Compile the one-rank reference, which moe-run --verify needs"), cl::init(true),
                 cl::cat(category)),
+      exhaustive("exhaustive",
+                 cl::desc("--schedule=auto simulates every candidate, also those that cannot be the best"),
+                 cl::init(false), cl::cat(category)),
       importing(category), step(category) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
@@ -80,6 +83,7 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   options.train = mode == "train";
   options.memoryLimit = memoryLimit;
   options.reference = reference;
+  options.exhaustive = exhaustive;
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;
   if (failed(step.setOptions(context, options, *sequences, isOpen())))

@@ -43,7 +43,7 @@ private:
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster;
   llvm::cl::opt<int64_t> memoryLimit, world, globalBatch;
-  llvm::cl::opt<bool> reference;
+  llvm::cl::opt<bool> reference, exhaustive;
   ImportCommandLine importing;
   StepCommandLine step;
 };
