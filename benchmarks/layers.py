@@ -16,17 +16,18 @@ K = 1024
 
 
 def graph(model, tokens, experts, top_k=1, factor=1.0):
-    """One layer on `tokens` tokens of all ranks."""
+    """One layer on `tokens` tokens of all ranks; dropless without a factor."""
     m, h = model
     types = {"x": f"tensor<{tokens}x{m}xf32>", "gate": f"tensor<{m}x{experts}xf32>",
              "w1": f"tensor<{experts}x{m}x{h}xf32>", "w2": f"tensor<{experts}x{h}x{m}xf32>"}
     arguments = ", ".join(f'%{name}: {kind} {{moe.name = "{name}", moe.role = "{"input" if name == "x" else "parameter"}"}}'
                           for name, kind in types.items())
     output = lambda kind, name: f'{kind} {{moe.name = "{name}", moe.role = "output"}}'
+    capacity = "" if factor is None else f", capacity_factor = {factor:e} : f64"
     return f"""
 func.func @model({arguments}) -> ({output(types["x"], "y")}, {output("tensor<f32>", "aux")}) {{
-  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = {top_k} : i64, activation = #moe<activation relu>,
-    capacity_factor = {factor:e} : f64}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
+  %y, %aux = moe.layer "layer" %x gate(%gate) experts(%w1, %w2) {{top_k = {top_k} : i64,
+    activation = #moe<activation relu>{capacity}}} : ({", ".join(types.values())}) -> ({types["x"]}, tensor<f32>)
   return %y, %aux : {types["x"]}, tensor<f32>
 }}
 """
