@@ -10,11 +10,12 @@ Candidates are those of --schedule=auto --exhaustive that are legal and differen
 strategies (S1 to S4) do what the plan does that keeps everything, and more, and the search takes them where memory is limited; they are
 run for the class and the chunks of the chosen plan and of the fastest one (--strategies=all, none).
 
-Candidates take turns: a round runs each in a process of its own, whose first step does not count and of whose other steps the least one
-does, since others only add to a step. A plan's time is the median of its rounds, because where memory comes to lie is a process' luck.
-After the first and the third round those are left out that are slower than the fastest by more than a margin, but for the chosen one;
-the others have seven. The chosen one has two places in each round, as if it were two plans: how far its two times are apart is the
-noise, below which a difference says nothing.
+Candidates take turns: a round runs each in a process of its own, whose first step does not count and of whose others the least one does,
+since what disturbs a step only adds to it. In a round times are compared with the round's median, so that a machine that slows down for
+a while slows all alike; a plan's time is its median of these ratios. After the first and after two more rounds those are left out that
+are slower than the fastest by more than a margin, but for the chosen one; of the others six more decide. The chosen one has two places
+in each round, as if it were two plans: how far its two times are apart is the noise, below which a difference says nothing. Where that
+is more than 2% there are six rounds more, and again six.
 
 Results are kept in --out, by configuration and profile: after Ctrl-C the next call goes on where it was. Exit status 1 where a claim
 fails.
@@ -71,8 +72,9 @@ dp=4,mp=2,ep=4,esp=2 M=320 H=640 E=8 N=2048 k=2 dropless
 dp=2,mp=4,ep=2,esp=4 M=256 H=1024 E=4 N=2048 k=1 f=1.2
 dp=2,mp=4,ep=4,esp=2 M=384 H=384 E=8 N=1536 k=2 f=1
 """
-STAGES = [(1, 1.3), (2, 1.15), (4, None)]  # rounds, and how much slower than the fastest stays in
-STEPS = 3  # of a run, with the first
+MARGINS = 1.3, 1.15  # how much slower than the fastest stays in: after one round, and after two more
+FINAL_ROUNDS, MOST_FINALS, QUIET = 6, 3, 0.02
+STEPS = 4  # of a run, with the first
 LATE = 500  # iteration of synthetic routing
 TWIN = "the chosen one again"
 LEAST_CASES, NEAR, WANTED = 30, 1.1, 0.9
@@ -132,46 +134,68 @@ def get_base(name):
     return "+".join(part for part in name.split("+") if not part.startswith("mpipe-")) or "baseline"
 
 
+def get_noise(one, other):
+    """How far two times of one plan are apart."""
+    return max(one, other) / min(one, other) - 1
+
+
+def summarise(rounds):
+    """Seconds of each plan, from what each took in each round."""
+    levels = [statistics.median(times.values()) for times in rounds]
+    level = statistics.median(levels)
+    return {name: level * statistics.median(times[name] / one for times, one in zip(rounds, levels)) for name in rounds[0]}
+
+
 class Race:
     """Measures plans in turns."""
 
     def __init__(self, case, chosen):
         self.case, self.chosen = case, chosen
-        self.times, self.commands = {}, {}
+        self.commands = {}
+        self.seconds = {}  # of each plan, by the last stage that it was in
 
-    def get_seconds(self, name):
-        return statistics.median(self.times[name])
+    def enter(self, names):
+        """Compiles more plans, and runs each once."""
+        self.commands.update({name: self.case.compile(self.chosen if name == TWIN else name) for name in names})
+        self.seconds.update(self.run(names))
+
+    def run(self, names):
+        return {name: self.case.measure(self.commands[name]) for name in names}
 
     def get_fastest(self):
-        return min((name for name in self.times if name != TWIN), key=self.get_seconds)
-
-    def enter(self, names, rounds):
-        """Compiles more plans, and runs them as often as the others have been."""
-        self.commands.update({name: self.case.compile(self.chosen if name == TWIN else name) for name in names})
-        self.run(names, rounds)
-
-    def run(self, names, rounds):
-        for _ in range(rounds):
-            for name in names:
-                self.times.setdefault(name, []).append(self.case.measure(self.commands[name]))
+        return min((name for name in self.seconds if name != TWIN), key=self.seconds.get)
 
     def select(self, margin):
         """Those that may be the fastest, and the chosen one."""
-        limit = margin * self.get_seconds(self.get_fastest())
-        return [name for name in self.times if name in (self.chosen, TWIN) or self.get_seconds(name) <= limit]
+        limit = margin * self.seconds[self.get_fastest()]
+        return [name for name in self.seconds if name in (self.chosen, TWIN) or self.seconds[name] <= limit]
+
+    def narrow(self):
+        """Names of what may be the fastest."""
+        names = self.select(MARGINS[0])
+        self.seconds.update(summarise([self.run(names) for _ in range(2)]))
+        return self.select(MARGINS[1])
+
+    def finish(self, names):
+        """Runs these until two measurements of one plan agree. The fastest of them."""
+        rounds = []
+        for _ in range(MOST_FINALS):
+            rounds += [self.run(names) for _ in range(FINAL_ROUNDS)]
+            last = summarise(rounds)
+            if get_noise(last[self.chosen], last[TWIN]) <= QUIET:
+                break
+        self.seconds.update(last)
+        return min((name for name in names if name != TWIN), key=last.get)
 
 
 def race(case, chosen, names, strategies):
-    """Seconds of all that were run, TWIN among them. `strategies` says which others to run, by the plan that keeps all."""
+    """The fastest, and seconds of all that were run, TWIN among them. `strategies` are those by the plan that keeps all."""
     field = Race(case, chosen)
-    field.enter([*names, TWIN], STAGES[0][0])
-    near = {get_base(chosen), field.get_fastest()} if case.options.strategies == "near" else set(strategies)
-    late = [name for base in strategies if base in near for name in strategies[base]]
+    field.enter([*names, TWIN])
+    near = {get_base(chosen), get_base(field.get_fastest())} if case.options.strategies == "near" else set(strategies)
     if case.options.strategies != "none":
-        field.enter(late, STAGES[0][0])
-    for (_, margin), (rounds, _) in zip(STAGES, STAGES[1:]):
-        field.run(field.select(margin), rounds)
-    return field
+        field.enter([name for base in strategies if base in near for name in strategies[base]])
+    return field.finish(field.narrow()), field.seconds
 
 
 def measure(text, options):
@@ -185,10 +209,8 @@ def measure(text, options):
         for name in predicted:
             if name not in names:
                 strategies.setdefault(get_base(name), []).append(name)
-        field = race(case, chosen, names, strategies)
-    full = [name for name in field.times if len(field.times[name]) == sum(rounds for rounds, _ in STAGES)]
-    fastest = min((name for name in full if name != TWIN), key=field.get_seconds)
-    return {"chosen": chosen, "fastest": fastest, "predicted": predicted, "times": field.times}
+        fastest, seconds = race(case, chosen, names, strategies)
+    return {"chosen": chosen, "fastest": fastest, "predicted": predicted, "seconds": seconds}
 
 
 class Row:
@@ -197,14 +219,14 @@ class Row:
     def __init__(self, text, record):
         self.text, self.chosen, self.fastest = text, record["chosen"], record["fastest"]
         self.predicted = record["predicted"]
-        self.times = {name: statistics.median(times) for name, times in record["times"].items()}
-        self.twin = self.times.pop(TWIN)
+        self.times = {name: time for name, time in record["seconds"].items() if name != TWIN}
+        self.twin = record["seconds"][TWIN]
 
     def get_ratio(self):
         return self.times[self.chosen] / self.times[self.fastest]
 
     def get_noise(self):
-        return max(self.twin, self.times[self.chosen]) / min(self.twin, self.times[self.chosen]) - 1
+        return get_noise(self.times[self.chosen], self.twin)
 
     def get_errors(self):
         return [self.predicted[name] / self.times[name] - 1 for name in self.times]
