@@ -45,18 +45,18 @@ public:
   /// Applies `schedule` in the program's order: verdict, reason, bound and memory of `candidate`. The plans stay until
   /// the next call.
   void apply(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  /// Simulates what was applied, in the order that it would be compiled in.
+  /// Simulates what was applied, in the candidate's order or what it would be compiled in by itself.
   void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
   /// What was applied, as text: two schedules may come to the same.
   std::string getText() const;
 
 private:
-  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule, bool isOrdered,
-                                                  std::string &reason);
+  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
+                                                  std::optional<OrderPolicy> order, std::string &reason);
   /// Of the plans; where that is over the limit `reason` says what holds the peak.
   void measureMemory(AutoCandidate &candidate);
   llvm::Error addBound(AutoCandidate &candidate);
-  bool compileAll(const ParsedSchedule &schedule, bool isOrdered, AutoCandidate &candidate);
+  bool compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, AutoCandidate &candidate);
 
   /// Of the closed form: all plans are of as many ranks.
   llvm::Expected<const CostModel *> getModel();
@@ -97,6 +97,8 @@ private:
   void visit(const Class &one);
   void visitChunks(const Class &one, int64_t chunks);
   void decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst);
+  void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
+  SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const AutoCandidate &candidate) const;
   bool fits(const AutoCandidate &candidate) const;
   /// Whether memory may decide: something was too large, or of a part of the model it is not known what is.
   bool isTight() const;
@@ -141,8 +143,8 @@ Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens) :
 }
 
 /// The first error is the reason.
-FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule, bool isOrdered,
-                                                         std::string &reason) {
+FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
+                                                         std::optional<OrderPolicy> order, std::string &reason) {
   ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
       reason = diagnostic.str();
@@ -153,16 +155,15 @@ FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const P
   if (failed(known))
     return failure();
   CompileOptions ordered = options;
-  if (!isOrdered)
-    ordered.order = OrderPolicy::Program;
+  ordered.order = order;
   return compileSchedule(graph, *known, ordered);
 }
 
 /// Plans of all that the schedule changes.
-bool Subject::compileAll(const ParsedSchedule &schedule, bool isOrdered, AutoCandidate &candidate) {
+bool Subject::compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, AutoCandidate &candidate) {
   plans.clear();
   auto add = [&](ModuleOp one, double count) {
-    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, isOrdered, candidate.reason);
+    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, order, candidate.reason);
     if (succeeded(plan))
       plans.push_back({std::move(*plan), count, {}, {}});
     return succeeded(plan);
@@ -235,7 +236,7 @@ llvm::Error Subject::addBound(AutoCandidate &candidate) {
 
 void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
   candidate.verdict = Verdict::Illegal;
-  if (!compileAll(schedule, /*isOrdered=*/false, candidate))
+  if (!compileAll(schedule, OrderPolicy::Program, candidate))
     return;
   if (llvm::Error error = addBound(candidate)) {
     candidate.reason = llvm::toString(std::move(error));
@@ -276,8 +277,9 @@ llvm::Expected<Prediction> Subject::predictOne(Plan &plan) {
 }
 
 void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  // Without anything to overlap the program's order is what it is compiled in.
-  if (schedule.canOverlap() && !compileAll(schedule, /*isOrdered=*/true, candidate)) {
+  std::optional<OrderPolicy> order = candidate.order ? candidate.order : options.order;
+  // Without anything to overlap the program's order is what it is compiled in by itself.
+  if ((schedule.canOverlap() || order) && !compileAll(schedule, order, candidate)) {
     candidate.verdict = Verdict::Illegal;
     return;
   }
@@ -338,6 +340,38 @@ AutoCandidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) 
   return candidate;
 }
 
+/// Worth a try besides the order that `candidate`, which was simulated, is compiled in by itself.
+SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedule,
+                                                    const AutoCandidate &candidate) const {
+  if (options.order || candidate.verdict != Verdict::Simulated)
+    return {};
+  // Exchanges of a layer in one piece can run beside what computes the gradients of weights. The order of a pipeline is
+  // one of all its stages.
+  bool mayBeBest = options.exhaustive || candidate.bound < bestSeconds;
+  if (!schedule.canOverlap() && mayBeBest && options.parallel.getPp() == 1)
+    return {OrderPolicy::Search};
+  // The fastest order may keep more alive than another one.
+  if (schedule.canOverlap() && !fits(candidate))
+    return {OrderPolicy::MPipeMoe, OrderPolicy::FasterMoe, OrderPolicy::Program};
+  return {};
+}
+
+/// In the order that is over the limit by the fewest bytes, of such the fastest.
+void AutoSearch::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
+  AutoCandidate applied = candidate;
+  subject.simulate(schedule, candidate);
+  auto rank = [&](const AutoCandidate &one) {
+    return std::pair(fits(one) ? 0 : one.memory - options.memoryLimit, one.seconds);
+  };
+  for (OrderPolicy order : getOtherOrders(schedule, candidate)) {
+    AutoCandidate other = applied;
+    other.order = order;
+    subject.simulate(schedule, other);
+    if (other.verdict == Verdict::Simulated && rank(other) < rank(candidate))
+      candidate = std::move(other);
+  }
+}
+
 /// Of what was applied last. The first of a class is always simulated, to know what chunks bring.
 void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst) {
   ++result.applied;
@@ -352,7 +386,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate
     ++result.bounded;
     return;
   }
-  subject.simulate(schedule, candidate);
+  simulate(schedule, candidate);
   if (candidate.verdict != Verdict::Simulated)
     return;
   ++result.simulated;
@@ -614,6 +648,7 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
   int64_t fitting = 0;
   for (const AutoCandidate *one : sortBySeconds(result)) {
     AutoCandidate &candidate = result.candidates[one - result.candidates.data()];
+    whole.order = candidate.order ? candidate.order : options.order;
     FailureOr<OwningOpRef<ModuleOp>> plan =
         compileSchedule(graph, *parseSchedule(graph.getContext(), candidate.schedule), whole);
     if (failed(plan))
@@ -680,8 +715,12 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const Co
   }
   if (options.findChanges)
     addChanges(graph, options, *result);
-  FailureOr<ParsedSchedule> schedule = parseSchedule(graph.getContext(), result->candidates[*result->best].schedule);
-  FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(graph, *schedule, options);
+  const AutoCandidate &best = result->candidates[*result->best];
+  CompileOptions ordered = options;
+  if (best.order)
+    ordered.order = best.order;
+  FailureOr<OwningOpRef<ModuleOp>> module =
+      compileSchedule(graph, *parseSchedule(graph.getContext(), best.schedule), ordered);
   if (succeeded(module))
     (**module)->setAttr(plan::kExplainAttrName, getExplanation(*result, graph.getContext()));
   return module;

@@ -50,6 +50,7 @@ static DictionaryAttr getFields(const AutoCandidate &candidate, MLIRContext *con
   Fields fields(context);
   fields.set("schedule", StringRef(candidate.schedule));
   fields.set("class", StringRef(candidate.scheduleClass));
+  fields.set("order", candidate.order ? getName(*candidate.order) : "");
   fields.set("verdict", getName(candidate.verdict));
   fields.set("reason", StringRef(candidate.reason));
   fields.set("bound", candidate.bound);
@@ -122,6 +123,8 @@ static void printCandidate(const Candidate &one, double best, llvm::raw_ostream 
                      one.getNumber("exposed") * milli, one.getNumber("memory") * giga, one.getNumber("flops") * giga,
                      one.getNumber("bytes_sent") * mega)
      << one.getText("limit");
+  if (StringRef order = one.getText("order"); !order.empty())
+    os << "; --order=" << order;
   if (double whole = one.getNumber("model_seconds"); whole > 0)
     os << llvm::format("; the model %.3f ms", whole * milli);
   os << "\n";

@@ -116,14 +116,14 @@ Order PaperOrders::getPreference(OrderPolicy policy) const {
   return order;
 }
 
+llvm::StringRef mlir::moe::getName(OrderPolicy policy) {
+  static const llvm::StringLiteral names[] = {"program", "mpipemoe", "fastermoe", "search"};
+  return names[static_cast<unsigned>(policy)];
+}
+
 std::optional<OrderPolicy> mlir::moe::parseOrderPolicy(llvm::StringRef name) {
-  if (name == "program")
-    return OrderPolicy::Program;
-  if (name == "mpipemoe")
-    return OrderPolicy::MPipeMoe;
-  if (name == "fastermoe")
-    return OrderPolicy::FasterMoe;
-  if (name == "search")
-    return OrderPolicy::Search;
+  for (OrderPolicy policy : {OrderPolicy::Program, OrderPolicy::MPipeMoe, OrderPolicy::FasterMoe, OrderPolicy::Search})
+    if (getName(policy) == name)
+      return policy;
   return std::nullopt;
 }

@@ -36,6 +36,8 @@ StringRef getName(Verdict verdict);
 struct AutoCandidate {
   std::string schedule;      ///< as --schedule takes it
   std::string scheduleClass; ///< of a chunk and everything kept
+  /// Of launches, where it is not what the schedule is compiled in by itself.
+  std::optional<OrderPolicy> order;
   Verdict verdict = Verdict::Illegal;
   std::string reason;
   double bound = 0;     ///< seconds; 0 where it was not applied

@@ -21,6 +21,7 @@ class CostModel;
 enum class OrderPolicy { Program, MPipeMoe, FasterMoe, Search };
 
 /// "program", "mpipemoe", "fastermoe", "search".
+llvm::StringRef getName(OrderPolicy policy);
 std::optional<OrderPolicy> parseOrderPolicy(llvm::StringRef name);
 
 /// Puts the launches of `program` on streams and into the policy's order. `model` is of the program's ranks; it may be
