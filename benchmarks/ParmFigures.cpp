@@ -333,6 +333,13 @@ void parm_sweep::writeCsv(const std::vector<Case> &cases, llvm::raw_ostream &os)
   }
 }
 
+void parm_sweep::writeChoices(const std::vector<Case> &cases, llvm::raw_ostream &os) {
+  os << "layer,own,own_s,auto,auto_s\n";
+  for (const Case &it : cases)
+    os << describe(it) << "," << it.own.schedule << format(",%.17g,", it.own.seconds) << it.chosen.schedule
+       << format(",%.17g\n", it.chosen.seconds);
+}
+
 // Drawings
 
 static void beginSvg(int width, int height, const std::string &title, const std::string &subtitle,

@@ -31,6 +31,12 @@ struct Run {
   std::array<double, kNumTerms> terms{}; ///< add up to `seconds`
 };
 
+/// A schedule, and its simulated step with gradient sums.
+struct Choice {
+  std::string schedule;
+  double seconds = 0;
+};
+
 struct Testbed {
   char name;      ///< the paper's
   size_t profile; ///< number of its cluster profile
@@ -46,6 +52,7 @@ struct Case {
   int64_t bytes = 0; ///< of one rank, by the baseline's plan
   bool fits = false;
   std::array<Run, kNumSchedules> runs{}; ///< only where it fits
+  Choice own, chosen;                    ///< of --search: parm-auto, and what auto takes
 
   int64_t getTokens() const { return batch * sequence; }
   int64_t getExperts() const { return testbed->ranks / esp; }
@@ -68,6 +75,8 @@ void printTerms(const std::vector<Case> &cases, llvm::raw_ostream &os);
 /// The claims that have to hold; false where one does not.
 bool printChecks(const std::vector<Case> &cases, llvm::raw_ostream &os);
 void writeCsv(const std::vector<Case> &cases, llvm::raw_ostream &os);
+/// What --search found.
+void writeChoices(const std::vector<Case> &cases, llvm::raw_ostream &os);
 /// The paper's Fig. 7.
 void drawHistogram(const std::vector<Case> &cases, llvm::raw_ostream &os);
 void drawWins(const std::vector<Case> &cases, llvm::raw_ostream &os);

@@ -211,8 +211,8 @@ def compile_all(bench, layer, ranks, cluster):
                                  f"--order={order}") for title, (schedule, order) in SCHEDULES.items()}
 
 
-def simulate(bench, plan, cluster, trace, iteration):
-    return json.loads(bench.tool("moe-sim", plan, f"--cluster={cluster}", "--network=link-level", f"--routing={trace}", f"--iteration={iteration}", "--json"))
+def simulate(bench, plan, cluster, trace, iteration, network="link-level"):
+    return json.loads(bench.tool("moe-sim", plan, f"--cluster={cluster}", f"--network={network}", f"--routing={trace}", f"--iteration={iteration}", "--json"))
 
 
 def get_bound(sim):

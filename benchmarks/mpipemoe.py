@@ -90,6 +90,12 @@ class Machine:
         return {strategy: float(seconds) for seconds, strategy in found}
 
 
+def make_machines(tools):
+    """Both ways of f32."""
+    return [Machine(tools, "with tensor cores (tf32)", write_tf32_profile(tools.path("tf32.json")), 156e12),
+            Machine(tools, "without tensor cores (f32)", "mpipemoe-a100", 19.5e12)]
+
+
 def get_bytes_of(kind):
     """Of a tensor or a scalar."""
     return get_bytes(kind) if "x" in kind else get_bytes("1x" + kind)
@@ -442,8 +448,7 @@ def main():
     ok, figures = [], {}
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(options.bin, folder)
-        machines = [Machine(tools, "with tensor cores (tf32)", write_tf32_profile(os.path.join(folder, "tf32.json")), 156e12),
-                    Machine(tools, "without tensor cores (f32)", "mpipemoe-a100", 19.5e12)]
+        machines = make_machines(tools)
         if "n" in options.parts:
             for machine in machines:
                 print_n(machine)

@@ -3,7 +3,7 @@
 // The layers of Parm's Table III on its two testbeds (share/clusters/parm-a.json, parm-b.json): each is compiled with
 // the baseline and with Parm's schedules, forward and backward, and simulated in closed form with even routing. Prints
 // speed-ups beside the paper's, which of S1 and S2 is faster where, and what Algorithm 1 loses. Exit status 1: a claim
-// does not hold.
+// does not hold. --search instead writes what --schedule=auto chooses, for auto_papers.py.
 //
 //===----------------------------------------------------------------------===//
 #include "ParmFigures.h"
@@ -17,6 +17,8 @@
 
 #include "moe/Compiler/CommandLine.h"
 #include "moe/Compiler/Memory.h"
+#include "moe/Compiler/Report.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Import/ShareDir.h"
 #include "moe/Simulator/Report.h"
@@ -38,6 +40,9 @@ static cl::opt<std::string> svgPrefix("svg", cl::desc("Write PREFIX-histogram.sv
                                       cl::value_desc("prefix"), cl::cat(category));
 static cl::opt<int64_t> limit("limit", cl::desc("So many cases, spread over the grid; 0: all"), cl::init(0),
                               cl::cat(category));
+static cl::opt<std::string>
+    searchFile("search", cl::desc("Write each case's step by parm-auto and by what --schedule=auto chooses, no more"),
+               cl::value_desc("file"), cl::cat(category));
 static cl::opt<unsigned> numThreads("jobs", cl::desc("Threads; 0: one for each core"), cl::init(0), cl::cat(category));
 static cl::opt<bool> terms("terms", cl::desc("Print what the steps consist of"), cl::cat(category));
 static cl::opt<bool> progress("progress", cl::desc("Show progress also where stderr is no terminal"),
@@ -61,7 +66,10 @@ public:
   LogicalResult run(Case &what);
 
 private:
+  FailureOr<OwningOpRef<ModuleOp>> compile(const Case &what, StringRef schedule, int64_t memoryLimit = 0);
   LogicalResult run(const Case &what, Schedule schedule, Run &result, int64_t *bytes);
+  LogicalResult runAll(Case &what);
+  LogicalResult search(Case &what);
   CostModel &getModel(const Testbed &testbed);
 
   const std::vector<Testbed> &testbeds;
@@ -140,11 +148,13 @@ CostModel &Worker::getModel(const Testbed &testbed) {
   return *model;
 }
 
-LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int64_t *bytes) {
+FailureOr<OwningOpRef<ModuleOp>> Worker::compile(const Case &what, StringRef schedule, int64_t memoryLimit) {
   const ClusterProfile &profile = profiles[what.testbed->profile];
   OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(getGraph(what), context.get());
   CompileOptions options;
-  options.schedule = getName(schedule);
+  options.schedule = schedule;
+  options.reference = false;
+  options.memoryLimit = memoryLimit;
   options.devicesPerNode = profile.devicesPerNode;
   options.cluster = &profile;
   FailureOr<ParallelAttr> parallel =
@@ -154,7 +164,12 @@ LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int6
   if (!graph || failed(parallel))
     return failure();
   options.parallel = *parallel;
-  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  return mlir::moe::compile(*graph, options);
+}
+
+LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int64_t *bytes) {
+  const ClusterProfile &profile = profiles[what.testbed->profile];
+  FailureOr<OwningOpRef<ModuleOp>> plan = compile(what, getName(schedule));
   if (failed(plan))
     return failure();
   auto program = (*plan)->lookupSymbol<func::FuncOp>("rank");
@@ -179,6 +194,35 @@ LogicalResult Worker::run(const Case &what, Schedule schedule, Run &result, int6
   return success();
 }
 
+/// Without a speed-up where the baseline, which needs the most memory, does not fit.
+LogicalResult Worker::runAll(Case &what) {
+  for (Schedule schedule : getSchedules()) {
+    bool isBaseline = schedule == Schedule::Baseline;
+    if (failed(run(what, schedule, what.runs[static_cast<size_t>(schedule)], isBaseline ? &what.bytes : nullptr)))
+      return failure();
+    what.fits = static_cast<double>(what.bytes) <= profiles[what.testbed->profile].memoryBytes;
+    if (!what.fits)
+      return success();
+  }
+  return success();
+}
+
+/// Both as the search simulates them, so with gradient sums. What is chosen may need as much memory as a device has or,
+/// where that is more, as parm-auto's plan.
+LogicalResult Worker::search(Case &what) {
+  const ClusterProfile &profile = profiles[what.testbed->profile];
+  auto limit = static_cast<int64_t>(profile.memoryBytes);
+  for (auto [schedule, choice] : {std::pair("parm-auto", &what.own), std::pair("auto", &what.chosen)}) {
+    FailureOr<OwningOpRef<ModuleOp>> plan = compile(what, schedule, choice == &what.own ? 0 : limit);
+    if (failed(plan))
+      return failure();
+    limit = std::max(limit, getMemory(getLargestProgram(**plan)).getDeviceBytes());
+    choice->seconds = check(predict(**plan, "", profile)).result.seconds;
+    choice->schedule = (**plan)->getAttrOfType<StringAttr>(plan::kScheduleAttrName).str();
+  }
+  return success();
+}
+
 LogicalResult Worker::run(Case &what) {
   // A context keeps every attribute that it has seen: one for each case.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
@@ -188,18 +232,10 @@ LogicalResult Worker::run(Case &what) {
       llvm::errs() << "parm_sweep: error: " << diagnostic << "\n";
     return success();
   });
-  for (Schedule schedule : getSchedules()) {
-    bool isBaseline = schedule == Schedule::Baseline;
-    if (failed(run(what, schedule, what.runs[static_cast<size_t>(schedule)], isBaseline ? &what.bytes : nullptr))) {
-      llvm::errs() << "parm_sweep: error: schedule '" << getName(schedule) << "' failed for " << describe(what) << "\n";
-      return failure();
-    }
-    what.fits = static_cast<double>(what.bytes) <= profiles[what.testbed->profile].memoryBytes;
-    // The baseline needs the most memory, and without it there is no speed-up.
-    if (!what.fits)
-      return success();
-  }
-  return success();
+  if (succeeded(searchFile.empty() ? runAll(what) : search(what)))
+    return success();
+  llvm::errs() << "parm_sweep: error: no plan for " << describe(what) << "\n";
+  return failure();
 }
 
 static std::vector<Case> makeCases(const std::vector<Testbed> &testbeds) {
@@ -251,6 +287,16 @@ static bool runAll(std::vector<Case> &cases, const std::vector<Testbed> &testbed
   return ok;
 }
 
+static bool write(StringRef path, const std::vector<Case> &cases,
+                  void (*print)(const std::vector<Case> &, llvm::raw_ostream &)) {
+  MLIRContext context;
+  ToolDiagnostics diagnostics(context, "parm_sweep");
+  return succeeded(writeFile(context, path, [&](llvm::raw_pwrite_stream &os) {
+    print(cases, os);
+    return success();
+  }));
+}
+
 int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, "Parm's grid of layers, simulated\n");
@@ -271,6 +317,8 @@ int main(int argc, char **argv) {
   std::vector<Case> cases = makeCases(testbeds);
   if (!runAll(cases, testbeds, profiles))
     return 1;
+  if (!searchFile.empty())
+    return write(searchFile, cases, writeChoices) ? 0 : 1;
   printCounts(cases, llvm::outs());
   printSpeedups(cases, llvm::outs());
   printCluster(cases, llvm::outs());
@@ -278,16 +326,9 @@ int main(int argc, char **argv) {
   printChoice(cases, llvm::outs());
   if (terms)
     printTerms(cases, llvm::outs());
-  auto write = [&](StringRef path, void (*print)(const std::vector<Case> &, llvm::raw_ostream &)) {
-    MLIRContext context;
-    ToolDiagnostics diagnostics(context, "parm_sweep");
-    return succeeded(writeFile(context, path, [&](llvm::raw_pwrite_stream &os) {
-      print(cases, os);
-      return success();
-    }));
-  };
-  bool isWritten = csvFile.empty() || write(csvFile, writeCsv);
+  bool isWritten = csvFile.empty() || write(csvFile, cases, writeCsv);
   if (!svgPrefix.empty())
-    isWritten &= write(svgPrefix + "-histogram.svg", drawHistogram) && write(svgPrefix + "-wins.svg", drawWins);
+    isWritten &=
+        write(svgPrefix + "-histogram.svg", cases, drawHistogram) && write(svgPrefix + "-wins.svg", cases, drawWins);
   return printChecks(cases, llvm::outs()) && isWritten ? 0 : 1;
 }

@@ -101,6 +101,11 @@ def place_experts(row, variant):
     return (min(EXPERTS, row.dp * row.tp), 1) if variant == "uncut" else (min(EXPERTS, row.dp), row.tp)
 
 
+def get_schedule(row):
+    """Of the row's layers, as --schedule takes it."""
+    return "ppmoe" if row.kind == "PPMoE" else "baseline"
+
+
 class Bench:
     def __init__(self, bin_folder, folder):
         self.bin, self.folder, self.steps = bin_folder, folder, {}
@@ -133,16 +138,17 @@ class Bench:
             fit("all_to_all", members, min(members, NODE // row.tp), 9.6e-6 * (members - 1), (members - 1) / 2 * row.tp / wire)
         return write_profile(profile, os.path.join(self.folder, f"{'-'.join(map(str, row[:5]))}-{variant.replace(' ', '')}.json"))
 
-    def simulate(self, row, batch, count, *flags, variant="plan", mode="train"):
-        """The report of a step of `count` micro-batches of `batch` sequences, its throughput, and whether its plan fits."""
-        key = row, batch, count, flags, variant, mode
+    def simulate(self, row, batch, count, *flags, variant="plan", mode="train", schedule=""):
+        """The report of a step of `count` micro-batches of `batch` sequences, its throughput, and whether its plan fits. The row's own
+        schedule unless told otherwise."""
+        key = row, batch, count, flags, variant, mode, schedule
         if key not in self.steps:
             ep, esp = place_experts(row, variant)
-            schedule = ["--schedule=ppmoe", "--dropless"] if row.kind == "PPMoE" else []
+            layers = [f"--schedule={schedule or get_schedule(row)}", *(["--dropless"] if row.kind == "PPMoE" else [])]
             step = ["--optimizer=adam", f"--micro-batches={count}", *(["--zero"] if row.zero else [])] if mode == "train" else []
             command = [os.path.join(self.bin, "moe-sim"), self.write_model(row), "--whole-model", f"--mode={mode}", f"--seq={LENGTH}",
                        f"--batch={batch}", "--dtype=bf16", f"--parallel=pp={row.pp},dp={row.dp},mp={row.tp},ep={ep},esp={esp}",
-                       f"--cluster={self.write_cluster(row, variant)}", "--reference=0", "--json", *schedule, *step, *flags]
+                       f"--cluster={self.write_cluster(row, variant)}", "--reference=0", "--json", *layers, *step, *flags]
             result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if result.returncode != 0:
                 sys.exit(f"error: {' '.join(command)}: {result.stderr.strip()}")

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""What --schedule=auto chooses against each paper's own schedule, on the paper's grid and profile of its cluster.
+
+Usage: auto_papers.py --bin DIR [--svg=FILE] [--json=FILE] [--papers=Parm,PPMoE,MPipeMoE,FasterMoE] [--all].
+
+  Parm       layers of Table III on its testbeds, by parm-auto (Algorithm 1): every so many of the 5832, or with --all all of them
+  PPMoE      the whole models of Table 2, with its groups, batches (those of ppmoe.py's `plan`), pipelines and optimizer. A row's own
+             schedule is what its name says: of PPMoE `ppmoe`, of DPMoE the baseline; dense models have nothing to choose
+  MPipeMoE   the layers of Fig. 8, 9, 12 and 13, by PipeMoE (pipeline:auto) and MPipeMoE (pipeline:auto+mpipe-auto), each in the order
+             of launches that the paper describes and in a searched one, on its devices with and without tensor cores
+  FasterMoE  a MoE layer of each of its models, with synthetic routing of each iteration that fastermoe.py takes, by its shadows and
+             its smart schedule together; without the gate, which changes what tokens choose
+
+Grids and figures are those of the benchmarks of these papers. Both steps are what the search itself goes by: simulated in closed form,
+with all that the plan does, gradient sums over data-parallel ranks among them. `auto` may use the device's memory, or as much as the
+paper's plan where that needs more. MPipeMoE is there to need less, so against it `auto` has no more than its plan takes.
+
+FasterMoE's plans are simulated link by link as well, as in fastermoe.py: that is not what was searched for, and nothing is claimed.
+Exit status 1: somewhere `auto` is slower than a paper.
+"""
+import argparse
+import csv
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from typing import NamedTuple
+
+import fastermoe
+import mpipemoe
+import ppmoe
+from layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, report, run
+
+# Two sums of the same seconds may differ by so much, relatively.
+ROUNDING = 1e-9
+# Of Parm's layers, without --all.
+LAYERS = 729
+
+
+class Case(NamedTuple):
+    """A paper's schedule and the chosen one for the same layer or model, with the seconds of a step."""
+
+    title: str
+    own: str
+    own_s: float
+    auto: str
+    auto_s: float
+
+    @property
+    def gain(self):
+        return self.own_s / self.auto_s
+
+
+class Group(NamedTuple):
+    """Cases whose figures stand in one row."""
+
+    title: str
+    cases: list
+    claimed: bool = True
+
+
+# ------------------------------------------------------------------------------------------------------------------- Parm
+
+
+def compare_parm(options, folder):
+    path = os.path.join(folder, "parm.csv")
+    run([os.path.join(options.bin, "parm_sweep"), f"--search={path}", f"--limit={0 if options.all else LAYERS}"])
+    with open(path) as file:
+        cases = [Case(row["layer"], row["own"], float(row["own_s"]), row["auto"], float(row["auto_s"])) for row in csv.DictReader(file)]
+    cluster = lambda case: " ".join(case.title.split()[:2])
+    return [Group(f"testbed {name}", [case for case in cases if cluster(case) == name]) for name in dict.fromkeys(map(cluster, cases))]
+
+
+# ------------------------------------------------------------------------------------------------------------------ PPMoE
+
+
+def compare_row(bench, row):
+    batch, flags = bench.choose_batch(row)
+    count = ppmoe.count_micro_batches(row)
+    own = bench.simulate(row, batch, count, *flags)
+    limit = int(own["memory"]["device_bytes"]) if own["fits"] else 0
+    auto = bench.simulate(row, batch, count, *flags, f"--memory-limit={limit}", schedule="auto")
+    return Case(f"{row.title}, {batch} sequences", own["schedule"], own["step_s"], auto["schedule"], auto["step_s"])
+
+
+def compare_ppmoe(options, folder):
+    bench = ppmoe.Bench(options.bin, folder)
+    return [Group(kind, [compare_row(bench, row) for row in ppmoe.ROWS if row.kind == kind]) for kind in ("PPMoE", "DPMoE", "Dense")]
+
+
+# --------------------------------------------------------------------------------------------------------------- MPipeMoE
+
+
+def get_layers():
+    """Model, thousands of tokens of a rank, ranks: of Fig. 12, 13, and 8 with 9."""
+    layers = [("GPT3-XL", size, 64) for size in mpipemoe.SIZES]
+    layers += [("GPT3-XL", size, ranks) for ranks in mpipemoe.RANKS for size in mpipemoe.TOKENS]
+    layers += [(name, size, 64) for name in MODELS for size in mpipemoe.TOKENS]
+    return list(dict.fromkeys(layers))
+
+
+def predict_layer(machine, layer, schedule, *flags):
+    """Schedule, seconds and, where a search was among few, bytes of a rank."""
+    name, size, ranks = layer
+    path = machine.tools.path("auto.json")
+    text = machine.tools.compile(MODELS[name], size * K, ranks, schedule, *flags, "--emit=plan", "-o", "-", f"--report={path}",
+                                 cluster=machine.profile)
+    taken = re.search(r"bytes = (\d+) : i64, chosen = true", text)
+    with open(path) as file:
+        prediction = json.load(file)["prediction"]
+    return prediction["schedule"], prediction["step_s"], int(taken.group(1)) if taken else None
+
+
+def compare_layer(machine, layer, schedule, order):
+    own, own_s, needed = predict_layer(machine, layer, schedule, f"--order={order}")
+    limit = needed if "mpipe" in schedule else max(needed, load_profile(machine.profile)["device"]["memory_bytes"])
+    auto, auto_s, _ = predict_layer(machine, layer, "auto", f"--memory-limit={limit}")
+    name, size, ranks = layer
+    return Case(f"{name}, {size}k tokens, {ranks} ranks, {machine.title}", own, own_s, auto, auto_s)
+
+
+def compare_mpipemoe(options, folder):
+    machines = mpipemoe.make_machines(Tools(options.bin, folder))
+    schedules = {"PipeMoE": "pipeline:auto", "MPipeMoE": "pipeline:auto+mpipe-auto"}
+    return [Group(f"{name}, {text}", [compare_layer(machine, layer, schedule, order) for machine in machines for layer in get_layers()])
+            for name, schedule in schedules.items() for order, text in mpipemoe.ORDERS.items()]
+
+
+# -------------------------------------------------------------------------------------------------------------- FasterMoE
+
+
+def compare_iteration(bench, name, layer, own, seed, iteration):
+    """In closed form and link by link."""
+    _, ranks, _, _, cluster = fastermoe.MODELS[name]
+    path, _ = bench.write_trace(own, cluster, ranks, fastermoe.ITERATION_COUNT, seed)
+    with open(path) as file:
+        line = next(line for line in file if json.loads(line)["iteration"] == iteration)
+    trace = fastermoe.write(bench.path("iteration.jsonl"), line)
+    limit = load_profile(cluster)["device"]["memory_bytes"]
+    auto = bench.compile(layer, ranks, "auto", cluster, bench.path("auto.mlir"), "--emit=plan", f"--routing={trace}", f"--memory-limit={limit}")
+    steps = {network: [fastermoe.simulate(bench, plan, cluster, trace, iteration, network) for plan in (own, auto)]
+             for network in ("closed-form", "link-level")}
+    return [Case(f"{name}, iteration {iteration}", ours["schedule"], ours["step_s"], best["schedule"], best["step_s"])
+            for ours, best in steps.values()]
+
+
+def compare_fastermoe(options, folder):
+    bench, groups = fastermoe.Bench(options.bin, folder), {}
+    schedule, order = fastermoe.SCHEDULES["both"]
+    for name, (_, ranks, hidden, alpha, cluster) in fastermoe.MODELS.items():
+        layer = bench.write_layer(hidden, alpha, ranks, ranks)
+        own = bench.compile(layer, ranks, schedule.format(group=fastermoe.group_of(cluster)), cluster, bench.path("own.mlir"), "--emit=plan",
+                            f"--order={order}")
+        pairs = [compare_iteration(bench, name, layer, own, seed, iteration) for seed, iteration in enumerate(fastermoe.ITERATIONS)]
+        for network, cases in zip(("", ", link by link"), zip(*pairs)):
+            groups.setdefault(cluster.removeprefix("fastermoe-") + network, []).extend(cases)
+    return [Group(title, cases, claimed="link" not in title) for title, cases in groups.items()]
+
+
+# ---------------------------------------------------------------------------------------------------------------- figures
+
+
+def get_mean(cases):
+    """Geometric, of the gains."""
+    return math.exp(sum(math.log(case.gain) for case in cases) / len(cases))
+
+
+def is_slower(case):
+    return case.gain < 1 - ROUNDING
+
+
+def print_row(title, cases):
+    faster, slower = sum(case.gain > 1 + ROUNDING for case in cases), sum(map(is_slower, cases))
+    share = lambda count: f"{count / len(cases):>8.1%}"
+    most = max(cases, key=lambda case: case.gain)
+    print(f"{title:<36}{len(cases):>6}{share(len(cases) - faster - slower)}{share(faster)}{share(slower)}{min(case.gain for case in cases):>8.3f}"
+          f"{get_mean(cases):>8.3f}{most.gain:>8.3f}  {most.title}: {most.auto} for {most.own}")
+
+
+def print_paper(name, groups):
+    """True where nothing that is claimed is slower."""
+    claimed = [case for group in groups if group.claimed for case in group.cases]
+    print(f"\n{name}: how many times as fast a step is by the chosen schedule as by the paper's own\n")
+    print(f"{'':<36}{'cases':>6}{'same':>8}{'faster':>8}{'slower':>8}{'least':>8}{'mean':>8}{'most':>8}  the most is where")
+    for group in groups:
+        print_row(group.title, group.cases)
+    if sum(group.claimed for group in groups) > 1:
+        print_row("all" if len(claimed) == sum(len(group.cases) for group in groups) else "all in closed form", claimed)
+    chosen = Counter(case.auto for case in claimed).most_common()
+    print(f"\nchosen: {', '.join(f'{schedule} {count}' for schedule, count in chosen)}")
+    slower = sorted(filter(is_slower, (case for group in groups for case in group.cases)), key=lambda case: case.gain)
+    for case in slower[:20]:
+        print(f"      {case.gain:.4f}  {case.title}: {case.auto} {1e3 * case.auto_s:.3f} ms for {case.own} {1e3 * case.own_s:.3f} ms")
+    least = min(case.gain for case in claimed)
+    return report(least >= 1 - ROUNDING, f"{name}: never slower in {len(claimed)} cases: least {least:.6f}, geometric mean {get_mean(claimed):.3f}")
+
+
+# ---------------------------------------------------------------------------------------------------------------- picture
+
+
+def get_ticks(low, high):
+    """About five round ones from at most `low` to at least `high`."""
+    step = next(step for exponent in range(-3, 4) for step in (10**exponent, 2 * 10**exponent, 5 * 10**exponent) if high - low <= 5 * step)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [i * step for i in range(first, max(last, first + 1) + 1)]
+
+
+def draw_paper(svg, left, top, name, groups):
+    width, height = 380, 190
+    gains = [case.gain for group in groups for case in group.cases]
+    axes = Axes(svg, left, top, width, height, get_ticks(min(1, *gains), max(gains)))
+    svg.text(left + width / 2, top - 10, f"{name}, {len(gains)} comparisons", font_weight="bold")
+    svg.line([(left, axes.y(1)), (left + width, axes.y(1))], "#555", stroke_dasharray="4 3")
+    for i, group in enumerate(groups):
+        color, ordered = COLORS[i % len(COLORS)], sorted(group.cases, key=lambda case: case.gain)
+        places = [(left + width * (j + 0.5) / len(ordered), axes.y(case.gain)) for j, case in enumerate(ordered)]
+        svg.line(places, color, stroke_width=1.5)
+        if len(ordered) <= 100:
+            for case, (x, y) in zip(ordered, places):
+                svg.marker(i % 4, x, y, color, f"{case.title}: {case.auto} {case.gain:.3f}")
+        svg.rect(left + width / 2 * (i % 2), top + height + 14 + 18 * (i // 2), 10, 10, color)
+        svg.text(left + width / 2 * (i % 2) + 15, top + height + 23 + 18 * (i // 2), f"{group.title}: {get_mean(group.cases):.3f}", "start")
+
+
+def draw(papers, path):
+    svg = Svg(940, 60 + 300 * math.ceil(len(papers) / 2))
+    svg.text(470, 24, "What --schedule=auto chooses against each paper's own schedule: how many times as fast, cases in order; geometric means", font_size=14)
+    for i, (name, groups) in enumerate(papers.items()):
+        draw_paper(svg, 50 + 460 * (i % 2), 70 + 300 * (i // 2), name, groups)
+    svg.write(path)
+
+
+PAPERS = {"Parm": compare_parm, "PPMoE": compare_ppmoe, "MPipeMoE": compare_mpipemoe, "FasterMoE": compare_fastermoe}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, help="folder of the tools")
+    parser.add_argument("--svg", help="write the gains of all cases")
+    parser.add_argument("--json", help="write all cases")
+    parser.add_argument("--papers", default=",".join(PAPERS), type=lambda text: text.split(","))
+    parser.add_argument("--all", action="store_true", help="all of Parm's layers")
+    options = parser.parse_args()
+    papers, ok = {}, True
+    for name in options.papers:
+        with tempfile.TemporaryDirectory() as folder:
+            papers[name] = PAPERS[name](options, folder)
+        ok &= print_paper(name, papers[name])
+        sys.stdout.flush()
+    if options.svg:
+        draw(papers, options.svg)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({name: {group.title: [case._asdict() for case in group.cases] for group in groups} for name, groups in papers.items()}, file, indent=1)
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
