@@ -226,10 +226,13 @@ def draw_paper(svg, left, top, name, groups):
 
 
 def draw(papers, path):
-    svg = Svg(940, 60 + 300 * math.ceil(len(papers) / 2))
-    svg.text(470, 24, "What --schedule=auto chooses against each paper's own schedule: how many times as fast, cases in order; geometric means", font_size=14)
+    columns = min(2, len(papers))
+    svg = Svg(20 + 450 * columns, 50 + 310 * math.ceil(len(papers) / columns))
+    middle = 10 + 225 * columns
+    svg.text(middle, 22, "--schedule=auto against the paper's own schedule", font_size=14)
+    svg.text(middle, 40, "how many times as fast a step is, cases in order; below, geometric means")
     for i, (name, groups) in enumerate(papers.items()):
-        draw_paper(svg, 50 + 460 * (i % 2), 70 + 300 * (i // 2), name, groups)
+        draw_paper(svg, 55 + 450 * (i % columns), 80 + 310 * (i // columns), name, groups)
     svg.write(path)
 
 

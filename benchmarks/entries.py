@@ -39,6 +39,9 @@ them. [What explains the differences](CostModel.md#mpipemoe-beside-the-paper).""
 beside the experts (the smart schedule). The MoE layers of its seven models are compiled and simulated link by link on profiles of its two
 clusters, with synthetic routing that has the statistics of recorded training. [What explains the
 differences](CostModel.md#fastermoe-beside-the-paper).""",
+    "The best plan": """What `--schedule=auto` chooses against each paper's own schedule, on the paper's grid and profile. Both steps are
+what the search goes by: simulated in closed form, with all that the plan does. The choice may use the device's memory, or as much as the
+paper's plan where that needs more; against MPipeMoE, which is there to need less, no more than its plan takes. Gains are geometric means.""",
     "Prediction against measurement": """Steps that `moe-sim` predicts against those that `moe-run` measures. Calibration knows kernels
 and collectives of the machine and has seen none of the plans.""",
     "Training curves": """One model, one text, one curve of losses: how a model is divided must not change what it learns.""",
@@ -152,6 +155,31 @@ and the slowest rank's FLOPs are what the counts predict.""",
           after="""All ranks share the machine's cores here, so that balance itself saves no time: what the step saves is exchanged
 rows.""",
           needs=("quiet",)),
+    Entry("auto-parm", "The best plan", "The choice against Parm",
+          ("benchmarks/auto_papers.py --bin {bin} --papers=Parm --all --svg={out}/auto-parm.svg",), 600,
+          text="""All 5832 layers of Table III, against Algorithm 1 (`parm-auto`). Claim: the choice is never slower.""",
+          after="""Most of the gain is chunks of S1, in which exchanges and products overlap. A layer alone has the gradient of its output
+from the start, so that chunks of its backward can begin early; inside a model they cannot, and gain less.""",
+          pictures=("auto-parm.svg",)),
+    Entry("auto-ppmoe", "The best plan", "The choice against PPMoE",
+          ("benchmarks/auto_papers.py --bin {bin} --papers=PPMoE --svg={out}/auto-ppmoe.svg",), 60,
+          text="""The whole models of Table 2, with their groups, pipelines and optimizer, each against what its name says. Claim: the
+choice is never slower.""",
+          after="""Dense models have nothing to choose. DPMoE 4/8/1 exchanges eight copies of each token, seven of which S1 does not
+send.""",
+          pictures=("auto-ppmoe.svg",)),
+    Entry("auto-mpipemoe", "The best plan", "The choice against MPipeMoE",
+          ("benchmarks/auto_papers.py --bin {bin} --papers=MPipeMoE --svg={out}/auto-mpipemoe.svg",), 110,
+          text="""36 layers of Fig. 8, 9, 12 and 13, each with and without tensor cores, against PipeMoE and, in no more memory, MPipeMoE,
+both in the paper's order of launches and in a searched one. Claim: the choice is never slower.""",
+          after="""In the searched order PipeMoE is nearly all that there is to choose. Gains over the paper's order are of small layers in
+one piece, whose exchanges run beside the gradients of weights.""",
+          pictures=("auto-mpipemoe.svg",)),
+    Entry("auto-fastermoe", "The best plan", "The choice against FasterMoE",
+          ("benchmarks/auto_papers.py --bin {bin} --papers=FasterMoE --svg={out}/auto-fastermoe.svg",), 600,
+          text="""A layer of each of the seven models in seven iterations of synthetic routing, against shadows with the smart schedule.
+Claim: by what the search goes by the choice is never slower. The same plans link by link stand beside it.""",
+          pictures=("auto-fastermoe.svg",)),
     Entry("prediction", "Prediction against measurement", "73 configurations of six models",
           ("{bin}/moe-calibrate -o {out}/cluster.json",
            "benchmarks/prediction.py --bin {bin} --cluster={out}/cluster.json --steps=6 --svg={out}/prediction.svg --json={out}/prediction.json"), 900,

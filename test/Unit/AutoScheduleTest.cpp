@@ -11,6 +11,8 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include "moe/Compiler/Memory.h"
+#include "moe/Compiler/Report.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -389,6 +391,54 @@ TEST_F(AutoScheduleTest, Interrupted) {
   llvm::raw_string_ostream os(text);
   printExplanation(**plan, os);
   EXPECT_NE(text.find("the search was interrupted"), std::string::npos) << text;
+}
+
+/// GPT3-XL as MPipeMoE has it, one expert a rank, on its cluster with eight times the FLOP/s: exchanges take about as
+/// long as products.
+struct Xl {
+  explicit Xl(ClusterProfile profile, int64_t tokens) : cluster(std::move(profile)) {
+    for (DeviceRate &rate : cluster.rates)
+      rate.flopsPerSecond *= 8;
+    layer.tokens = 64 * tokens, layer.model = 2048, layer.hidden = 8192, layer.experts = 64, layer.capacity = 1;
+  }
+  ClusterProfile cluster;
+  Layer layer;
+};
+
+double getSeconds(FailureOr<OwningOpRef<ModuleOp>> plan, const ClusterProfile &cluster) {
+  return llvm::cantFail(predict(**plan, "", cluster)).result.seconds;
+}
+
+/// Layers in one piece have an order too: what they exchange can run beside what computes gradients of weights.
+TEST_F(AutoScheduleTest, OrderOfOnePiece) {
+  Xl xl(load("mpipemoe-a100"), 1024);
+  OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
+  CompileOptions options = getOptions("dp=64,ep=64", xl.cluster);
+  AutoResult result = searchSpace(*graph, options);
+  ASSERT_TRUE(result.best.has_value());
+  const AutoCandidate &best = result.candidates[*result.best];
+  EXPECT_EQ(best.schedule, "baseline");
+  EXPECT_EQ(best.order, OrderPolicy::Search);
+  // So it is compiled.
+  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), best.seconds);
+  options.schedule = "baseline";
+  EXPECT_LT(best.seconds, 0.95 * getSeconds(mlir::moe::compile(*graph, options), xl.cluster));
+}
+
+/// Where memory is short a paper's order may fit where the fastest one does not.
+TEST_F(AutoScheduleTest, OrderThatFits) {
+  Xl xl(load("mpipemoe-a100"), 4096);
+  OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
+  CompileOptions options = getOptions("dp=64,ep=64", xl.cluster), paper = options;
+  paper.schedule = "pipeline:2+mpipe-s4";
+  paper.order = OrderPolicy::MPipeMoe;
+  FailureOr<OwningOpRef<ModuleOp>> own = mlir::moe::compile(*graph, paper);
+  ASSERT_TRUE(succeeded(own));
+  options.memoryLimit = getMemory(getLargestProgram(**own)).getDeviceBytes();
+  FailureOr<OwningOpRef<ModuleOp>> chosen = mlir::moe::compile(*graph, options);
+  ASSERT_TRUE(succeeded(chosen));
+  EXPECT_LE(getMemory(getLargestProgram(**chosen)).getDeviceBytes(), options.memoryLimit);
+  EXPECT_LE(getSeconds(std::move(chosen), xl.cluster), getSeconds(std::move(own), xl.cluster));
 }
 
 /// Layers of a model that are alike are one to choose for, and the whole decides in the end.
