@@ -221,18 +221,18 @@ def draw_paper(svg, left, top, name, groups):
         if len(ordered) <= 100:
             for case, (x, y) in zip(ordered, places):
                 svg.marker(i % 4, x, y, color, f"{case.title}: {case.auto} {case.gain:.3f}")
-        svg.rect(left + width / 2 * (i % 2), top + height + 14 + 18 * (i // 2), 10, 10, color)
-        svg.text(left + width / 2 * (i % 2) + 15, top + height + 23 + 18 * (i // 2), f"{group.title}: {get_mean(group.cases):.3f}", "start")
+        svg.rect(left, top + height + 14 + 18 * i, 10, 10, color)
+        svg.text(left + 15, top + height + 23 + 18 * i, f"{group.title}: {get_mean(group.cases):.3f}", "start")
 
 
 def draw(papers, path):
     columns = min(2, len(papers))
-    svg = Svg(20 + 450 * columns, 50 + 310 * math.ceil(len(papers) / columns))
+    svg = Svg(20 + 450 * columns, 50 + 320 * math.ceil(len(papers) / columns))
     middle = 10 + 225 * columns
     svg.text(middle, 22, "--schedule=auto against the paper's own schedule", font_size=14)
     svg.text(middle, 40, "how many times as fast a step is, cases in order; below, geometric means")
     for i, (name, groups) in enumerate(papers.items()):
-        draw_paper(svg, 55 + 450 * (i % columns), 80 + 310 * (i // columns), name, groups)
+        draw_paper(svg, 55 + 450 * (i % columns), 80 + 320 * (i // columns), name, groups)
     svg.write(path)
 
 

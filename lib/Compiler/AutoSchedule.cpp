@@ -510,17 +510,25 @@ static FailureOr<ParsedSchedule> parseQuietly(MLIRContext *context, StringRef na
   return parseSchedule(context, name);
 }
 
-/// The fastest of `schedules` for a graph and options; empty where none can be.
-static std::string chooseFrom(ArrayRef<std::string> schedules, ModuleOp graph, const CompileOptions &options,
-                              double tokens = 1) {
+namespace {
+/// What is tried again: a schedule, and the order that is best for it now.
+struct Form {
+  std::string schedule;
+  std::optional<OrderPolicy> order;
+};
+} // namespace
+
+/// The fastest of `forms` for a graph and options; empty where none can be.
+static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const CompileOptions &options, double tokens = 1) {
   Subject subject(graph, options, tokens);
   if (!subject.isLegal())
     return "";
   std::string best;
   double bestSeconds = std::numeric_limits<double>::infinity();
-  for (const std::string &name : schedules) {
+  for (const Form &form : forms) {
     AutoCandidate candidate;
-    FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), name);
+    candidate.order = form.order;
+    FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), form.schedule);
     if (failed(known))
       continue;
     ParsedSchedule schedule = *known;
@@ -531,7 +539,7 @@ static std::string chooseFrom(ArrayRef<std::string> schedules, ModuleOp graph, c
     if (candidate.verdict != Verdict::Simulated || candidate.seconds >= bestSeconds)
       continue;
     bestSeconds = candidate.seconds;
-    best = name;
+    best = form.schedule;
   }
   return best;
 }
@@ -546,8 +554,7 @@ static SmallVector<const AutoCandidate *> sortBySeconds(const AutoResult &result
 }
 
 /// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
-static void addChangesOf(StringRef what, ArrayRef<std::string> schedules, AutoResult &result,
-                         function_ref<std::string(double)> choose) {
+static void addChangesOf(StringRef what, AutoResult &result, function_ref<std::string(double)> choose) {
   const std::string &now = result.candidates[*result.best].schedule;
   for (bool more : {false, true})
     for (double factor : {2.0, 4.0, 8.0}) {
@@ -563,15 +570,14 @@ static void addChangesOf(StringRef what, ArrayRef<std::string> schedules, AutoRe
 }
 
 /// Where tokens choose as unevenly as late in training, which shadows are for.
-static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<std::string> schedules,
-                            AutoResult &result) {
+static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms, AutoResult &result) {
   if (options.routing)
     return;
-  SmallVector<std::string> all(schedules);
-  for (const std::string &name : schedules) {
-    ParsedSchedule schedule = *parseSchedule(graph.getContext(), name);
+  SmallVector<Form> all(forms);
+  for (const Form &form : forms) {
+    ParsedSchedule schedule = *parseSchedule(graph.getContext(), form.schedule);
     schedule.shadows.emplace();
-    all.push_back(schedule.getName());
+    all.push_back({schedule.getName(), std::nullopt});
   }
   RoutingSource skewed;
   constexpr int64_t late = 500;
@@ -588,27 +594,26 @@ void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoRe
     return;
   // All forms are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
   constexpr size_t nearest = 6;
-  SmallVector<std::string> schedules;
+  SmallVector<Form> forms;
   llvm::StringSet<> classes;
   for (const AutoCandidate *candidate : sortBySeconds(result))
-    if (classes.insert(candidate->scheduleClass).second || schedules.size() < nearest)
-      schedules.push_back(candidate->schedule);
+    if (classes.insert(candidate->scheduleClass).second || forms.size() < nearest)
+      forms.push_back({candidate->schedule, candidate->order});
   auto onCluster = [&](function_ref<void(ClusterProfile &)> change) {
     ClusterProfile cluster = *options.cluster;
     change(cluster);
     CompileOptions changed = options;
     changed.cluster = &cluster;
-    return chooseFrom(schedules, graph, changed);
+    return chooseFrom(forms, graph, changed);
   };
-  addChangesOf("the network's bandwidth", schedules, result, [&](double factor) {
+  addChangesOf("the network's bandwidth", result, [&](double factor) {
     return onCluster([&](ClusterProfile &cluster) { scaleNetwork(cluster, factor); });
   });
-  addChangesOf("the devices' speed", schedules, result, [&](double factor) {
+  addChangesOf("the devices' speed", result, [&](double factor) {
     return onCluster([&](ClusterProfile &cluster) { scaleDevices(cluster, factor); });
   });
-  addChangesOf("tokens", schedules, result,
-               [&](double factor) { return chooseFrom(schedules, graph, options, factor); });
-  addChangeOfSkew(graph, options, schedules, result);
+  addChangesOf("tokens", result, [&](double factor) { return chooseFrom(forms, graph, options, factor); });
+  addChangeOfSkew(graph, options, forms, result);
 }
 
 //===----------------------------------------------------------------------===//
