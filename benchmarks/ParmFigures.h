@@ -52,7 +52,7 @@ struct Case {
   int64_t bytes = 0; ///< of one rank, by the baseline's plan
   bool fits = false;
   std::array<Run, kNumSchedules> runs{}; ///< only where it fits
-  Choice own, chosen;                    ///< of --search: parm-auto, and what auto takes
+  Choice own{}, chosen{};                ///< of --search: parm-auto, and what auto takes
 
   int64_t getTokens() const { return batch * sequence; }
   int64_t getExperts() const { return testbed->ranks / esp; }
