@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
@@ -16,6 +17,8 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+
+#include <mutex>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -107,6 +110,12 @@ private:
   FailureOr<OwningOpRef<ModuleOp>> compileOne(const ParallelCandidate &candidate, bool findChanges);
   ParallelCandidate *choose();
   void showProgress(StringRef what, size_t done, size_t all) const;
+  /// Does 0 to `count` - 1, on as many threads as the context has; each of them must leave the others alone.
+  void forAll(StringRef what, size_t count, function_ref<void(size_t)> run) const;
+  /// Asks `isGood` of one after the other until it has been so of `enough`. A few are done at once, as many on one
+  /// thread as on several, so that the number of threads changes nothing.
+  void takeWhileFew(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
+                    function_ref<bool(ParallelCandidate &)> isGood) const;
 
   const ModelSource &source;
   const ParallelRequest &request;
@@ -190,6 +199,30 @@ SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) con
 void ParallelSearch::showProgress(StringRef what, size_t done, size_t all) const {
   if (llvm::sys::Process::StandardErrIsDisplayed())
     llvm::errs() << "\r" << what << ": " << done << " of " << all << (done == all ? "\n" : "");
+}
+
+void ParallelSearch::forAll(StringRef what, size_t count, function_ref<void(size_t)> run) const {
+  std::mutex mutex;
+  size_t done = 0;
+  parallelFor(context, 0, count, [&](size_t index) {
+    run(index);
+    std::lock_guard lock(mutex);
+    showProgress(what, ++done, count);
+  });
+}
+
+void ParallelSearch::takeWhileFew(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
+                                  function_ref<bool(ParallelCandidate &)> isGood) const {
+  constexpr size_t most = 4;
+  size_t good = 0;
+  while (good < enough && !sorted.empty()) {
+    ArrayRef<ParallelCandidate *> few = sorted.take_front(std::min(most, enough - good));
+    sorted = sorted.drop_front(few.size());
+    SmallVector<char> areGood(few.size(), false);
+    parallelFor(context, 0, few.size(), [&](size_t index) { areGood[index] = isGood(*few[index]); });
+    good += llvm::count(areGood, true);
+    showProgress(what, good, sorted.empty() ? good : enough);
+  }
 }
 
 void ParallelSearch::refuseSize(ParallelCandidate &candidate, StringRef what) {
@@ -303,10 +336,7 @@ void ParallelSearch::roughlyEstimateAll() {
       groups.emplace_back();
     groups[place->second].push_back(&candidate);
   }
-  for (auto [index, alike] : llvm::enumerate(groups)) {
-    roughlyEstimate(alike);
-    showProgress("rough estimates", index + 1, groups.size());
-  }
+  forAll("rough estimates", groups.size(), [&](size_t index) { roughlyEstimate(groups[index]); });
 }
 
 void ParallelSearch::estimate(ParallelCandidate &candidate) {
@@ -351,14 +381,10 @@ void ParallelSearch::estimateNearest() {
   llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) {
     return a->getSecondsPerSequence(source.isFixed) < b->getSecondsPerSequence(source.isFixed);
   });
-  size_t fitting = 0;
-  for (auto [index, candidate] : llvm::enumerate(sorted)) {
-    estimate(*candidate);
-    fitting += candidate->verdict == ParallelVerdict::Estimated;
-    showProgress("estimates that fit", fitting, std::min(enough, sorted.size()));
-    if (fitting == enough)
-      break;
-  }
+  takeWhileFew("estimates that fit", sorted, enough, [&](ParallelCandidate &candidate) {
+    estimate(candidate);
+    return candidate.verdict == ParallelVerdict::Estimated;
+  });
 }
 
 SmallVector<ParallelCandidate *> ParallelSearch::sort() {
@@ -380,29 +406,25 @@ SmallVector<ParallelCandidate *> ParallelSearch::sort() {
 /// as the one before, and no more memory.
 void ParallelSearch::compileNearest() {
   constexpr size_t compared = 3;
-  size_t done = 0;
-  for (ParallelCandidate *candidate : sort()) {
-    if (done == compared)
-      break;
-    CompileOptions one = getOptions(*candidate);
-    int64_t pp = candidate->parallel.getPp();
-    one.microBatches = std::min(candidate->microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
+  takeWhileFew("whole plans", sort(), compared, [&](ParallelCandidate &candidate) {
+    CompileOptions one = getOptions(candidate);
+    int64_t pp = candidate.parallel.getPp();
+    one.microBatches = std::min(candidate.microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
     std::string reason;
-    std::optional<StepFigures> step = measureStep(source, {}, candidate->batch, one, reason);
+    std::optional<StepFigures> step = measureStep(source, {}, candidate.batch, one, reason);
     if (!step) {
-      refuse(*candidate, ParallelVerdict::Illegal, reason);
-      continue;
+      refuse(candidate, ParallelVerdict::Illegal, reason);
+      return false;
     }
-    candidate->seconds = step->seconds + candidate->secondsOfMicroBatch *
-                                             static_cast<double>(candidate->microBatches - one.microBatches);
-    candidate->memory = step->memory.getDeviceBytes();
-    candidate->verdict = ParallelVerdict::Compiled;
-    if (!fits(static_cast<double>(candidate->memory))) {
-      refuseSize(*candidate, describeMemory(step->memory));
-      continue;
-    }
-    showProgress("whole plans", ++done, compared);
-  }
+    candidate.seconds =
+        step->seconds + candidate.secondsOfMicroBatch * static_cast<double>(candidate.microBatches - one.microBatches);
+    candidate.memory = step->memory.getDeviceBytes();
+    candidate.verdict = ParallelVerdict::Compiled;
+    if (fits(static_cast<double>(candidate.memory)))
+      return true;
+    refuseSize(candidate, describeMemory(step->memory));
+    return false;
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -535,11 +557,10 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::run() {
     compileNearest();
     return finish();
   }
-  for (auto [index, candidate] : llvm::enumerate(candidates)) {
-    if (candidate.verdict != ParallelVerdict::Illegal)
-      measureWhole(candidate);
-    showProgress("groups", index + 1, candidates.size());
-  }
+  forAll("groups", candidates.size(), [&](size_t index) {
+    if (candidates[index].verdict != ParallelVerdict::Illegal)
+      measureWhole(candidates[index]);
+  });
   return finish();
 }
 

@@ -73,6 +73,7 @@ private:
 
   ModuleOp graph;
   CompileOptions options;
+  int64_t microBatches;         ///< of the model, of which a sample is one
   OwningOpRef<ModuleOp> scaled; ///< of which `graph` is, with other tokens
   bool legal = true;
   SmallVector<LayerSample> samples;
@@ -117,7 +118,8 @@ private:
 // One candidate
 //===----------------------------------------------------------------------===//
 
-Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens) : graph(whole), options(options) {
+Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens)
+    : graph(whole), options(options), microBatches(options.microBatches) {
   this->options.stage = Stage::Plan;
   this->options.reference = false;
   auto scale = [&](OwningOpRef<ModuleOp> &to, ModuleOp from) {
@@ -164,9 +166,12 @@ bool Subject::compileAll(const ParsedSchedule &schedule, std::optional<OrderPoli
   plans.clear();
   auto add = [&](ModuleOp one, double count) {
     FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, order, candidate.reason);
-    if (succeeded(plan))
-      plans.push_back({std::move(*plan), count, {}, {}});
-    return succeeded(plan);
+    if (failed(plan))
+      return false;
+    if (!isWhole())
+      divideGradientSums(**plan, microBatches);
+    plans.push_back({std::move(*plan), count, {}, {}});
+    return true;
   };
   return isWhole() ? add(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
     return add(*sample.graph, static_cast<double>(sample.count));

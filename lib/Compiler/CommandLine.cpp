@@ -47,6 +47,9 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
           "global-batch",
           cl::desc("Sequences of a step of all ranks, dp x --batch x micro-batches; instead of --micro-batches"),
           cl::init(0), cl::cat(category)),
+      threads("num-threads",
+              cl::desc("Threads to compile and search with; 0 for one on each core. They change no result"),
+              cl::init(0), cl::cat(category)),
       reference("reference", cl::desc("Compile the one-rank reference, which moe-run --verify needs"), cl::init(true),
                 cl::cat(category)),
       exhaustive("exhaustive",
@@ -89,6 +92,13 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   if (failed(step.setOptions(context, options, *sequences, isOpen())))
     return failure();
   return options;
+}
+
+std::unique_ptr<llvm::ThreadPoolInterface> CompileCommandLine::makeThreads() const {
+  llvm::ThreadPoolStrategy strategy = llvm::hardware_concurrency(threads);
+  if (strategy.compute_thread_count() < 2)
+    return nullptr;
+  return std::make_unique<llvm::DefaultThreadPool>(strategy);
 }
 
 FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRContext &context) const {

@@ -1,7 +1,6 @@
 //===- Memory.cpp - what a plan needs on a device -------------------------===//
 #include "moe/Compiler/Memory.h"
 
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -12,8 +11,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// The names of the parameters.
-static llvm::StringSet<> getParameters(func::FuncOp program) {
+llvm::StringSet<> mlir::moe::getParameters(func::FuncOp program) {
   llvm::StringSet<> names;
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
     if (auto name = program.getArgAttrOfType<StringAttr>(i, kNameAttrName),

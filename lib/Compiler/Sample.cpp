@@ -5,8 +5,11 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 
 #include <cmath>
 
@@ -86,6 +89,29 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::scaleTokens(ModuleOp graph, double f
   function.setFunctionType(FunctionType::get(graph.getContext(), function.front().getArgumentTypes(),
                                              function.front().getTerminator()->getOperandTypes()));
   return scaled;
+}
+
+/// Whether `value` is the gradient of a parameter, which the program returns.
+static bool isParameterGradient(func::FuncOp program, Value value, const llvm::StringSet<> &parameters) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto name = argument ? program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttrName) : StringAttr();
+  StringRef text = name ? name.getValue() : "";
+  return text.consume_front("grad.") && parameters.contains(text);
+}
+
+void mlir::moe::divideGradientSums(ModuleOp plan, int64_t microBatches) {
+  for (func::FuncOp program : plan::getRankPrograms(plan)) {
+    llvm::StringSet<> parameters = getParameters(program);
+    for (auto launch : program.getOps<plan::LaunchOp>()) {
+      OpCost cost = launch.getOpCost();
+      if (cost.resource != Resource::Network || llvm::none_of(launch.getOutputs(), [&](Value output) {
+            return isParameterGradient(program, output, parameters);
+          }))
+        continue;
+      cost.payload /= microBatches;
+      launch.setCostAttr(plan::CostAttr::get(plan.getContext(), cost));
+    }
+  }
 }
 
 CompileOptions mlir::moe::getSampleOptions(const CompileOptions &options) {

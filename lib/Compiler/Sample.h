@@ -21,6 +21,10 @@ SmallVector<LayerSample> sampleLayers(ModuleOp graph);
 /// The graph of one layer with `factor` times as many tokens. Fails where these are no whole number.
 FailureOr<OwningOpRef<ModuleOp>> scaleTokens(ModuleOp graph, double factor);
 
+/// Gradients are summed up once in a step, whatever its micro-batches: in the plan of one micro-batch each sum of a
+/// parameter's gradient counts as one of so many.
+void divideGradientSums(ModuleOp plan, int64_t microBatches);
+
 /// `options` for a layer alone, on the ranks of one stage of a pipeline: its forward and backward for one micro-batch.
 CompileOptions getSampleOptions(const CompileOptions &options);
 

@@ -286,7 +286,10 @@ int main(int argc, char **argv) {
     return badInput;
   DialectRegistry registry;
   moe::registerDialects(registry);
+  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling.makeThreads();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  if (threads)
+    context.setThreadPool(*threads);
   moe::ToolDiagnostics diagnostics(context, "moe-compile");
   return succeeded(run(context, diagnostics.getSources(), argv[0])) ? 0 : badInput;
 }

@@ -287,7 +287,10 @@ int main(int argc, char **argv) {
     return badInput;
   DialectRegistry registry;
   registerDialects(registry);
+  std::unique_ptr<llvm::ThreadPoolInterface> threads = compiling.makeThreads();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  if (threads)
+    context.setThreadPool(*threads);
   ToolDiagnostics diagnostics(context, "moe-sim");
   return succeeded(run(context, diagnostics.getSources(), argv[0])) ? 0 : badInput;
 }

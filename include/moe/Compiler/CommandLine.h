@@ -3,6 +3,7 @@
 #define MOE_COMPILER_COMMANDLINE_H
 
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ThreadPool.h"
 
 #include "moe/Compiler/Compiler.h"
 #include "moe/Compiler/StepCommandLine.h"
@@ -22,6 +23,8 @@ public:
   llvm::StringRef getInput() const { return input; }
   /// Options of compile(), which refer to the cluster.
   FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
+  /// Those of --num-threads, for a context that they outlive; null for one thread.
+  std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel=auto leaves the groups open.
   bool isOpen() const { return parallel == "auto"; }
   /// The plan of the best groups; `options` are getOptions()'.
@@ -43,6 +46,7 @@ private:
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster;
   llvm::cl::opt<int64_t> memoryLimit, world, globalBatch;
+  llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;
   ImportCommandLine importing;
   StepCommandLine step;

@@ -4,9 +4,13 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace mlir::moe {
+
+/// The names of a rank program's parameters.
+llvm::StringSet<> getParameters(func::FuncOp program);
 
 /// Bytes of one rank of a program at the plan stage.
 struct ProgramMemory {
