@@ -5,9 +5,11 @@
 #include "Sample.h"
 #include "Search.h"
 #include "Space.h"
+#include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -73,7 +75,8 @@ private:
 
   ModuleOp graph;
   CompileOptions options;
-  int64_t microBatches;         ///< of the model, of which a sample is one
+  /// Of the model: a sample is of one micro-batch, and a stage's share of the layers.
+  int64_t microBatches, stages;
   OwningOpRef<ModuleOp> scaled; ///< of which `graph` is, with other tokens
   bool legal = true;
   SmallVector<LayerSample> samples;
@@ -119,7 +122,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens)
-    : graph(whole), options(options), microBatches(options.microBatches) {
+    : graph(whole), options(options), microBatches(options.microBatches), stages(options.parallel.getPp()) {
   this->options.stage = Stage::Plan;
   this->options.reference = false;
   auto scale = [&](OwningOpRef<ModuleOp> &to, ModuleOp from) {
@@ -174,30 +177,15 @@ bool Subject::compileAll(const ParsedSchedule &schedule, std::optional<OrderPoli
     return true;
   };
   return isWhole() ? add(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
-    return add(*sample.graph, static_cast<double>(sample.count));
+    return add(*sample.graph, static_cast<double>(sample.count) / static_cast<double>(stages));
   });
-}
-
-static std::string describePeak(func::FuncOp program) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  constexpr double giga = 1e-9;
-  constexpr size_t shown = 3;
-  for (plan::ArenaReport &arena : plan::reportMemory(program)) {
-    if (arena.space != plan::Space::device || !arena.peak)
-      continue;
-    os << llvm::format("%.3f GB alive at ", static_cast<double>(arena.liveBytes) * giga) << arena.peak.describe();
-    for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
-      os << llvm::format(", %.3f GB of ", static_cast<double>(buffer.bytes) * giga) << buffer.writer.describe();
-  }
-  return text;
 }
 
 void Subject::measureMemory(AutoCandidate &candidate) {
   candidate.memory = 0;
   for (Plan &plan : plans) {
     func::FuncOp largest = getLargestProgram(*plan.module);
-    candidate.memory += getMemory(largest).getDeviceBytes() * static_cast<int64_t>(plan.count);
+    candidate.memory += static_cast<int64_t>(static_cast<double>(getMemory(largest).getDeviceBytes()) * plan.count);
     if (options.memoryLimit > 0 && candidate.memory > options.memoryLimit)
       candidate.reason = describePeak(largest);
   }
@@ -641,51 +629,57 @@ static LogicalResult emitNoCandidate(ModuleOp graph, const AutoResult &result, i
                                << "': " << smallest->reason;
 }
 
+/// What came of a candidate in the whole model.
+static void setWhole(AutoCandidate &candidate, WholeModel whole, int64_t memoryLimit) {
+  candidate.modelMemory = whole.memory;
+  candidate.modelSeconds = whole.seconds;
+  candidate.verdict = Verdict::Simulated;
+  if (!whole.error.empty()) {
+    // What a layer alone can do may be too much for it among others.
+    candidate.verdict = Verdict::Illegal;
+    candidate.reason = std::move(whole.error);
+  } else if (memoryLimit > 0 && whole.memory > memoryLimit) {
+    candidate.verdict = Verdict::TooLarge;
+    candidate.reason = std::move(whole.peak);
+  }
+}
+
+/// Compiles the fastest of `sorted` whole, until enough of them fit.
+static void measureFastest(ModuleOp graph, const CompileOptions &options, MutableArrayRef<AutoCandidate *> sorted) {
+  constexpr size_t compared = 3;
+  std::string text;
+  llvm::raw_string_ostream(text) << graph;
+  size_t fitting = 0;
+  while (fitting < compared && !sorted.empty()) {
+    // As many at once on one thread as on several, which changes nothing then.
+    MutableArrayRef<AutoCandidate *> few = sorted.take_front(compared - fitting);
+    sorted = sorted.drop_front(few.size());
+    parallelForEach(graph.getContext(), few, [&](AutoCandidate *candidate) {
+      CompileOptions whole = options;
+      whole.schedule = candidate->schedule;
+      whole.order = candidate->order ? candidate->order : options.order;
+      setWhole(*candidate, measureModel(text, whole), options.memoryLimit);
+    });
+    fitting += llvm::count_if(few, [](AutoCandidate *one) { return one->verdict == Verdict::Simulated; });
+  }
+}
+
 /// The fastest few in the whole model; the first that fit are compared.
 static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
-  constexpr int64_t compared = 3;
-  CompileOptions whole = options;
-  whole.reference = false;
-  // What there is to say is said of the one that is taken.
-  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &diagnostic) {
-    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+  auto sorted = llvm::map_to_vector(sortBySeconds(result), [&](const AutoCandidate *one) {
+    return &result.candidates[one - result.candidates.data()];
   });
-  // As many as fill the pipeline: from there on each takes as long as the one before, and no more memory.
-  int64_t pp = options.parallel.getPp();
-  whole.microBatches = std::min(options.microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
-  double part = static_cast<double>(options.microBatches + pp - 1) / static_cast<double>(whole.microBatches + pp - 1);
+  measureFastest(graph, options, sorted);
   AutoCandidate *best = nullptr, *smallest = nullptr;
-  int64_t fitting = 0;
-  for (const AutoCandidate *one : sortBySeconds(result)) {
-    AutoCandidate &candidate = result.candidates[one - result.candidates.data()];
-    whole.order = candidate.order ? candidate.order : options.order;
-    FailureOr<OwningOpRef<ModuleOp>> plan =
-        compileSchedule(graph, *parseSchedule(graph.getContext(), candidate.schedule), whole);
-    if (failed(plan))
-      return failure();
-    candidate.modelMemory = getMemory(getLargestProgram(**plan)).getDeviceBytes();
-    if (!smallest || candidate.modelMemory < smallest->modelMemory)
-      smallest = &candidate;
-    if (options.memoryLimit > 0 && candidate.modelMemory > options.memoryLimit) {
-      candidate.verdict = Verdict::TooLarge;
-      candidate.reason = describePeak(getLargestProgram(**plan));
+  for (AutoCandidate *candidate : sorted) {
+    if (candidate->modelMemory == 0)
       continue;
-    }
-    llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
-    if (!prediction) {
-      // What a layer alone can do may be too much for it among others.
-      candidate.verdict = Verdict::Illegal;
-      candidate.reason = llvm::toString(prediction.takeError());
-      continue;
-    }
-    candidate.modelSeconds = prediction->result.seconds * part;
-    candidate.verdict = Verdict::Simulated;
-    if (!best || candidate.modelSeconds < best->modelSeconds)
-      best = &candidate;
-    if (++fitting == compared)
-      break;
+    if (candidate->verdict == Verdict::Simulated && (!best || candidate->modelSeconds < best->modelSeconds))
+      best = candidate;
+    if (candidate->verdict == Verdict::TooLarge && (!smallest || candidate->modelMemory < smallest->modelMemory))
+      smallest = candidate;
   }
-  if (!best && !(smallest && smallest->verdict == Verdict::TooLarge))
+  if (!best && !smallest)
     return emitNoCandidate(graph, result, options.memoryLimit);
   if (!best)
     return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit

@@ -1,6 +1,8 @@
 //===- ParallelSample.cpp - what a model costs, from a few of its blocks --===//
 #include "ParallelSample.h"
 
+#include "WholeModel.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -23,11 +25,7 @@ std::optional<StepFigures> mlir::moe::measureStep(const ModelSource &source, Arr
   FailureOr<OwningOpRef<ModuleOp>> graph = source.read(context, options.parallel.getDp(), batch, blocks);
   if (failed(graph))
     return std::nullopt;
-  CompileOptions own = options;
-  ParallelAttr all = options.parallel;
-  own.parallel =
-      ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(), all.getEsp());
-  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, own);
+  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, moveOptions(options, context));
   if (failed(plan))
     return std::nullopt;
   llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);

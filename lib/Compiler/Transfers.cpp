@@ -19,14 +19,7 @@ static llvm::Expected<std::vector<std::vector<double>>> getSeconds(ModuleOp plan
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
   if (!programs)
     return programs.takeError();
-  std::vector<std::vector<double>> all;
-  for (size_t program = 0; program < programs->size(); ++program) {
-    llvm::Expected<std::vector<double>> seconds = getLaunchSeconds(*programs, program, **model);
-    if (!seconds)
-      return seconds.takeError();
-    all.push_back(std::move(*seconds));
-  }
-  return all;
+  return getLaunchSeconds(*programs, **model);
 }
 
 void mlir::moe::setTransferSeconds(ModuleOp plan, int64_t world, const ClusterProfile &cluster) {

@@ -64,8 +64,12 @@ llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
 }
 
 llvm::Expected<std::vector<double>> Pricer::getLaunchSeconds() const {
-  if (!routing)
-    return moe::getLaunchSeconds(program, 0, model);
+  if (!routing) {
+    llvm::Expected<std::vector<std::vector<double>>> seconds = moe::getLaunchSeconds(program, model);
+    if (!seconds)
+      return seconds.takeError();
+    return std::move(seconds->front());
+  }
   std::vector<unsigned> order(program.launches.size());
   std::iota(order.begin(), order.end(), 0u);
   llvm::Expected<SimResult> result = run(order, routing->getIterations().front());

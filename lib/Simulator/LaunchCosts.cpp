@@ -123,8 +123,26 @@ llvm::Expected<double> mlir::moe::getExchangeSeconds(const World &world, int64_t
   return seconds;
 }
 
-llvm::Expected<std::vector<double>> mlir::moe::getLaunchSeconds(llvm::ArrayRef<SimProgram> programs, size_t program,
-                                                                const CostModel &model) {
+/// Of the first rank of program number `program`.
+static llvm::Expected<std::vector<double>> getLaunchSeconds(const World &world, size_t program, const CostModel &model,
+                                                            Counts &counts, Exchanges &exchanges) {
+  SimRank first{world.programs[program].firstRank, 1, static_cast<uint32_t>(program)};
+  llvm::Expected<LaunchCosts> costs = LaunchCosts::create(world, first, model, counts, exchanges);
+  if (!costs)
+    return costs.takeError();
+  std::vector<double> seconds;
+  for (auto [launch, linked] : llvm::enumerate(world.linked[program].launches)) {
+    llvm::Expected<double> its = linked.exchanges() ? getExchangeSeconds(world, first.rank, launch, model, exchanges)
+                                                    : costs->get(0)[launch].seconds;
+    if (!its)
+      return its.takeError();
+    seconds.push_back(*its);
+  }
+  return seconds;
+}
+
+llvm::Expected<std::vector<std::vector<double>>> mlir::moe::getLaunchSeconds(llvm::ArrayRef<SimProgram> programs,
+                                                                             const CostModel &model) {
   llvm::Expected<World> world = World::create(programs, model.getNumRanks());
   if (!world)
     return world.takeError();
@@ -132,17 +150,12 @@ llvm::Expected<std::vector<double>> mlir::moe::getLaunchSeconds(llvm::ArrayRef<S
   if (!counts)
     return counts.takeError();
   Exchanges exchanges(*world, *counts);
-  SimRank first{programs[program].firstRank, 1, static_cast<uint32_t>(program)};
-  llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, first, model, *counts, exchanges);
-  if (!costs)
-    return costs.takeError();
-  std::vector<double> seconds;
-  for (auto [launch, linked] : llvm::enumerate(world->linked[program].launches)) {
-    llvm::Expected<double> its = linked.exchanges() ? getExchangeSeconds(*world, first.rank, launch, model, exchanges)
-                                                    : costs->get(0)[launch].seconds;
-    if (!its)
-      return its.takeError();
-    seconds.push_back(*its);
+  std::vector<std::vector<double>> all;
+  for (size_t program = 0; program < programs.size(); ++program) {
+    llvm::Expected<std::vector<double>> seconds = ::getLaunchSeconds(*world, program, model, *counts, exchanges);
+    if (!seconds)
+      return seconds.takeError();
+    all.push_back(std::move(*seconds));
   }
-  return seconds;
+  return all;
 }

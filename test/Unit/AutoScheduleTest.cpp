@@ -194,7 +194,7 @@ struct Figures {
 
   void addRegret(const AutoCandidate &taken, const AutoCandidate &fastest, const std::string &what) {
     double regret = taken.seconds / fastest.seconds - 1;
-    sum += regret;
+    sum += std::max(0.0, regret);
     if (regret > worst)
       worst = regret, worstCase = taken.schedule + " instead of " + fastest.schedule + "; " + what;
   }

@@ -32,7 +32,7 @@ enum class Verdict {
 StringRef getName(Verdict verdict);
 
 /// A schedule, and what was found out about it. Times are of a step of what was simulated: all that the schedule
-/// changes, which of a model of many layers is those layers.
+/// changes, which of a model of many layers is a stage's share of those layers, for one micro-batch.
 struct AutoCandidate {
   std::string schedule;      ///< as --schedule takes it
   std::string scheduleClass; ///< of a chunk and everything kept

@@ -83,10 +83,10 @@ llvm::Expected<SimResult> simulate(std::vector<SimProgram> programs, const CostM
 llvm::Expected<double> getStepBound(llvm::ArrayRef<SimProgram> programs, const CostModel &model,
                                     const SimOptions &options);
 
-/// By launch of program number `program`: the seconds that it takes the program's first rank alone, with even routing,
-/// issuing left out. The programs are those of all of the model's ranks. Fails as simulate() does.
-llvm::Expected<std::vector<double>> getLaunchSeconds(llvm::ArrayRef<SimProgram> programs, size_t program,
-                                                     const CostModel &model);
+/// By program and launch: the seconds that it takes the program's first rank alone, with even routing, issuing left
+/// out. The programs are those of all of the model's ranks. Fails as simulate() does.
+llvm::Expected<std::vector<std::vector<double>>> getLaunchSeconds(llvm::ArrayRef<SimProgram> programs,
+                                                                  const CostModel &model);
 
 } // namespace mlir::moe
 
