@@ -2,6 +2,7 @@
 #include "moe/Compiler/AutoParallel.h"
 
 #include "ParallelSample.h"
+#include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -209,6 +210,7 @@ void ParallelSearch::forAll(StringRef what, size_t count, function_ref<void(size
     std::lock_guard lock(mutex);
     showProgress(what, ++done, count);
   });
+  releaseMemory();
 }
 
 void ParallelSearch::takeWhileFew(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
@@ -220,6 +222,7 @@ void ParallelSearch::takeWhileFew(StringRef what, ArrayRef<ParallelCandidate *> 
     sorted = sorted.drop_front(few.size());
     SmallVector<char> areGood(few.size(), false);
     parallelFor(context, 0, few.size(), [&](size_t index) { areGood[index] = isGood(*few[index]); });
+    releaseMemory();
     good += llvm::count(areGood, true);
     showProgress(what, good, sorted.empty() ? good : enough);
   }

@@ -660,6 +660,7 @@ static void measureFastest(ModuleOp graph, const CompileOptions &options, Mutabl
       whole.order = candidate->order ? candidate->order : options.order;
       setWhole(*candidate, measureModel(text, whole), options.memoryLimit);
     });
+    releaseMemory();
     fitting += llvm::count_if(few, [](AutoCandidate *one) { return one->verdict == Verdict::Simulated; });
   }
 }
