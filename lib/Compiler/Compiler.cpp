@@ -38,7 +38,10 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
 }
 
 static void addSimplification(PassManager &passes) {
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  // Functions are one block each: there is nothing to simplify between blocks, and of a long one that takes a while.
+  GreedyRewriteConfig config;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass(config));
   passes.addNestedPass<func::FuncOp>(createCSEPass());
 }
 
