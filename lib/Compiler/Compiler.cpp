@@ -149,9 +149,10 @@ static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &s
   if (!options.cluster)
     return program.emitError() << "expected a cluster to search an order on";
   // With uneven routing it is the busiest link that counts.
-  bool hasFlows = schedule.dependsOnRouting() && !options.cluster->links.empty();
-  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(
-      *options.cluster, options.parallel.getWorld(), hasFlows ? CostForm::LinkLevel : CostForm::ClosedForm);
+  int64_t world = options.parallel.getWorld();
+  bool hasFlows = schedule.dependsOnRouting() && !options.cluster->links.empty() && world <= kMaxUnevenRanks;
+  llvm::Expected<std::unique_ptr<CostModel>> model =
+      CostModel::create(*options.cluster, world, hasFlows ? CostForm::LinkLevel : CostForm::ClosedForm);
   if (!model)
     return program.emitError() << llvm::toString(model.takeError());
   return orderPlan(program, OrderPolicy::Search, model->get(), options.devicesPerNode);

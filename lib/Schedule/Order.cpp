@@ -54,9 +54,6 @@ static LogicalResult report(func::FuncOp program, llvm::Error error) {
   return program.emitError() << llvm::toString(std::move(error));
 }
 
-/// Ranks that are still simulated one by one for each order that is tried.
-static constexpr int64_t maxUnevenRanks = 64;
-
 /// The iteration of synthetic routing by which plans are ordered that do something else with uneven routing than with
 /// even: experts are popular or not by then. As one routing is not another, there are several.
 static constexpr int64_t typicalIteration = 400, numTypical = 3;
@@ -70,7 +67,7 @@ static bool dependsOnRouting(const SimProgram &program) {
 
 /// None where even routing is as good, and where uneven routing would be too slow to simulate.
 static std::optional<RoutingTrace> makeTypicalRouting(const SimProgram &program, int64_t ranks) {
-  if (ranks > maxUnevenRanks || !dependsOnRouting(program))
+  if (ranks > kMaxUnevenRanks || !dependsOnRouting(program))
     return std::nullopt;
   llvm::Expected<RoutedShape> shape = getRoutedShape(program);
   if (!shape) {

@@ -24,6 +24,10 @@ enum class OrderPolicy { Program, MPipeMoe, FasterMoe, Search };
 llvm::StringRef getName(OrderPolicy policy);
 std::optional<OrderPolicy> parseOrderPolicy(llvm::StringRef name);
 
+/// Ranks that a search simulates one by one for each order that it tries. Of more it takes the routing to be even,
+/// where one rank stands for all that are like it.
+inline constexpr int64_t kMaxUnevenRanks = 64;
+
 /// Puts the launches of `program` on streams and into the policy's order. `model` is of the program's ranks; it may be
 /// null where the policy is not Search. Fails after an error where `program` is no rank program, or one of some ranks
 /// only, or has waits or offsets; where its rings cannot be kept in any order; where `devicesPerNode` is not
