@@ -2,6 +2,13 @@
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
 // RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=8 --parallel=auto --world=4 --optimizer=adam --cluster=hgx-h100 --reference=false --explain=%t.gpt --emit=plan -o - | FileCheck %s --check-prefix=WHOLE
 // RUN: FileCheck %s --check-prefix=GPT --input-file=%t.gpt
+
+// The number of threads changes nothing.
+// RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=16 --parallel=auto --world=8 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=1 --explain=%t.why1 --emit=plan -o %t.threads1
+// RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=16 --parallel=auto --world=8 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=4 --explain=%t.why4 --emit=plan -o %t.threads4
+// RUN: cmp %t.threads1 %t.threads4
+// RUN: cmp %t.why1 %t.why4
+
 // RUN: not moe-compile %s --parallel=auto --emit=plan 2>&1 | FileCheck %s --check-prefix=NO-WORLD
 // RUN: not moe-compile %s --parallel=dp=2 --world=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=NO-WORLD
 // RUN: not moe-compile %s --parallel=auto --world=4096 --cluster=hgx-h100 --emit=plan 2>&1 | FileCheck %s --check-prefix=MANY

@@ -41,7 +41,7 @@ private:
 
   ProgramCuts program;
   const MoeCutStagesOptions &rates;
-  int64_t world;
+  int64_t world = 0;
   double rowsOfCount = 0; ///< of one expert's count, by the last op that routes
   /// By op, and once more behind the last: the seconds of all before it.
   SmallVector<double> before;
@@ -54,8 +54,9 @@ static double getNumElements(Value value) {
 
 Cutter::Cutter(func::FuncOp function, const MoeCutStagesOptions &options)
     : program(findCuts(function)), rates(options) {
-  ParallelAttr parallel = getParallel(function);
-  world = parallel ? parallel.getWorld() : 0;
+  if (auto module = function->getParentOfType<ModuleOp>())
+    if (auto parallel = module->getAttrOfType<ParallelAttr>(kParallelAttrName))
+      world = parallel.getWorld();
   before.push_back(0);
   for (Operation *op : program.ops) {
     if (auto priced = dyn_cast<MoeCostOpInterface>(op))
