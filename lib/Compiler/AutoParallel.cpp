@@ -366,7 +366,6 @@ void ParallelSearch::estimate(ParallelCandidate &candidate) {
     return refuse(candidate, ParallelVerdict::Illegal, first);
   candidate.schedule = best;
   candidate.estimate = fastest->seconds;
-  candidate.secondsOfMicroBatch = fastest->slowest;
   candidate.memory = static_cast<int64_t>(fastest->bytes);
   candidate.reason.clear();
   candidate.verdict = ParallelVerdict::Estimated;
@@ -411,16 +410,15 @@ void ParallelSearch::compileNearest() {
   constexpr size_t compared = 3;
   takeWhileFew("whole plans", sort(), compared, [&](ParallelCandidate &candidate) {
     CompileOptions one = getOptions(candidate);
-    int64_t pp = candidate.parallel.getPp();
-    one.microBatches = std::min(candidate.microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
+    FewMicroBatches few(one);
+    one.microBatches = few.count;
     std::string reason;
     std::optional<StepFigures> step = measureStep(source, {}, candidate.batch, one, reason);
     if (!step) {
       refuse(candidate, ParallelVerdict::Illegal, reason);
       return false;
     }
-    candidate.seconds =
-        step->seconds + candidate.secondsOfMicroBatch * static_cast<double>(candidate.microBatches - one.microBatches);
+    candidate.seconds = step->seconds * few.part;
     candidate.memory = step->memory.getDeviceBytes();
     candidate.verdict = ParallelVerdict::Compiled;
     if (fits(static_cast<double>(candidate.memory)))

@@ -169,5 +169,5 @@ PipelineEstimate mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<siz
     bytes = std::max(bytes, sum.held + cost.rest.held * ends + sum.kept * underWay + cost.rest.kept);
   }
   double bubble = static_cast<double>(stages - 1) / static_cast<double>(interleave);
-  return {(static_cast<double>(microBatches) + bubble) * slowest + once, slowest, bytes};
+  return {(static_cast<double>(microBatches) + bubble) * slowest + once, bytes};
 }

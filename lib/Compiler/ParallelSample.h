@@ -42,8 +42,7 @@ std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t
 /// A step of a pipeline, as the slowest stage of 1F1B makes it.
 struct PipelineEstimate {
   double seconds = 0;
-  double slowest = 0; ///< of a micro-batch in the slowest stage
-  double bytes = 0;   ///< of the stage that needs the most
+  double bytes = 0; ///< of the stage that needs the most
 };
 /// `kindOf`: the place in cost.kinds of each of the model's blocks.
 PipelineEstimate estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf, int64_t stages, int64_t interleave,

@@ -51,7 +51,13 @@ void mlir::moe::releaseMemory() {
 #endif
 }
 
-/// Of the plan of a step of fewer micro-batches, `part` of which the whole step is.
+FewMicroBatches::FewMicroBatches(const CompileOptions &options) {
+  int64_t pp = options.parallel.getPp(), all = options.microBatches;
+  count = std::min(all, options.interleave > 1 ? 2 * pp : pp + 2);
+  part = static_cast<double>(all + pp - 1) / static_cast<double>(count + pp - 1);
+}
+
+/// Of the plan of a step of few micro-batches; the whole step takes `part` times as long.
 static void measurePlan(ModuleOp plan, const CompileOptions &options, double part, WholeModel &whole) {
   func::FuncOp largest = getLargestProgram(plan);
   whole.memory = getMemory(largest).getDeviceBytes();
@@ -78,16 +84,14 @@ WholeModel mlir::moe::measureModel(StringRef graph, const CompileOptions &option
   });
   CompileOptions few = moveOptions(options, context);
   few.reference = false;
-  int64_t pp = options.parallel.getPp();
-  few.microBatches = std::min(options.microBatches, options.interleave > 1 ? 2 * pp : pp + 2);
+  FewMicroBatches microBatches(options);
+  few.microBatches = microBatches.count;
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(graph, &context);
   FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
   if (!module || failed(schedule))
     return whole;
   FailureOr<OwningOpRef<ModuleOp>> plan = compileSchedule(*module, *schedule, few);
   if (succeeded(plan))
-    measurePlan(**plan, few,
-                static_cast<double>(options.microBatches + pp - 1) / static_cast<double>(few.microBatches + pp - 1),
-                whole);
+    measurePlan(**plan, few, microBatches.part, whole);
   return whole;
 }

@@ -6,8 +6,15 @@
 
 namespace mlir::moe {
 
-/// A step of the model, from one of no more micro-batches than fill its pipeline: from there on each takes as long as
-/// the one before, and no more memory.
+/// As many micro-batches as fill the pipeline: from there on each takes as long as the one before, and no more memory.
+struct FewMicroBatches {
+  explicit FewMicroBatches(const CompileOptions &options);
+
+  int64_t count;
+  double part; ///< a step of all micro-batches takes so many times as long
+};
+
+/// A step of the model, from one of few micro-batches.
 struct WholeModel {
   std::string error; ///< why there is no plan, or no time; else empty
   double seconds = 0;

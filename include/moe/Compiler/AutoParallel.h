@@ -57,10 +57,9 @@ struct ParallelCandidate {
   std::string schedule; ///< the fastest of those tried
   ParallelVerdict verdict = ParallelVerdict::Slower;
   std::string reason;
-  double estimate = 0;            ///< seconds of a step; 0 where there is none
-  double seconds = 0;             ///< the same where it was compiled as a whole
-  double secondsOfMicroBatch = 0; ///< of each but the first in a full pipeline, by the estimate
-  int64_t memory = 0;             ///< bytes of the rank that needs the most; 0 where not known
+  double estimate = 0; ///< seconds of a step; 0 where there is none
+  double seconds = 0;  ///< the same where it was compiled as a whole
+  int64_t memory = 0;  ///< bytes of the rank that needs the most; 0 where not known
 
   /// Seconds of a step for one sequence of the world's; of a fixed graph, for a micro-batch.
   double getSecondsPerSequence(bool isFixed) const;

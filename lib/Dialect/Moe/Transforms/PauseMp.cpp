@@ -263,6 +263,9 @@ struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
       useS1 = choose(*layer, obstacle, choices);
     if (useS1 && !obstacle.empty())
       return leave(obstacle);
+    // Where no tokens are there twice and experts are whole, both are the layer as it is.
+    if (ParallelAttr parallel = getParallel(getOperation()); parallel.getMp() == 1 && parallel.getEsp() == 1)
+      return;
     LayerRewriter rewriter(*layer);
     if (useS1)
       rewriter.rewriteToS1();
