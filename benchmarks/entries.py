@@ -242,6 +242,14 @@ the one-rank reference.""",
 their reports, each per second, and the whole search. Claims: 10000 bounds and 500 simulations a second.""",
           after="""Most of a search is orders: each candidate that may be best has its own searched before it is simulated.""",
           needs=("quiet",)),
+    Entry("planner-models", "Planner speed", "DeepSeek-V3 on 1024 devices, and a layer on ever more ranks",
+          ("benchmarks/planner_models.py --bin {bin}",), 180,
+          text="""Whole processes, from the configuration to the plan. Of the model `--parallel` and `--schedule` are both left
+open. Claims: at most 60 s and 4 GB, the same plan and reasons on one thread and on several, and a layer's search takes as long on
+1024 ranks as on 128.""",
+          after="""Up to 64 ranks orders of plans that depend on routing are searched for with uneven routing, which takes every rank
+by itself. Most of the model's time goes to plans of all its blocks: three groups, three schedules, and at last all micro-batches.""",
+          needs=("quiet",)),
     Entry("cuda-layer", "GPU", "Mixtral, Qwen3 and DeepSeek-V3",
           ("benchmarks/cuda_layer.py --compile={out}/plans --bin {bin}",
            "benchmarks/cuda_layer.py --plans={out}/plans --bin {bin} --json={out}/layer.json --svg={out}/cuda-layer.svg"), 1200,
