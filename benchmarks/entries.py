@@ -245,8 +245,8 @@ their reports, each per second, and the whole search. Claims: 10000 bounds and 5
     Entry("planner-models", "Planner speed", "DeepSeek-V3 on 1024 devices, and a layer on ever more ranks",
           ("benchmarks/planner_models.py --bin {bin}",), 180,
           text="""Whole processes, from the configuration to the plan. Of the model `--parallel` and `--schedule` are both left
-open. Claims: at most 60 s and 4 GB, the same plan and reasons on one thread and on several, and a layer's search takes as long on
-1024 ranks as on 128.""",
+open. Claims: at most 60 s and 4 GB, the same plan and reasons on one thread and on several, and a layer's search takes no
+longer on 1024 ranks than on 128.""",
           after="""Up to 64 ranks orders of plans that depend on routing are searched for with uneven routing, which takes every rank
 by itself. Most of the model's time goes to plans of all its blocks: three groups, three schedules, and at last all micro-batches.""",
           needs=("quiet",)),
