@@ -8,6 +8,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "moe/Compiler/Passes.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
@@ -28,6 +29,7 @@ inline void registerToolPasses() {
   registerMoeConversionPasses();
   plan::registerPlanPasses();
   registerMoeSchedulePasses();
+  registerMoeCompilerPasses();
 }
 
 } // namespace mlir::moe

@@ -17,6 +17,7 @@
 
 #include "moe/Compiler/Memory.h"
 #include "moe/Compiler/Report.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -705,28 +706,43 @@ static std::optional<AutoResult> searchKeepingAll(ModuleOp graph, const CompileO
   return result;
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const CompileOptions &options) {
+FailureOr<AutoResult> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOptions &options) {
   if (!options.cluster)
     return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
-  if ((*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>().empty())
-    return compileSchedule(graph, ParsedSchedule(), options);
-  std::optional<AutoResult> result = searchKeepingAll(graph, options);
+  // Plans are compared, whatever is made of the best.
+  CompileOptions planning = options;
+  planning.stage = Stage::Plan;
+  std::optional<AutoResult> result = searchKeepingAll(graph, planning);
   if (!result) {
-    result = searchSpace(graph, options);
+    result = searchSpace(graph, planning);
     if (!result->best)
       return emitNoCandidate(graph, *result, options.memoryLimit);
-    if (!isOneLayer(graph) && failed(chooseForModel(graph, options, *result)))
+    if (!isOneLayer(graph) && failed(chooseForModel(graph, planning, *result)))
       return failure();
   }
   if (options.findChanges)
-    addChanges(graph, options, *result);
+    addChanges(graph, planning, *result);
+  return std::move(*result);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const CompileOptions &options) {
+  if ((*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>().empty())
+    return compileSchedule(graph, ParsedSchedule(), options);
+  FailureOr<AutoResult> result = chooseSchedule(graph, options);
+  if (failed(result))
+    return failure();
   const AutoCandidate &best = result->candidates[*result->best];
   CompileOptions ordered = options;
   if (best.order)
     ordered.order = best.order;
   FailureOr<OwningOpRef<ModuleOp>> module =
       compileSchedule(graph, *parseSchedule(graph.getContext(), best.schedule), ordered);
-  if (succeeded(module))
-    (**module)->setAttr(plan::kExplainAttrName, getExplanation(*result, graph.getContext()));
+  if (failed(module))
+    return failure();
+  Builder builder(graph.getContext());
+  (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(best.schedule));
+  if (best.order)
+    (**module)->setAttr(plan::kOrderAttrName, builder.getStringAttr(getName(*best.order)));
+  (**module)->setAttr(plan::kExplainAttrName, getExplanation(*result, graph.getContext()));
   return module;
 }

@@ -240,6 +240,8 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
     return failure();
   if (!reference && failed(copyRouting(getFunction(*module), graph)))
     return failure();
+  if (options.stage == Stage::Forward)
+    return module;
   addBackwardPasses(backward, schedule, options, getFunction(*module), reference);
   if (failed(runOnStep(backward, *module)))
     return failure();
@@ -317,7 +319,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   // The routing of its layers becomes the schedule's.
   OwningOpRef<ModuleOp> graph = prepared.clone();
   FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, schedule, options, /*reference=*/false);
-  if (failed(module) || options.stage == Stage::Spmd)
+  if (failed(module) || options.stage != Stage::Plan)
     return module;
   SmallVector<func::FuncOp> programs = plan::getRankPrograms(**module);
   for (func::FuncOp program : programs)
@@ -362,7 +364,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
   if (schedule->isOpen())
     return searchSchedule(*graph, *schedule, options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(*graph, *schedule, options);
-  if (failed(module) || options.stage == Stage::Spmd || options.memoryLimit == 0)
+  if (failed(module) || options.stage != Stage::Plan || options.memoryLimit == 0)
     return module;
   int64_t bytes = getMemory(getLargestProgram(**module)).getDeviceBytes();
   return bytes <= options.memoryLimit ? std::move(module) : searchToFit(*graph, *schedule, options, bytes);

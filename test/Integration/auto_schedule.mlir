@@ -31,6 +31,11 @@
 // PLAN: plan.explain = {{.*}}schedule = "[[CHOSEN:[a-z0-9+:]+]]", seconds = {{[^,]*}}, verdict = "chosen"
 // PLAN-SAME: plan.schedule = "[[CHOSEN]]"
 
+// A model of several layers is chosen for by whole plans at the stage before plans, too.
+// RUN: moe-compile %t/model.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=hgx-h100 --emit=spmd -o - | FileCheck %s --check-prefix=SPMD
+// SPMD: plan.explain = {{.*}}model_seconds = {{.*}}, plan.schedule = "
+// SPMD: func.func @rank(
+
 // JSON, for tools.
 // RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=%t/why.json --emit=plan -o %t/plan.mlir
 // RUN: %python -m json.tool %t/why.json | FileCheck %s --check-prefix=JSON
@@ -74,4 +79,15 @@ func.func @model(%x: tensor<256x32xf32> {moe.name = "x", moe.role = "input"}, %g
   %y, %aux = moe.layer "layer0" %x gate(%gate) experts(%w1, %w2) {top_k = 2 : i64, activation = #moe<activation relu>}
     : (tensor<256x32xf32>, tensor<32x4xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> (tensor<256x32xf32>, tensor<f32>)
   return %y, %aux : tensor<256x32xf32>, tensor<f32>
+}
+
+//--- model.mlir
+func.func @model(%x: tensor<256x32xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<32x4xf32> {moe.name = "gate", moe.role = "parameter"},
+                 %w1: tensor<4x32x64xf32> {moe.name = "w1", moe.role = "parameter"}, %w2: tensor<4x64x32xf32> {moe.name = "w2", moe.role = "parameter"})
+    -> (tensor<256x32xf32> {moe.name = "y", moe.role = "output"}) {
+  %h, %aux0 = moe.layer "layer0" %x gate(%gate) experts(%w1, %w2) {top_k = 1 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
+    : (tensor<256x32xf32>, tensor<32x4xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> (tensor<256x32xf32>, tensor<f32>)
+  %y, %aux1 = moe.layer "layer1" %h gate(%gate) experts(%w1, %w2) {top_k = 1 : i64, activation = #moe<activation relu>, capacity_factor = 1.0 : f64}
+    : (tensor<256x32xf32>, tensor<32x4xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> (tensor<256x32xf32>, tensor<f32>)
+  return %y : tensor<256x32xf32>
 }

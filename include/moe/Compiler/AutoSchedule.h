@@ -78,9 +78,11 @@ AutoResult searchSpace(ModuleOp graph, const CompileOptions &options);
 /// slower and faster devices, and with fewer and more tokens.
 void addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result);
 
-/// searchSpace, then a plan of the best: of a model of many layers the fastest few are compiled whole, and simulated,
-/// and the fastest of those that fit is taken. The module's `plan.explain` says why. Errors are reported at unknown
-/// places.
+/// searchSpace; of a model of many layers the fastest few are then compiled whole, and simulated, and the fastest of
+/// those that fit is best. There is a best one: errors are reported at unknown places.
+FailureOr<AutoResult> chooseSchedule(ModuleOp graph, const CompileOptions &options);
+/// chooseSchedule, then the best to the stage that `options` say. The module's `plan.schedule`, and `plan.order` where
+/// one was chosen, say what it is and `plan.explain` why. A graph without MoE layers has the baseline, and no reasons.
 FailureOr<OwningOpRef<ModuleOp>> compileBest(ModuleOp graph, const CompileOptions &options);
 
 /// Why, of a module that has `plan.explain`: the ten fastest, the best of each class, what was rejected, whether

@@ -25,8 +25,8 @@ struct RoutingSource;
 /// The dialects of every stage, and their translation to LLVM IR.
 void registerDialects(DialectRegistry &registry);
 
-/// How far to compile.
-enum class Stage { Spmd, Plan };
+/// How far to compile: to the forward program in its schedule, to all of the rank program, or to a plan.
+enum class Stage { Forward, Spmd, Plan };
 
 /// A program is as long as its micro-batches are many.
 inline constexpr int64_t kMaxMicroBatches = 1024;

@@ -42,6 +42,8 @@ inline constexpr StringLiteral kSearchAttrName = "plan.search";
 /// On a module whose whole schedule was left open: what moe/Compiler/AutoSchedule.h found, as a dictionary of its
 /// fields' names; of a candidate those that are not 0, false or empty.
 inline constexpr StringLiteral kExplainAttrName = "plan.explain";
+/// On such a module, where the schedule is compiled in another order than by itself: the order, as plan-order names it.
+inline constexpr StringLiteral kOrderAttrName = "plan.order";
 /// On a module whose groups were left open: what moe/Compiler/AutoParallel.h found, of each candidate likewise.
 inline constexpr StringLiteral kExplainParallelAttrName = "plan.explain_parallel";
 
