@@ -622,6 +622,9 @@ static LogicalResult emitNoCandidate(ModuleOp graph, const AutoResult &result, i
   for (const AutoCandidate &candidate : result.candidates)
     if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.memory < smallest->memory))
       smallest = &candidate;
+  if (!result.isComplete)
+    return emitUsageError(graph) << "expected a schedule but the search was interrupted before any that "
+                                 << (smallest ? "fits" : "can be") << " was simulated";
   if (!smallest)
     return emitUsageError(graph) << "expected a schedule that can be, but of '" << result.candidates.front().schedule
                                  << "' the passes say: " << result.candidates.front().reason;

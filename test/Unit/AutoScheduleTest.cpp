@@ -396,6 +396,23 @@ TEST_F(AutoScheduleTest, Interrupted) {
   EXPECT_NE(text.find("the search was interrupted"), std::string::npos) << text;
 }
 
+/// Before anything was simulated there is none, which does not mean that nothing can be.
+TEST_F(AutoScheduleTest, InterruptedAtOnce) {
+  ClusterProfile cluster = load("parm-a");
+  OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
+  CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
+  options.progress = [](const AutoResult &, double) { return false; };
+  options.memoryLimit = 1000;
+  auto compile = [&] { EXPECT_TRUE(failed(mlir::moe::compile(*graph, options))); };
+  EXPECT_EQ(getError(compile), "expected a schedule but the search was interrupted before any that fits was simulated");
+  // The first of the space is what no pass accepts.
+  graph = parseGraph(Layer().getText(), "dp=8,ep=8");
+  options = getOptions("dp=8,ep=8", cluster);
+  options.progress = [](const AutoResult &, double) { return false; };
+  EXPECT_EQ(getError(compile),
+            "expected a schedule but the search was interrupted before any that can be was simulated");
+}
+
 /// GPT3-XL as MPipeMoE has it, one expert a rank, on its cluster with eight times the FLOP/s: exchanges take about as
 /// long as products.
 struct Xl {
