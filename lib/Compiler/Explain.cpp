@@ -67,6 +67,37 @@ static DictionaryAttr getFields(const AutoCandidate &candidate, MLIRContext *con
   return fields.get();
 }
 
+/// How far the choice is from the others that fit.
+static void addMargin(const AutoResult &result, NamedAttrList &all, Builder &builder) {
+  const AutoCandidate &best = result.candidates[*result.best];
+  // Of a model of many layers the whole decides, of those that were compiled so.
+  auto getSeconds = [&](const AutoCandidate &one) { return best.modelSeconds > 0 ? one.modelSeconds : one.seconds; };
+  auto getUncertainty = [&](const AutoCandidate &one) { return std::max(best.uncertainty, one.uncertainty); };
+  SmallVector<const AutoCandidate *> others;
+  for (const AutoCandidate &one : result.candidates)
+    if (one.verdict == Verdict::Simulated && getSeconds(one) > 0)
+      others.push_back(&one);
+  if (others.empty())
+    return;
+  llvm::stable_sort(others, [&](const auto *a, const auto *b) { return getSeconds(*a) < getSeconds(*b); });
+  auto getMargin = [&](const AutoCandidate &one) { return getSeconds(one) / getSeconds(best) - 1; };
+  SmallVector<Attribute> close;
+  for (const AutoCandidate *one : others)
+    if (getUncertainty(*one) > 0 && getMargin(*one) <= getUncertainty(*one))
+      close.push_back(builder.getStringAttr(one->schedule));
+  const AutoCandidate &next = *others.front();
+  all.append("next", builder.getStringAttr(next.schedule));
+  all.append("margin", builder.getF64FloatAttr(getMargin(next)));
+  all.append("uncertainty", builder.getF64FloatAttr(getUncertainty(next)));
+  all.append("close", builder.getArrayAttr(close));
+  // What was left out for its bound, or that of its class, takes at least as long as the choice, and maybe no longer.
+  double limit = best.seconds * (1 + getUncertainty(next));
+  bool isOpen = result.bounded > 0 && llvm::any_of(result.candidates, [&](const AutoCandidate &one) {
+                  return &one != &best && one.bound >= best.seconds && one.bound <= limit;
+                });
+  all.append("bounds_close", builder.getBoolAttr(isOpen));
+}
+
 DictionaryAttr mlir::moe::getExplanation(const AutoResult &result, MLIRContext *context) {
   Builder builder(context);
   SmallVector<Attribute> candidates, changes;
@@ -85,6 +116,7 @@ DictionaryAttr mlir::moe::getExplanation(const AutoResult &result, MLIRContext *
   all.append("bounded", builder.getI64IntegerAttr(result.bounded));
   all.append("simulated", builder.getI64IntegerAttr(result.simulated));
   all.append("complete", builder.getBoolAttr(result.isComplete));
+  addMargin(result, all, builder);
   return all.getDictionary(context);
 }
 
@@ -115,10 +147,10 @@ static void printHead(llvm::raw_ostream &os) {
   os << "     schedule                            ms  exposed  memory GB      GFLOP   MB sent  busiest\n";
 }
 
-static void printCandidate(const Candidate &one, double best, llvm::raw_ostream &os) {
-  bool isClose = best > 0 && one.getNumber("seconds") <= best * (1 + one.getNumber("uncertainty"));
-  const char *taken = one.is("chosen") ? "*" : "", *close = isClose ? "~" : " ";
-  os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, close,
+static void printCandidate(const Candidate &one, ArrayRef<StringRef> close, llvm::raw_ostream &os) {
+  const char *taken = one.is("chosen") ? "*" : "",
+             *near = llvm::is_contained(close, one.getText("schedule")) ? "~" : " ";
+  os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, near,
                      one.getText("schedule").str().c_str(), one.getNumber("seconds") * milli,
                      one.getNumber("exposed") * milli, one.getNumber("memory") * giga, one.getNumber("flops") * giga,
                      one.getNumber("bytes_sent") * mega)
@@ -128,6 +160,39 @@ static void printCandidate(const Candidate &one, double best, llvm::raw_ostream 
   if (double whole = one.getNumber("model_seconds"); whole > 0)
     os << llvm::format("; the model %.3f ms", whole * milli);
   os << "\n";
+}
+
+static SmallVector<StringRef> getClose(DictionaryAttr explanation) {
+  SmallVector<StringRef> close;
+  if (auto names = explanation.getAs<ArrayAttr>("close"))
+    llvm::append_range(close, names.getAsValueRange<StringAttr>());
+  return close;
+}
+
+/// Whether predictions decide, or measurements have to.
+static void printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
+  auto next = explanation.getAs<StringAttr>("next");
+  if (!next)
+    return;
+  auto getNumber = [&](StringRef name) { return explanation.getAs<FloatAttr>(name).getValueAsDouble(); };
+  double uncertainty = getNumber("uncertainty");
+  SmallVector<StringRef> close = getClose(explanation);
+  if (!close.empty()) {
+    os << "\nthe choice is within the profile's uncertainty " << llvm::format("(%.1f%%) of ", 100 * uncertainty)
+       << close.front();
+    if (close.size() > 1)
+      os << " and " << close.size() - 1 << " more";
+    os << ": measure " << (close.size() > 1 ? "them" : "both") << "\n";
+    return;
+  }
+  os << "\nthe next, " << next.getValue() << ", takes " << llvm::format("%.1f%% longer", 100 * getNumber("margin"));
+  if (uncertainty == 0)
+    os << "; the profile does not say how far its times may be off\n";
+  else
+    os << llvm::format(", more than the profile's uncertainty (%.1f%%): ", 100 * uncertainty)
+       << (explanation.getAs<BoolAttr>("bounds_close").getValue()
+               ? "the choice is clear but for what was not simulated (--exhaustive)\n"
+               : "the choice is clear\n");
 }
 
 /// Reasons, each with what it holds for.
@@ -185,7 +250,7 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   llvm::stable_sort(
       sorted, [](const Candidate &a, const Candidate &b) { return a.getNumber("seconds") < b.getNumber("seconds"); });
   auto getCount = [&](StringRef name) { return explanation.getAs<IntegerAttr>(name).getInt(); };
-  double best = sorted.empty() ? 0 : sorted.front().getNumber("seconds");
+  SmallVector<StringRef> close = getClose(explanation);
   if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
     os << "== batch " << batch.getInt() << ", sequence "
        << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
@@ -196,13 +261,14 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   os << "\nthe fastest (* taken, ~ within the profile's uncertainty):\n";
   printHead(os);
   for (const Candidate &one : ArrayRef(sorted).take_front(10))
-    printCandidate(one, best, os);
+    printCandidate(one, close, os);
   os << "\nthe best of each kind:\n";
   printHead(os);
   llvm::StringSet<> seen;
   for (const Candidate &one : sorted)
     if (seen.insert(one.getText("class")).second)
-      printCandidate(one, best, os);
+      printCandidate(one, close, os);
+  printMargin(explanation, os);
   printRejected(candidates, os);
   printOverlap(sorted, os);
   auto changes = explanation.getAs<ArrayAttr>("changes").getAsRange<DictionaryAttr>();

@@ -487,6 +487,37 @@ TEST_F(AutoScheduleTest, WholeModel) {
     EXPECT_LE(chosen, other);
 }
 
+/// What the profile's fits say of themselves decides whether the choice is clear; a sentence and the JSON say so.
+TEST_F(AutoScheduleTest, Uncertainty) {
+  ClusterProfile cluster = load("hgx-h100");
+  Layer layer;
+  layer.experts = 8;
+  OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");
+  CompileOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
+  auto explain = [&](double error, bool asJson) {
+    for (CollectiveFit &fit : cluster.collectives)
+      fit.relativeError = error;
+    for (KernelRate &kernel : cluster.kernels)
+      kernel.relativeError = error;
+    FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    asJson ? writeExplanation(**plan, os) : printExplanation(**plan, os);
+    return text;
+  };
+  auto expect = [](const std::string &text, const char *part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(explain(0, false), "the profile does not say how far its times may be off");
+  expect(explain(1e-6, false), "%): the choice is clear\n");
+  expect(explain(1e-6, true), "\"close\": [],");
+  std::string close = explain(10, false);
+  expect(close, "the choice is within the profile's uncertainty (");
+  expect(close, " more: measure them\n");
+  expect(close, "   ~ ");
+  EXPECT_EQ(explain(10, true).find("\"close\": [],"), std::string::npos);
+}
+
 /// Without MoE layers there is nothing to choose, and a plan.
 TEST_F(AutoScheduleTest, NoLayers) {
   ClusterProfile cluster = load("hgx-h100");
