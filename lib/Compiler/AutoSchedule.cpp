@@ -512,7 +512,8 @@ struct Form {
 };
 } // namespace
 
-/// The fastest of `forms` for a graph and options; empty where none can be.
+/// The fastest of `forms` that fit, for a graph and options; empty where none can be. Whether a part of a model fits is
+/// not known.
 static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const CompileOptions &options, double tokens = 1) {
   Subject subject(graph, options, tokens);
   if (!subject.isLegal())
@@ -530,7 +531,8 @@ static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const Compil
     if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
       continue;
     subject.simulate(schedule, candidate);
-    if (candidate.verdict != Verdict::Simulated || candidate.seconds >= bestSeconds)
+    bool fits = options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
+    if (candidate.verdict != Verdict::Simulated || !fits || candidate.seconds >= bestSeconds)
       continue;
     bestSeconds = candidate.seconds;
     best = form.schedule;
@@ -586,12 +588,13 @@ static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, Array
 void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
   if (!result.best)
     return;
-  // All forms are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
+  // All kinds that fit are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
   constexpr size_t nearest = 6;
   SmallVector<Form> forms;
   llvm::StringSet<> classes;
   for (const AutoCandidate *candidate : sortBySeconds(result))
-    if (classes.insert(candidate->scheduleClass).second || forms.size() < nearest)
+    if (candidate->verdict != Verdict::TooLarge &&
+        (classes.insert(candidate->scheduleClass).second || forms.size() < nearest))
       forms.push_back({candidate->schedule, candidate->order});
   auto onCluster = [&](function_ref<void(ClusterProfile &)> change) {
     ClusterProfile cluster = *options.cluster;

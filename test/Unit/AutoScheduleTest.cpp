@@ -518,6 +518,25 @@ TEST_F(AutoScheduleTest, Uncertainty) {
   EXPECT_EQ(explain(10, true).find("\"close\": [],"), std::string::npos);
 }
 
+/// What would be taken otherwise has to fit too.
+TEST_F(AutoScheduleTest, ChangesThatFit) {
+  ClusterProfile cluster = load("hgx-h100");
+  Layer layer;
+  layer.tokens = 4096, layer.model = 256, layer.hidden = 512, layer.experts = 8, layer.capacity = 1;
+  OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");
+  CompileOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
+  AutoResult found = searchSpace(*graph, options);
+  ASSERT_TRUE(found.best.has_value());
+  options.memoryLimit = found.candidates[*found.best].memory - 1;
+  AutoResult limited = searchSpace(*graph, options);
+  addChanges(*graph, options, limited);
+  for (const AutoChange &change : limited.changes)
+    for (const AutoCandidate &one : limited.candidates)
+      if (one.schedule == change.schedule) {
+        EXPECT_EQ(one.verdict, Verdict::Simulated) << change.change << ": " << change.schedule;
+      }
+}
+
 /// Without MoE layers there is nothing to choose, and a plan.
 TEST_F(AutoScheduleTest, NoLayers) {
   ClusterProfile cluster = load("hgx-h100");
