@@ -101,6 +101,7 @@ private:
   AutoCandidate &add(const ParsedSchedule &schedule, const Class &of);
   void visit(const Class &one);
   void visitChunks(const Class &one, int64_t chunks);
+  void visitRings(const Class &one, ParsedSchedule schedule, Verdict verdict);
   void decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst);
   void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
   SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const AutoCandidate &candidate) const;
@@ -414,6 +415,26 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
       return;
     needsLess |= candidate.verdict == Verdict::TooLarge;
     if (isStopped())
+      return;
+    visitRings(one, schedule, candidate.verdict);
+    if (!result.isComplete)
+      return;
+  }
+}
+
+/// `schedule`, of which `verdict` is, with fewer chunks' values alive, where that may decide: until one fits.
+void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, Verdict verdict) {
+  bool mayNotFit = verdict == Verdict::TooLarge || (options.memoryLimit > 0 && !subject.isWhole());
+  bool wasSimulated = verdict == Verdict::TooLarge || verdict == Verdict::Simulated;
+  if (!wasSimulated || (!mayNotFit && !options.exhaustive))
+    return;
+  for (int64_t ring : getSmallerRings(schedule)) {
+    schedule.ring = ring;
+    AutoCandidate &candidate = add(schedule, one);
+    subject.apply(schedule, candidate);
+    decide(schedule, candidate, /*isFirst=*/false);
+    bool doesFit = subject.isWhole() && candidate.verdict == Verdict::Simulated;
+    if (isStopped() || (doesFit && !options.exhaustive))
       return;
   }
 }

@@ -27,7 +27,8 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       schedule("schedule",
                cl::desc("baseline, s1, s2, s2+saa, ppmoe, parm-auto (the shorter of S1 and S2 on the cluster), with "
                         "+pipeline:N or "
-                        "+pipeline:auto (N chunks, or the best N), +mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
+                        "+pipeline:auto (N chunks, or the best N; N,RING: values of RING chunks alive at once), "
+                        "+mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
                         "+shadow[:MAX,POLICY] (at most MAX experts; algorithm1, prefix or simulate), "
                         "+smart[:RANKS,ORDER] (groups of RANKS; ring or topology), +topology-gate"),
                cl::init("baseline"), cl::cat(category)),

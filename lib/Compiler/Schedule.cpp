@@ -52,7 +52,7 @@ static ArrayRef<Name> getKnownNames() {
                                {"parm-auto", Kind::Layer},
                                {"auto", Kind::Layer},
                                {"saa", Kind::Overlap, "", "s2"},
-                               {"pipeline", Kind::Pipeline, "N|auto"},
+                               {"pipeline", Kind::Pipeline, "N|auto[,RING]"},
                                {"mpipe-s1", Kind::Residuals},
                                {"mpipe-s2", Kind::Residuals},
                                {"mpipe-s3", Kind::Residuals},
@@ -92,7 +92,8 @@ std::string ParsedSchedule::getName() const {
   if (saa)
     text += "+saa";
   if (chunks != 1)
-    text += "+pipeline:" + (chunks ? std::to_string(chunks) : "auto");
+    text += "+pipeline:" + (chunks ? std::to_string(chunks) : "auto") +
+            (getRing() != getOwnRing() ? "," + std::to_string(ring) : "");
   if (shadows)
     text += "+shadow" +
             getArguments(shadows->most, stringifyShadowPolicy(shadows->policy), shadows->policy == Shadows().policy);
@@ -118,14 +119,17 @@ static const Name *findName(StringRef name) {
 static constexpr int64_t maxChunks = 64;
 
 static LogicalResult setChunks(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
-  if (argument == "auto") {
+  auto isRead = [](StringRef text, int64_t &number) {
+    return !text.getAsInteger(10, number) && number >= 1 && number <= maxChunks;
+  };
+  auto [chunks, ring] = argument.split(',');
+  bool isAuto = chunks == "auto", hasRing = argument.contains(',');
+  if (isAuto)
     parsed.chunks = 0;
+  if ((isAuto || isRead(chunks, parsed.chunks)) && (!hasRing || isRead(ring, parsed.ring)))
     return success();
-  }
-  if (argument.getAsInteger(10, parsed.chunks) || parsed.chunks < 1 || parsed.chunks > maxChunks)
-    return emitUsageError(context) << "expected pipeline:N with N from 1 to " << maxChunks
-                                   << ", or pipeline:auto, in --schedule but got 'pipeline:" << argument << "'";
-  return success();
+  return emitUsageError(context) << "expected pipeline:N or pipeline:N,RING with N and RING from 1 to " << maxChunks
+                                 << ", or auto for N, in --schedule but got 'pipeline:" << argument << "'";
 }
 
 /// Reads `NUMBER`, `WORD` or `NUMBER,WORD`; what is not there stays as it is.
@@ -341,9 +345,9 @@ static void addResiduals(PassManager &passes, Strategy strategy) {
 static void addPipeline(PassManager &passes, const ParsedSchedule &schedule) {
   MoePipelineOptions pipeline;
   pipeline.chunks = schedule.chunks;
-  // Without reuse nothing has to wait for its place.
-  if (schedule.strategy == Strategy::None)
-    pipeline.exchangedRing = pipeline.hiddenRing = 0;
+  pipeline.exchangedRing = schedule.getRing();
+  // What waits for a place inside the experts computes, which one chunk does at a time.
+  pipeline.hiddenRing = schedule.getRing() > 0 ? std::max<int64_t>(1, schedule.getRing() - 1) : 0;
   passes.addNestedPass<func::FuncOp>(createMoePipeline(pipeline));
 }
 

@@ -18,6 +18,8 @@ struct ParsedSchedule {
   bool saa = false;
   /// Of pipeline:N; 0 for pipeline:auto.
   int64_t chunks = 1;
+  /// Of pipeline:N,RING; 0: none was given.
+  int64_t ring = 0;
   /// Of mpipe-s1 .. mpipe-s4; none otherwise.
   mpipemoe::Strategy strategy = mpipemoe::Strategy::None;
   /// mpipe-auto: Eq. 10 decides.
@@ -44,6 +46,10 @@ struct ParsedSchedule {
   bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
   /// Whether what is exchanged when, or at all, depends on what the tokens choose.
   bool dependsOnRouting() const { return shadows || smart; }
+  /// How many chunks' exchanged values are alive at once, and one less of what is inside the experts; 0: of all chunks.
+  /// By itself two where a strategy keeps less: without one nothing has to wait for its place.
+  int64_t getRing() const { return ring ? ring : getOwnRing(); }
+  int64_t getOwnRing() const { return strategy == mpipemoe::Strategy::None ? 0 : 2; }
   /// Whether something is left to decide by times.
   bool isOpen() const { return chunks == 0 || chooseStrategy; }
   /// The names joined by '+', as --schedule takes them.

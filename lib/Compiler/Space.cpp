@@ -30,6 +30,16 @@ ArrayRef<int64_t> mlir::moe::getAutoChunkCounts() {
   return counts;
 }
 
+SmallVector<int64_t> mlir::moe::getSmallerRings(const ParsedSchedule &schedule) {
+  // Without a ring every chunk has a place.
+  int64_t own = std::min(schedule.chunks, schedule.getRing() ? schedule.getRing() : schedule.chunks);
+  SmallVector<int64_t> rings;
+  for (int64_t ring : {2, 1})
+    if (ring < own)
+      rings.push_back(ring);
+  return rings;
+}
+
 SmallVector<Strategy> mlir::moe::getStrategies(const ClusterProfile &cluster) {
   SmallVector<Strategy> strategies = {Strategy::None, Strategy::S4};
   // Nothing is known of copies to a host without a link.

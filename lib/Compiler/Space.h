@@ -24,6 +24,9 @@ ArrayRef<int64_t> getAutoChunkCounts();
 /// What MPipeMoE's strategies may be on the cluster: those that offload need a link to the host.
 SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
 
+/// Rings for `schedule` in which fewer chunks' values are alive than by itself, the largest first.
+SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
+
 } // namespace mlir::moe
 
 #endif // MOE_LIB_COMPILER_SPACE_H

@@ -192,12 +192,13 @@ def compile_options(suite):
     for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline", "shadows",
                  "smart2", "topology-gate:1", "topology-gate:", "topology"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            r"made of baseline, s1, s2, ppmoe, parm-auto, auto, saa, pipeline:N\|auto, mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
+            r"made of baseline, s1, s2, ppmoe, parm-auto, auto, saa, pipeline:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
             r"shadow\[:MAX,POLICY\], smart\[:RANKS,ORDER\], topology-gate, joined by '\+', "
             rf"but got '{re.escape(name)}'")
-    for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO"):
+    for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO", "2,", "2,0", "2,65", "2,x", ",2", "auto,",
+                  "2,2,2"):
         bad(f"--schedule=pipeline:{count}", [f"--schedule=pipeline:{count}"],
-            rf"expected pipeline:N with N from 1 to 64, or pipeline:auto, in --schedule but got 'pipeline:{re.escape(count)}'")
+            rf"expected pipeline:N or pipeline:N,RING with N and RING from 1 to 64, or auto for N, in --schedule but got 'pipeline:{re.escape(count)}'")
     for name, words, arguments in (("shadow", "algorithm1, prefix, simulate", ("0", "-1", "x", "1.5", "2,", ",prefix", "prefix,2", "2,ring", "2,prefix,3",
                                                                                "PREFIX", "99999999999999999999")),
                                    ("smart", "ring, topology", ("0", "-2", "y", "2 ", "ring,2", "2,prefix", "2,4", "2,ring,"))):

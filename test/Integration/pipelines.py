@@ -17,6 +17,7 @@ STRATEGIES = ("mpipe-s1", "mpipe-s2", "mpipe-s3", "mpipe-s4")
 # What --schedule is given, and what it is in a plan.
 NAMES = {
     "baseline+pipeline:2": "pipeline:2", "pipeline:04": "pipeline:4", "pipeline:1": "baseline", "pipeline:64": "pipeline:64",
+    "mpipe-s4+pipeline:04,01": "pipeline:4,1+mpipe-s4", "pipeline:4,2+mpipe-s4": "pipeline:4+mpipe-s4", "pipeline:4,2": "pipeline:4,2",
     "mpipe-s1": "mpipe-s1", "mpipe-s4+pipeline:3": "pipeline:3+mpipe-s4", "pipeline:2+s2": "s2+pipeline:2",
     "mpipe-s2+pipeline:8+s1": "s1+pipeline:8+mpipe-s2", "pipeline:1+mpipe-s3": "mpipe-s3",
     "pipeline:2+mpipe-s4+saa+s2": "s2+saa+pipeline:2+mpipe-s4", "pipeline:2+pipeline:2": "pipeline:2",
@@ -49,6 +50,27 @@ def names(suite):
         plan, _ = compile_plan(suite, f"--schedule={given}")
         suite.equal(f"name {given}", schedule_of(plan), expected)
         suite.equal(f"name {given}: again", compile_plan(suite, f"--schedule={expected}")[0], plan)
+
+
+def rings(suite):
+    """Fewer chunks' values are alive at once where --schedule says so, and where 'auto' has no other way to fit."""
+    def verify(name, *options):
+        suite.make("moe-compile", "config.json", "--seq=64", CLUSTER, *options, "-o", "plan.so")
+        got = json.loads(suite.make("moe-run", "plan.so", "--verify", "--json"))
+        suite.equal(f"ring {name}: verification", got["verify"]["ok"], True)
+        return got["schedule"]
+
+    for schedule in ("pipeline:4,1", "pipeline:4,1+mpipe-s4", "pipeline:8,3+mpipe-s1", "s1+pipeline:4,1+mpipe-s3", "s2+pipeline:4,4+mpipe-s2"):
+        suite.equal(f"ring {schedule}", verify(schedule, PARALLEL, f"--schedule={schedule}"), schedule)
+    plans = [compile_plan(suite, f"--schedule=pipeline:8{ring}+mpipe-s4", "--report=report.txt") and bytes_of(read(suite.path("report.txt")).decode())
+             for ring in (",1", "")]
+    suite.equal("ring: bytes", plans[0] < plans[1], True)
+    options = ["--parallel=dp=2,ep=2", "--capacity-factor=1", "--schedule=auto"]
+    _, _, stderr = suite.tool("moe-compile", "config.json", "--seq=64", CLUSTER, *options, "--memory-limit=1", "--emit=plan")
+    needed, smallest = re.search(r"the smallest of the model needs (\d+), that of '(.*?)'", stderr).groups()
+    chosen = verify("auto", *options, f"--memory-limit={needed}", "--explain=why.json")
+    fitting = [one["schedule"] for one in json.loads(read(suite.path("why.json")))["candidates"] if "model_seconds" in one]
+    suite.equal("ring: auto", [chosen in fitting, all(re.search(r"pipeline:\d+,1", name) for name in [smallest, *fitting])], [True, True])
 
 
 def table(report):
@@ -187,4 +209,4 @@ def prepare(suite):
 
 
 if __name__ == "__main__":
-    sys.exit(run_groups(__doc__, (names, searches, limits, measured, granularity, refusals), prepare))
+    sys.exit(run_groups(__doc__, (names, rings, searches, limits, measured, granularity, refusals), prepare))
