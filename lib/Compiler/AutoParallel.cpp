@@ -29,10 +29,20 @@ StringRef mlir::moe::getName(ParallelVerdict verdict) {
   return names[static_cast<unsigned>(verdict)];
 }
 
+static constexpr StringLiteral kObjectiveNames[] = {"throughput", "step-time"};
+
+StringRef mlir::moe::getName(Objective objective) { return kObjectiveNames[static_cast<unsigned>(objective)]; }
+
+std::optional<Objective> mlir::moe::parseObjective(StringRef name) {
+  const auto *found = llvm::find(kObjectiveNames, name);
+  if (found == std::end(kObjectiveNames))
+    return std::nullopt;
+  return static_cast<Objective>(found - std::begin(kObjectiveNames));
+}
+
 double ParallelCandidate::getSecondsPerSequence(bool isFixed) const {
-  double step = seconds > 0 ? seconds : estimate;
   int64_t sequences = isFixed ? microBatches : batch * parallel.getDp() * microBatches;
-  return step / static_cast<double>(sequences);
+  return getStepSeconds() / static_cast<double>(sequences);
 }
 
 static SmallVector<int64_t> getDivisors(int64_t number) {
@@ -102,11 +112,17 @@ private:
   void roughlyEstimate(MutableArrayRef<ParallelCandidate *> alike);
   void estimateNearest();
   void estimate(ParallelCandidate &candidate);
+  /// Seconds, by which candidates are compared.
+  double getCost(const ParallelCandidate &candidate) const {
+    return request.objective == Objective::StepTime ? candidate.getStepSeconds()
+                                                    : candidate.getSecondsPerSequence(source.isFixed);
+  }
   /// Those that may be taken, the fastest first.
   SmallVector<ParallelCandidate *> sort();
   void compileNearest();
   LogicalResult failToFind();
   LogicalResult setFigures(ModuleOp module, ParallelCandidate &best) const;
+  DictionaryAttr getFields(const ParallelCandidate &candidate) const;
   FailureOr<OwningOpRef<ModuleOp>> finish();
   FailureOr<OwningOpRef<ModuleOp>> compileOne(const ParallelCandidate &candidate, bool findChanges);
   ParallelCandidate *choose();
@@ -123,6 +139,7 @@ private:
   const CompileOptions &options;
   MLIRContext *context;
   int64_t limit = 0;
+  int64_t tokens = 0; ///< of a sequence; of a fixed graph, of a micro-batch
   SmallVector<int64_t> kinds;
   SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`
   std::vector<ParallelCandidate> candidates;
@@ -160,6 +177,7 @@ LogicalResult ParallelSearch::addSpace() {
   FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, /*dataParallel=*/1, /*batch=*/1, {});
   if (failed(graph))
     return failure();
+  tokens = getTokens(**graph);
   int64_t layers = 0, experts = 1;
   (*graph)->walk([&](LayerOp layer) {
     ++layers;
@@ -380,9 +398,7 @@ void ParallelSearch::estimateNearest() {
   for (ParallelCandidate &candidate : candidates)
     if (candidate.verdict == ParallelVerdict::Slower)
       sorted.push_back(&candidate);
-  llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) {
-    return a->getSecondsPerSequence(source.isFixed) < b->getSecondsPerSequence(source.isFixed);
-  });
+  llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) { return getCost(*a) < getCost(*b); });
   takeWhileFew("estimates that fit", sorted, enough, [&](ParallelCandidate &candidate) {
     estimate(candidate);
     return candidate.verdict == ParallelVerdict::Estimated;
@@ -397,7 +413,7 @@ SmallVector<ParallelCandidate *> ParallelSearch::sort() {
   llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) {
     // What was compiled is known, and goes before what was not.
     auto key = [&](ParallelCandidate *one) {
-      return std::pair(one->verdict != ParallelVerdict::Compiled, one->getSecondsPerSequence(source.isFixed));
+      return std::pair(one->verdict != ParallelVerdict::Compiled, getCost(*one));
     };
     return key(a) < key(b);
   });
@@ -484,15 +500,17 @@ ParallelCandidate *ParallelSearch::choose() {
     candidate->seconds = step->seconds;
     candidate->memory = step->memory.getDeviceBytes();
     candidate->verdict = ParallelVerdict::Compiled;
-    if (!best || candidate->getSecondsPerSequence(source.isFixed) < best->getSecondsPerSequence(source.isFixed))
+    if (!best || getCost(*candidate) < getCost(*best))
       best = candidate;
     showProgress("whole plans", ++done, compared);
   }
   return best;
 }
 
-static DictionaryAttr getFields(const ParallelCandidate &candidate, double perSequence) {
-  Builder builder(candidate.parallel.getContext());
+DictionaryAttr ParallelSearch::getFields(const ParallelCandidate &candidate) const {
+  Builder builder(context);
+  double perSequence = candidate.getSecondsPerSequence(source.isFixed);
+  double rankTokens = static_cast<double>(tokens) / static_cast<double>(request.world);
   NamedAttrList fields;
   fields.append("parallel", builder.getStringAttr(describe(candidate.parallel)));
   fields.append("verdict", builder.getStringAttr(getName(candidate.verdict)));
@@ -502,6 +520,8 @@ static DictionaryAttr getFields(const ParallelCandidate &candidate, double perSe
   fields.append("estimate", builder.getF64FloatAttr(candidate.estimate));
   fields.append("seconds", builder.getF64FloatAttr(candidate.seconds));
   fields.append("seconds_per_sequence", builder.getF64FloatAttr(perSequence));
+  fields.append("tokens_per_second", builder.getF64FloatAttr(perSequence > 0 ? rankTokens / perSequence : 0));
+  fields.append("objective", builder.getStringAttr(getName(request.objective)));
   fields.append("schedule", builder.getStringAttr(candidate.schedule));
   fields.append("reason", builder.getStringAttr(candidate.reason));
   return fields.getDictionary(builder.getContext());
@@ -537,7 +557,7 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::finish() {
   }
   SmallVector<Attribute> all;
   for (const ParallelCandidate &candidate : candidates)
-    all.push_back(getFields(candidate, candidate.getSecondsPerSequence(source.isFixed)));
+    all.push_back(getFields(candidate));
   (**module)->setAttr(plan::kExplainParallelAttrName, ArrayAttr::get(context, all));
   return module;
 }

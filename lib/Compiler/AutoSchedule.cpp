@@ -733,6 +733,15 @@ static std::optional<AutoResult> searchKeepingAll(ModuleOp graph, const CompileO
   return result;
 }
 
+/// Where steps of the whole graph are known.
+static void addThroughput(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
+  auto tokens = static_cast<double>(getTokens(graph) * options.microBatches);
+  auto ranks = static_cast<double>(options.parallel.getWorld());
+  for (AutoCandidate &candidate : result.candidates)
+    if (double seconds = isOneLayer(graph) ? candidate.seconds : candidate.modelSeconds; seconds > 0)
+      candidate.tokensPerSecond = tokens / seconds / ranks;
+}
+
 FailureOr<AutoResult> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOptions &options) {
   if (!options.cluster)
     return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
@@ -749,6 +758,7 @@ FailureOr<AutoResult> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOpt
   }
   if (options.findChanges)
     addChanges(graph, planning, *result);
+  addThroughput(graph, options, *result);
   return std::move(*result);
 }
 

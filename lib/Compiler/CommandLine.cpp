@@ -40,6 +40,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
           cl::init(""), cl::cat(category)),
       cluster("cluster", cl::desc("Cluster profile: a file, or the name of a shared one"), cl::init("localhost"),
               cl::cat(category)),
+      objective(
+          "objective",
+          cl::desc("What --parallel=auto chooses by: throughput (tokens a second and device) or step-time; for one "
+                   "number of tokens both are the same"),
+          cl::init("throughput"), cl::cat(category)),
       memoryLimit("memory-limit",
                   cl::desc("Bytes that one rank may use; more chunks and less kept are tried; 0 for no limit"),
                   cl::init(0), cl::cat(category)),
@@ -71,6 +76,12 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
     return emitUsageError(context) << "expected --memory-limit to be at least 0 but got " << int64_t(memoryLimit);
   if (isOpen() != (world.getNumOccurrences() > 0) || world < 0)
     return emitUsageError(context) << "expected --world=RANKS with --parallel=auto, and with nothing else";
+  if (!parseObjective(objective))
+    return emitUsageError(context) << "expected --objective to be throughput or step-time but got '" << objective
+                                   << "'";
+  if (objective.getNumOccurrences() && !isOpen() && schedule != "auto")
+    return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else is "
+                                      "chosen by it";
   FailureOr<ParallelAttr> groups = parseParallel(&context, isOpen() ? StringRef() : StringRef(parallel));
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
   if (failed(groups) || failed(sequences))
@@ -130,6 +141,7 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
   request.microBatches = options.microBatches;
   if (globalBatch.getNumOccurrences())
     request.globalBatch = globalBatch;
+  request.objective = *parseObjective(objective);
   ModelSource source;
   std::string text;
   if (isGraph()) {

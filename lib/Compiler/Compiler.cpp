@@ -343,6 +343,17 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   return module;
 }
 
+int64_t mlir::moe::getTokens(ModuleOp graph) {
+  func::FuncOp function = getFunction(graph);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto role = function.getArgAttrOfType<StringAttr>(i, kRoleAttrName);
+    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
+    if (role && role.getValue() == "input" && type && type.getRank() > 0)
+      return type.getDimSize(0);
+  }
+  return 0;
+}
+
 /// A copy of the graph for `options`, without layers that nobody needs: each that is left is routed.
 static OwningOpRef<ModuleOp> prepare(ModuleOp model, const CompileOptions &options) {
   OwningOpRef<ModuleOp> graph = model.clone();

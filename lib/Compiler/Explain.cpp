@@ -64,6 +64,7 @@ static DictionaryAttr getFields(const AutoCandidate &candidate, MLIRContext *con
   fields.set("overlaps", candidate.overlaps);
   fields.set("model_seconds", candidate.modelSeconds);
   fields.set("model_memory", candidate.modelMemory);
+  fields.set("tokens_per_second", candidate.tokensPerSecond);
   return fields.get();
 }
 
@@ -169,6 +170,12 @@ static SmallVector<StringRef> getClose(DictionaryAttr explanation) {
   return close;
 }
 
+static void printThroughput(ArrayRef<Candidate> candidates, llvm::raw_ostream &os) {
+  for (const Candidate &one : candidates)
+    if (double tokens = one.getNumber("tokens_per_second"); one.is("chosen") && tokens > 0)
+      os << llvm::format("\ntokens a second on each device: %.0f\n", tokens);
+}
+
 /// Whether predictions decide, or measurements have to.
 static void printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
   auto next = explanation.getAs<StringAttr>("next");
@@ -268,6 +275,7 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   for (const Candidate &one : sorted)
     if (seen.insert(one.getText("class")).second)
       printCandidate(one, close, os);
+  printThroughput(candidates, os);
   printMargin(explanation, os);
   printRejected(candidates, os);
   printOverlap(sorted, os);

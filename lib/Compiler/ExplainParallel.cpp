@@ -20,11 +20,16 @@ static void printFastest(ArrayRef<DictionaryAttr> all, llvm::raw_ostream &os) {
   llvm::copy_if(all, std::back_inserter(sorted), [](DictionaryAttr one) {
     return llvm::is_contained({"estimated", "compiled", "chosen"}, getText(one, "verdict"));
   });
-  llvm::stable_sort(sorted, [](DictionaryAttr a, DictionaryAttr b) {
-    return getNumber(a, "seconds_per_sequence") < getNumber(b, "seconds_per_sequence");
-  });
-  os << "\nthe fastest (* taken; a step is one that was compiled as a whole, in ms, beside its estimate):\n"
-     << "     groups                              batch  micro   estimate       step  memory GB  ms/sequence  "
+  auto getCost = [](DictionaryAttr one) {
+    double step = getNumber(one, "seconds") > 0 ? getNumber(one, "seconds") : getNumber(one, "estimate");
+    return getText(one, "objective") == "step-time" ? step : getNumber(one, "seconds_per_sequence");
+  };
+  llvm::stable_sort(sorted, [&](DictionaryAttr a, DictionaryAttr b) { return getCost(a) < getCost(b); });
+  os << "\nthe best by " << getText(all.front(), "objective")
+     << " (* taken; a step is one that was compiled as a whole, in ms, beside its estimate; tokens a second and "
+        "device):\n"
+     << "     groups                              batch  micro   estimate       step  memory GB  ms/sequence     "
+        "tokens  "
         "schedule\n";
   for (DictionaryAttr one : ArrayRef(sorted).take_front(shown)) {
     double seconds = getNumber(one, "seconds");
@@ -34,12 +39,12 @@ static void printFastest(ArrayRef<DictionaryAttr> all, llvm::raw_ostream &os) {
       text << llvm::format("%.3f", seconds * 1e3);
     else
       text << "-";
-    os << llvm::format("%3s  %-34s %6lld %6lld %10.3f %10s %10.3f %12.4f  ",
+    os << llvm::format("%3s  %-34s %6lld %6lld %10.3f %10s %10.3f %12.4f %10.0f  ",
                        getText(one, "verdict") == "chosen" ? "*" : "", getText(one, "parallel").str().c_str(),
                        static_cast<long long>(getInteger(one, "batch")),
                        static_cast<long long>(getInteger(one, "micro_batches")), getNumber(one, "estimate") * 1e3,
                        text.str().c_str(), static_cast<double>(getInteger(one, "memory")) / 1e9,
-                       getNumber(one, "seconds_per_sequence") * 1e3)
+                       getNumber(one, "seconds_per_sequence") * 1e3, getNumber(one, "tokens_per_second"))
        << getText(one, "schedule") << "\n";
   }
 }

@@ -15,6 +15,15 @@
 // RUN: not moe-compile %s --parallel=auto --world=4 --cluster=hgx-h100 --memory-limit=100 --emit=plan 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not moe-compile %s --parallel=auto --world=4 --global-batch=4 --emit=plan 2>&1 | FileCheck %s --check-prefix=BATCH
 
+// RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --batch=4 --parallel=auto --world=4 --cluster=hgx-h100 --reference=false --explain=%t.fast --emit=plan -o /dev/null
+// RUN: FileCheck %s --check-prefix=THROUGHPUT --input-file=%t.fast
+// RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --batch=4 --parallel=auto --world=4 --objective=step-time --cluster=hgx-h100 --reference=false --explain=%t.short --emit=plan -o /dev/null
+// RUN: FileCheck %s --check-prefix=STEP --input-file=%t.short
+// RUN: moe-compile %s --parallel=dp=2,ep=2 --schedule=auto --objective=step-time --cluster=hgx-h100 --explain=%t.json --emit=plan -o /dev/null
+// RUN: FileCheck %s --check-prefix=TOKENS --input-file=%t.json
+// RUN: not moe-compile %s --parallel=dp=2 --objective=throughput --emit=plan 2>&1 | FileCheck %s --check-prefix=CLOSED
+// RUN: not moe-compile %s --parallel=auto --world=4 --objective=fast --emit=plan 2>&1 | FileCheck %s --check-prefix=OBJECTIVE
+
 // The groups are sizes for all ranks, and the plan is of them. The rows of a small layer go nowhere: every rank of a model-parallel group has them.
 // CHECK: #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 1, esp = 1>
 // CHECK-SAME: plan.explain_parallel
@@ -28,6 +37,16 @@
 // GPT: * pp=1,dp=4,mp=1,ep=4,esp=1 1 2
 // GPT: pp=2,dp=2,{{.*}} 1 4 
 
+// Without a batch of the world more data-parallel ranks have more tokens in a step: they do more a second, and take longer for it.
+// THROUGHPUT: the best by throughput
+// THROUGHPUT-NEXT: tokens schedule
+// THROUGHPUT-NEXT: * pp=1,dp=4,
+// STEP: the best by step-time
+// STEP-NEXT: tokens schedule
+// STEP-NEXT: * pp=1,dp=1,mp=4,{{.*}} {{[0-9]+}} baseline
+// TOKENS: "tokens_per_second": {{[0-9.]+}},
+// CLOSED: error: expected --objective with --parallel=auto or --schedule=auto: nothing else is chosen by it
+// OBJECTIVE: error: expected --objective to be throughput or step-time but got 'fast'
 // NO-WORLD: error: expected --world=RANKS with --parallel=auto, and with nothing else
 // MANY: error: expected --world of at most the 1024 devices of cluster 'hgx-h100' but got 4096
 // SMALL: error: expected groups of 4 ranks in which a plan has at most 100 bytes a rank, but the smallest of 18 needs more, that of pp=1,dp={{.*}} parameters,

@@ -31,13 +31,23 @@ struct ModelSource {
   bool isFixed = false;
 };
 
+/// What is best. Candidates whose steps have as many tokens are in the same order in both.
+enum class Objective {
+  Throughput, ///< the most tokens a second and device
+  StepTime    ///< the fewest seconds of a step
+};
+/// "throughput", "step-time".
+StringRef getName(Objective objective);
+std::optional<Objective> parseObjective(StringRef name);
+
 struct ParallelRequest {
   int64_t world = 1;
   /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
   int64_t batch = 1, microBatches = 1;
   /// Sequences of a step of the whole world, which make batch * dp * micro-batches: they say how many micro-batches
-  /// there are. Absent: candidates differ in it. In both cases tokens per second and device are compared.
+  /// there are. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
+  Objective objective = Objective::Throughput;
 };
 
 enum class ParallelVerdict {
@@ -61,6 +71,8 @@ struct ParallelCandidate {
   double seconds = 0;  ///< the same where it was compiled as a whole
   int64_t memory = 0;  ///< bytes of the rank that needs the most; 0 where not known
 
+  /// The closest that is known of a step.
+  double getStepSeconds() const { return seconds > 0 ? seconds : estimate; }
   /// Seconds of a step for one sequence of the world's; of a fixed graph, for a micro-batch.
   double getSecondsPerSequence(bool isFixed) const;
 };
@@ -70,7 +82,7 @@ struct ParallelCandidate {
 std::vector<ParallelAttr> getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages, int64_t maxExperts,
                                            int64_t devicesPerNode);
 
-/// Compiles `source` in the groups, and with options.schedule, in which a sequence takes the fewest seconds on the
+/// Compiles `source` in the groups, and with options.schedule, that are best by the request's objective on the
 /// cluster, within options.memoryLimit or else the device's memory. options.parallel is ignored. The module's
 /// `plan.explain_parallel` says why. Errors, such as that nothing fits, are reported at an unknown place.
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,

@@ -54,6 +54,7 @@ struct AutoCandidate {
   /// is one layer.
   double modelSeconds = 0;
   int64_t modelMemory = 0;
+  double tokensPerSecond = 0; ///< of a device, in whole steps; 0 where a step is not known
 };
 
 /// What would be taken if something were otherwise.

@@ -44,7 +44,7 @@ private:
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
 
-  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster;
+  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, objective;
   llvm::cl::opt<int64_t> memoryLimit, world, globalBatch;
   llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;

@@ -75,6 +75,9 @@ struct CompileOptions {
 /// max(1, ep * esp / mp). Errors are reported at an unknown location.
 FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
+/// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 where it has none.
+int64_t getTokens(ModuleOp graph);
+
 /// Compiles a model graph (one function) to a module with the rank program `@rank`, or with pp > 1 one for each device
 /// of the pipeline, `@stage0`, `@stage1`, .., and, at the plan stage, the one-rank reference `@reference`. Errors are
 /// reported at the ops.
