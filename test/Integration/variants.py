@@ -107,6 +107,27 @@ def chooses(suite):
     suite.equal("auto: both are chosen", sorted(chosen), ["s1", "s2"])
 
 
+def searches(suite):
+    """--schedule=auto: each shape has the schedule that is best for it alone, and runs in that."""
+    options = ["config.json", PARALLEL, "--schedule=auto", "--cluster=parm-a"]
+    suite.make("moe-compile", *options, "--batch=1,4", "--seq=256", "-o", "plan.so", "--explain=why.json")
+    variants = json.loads(read(suite.path("why.json")))["variants"]
+    suite.equal("search: shapes", [(one["batch"], one["sequence"]) for one in variants], [(1, 256), (4, 256)])
+    best = set()
+    for one in variants:
+        shape = [f"--batch={one['batch']}", "--seq=256"]
+        name = f"search: {one['batch']} x 256: "
+        chosen = [candidate["schedule"] for candidate in one["explanation"]["candidates"] if candidate["verdict"] == "chosen"]
+        suite.make("moe-compile", *options, *shape, "-o", "alone.so")
+        several = json.loads(suite.make("moe-run", "plan.so", *shape, "--verify", "--json", "--save=several.safetensors"))
+        alone = json.loads(suite.make("moe-run", "alone.so", "--json", "--save=alone.safetensors"))
+        suite.equal(name + "schedule", [several["schedule"], alone["schedule"]], 2 * chosen)
+        suite.equal(name + "verification", several["verify"]["ok"], True)
+        suite.equal(name + "values", read(suite.path("several.safetensors")) == read(suite.path("alone.safetensors")), True)
+        best.update(chosen)
+    suite.equal("search: the shapes' schedules differ", len(best), 2)
+
+
 def outputs(suite):
     """What else moe-compile writes of several shapes."""
     options = ["config.json", PARALLEL, "--batch=1,3", "--seq=8,16"]
@@ -177,4 +198,4 @@ def prepare(suite):
 
 
 if __name__ == "__main__":
-    sys.exit(run_groups(__doc__, (runs, chooses, outputs, refusals), prepare))
+    sys.exit(run_groups(__doc__, (runs, chooses, searches, outputs, refusals), prepare))

@@ -154,6 +154,30 @@ static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &clust
   });
 }
 
+/// One object for one plan, else a list of them, each with its shape.
+static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os) {
+  if (plans.size() == 1)
+    return moe::writeExplanation(plans.front(), os);
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    json.attributeArray("variants", [&] {
+      for (ModuleOp plan : plans) {
+        std::string text;
+        llvm::raw_string_ostream stream(text);
+        moe::writeExplanation(plan, stream);
+        json.object([&] {
+          json.attribute("batch", plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName).getInt());
+          json.attribute("sequence", plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt());
+          json.attributeBegin("explanation");
+          json.rawValue(text.empty() ? "null" : StringRef(text).trim());
+          json.attributeEnd();
+        });
+      }
+    });
+  });
+  os << "\n";
+}
+
 /// Of each shape's plan, why it is as it is.
 static LogicalResult writeExplanations(ModuleOp module) {
   SmallVector<ModuleOp> plans = plan::getVariants(module);
@@ -170,8 +194,10 @@ static LogicalResult writeExplanations(ModuleOp module) {
       moe::writeExplanationPage(plans, os);
       return success();
     }
-    for (ModuleOp plan : plans)
-      StringRef(explain).ends_with(".json") ? moe::writeExplanation(plan, os) : moe::printExplanation(plan, os);
+    if (StringRef(explain).ends_with(".json"))
+      writeJsonExplanations(plans, os);
+    else
+      llvm::for_each(plans, [&](ModuleOp plan) { moe::printExplanation(plan, os); });
     return success();
   });
 }
