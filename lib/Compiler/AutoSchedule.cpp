@@ -106,6 +106,10 @@ private:
   void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
   SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const AutoCandidate &candidate) const;
   bool fits(const AutoCandidate &candidate) const;
+  /// Whether of a part of the model it is not known what fits.
+  bool mayNotFit() const { return options.memoryLimit > 0 && !subject.isWhole(); }
+  /// Whether what was applied need not be simulated.
+  bool isBeaten(const AutoCandidate &candidate) const;
   /// Whether memory may decide: something was too large, or of a part of the model it is not known what is.
   bool isTight() const;
   bool isStopped();
@@ -320,6 +324,17 @@ bool AutoSearch::isTight() const {
   return llvm::any_of(result.candidates, [](const AutoCandidate &one) { return one.verdict == Verdict::TooLarge; });
 }
 
+bool AutoSearch::isBeaten(const AutoCandidate &candidate) const {
+  if (options.exhaustive)
+    return false;
+  if (!mayNotFit())
+    return candidate.bound >= bestSeconds;
+  // What is slower may be all that fits, unless it needs more memory too.
+  return llvm::any_of(result.candidates, [&](const AutoCandidate &one) {
+    return one.verdict == Verdict::Simulated && one.seconds <= candidate.bound && one.memory <= candidate.memory;
+  });
+}
+
 bool AutoSearch::isStopped() {
   if (!options.progress || options.progress(result, bestSeconds))
     return false;
@@ -377,7 +392,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate
     candidate.reason = same->second;
     return;
   }
-  if (!isFirst && !options.exhaustive && candidate.bound >= bestSeconds) {
+  if (!isFirst && isBeaten(candidate)) {
     ++result.bounded;
     return;
   }
@@ -396,7 +411,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate
 void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
   ParsedSchedule schedule = one.schedules.first;
   schedule.chunks = chunks;
-  bool needsLess = options.memoryLimit > 0 && !subject.isWhole();
+  bool needsLess = mayNotFit();
   for (Strategy strategy : getStrategies(*options.cluster)) {
     schedule.strategy = strategy;
     // The first of the class was decided on before.
@@ -424,9 +439,8 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
 
 /// `schedule`, of which `verdict` is, with fewer chunks' values alive, where that may decide: until one fits.
 void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, Verdict verdict) {
-  bool mayNotFit = verdict == Verdict::TooLarge || (options.memoryLimit > 0 && !subject.isWhole());
-  bool wasSimulated = verdict == Verdict::TooLarge || verdict == Verdict::Simulated;
-  if (!wasSimulated || (!mayNotFit && !options.exhaustive))
+  bool isTooLarge = verdict == Verdict::TooLarge, wasSimulated = isTooLarge || verdict == Verdict::Simulated;
+  if (!wasSimulated || (!isTooLarge && !mayNotFit() && !options.exhaustive))
     return;
   for (int64_t ring : getSmallerRings(schedule)) {
     schedule.ring = ring;
@@ -443,7 +457,7 @@ void AutoSearch::visit(const Class &one) {
   const AutoCandidate &first = result.candidates[one.first];
   if (first.verdict == Verdict::Illegal || first.verdict == Verdict::Same || first.verdict == Verdict::Dominated)
     return;
-  if (!options.exhaustive && first.bound >= bestSeconds) {
+  if (!options.exhaustive && !mayNotFit() && first.bound >= bestSeconds) {
     ++result.bounded;
     return;
   }

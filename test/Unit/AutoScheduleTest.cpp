@@ -537,6 +537,24 @@ TEST_F(AutoScheduleTest, ChangesThatFit) {
       }
 }
 
+/// In little memory a model has a schedule that is slower than all that are larger.
+TEST_F(AutoScheduleTest, WholeModelThatFits) {
+  ClusterProfile cluster = load("mpipemoe-a100");
+  Layer layer;
+  layer.tokens = 2048, layer.experts = 8, layer.count = 2;
+  OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=8,ep=8");
+  CompileOptions options = getOptions("dp=8,ep=8", cluster), small = options;
+  auto getBytes = [&](const CompileOptions &options) {
+    FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+    return succeeded(plan) ? getMemory(getLargestProgram(**plan)).getDeviceBytes() : int64_t(0);
+  };
+  small.schedule = "pipeline:16+mpipe-s3";
+  options.memoryLimit = getBytes(small);
+  int64_t bytes = getBytes(options);
+  EXPECT_GT(bytes, 0);
+  EXPECT_LE(bytes, options.memoryLimit);
+}
+
 /// Without MoE layers there is nothing to choose, and a plan.
 TEST_F(AutoScheduleTest, NoLayers) {
   ClusterProfile cluster = load("hgx-h100");
