@@ -101,7 +101,7 @@ private:
   AutoCandidate &add(const ParsedSchedule &schedule, const Class &of);
   void visit(const Class &one);
   void visitChunks(const Class &one, int64_t chunks);
-  void visitRings(const Class &one, ParsedSchedule schedule, Verdict verdict);
+  void visitRings(const Class &one, ParsedSchedule schedule, const AutoCandidate &candidate);
   void decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst);
   void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
   SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const AutoCandidate &candidate) const;
@@ -318,10 +318,15 @@ bool AutoSearch::fits(const AutoCandidate &candidate) const {
   return options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
 }
 
+/// Whether it is too large, or fits in an order alone that is not the fastest: with less kept it may be faster.
+static bool isShort(const AutoCandidate &candidate) {
+  return candidate.verdict == Verdict::TooLarge || (candidate.order && *candidate.order != OrderPolicy::Search);
+}
+
 bool AutoSearch::isTight() const {
   if (!subject.isWhole())
     return options.memoryLimit > 0;
-  return llvm::any_of(result.candidates, [](const AutoCandidate &one) { return one.verdict == Verdict::TooLarge; });
+  return llvm::any_of(result.candidates, isShort);
 }
 
 bool AutoSearch::isBeaten(const AutoCandidate &candidate) const {
@@ -416,7 +421,7 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
     schedule.strategy = strategy;
     // The first of the class was decided on before.
     if (chunks == 1 && strategy == Strategy::None) {
-      needsLess |= result.candidates[one.first].verdict == Verdict::TooLarge;
+      needsLess |= isShort(result.candidates[one.first]);
       continue;
     }
     AutoCandidate &candidate = add(schedule, one);
@@ -428,19 +433,19 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
     decide(schedule, candidate, /*isFirst=*/false);
     if (strategy == Strategy::None && candidate.verdict == Verdict::Illegal)
       return;
-    needsLess |= candidate.verdict == Verdict::TooLarge;
+    needsLess |= isShort(candidate);
     if (isStopped())
       return;
-    visitRings(one, schedule, candidate.verdict);
+    visitRings(one, schedule, candidate);
     if (!result.isComplete)
       return;
   }
 }
 
-/// `schedule`, of which `verdict` is, with fewer chunks' values alive, where that may decide: until one fits.
-void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, Verdict verdict) {
-  bool isTooLarge = verdict == Verdict::TooLarge, wasSimulated = isTooLarge || verdict == Verdict::Simulated;
-  if (!wasSimulated || (!isTooLarge && !mayNotFit() && !options.exhaustive))
+/// `schedule`, which `candidate` is of, with fewer chunks' values alive, where that may decide: until one fits.
+void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const AutoCandidate &candidate) {
+  bool wasSimulated = candidate.verdict == Verdict::TooLarge || candidate.verdict == Verdict::Simulated;
+  if (!wasSimulated || (!isShort(candidate) && !mayNotFit() && !options.exhaustive))
     return;
   for (int64_t ring : getSmallerRings(schedule)) {
     schedule.ring = ring;

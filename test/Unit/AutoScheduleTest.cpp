@@ -280,7 +280,7 @@ void compare(ModuleOp graph, CompileOptions options, const std::string &what, Fi
 
 /// What the search finds is as fast as what there is, and no bound is above a time.
 TEST_F(AutoScheduleTest, Regret) {
-  int64_t wanted = getNumber("MOE_AUTO_CASES", 3), shown = 0;
+  int64_t wanted = getNumber("MOE_AUTO_CASES", 1), shown = 0;
   Draw draw(getNumber("MOE_AUTO_SEED", 1));
   Figures figures;
   while (figures.cases < wanted && !HasFailure()) {
