@@ -2,9 +2,9 @@
 #include "moe/Compiler/AutoSchedule.h"
 
 #include "Explain.h"
-#include "Sample.h"
 #include "Search.h"
 #include "Space.h"
+#include "Subject.h"
 #include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,18 +12,14 @@
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Compiler/Memory.h"
-#include "moe/Compiler/Report.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
-#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -35,56 +31,6 @@ StringRef mlir::moe::getName(Verdict verdict) {
 }
 
 namespace {
-/// What a graph, or several that stand for a model's layers, cost in a schedule.
-class Subject {
-public:
-  /// `tokens` times as many as the graph has; isLegal() says whether these can be.
-  Subject(ModuleOp graph, const CompileOptions &options, double tokens = 1);
-
-  bool isLegal() const { return legal; }
-
-  /// Whether this is the whole model, so that its memory is the model's.
-  bool isWhole() const { return samples.empty(); }
-  /// Applies `schedule` in the program's order: verdict, reason, bound and memory of `candidate`. The plans stay until
-  /// the next call.
-  void apply(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  /// Simulates what was applied, in the candidate's order or what it would be compiled in by itself.
-  void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  /// What was applied, as text: two schedules may come to the same.
-  std::string getText() const;
-
-private:
-  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
-                                                  std::optional<OrderPolicy> order, std::string &reason);
-  /// Of the plans; where that is over the limit `reason` says what holds the peak.
-  void measureMemory(AutoCandidate &candidate);
-  llvm::Error addBound(AutoCandidate &candidate);
-  bool compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, AutoCandidate &candidate);
-
-  /// Of the closed form: all plans are of as many ranks.
-  llvm::Expected<const CostModel *> getModel();
-
-  struct Plan {
-    OwningOpRef<ModuleOp> module;
-    double count = 1;                 ///< of these in the model
-    std::vector<SimProgram> programs; ///< of the module; none where nobody asked yet
-    RoutingTrace trace;               ///< what its tokens choose; empty: evenly
-  };
-  llvm::Error addPrograms(Plan &plan) const;
-  /// Takes the plan's programs.
-  llvm::Expected<Prediction> predictOne(Plan &plan);
-
-  ModuleOp graph;
-  CompileOptions options;
-  /// Of the model: a sample is of one micro-batch, and a stage's share of the layers.
-  int64_t microBatches, stages;
-  OwningOpRef<ModuleOp> scaled; ///< of which `graph` is, with other tokens
-  bool legal = true;
-  SmallVector<LayerSample> samples;
-  SmallVector<Plan> plans;
-  std::unique_ptr<CostModel> model;
-};
-
 class AutoSearch {
 public:
   AutoSearch(ModuleOp graph, const CompileOptions &options) : subject(graph, options), options(options) {}
@@ -122,193 +68,6 @@ private:
   double bestSeconds = std::numeric_limits<double>::infinity();
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// One candidate
-//===----------------------------------------------------------------------===//
-
-Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens)
-    : graph(whole), options(options), microBatches(options.microBatches), stages(options.parallel.getPp()) {
-  this->options.stage = Stage::Plan;
-  this->options.reference = false;
-  auto scale = [&](OwningOpRef<ModuleOp> &to, ModuleOp from) {
-    FailureOr<OwningOpRef<ModuleOp>> other = scaleTokens(from, tokens);
-    legal &= succeeded(other);
-    if (succeeded(other))
-      to = std::move(*other);
-  };
-  if (isOneLayer(whole)) {
-    if (tokens != 1)
-      scale(scaled, whole);
-    if (scaled)
-      graph = *scaled;
-    return;
-  }
-  this->options = getSampleOptions(options);
-  samples = sampleLayers(whole);
-  for (LayerSample &sample : samples) {
-    (*sample.graph)->setAttr(kParallelAttrName, this->options.parallel);
-    if (tokens != 1)
-      scale(sample.graph, *sample.graph);
-  }
-}
-
-/// The first error is the reason.
-FailureOr<OwningOpRef<ModuleOp>> Subject::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
-                                                         std::optional<OrderPolicy> order, std::string &reason) {
-  ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
-      reason = diagnostic.str();
-    return success();
-  });
-  // As a user would write it: what makes no sense together is refused there.
-  FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
-  if (failed(known))
-    return failure();
-  CompileOptions ordered = options;
-  ordered.order = order;
-  return compileSchedule(graph, *known, ordered);
-}
-
-/// Plans of all that the schedule changes.
-bool Subject::compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, AutoCandidate &candidate) {
-  plans.clear();
-  auto add = [&](ModuleOp one, double count) {
-    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, order, candidate.reason);
-    if (failed(plan))
-      return false;
-    if (!isWhole())
-      divideGradientSums(**plan, microBatches);
-    plans.push_back({std::move(*plan), count, {}, {}});
-    return true;
-  };
-  return isWhole() ? add(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
-    return add(*sample.graph, static_cast<double>(sample.count) / static_cast<double>(stages));
-  });
-}
-
-void Subject::measureMemory(AutoCandidate &candidate) {
-  candidate.memory = 0;
-  for (Plan &plan : plans) {
-    func::FuncOp largest = getLargestProgram(*plan.module);
-    candidate.memory += static_cast<int64_t>(static_cast<double>(getMemory(largest).getDeviceBytes()) * plan.count);
-    if (options.memoryLimit > 0 && candidate.memory > options.memoryLimit)
-      candidate.reason = describePeak(largest);
-  }
-}
-
-llvm::Expected<const CostModel *> Subject::getModel() {
-  if (!model) {
-    llvm::Expected<std::unique_ptr<CostModel>> made =
-        CostModel::create(*options.cluster, options.parallel.getWorld(), CostForm::ClosedForm);
-    if (!made)
-      return made.takeError();
-    model = std::move(*made);
-  }
-  return model.get();
-}
-
-llvm::Error Subject::addPrograms(Plan &plan) const {
-  if (!plan.programs.empty())
-    return llvm::Error::success();
-  if (llvm::Error error = makeSimPrograms(*plan.module).moveInto(plan.programs))
-    return error;
-  if (!options.routing)
-    return llvm::Error::success();
-  return options.routing->getTrace(plan.programs, options.parallel.getWorld()).moveInto(plan.trace);
-}
-
-llvm::Error Subject::addBound(AutoCandidate &candidate) {
-  llvm::Expected<const CostModel *> model = getModel();
-  if (!model)
-    return model.takeError();
-  for (Plan &plan : plans) {
-    if (llvm::Error error = addPrograms(plan))
-      return error;
-    llvm::Expected<double> bound = getStepBound(plan.programs, **model, getSimOptions(&plan.trace));
-    if (!bound)
-      return bound.takeError();
-    candidate.bound += *bound * plan.count;
-  }
-  return llvm::Error::success();
-}
-
-void Subject::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  candidate.verdict = Verdict::Illegal;
-  if (!compileAll(schedule, OrderPolicy::Program, candidate))
-    return;
-  if (llvm::Error error = addBound(candidate)) {
-    candidate.reason = llvm::toString(std::move(error));
-    return;
-  }
-  measureMemory(candidate);
-  candidate.verdict = Verdict::Bounded;
-}
-
-std::string Subject::getText() const {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  for (const Plan &plan : plans)
-    for (func::FuncOp program : plan::getRankPrograms(const_cast<OwningOpRef<ModuleOp> &>(plan.module).get()))
-      program.print(os, OpPrintingFlags().useLocalScope());
-  return text;
-}
-
-/// "compute 83%".
-static std::string describeLimit(const SimReport &report, double seconds) {
-  const StreamUse *most = nullptr;
-  for (const StreamUse &use : report.mean.streams)
-    if (!most || use.busy > most->busy)
-      most = &use;
-  std::string text;
-  if (most && seconds > 0)
-    llvm::raw_string_ostream(text) << most->stream << llvm::format(" %.0f%%", 100 * most->busy / seconds);
-  return text;
-}
-
-llvm::Expected<Prediction> Subject::predictOne(Plan &plan) {
-  llvm::Expected<const CostModel *> model = getModel();
-  if (!model)
-    return model.takeError();
-  if (llvm::Error error = addPrograms(plan))
-    return error;
-  return predict(*plan.module, "", std::exchange(plan.programs, {}), **model, &plan.trace);
-}
-
-void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  std::optional<OrderPolicy> order = candidate.order ? candidate.order : options.order;
-  // Without anything to overlap the program's order is what it is compiled in by itself.
-  if ((schedule.canOverlap() || order) && !compileAll(schedule, order, candidate)) {
-    candidate.verdict = Verdict::Illegal;
-    return;
-  }
-  measureMemory(candidate);
-  double longest = 0, uncertain = 0;
-  for (Plan &plan : plans) {
-    llvm::Expected<Prediction> prediction = predictOne(plan);
-    double count = plan.count;
-    if (!prediction) {
-      candidate.verdict = Verdict::Illegal;
-      candidate.reason = llvm::toString(prediction.takeError());
-      return;
-    }
-    candidate.seconds += prediction->result.seconds * count;
-    candidate.exposed += prediction->report.mean.exposedCommunication * count;
-    const CriticalUse &critical = prediction->report.critical;
-    uncertain += critical.fitted * critical.fitError * count;
-    for (const KernelUse &kernel : prediction->report.kernels) {
-      candidate.flops += kernel.flops * count;
-      if (kernel.resource == Resource::Network)
-        candidate.bytesSent += kernel.bytes * count;
-    }
-    if (double share = prediction->result.seconds * count; share > longest) {
-      longest = share;
-      candidate.limit = describeLimit(prediction->report, prediction->result.seconds);
-    }
-  }
-  candidate.uncertainty = candidate.seconds > 0 ? uncertain / candidate.seconds : 0;
-  candidate.verdict = Verdict::Simulated;
-}
 
 //===----------------------------------------------------------------------===//
 // All of them
@@ -449,10 +208,10 @@ void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const Aut
     return;
   for (int64_t ring : getSmallerRings(schedule)) {
     schedule.ring = ring;
-    AutoCandidate &candidate = add(schedule, one);
-    subject.apply(schedule, candidate);
-    decide(schedule, candidate, /*isFirst=*/false);
-    bool doesFit = subject.isWhole() && candidate.verdict == Verdict::Simulated;
+    AutoCandidate &smaller = add(schedule, one);
+    subject.apply(schedule, smaller);
+    decide(schedule, smaller, /*isFirst=*/false);
+    bool doesFit = subject.isWhole() && smaller.verdict == Verdict::Simulated;
     if (isStopped() || (doesFit && !options.exhaustive))
       return;
   }
@@ -514,143 +273,13 @@ AutoResult mlir::moe::searchSpace(ModuleOp graph, const CompileOptions &options)
   return AutoSearch(graph, options).run();
 }
 
-//===----------------------------------------------------------------------===//
-// What the choice depends on
-//===----------------------------------------------------------------------===//
-
-static void scaleNetwork(ClusterProfile &cluster, double factor) {
-  for (LinkPattern &link : cluster.links) {
-    link.bytesPerSecond *= factor;
-    link.backBytesPerSecond *= factor;
-  }
-  for (FabricLevel &level : cluster.fabric)
-    level.bytesPerSecond *= factor;
-  for (CollectiveFit &fit : cluster.collectives)
-    fit.beta /= factor;
-}
-
-static void scaleDevices(ClusterProfile &cluster, double factor) {
-  cluster.memoryBytesPerSecond *= factor;
-  for (DeviceRate &rate : cluster.rates)
-    rate.flopsPerSecond *= factor;
-  for (KernelRate &kernel : cluster.kernels) {
-    kernel.latency /= factor;
-    kernel.bytesPerSecond *= factor;
-  }
-}
-
-static FailureOr<ParsedSchedule> parseQuietly(MLIRContext *context, StringRef name) {
-  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-  return parseSchedule(context, name);
-}
-
-namespace {
-/// What is tried again: a schedule, and the order that is best for it now.
-struct Form {
-  std::string schedule;
-  std::optional<OrderPolicy> order;
-};
-} // namespace
-
-/// The fastest of `forms` that fit, for a graph and options; empty where none can be. Whether a part of a model fits is
-/// not known.
-static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const CompileOptions &options, double tokens = 1) {
-  Subject subject(graph, options, tokens);
-  if (!subject.isLegal())
-    return "";
-  std::string best;
-  double bestSeconds = std::numeric_limits<double>::infinity();
-  for (const Form &form : forms) {
-    AutoCandidate candidate;
-    candidate.order = form.order;
-    FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), form.schedule);
-    if (failed(known))
-      continue;
-    ParsedSchedule schedule = *known;
-    subject.apply(schedule, candidate);
-    if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
-      continue;
-    subject.simulate(schedule, candidate);
-    bool fits = options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
-    if (candidate.verdict != Verdict::Simulated || !fits || candidate.seconds >= bestSeconds)
-      continue;
-    bestSeconds = candidate.seconds;
-    best = form.schedule;
-  }
-  return best;
-}
-
-static SmallVector<const AutoCandidate *> sortBySeconds(const AutoResult &result) {
+SmallVector<const AutoCandidate *> mlir::moe::sortBySeconds(const AutoResult &result) {
   SmallVector<const AutoCandidate *> sorted;
   for (const AutoCandidate &candidate : result.candidates)
     if (candidate.seconds > 0)
       sorted.push_back(&candidate);
   llvm::stable_sort(sorted, [](const AutoCandidate *a, const AutoCandidate *b) { return a->seconds < b->seconds; });
   return sorted;
-}
-
-/// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
-static void addChangesOf(StringRef what, AutoResult &result, function_ref<std::string(double)> choose) {
-  const std::string &now = result.candidates[*result.best].schedule;
-  for (bool more : {false, true})
-    for (double factor : {2.0, 4.0, 8.0}) {
-      std::string then = choose(more ? factor : 1 / factor);
-      if (then.empty() || then == now)
-        continue;
-      std::string text;
-      llvm::raw_string_ostream(text) << what
-                                     << (more ? llvm::format(" x %.0f", factor) : llvm::format(" / %.0f", factor));
-      result.changes.push_back({text, then});
-      break;
-    }
-}
-
-/// Where tokens choose as unevenly as late in training, which shadows are for.
-static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms, AutoResult &result) {
-  if (options.routing)
-    return;
-  SmallVector<Form> all(forms);
-  for (const Form &form : forms) {
-    ParsedSchedule schedule = *parseSchedule(graph.getContext(), form.schedule);
-    schedule.shadows.emplace();
-    all.push_back({schedule.getName(), std::nullopt});
-  }
-  RoutingSource skewed;
-  constexpr int64_t late = 500;
-  skewed.synthetic.first = late;
-  CompileOptions changed = options;
-  changed.routing = &skewed;
-  if (std::string then = chooseFrom(all, graph, changed);
-      !then.empty() && then != result.candidates[*result.best].schedule)
-    result.changes.push_back({"routing skewed as late in training", then});
-}
-
-void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
-  if (!result.best)
-    return;
-  // All kinds that fit are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
-  constexpr size_t nearest = 6;
-  SmallVector<Form> forms;
-  llvm::StringSet<> classes;
-  for (const AutoCandidate *candidate : sortBySeconds(result))
-    if (candidate->verdict != Verdict::TooLarge &&
-        (classes.insert(candidate->scheduleClass).second || forms.size() < nearest))
-      forms.push_back({candidate->schedule, candidate->order});
-  auto onCluster = [&](function_ref<void(ClusterProfile &)> change) {
-    ClusterProfile cluster = *options.cluster;
-    change(cluster);
-    CompileOptions changed = options;
-    changed.cluster = &cluster;
-    return chooseFrom(forms, graph, changed);
-  };
-  addChangesOf("the network's bandwidth", result, [&](double factor) {
-    return onCluster([&](ClusterProfile &cluster) { scaleNetwork(cluster, factor); });
-  });
-  addChangesOf("the devices' speed", result, [&](double factor) {
-    return onCluster([&](ClusterProfile &cluster) { scaleDevices(cluster, factor); });
-  });
-  addChangesOf("tokens", result, [&](double factor) { return chooseFrom(forms, graph, options, factor); });
-  addChangeOfSkew(graph, options, forms, result);
 }
 
 //===----------------------------------------------------------------------===//

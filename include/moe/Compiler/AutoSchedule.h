@@ -75,6 +75,8 @@ struct AutoResult {
 /// Goes through the space for `graph`, which compile() has prepared. Of several layers that are not alike, times and
 /// bytes are sums over all of them. Nothing is best where nothing is legal, or fits.
 AutoResult searchSpace(ModuleOp graph, const CompileOptions &options);
+/// What was simulated, the fastest first.
+SmallVector<const AutoCandidate *> sortBySeconds(const AutoResult &result);
 /// Adds what the choice depends on: candidates that are near are simulated again with a slower and a faster network, on
 /// slower and faster devices, and with fewer and more tokens.
 void addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result);
