@@ -57,7 +57,7 @@ def write(path, text):
 
 
 def dropless(model, tokens, experts, top_k=TOP_K):
-    return graph(model, tokens, experts, top_k=top_k).replace(",\n    capacity_factor = 1.000000e+00 : f64", "")
+    return graph(model, tokens, experts, top_k=top_k, factor=None)
 
 
 class Bench:
