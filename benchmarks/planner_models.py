@@ -57,7 +57,7 @@ def read(path):
 
 
 def describe_choice(path):
-    groups = next(group for group in json.loads(read(path))["groups"] if group["verdict"] == "chosen")
+    groups = next(group for group in json.loads(read(path))["groups"]["candidates"] if group["verdict"] == "chosen")
     return (f"{groups['parallel']}, {groups['micro_batches']} micro-batches, {groups['schedule']}: {groups['seconds'] * 1e3:.0f} ms a step, "
             f"{groups['memory'] / 1e9:.1f} GB a rank")
 

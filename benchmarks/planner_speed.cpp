@@ -5,29 +5,20 @@
 // less than wanted.
 //
 //===----------------------------------------------------------------------===//
-#include "mlir/IR/MLIRContext.h"
+#include "LayerBench.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include "moe/Compiler/AutoSchedule.h"
 #include "moe/Compiler/Report.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Import/Import.h"
-#include "moe/Import/ShareDir.h"
 #include "moe/Simulator/Simulator.h"
 
 #include <ctime>
 
 using namespace mlir;
 using namespace mlir::moe;
-
-template <typename T> static T check(llvm::Expected<T> value) {
-  if (value)
-    return std::move(*value);
-  llvm::errs() << llvm::toString(value.takeError()) << "\n";
-  std::exit(1);
-}
 
 /// Of the processor: what else runs does not count.
 static double getSeconds(llvm::function_ref<void()> run) {
@@ -47,49 +38,23 @@ struct Case {
   }
 };
 
-class Bench {
+class Bench : public LayerBench {
 public:
-  explicit Bench(const char *argv0);
+  using LayerBench::LayerBench;
 
   /// Prints a row for each figure.
   void measure(const Case &what);
   bool isGood() const { return good; }
 
 private:
-  OwningOpRef<ModuleOp> import(const Case &what);
   /// Of some schedules of all kinds, in the program's order, as the search makes them to bound them.
   std::vector<OwningOpRef<ModuleOp>> compileSome(ModuleOp graph, CompileOptions options, const Case &what);
   void measureSearch(const Case &what, ModuleOp graph, const CompileOptions &options);
   void print(const Case &what, const char *figure, double value, double wanted, bool atMost = false);
 
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  ClusterProfile cluster;
-  ModelConfig config;
   bool good = true;
 };
 } // namespace
-
-Bench::Bench(const char *argv0)
-    : cluster(check(ClusterProfile::load(check(findShareFile("clusters", "hgx-h100", argv0))))) {
-  registerDialects(registry);
-  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  std::string path = check(findShareFile("models", "olmoe-1b-7b", argv0));
-  auto file = check(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(path)));
-  config = check(parseModelConfig(file->getBuffer(), path));
-}
-
-OwningOpRef<ModuleOp> Bench::import(const Case &what) {
-  ImportOptions import;
-  import.seq = 4096;
-  import.layers = 1;
-  import.dtype = ImportType::bf16;
-  import.dropless = what.dropless;
-  if (!what.dropless)
-    import.capacityFactor = 1.25;
-  import.dataParallel = what.ranks / what.mp;
-  return check(importModel(*context, config, import));
-}
 
 /// A row; a figure without a wish has 0 as one.
 void Bench::print(const Case &what, const char *figure, double value, double wanted, bool atMost) {
@@ -131,7 +96,7 @@ static double measureRate(size_t count, llvm::function_ref<void(size_t)> run) {
 }
 
 void Bench::measure(const Case &what) {
-  OwningOpRef<ModuleOp> graph = import(what);
+  OwningOpRef<ModuleOp> graph = import(/*layers=*/1, what.ranks / what.mp, what.dropless);
   CompileOptions options;
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;

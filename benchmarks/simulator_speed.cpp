@@ -5,27 +5,17 @@
 // with ops and ranks. Compiling is not in the times.
 //
 //===----------------------------------------------------------------------===//
-#include "mlir/IR/MLIRContext.h"
+#include "LayerBench.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
 
-#include "moe/Compiler/Compiler.h"
-#include "moe/Import/Import.h"
-#include "moe/Import/ShareDir.h"
 #include "moe/Simulator/Simulator.h"
 
 #include <chrono>
 
 using namespace mlir;
 using namespace mlir::moe;
-
-template <typename T> static T check(llvm::Expected<T> value) {
-  if (value)
-    return std::move(*value);
-  llvm::errs() << llvm::toString(value.takeError()) << "\n";
-  std::exit(1);
-}
 
 namespace {
 /// What is simulated.
@@ -38,9 +28,9 @@ struct Case {
   }
 };
 
-class Bench {
+class Bench : public LayerBench {
 public:
-  explicit Bench(const char *argv0);
+  using LayerBench::LayerBench;
 
   SimProgram compile(const Case &what);
   /// Median of many simulations on one model, the first not counted.
@@ -51,34 +41,11 @@ public:
   }
   /// Uneven routing for `what`.
   RoutingTrace route(const Case &what);
-
-private:
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  ClusterProfile cluster;
-  ModelConfig config;
 };
 } // namespace
 
-Bench::Bench(const char *argv0)
-    : cluster(check(ClusterProfile::load(check(findShareFile("clusters", "hgx-h100", argv0))))) {
-  registerDialects(registry);
-  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  std::string path = check(findShareFile("models", "olmoe-1b-7b", argv0));
-  auto file = check(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(path)));
-  config = check(parseModelConfig(file->getBuffer(), path));
-}
-
 SimProgram Bench::compile(const Case &what) {
-  ImportOptions import;
-  import.seq = 4096;
-  import.layers = what.layers;
-  import.dtype = ImportType::bf16;
-  import.dropless = what.dropless;
-  if (!what.dropless)
-    import.capacityFactor = 1.25;
-  import.dataParallel = what.ranks;
-  OwningOpRef<ModuleOp> graph = check(importModel(*context, config, import));
+  OwningOpRef<ModuleOp> graph = import(what.layers, what.ranks, what.dropless);
   CompileOptions options;
   options.devicesPerNode = cluster.devicesPerNode;
   FailureOr<ParallelAttr> parallel =
@@ -114,7 +81,7 @@ void Bench::measure(const Case &what, const CostModel &model, const SimOptions &
 RoutingTrace Bench::route(const Case &what) {
   SyntheticRouting routing;
   routing.first = 100;
-  return routing.generate(what.ranks, what.layers, config.layer.experts, 4096, config.layer.topK);
+  return routing.generate(what.ranks, what.layers, config.layer.experts, kTokens, config.layer.topK);
 }
 
 int main(int, char **argv) {

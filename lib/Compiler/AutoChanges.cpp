@@ -74,17 +74,20 @@ static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const Compil
 }
 
 /// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
-static void addChangesOf(StringRef what, AutoResult &result, function_ref<std::string(double)> choose) {
+static void addChangesOf(StringRef what, const CompileOptions &options, AutoResult &result,
+                         function_ref<std::string(double)> choose) {
   const std::string &now = result.candidates[*result.best].schedule;
   for (bool more : {false, true})
     for (double factor : {2.0, 4.0, 8.0}) {
+      if (options.isStoppedEarly())
+        return;
       std::string then = choose(more ? factor : 1 / factor);
       if (then.empty() || then == now)
         continue;
       std::string text;
       llvm::raw_string_ostream(text) << what
                                      << (more ? llvm::format(" x %.0f", factor) : llvm::format(" / %.0f", factor));
-      result.changes.push_back({text, then});
+      result.changes->push_back({text, then});
       break;
     }
 }
@@ -106,12 +109,13 @@ static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, Array
   changed.routing = &skewed;
   if (std::string then = chooseFrom(all, graph, changed);
       !then.empty() && then != result.candidates[*result.best].schedule)
-    result.changes.push_back({"routing skewed as late in training", then});
+    result.changes->push_back({"routing skewed as late in training", then});
 }
 
 void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
   if (!result.best)
     return;
+  result.changes.emplace();
   // All kinds that fit are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
   constexpr size_t nearest = 6;
   SmallVector<Form> forms;
@@ -127,12 +131,16 @@ void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoRe
     changed.cluster = &cluster;
     return chooseFrom(forms, graph, changed);
   };
-  addChangesOf("the network's bandwidth", result, [&](double factor) {
+  addChangesOf("the network's bandwidth", options, result, [&](double factor) {
     return onCluster([&](ClusterProfile &cluster) { scaleNetwork(cluster, factor); });
   });
-  addChangesOf("the devices' speed", result, [&](double factor) {
+  addChangesOf("the devices' speed", options, result, [&](double factor) {
     return onCluster([&](ClusterProfile &cluster) { scaleDevices(cluster, factor); });
   });
-  addChangesOf("tokens", result, [&](double factor) { return chooseFrom(forms, graph, options, factor); });
-  addChangeOfSkew(graph, options, forms, result);
+  addChangesOf("tokens", options, result, [&](double factor) { return chooseFrom(forms, graph, options, factor); });
+  if (!options.isStoppedEarly())
+    addChangeOfSkew(graph, options, forms, result);
+  // Some of them would look like all.
+  if (options.isStoppedEarly())
+    result.changes.reset();
 }

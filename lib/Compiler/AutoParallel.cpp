@@ -1,12 +1,13 @@
 //===- AutoParallel.cpp - the best groups for a model on a cluster --------===//
 #include "moe/Compiler/AutoParallel.h"
 
+#include "Explain.h"
 #include "ParallelSample.h"
+#include "Threads.h"
 #include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
@@ -14,18 +15,20 @@
 #include "llvm/Support/Process.h"
 
 #include "moe/Compiler/Report.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
+#include <atomic>
 #include <mutex>
 
 using namespace mlir;
 using namespace mlir::moe;
 
 StringRef mlir::moe::getName(ParallelVerdict verdict) {
-  static const StringLiteral names[] = {"illegal", "too large", "slower", "estimated", "compiled", "chosen"};
+  static const StringLiteral names[] = {"illegal", "too large", "skipped", "slower", "estimated", "compiled", "chosen"};
   return names[static_cast<unsigned>(verdict)];
 }
 
@@ -125,14 +128,17 @@ private:
   DictionaryAttr getFields(const ParallelCandidate &candidate) const;
   FailureOr<OwningOpRef<ModuleOp>> finish();
   FailureOr<OwningOpRef<ModuleOp>> compileOne(const ParallelCandidate &candidate, bool findChanges);
+  void searchNearest();
   ParallelCandidate *choose();
+  void addMargin(const ParallelCandidate &best, NamedAttrList &fields) const;
   void showProgress(StringRef what, size_t done, size_t all) const;
-  /// Does 0 to `count` - 1, on as many threads as the context has; each of them must leave the others alone.
-  void forAll(StringRef what, size_t count, function_ref<void(size_t)> run) const;
-  /// Asks `isGood` of one after the other until it has been so of `enough`. A few are done at once, as many on one
-  /// thread as on several, so that the number of threads changes nothing.
-  void takeWhileFew(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
-                    function_ref<bool(ParallelCandidate &)> isGood) const;
+  /// Does 0 to `count` - 1, or fewer where the search is stopped; each must leave the others alone.
+  void visitAll(StringRef what, size_t count, function_ref<void(size_t)> run);
+  /// Asks `isGood` of one after the other until it has been so of `enough`.
+  void visitBest(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
+                 function_ref<bool(ParallelCandidate &)> isGood);
+  /// What is known from now on is all that there will be.
+  bool isStopped() { return stopped = stopped || options.isStoppedEarly(); }
 
   const ModelSource &source;
   const ParallelRequest &request;
@@ -143,6 +149,7 @@ private:
   SmallVector<int64_t> kinds;
   SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`
   std::vector<ParallelCandidate> candidates;
+  std::atomic<bool> stopped = false;
 };
 } // namespace
 
@@ -217,33 +224,36 @@ SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) con
 
 void ParallelSearch::showProgress(StringRef what, size_t done, size_t all) const {
   if (llvm::sys::Process::StandardErrIsDisplayed())
-    llvm::errs() << "\r" << what << ": " << done << " of " << all << (done == all ? "\n" : "");
+    llvm::errs() << "\r\x1b[K" << what << ": " << done << " of " << all;
 }
 
-void ParallelSearch::forAll(StringRef what, size_t count, function_ref<void(size_t)> run) const {
+static void endProgress() {
+  if (llvm::sys::Process::StandardErrIsDisplayed())
+    llvm::errs() << "\n";
+}
+
+void ParallelSearch::visitAll(StringRef what, size_t count, function_ref<void(size_t)> run) {
   std::mutex mutex;
   size_t done = 0;
-  parallelFor(context, 0, count, [&](size_t index) {
+  forAll(context, count, [&](size_t index) {
+    if (isStopped())
+      return;
     run(index);
     std::lock_guard lock(mutex);
     showProgress(what, ++done, count);
   });
-  releaseMemory();
+  endProgress();
 }
 
-void ParallelSearch::takeWhileFew(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
-                                  function_ref<bool(ParallelCandidate &)> isGood) const {
-  constexpr size_t most = 4;
-  size_t good = 0;
-  while (good < enough && !sorted.empty()) {
-    ArrayRef<ParallelCandidate *> few = sorted.take_front(std::min(most, enough - good));
-    sorted = sorted.drop_front(few.size());
-    SmallVector<char> areGood(few.size(), false);
-    parallelFor(context, 0, few.size(), [&](size_t index) { areGood[index] = isGood(*few[index]); });
-    releaseMemory();
-    good += llvm::count(areGood, true);
-    showProgress(what, good, sorted.empty() ? good : enough);
-  }
+void ParallelSearch::visitBest(StringRef what, ArrayRef<ParallelCandidate *> sorted, size_t enough,
+                               function_ref<bool(ParallelCandidate &)> isGood) {
+  takeWhileFew(
+      context, sorted.size(), enough, [&](size_t index) { return !isStopped() && isGood(*sorted[index]); },
+      [&](size_t good) {
+        showProgress(what, good, enough);
+        return !isStopped();
+      });
+  endProgress();
 }
 
 void ParallelSearch::refuseSize(ParallelCandidate &candidate, StringRef what) {
@@ -292,6 +302,7 @@ void ParallelSearch::measureWhole(ParallelCandidate &candidate) {
   candidate.schedule = best->first;
   candidate.estimate = candidate.seconds = best->second.seconds;
   candidate.memory = best->second.memory.getDeviceBytes();
+  candidate.uncertainty = best->second.uncertainty;
   candidate.verdict = ParallelVerdict::Estimated;
   if (!fits(static_cast<double>(candidate.memory)))
     refuseSize(candidate, describeMemory(best->second.memory));
@@ -338,6 +349,7 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<ParallelCandidate *> alike)
         estimatePipeline(*cost, blocks, candidate->parallel.getPp(), options.interleave, candidate->microBatches);
     candidate->estimate = rough.seconds;
     candidate->memory = static_cast<int64_t>(getEstimatedBytes(rough, /*isLower=*/true, *cost));
+    candidate->verdict = ParallelVerdict::Slower;
     candidate->reason = "by a rough estimate";
     if (!fits(static_cast<double>(candidate->memory)))
       refuseSize(*candidate, "by a rough estimate without the optimizer's states");
@@ -357,7 +369,7 @@ void ParallelSearch::roughlyEstimateAll() {
       groups.emplace_back();
     groups[place->second].push_back(&candidate);
   }
-  forAll("rough estimates", groups.size(), [&](size_t index) { roughlyEstimate(groups[index]); });
+  visitAll("rough estimates", groups.size(), [&](size_t index) { roughlyEstimate(groups[index]); });
 }
 
 void ParallelSearch::estimate(ParallelCandidate &candidate) {
@@ -399,7 +411,7 @@ void ParallelSearch::estimateNearest() {
     if (candidate.verdict == ParallelVerdict::Slower)
       sorted.push_back(&candidate);
   llvm::stable_sort(sorted, [&](ParallelCandidate *a, ParallelCandidate *b) { return getCost(*a) < getCost(*b); });
-  takeWhileFew("estimates that fit", sorted, enough, [&](ParallelCandidate &candidate) {
+  visitBest("estimates that fit", sorted, enough, [&](ParallelCandidate &candidate) {
     estimate(candidate);
     return candidate.verdict == ParallelVerdict::Estimated;
   });
@@ -424,7 +436,7 @@ SmallVector<ParallelCandidate *> ParallelSearch::sort() {
 /// as the one before, and no more memory.
 void ParallelSearch::compileNearest() {
   constexpr size_t compared = 3;
-  takeWhileFew("whole plans", sort(), compared, [&](ParallelCandidate &candidate) {
+  visitBest("whole plans", sort(), compared, [&](ParallelCandidate &candidate) {
     CompileOptions one = getOptions(candidate);
     FewMicroBatches few(one);
     one.microBatches = few.count;
@@ -436,6 +448,7 @@ void ParallelSearch::compileNearest() {
     }
     candidate.seconds = step->seconds * few.part;
     candidate.memory = step->memory.getDeviceBytes();
+    candidate.uncertainty = step->uncertainty;
     candidate.verdict = ParallelVerdict::Compiled;
     if (fits(static_cast<double>(candidate.memory)))
       return true;
@@ -461,6 +474,9 @@ LogicalResult ParallelSearch::failToFind() {
                                    << limit << " bytes a rank, but the smallest of " << candidates.size()
                                    << " needs more, that of " << describe(smallest->parallel) << ": "
                                    << smallest->reason;
+  if (stopped)
+    return emitUsageError(context) << "expected groups of " << request.world
+                                   << " ranks but the search was interrupted before any were compared";
   InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks that can be";
   if (illegal)
     error << ", but of " << describe(illegal->parallel) << " the passes say: " << illegal->reason;
@@ -472,39 +488,59 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const ParallelCandid
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.findChanges = findChanges;
-  if (options.schedule == "auto")
+  if (isStopped())
+    one.schedule = candidate.schedule;
+  else if (options.schedule == "auto")
     one.memoryLimit = limit;
   FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, candidate.parallel.getDp(), candidate.batch, {});
   return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
 }
 
-/// The fastest of the nearest with the schedule that is asked for.
-ParallelCandidate *ParallelSearch::choose() {
-  // A large model is compiled once: its nearest were compared as a whole, in a simple schedule.
-  size_t compared = options.schedule == "auto" && !isSampled() ? 3 : 1, done = 0;
-  ParallelCandidate *best = nullptr;
-  for (ParallelCandidate *candidate : sort()) {
-    if (done == compared)
-      break;
-    if (compared == 1)
-      return candidate;
-    std::string reason;
-    CompileOptions one = getOptions(*candidate);
+/// Some of the nearest in the best schedule of each.
+void ParallelSearch::searchNearest() {
+  constexpr size_t compared = 3;
+  visitBest("groups with their best schedules", sort(), compared, [&](ParallelCandidate &candidate) {
+    if (candidate.verdict == ParallelVerdict::Compiled)
+      return true;
+    CompileOptions one = getOptions(candidate);
     one.schedule = options.schedule;
     one.memoryLimit = limit;
-    std::optional<StepFigures> step = measureStep(source, {}, candidate->batch, one, reason);
-    if (!step) {
-      refuse(*candidate, ParallelVerdict::Illegal, reason);
-      continue;
-    }
-    candidate->seconds = step->seconds;
-    candidate->memory = step->memory.getDeviceBytes();
-    candidate->verdict = ParallelVerdict::Compiled;
-    if (!best || getCost(*candidate) < getCost(*best))
-      best = candidate;
-    showProgress("whole plans", ++done, compared);
-  }
-  return best;
+    one.showProgress = nullptr;
+    std::string reason;
+    std::optional<StepFigures> step = measureStep(source, {}, candidate.batch, one, reason);
+    // A search that was stopped has nothing to say against the candidate.
+    if (!step && !isStopped())
+      refuse(candidate, ParallelVerdict::Illegal, reason);
+    if (!step)
+      return false;
+    candidate.seconds = step->seconds;
+    candidate.memory = step->memory.getDeviceBytes();
+    candidate.uncertainty = step->uncertainty;
+    candidate.schedule = step->schedule;
+    candidate.verdict = ParallelVerdict::Compiled;
+    return true;
+  });
+}
+
+/// The fastest with the schedule that is asked for; null where there is none.
+ParallelCandidate *ParallelSearch::choose() {
+  // A large model is compiled once: its nearest were compared as a whole, in a simple schedule.
+  if (options.schedule == "auto" && !isSampled() && !isStopped())
+    searchNearest();
+  SmallVector<ParallelCandidate *> sorted = sort();
+  return sorted.empty() ? nullptr : sorted.front();
+}
+
+/// How far `best` is from the others that were compared in the same way.
+void ParallelSearch::addMargin(const ParallelCandidate &best, NamedAttrList &fields) const {
+  auto getChoice = [&](const ParallelCandidate &one) {
+    return Choice{describe(one.parallel), getCost(one), one.uncertainty};
+  };
+  SmallVector<Choice> others;
+  for (const ParallelCandidate &one : candidates)
+    if (&one != &best && one.verdict == best.verdict)
+      others.push_back(getChoice(one));
+  mlir::moe::addMargin(getChoice(best), std::move(others), fields, context);
 }
 
 DictionaryAttr ParallelSearch::getFields(const ParallelCandidate &candidate) const {
@@ -519,6 +555,7 @@ DictionaryAttr ParallelSearch::getFields(const ParallelCandidate &candidate) con
   fields.append("memory", builder.getI64IntegerAttr(candidate.memory));
   fields.append("estimate", builder.getF64FloatAttr(candidate.estimate));
   fields.append("seconds", builder.getF64FloatAttr(candidate.seconds));
+  fields.append("uncertainty", builder.getF64FloatAttr(candidate.uncertainty));
   fields.append("seconds_per_sequence", builder.getF64FloatAttr(perSequence));
   fields.append("tokens_per_second", builder.getF64FloatAttr(perSequence > 0 ? rankTokens / perSequence : 0));
   fields.append("objective", builder.getStringAttr(getName(request.objective)));
@@ -535,17 +572,20 @@ LogicalResult ParallelSearch::setFigures(ModuleOp module, ParallelCandidate &bes
   best.verdict = ParallelVerdict::Chosen;
   best.seconds = prediction->result.seconds;
   best.memory = getMemory(getLargestProgram(module)).getDeviceBytes();
-  if (auto schedule = module->getAttrOfType<StringAttr>("plan.schedule"))
+  if (auto schedule = module->getAttrOfType<StringAttr>(plan::kScheduleAttrName))
     best.schedule = schedule.str();
   return success();
 }
 
 FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::finish() {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  NamedAttrList fields;
   while (failed(module)) {
     ParallelCandidate *best = choose();
     if (!best)
       return failToFind();
+    fields.clear();
+    addMargin(*best, fields);
     module = compileOne(*best, options.findChanges);
     if (failed(module) || failed(setFigures(**module, *best)))
       return failure();
@@ -558,7 +598,9 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::finish() {
   SmallVector<Attribute> all;
   for (const ParallelCandidate &candidate : candidates)
     all.push_back(getFields(candidate));
-  (**module)->setAttr(plan::kExplainParallelAttrName, ArrayAttr::get(context, all));
+  fields.append("candidates", ArrayAttr::get(context, all));
+  fields.append("complete", BoolAttr::get(context, !stopped));
+  (**module)->setAttr(plan::kExplainParallelAttrName, fields.getDictionary(context));
   return module;
 }
 
@@ -578,7 +620,7 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::run() {
     compileNearest();
     return finish();
   }
-  forAll("groups", candidates.size(), [&](size_t index) {
+  visitAll("groups", candidates.size(), [&](size_t index) {
     if (candidates[index].verdict != ParallelVerdict::Illegal)
       measureWhole(candidates[index]);
   });

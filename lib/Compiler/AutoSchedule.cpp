@@ -5,11 +5,11 @@
 #include "Search.h"
 #include "Space.h"
 #include "Subject.h"
+#include "Threads.h"
 #include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
@@ -100,10 +100,10 @@ bool AutoSearch::isBeaten(const AutoCandidate &candidate) const {
 }
 
 bool AutoSearch::isStopped() {
-  if (!options.progress || options.progress(result, bestSeconds))
-    return false;
-  result.isComplete = false;
-  return true;
+  if (options.showProgress)
+    options.showProgress(result, bestSeconds);
+  result.isComplete = !options.isStoppedEarly();
+  return !result.isComplete;
 }
 
 AutoCandidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
@@ -320,25 +320,21 @@ static void setWhole(AutoCandidate &candidate, WholeModel whole, int64_t memoryL
   }
 }
 
-/// Compiles the fastest of `sorted` whole, until enough of them fit.
-static void measureFastest(ModuleOp graph, const CompileOptions &options, MutableArrayRef<AutoCandidate *> sorted) {
+/// Compiles the fastest of `sorted` whole, until enough of them fit; one has to do where the search is stopped.
+static void measureFastest(ModuleOp graph, const CompileOptions &options, ArrayRef<AutoCandidate *> sorted) {
   constexpr size_t compared = 3;
   std::string text;
   llvm::raw_string_ostream(text) << graph;
-  size_t fitting = 0;
-  while (fitting < compared && !sorted.empty()) {
-    // As many at once on one thread as on several, which changes nothing then.
-    MutableArrayRef<AutoCandidate *> few = sorted.take_front(compared - fitting);
-    sorted = sorted.drop_front(few.size());
-    parallelForEach(graph.getContext(), few, [&](AutoCandidate *candidate) {
-      CompileOptions whole = options;
-      whole.schedule = candidate->schedule;
-      whole.order = candidate->order ? candidate->order : options.order;
-      setWhole(*candidate, measureModel(text, whole), options.memoryLimit);
-    });
-    releaseMemory();
-    fitting += llvm::count_if(few, [](AutoCandidate *one) { return one->verdict == Verdict::Simulated; });
-  }
+  auto doesFit = [&](size_t index) {
+    AutoCandidate &candidate = *sorted[index];
+    CompileOptions whole = options;
+    whole.schedule = candidate.schedule;
+    whole.order = candidate.order ? candidate.order : options.order;
+    setWhole(candidate, measureModel(text, whole), options.memoryLimit);
+    return candidate.verdict == Verdict::Simulated;
+  };
+  takeWhileFew(graph.getContext(), sorted.size(), options.isStoppedEarly() ? 1 : compared, doesFit,
+               [&](size_t fitting) { return fitting == 0 || !options.isStoppedEarly(); });
 }
 
 /// The fastest few in the whole model; the first that fit are compared.
@@ -347,6 +343,7 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
     return &result.candidates[one - result.candidates.data()];
   });
   measureFastest(graph, options, sorted);
+  result.isComplete &= !options.isStoppedEarly();
   AutoCandidate *best = nullptr, *smallest = nullptr;
   for (AutoCandidate *candidate : sorted) {
     if (candidate->modelMemory == 0)
@@ -404,7 +401,7 @@ FailureOr<AutoResult> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOpt
     if (!isOneLayer(graph) && failed(chooseForModel(graph, planning, *result)))
       return failure();
   }
-  if (options.findChanges)
+  if (options.findChanges && result->isComplete)
     addChanges(graph, planning, *result);
   addThroughput(graph, options, *result);
   return std::move(*result);

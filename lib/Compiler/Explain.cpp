@@ -68,56 +68,71 @@ static DictionaryAttr getFields(const AutoCandidate &candidate, MLIRContext *con
   return fields.get();
 }
 
-/// How far the choice is from the others that fit.
-static void addMargin(const AutoResult &result, NamedAttrList &all, Builder &builder) {
-  const AutoCandidate &best = result.candidates[*result.best];
-  // Of a model of many layers the whole decides, of those that were compiled so.
-  auto getSeconds = [&](const AutoCandidate &one) { return best.modelSeconds > 0 ? one.modelSeconds : one.seconds; };
-  auto getUncertainty = [&](const AutoCandidate &one) { return std::max(best.uncertainty, one.uncertainty); };
-  SmallVector<const AutoCandidate *> others;
-  for (const AutoCandidate &one : result.candidates)
-    if (one.verdict == Verdict::Simulated && getSeconds(one) > 0)
-      others.push_back(&one);
+void mlir::moe::addMargin(const Choice &best, SmallVector<Choice> others, NamedAttrList &fields, MLIRContext *context) {
   if (others.empty())
     return;
-  llvm::stable_sort(others, [&](const auto *a, const auto *b) { return getSeconds(*a) < getSeconds(*b); });
-  auto getMargin = [&](const AutoCandidate &one) { return getSeconds(one) / getSeconds(best) - 1; };
-  SmallVector<Attribute> close;
-  for (const AutoCandidate *one : others)
-    if (getUncertainty(*one) > 0 && getMargin(*one) <= getUncertainty(*one))
-      close.push_back(builder.getStringAttr(one->schedule));
-  const AutoCandidate &next = *others.front();
-  all.append("next", builder.getStringAttr(next.schedule));
-  all.append("margin", builder.getF64FloatAttr(getMargin(next)));
-  all.append("uncertainty", builder.getF64FloatAttr(getUncertainty(next)));
-  all.append("close", builder.getArrayAttr(close));
+  llvm::stable_sort(others, [](const Choice &a, const Choice &b) { return a.seconds < b.seconds; });
+  auto getUncertainty = [&](const Choice &one) { return std::max(best.uncertainty, one.uncertainty); };
+  auto getMargin = [&](const Choice &one) { return one.seconds / best.seconds - 1; };
+  SmallVector<StringRef> close;
+  for (const Choice &one : others)
+    if (getUncertainty(one) > 0 && getMargin(one) <= getUncertainty(one))
+      close.push_back(one.name);
+  Builder builder(context);
+  const Choice &next = others.front();
+  fields.append("next", builder.getStringAttr(next.name));
+  fields.append("margin", builder.getF64FloatAttr(getMargin(next)));
+  fields.append("uncertainty", builder.getF64FloatAttr(getUncertainty(next)));
+  fields.append("close", builder.getStrArrayAttr(close));
+}
+
+/// How far the choice is from the others that fit.
+static void addMarginOf(const AutoResult &result, NamedAttrList &all, MLIRContext *context) {
+  const AutoCandidate &best = result.candidates[*result.best];
+  auto getChoice = [&](const AutoCandidate &one) {
+    // Of a model of many layers the whole decides, of those that were compiled so.
+    return Choice{one.schedule, best.modelSeconds > 0 ? one.modelSeconds : one.seconds, one.uncertainty};
+  };
+  SmallVector<Choice> others;
+  for (const AutoCandidate &one : result.candidates)
+    if (one.verdict == Verdict::Simulated && getChoice(one).seconds > 0)
+      others.push_back(getChoice(one));
+  addMargin(getChoice(best), others, all, context);
+  if (others.empty())
+    return;
   // What was left out for its bound, or that of its class, takes at least as long as the choice, and maybe no longer.
-  double limit = best.seconds * (1 + getUncertainty(next));
+  double limit = best.seconds * (1 + cast<FloatAttr>(all.get("uncertainty")).getValueAsDouble());
   bool isOpen = result.bounded > 0 && llvm::any_of(result.candidates, [&](const AutoCandidate &one) {
                   return &one != &best && one.bound >= best.seconds && one.bound <= limit;
                 });
-  all.append("bounds_close", builder.getBoolAttr(isOpen));
+  all.append("bounds_close", BoolAttr::get(context, isOpen));
+}
+
+static ArrayAttr getFields(ArrayRef<AutoChange> changes, Builder &builder) {
+  SmallVector<Attribute> all;
+  for (const AutoChange &change : changes) {
+    Fields fields(builder.getContext());
+    fields.set("change", StringRef(change.change));
+    fields.set("schedule", StringRef(change.schedule));
+    all.push_back(fields.get());
+  }
+  return builder.getArrayAttr(all);
 }
 
 DictionaryAttr mlir::moe::getExplanation(const AutoResult &result, MLIRContext *context) {
   Builder builder(context);
-  SmallVector<Attribute> candidates, changes;
+  SmallVector<Attribute> candidates;
   for (const AutoCandidate &candidate : result.candidates)
     candidates.push_back(getFields(candidate, context));
-  for (const AutoChange &change : result.changes) {
-    Fields fields(context);
-    fields.set("change", StringRef(change.change));
-    fields.set("schedule", StringRef(change.schedule));
-    changes.push_back(fields.get());
-  }
   NamedAttrList all;
   all.append("candidates", builder.getArrayAttr(candidates));
-  all.append("changes", builder.getArrayAttr(changes));
+  if (result.changes)
+    all.append("changes", getFields(*result.changes, builder));
   all.append("applied", builder.getI64IntegerAttr(result.applied));
   all.append("bounded", builder.getI64IntegerAttr(result.bounded));
   all.append("simulated", builder.getI64IntegerAttr(result.simulated));
   all.append("complete", builder.getBoolAttr(result.isComplete));
-  addMargin(result, all, builder);
+  addMarginOf(result, all, context);
   return all.getDictionary(context);
 }
 
@@ -163,7 +178,7 @@ static void printCandidate(const Candidate &one, ArrayRef<StringRef> close, llvm
   os << "\n";
 }
 
-static SmallVector<StringRef> getClose(DictionaryAttr explanation) {
+SmallVector<StringRef> mlir::moe::getClose(DictionaryAttr explanation) {
   SmallVector<StringRef> close;
   if (auto names = explanation.getAs<ArrayAttr>("close"))
     llvm::append_range(close, names.getAsValueRange<StringAttr>());
@@ -176,13 +191,13 @@ static void printThroughput(ArrayRef<Candidate> candidates, llvm::raw_ostream &o
       os << llvm::format("\ntokens a second on each device: %.0f\n", tokens);
 }
 
-/// Whether predictions decide, or measurements have to.
-static void printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
+void mlir::moe::printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
   auto next = explanation.getAs<StringAttr>("next");
   if (!next)
     return;
   auto getNumber = [&](StringRef name) { return explanation.getAs<FloatAttr>(name).getValueAsDouble(); };
   double uncertainty = getNumber("uncertainty");
+  auto isOpen = explanation.getAs<BoolAttr>("bounds_close");
   SmallVector<StringRef> close = getClose(explanation);
   if (!close.empty()) {
     os << "\nthe choice is within the profile's uncertainty " << llvm::format("(%.1f%%) of ", 100 * uncertainty)
@@ -197,9 +212,8 @@ static void printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
     os << "; the profile does not say how far its times may be off\n";
   else
     os << llvm::format(", more than the profile's uncertainty (%.1f%%): ", 100 * uncertainty)
-       << (explanation.getAs<BoolAttr>("bounds_close").getValue()
-               ? "the choice is clear but for what was not simulated (--exhaustive)\n"
-               : "the choice is clear\n");
+       << (isOpen && isOpen.getValue() ? "the choice is clear but for what was not simulated (--exhaustive)\n"
+                                       : "the choice is clear\n");
 }
 
 /// Reasons, each with what it holds for.
@@ -247,6 +261,24 @@ static void printOverlap(ArrayRef<Candidate> sorted, llvm::raw_ostream &os) {
      << without->getText("schedule") << llvm::format("), %+.1f%%\n", 100 * gain);
 }
 
+static void printChanges(DictionaryAttr explanation, llvm::raw_ostream &os) {
+  auto changes = explanation.getAs<ArrayAttr>("changes");
+  os << "other choices: ";
+  if (!changes)
+    os << "not looked for";
+  else if (changes.empty())
+    os << "none with a network or devices up to 8 times as fast or slow, or 8 times as many or few tokens";
+  else
+    llvm::interleave(
+        changes.getAsRange<DictionaryAttr>(), os,
+        [&](DictionaryAttr change) {
+          os << change.getAs<StringAttr>("schedule").getValue() << " with "
+             << change.getAs<StringAttr>("change").getValue();
+        },
+        "; ");
+  os << "\n";
+}
+
 void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   printParallelExplanation(plan, os);
   auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
@@ -279,18 +311,7 @@ void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   printMargin(explanation, os);
   printRejected(candidates, os);
   printOverlap(sorted, os);
-  auto changes = explanation.getAs<ArrayAttr>("changes").getAsRange<DictionaryAttr>();
-  os << "other choices: ";
-  if (changes.empty())
-    os << "none with a network or devices up to 8 times as fast or slow, or 8 times as many or few tokens";
-  llvm::interleave(
-      changes, os,
-      [&](DictionaryAttr change) {
-        os << change.getAs<StringAttr>("schedule").getValue() << " with "
-           << change.getAs<StringAttr>("change").getValue();
-      },
-      "; ");
-  os << "\n";
+  printChanges(explanation, os);
 }
 
 //===----------------------------------------------------------------------===//

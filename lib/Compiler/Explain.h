@@ -11,6 +11,20 @@ namespace mlir::moe {
 /// What kExplainAttrName holds.
 DictionaryAttr getExplanation(const AutoResult &result, MLIRContext *context);
 
+/// What a choice is compared by.
+struct Choice {
+  std::string name;
+  double seconds;     ///< or whatever else is to be small
+  double uncertainty; ///< relative; 0 where it is not known
+};
+/// Adds how far `best` is from `others`, if there are any: `next`, the nearest of them, how much longer it takes
+/// (`margin`, relative), the larger `uncertainty` of the two, and the names of those that are within it (`close`).
+void addMargin(const Choice &best, SmallVector<Choice> others, NamedAttrList &fields, MLIRContext *context);
+/// Whether predictions decide, or measurements have to, by what addMargin has added.
+void printMargin(DictionaryAttr explanation, llvm::raw_ostream &os);
+/// The names of what is as good as the choice, as far as the profile can tell.
+SmallVector<StringRef> getClose(DictionaryAttr explanation);
+
 /// A candidate in the module; what is not there is 0 or empty.
 class ExplainedCandidate {
 public:

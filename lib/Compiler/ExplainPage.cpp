@@ -113,12 +113,13 @@ void mlir::moe::writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream
      << kStyle << "</head><body>\n<h1>Why this schedule</h1>\n";
   for (ModuleOp plan : plans) {
     auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
-    if (!explanation)
-      continue;
-    SmallVector<Candidate> sorted = sortSimulated(getCandidates(explanation));
-    os << "<p>Each dot is a schedule that was simulated; the one with a ring was taken.</p>\n";
-    if (!sorted.empty())
+    SmallVector<Candidate> sorted;
+    if (explanation)
+      sorted = sortSimulated(getCandidates(explanation));
+    if (!sorted.empty()) {
+      os << "<p>Each dot is a schedule that was simulated; the one with a ring was taken.</p>\n";
       drawCandidates(sorted, os);
+    }
     std::string text;
     llvm::raw_string_ostream lines(text);
     printExplanation(plan, lines);

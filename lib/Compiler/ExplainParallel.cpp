@@ -1,6 +1,8 @@
 //===- ExplainParallel.cpp - why groups were taken ------------------------===//
 #include "moe/Compiler/AutoParallel.h"
 
+#include "Explain.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -15,7 +17,7 @@ static StringRef getText(DictionaryAttr one, StringRef name) { return one.getAs<
 static double getNumber(DictionaryAttr one, StringRef name) { return one.getAs<FloatAttr>(name).getValueAsDouble(); }
 static int64_t getInteger(DictionaryAttr one, StringRef name) { return one.getAs<IntegerAttr>(name).getInt(); }
 
-static void printFastest(ArrayRef<DictionaryAttr> all, llvm::raw_ostream &os) {
+static void printFastest(ArrayRef<DictionaryAttr> all, ArrayRef<StringRef> close, llvm::raw_ostream &os) {
   SmallVector<DictionaryAttr> sorted;
   llvm::copy_if(all, std::back_inserter(sorted), [](DictionaryAttr one) {
     return llvm::is_contained({"estimated", "compiled", "chosen"}, getText(one, "verdict"));
@@ -26,7 +28,8 @@ static void printFastest(ArrayRef<DictionaryAttr> all, llvm::raw_ostream &os) {
   };
   llvm::stable_sort(sorted, [&](DictionaryAttr a, DictionaryAttr b) { return getCost(a) < getCost(b); });
   os << "\nthe best by " << getText(all.front(), "objective")
-     << " (* taken; a step is one that was compiled as a whole, in ms, beside its estimate; tokens a second and "
+     << " (* taken, ~ within the profile's uncertainty; a step is one that was compiled as a whole, in ms, beside its "
+        "estimate; tokens a second and "
         "device):\n"
      << "     groups                              batch  micro   estimate       step  memory GB  ms/sequence     "
         "tokens  "
@@ -39,8 +42,9 @@ static void printFastest(ArrayRef<DictionaryAttr> all, llvm::raw_ostream &os) {
       text << llvm::format("%.3f", seconds * 1e3);
     else
       text << "-";
-    os << llvm::format("%3s  %-34s %6lld %6lld %10.3f %10s %10.3f %12.4f %10.0f  ",
-                       getText(one, "verdict") == "chosen" ? "*" : "", getText(one, "parallel").str().c_str(),
+    const char *near = llvm::is_contained(close, getText(one, "parallel")) ? "~" : " ";
+    os << llvm::format("%3s%s %-34s %6lld %6lld %10.3f %10s %10.3f %12.4f %10.0f  ",
+                       getText(one, "verdict") == "chosen" ? "*" : "", near, getText(one, "parallel").str().c_str(),
                        static_cast<long long>(getInteger(one, "batch")),
                        static_cast<long long>(getInteger(one, "micro_batches")), getNumber(one, "estimate") * 1e3,
                        text.str().c_str(), static_cast<double>(getInteger(one, "memory")) / 1e9,
@@ -86,16 +90,19 @@ static void printTooLarge(ArrayRef<DictionaryAttr> all, llvm::raw_ostream &os) {
 }
 
 void mlir::moe::printParallelExplanation(ModuleOp plan, llvm::raw_ostream &os) {
-  auto explanation = plan->getAttrOfType<ArrayAttr>(plan::kExplainParallelAttrName);
+  auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainParallelAttrName);
   if (!explanation)
     return;
-  auto all = llvm::to_vector(explanation.getAsRange<DictionaryAttr>());
+  auto all = llvm::to_vector(explanation.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>());
   auto count = [&](StringRef verdict) {
     return llvm::count_if(all, [&](DictionaryAttr one) { return getText(one, "verdict") == verdict; });
   };
   os << "groups chosen from: " << all.size() << ", of which " << count("illegal") << " illegal, " << count("too large")
      << " too large, " << count("slower") << " slower by a rough estimate\n";
-  printFastest(all, os);
+  if (!explanation.getAs<BoolAttr>("complete").getValue())
+    os << "the search was interrupted, with " << count("skipped") << " left: this is the best so far\n";
+  printFastest(all, getClose(explanation), os);
+  printMargin(explanation, os);
   printIllegal(all, os);
   printTooLarge(all, os);
   os << "\n";

@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include "moe/Compiler/Report.h"
+#include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;
@@ -33,7 +34,9 @@ std::optional<StepFigures> mlir::moe::measureStep(const ModelSource &source, Arr
     reason = llvm::toString(prediction.takeError());
     return std::nullopt;
   }
-  return StepFigures{prediction->result.seconds, getMemory(getLargestProgram(**plan))};
+  auto schedule = (**plan)->getAttrOfType<StringAttr>(plan::kScheduleAttrName);
+  return StepFigures{prediction->result.seconds, getMemory(getLargestProgram(**plan)), prediction->getUncertainty(),
+                     schedule ? schedule.str() : ""};
 }
 
 //===----------------------------------------------------------------------===//

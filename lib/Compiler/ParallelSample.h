@@ -10,7 +10,9 @@ namespace mlir::moe {
 /// A step of what was compiled as it is.
 struct StepFigures {
   double seconds = 0;
-  ProgramMemory memory; ///< of the rank that needs the most
+  ProgramMemory memory;   ///< of the rank that needs the most
+  double uncertainty = 0; ///< relative (Prediction::getUncertainty)
+  std::string schedule;   ///< that the plan is in; empty for a graph without one
 };
 
 /// Compiles and simulates without a word; the first error goes to `reason`.

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include "moe/Compiler/Memory.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -108,7 +109,7 @@ void mlir::moe::divideGradientSums(ModuleOp plan, int64_t microBatches) {
             return isParameterGradient(program, output, parameters);
           }))
         continue;
-      cost.payload /= microBatches;
+      cost.payload = llvm::divideCeil(cost.payload, microBatches);
       launch.setCostAttr(plan::CostAttr::get(plan.getContext(), cost));
     }
   }

@@ -184,8 +184,7 @@ void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate)
     }
     candidate.seconds += prediction->result.seconds * count;
     candidate.exposed += prediction->report.mean.exposedCommunication * count;
-    const CriticalUse &critical = prediction->report.critical;
-    uncertain += critical.fitted * critical.fitError * count;
+    uncertain += prediction->getUncertainty() * prediction->result.seconds * count;
     for (const KernelUse &kernel : prediction->report.kernels) {
       candidate.flops += kernel.flops * count;
       if (kernel.resource == Resource::Network)

@@ -15,10 +15,6 @@
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -43,12 +39,6 @@ std::string mlir::moe::describePeak(func::FuncOp program) {
       os << llvm::format(", %.3f GB of ", static_cast<double>(buffer.bytes) * giga) << buffer.writer.describe();
   }
   return text;
-}
-
-void mlir::moe::releaseMemory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
 }
 
 FewMicroBatches::FewMicroBatches(const CompileOptions &options) {

@@ -26,10 +26,6 @@ struct WholeModel {
 /// keeps every attribute that ever was.
 WholeModel measureModel(StringRef graph, const CompileOptions &options);
 
-/// Gives back what freed contexts have left. glibc keeps the memory of threads for them, and of whole models that is
-/// gigabytes.
-void releaseMemory();
-
 /// `options` in another context.
 CompileOptions moveOptions(const CompileOptions &options, MLIRContext &context);
 

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "moe/Compiler/AutoSchedule.h"
 
+#include "LayerGraph.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -26,21 +28,6 @@ using namespace mlir::moe;
 
 namespace {
 
-/// What a model's layers are.
-struct Layer {
-  int64_t tokens = 512, model = 64, hidden = 64, experts = 4, topK = 1;
-  double capacity = 1.25; ///< factor; 0: dropless
-  int count = 1;          ///< of equal layers, one behind the other
-  std::string dtype = "f32";
-
-  std::string describe() const {
-    return llvm::formatv("{0} x {1} {2}, hidden {3}, {4} experts, top {5}, capacity {6}", tokens, model, dtype, hidden,
-                         experts, topK, capacity);
-  }
-  /// The model graph.
-  std::string getText() const;
-};
-
 /// A layer on a cluster.
 struct Case {
   Layer layer;
@@ -57,29 +44,6 @@ struct Case {
 int64_t getNumber(const char *name, int64_t otherwise) {
   const char *text = std::getenv(name);
   return text ? std::atoll(text) : otherwise;
-}
-
-std::string Layer::getText() const {
-  std::string x = llvm::formatv("tensor<{0}x{1}x{2}>", tokens, model, dtype);
-  std::string gate = llvm::formatv("tensor<{0}x{1}x{2}>", model, experts, dtype);
-  std::string w1 = llvm::formatv("tensor<{0}x{1}x{2}x{3}>", experts, model, hidden, dtype);
-  std::string w2 = llvm::formatv("tensor<{0}x{1}x{2}x{3}>", experts, hidden, model, dtype);
-  std::string scalar = dtype == "bf16" ? "tensor<f32>" : "tensor<" + dtype + ">";
-  std::string arguments = "%y0: " + x + " {moe.name = \"x\", moe.role = \"input\"}", body;
-  for (int i = 0; i < count; ++i) {
-    for (auto [name, type] : {std::pair("gate", gate), std::pair("w1", w1), std::pair("w2", w2)})
-      arguments +=
-          llvm::formatv(", %{0}_{1}: {2} {{moe.name = \"layer{1}.{0}\", moe.role = \"parameter\"}", name, i, type);
-    body += llvm::formatv(
-        "%y{1}, %aux{0} = moe.layer \"layer{0}\" %y{0} gate(%gate_{0}) experts(%w1_{0}, %w2_{0}) "
-        "{{top_k = {2} : i64, activation = #moe<activation relu>{3}} : ({4}, {5}, {6}, {7}) -> ({4}, {8})\n",
-        i, i + 1, topK, capacity > 0 ? llvm::formatv(", capacity_factor = {0:E} : f64", capacity).str() : "", x, gate,
-        w1, w2, scalar);
-  }
-  return llvm::formatv(
-      "func.func @model({0}) -> ({1} {{moe.name = \"y\", moe.role = \"output\"}) {{\n{2}return %y{3} : "
-      "{1}\n}\n",
-      arguments, x, body, count);
 }
 
 class AutoScheduleTest : public testing::Test {
@@ -379,7 +343,7 @@ TEST_F(AutoScheduleTest, Interrupted) {
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
   CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
   int64_t calls = 0;
-  options.progress = [&](const AutoResult &, double) { return ++calls < 2; };
+  options.isStopped = [&] { return ++calls >= 2; };
   AutoResult result = searchSpace(*graph, options);
   EXPECT_EQ(calls, 2);
   EXPECT_FALSE(result.isComplete);
@@ -401,14 +365,14 @@ TEST_F(AutoScheduleTest, InterruptedAtOnce) {
   ClusterProfile cluster = load("parm-a");
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=2,mp=2,ep=2,esp=2");
   CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
-  options.progress = [](const AutoResult &, double) { return false; };
+  options.isStopped = [] { return true; };
   options.memoryLimit = 1000;
   auto compile = [&] { EXPECT_TRUE(failed(mlir::moe::compile(*graph, options))); };
   EXPECT_EQ(getError(compile), "expected a schedule but the search was interrupted before any that fits was simulated");
   // The first of the space is what no pass accepts.
   graph = parseGraph(Layer().getText(), "dp=8,ep=8");
   options = getOptions("dp=8,ep=8", cluster);
-  options.progress = [](const AutoResult &, double) { return false; };
+  options.isStopped = [] { return true; };
   EXPECT_EQ(getError(compile),
             "expected a schedule but the search was interrupted before any that can be was simulated");
 }
@@ -530,11 +494,30 @@ TEST_F(AutoScheduleTest, ChangesThatFit) {
   options.memoryLimit = found.candidates[*found.best].memory - 1;
   AutoResult limited = searchSpace(*graph, options);
   addChanges(*graph, options, limited);
-  for (const AutoChange &change : limited.changes)
+  ASSERT_TRUE(limited.changes && !limited.changes->empty());
+  for (const AutoChange &change : *limited.changes)
     for (const AutoCandidate &one : limited.candidates)
       if (one.schedule == change.schedule) {
         EXPECT_EQ(one.verdict, Verdict::Simulated) << change.change << ": " << change.schedule;
       }
+}
+
+/// A step adds up its gradients once, however many micro-batches it has.
+TEST_F(AutoScheduleTest, SumsOfGradients) {
+  ClusterProfile cluster = load("hgx-h100");
+  Layer layer;
+  layer.count = 2;
+  OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=2,ep=1");
+  CompileOptions options = getOptions("dp=2,ep=1", cluster);
+  auto getBytesSent = [&](int64_t microBatches) {
+    options.microBatches = microBatches;
+    AutoResult result = searchSpace(*graph, options);
+    return result.best ? result.candidates[*result.best].bytesSent : 0;
+  };
+  double all = getBytesSent(1);
+  EXPECT_GT(all, 0);
+  // All but the sum of a few bytes of the auxiliary loss, which each micro-batch has.
+  EXPECT_NEAR(getBytesSent(4), all / 4, all / 1000);
 }
 
 /// In little memory a model has a schedule that is slower than all that are larger.

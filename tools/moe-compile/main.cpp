@@ -227,16 +227,16 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
 static std::atomic<bool> isInterrupted = false;
 
 /// What a long search has, on a terminal.
-static bool showProgress(const moe::AutoResult &result, double bestSeconds) {
+static void showProgress(const moe::AutoResult &result, double bestSeconds) {
   constexpr double milli = 1e3;
   if (llvm::sys::Process::StandardErrIsDisplayed())
     llvm::errs() << "\r\x1b[K" << result.applied << " schedules applied, " << result.simulated << " simulated, best "
                  << llvm::format("%.3f ms", bestSeconds * milli);
-  return !isInterrupted;
 }
 
 static void watchInterrupts(moe::CompileOptions &options) {
-  options.progress = showProgress;
+  options.showProgress = showProgress;
+  options.isStopped = [] { return isInterrupted.load(); };
   llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
 }
 

@@ -53,6 +53,7 @@ struct ParallelRequest {
 enum class ParallelVerdict {
   Illegal,   ///< the passes, the import or the global batch refuse it; `reason` says why
   TooLarge,  ///< it needs more than the memory limit
+  Skipped,   ///< the search was stopped before
   Slower,    ///< by a rough estimate, so that no closer one was made
   Estimated, ///< from samples; of a graph that is compiled as a whole, simulated
   Compiled,  ///< as a whole, and simulated
@@ -65,11 +66,14 @@ struct ParallelCandidate {
   ParallelAttr parallel;
   int64_t batch = 1, microBatches = 1;
   std::string schedule; ///< the fastest of those tried
-  ParallelVerdict verdict = ParallelVerdict::Slower;
+  ParallelVerdict verdict = ParallelVerdict::Skipped;
   std::string reason;
   double estimate = 0; ///< seconds of a step; 0 where there is none
   double seconds = 0;  ///< the same where it was compiled as a whole
   int64_t memory = 0;  ///< bytes of the rank that needs the most; 0 where not known
+  /// How far a step may be off, relative to it, by the profile's measured fits; 0 where they do not say, and of
+  /// estimates.
+  double uncertainty = 0;
 
   /// The closest that is known of a step.
   double getStepSeconds() const { return seconds > 0 ? seconds : estimate; }
@@ -83,8 +87,9 @@ std::vector<ParallelAttr> getParallelSpace(MLIRContext *context, int64_t world, 
                                            int64_t devicesPerNode);
 
 /// Compiles `source` in the groups, and with options.schedule, that are best by the request's objective on the
-/// cluster, within options.memoryLimit or else the device's memory. options.parallel is ignored. The module's
-/// `plan.explain_parallel` says why. Errors, such as that nothing fits, are reported at an unknown place.
+/// cluster, within options.memoryLimit or else the device's memory. options.parallel is ignored. Stopped, it takes the
+/// best of those that were compared, in the schedule that they were compared in. The module's `plan.explain_parallel`
+/// says why. Errors, such as that nothing fits, are reported at an unknown place.
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,
                                                      const CompileOptions &options);
 

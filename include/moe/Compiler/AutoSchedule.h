@@ -67,7 +67,7 @@ struct AutoChange {
 struct AutoResult {
   std::vector<AutoCandidate> candidates;
   std::optional<size_t> best;
-  std::vector<AutoChange> changes;
+  std::optional<std::vector<AutoChange>> changes; ///< absent where they were not looked for
   int64_t applied = 0, bounded = 0, simulated = 0;
   bool isComplete = true; ///< false where the search was interrupted
 };
@@ -78,7 +78,7 @@ AutoResult searchSpace(ModuleOp graph, const CompileOptions &options);
 /// What was simulated, the fastest first.
 SmallVector<const AutoCandidate *> sortBySeconds(const AutoResult &result);
 /// Adds what the choice depends on: candidates that are near are simulated again with a slower and a faster network, on
-/// slower and faster devices, and with fewer and more tokens.
+/// slower and faster devices, and with fewer and more tokens. Stopped, it adds nothing.
 void addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result);
 
 /// searchSpace; of a model of many layers the fastest few are then compiled whole, and simulated, and the fastest of

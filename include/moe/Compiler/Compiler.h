@@ -67,8 +67,11 @@ struct CompileOptions {
   bool exhaustive = false;
   /// 'auto' also finds what its choice depends on, which takes longer than the choice.
   bool findChanges = false;
-  /// Hears from 'auto' what it has, and the fewest seconds so far; it stops where this returns false. May be null.
-  std::function<bool(const AutoResult &, double)> progress;
+  /// Hears from 'auto', after each schedule, what it has and the fewest seconds so far. May be null.
+  std::function<void(const AutoResult &, double)> showProgress;
+  /// Asked by 'auto', and while groups are compared, on any thread: true once the best so far has to do. May be null.
+  std::function<bool()> isStopped;
+  bool isStoppedEarly() const { return isStopped && isStopped(); }
 };
 
 /// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:

@@ -1,0 +1,132 @@
+//===- AutoParallelTest.cpp - the best groups, stopped and uncertain ------===//
+#include "moe/Compiler/AutoParallel.h"
+
+#include "LayerGraph.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+#include "moe/Cost/ClusterProfile.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+class AutoParallelTest : public testing::Test {
+protected:
+  AutoParallelTest() : cluster(load("hgx-h100")) {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.disableMultithreading();
+    options.parallel = *parseParallel(&context, "dp=1");
+    options.cluster = &cluster;
+    options.reference = false;
+    request.world = 4;
+  }
+
+  static ClusterProfile load(const std::string &name) {
+    return llvm::cantFail(ClusterProfile::load(MOE_SHARE_DIR "/clusters/" + name + ".json"));
+  }
+
+  /// One graph, or a model of four layers of which samples can be taken.
+  ModelSource getSource(bool isModel) {
+    ModelSource source;
+    if (isModel)
+      source.kinds = {0, 0, 0, 0};
+    source.isFixed = !isModel;
+    source.read = [=](MLIRContext &own, int64_t dataParallel, int64_t batch, ArrayRef<int64_t> blocks) {
+      Layer layer;
+      layer.tokens = isModel ? 64 * dataParallel * batch : 512;
+      layer.count = !isModel ? 1 : blocks.empty() ? 4 : static_cast<int>(blocks.size());
+      return FailureOr<OwningOpRef<ModuleOp>>(parseSourceString<ModuleOp>(layer.getText(), &own));
+    };
+    return source;
+  }
+
+  /// Why the groups were taken, or the error.
+  std::string explain(const ModelSource &source) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        os << diagnostic.str();
+      return success();
+    });
+    FailureOr<OwningOpRef<ModuleOp>> plan = compileBestParallel(source, request, options);
+    if (succeeded(plan))
+      printParallelExplanation(**plan, os);
+    return text;
+  }
+
+  /// Stops when it is asked for the `calls`th time.
+  void stopAfter(int64_t calls) {
+    options.isStopped = [calls, asked = std::make_shared<std::atomic<int64_t>>(0)] { return ++*asked >= calls; };
+  }
+
+  MLIRContext context;
+  ClusterProfile cluster;
+  CompileOptions options;
+  ParallelRequest request;
+};
+
+void expectPart(const std::string &text, const char *part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+
+/// Who stops before any groups are compared gets none, which does not mean that there are none.
+TEST_F(AutoParallelTest, InterruptedAtOnce) {
+  stopAfter(1);
+  for (bool isModel : {false, true})
+    expectPart(explain(getSource(isModel)),
+               "expected groups of 4 ranks but the search was interrupted before any were compared");
+}
+
+/// Later the best so far is taken.
+TEST_F(AutoParallelTest, Interrupted) {
+  for (const char *schedule : {"baseline", "auto"}) {
+    options.schedule = schedule;
+    stopAfter(4);
+    std::string text = explain(getSource(/*isModel=*/false));
+    expectPart(text, "the search was interrupted, with 15 left: this is the best so far");
+    expectPart(text, "  * ");
+  }
+}
+
+/// Of a whole model, wherever it is stopped: there is a plan once one has an estimate.
+TEST_F(AutoParallelTest, InterruptedModel) {
+  options.schedule = "auto";
+  int64_t plans = 0;
+  for (int64_t calls = 1; calls < 60; calls += 4) {
+    stopAfter(calls);
+    std::string text = explain(getSource(/*isModel=*/true));
+    if (text.find("before any were compared") != std::string::npos) {
+      EXPECT_EQ(plans, 0) << calls;
+      continue;
+    }
+    ++plans;
+    expectPart(text, "  * ");
+  }
+  EXPECT_GT(plans, 0);
+}
+
+/// What the profile's fits say of themselves decides whether groups can be told apart.
+TEST_F(AutoParallelTest, Uncertainty) {
+  cluster = load("localhost");
+  auto explainWith = [&](double error) {
+    for (CollectiveFit &fit : cluster.collectives)
+      fit.relativeError = error;
+    for (KernelRate &kernel : cluster.kernels)
+      kernel.relativeError = error;
+    return explain(getSource(/*isModel=*/false));
+  };
+  expectPart(explainWith(0), "the profile does not say how far its times may be off");
+  expectPart(explainWith(1e-6), "%): the choice is clear\n");
+  std::string close = explainWith(10);
+  expectPart(close, "the choice is within the profile's uncertainty (");
+  expectPart(close, "   ~ pp=");
+}
+
+} // namespace
