@@ -112,17 +112,18 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
 /// From the forward program to all of it at the SPMD stage, or to a plan without an order.
 static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options,
                               func::FuncOp forward, bool reference) {
-  if (options.microBatches > 1)
-    passes.addNestedPass<func::FuncOp>(createMoeAccumulate({options.microBatches}));
   addSimplification(passes);
-  if (options.train) {
+  if (options.microBatches > 1) {
+    passes.addNestedPass<func::FuncOp>(createMoeAccumulate({options.microBatches}));
+    // What all micro-batches do alike, such as with parameters.
+    passes.addNestedPass<func::FuncOp>(createCSEPass());
+  }
+  if (options.train)
     passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
-    addSimplification(passes);
-  }
-  if (options.optimizer) {
+  if (options.optimizer)
     passes.addNestedPass<func::FuncOp>(createMoeOptimize(*options.optimizer));
+  if (options.train || options.optimizer)
     addSimplification(passes);
-  }
   int64_t pp = reference ? 1 : options.parallel.getPp();
   if (options.microBatches > 1 || pp > 1)
     passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp}));

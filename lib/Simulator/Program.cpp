@@ -10,12 +10,6 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static std::string getDTypeName(Type type) {
-  std::string name;
-  llvm::raw_string_ostream(name) << type;
-  return name;
-}
-
 namespace {
 class ProgramMaker {
 public:
@@ -35,10 +29,20 @@ private:
   void addInputs(plan::LaunchOp op, SimLaunch &launch);
 
   func::FuncOp function;
+  StringRef getDTypeName(Type type);
+
   llvm::DenseMap<Value, int32_t> buffers;
   llvm::DenseMap<Attribute, int32_t> groups;
+  llvm::DenseMap<Type, std::string> dtypes; ///< by name, since to print a type is to set up a printer
 };
 } // namespace
+
+StringRef ProgramMaker::getDTypeName(Type type) {
+  std::string &name = dtypes[type];
+  if (name.empty())
+    llvm::raw_string_ostream(name) << type;
+  return name;
+}
 
 void ProgramMaker::addBuffer(Value value, bool isArgument) {
   auto type = cast<MemRefType>(value.getType());
@@ -47,7 +51,7 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   buffer.isArgument = isArgument;
   auto space = dyn_cast_or_null<plan::SpaceAttr>(type.getMemorySpace());
   buffer.isHost = space && space.getValue() == plan::Space::host_pinned;
-  buffer.dtype = getDTypeName(type.getElementType());
+  buffer.dtype = getDTypeName(type.getElementType()).str();
   buffer.shape.assign(type.getShape().begin(), type.getShape().end());
   buffers[value] = static_cast<int32_t>(program.buffers.size());
   program.buffers.push_back(std::move(buffer));
