@@ -4,7 +4,6 @@
 #include "Explain.h"
 #include "ParallelSample.h"
 #include "Threads.h"
-#include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -292,7 +291,7 @@ void ParallelSearch::measureWhole(ParallelCandidate &candidate) {
       continue;
     auto rank = [&](const StepFigures &one) {
       auto bytes = static_cast<double>(one.memory.getDeviceBytes());
-      return fits(bytes) ? std::pair(0.0, one.seconds) : std::pair(bytes, one.seconds);
+      return fits(bytes) ? std::pair(0.0, one.time.seconds) : std::pair(bytes, one.time.seconds);
     };
     if (!best || rank(*step) < rank(best->second))
       best = {schedule, *step};
@@ -300,7 +299,7 @@ void ParallelSearch::measureWhole(ParallelCandidate &candidate) {
   if (!best)
     return refuse(candidate, ParallelVerdict::Illegal, first);
   candidate.schedule = best->first;
-  candidate.estimate = candidate.seconds = best->second.seconds;
+  candidate.estimate = candidate.seconds = best->second.time.seconds;
   candidate.memory = best->second.memory.getDeviceBytes();
   candidate.uncertainty = best->second.uncertainty;
   candidate.verdict = ParallelVerdict::Estimated;
@@ -439,14 +438,23 @@ void ParallelSearch::compileNearest() {
   visitBest("whole plans", sort(), compared, [&](ParallelCandidate &candidate) {
     CompileOptions one = getOptions(candidate);
     FewMicroBatches few(one);
-    one.microBatches = few.count;
     std::string reason;
-    std::optional<StepFigures> step = measureStep(source, {}, candidate.batch, one, reason);
-    if (!step) {
+    auto measure = [&](int64_t microBatches) {
+      one.microBatches = microBatches;
+      return measureStep(source, {}, candidate.batch, one, reason);
+    };
+    std::optional<StepFigures> step = measure(few.getCount());
+    std::optional<double> seconds;
+    if (step)
+      seconds = few.getSeconds(step->time, [&](int64_t count) {
+        std::optional<StepFigures> more = measure(count);
+        return more ? std::optional(more->time) : std::nullopt;
+      });
+    if (!seconds) {
       refuse(candidate, ParallelVerdict::Illegal, reason);
       return false;
     }
-    candidate.seconds = step->seconds * few.part;
+    candidate.seconds = *seconds;
     candidate.memory = step->memory.getDeviceBytes();
     candidate.uncertainty = step->uncertainty;
     candidate.verdict = ParallelVerdict::Compiled;
@@ -513,7 +521,7 @@ void ParallelSearch::searchNearest() {
       refuse(candidate, ParallelVerdict::Illegal, reason);
     if (!step)
       return false;
-    candidate.seconds = step->seconds;
+    candidate.seconds = step->time.seconds;
     candidate.memory = step->memory.getDeviceBytes();
     candidate.uncertainty = step->uncertainty;
     candidate.schedule = step->schedule;

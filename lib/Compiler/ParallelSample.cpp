@@ -1,8 +1,6 @@
 //===- ParallelSample.cpp - what a model costs, from a few of its blocks --===//
 #include "ParallelSample.h"
 
-#include "WholeModel.h"
-
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -35,8 +33,8 @@ std::optional<StepFigures> mlir::moe::measureStep(const ModelSource &source, Arr
     return std::nullopt;
   }
   auto schedule = (**plan)->getAttrOfType<StringAttr>(plan::kScheduleAttrName);
-  return StepFigures{prediction->result.seconds, getMemory(getLargestProgram(**plan)), prediction->getUncertainty(),
-                     schedule ? schedule.str() : ""};
+  return StepFigures{getStepTime(prediction->result, options.microBatches), getMemory(getLargestProgram(**plan)),
+                     prediction->getUncertainty(), schedule ? schedule.str() : ""};
 }
 
 //===----------------------------------------------------------------------===//
@@ -55,8 +53,8 @@ namespace {
 /// A sample in one micro-batch and, where there are several, in two.
 struct SamplePair {
   StepFigures one, two;
-  double getEach() const { return two.seconds - one.seconds; }
-  double getOnce() const { return one.seconds - getEach(); }
+  double getEach() const { return two.time.seconds - one.time.seconds; }
+  double getOnce() const { return one.time.seconds - getEach(); }
 };
 } // namespace
 
@@ -70,7 +68,7 @@ static std::optional<SamplePair> measurePair(const ModelSource &source, ArrayRef
   if (options.microBatches == 1) {
     // Nothing is done more often than once: all of it is counted as a micro-batch's.
     StepFigures two = *one;
-    two.seconds *= 2;
+    two.time.seconds *= 2;
     return SamplePair{*one, two};
   }
   once.microBatches = 2;

@@ -2,6 +2,8 @@
 #ifndef MOE_LIB_COMPILER_PARALLELSAMPLE_H
 #define MOE_LIB_COMPILER_PARALLELSAMPLE_H
 
+#include "WholeModel.h"
+
 #include "moe/Compiler/AutoParallel.h"
 #include "moe/Compiler/Memory.h"
 
@@ -9,7 +11,7 @@ namespace mlir::moe {
 
 /// A step of what was compiled as it is.
 struct StepFigures {
-  double seconds = 0;
+  StepTime time;
   ProgramMemory memory;   ///< of the rank that needs the most
   double uncertainty = 0; ///< relative (Prediction::getUncertainty)
   std::string schedule;   ///< that the plan is in; empty for a graph without one

@@ -35,6 +35,9 @@ Subject::Subject(ModuleOp whole, const CompileOptions &options, double tokens)
     return;
   }
   this->options = getSampleOptions(options);
+  // The launches of a pipeline's stages stay in the program's order.
+  if (stages > 1 && !options.order)
+    this->options.order = OrderPolicy::Program;
   samples = sampleLayers(whole);
   for (LayerSample &sample : samples) {
     (*sample.graph)->setAttr(kParallelAttrName, this->options.parallel);
@@ -168,7 +171,8 @@ llvm::Expected<Prediction> Subject::predictOne(Plan &plan) {
 void Subject::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
   std::optional<OrderPolicy> order = candidate.order ? candidate.order : options.order;
   // Without anything to overlap the program's order is what it is compiled in by itself.
-  if ((schedule.canOverlap() || order) && !compileAll(schedule, order, candidate)) {
+  bool isOrdered = order ? *order == OrderPolicy::Program : !schedule.canOverlap();
+  if (!isOrdered && !compileAll(schedule, order, candidate)) {
     candidate.verdict = Verdict::Illegal;
     return;
   }

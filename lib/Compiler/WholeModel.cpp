@@ -15,10 +15,13 @@
 #include "moe/Dialect/Plan/Transforms/HappensBefore.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::moe;
 
 CompileOptions mlir::moe::moveOptions(const CompileOptions &options, MLIRContext &context) {
+  context.loadDialect<MoeDialect>();
   CompileOptions moved = options;
   ParallelAttr all = options.parallel;
   moved.parallel =
@@ -41,47 +44,115 @@ std::string mlir::moe::describePeak(func::FuncOp program) {
   return text;
 }
 
-FewMicroBatches::FewMicroBatches(const CompileOptions &options) {
-  int64_t pp = options.parallel.getPp(), all = options.microBatches;
-  count = std::min(all, options.interleave > 1 ? 2 * pp : pp + 2);
-  part = static_cast<double>(all + pp - 1) / static_cast<double>(count + pp - 1);
+StepTime mlir::moe::getStepTime(const SimResult &step, int64_t microBatches) {
+  StepTime time{step.seconds, 0};
+  const SimProgram &program = step.programs.front();
+  const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
+  std::vector<double> sends;
+  for (const SimTime &one : step.times) {
+    if (&step.ranks[one.rank] != rank)
+      continue;
+    int32_t group = program.launches[one.launch].group;
+    if (group >= 0 && program.groups[group].isChannel() && program.groups[group].isSender(rank->rank))
+      sends.push_back(one.end);
+  }
+  // Several for each micro-batch, where several values are handed over.
+  auto each = static_cast<ptrdiff_t>(sends.size()) / microBatches;
+  if (microBatches < 3 || each == 0)
+    return time;
+  auto sum = [&](ptrdiff_t last) {
+    return std::accumulate(sends.end() - (last + 1) * each, sends.end() - last * each, 0.0);
+  };
+  time.interval = (sum(1) - sum(2)) / static_cast<double>(each);
+  return time;
 }
 
-/// Of the plan of a step of few micro-batches; the whole step takes `part` times as long.
-static void measurePlan(ModuleOp plan, const CompileOptions &options, double part, WholeModel &whole) {
-  func::FuncOp largest = getLargestProgram(plan);
-  whole.memory = getMemory(largest).getDeviceBytes();
+FewMicroBatches::FewMicroBatches(const CompileOptions &options) : all(options.microBatches) {
+  int64_t pp = options.parallel.getPp();
+  bool isInterleaved = options.interleave > 1;
+  // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
+  // the next but one.
+  int64_t filled = isInterleaved || pp == 1 ? 2 * pp : pp + 4;
+  count = std::min(all, filled);
+  more = isInterleaved || pp == 1 ? 3 * pp : 0;
+}
+
+std::optional<double> FewMicroBatches::getSeconds(StepTime few,
+                                                  function_ref<std::optional<StepTime>(int64_t)> measure) const {
+  if (count == all)
+    return few.seconds;
+  if (more > 0) {
+    std::optional<StepTime> longer = measure(more);
+    if (!longer)
+      return std::nullopt;
+    few.interval = (longer->seconds - few.seconds) / static_cast<double>(more - count);
+  }
+  return few.seconds + static_cast<double>(all - count) * few.interval;
+}
+
+namespace {
+/// A model, compiled and simulated in its own context.
+class ModelMeasure {
+public:
+  ModelMeasure(StringRef graph, const CompileOptions &options);
+
+  WholeModel measure();
+
+private:
+  /// Of a step of so many micro-batches; nothing, and a reason, where it does not fit or cannot be.
+  std::optional<StepTime> measureStep(int64_t microBatches);
+
+  MLIRContext context;
+  CompileOptions options;
+  WholeModel whole;
+  OwningOpRef<ModuleOp> graph;
+};
+} // namespace
+
+ModelMeasure::ModelMeasure(StringRef graph, const CompileOptions &options)
+    : context(options.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED),
+      options(moveOptions(options, context)) {
+  this->options.reference = false;
+  this->graph = parseSourceString<ModuleOp>(graph, &context);
+}
+
+std::optional<StepTime> ModelMeasure::measureStep(int64_t microBatches) {
+  CompileOptions few = options;
+  few.microBatches = microBatches;
+  FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
+  if (failed(schedule))
+    return std::nullopt;
+  FailureOr<OwningOpRef<ModuleOp>> plan = compileSchedule(*graph, *schedule, few);
+  if (failed(plan))
+    return std::nullopt;
+  func::FuncOp largest = getLargestProgram(**plan);
+  whole.memory = std::max(whole.memory, getMemory(largest).getDeviceBytes());
   if (options.memoryLimit > 0 && whole.memory > options.memoryLimit) {
     whole.peak = describePeak(largest);
-    return;
+    return std::nullopt;
   }
-  llvm::Expected<Prediction> prediction = predict(plan, "", *options.cluster, options.routing);
-  if (!prediction)
-    whole.error = llvm::toString(prediction.takeError());
-  else
-    whole.seconds = prediction->result.seconds * part;
+  llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
+  if (prediction)
+    return getStepTime(prediction->result, microBatches);
+  whole.error = llvm::toString(prediction.takeError());
+  return std::nullopt;
 }
 
-WholeModel mlir::moe::measureModel(StringRef graph, const CompileOptions &options) {
-  MLIRContext context(options.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED);
-  context.loadDialect<MoeDialect>();
-  WholeModel whole;
+WholeModel ModelMeasure::measure() {
   // What there is to say is said of the one that is taken.
   ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && whole.error.empty())
       whole.error = diagnostic.str();
     return success();
   });
-  CompileOptions few = moveOptions(options, context);
-  few.reference = false;
   FewMicroBatches microBatches(options);
-  few.microBatches = microBatches.count;
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(graph, &context);
-  FailureOr<ParsedSchedule> schedule = parseSchedule(&context, options.schedule);
-  if (!module || failed(schedule))
-    return whole;
-  FailureOr<OwningOpRef<ModuleOp>> plan = compileSchedule(*module, *schedule, few);
-  if (succeeded(plan))
-    measurePlan(**plan, few, microBatches.part, whole);
-  return whole;
+  if (std::optional<StepTime> few = measureStep(microBatches.getCount()))
+    if (std::optional<double> seconds =
+            microBatches.getSeconds(*few, [&](int64_t count) { return measureStep(count); }))
+      whole.seconds = *seconds;
+  return std::move(whole);
+}
+
+WholeModel mlir::moe::measureModel(StringRef graph, const CompileOptions &options) {
+  return ModelMeasure(graph, options).measure();
 }

@@ -3,15 +3,34 @@
 #define MOE_LIB_COMPILER_WHOLEMODEL_H
 
 #include "moe/Compiler/Compiler.h"
+#include "moe/Simulator/Simulator.h"
 
 namespace mlir::moe {
 
+/// What a simulated step takes.
+struct StepTime {
+  double seconds = 0;
+  /// From one micro-batch to the next once the pipeline is full: of the slowest stage. 0 where the step does not say.
+  double interval = 0;
+};
+/// Of a step of so many micro-batches. The interval is what the first stage needs for the last but one: without
+/// --interleave it is at one forward and one backward in turn then, and waits for the slowest stage. What it sends for
+/// the last micro-batch may be late.
+StepTime getStepTime(const SimResult &step, int64_t microBatches);
+
 /// As many micro-batches as fill the pipeline: from there on each takes as long as the one before, and no more memory.
-struct FewMicroBatches {
+class FewMicroBatches {
+public:
   explicit FewMicroBatches(const CompileOptions &options);
 
-  int64_t count;
-  double part; ///< a step of all micro-batches takes so many times as long
+  int64_t getCount() const { return count; }
+  /// A step of all micro-batches, where one of getCount() takes `few`. `measure` measures a step of a few more, where
+  /// `few` says nothing about the interval; nothing where it cannot.
+  std::optional<double> getSeconds(StepTime few, function_ref<std::optional<StepTime>(int64_t)> measure) const;
+
+private:
+  int64_t all, count;
+  int64_t more; ///< what a second step has
 };
 
 /// A step of the model, from one of few micro-batches.

@@ -1,0 +1,69 @@
+//===- WholeModelTest.cpp - steps of many micro-batches, from few ---------===//
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include "moe/Compiler/AutoSchedule.h"
+#include "moe/Compiler/Report.h"
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Import/Import.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+struct Step {
+  const char *parallel;
+  int64_t microBatches, interleave;
+};
+
+void PrintTo(const Step &step, std::ostream *os) {
+  *os << step.parallel << ", " << step.microBatches << " micro-batches, interleave " << step.interleave;
+}
+
+class WholeModelTest : public testing::TestWithParam<Step> {};
+
+/// The search compiles a few micro-batches, and the plan has all: what is said of the one holds for the other.
+TEST_P(WholeModelTest, ManyMicroBatches) {
+  auto cluster = llvm::cantFail(ClusterProfile::load(MOE_SHARE_DIR "/clusters/hgx-h100.json"));
+  const char *path = MOE_SHARE_DIR "/models/gpt2-moe.json";
+  auto text = llvm::MemoryBuffer::getFile(path);
+  ModelConfig config = llvm::cantFail(parseModelConfig((*text)->getBuffer(), path, /*whole=*/true));
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  CompileOptions options;
+  options.parallel = *parseParallel(&context, GetParam().parallel);
+  options.microBatches = GetParam().microBatches;
+  options.interleave = GetParam().interleave;
+  options.schedule = "auto";
+  options.optimizer.emplace();
+  options.reference = false;
+  options.cluster = &cluster;
+  ImportOptions import;
+  import.layers = 8;
+  import.seq = 128;
+  import.dataParallel = options.parallel.getDp();
+  import.whole = import.loss = true;
+  OwningOpRef<ModuleOp> graph = llvm::cantFail(importModel(context, config, import));
+  (*graph)->setAttr(kParallelAttrName, options.parallel);
+  FailureOr<AutoResult> result = chooseSchedule(*graph, options);
+  ASSERT_TRUE(succeeded(result));
+  const AutoCandidate &best = result->candidates[*result->best];
+  options.schedule = best.schedule;
+  options.order = best.order;
+  FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
+  ASSERT_TRUE(succeeded(plan));
+  double seconds = llvm::cantFail(predict(**plan, "", cluster)).result.seconds;
+  EXPECT_NEAR(best.modelSeconds / seconds, 1, 0.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, WholeModelTest,
+                         testing::Values(Step{"dp=4,ep=4", 16, 1}, Step{"pp=2,dp=2,ep=2", 24, 1},
+                                         Step{"pp=4,dp=2,ep=2", 24, 1}, Step{"pp=2,dp=2,ep=2", 16, 2},
+                                         Step{"pp=4,dp=1", 3, 1}));
+
+} // namespace
