@@ -242,7 +242,7 @@ the one-rank reference.""",
 their reports, each per second, and the whole search. Claims: 10000 bounds and 500 simulations a second.""",
           after="""Most of a search is orders: each candidate that may be best has its own searched before it is simulated.""",
           needs=("quiet",)),
-    Entry("auto-regret", "Planner speed", "What the search leaves out",
+    Entry("auto-regret", "The best plan", "What the search leaves out",
           ("env MOE_AUTO_CASES=200 {bin}/AutoScheduleTest --gtest_filter=*.Regret",), 3600,
           text="""200 random layers on eight clusters, half of them once more with too little memory for the choice: what is chosen
 beside the fastest of the whole space, of which every candidate is simulated. Claims: at most 2% slower, 0.5% in the mean, and no bound

@@ -477,14 +477,15 @@ LogicalResult ParallelSearch::failToFind() {
     if (candidate.verdict == ParallelVerdict::Illegal && !illegal)
       illegal = &candidate;
   }
+  if (stopped)
+    return emitUsageError(context) << "expected groups of " << request.world
+                                   << " ranks but the search was interrupted before any "
+                                   << (smallest ? "that fit " : "") << "were compared";
   if (smallest)
     return emitUsageError(context) << "expected groups of " << request.world << " ranks in which a plan has at most "
                                    << limit << " bytes a rank, but the smallest of " << candidates.size()
                                    << " needs more, that of " << describe(smallest->parallel) << ": "
                                    << smallest->reason;
-  if (stopped)
-    return emitUsageError(context) << "expected groups of " << request.world
-                                   << " ranks but the search was interrupted before any were compared";
   InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks that can be";
   if (illegal)
     error << ", but of " << describe(illegal->parallel) << " the passes say: " << illegal->reason;

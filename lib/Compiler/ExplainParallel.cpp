@@ -99,8 +99,12 @@ void mlir::moe::printParallelExplanation(ModuleOp plan, llvm::raw_ostream &os) {
   };
   os << "groups chosen from: " << all.size() << ", of which " << count("illegal") << " illegal, " << count("too large")
      << " too large, " << count("slower") << " slower by a rough estimate\n";
-  if (!explanation.getAs<BoolAttr>("complete").getValue())
-    os << "the search was interrupted, with " << count("skipped") << " left: this is the best so far\n";
+  if (!explanation.getAs<BoolAttr>("complete").getValue()) {
+    os << "the search was interrupted";
+    if (auto left = count("skipped"))
+      os << ", with " << left << " left";
+    os << ": this is the best so far\n";
+  }
   printFastest(all, getClose(explanation), os);
   printMargin(explanation, os);
   printIllegal(all, os);
