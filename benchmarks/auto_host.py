@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast the plan that --schedule=auto chooses is beside all that it could have chosen, measured on the host backend.
 
-Usage: auto_host.py --bin DIR --out DIR [--cluster=FILE] [--svg=FILE] [--only=TEXT] [--strategies=near|all|none]. The configurations below
+Usage: auto_host.py --bin DIR --out DIR [--cluster=FILE] [--svg=FILE] [--only=TEXT] [--strategies=near|all|none] [--all]. The configurations below
 are single layers on 2 to 8 ranks, most of them forward and backward, in f32, with a capacity or dropless, some with skewed routing, which
 the search is told and moe-run follows. The profile is measured first (moe-calibrate, two minutes) unless --cluster gives one. Nothing else
 may run.
@@ -55,11 +55,8 @@ dp=4,ep=2 M=384 H=768 E=4 N=3072 k=2 f=1
 dp=2,mp=2,ep=2,esp=2 M=512 H=1024 E=4 N=1536 k=1 f=1.2
 dp=2,mp=2,ep=2,esp=2 M=256 H=1024 E=8 N=2048 k=2 f=1
 dp=2,mp=2,ep=4 M=384 H=768 E=8 N=2048 k=2 f=1.2
-dp=2,mp=2,ep=4 M=256 H=512 E=16 N=2048 k=4 dropless
-dp=2,mp=2,ep=2,esp=2 M=320 H=960 E=8 N=2048 k=2 dropless skew=1.5
 dp=1,mp=4,ep=4 M=512 H=512 E=8 N=1024 k=2 f=1.2
 dp=1,mp=4,ep=2,esp=2 M=384 H=1024 E=4 N=1536 k=1 f=1
-dp=1,mp=4,ep=4 M=256 H=768 E=8 N=1536 k=2 dropless
 dp=2,mp=2,ep=4 M=640 H=640 E=4 N=4096 k=1 f=1 forward
 dp=8,ep=8 M=256 H=1024 E=8 N=4096 k=2 f=1.2
 dp=8,ep=8 M=512 H=512 E=8 N=4096 k=1 f=1
@@ -68,9 +65,15 @@ dp=8,ep=8 M=320 H=640 E=16 N=4096 k=2 dropless skew=2.7
 dp=8,ep=4,esp=2 M=384 H=768 E=4 N=4096 k=1 f=1.2
 dp=4,mp=2,ep=4,esp=2 M=256 H=1024 E=4 N=4096 k=1 f=1
 dp=4,mp=2,ep=8 M=384 H=512 E=8 N=2048 k=2 f=1.2
-dp=4,mp=2,ep=4,esp=2 M=320 H=640 E=8 N=2048 k=2 dropless
 dp=2,mp=4,ep=2,esp=4 M=256 H=1024 E=4 N=2048 k=1 f=1.2
 dp=2,mp=4,ep=4,esp=2 M=384 H=384 E=8 N=1536 k=2 f=1
+"""
+# More that have some 580 plans each, of which 150 are run.
+MANY_PLANS = """
+dp=2,mp=2,ep=4 M=256 H=512 E=16 N=2048 k=4 dropless
+dp=2,mp=2,ep=2,esp=2 M=320 H=960 E=8 N=2048 k=2 dropless skew=1.5
+dp=1,mp=4,ep=4 M=256 H=768 E=8 N=1536 k=2 dropless
+dp=4,mp=2,ep=4,esp=2 M=320 H=640 E=8 N=2048 k=2 dropless
 """
 MARGINS = 1.3, 1.15  # how much slower than the fastest stays in: after one round, and after two more
 FINAL_ROUNDS, MOST_FINALS, QUIET = 6, 3, 0.02
@@ -359,12 +362,14 @@ def main():
     parser.add_argument("--cluster", help="profile of this machine, by moe-calibrate")
     parser.add_argument("--svg", help="write a picture")
     parser.add_argument("--only", default="", help="only configurations that contain this text")
+    parser.add_argument("--all", action="store_true", help="also configurations with very many plans, five minutes each")
     parser.add_argument("--strategies", default="near", choices=["near", "all", "none"], help="which plans that keep less are run")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
     options.cluster = find_cluster(options)
     results, rows = Results(options), []
-    texts = [text for text in CONFIGURATIONS.strip().splitlines() if options.only in text]
+    configurations = CONFIGURATIONS + (MANY_PLANS if options.all else "")
+    texts = [text for text in configurations.split("\n") if text and options.only in text]
     print_head()
     for number, text in enumerate(texts):
         show_progress(f"{number + 1}/{len(texts)} {text}")

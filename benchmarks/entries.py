@@ -191,7 +191,7 @@ Wanted: R^2 of at least 0.98, a mean error of at most 10%.""",
 Of two rounds the lesser time counts, since what disturbs the machine only adds to a step.""",
           show=r"configurations: R\^2", pictures=("prediction.svg",), needs=("quiet",)),
     Entry("auto-host", "Prediction against measurement", "What --schedule=auto chooses, beside all other plans",
-          ("benchmarks/auto_host.py --bin {bin} --out={out} --svg={out}/auto-host.svg",), 1200,
+          ("benchmarks/auto_host.py --bin {bin} --out={out} --svg={out}/auto-host.svg",), 2500,
           text="""Layers on 2 to 8 ranks, on a profile that was measured just before: the chosen plan and all that could have been chosen
 are run, in turns. Claim: it takes at most 10% longer than the fastest in at least 90% of at least 30 configurations. Noise is how far two
 measurements of the chosen plan are apart.""",
@@ -243,7 +243,7 @@ their reports, each per second, and the whole search. Claims: 10000 bounds and 5
           after="""Most of a search is orders: each candidate that may be best has its own searched before it is simulated.""",
           needs=("quiet",)),
     Entry("auto-regret", "The best plan", "What the search leaves out",
-          ("env MOE_AUTO_CASES=200 {bin}/AutoScheduleTest --gtest_filter=*.Regret",), 3600,
+          ("env MOE_AUTO_CASES=200 {bin}/AutoScheduleTest --gtest_filter=*.Regret",), 4700,
           text="""200 random layers on eight clusters, half of them once more with too little memory for the choice: what is chosen
 beside the fastest of the whole space, of which every candidate is simulated. Claims: at most 2% slower, 0.5% in the mean, and no bound
 above a time."""),
