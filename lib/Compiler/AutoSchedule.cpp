@@ -102,7 +102,7 @@ bool AutoSearch::isBeaten(const AutoCandidate &candidate) const {
 bool AutoSearch::isStopped() {
   if (options.showProgress)
     options.showProgress(result, bestSeconds);
-  result.isComplete = !options.isStoppedEarly();
+  result.isComplete &= !options.isStoppedEarly();
   return !result.isComplete;
 }
 

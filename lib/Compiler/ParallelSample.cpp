@@ -33,7 +33,7 @@ std::optional<StepFigures> mlir::moe::measureStep(const ModelSource &source, Arr
     return std::nullopt;
   }
   auto schedule = (**plan)->getAttrOfType<StringAttr>(plan::kScheduleAttrName);
-  return StepFigures{getStepTime(prediction->result, options.microBatches), getMemory(getLargestProgram(**plan)),
+  return StepFigures{getStepTime(prediction->result, options), getMemory(getLargestProgram(**plan)),
                      prediction->getUncertainty(), schedule ? schedule.str() : ""};
 }
 

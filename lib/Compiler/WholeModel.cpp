@@ -44,7 +44,7 @@ std::string mlir::moe::describePeak(func::FuncOp program) {
   return text;
 }
 
-StepTime mlir::moe::getStepTime(const SimResult &step, int64_t microBatches) {
+StepTime mlir::moe::getStepTime(const SimResult &step, const CompileOptions &options) {
   StepTime time{step.seconds, 0};
   const SimProgram &program = step.programs.front();
   const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
@@ -57,8 +57,8 @@ StepTime mlir::moe::getStepTime(const SimResult &step, int64_t microBatches) {
       sends.push_back(one.end);
   }
   // Several for each micro-batch, where several values are handed over.
-  auto each = static_cast<ptrdiff_t>(sends.size()) / microBatches;
-  if (microBatches < 3 || each == 0)
+  auto each = static_cast<ptrdiff_t>(sends.size()) / options.microBatches;
+  if (options.interleave > 1 || options.microBatches < 3 || each == 0)
     return time;
   auto sum = [&](ptrdiff_t last) {
     return std::accumulate(sends.end() - (last + 1) * each, sends.end() - last * each, 0.0);
@@ -69,19 +69,18 @@ StepTime mlir::moe::getStepTime(const SimResult &step, int64_t microBatches) {
 
 FewMicroBatches::FewMicroBatches(const CompileOptions &options) : all(options.microBatches) {
   int64_t pp = options.parallel.getPp();
-  bool isInterleaved = options.interleave > 1;
   // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
-  // the next but one.
-  int64_t filled = isInterleaved || pp == 1 ? 2 * pp : pp + 4;
+  // the next but one. Interleaved there are as many as a multiple of pp.
+  int64_t filled = options.interleave > 1 || pp == 1 ? 2 * pp : pp + 4;
   count = std::min(all, filled);
-  more = isInterleaved || pp == 1 ? 3 * pp : 0;
+  more = options.interleave > 1 ? 3 * pp : count + 1;
 }
 
 std::optional<double> FewMicroBatches::getSeconds(StepTime few,
                                                   function_ref<std::optional<StepTime>(int64_t)> measure) const {
   if (count == all)
     return few.seconds;
-  if (more > 0) {
+  if (few.interval == 0) {
     std::optional<StepTime> longer = measure(more);
     if (!longer)
       return std::nullopt;
@@ -133,7 +132,7 @@ std::optional<StepTime> ModelMeasure::measureStep(int64_t microBatches) {
   }
   llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
   if (prediction)
-    return getStepTime(prediction->result, microBatches);
+    return getStepTime(prediction->result, few);
   whole.error = llvm::toString(prediction.takeError());
   return std::nullopt;
 }

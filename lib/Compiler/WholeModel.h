@@ -13,12 +13,12 @@ struct StepTime {
   /// From one micro-batch to the next once the pipeline is full: of the slowest stage. 0 where the step does not say.
   double interval = 0;
 };
-/// Of a step of so many micro-batches. The interval is what the first stage needs for the last but one: without
-/// --interleave it is at one forward and one backward in turn then, and waits for the slowest stage. What it sends for
-/// the last micro-batch may be late.
-StepTime getStepTime(const SimResult &step, int64_t microBatches);
+/// Of a step that was compiled with `options`. The interval is what the first stage needs for the last micro-batch but
+/// one: without --interleave, where it is not known, it is at one forward and one backward in turn then, and waits for
+/// the slowest stage. What it sends for the last micro-batch may be late.
+StepTime getStepTime(const SimResult &step, const CompileOptions &options);
 
-/// As many micro-batches as fill the pipeline: from there on each takes as long as the one before, and no more memory.
+/// As many micro-batches as fill the pipeline: from there on each takes as long as the one before, and little more memory.
 class FewMicroBatches {
 public:
   explicit FewMicroBatches(const CompileOptions &options);

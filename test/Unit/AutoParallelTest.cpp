@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <gtest/gtest.h>
+#include <memory>
 
 using namespace mlir;
 using namespace mlir::moe;
