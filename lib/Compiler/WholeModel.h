@@ -18,7 +18,8 @@ struct StepTime {
 /// the slowest stage. What it sends for the last micro-batch may be late.
 StepTime getStepTime(const SimResult &step, const CompileOptions &options);
 
-/// As many micro-batches as fill the pipeline: from there on each takes as long as the one before, and little more memory.
+/// As many micro-batches as fill the pipeline: from there on each takes as long as the one before, and little more
+/// memory.
 class FewMicroBatches {
 public:
   explicit FewMicroBatches(const CompileOptions &options);
