@@ -5,10 +5,10 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/MemoryBuffer.h"
 
-#include "moe/Compiler/Compiler.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Import/Import.h"
-#include "moe/Import/ShareDir.h"
+#include "moe/Planner/Planner.h"
+#include "moe/Support/ShareDir.h"
 
 #include <memory>
 

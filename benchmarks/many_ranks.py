@@ -23,7 +23,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         plan, report = os.path.join(folder, "plan.so"), os.path.join(folder, "report.txt")
-        subprocess.run([os.path.join(options.bin, "moe-compile"), "switch-base-8", f"--seq={options.seq}",
+        subprocess.run([os.path.join(options.bin, "moe-compile"), "switch-base-8", "--capacity-factor=1", f"--seq={options.seq}",
                         f"--parallel={PARALLEL}", f"--report={report}", "-o", plan], check=True)
         with open(report) as file:
             promised = RANKS * int(re.search(r"memory of one rank: (\d+) bytes", file.read()).group(1))

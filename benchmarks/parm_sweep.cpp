@@ -15,13 +15,13 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
 
-#include "moe/Compiler/CommandLine.h"
-#include "moe/Compiler/Memory.h"
-#include "moe/Compiler/Report.h"
+#include "CompileCommandLine.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Import/ShareDir.h"
+#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/Report.h"
+#include "moe/Support/ShareDir.h"
 
 #include <atomic>
 #include <map>

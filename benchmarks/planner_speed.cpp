@@ -10,9 +10,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include "moe/Compiler/AutoSchedule.h"
-#include "moe/Compiler/Report.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Planner/AutoSchedule.h"
+#include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/Simulator.h"
 
 #include <ctime>

@@ -26,32 +26,32 @@ SMALL = {
 
 # A model, then what moe-compile and moe-sim are told.
 CONFIGURATIONS = """
-switch-base-8 --seq=32
-switch-base-8 --seq=96
-switch-base-8 --seq=200
+switch-base-8 --seq=32 --capacity-factor=1
+switch-base-8 --seq=96 --capacity-factor=1
+switch-base-8 --seq=200 --capacity-factor=1
 switch-base-8 --seq=512
 switch-base-8 --seq=512 --mode=forward
-switch-base-8 --batch=4 --seq=320 --mode=forward
+switch-base-8 --batch=4 --seq=320 --capacity-factor=1 --mode=forward
 switch-base-8 --seq=160 --dropless
 switch-base-8 --seq=640 --dropless --mode=forward
-switch-base-8 --seq=192 --dtype=f64
+switch-base-8 --seq=192 --capacity-factor=1 --dtype=f64
 switch-base-8 --seq=48 --dtype=f64 --dropless
 switch-base-8 --seq=64 --capacity-factor=2 --parallel=dp=2,ep=2
-switch-base-8 --seq=256 --parallel=dp=2,ep=2
+switch-base-8 --seq=256 --capacity-factor=1 --parallel=dp=2,ep=2
 switch-base-8 --seq=192 --parallel=dp=2,ep=2 --dropless
-switch-base-8 --seq=128 --parallel=dp=1,mp=2,ep=1,esp=2
-switch-base-8 --seq=384 --parallel=dp=2,ep=1
-switch-base-8 --seq=128 --parallel=dp=2,ep=2 --dtype=f64
-switch-base-8 --seq=64 --parallel=dp=4,mp=2,ep=4,esp=2
-switch-base-8 --seq=192 --parallel=dp=4,mp=2,ep=4,esp=2 --mode=forward
-switch-base-8 --seq=96 --parallel=dp=4,ep=4
-switch-base-8 --seq=288 --parallel=dp=4,ep=2 --mode=forward
+switch-base-8 --seq=128 --capacity-factor=1 --parallel=dp=1,mp=2,ep=1,esp=2
+switch-base-8 --seq=384 --capacity-factor=1 --parallel=dp=2,ep=1
+switch-base-8 --seq=128 --capacity-factor=1 --parallel=dp=2,ep=2 --dtype=f64
+switch-base-8 --seq=64 --capacity-factor=1 --parallel=dp=4,mp=2,ep=4,esp=2
+switch-base-8 --seq=192 --capacity-factor=1 --parallel=dp=4,mp=2,ep=4,esp=2 --mode=forward
+switch-base-8 --seq=96 --capacity-factor=1 --parallel=dp=4,ep=4
+switch-base-8 --seq=288 --capacity-factor=1 --parallel=dp=4,ep=2 --mode=forward
 switch-base-8 --seq=128 --parallel=dp=4,ep=4 --dropless
-switch-base-8 --seq=128 --parallel=dp=8,ep=8
-switch-base-8 --seq=64 --parallel=dp=8,ep=8 --dtype=f64 --mode=forward
+switch-base-8 --seq=128 --capacity-factor=1 --parallel=dp=8,ep=8
+switch-base-8 --seq=64 --capacity-factor=1 --parallel=dp=8,ep=8 --dtype=f64 --mode=forward
 switch-base-8 --seq=80 --parallel=dp=8,ep=8 --dropless
-switch-base-8 --seq=32 --parallel=dp=8,mp=2,ep=8,esp=2
-switch-base-8 --seq=96 --parallel=dp=16,ep=8 --mode=forward
+switch-base-8 --seq=32 --capacity-factor=1 --parallel=dp=8,mp=2,ep=8,esp=2
+switch-base-8 --seq=96 --capacity-factor=1 --parallel=dp=16,ep=8 --mode=forward
 mixtral-small --seq=64
 mixtral-small --seq=256 --mode=forward
 mixtral-small --seq=160 --dropless
@@ -91,9 +91,9 @@ qwen3-small --seq=64 --parallel=dp=16,ep=16
 qwen3-small --seq=512 --parallel=dp=2,ep=2 --mode=forward
 olmoe-1b-7b --seq=64 --parallel=dp=4,ep=4 --mode=forward
 olmoe-1b-7b --seq=128 --dropless --mode=forward
-switch-base-8 --seq=144 --parallel=dp=4,ep=4 --mode=forward
+switch-base-8 --seq=144 --capacity-factor=1 --parallel=dp=4,ep=4 --mode=forward
 switch-base-8 --seq=448 --dropless
-switch-base-8 --seq=112 --parallel=dp=2,mp=2,ep=4,esp=1
+switch-base-8 --seq=112 --capacity-factor=1 --parallel=dp=2,mp=2,ep=4,esp=1
 mixtral-small --seq=112 --mode=forward
 deepseek-small --seq=224 --parallel=dp=2,ep=2 --dropless
 gpt-oss-small --seq=160 --parallel=dp=2,mp=2,ep=2,esp=2 --mode=forward

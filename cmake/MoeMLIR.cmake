@@ -4,6 +4,8 @@ find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/mlir)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
 set(MLIR_BINARY_DIR ${PROJECT_BINARY_DIR})
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+# LLVM's depfiles name outputs from the build's root. CMake must leave them so, or Ninja runs mlir-tblgen in every build.
+cmake_policy(SET CMP0116 OLD)
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
@@ -39,15 +41,40 @@ function(moe_tablegen target td)
   add_public_tablegen_target(${target})
 endfunction()
 
-# moe_add_library(NAME SOURCES file... [LINK target...] [DEPENDS target...]): a static library of the compiler.
+# Every file of the compiler includes these headers; read once for all, they save a third of its build. Nothing else comes from here:
+# a file includes what it uses, and builds where this is OFF.
+option(MOE_PRECOMPILE "Precompile the headers of MLIR that every file includes" ON)
+if(MOE_PRECOMPILE)
+  # ccache preprocesses; GCC then has to keep the header apart.
+  set(moe_precompile_options $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
+  add_library(MoePrecompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  target_compile_options(MoePrecompiled PRIVATE -fno-exceptions ${moe_precompile_options})
+  target_precompile_headers(MoePrecompiled PRIVATE
+    <llvm/ADT/STLExtras.h>
+    <llvm/ADT/StringExtras.h>
+    <llvm/Support/JSON.h>
+    <mlir/Dialect/Func/IR/FuncOps.h>
+    <mlir/IR/Builders.h>
+    <mlir/IR/BuiltinOps.h>
+    <mlir/IR/PatternMatch.h>
+    <mlir/Pass/Pass.h>)
+endif()
+
+# moe_add_library(NAME [LINK target...] [DEPENDS target...]): a static library of the compiler, of all sources in the folder.
 function(moe_add_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;DEPENDS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cpp)
+  add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
   target_compile_options(${name} PRIVATE -fno-exceptions)
+  if(MOE_PRECOMPILE)
+    target_compile_options(${name} PRIVATE ${moe_precompile_options})
+    target_precompile_headers(${name} REUSE_FROM MoePrecompiled)
+  endif()
 endfunction()
 
 # moe_add_tool(NAME SOURCES file... [LINK target...]): an executable in bin/.

@@ -8,13 +8,13 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
-#include "moe/Compiler/Passes.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
-#include "moe/Schedule/Passes.h"
+#include "moe/LaunchOrder/Passes.h"
+#include "moe/Planner/Passes.h"
 
 namespace mlir::moe {
 
@@ -28,8 +28,8 @@ inline void registerToolPasses() {
   registerMoePasses();
   registerMoeConversionPasses();
   plan::registerPlanPasses();
-  registerMoeSchedulePasses();
-  registerMoeCompilerPasses();
+  registerMoeLaunchOrderPasses();
+  registerMoePlannerPasses();
 }
 
 } // namespace mlir::moe

@@ -7,6 +7,7 @@
 #include "LinkNames.h"
 #include "moe/Support/JsonReader.h"
 
+#include "moe/Support/InputFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -340,10 +341,9 @@ llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef f
 }
 
 llvm::Expected<ClusterProfile> ClusterProfile::load(StringRef path) {
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
   if (!file)
-    return llvm::createStringError(file.getError(),
-                                   path + ": error: cannot read the file: " + file.getError().message());
+    return file.takeError();
   return parse((*file)->getBuffer(), path);
 }
 

@@ -11,9 +11,9 @@ namespace {
 /// Members in rows and columns: the rows are nodes and the columns same indices, or the other way round.
 using Rings = llvm::ArrayRef<llvm::SmallVector<uint32_t>>;
 
-class Builder {
+class FlowBuilder {
 public:
-  Builder(const Exchange &exchange, int64_t devicesPerNode, size_t senders)
+  FlowBuilder(const Exchange &exchange, int64_t devicesPerNode, size_t senders)
       : exchange(exchange), members(exchange.ranks.size()), senders(std::min<size_t>(senders, members)) {
     all.emplace_back();
     for (uint32_t member = 0; member < members; ++member)
@@ -65,7 +65,7 @@ private:
 
 } // namespace
 
-void Builder::addPhase(uint32_t repeats, SendsOf sendsOf) {
+void FlowBuilder::addPhase(uint32_t repeats, SendsOf sendsOf) {
   if (repeats == 0)
     return;
   Phase phase;
@@ -80,7 +80,7 @@ void Builder::addPhase(uint32_t repeats, SendsOf sendsOf) {
 }
 
 /// `steps` times from each member to the next one of its ring.
-void Builder::addRings(Rings rings, uint32_t steps, double bytes) {
+void FlowBuilder::addRings(Rings rings, uint32_t steps, double bytes) {
   llvm::SmallVector<uint32_t> next(members);
   for (const auto &ring : rings)
     for (size_t i = 0; i < ring.size(); ++i)
@@ -89,7 +89,7 @@ void Builder::addRings(Rings rings, uint32_t steps, double bytes) {
 }
 
 /// From each member to all others of its set, in turn. Bytes of a matrix that are none are not sent.
-void Builder::addPairwise(Rings sets, llvm::function_ref<double(uint32_t from, uint32_t to)> bytes) {
+void FlowBuilder::addPairwise(Rings sets, llvm::function_ref<double(uint32_t from, uint32_t to)> bytes) {
   llvm::SmallVector<std::pair<const llvm::SmallVector<uint32_t> *, size_t>> placeOf(members);
   for (const auto &set : sets)
     for (size_t i = 0; i < set.size(); ++i)
@@ -106,7 +106,7 @@ void Builder::addPairwise(Rings sets, llvm::function_ref<double(uint32_t from, u
 }
 
 /// A binomial tree; members are counted from the root.
-void Builder::addTree(bool toRoot) {
+void FlowBuilder::addTree(bool toRoot) {
   uint32_t root = exchange.root;
   llvm::SmallVector<uint32_t> strides;
   for (uint32_t stride = 1; stride < members; stride *= 2)
@@ -124,7 +124,7 @@ void Builder::addTree(bool toRoot) {
 }
 
 /// From the root to the one before it, or from the one behind it to the root.
-void Builder::addPipeline() {
+void FlowBuilder::addPipeline() {
   uint32_t root = exchange.root;
   addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
     uint32_t next = (member + 1) % members;
@@ -135,7 +135,7 @@ void Builder::addPipeline() {
     phases.back().isPipelined = true;
 }
 
-bool Builder::buildRing() {
+bool FlowBuilder::buildRing() {
   Collective collective = exchange.collective;
   if (exchange.isRooted()) {
     addPipeline();
@@ -148,7 +148,7 @@ bool Builder::buildRing() {
   return true;
 }
 
-bool Builder::buildTree() {
+bool FlowBuilder::buildTree() {
   Collective collective = exchange.collective;
   if (collective != Collective::Broadcast && collective != Collective::Reduce && collective != Collective::AllReduce)
     return false;
@@ -159,7 +159,7 @@ bool Builder::buildTree() {
   return true;
 }
 
-bool Builder::buildPairwise() {
+bool FlowBuilder::buildPairwise() {
   if (exchange.collective != Collective::AllToAll)
     return false;
   addPairwise(all, [&](uint32_t from, uint32_t to) { return bytesBetween(from, to); });
@@ -168,7 +168,7 @@ bool Builder::buildPairwise() {
 
 /// One phase of an all_to_all: from each member to those of one block, each beginning with the one in its own place.
 /// Bytes of a matrix that are none are not sent.
-void Builder::buildPhase() {
+void FlowBuilder::buildPhase() {
   auto blocks = static_cast<uint32_t>(exchange.phases);
   uint32_t size = members / blocks;
   addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
@@ -182,7 +182,7 @@ void Builder::buildPhase() {
   });
 }
 
-bool Builder::buildHierarchical() {
+bool FlowBuilder::buildHierarchical() {
   uint32_t perNode = indices.size();
   double inside = payload() / perNode, between = payload() / members;
   switch (exchange.collective) {
@@ -224,7 +224,7 @@ bool Builder::buildHierarchical() {
   }
 }
 
-bool Builder::build(Algorithm algorithm) {
+bool FlowBuilder::build(Algorithm algorithm) {
   if (exchange.isNothing())
     return true;
   if (exchange.phases > 1) {
@@ -252,7 +252,7 @@ static llvm::Error makeError(const llvm::Twine &message) {
 
 llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const Exchange &exchange, Algorithm algorithm,
                                                          int64_t devicesPerNode, size_t senders) {
-  Builder builder(exchange, devicesPerNode, senders);
+  FlowBuilder builder(exchange, devicesPerNode, senders);
   if (algorithm == Algorithm::Hierarchical && exchange.phases == 1 && !builder.isUniform())
     return makeError("hierarchical '" + getName(exchange.collective) +
                      "': expected as many members on each node, but the group of " +

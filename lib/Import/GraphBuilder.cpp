@@ -2,7 +2,7 @@
 
 #include "GraphBuilder.h"
 
-#include "Checkpoint.h"
+#include "Family.h"
 
 #include "moe/Dialect/Moe/IR/Activation.h"
 
@@ -35,6 +35,22 @@ GraphBuilder::GraphBuilder(MLIRContext &context, const ModelConfig &config, cons
   builder.setInsertionPointToEnd(function.addEntryBlock());
 }
 
+Location GraphBuilder::getLoc(const Twine &name) {
+  std::string text = name.str();
+  StringRef part(text);
+  Location at = location;
+  auto move = [&](const ConfigPlace &place) {
+    at = FileLineColLoc::get(builder.getContext(), config.fileName, place.line, place.column);
+  };
+  if (part.ends_with(".attention") || part.ends_with(".cross"))
+    move(config.attentionPlace);
+  else if (part.ends_with(".ffn"))
+    move(config.densePlace);
+  else if (part == "embedding" || part == "head")
+    move(config.vocabularyPlace);
+  return NameLoc::get(builder.getStringAttr(name), at);
+}
+
 DictionaryAttr GraphBuilder::describe(StringRef name, StringRef role, ArrayRef<NamedAttribute> more) {
   SmallVector<NamedAttribute> attributes(more);
   attributes.push_back(builder.getNamedAttr(kNameAttrName, builder.getStringAttr(name)));
@@ -47,32 +63,48 @@ Value GraphBuilder::addArgument(const Twine &name, StringRef role, Type type, Ar
   return function.getBody().front().addArgument(type, location);
 }
 
-Value GraphBuilder::addParameter(const Twine &name, RankedTensorType type, double fill) {
+Value GraphBuilder::addParameter(const Twine &name, RankedTensorType type, double fill, bool isBias) {
   SmallVector<NamedAttribute> more;
+  if (isBias && type.getRank() > 1)
+    more.push_back(builder.getNamedAttr(kNoDecayAttrName, builder.getUnitAttr()));
   if (options.whole && type.getRank() == 1)
     more.push_back(builder.getNamedAttr(kFillAttrName, builder.getF64FloatAttr(fill)));
   if (options.whole)
-    if (DictionaryAttr source = getSource(builder, config.architecture, *config.model, name.str(), type))
+    if (DictionaryAttr source = getSource(builder, config.family->checkpoint, *config.model, name.str(), type))
       more.push_back(builder.getNamedAttr(kSourceAttrName, source));
   return addArgument(name, "parameter", type, more);
 }
 
 /// Null for a parameter that the layer does not have.
-Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef name, RankedTensorType type) {
-  return present ? addParameter("layer" + Twine(index) + "." + name, type) : Value();
+Value GraphBuilder::addLayerParameter(bool present, int64_t index, StringRef name, RankedTensorType type, bool isBias) {
+  return present ? addParameter("layer" + Twine(index) + "." + name, type, /*fill=*/0, isBias) : Value();
+}
+
+/// The gate's product again, which CSE makes one with the layer's own.
+void GraphBuilder::addRouter(Location loc, Value x, Value gate, Value gateBias) {
+  Type logitsType = tensor({tokens, layer.experts});
+  Value logits =
+      builder.create<LinearOp>(loc, logitsType, x, gate, gateBias, /*transpose_weights=*/false, /*column=*/0);
+  auto means = builder.create<RouterMeansOp>(loc, logits, layer.topK, routerGroups);
+  auto add = [&](Value &sum, Value own) { sum = sum ? builder.create<AddOp>(loc, sum, own).getResult() : own; };
+  add(routers->loads, means.getLoads());
+  add(routers->shares, means.getShares());
+  add(routers->squares, means.getSquares());
+  ++routers->layers;
 }
 
 Value GraphBuilder::buildLayer(int64_t index, Value x) {
   int64_t m = layer.hidden, h = layer.expertHidden, e = layer.experts, width = getActivationWidth(layer.activation);
   int64_t shared = layer.sharedHidden;
-  auto parameter = [&](bool present, StringRef name, ArrayRef<int64_t> shape) {
-    return addLayerParameter(present, index, name, tensor(shape));
+  auto parameter = [&](bool present, StringRef name, ArrayRef<int64_t> shape, bool isBias = false) {
+    return addLayerParameter(present, index, name, tensor(shape), isBias);
   };
   Value gate = parameter(true, "gate", {m, e});
   Value gateBias = parameter(layer.gateBias, "gate_bias", {e});
   Value selectionBias = addLayerParameter(layer.selectionBias, index, "selection_bias", accumulator({e}));
   Value w1 = parameter(true, "w1", {e, m, width * h}), w2 = parameter(true, "w2", {e, h, m});
-  Value b1 = parameter(layer.expertBiases, "b1", {e, width * h}), b2 = parameter(layer.expertBiases, "b2", {e, m});
+  Value b1 = parameter(layer.expertBiases, "b1", {e, width * h}, /*isBias=*/true);
+  Value b2 = parameter(layer.expertBiases, "b2", {e, m}, /*isBias=*/true);
   Value sharedW1 = parameter(shared > 0, "shared_w1", {m, width * shared});
   Value sharedW2 = parameter(shared > 0, "shared_w2", {shared, m});
   Value sharedGate = parameter(layer.sharedGate, "shared_gate", {m, 1});
@@ -81,18 +113,25 @@ Value GraphBuilder::buildLayer(int64_t index, Value x) {
   };
   auto real = [&](std::optional<double> value) { return value ? builder.getF64FloatAttr(*value) : FloatAttr(); };
   MLIRContext *context = builder.getContext();
+  int64_t groups = options.groups.value_or(layer.sequenceGroups ? tokens / options.seq : 1);
   std::string name = ("layer" + Twine(index)).str();
   // An attribute that would hold its default is left out.
   auto op = builder.create<LayerOp>(
       getLoc(name), TypeRange{x.getType(), accumulator({})}, builder.getStringAttr(name), x, gate, gateBias,
       selectionBias, w1, w2, b1, b2, sharedW1, sharedW2, sharedGate, builder.getI64IntegerAttr(layer.topK),
       ActivationAttr::get(context, layer.activation),
+      layer.activationAlpha == 1.702 ? FloatAttr() : real(layer.activationAlpha),
+      layer.activationLimit == 7.0 ? FloatAttr() : real(layer.activationLimit),
       layer.score == Score::softmax ? ScoreAttr() : ScoreAttr::get(context, layer.score),
-      layer.renormalize ? builder.getUnitAttr() : UnitAttr(),
+      layer.renormalize ? builder.getUnitAttr() : UnitAttr(), layer.weighInputs ? builder.getUnitAttr() : UnitAttr(),
       layer.routingScale == 1.0 ? FloatAttr() : real(layer.routingScale), integer(layer.expertGroups, 1),
       integer(layer.topGroups, 1),
       layer.groupScore == GroupScore::max ? GroupScoreAttr() : GroupScoreAttr::get(context, layer.groupScore),
-      real(layer.capacityFactor), /*expert_capacity=*/IntegerAttr(), real(options.maxLoad), integer(options.groups, 1));
+      real(layer.capacityFactor),
+      layer.expertCapacity ? builder.getI64IntegerAttr(*layer.expertCapacity) : IntegerAttr(), real(options.maxLoad),
+      integer(groups, 1));
+  if (routers)
+    addRouter(op.getLoc(), x, gate, gateBias);
   aux = aux ? builder.create<AddOp>(location, aux, op.getAux()) : op.getAux();
   return op.getY();
 }

@@ -17,6 +17,12 @@ struct NamedResult {
   Value value;
 };
 
+/// Sums over layers of what moe.router_means gives.
+struct RouterSums {
+  Value loads, shares, squares;
+  int64_t layers = 0;
+};
+
 /// Builds `func.func @model` from its start to its end; a parameter becomes an argument where it is first used.
 class GraphBuilder {
 public:
@@ -27,12 +33,14 @@ protected:
   RankedTensorType tensor(ArrayRef<int64_t> shape) const { return RankedTensorType::get(shape, elementType); }
   /// As tensor(), for routing and losses.
   RankedTensorType accumulator(ArrayRef<int64_t> shape) const { return getAccumulatorTensor(tensor({}), shape); }
-  Location getLoc(const llvm::Twine &name) { return NameLoc::get(builder.getStringAttr(name), location); }
+  /// `name` at the key that gives the size of that part of the model.
+  Location getLoc(const llvm::Twine &name);
   Value addArgument(const llvm::Twine &name, llvm::StringRef role, Type type, ArrayRef<NamedAttribute> more = {});
-  /// In a whole model with `moe.source`, and vectors, which a new model has `fill` in, with `moe.fill`.
-  Value addParameter(const llvm::Twine &name, RankedTensorType type, double fill = 0);
-  Value addParameter(const llvm::Twine &name, ArrayRef<int64_t> shape, double fill = 0) {
-    return addParameter(name, tensor(shape), fill);
+  /// In a whole model with `moe.source`, and vectors, which a new model has `fill` in, with `moe.fill`. A bias that is
+  /// no vector has `moe.no_decay`.
+  Value addParameter(const llvm::Twine &name, RankedTensorType type, double fill = 0, bool isBias = false);
+  Value addParameter(const llvm::Twine &name, ArrayRef<int64_t> shape, double fill = 0, bool isBias = false) {
+    return addParameter(name, tensor(shape), fill, isBias);
   }
   /// The MoE layer, whose auxiliary loss is added to `aux`.
   Value buildLayer(int64_t index, Value x);
@@ -44,10 +52,14 @@ protected:
   const ImportOptions &options;
   int64_t tokens;
   Location location;
-  Value aux; ///< sum over the layers so far
+  Value aux;                     ///< sum of the layers' losses so far
+  RouterSums *routers = nullptr; ///< where layers add their routers' means, of `routerGroups` groups of tokens
+  int64_t routerGroups = 1;
 
 private:
-  Value addLayerParameter(bool present, int64_t index, llvm::StringRef name, RankedTensorType type);
+  void addRouter(Location loc, Value x, Value gate, Value gateBias);
+  Value addLayerParameter(bool present, int64_t index, llvm::StringRef name, RankedTensorType type,
+                          bool isBias = false);
   DictionaryAttr describe(llvm::StringRef name, llvm::StringRef role, ArrayRef<NamedAttribute> more = {});
 
   Type elementType;

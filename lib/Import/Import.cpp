@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Verifier.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -16,9 +17,12 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// Tokens and the rows made of them are counted in 32 bits at run time.
-static constexpr int64_t maxTokens = std::numeric_limits<int32_t>::max() / 8;
+/// Tokens, and the choices of all of them, are counted in 32 bits at run time.
+static constexpr int64_t maxChoices = std::numeric_limits<int32_t>::max();
+static constexpr int64_t maxTokens = maxChoices / 8;
 static constexpr int64_t maxLayers = 10000;
+/// Of multiples of a mean; more bounds nothing.
+static constexpr double maxFactor = 1e6;
 
 namespace {
 
@@ -54,32 +58,59 @@ static llvm::Error checkOptions(const ImportOptions &options) {
     if (count.value < 1 || count.value > count.max)
       return makeError("'" + count.name + "': expected an integer from 1 to " + Twine(count.max) + " but got " +
                        Twine(count.value));
-  auto tooSmall = [](std::optional<double> value, double min) {
-    return value && !(std::isfinite(*value) && *value >= min);
+  auto isOutside = [](std::optional<double> value, double min) {
+    return value && !(*value >= min && *value <= maxFactor);
   };
   if (options.capacityFactor && options.dropless)
     return makeError("'capacity-factor' and 'dropless': expected one of them but got both");
-  if (tooSmall(options.capacityFactor, std::numeric_limits<double>::min()))
-    return makeError("'capacity-factor': expected a number greater than 0 but got " +
-                     Twine(std::to_string(*options.capacityFactor)));
-  if (tooSmall(options.maxLoad, 1.0))
-    return makeError("'max-load': expected a number of at least 1 but got " + Twine(std::to_string(*options.maxLoad)));
+  if (isOutside(options.capacityFactor, std::numeric_limits<double>::min()))
+    return makeError(
+        llvm::formatv("'capacity-factor': expected a number greater than 0 and at most {0:E1} but got {1:E1}",
+                      maxFactor, *options.capacityFactor));
+  if (isOutside(options.maxLoad, 1.0))
+    return makeError(
+        llvm::formatv("'max-load': expected a number from 1 to {0:E1} but got {1:E1}", maxFactor, *options.maxLoad));
+  return llvm::Error::success();
+}
+
+static int64_t getMaxTokens(const LayerSpec &layer) {
+  return std::min(maxTokens, maxChoices / std::max<int64_t>(1, layer.topK));
+}
+
+/// Pieces of sequences that attention stays inside of.
+static llvm::Error checkChunks(const ModelSpec &model, const ImportOptions &options) {
+  for (const BlockSpec &block : model.blocks)
+    if (block.chunk > 0 && options.seq > block.chunk && options.seq % block.chunk != 0)
+      return makeError("'seq': expected at most " + Twine(block.chunk) +
+                       ", the tokens of a piece that attention stays inside of, or a multiple of it, but got " +
+                       Twine(options.seq));
   return llvm::Error::success();
 }
 
 /// What a whole model takes of the options.
 static llvm::Error checkWhole(const ModelSpec &model, const ImportOptions &options) {
   auto blocks = static_cast<int64_t>(model.blocks.size());
-  int64_t layers = options.layers.value_or(blocks);
-  if (layers > blocks)
-    return makeError("'layers': expected at most the model's " + Twine(blocks) + " but got " + Twine(layers));
-  if (!model.decoder.empty() && layers > static_cast<int64_t>(model.decoder.size()))
-    return makeError("'layers': expected at most the decoder's " + Twine(model.decoder.size()) + " but got " +
-                     Twine(layers));
+  int64_t most = std::max(blocks, static_cast<int64_t>(model.decoder.size()));
+  if (options.layers && *options.layers > most)
+    return makeError("'layers': expected at most the model's " + Twine(most) + " but got " + Twine(*options.layers));
   if (model.learnedPositions > 0 && options.seq > model.learnedPositions)
     return makeError("'seq': expected at most the model's " + Twine(model.learnedPositions) + " positions but got " +
                      Twine(options.seq));
-  return llvm::Error::success();
+  return checkChunks(model, options);
+}
+
+/// What the options say of capacities.
+static void replaceTokenForm(LayerSpec &layer, const ImportOptions &options) {
+  if (options.dropless || options.capacityFactor) {
+    layer.capacityFactor = options.capacityFactor;
+    layer.expertCapacity.reset();
+  }
+  // Of other groups than sequences an expert takes as many of a token's choices on average.
+  if (options.groups && layer.sequenceGroups && layer.expertCapacity) {
+    auto taken = static_cast<double>(std::min(*layer.expertCapacity, options.seq));
+    layer.capacityFactor = taken * static_cast<double>(layer.experts) / static_cast<double>(layer.topK * options.seq);
+    layer.expertCapacity.reset();
+  }
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &context, const ModelConfig &config,
@@ -88,17 +119,17 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
     return error;
   int64_t tokens;
   if (llvm::MulOverflow(options.batch, options.seq, tokens) ||
-      llvm::MulOverflow(tokens, options.dataParallel, tokens) || tokens > maxTokens)
-    return makeError("'batch' x 'seq' x data parallel size: expected at most " + Twine(maxTokens) + " tokens but got " +
-                     Twine(options.batch) + " x " + Twine(options.seq) + " x " + Twine(options.dataParallel));
+      llvm::MulOverflow(tokens, options.dataParallel, tokens) || tokens > getMaxTokens(config.layer))
+    return makeError("'batch' x 'seq' x data parallel size: expected at most " + Twine(getMaxTokens(config.layer)) +
+                     " tokens but got " + Twine(options.batch) + " x " + Twine(options.seq) + " x " +
+                     Twine(options.dataParallel));
   LayerSpec layer = config.layer;
-  if (options.dropless)
-    layer.capacityFactor.reset();
-  if (options.capacityFactor)
-    layer.capacityFactor = options.capacityFactor;
-  if (layer.capacityFactor && options.maxLoad)
-    return makeError("'max-load': expected a dropless model but got the capacity factor " +
-                     Twine(std::to_string(*layer.capacityFactor)) + "; 'dropless' makes it one");
+  replaceTokenForm(layer, options);
+  if ((layer.capacityFactor || layer.expertCapacity) && options.maxLoad)
+    return makeError("'max-load': expected a dropless model but got the " +
+                     (layer.capacityFactor ? "capacity factor " + std::to_string(*layer.capacityFactor)
+                                           : "expert capacity " + std::to_string(*layer.expertCapacity)) +
+                     "; 'dropless' makes it one");
 
   if (options.whole)
     if (llvm::Error error = checkWhole(*config.model, options))

@@ -11,6 +11,10 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
+/// The table of tokens, and those of both halves where they and the head are not one.
+static constexpr StringRef kEmbedding = "embedding", kEncoderEmbedding = "encoder_embedding",
+                           kDecoderEmbedding = "decoder_embedding";
+
 namespace {
 
 /// What differs between the attentions of one model.
@@ -37,24 +41,29 @@ private:
   RankedTensorType rows(int64_t columns) { return tensor({tokens, columns}); }
   void addInputs();
   bool usesDropout() const;
-  Value dropOut(Location loc, Value x, double probability);
+  Value dropOut(Location loc, Value x, double probability, bool jitter = false);
   /// Parameters name.gamma and, for a layer norm, name.beta.
   Value norm(Location loc, const Twine &name, Value x);
   /// `x` times the parameter `name`; `column` as in moe.linear. An empty `biasName`: no bias.
   Value linear(Location loc, StringRef name, StringRef biasName, Value x, int64_t columns, int64_t column);
   Value lookUp(Location loc, StringRef table, int64_t entries, int64_t period);
-  Value embed(Value tokens);
+  /// Looks tokens up in the parameter `table`.
+  Value embed(StringRef table, Value tokens);
   /// The biases of relative positions of the table name.relative_bias, null where the model has none.
   Value buildRelativeBias(StringRef name, bool bidirectional);
   /// `x` times the parameter name.which, plus name.which_bias where it has one.
   Value project(StringRef name, StringRef which, Value x, int64_t columns, bool hasBias, int64_t column);
-  /// Rotary positions of the columns from `begin` on of heads of `head` columns.
-  Value rotate(Location loc, Value x, int64_t head, int64_t begin, bool interleaved);
+  /// Rotary positions of `dim` columns from `begin` on of heads of `head` columns.
+  Value rotate(Location loc, Value x, int64_t head, int64_t begin, int64_t dim, bool interleaved);
   Value normHeads(Location loc, const Twine &normName, Value x);
-  Heads projectHeads(StringRef name, Value x, Value memory);
+  Value clip(Location loc, Value x);
+  /// The norm, the clip and the positions of queries or keys; `warms`: with the temperature, where the block has no
+  /// positions.
+  Value placeHeads(StringRef name, StringRef normName, Value x, const BlockSpec &block, bool warms);
+  Heads projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block);
   Heads projectLatent(StringRef name, Value x);
   /// Of the queries of `x` to the keys and values of `memory`, with the parameters name.q, ..
-  Value attend(StringRef name, Value x, Value memory, AttentionUse use, int64_t window);
+  Value attend(StringRef name, Value x, Value memory, AttentionUse use, const BlockSpec &block);
   Value feedForward(int64_t index, bool isMoe, Value x);
   /// `x + branch(x)`, with the norm where the model has it.
   Value addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch);
@@ -62,10 +71,17 @@ private:
   Value buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory = {});
   Value buildDecoder(Value encoded);
   Value buildLogits(Value x);
+  /// Lets the layers of `blocks` add to `sums` what their routers' loss is made of, if it is needed.
+  void beginRouters(ArrayRef<BlockSpec> blocks, RouterSums &sums);
+  void warnOfExperts();
+  /// The routers' losses, null where there are none.
+  Value buildRouterLoss();
 
   const ModelSpec &model;
   const AttentionSpec &attention;
-  Value inputs, decoderInputs, labels, step, embedding;
+  Value inputs, decoderInputs, labels, step;
+  llvm::StringMap<Value> embeddings; ///< by name
+  RouterSums encoderRouters, decoderRouters;
   int64_t seed = 0; ///< of the next op that draws
 };
 
@@ -73,7 +89,8 @@ private:
 
 bool ModelBuilder::usesDropout() const {
   const DropoutSpec &dropout = model.dropout;
-  return options.loss && (dropout.embedding > 0 || dropout.attention > 0 || dropout.residual > 0);
+  return options.loss && (dropout.embedding > 0 || dropout.attention > 0 || dropout.residual > 0 ||
+                          dropout.hidden > 0 || dropout.jitter > 0);
 }
 
 void ModelBuilder::addInputs() {
@@ -88,16 +105,16 @@ void ModelBuilder::addInputs() {
     step = addArgument("step", "step", RankedTensorType::get({}, builder.getI32Type()));
 }
 
-Value ModelBuilder::dropOut(Location loc, Value x, double probability) {
+Value ModelBuilder::dropOut(Location loc, Value x, double probability, bool jitter) {
   if (!options.loss || probability == 0)
     return x;
-  return builder.create<DropoutOp>(loc, x, step, seed++, 1, 1, 1, 1, APFloat(probability));
+  return builder.create<DropoutOp>(loc, x, step, seed++, 1, 1, 1, 1, jitter, APFloat(probability));
 }
 
 Value ModelBuilder::norm(Location loc, const Twine &name, Value x) {
   int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1);
   Value gamma = addParameter(name + ".gamma", {columns}, 1), beta;
-  if (model.norm == Norm::layer)
+  if (model.norm == Norm::layer && model.normBias)
     beta = addParameter(name + ".beta", {columns});
   return builder.create<NormOp>(loc, x, gamma, beta, model.norm, APFloat(model.eps));
 }
@@ -119,11 +136,15 @@ Value ModelBuilder::lookUp(Location loc, StringRef table, int64_t entries, int64
   return builder.create<EmbeddingOp>(loc, rows(layer.hidden), places, addParameter(table, {entries, layer.hidden}));
 }
 
-Value ModelBuilder::embed(Value tokens) {
+Value ModelBuilder::embed(StringRef table, Value tokens) {
   Location loc = getLoc("embedding");
+  Value &embedding = embeddings[table];
   if (!embedding)
-    embedding = addParameter("embedding", {model.vocabulary, layer.hidden});
-  Value x = builder.create<EmbeddingOp>(loc, rows(layer.hidden), tokens, embedding, /*vocabulary=*/true);
+    embedding = addParameter(table, {model.vocabulary, layer.hidden});
+  Value x = builder.create<EmbeddingOp>(loc, rows(layer.hidden), tokens, embedding, /*vocabulary=*/true, /*parts=*/1,
+                                        /*stride=*/1, model.padding);
+  if (model.embeddingScale != 1)
+    x = builder.create<ScaleOp>(loc, x, APFloat(model.embeddingScale));
   if (model.learnedPositions > 0)
     x = builder.create<AddOp>(loc, x, lookUp(loc, "positions", model.learnedPositions, options.seq));
   if (model.tokenTypes > 0)
@@ -136,7 +157,8 @@ Value ModelBuilder::embed(Value tokens) {
 Value ModelBuilder::buildRelativeBias(StringRef name, bool bidirectional) {
   if (attention.relativeBuckets == 0)
     return {};
-  Value table = addParameter(name + ".relative_bias", {attention.relativeBuckets, attention.heads});
+  Value table =
+      addParameter(name + ".relative_bias", {attention.relativeBuckets, attention.heads}, /*fill=*/0, /*isBias=*/true);
   return builder.create<RelativeBiasOp>(getLoc("embedding"), tensor({attention.heads, options.seq, options.seq}), table,
                                         bidirectional, attention.maxDistance);
 }
@@ -150,31 +172,63 @@ Value ModelBuilder::project(StringRef name, StringRef which, Value x, int64_t co
   return linear(getLoc(name), weights, hasBias ? weights + "_bias" : "", x, columns, column);
 }
 
-Value ModelBuilder::rotate(Location loc, Value x, int64_t head, int64_t begin, bool interleaved) {
+Value ModelBuilder::rotate(Location loc, Value x, int64_t head, int64_t begin, int64_t dim, bool interleaved) {
   if (!attention.rotary)
     return x;
   const RotarySpec &rotary = *attention.rotary;
-  return builder.create<RotaryOp>(loc, x, options.seq, head, begin, head - begin, interleaved, /*inverse=*/false,
-                                  APFloat(rotary.base), APFloat(rotary.factor), APFloat(rotary.low),
-                                  APFloat(rotary.high), APFloat(rotary.scale));
+  return builder.create<RotaryOp>(loc, x, options.seq, head, begin, dim, interleaved, /*inverse=*/false,
+                                  /*unrotated=*/false, APFloat(rotary.base), APFloat(rotary.factor),
+                                  APFloat(rotary.low), APFloat(rotary.high), APFloat(rotary.scale),
+                                  APFloat(rotary.reach), /*temperature=*/APFloat(0.0), /*span=*/APFloat(1.0));
 }
 
 Value ModelBuilder::normHeads(Location loc, const Twine &normName, Value x) {
   if (attention.headNorm == HeadNorm::none)
     return x;
-  int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1);
-  Value gamma = addParameter(normName, {attention.headNorm == HeadNorm::head ? attention.headDim : columns}, 1);
+  bool isWhole = attention.headNorm == HeadNorm::projection;
+  int64_t columns = isWhole ? cast<RankedTensorType>(x.getType()).getDimSize(1) : attention.headDim;
+  Value gamma = attention.headNorm == HeadNorm::plain
+                    ? builder.create<FillOp>(loc, tensor({columns}), APFloat(1.0)).getResult()
+                    : addParameter(normName, {columns}, 1);
   return builder.create<NormOp>(loc, x, gamma, Value(), Norm::rms, APFloat(model.eps));
 }
 
-Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory) {
+Value ModelBuilder::clip(Location loc, Value x) {
+  return attention.clip > 0 ? builder.create<ClampOp>(loc, x, APFloat(attention.clip)).getResult() : x;
+}
+
+Value ModelBuilder::placeHeads(StringRef name, StringRef normName, Value x, const BlockSpec &block, bool warms) {
   Location loc = getLoc(name);
+  int64_t head = attention.headDim;
+  auto norm = [&] { x = block.headNorm ? normHeads(loc, name + "." + normName, x) : x; };
+  if (!attention.clipAfterNorm)
+    x = clip(loc, x);
+  if (!attention.normAfterRotary)
+    norm();
+  if (attention.clipAfterNorm)
+    x = clip(loc, x);
+  if (block.rotary && attention.rotary)
+    x = rotate(loc, x, head, /*begin=*/0, attention.rotary->dim > 0 ? attention.rotary->dim : head,
+               attention.rotary->interleaved);
+  if (attention.normAfterRotary)
+    norm();
+  if (!warms || block.rotary || attention.temperature == 0)
+    return x;
+  return builder.create<RotaryOp>(loc, x, options.seq, head, /*begin=*/0, head, /*interleaved=*/false,
+                                  /*inverse=*/false, /*unrotated=*/true, /*base=*/APFloat(1.0),
+                                  /*factor=*/APFloat(1.0), /*low=*/APFloat(0.0), /*high=*/APFloat(1.0),
+                                  /*scale=*/APFloat(1.0), /*reach=*/APFloat(0.0), APFloat(attention.temperature),
+                                  APFloat(attention.temperatureSpan));
+}
+
+Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block) {
   int64_t head = attention.headDim, keys = attention.keyHeads * head;
   bool hasBias = attention.inputBiases;
   Value q = project(name, "q", x, attention.heads * head, hasBias, head);
   Value k = project(name, "k", memory, keys, hasBias, head), v = project(name, "v", memory, keys, hasBias, head);
-  q = rotate(loc, normHeads(loc, name + ".q_norm", q), head, /*begin=*/0, /*interleaved=*/false);
-  k = rotate(loc, normHeads(loc, name + ".k_norm", k), head, /*begin=*/0, /*interleaved=*/false);
+  v = clip(getLoc(name), v);
+  q = placeHeads(name, "q_norm", q, block, /*warms=*/true);
+  k = placeHeads(name, "k_norm", k, block, /*warms=*/false);
   return {q, k, v};
 }
 
@@ -195,57 +249,63 @@ Heads ModelBuilder::projectLatent(StringRef name, Value x) {
   Value vector = compress("kv_a", latent.rank);
   Value k = expand("k", vector, plain), v = expand("v", vector, latent.valueDim);
   Value shared = project(name, "k_shared", x, latent.rotaryDim, attention.inputBiases, /*column=*/0);
-  shared = rotate(loc, shared, latent.rotaryDim, /*begin=*/0, latent.interleaved);
+  shared = rotate(loc, shared, latent.rotaryDim, /*begin=*/0, latent.rotaryDim, latent.interleaved);
   k = builder.create<AppendToHeadsOp>(loc, rows(heads * head), k, shared);
-  return {rotate(loc, q, head, plain, latent.interleaved), k, v};
+  return {rotate(loc, q, head, plain, latent.rotaryDim, latent.interleaved), k, v};
 }
 
-Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse use, int64_t window) {
+Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse use, const BlockSpec &block) {
   Location loc = getLoc(name);
   int64_t heads = attention.heads, valueDim = attention.latent ? attention.latent->valueDim : attention.headDim;
-  auto [q, k, v] = attention.latent ? projectLatent(name, x) : projectHeads(name, x, memory);
+  auto [q, k, v] = attention.latent ? projectLatent(name, x) : projectHeads(name, x, memory, block);
   Value sinks = attention.sinks ? addParameter(name + ".sinks", {heads}) : Value();
   double dropout = options.loss ? model.dropout.attention : 0;
+  // Pieces of sequences are shorter sequences.
+  int64_t length = block.chunk > 0 ? std::min(block.chunk, options.seq) : options.seq;
   double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(attention.headDim));
-  auto op =
-      builder.create<AttentionOp>(loc, rows(heads * valueDim), accumulator({tokens, heads}), q, k, v, use.bias, sinks,
-                                  dropout > 0 ? step : Value(), options.seq, options.seq, heads, attention.keyHeads,
-                                  /*parts=*/1, /*stride=*/1, use.causal, window, dropout > 0 ? seed++ : 0,
-                                  /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
+  scale *= block.scoreScale;
+  auto op = builder.create<AttentionOp>(loc, rows(heads * valueDim), accumulator({tokens, heads}), q, k, v, use.bias,
+                                        sinks, dropout > 0 ? step : Value(), length, length, heads, attention.keyHeads,
+                                        /*parts=*/1, /*stride=*/1, use.causal, block.window, dropout > 0 ? seed++ : 0,
+                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout));
   return project(name, "o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
 }
 
 Value ModelBuilder::feedForward(int64_t index, bool isMoe, Value x) {
-  if (isMoe)
-    return buildLayer(index, x);
   std::string name = ("layer" + Twine(index) + ".ffn").str();
   Location loc = getLoc(name);
+  if (isMoe)
+    return buildLayer(index, dropOut(loc, x, model.dropout.jitter, /*jitter=*/true));
   int64_t width = getActivationWidth(model.denseActivation);
   auto multiply = [&](StringRef number, Value from, int64_t columns, int64_t column) {
     std::string bias = model.denseBiases ? name + ".b" + number.str() : "";
     return linear(loc, name + ".w" + number.str(), bias, from, columns, column);
   };
   Value inner = multiply("1", x, width * model.denseHidden, width);
-  inner = builder.create<ActivationOp>(loc, rows(model.denseHidden), inner, /*counts=*/Value(), model.denseActivation);
+  inner = builder.create<ActivationOp>(loc, rows(model.denseHidden), inner, /*counts=*/Value(), model.denseActivation,
+                                       layer.activationAlpha, layer.activationLimit);
+  inner = dropOut(loc, inner, model.dropout.hidden);
   return multiply("2", inner, layer.hidden, /*column=*/0);
 }
 
 Value ModelBuilder::addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch) {
   Value added = branch(model.postNorm ? x : norm(loc, normName, x));
+  if (model.residualScale != 1)
+    added = builder.create<ScaleOp>(loc, added, APFloat(model.residualScale));
   Value sum = builder.create<AddOp>(loc, x, dropOut(loc, added, model.dropout.residual));
   return model.postNorm ? norm(loc, normName, sum) : sum;
 }
 
 Value ModelBuilder::buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory) {
-  int64_t count = options.layers.value_or(static_cast<int64_t>(blocks.size()));
+  auto count = static_cast<int64_t>(blocks.size());
+  count = std::min(count, options.layers.value_or(count));
   for (auto [i, block] : llvm::enumerate(blocks.take_front(count))) {
     int64_t index = first + static_cast<int64_t>(i);
     std::string name = ("layer" + Twine(index)).str(), own = name + ".attention", cross = name + ".cross";
-    x = addBranch(getLoc(own), name + ".norm1", x,
-                  [&](Value from) { return attend(own, from, from, use, block.window); });
+    x = addBranch(getLoc(own), name + ".norm1", x, [&](Value from) { return attend(own, from, from, use, block); });
     if (memory)
       x = addBranch(getLoc(cross), name + ".norm_cross", x,
-                    [&](Value from) { return attend(cross, from, memory, {/*causal=*/false, Value()}, /*window=*/0); });
+                    [&](Value from) { return attend(cross, from, memory, {/*causal=*/false, Value()}, BlockSpec()); });
     x = addBranch(getLoc(name + ".ffn"), name + ".norm2", x,
                   [&](Value from) { return feedForward(index, block.isMoe, from); });
   }
@@ -255,7 +315,9 @@ Value ModelBuilder::buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value
 Value ModelBuilder::buildDecoder(Value encoded) {
   Value memory = dropOut(location, norm(getLoc("head"), "encoder_norm", encoded), model.dropout.embedding);
   AttentionUse use = {/*causal=*/true, buildRelativeBias("decoder", /*bidirectional=*/false)};
-  return buildBlocks(model.decoder, static_cast<int64_t>(model.blocks.size()), embed(decoderInputs), use, memory);
+  beginRouters(model.decoder, decoderRouters);
+  return buildBlocks(model.decoder, static_cast<int64_t>(model.blocks.size()),
+                     embed(model.tiedHead ? kEmbedding : kDecoderEmbedding, decoderInputs), use, memory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -274,7 +336,7 @@ Value ModelBuilder::buildLogits(Value x) {
     x = dropOut(loc, x, model.dropout.embedding);
   if (model.headScale != 1)
     x = builder.create<ScaleOp>(loc, x, APFloat(model.headScale));
-  Value weights = embedding, bias;
+  Value weights = embeddings.lookup(kEmbedding), bias;
   if (!model.tiedHead)
     weights = addParameter("head", {layer.hidden, model.vocabulary});
   if (model.headBias)
@@ -283,9 +345,52 @@ Value ModelBuilder::buildLogits(Value x) {
                                   /*transpose_weights=*/model.tiedHead, /*column=*/1);
 }
 
+void ModelBuilder::beginRouters(ArrayRef<BlockSpec> blocks, RouterSums &sums) {
+  routers = nullptr;
+  const RouterLossSpec &spec = model.routerLoss;
+  if (!options.loss || !spec.isAdded || !spec.isOverLayers || (spec.balance == 0 && spec.square == 0))
+    return;
+  if (spec.isBySequence && llvm::all_of(blocks, [](const BlockSpec &block) { return block.isMoe; }))
+    return;
+  routers = &sums;
+  routerGroups = spec.isBySequence ? tokens / options.seq : 1;
+}
+
+Value ModelBuilder::buildRouterLoss() {
+  const RouterLossSpec &spec = model.routerLoss;
+  Location loc = getLoc("head");
+  if (!spec.isOverLayers)
+    return aux && spec.isAdded && spec.balance > 0
+               ? builder.create<ScaleOp>(loc, aux, APFloat(spec.balance)).getResult()
+               : Value();
+  Value sum;
+  for (const RouterSums *sums : {&encoderRouters, &decoderRouters}) {
+    if (sums->layers == 0)
+      continue;
+    auto layers = static_cast<double>(sums->layers);
+    Value loss = builder.create<RouterLossOp>(loc, accumulator({}), sums->loads, sums->shares, sums->squares,
+                                              APFloat(spec.balance / (layers * layers)), APFloat(spec.square / layers));
+    sum = sum ? builder.create<AddOp>(loc, sum, loss).getResult() : loss;
+  }
+  return sum;
+}
+
+/// Which row of a token an expert has, and so what would be drawn for it, depends on the partitioning.
+void ModelBuilder::warnOfExperts() {
+  auto isMoe = [](const BlockSpec &block) { return block.isMoe; };
+  if (options.loss && model.dropout.hidden > 0 &&
+      (llvm::any_of(model.blocks, isMoe) || llvm::any_of(model.decoder, isMoe)))
+    emitWarning(location) << "'dropout_rate': dense blocks drop a share " << model.dropout.hidden
+                          << " of their inner activations in training, but experts none of theirs, other than in "
+                             "transformers";
+}
+
 OwningOpRef<ModuleOp> ModelBuilder::build() {
+  warnOfExperts();
   addInputs();
-  Value x = embed(inputs);
+  beginRouters(model.blocks, encoderRouters);
+  bool isOne = model.tiedHead || model.decoder.empty();
+  Value x = embed(isOne ? kEmbedding : kEncoderEmbedding, inputs);
   bool causal = attention.causal && model.decoder.empty();
   x = buildBlocks(model.blocks, /*first=*/0, x, {causal, buildRelativeBias("encoder", /*bidirectional=*/true)});
   if (!model.decoder.empty())
@@ -297,10 +402,10 @@ OwningOpRef<ModuleOp> ModelBuilder::build() {
     return finish({{"logits", "output", logits}, {"aux", "output", aux}});
   Location loc = getLoc("head");
   Value entropy = builder.create<CrossEntropyOp>(loc, logits, labels);
-  if (!aux)
-    return finish({{"loss", "loss", entropy}, {"cross_entropy", "metric", entropy}});
-  Value balance = builder.create<ScaleOp>(loc, aux, APFloat(model.auxCoefficient));
-  return finish({{"loss", "loss", builder.create<AddOp>(loc, entropy, balance)}, {"cross_entropy", "metric", entropy}});
+  Value loss = entropy;
+  if (Value routerLoss = buildRouterLoss())
+    loss = builder.create<AddOp>(loc, entropy, routerLoss);
+  return finish({{"loss", "loss", loss}, {"cross_entropy", "metric", entropy}});
 }
 
 OwningOpRef<ModuleOp> mlir::moe::buildWholeModel(MLIRContext &context, const ModelConfig &config,

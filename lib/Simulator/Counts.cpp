@@ -14,10 +14,18 @@ static constexpr unsigned maxDepth = 64;
 /// Elements of a value; those of plans are sources times experts.
 static constexpr int64_t maxElements = int64_t(1) << 28;
 
-static bool isSlice(const SimLaunch &launch) { return launch.kernel == "slice_counts"; }
-static bool keepsOwn(const SimLaunch &launch) { return launch.kernel == "local_slots"; }
-static bool choosesShadows(const SimLaunch &launch) { return launch.kernel == "choose_shadows"; }
-static bool dividesChoices(const SimLaunch &launch) { return launch.kernel == "divide_choices"; }
+/// The first rule of that kind; null where the launch has none.
+template <typename Rule> static const CountsRule *findRule(const SimLaunch &launch) {
+  const auto *rule = llvm::find_if(launch.counts, [](const CountsRule &rule) { return rule.getIf<Rule>(); });
+  return rule == launch.counts.end() ? nullptr : rule;
+}
+
+/// The rule for what the launch writes to `buffer`; null where it has none.
+static const CountsRule *getRule(const SimLaunch &launch, int32_t buffer) {
+  const auto *rule =
+      llvm::find_if(launch.counts, [&](const CountsRule &rule) { return launch.outputs[rule.output] == buffer; });
+  return rule == launch.counts.end() ? nullptr : rule;
+}
 
 Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
     : world(world), trace(trace), iteration(iteration), even(!trace) {
@@ -25,7 +33,7 @@ Counts::Counts(const World &world, const RoutingTrace *trace, int64_t iteration)
     for (llvm::StringRef layer : program.routedLayers)
       layers.insert({layer, static_cast<int64_t>(layers.size())});
     findWriters(program);
-    even = even && llvm::none_of(program.launches, isSlice);
+    even = even && llvm::none_of(program.launches, findRule<counts::SliceRows>);
   }
 }
 
@@ -66,8 +74,8 @@ static bool isRagged(const SimLaunch &launch) { return launch.cost.raggedRows > 
 
 /// Experts that a routing launch chooses among: its output is [chunks, experts]. 0 where it is not.
 static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch) {
-  int32_t buffer = launch.outputs[launch.cost.routedOutput];
-  if (buffer < 0 || program.buffers[buffer].dtype != "i32" || program.buffers[buffer].shape.size() != 2)
+  int32_t buffer = launch.outputs[launch.getRouting()->output];
+  if (program.buffers[buffer].dtype != "i32" || program.buffers[buffer].shape.size() != 2)
     return 0;
   const auto &shape = program.buffers[buffer].shape;
   return shape[0] > 0 && shape[1] > 0 && shape[1] <= maxElements ? shape[1] : 0;
@@ -76,7 +84,7 @@ static int64_t getNumExperts(const SimProgram &program, const SimLaunch &launch)
 /// Each rank of the program makes as many choices as the launch says.
 llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, const std::vector<int32_t> &counts,
                                  int64_t firstRank, int64_t numRanks) const {
-  int64_t experts = trace->getNumExperts(), choices = program.launches[launch].cost.routedRows;
+  int64_t experts = trace->getNumExperts(), choices = *program.launches[launch].getRouting()->getNumChoices();
   for (int64_t rank = firstRank; rank < firstRank + numRanks; ++rank) {
     int64_t sum = 0;
     for (int32_t count : llvm::ArrayRef(counts).slice(rank * experts, experts)) {
@@ -100,7 +108,7 @@ llvm::Error Counts::checkTrace() const {
     if (!llvm::any_of(program.launches, isRagged))
       continue;
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
-      if (launch.cost.routedOutput < 0)
+      if (!launch.getRouting())
         continue;
       auto fail = [&, index = index](const llvm::Twine &expected, int64_t got) {
         return makeLaunchError(program, index, "routing trace: expected " + expected + " but got " + llvm::Twine(got));
@@ -127,10 +135,10 @@ const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_
   const SimLaunch &launch = program.launches[index];
   if (trace)
     return *trace->getCounts(iteration, layers.lookup(launch.label));
-  int64_t experts = getNumExperts(program, launch);
-  std::vector<int32_t> &counts = evenCounts[{experts, launch.cost.routedRows}];
+  int64_t experts = getNumExperts(program, launch), choices = *launch.getRouting()->getNumChoices();
+  std::vector<int32_t> &counts = evenCounts[{experts, choices}];
   if (counts.empty())
-    counts = makeEvenCounts(world.getNumRanks(), experts, launch.cost.routedRows);
+    counts = makeEvenCounts(world.getNumRanks(), experts, choices);
   return counts;
 }
 
@@ -139,12 +147,12 @@ llvm::ArrayRef<int32_t> Counts::getChosen(int64_t rank, uint32_t index) {
   const SimProgram &program = world.getProgram(rank);
   int64_t experts = getNumExperts(program, program.launches[index]);
   auto routed = llvm::ArrayRef(getRouted(program, index)).slice(rank * experts, experts);
-  std::optional<Gate> gate = Gate::get(program, program.launches[index]);
+  const auto *gate = program.launches[index].getRouting()->getIf<counts::RouteNearHome>();
   if (!gate)
     return routed;
   std::vector<int32_t> &counts = gated[{rank, index}];
   if (counts.empty())
-    counts = gate->apply(routed, rank);
+    counts = applyGate(*gate, routed, rank);
   return counts;
 }
 
@@ -152,11 +160,12 @@ llvm::ArrayRef<int32_t> Counts::getChosen(int64_t rank, uint32_t index) {
 llvm::Expected<bool> Counts::keepsEven(int64_t rank, uint32_t index) {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &launch = program.launches[index];
-  if (!choosesShadows(launch)) {
+  const CountsRule *choice = findRule<counts::ChooseShadows>(launch);
+  if (!choice) {
     llvm::ArrayRef<int32_t> chosen = getChosen(rank, index);
     return chosen == llvm::ArrayRef(getRouted(program, index)).slice(rank * chosen.size(), chosen.size());
   }
-  llvm::Expected<const Value *> shadows = follow(rank, launch.outputs[0], 0);
+  llvm::Expected<const Value *> shadows = follow(rank, launch.outputs[choice->output], 0);
   if (!shadows)
     return addLaunch(shadows.takeError(), program, index);
   return (*shadows)->total == 0;
@@ -166,8 +175,7 @@ llvm::Expected<bool> Counts::keepsEven(int64_t rank, uint32_t index) {
 llvm::Error Counts::checkEven() {
   for (const SimProgram &program : world.programs)
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
-      bool decides = (choosesShadows(launch) && !launch.outputs.empty() && launch.outputs[0] >= 0) ||
-                     (launch.cost.routedOutput >= 0 && Gate::get(program, launch));
+      bool decides = findRule<counts::ChooseShadows>(launch) || findRule<counts::RouteNearHome>(launch);
       for (int64_t rank = program.firstRank; decides && even && rank < program.firstRank + program.numRanks; ++rank) {
         llvm::Expected<bool> keeps = keepsEven(rank, index);
         if (!keeps)
@@ -189,42 +197,18 @@ struct Part {
 };
 } // namespace
 
-static bool isDim(llvm::ArrayRef<int64_t> params, size_t index) {
-  return index < params.size() && (params[index] == 0 || params[index] == 1);
-}
-
-/// An exchange that moves values and does not compute with them.
-static bool moves(const SimLaunch &launch) {
-  if (isRagged(launch) || launch.inputs.empty() || launch.inputs[0] < 0)
-    return false;
-  switch (launch.cost.collective) {
-  case Collective::AllGather:
-    return isDim(launch.params, 0);
-  case Collective::AllToAll:
-    // A phase fills a part of its output only; counts are exchanged at once.
-    return isDim(launch.params, 0) && isDim(launch.params, 1) && launch.cost.phases == 1;
-  default:
-    return false;
-  }
-}
-
-/// Neighbouring members that get the same part of an all_to_all; the call's third parameter, where it has one.
-static int64_t getNumCopies(const SimLaunch &launch) {
-  return launch.params.size() > 2 ? std::max<int64_t>(1, launch.params[2]) : 1;
-}
-
-/// The part of member `from` that member `to` gets, of a value of that shape; moert.h has the words.
-static Part getPart(const SimLaunch &launch, int64_t members, int64_t from, int64_t to, std::array<int64_t, 2> shape) {
+/// The part of member `from` that member `to` gets, of a value of that shape.
+static Part getPart(const counts::Gather &rule, int64_t, int64_t from, int64_t, std::array<int64_t, 2> shape) {
   Part part{shape};
-  if (launch.cost.collective == Collective::AllGather) {
-    int64_t dim = launch.params[0];
-    part.to[dim] = from * shape[dim];
-    return part;
-  }
-  int64_t split = launch.params[0], concat = launch.params[1], copies = getNumCopies(launch);
-  part.shape[split] = part.shape[split] * copies / members;
-  part.from[split] = to / copies * part.shape[split];
-  part.to[concat] = from * part.shape[concat];
+  part.to[rule.dim] = from * shape[rule.dim];
+  return part;
+}
+static Part getPart(const counts::Exchange &rule, int64_t members, int64_t from, int64_t to,
+                    std::array<int64_t, 2> shape) {
+  Part part{shape};
+  part.shape[rule.splitDim] = part.shape[rule.splitDim] * rule.copies / members;
+  part.from[rule.splitDim] = to / rule.copies * part.shape[rule.splitDim];
+  part.to[rule.concatDim] = from * part.shape[rule.concatDim];
   return part;
 }
 
@@ -239,24 +223,30 @@ static bool copyPart(const Counts::Value &from, Counts::Value &to, const Part &p
   return true;
 }
 
-llvm::Error Counts::fillExchanged(Value &value, int64_t rank, uint32_t index, unsigned depth) {
-  const SimProgram &program = world.getProgram(rank);
-  const SimLaunch &launch = program.launches[index];
-  MeetingId id = world.getMeeting(rank, index);
+template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Value &value, const Place &at) {
+  MeetingId id = world.getMeeting(at.rank, at.launch);
   const SimGroup &group = world.groups[id.group];
   for (int64_t member = 0; member < group.size; ++member) {
     int64_t other = world.getRank(id, member);
     std::optional<uint32_t> otherIndex = world.getMeetingLaunch(other, id);
-    if (!otherIndex || !moves(world.getLaunch(other, *otherIndex)))
-      return makeLaunchError(program, index, "expected counts from rank " + llvm::Twine(other) + " too");
-    llvm::Expected<const Value *> input = follow(other, world.getLaunch(other, *otherIndex).inputs[0], depth);
+    const CountsRule *otherRule = otherIndex ? findRule<Rule>(world.getLaunch(other, *otherIndex)) : nullptr;
+    if (!otherRule)
+      return fail(at, "expected counts from rank " + llvm::Twine(other) + " too");
+    llvm::Expected<const Value *> input =
+        follow(other, world.getLaunch(other, *otherIndex).inputs[otherRule->template getIf<Rule>()->input], at.depth);
     if (!input)
       return input.takeError();
-    Part part = getPart(launch, group.size, member, group.getMember(rank), {(*input)->rows, (*input)->columns});
+    Part part = getPart(rule, group.size, member, group.getMember(at.rank), {(*input)->rows, (*input)->columns});
     if (!copyPart(**input, value, part))
-      return makeLaunchError(program, index, "expected an output of counts that the members' inputs fill");
+      return fail(at, "expected an output of counts that the members' inputs fill");
   }
   return llvm::Error::success();
+}
+llvm::Error Counts::fill(const counts::Gather &rule, Value &value, const Place &at) {
+  return fillExchanged(rule, value, at);
+}
+llvm::Error Counts::fill(const counts::Exchange &rule, Value &value, const Place &at) {
+  return fillExchanged(rule, value, at);
 }
 
 /// Rows sorted by expert are cut into `parts` equal parts: of each expert's, those that lie in part `part`.
@@ -273,7 +263,7 @@ static bool slice(const Counts::Value &from, Counts::Value &to, int64_t rows, in
 }
 
 /// out[.., (b * c + q) * n + i, ..] = in[.., b * n + i, ..]: each of `blocks` parts along `dim` c times.
-static bool dump(const Counts::Value &from, Counts::Value &to, int64_t dim, int64_t blocks) {
+static bool repeat(const Counts::Value &from, Counts::Value &to, int64_t dim, int64_t blocks) {
   std::array<int64_t, 2> size = {from.rows, from.columns}, outSize = {to.rows, to.columns};
   if (blocks < 1 || size[dim] % blocks != 0 || outSize[dim] % size[dim] != 0 || size[1 - dim] != outSize[1 - dim])
     return false;
@@ -296,30 +286,40 @@ static bool keepOwn(const Counts::Value &from, Counts::Value &to, int64_t place)
   return true;
 }
 
-static bool isDump(const SimLaunch &launch) { return launch.kernel == "dump" && isDim(launch.params, 0); }
+const SimLaunch &Counts::getLaunch(const Place &at) const { return world.getLaunch(at.rank, at.launch); }
 
-/// What a launch that meets nobody makes of its counts.
-llvm::Error Counts::fillLocal(Value &value, int64_t rank, uint32_t index, unsigned depth) {
-  const SimProgram &program = world.getProgram(rank);
-  const SimLaunch &launch = program.launches[index];
-  size_t number = keepsOwn(launch) ? 1 : 0, numParams = keepsOwn(launch) ? 3 : isSlice(launch) ? 1 : 2;
-  if (launch.inputs.size() <= number || launch.inputs[number] < 0 || launch.params.size() < numParams ||
-      (!isDump(launch) && launch.partGroup < 0))
-    return makeLaunchError(program, index, "expected an input of counts and the parameters of the call");
-  llvm::Expected<const Value *> input = follow(rank, launch.inputs[number], depth);
-  if (!input)
-    return input.takeError();
-  const SimGroup *group = launch.partGroup < 0 ? nullptr : &program.groups[launch.partGroup];
-  bool fits;
-  if (isSlice(launch))
-    fits = slice(**input, value, launch.params[0], group->size, group->getMember(rank));
-  else if (keepsOwn(launch))
-    fits = keepOwn(**input, value, group->getMember(rank) / std::max<int64_t>(1, launch.params[2]));
-  else
-    fits = dump(**input, value, launch.params[0], launch.params[1]);
-  if (!fits)
-    return makeLaunchError(program, index, "expected an output of counts that the input fills");
-  return llvm::Error::success();
+const SimGroup &Counts::getPartGroup(const Place &at) const {
+  return world.getProgram(at.rank).groups[getLaunch(at).partGroup];
+}
+
+llvm::Error Counts::fail(const Place &at, const llvm::Twine &text) const {
+  return makeLaunchError(world.getProgram(at.rank), at.launch, text);
+}
+
+llvm::Expected<const Counts::Value *> Counts::followInput(int64_t input, const Place &at) {
+  return follow(at.rank, getLaunch(at).inputs[input], at.depth);
+}
+
+/// Of a launch that meets nobody: `make` fills the output from the input, or says that it cannot.
+llvm::Error Counts::fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make) {
+  llvm::Expected<const Value *> from = followInput(input, at);
+  if (!from)
+    return from.takeError();
+  return make(**from) ? llvm::Error::success() : fail(at, "expected an output of counts that the input fills");
+}
+llvm::Error Counts::fill(const counts::SliceRows &rule, Value &value, const Place &at) {
+  const SimGroup &group = getPartGroup(at);
+  return fillLocal(rule.input, at, [&](const Value &from) {
+    return slice(from, value, rule.rows, group.size, group.getMember(at.rank));
+  });
+}
+llvm::Error Counts::fill(const counts::OwnExperts &rule, Value &value, const Place &at) {
+  return fillLocal(rule.input, at, [&](const Value &from) {
+    return keepOwn(from, value, getPartGroup(at).getMember(at.rank) / rule.holders);
+  });
+}
+llvm::Error Counts::fill(const counts::Repeat &rule, Value &value, const Place &at) {
+  return fillLocal(rule.input, at, [&](const Value &from) { return repeat(from, value, rule.dim, rule.blocks); });
 }
 
 /// The rows of a view.
@@ -347,44 +347,33 @@ static std::shared_ptr<const Counts::Value> sumUp(Counts::Value &&value) {
 // Shadows
 //===----------------------------------------------------------------------===//
 
-/// As moert_choose_shadows gets them; none where the launch has other parameters.
-static std::optional<moert_shadow_costs> getShadowCosts(const SimLaunch &launch) {
-  llvm::ArrayRef<int64_t> sizes = launch.params;
-  llvm::ArrayRef<double> times = launch.reals;
-  if (sizes.size() != 6 || times.size() != 6)
-    return std::nullopt;
-  return moert_shadow_costs{sizeof(moert_shadow_costs),
-                            static_cast<uint32_t>(sizes[0]),
-                            sizes[1],
-                            sizes[2],
-                            sizes[3],
-                            sizes[4],
-                            sizes[5],
-                            times[0],
-                            times[1],
-                            times[2],
-                            times[3],
-                            times[4],
-                            times[5]};
+static moert_shadow_costs getShadowCosts(const counts::ChooseShadows &rule) {
+  moert_shadow_costs costs{};
+  costs.size = sizeof(costs);
+  costs.policy = static_cast<uint32_t>(rule.policy);
+  costs.workers = rule.workers;
+  costs.node_workers = rule.nodeWorkers;
+  costs.most = rule.most;
+  costs.room = rule.room;
+  costs.phases = rule.phases;
+  costs.row_compute = rule.rowCompute;
+  costs.row_send = rule.rowSend;
+  costs.row_local = rule.rowLocal;
+  costs.row_node = rule.rowNode;
+  costs.expert = rule.expert;
+  costs.start = rule.start;
+  return costs;
 }
 
-/// One decision for all ranks that have the same counts.
-llvm::Expected<Counts::SharedValue> Counts::makeShadows(int64_t rank, uint32_t index, Value &&value, unsigned depth) {
-  const SimProgram &program = world.getProgram(rank);
-  const SimLaunch &launch = program.launches[index];
-  std::optional<moert_shadow_costs> costs = getShadowCosts(launch);
-  if (!costs || launch.inputs.size() != 1 || launch.inputs[0] < 0)
-    return makeLaunchError(program, index, "expected an input of counts and the parameters of the call");
-  llvm::Expected<const Value *> counts = follow(rank, launch.inputs[0], depth);
+llvm::Error Counts::fill(const counts::ChooseShadows &rule, Value &value, const Place &at) {
+  llvm::Expected<const Value *> counts = followInput(rule.input, at);
   if (!counts)
     return counts.takeError();
-  SharedValue &known = shadows[{*counts, &launch}];
-  if (known)
-    return known;
+  moert_shadow_costs costs = getShadowCosts(rule);
   if (value.rows != 1 || value.columns != (*counts)->columns ||
-      moert_shadows_choose(&*costs, (*counts)->data.data(), (*counts)->rows, value.columns, value.data.data()) != 0)
-    return makeLaunchError(program, index, "expected counts, shadows and parameters that fit each other");
-  return known = sumUp(std::move(value));
+      moert_shadows_choose(&costs, (*counts)->data.data(), (*counts)->rows, value.columns, value.data.data()) != 0)
+    return fail(at, "expected counts, shadows and parameters that fit each other");
+  return llvm::Error::success();
 }
 
 static std::string getPlacesError(int64_t places, int64_t shadows) {
@@ -392,38 +381,47 @@ static std::string getPlacesError(int64_t places, int64_t shadows) {
       .str();
 }
 
-/// The counts of what is no shadow, or of what is one.
-llvm::Error Counts::fillDivided(Value &value, int64_t rank, uint32_t index, int32_t buffer, unsigned depth) {
-  const SimProgram &program = world.getProgram(rank);
-  const SimLaunch &launch = program.launches[index];
-  auto fail = [&](const llvm::Twine &what) { return makeLaunchError(program, index, what); };
-  if (launch.inputs.size() != 2 || launch.inputs[0] < 0 || launch.inputs[1] < 0 || launch.outputs.size() != 4)
-    return fail("expected choices and shadows, and slots and counts of both");
-  int32_t router = writers[world.programOfRank[rank]][launch.inputs[0]];
-  if (router < 0 || program.launches[router].cost.routedOutput < 0 ||
-      getNumExperts(program, program.launches[router]) == 0)
-    return fail("expected the choices of a routing launch");
-  llvm::Expected<const Value *> flags = follow(rank, launch.inputs[1], depth);
+/// The choices that a routing launch wrote to input `choices`, and which experts are shadows by input `shadows`.
+llvm::Expected<Counts::Division> Counts::getDivision(int64_t choices, int64_t shadows, const Place &at) {
+  const SimProgram &program = world.getProgram(at.rank);
+  int32_t router = writers[world.programOfRank[at.rank]][getLaunch(at).inputs[choices]];
+  if (router < 0 || !program.launches[router].getRouting() || getNumExperts(program, program.launches[router]) == 0)
+    return fail(at, "expected the choices of a routing launch");
+  llvm::Expected<const Value *> flags = followInput(shadows, at);
   if (!flags)
     return flags.takeError();
-  llvm::ArrayRef<int32_t> chosen = getChosen(rank, router), areShadows = (*flags)->data;
-  bool isOfShadows = launch.outputs[3] == buffer;
-  auto experts = static_cast<int64_t>(chosen.size());
-  if (static_cast<int64_t>(areShadows.size()) != experts || (isOfShadows ? value.rows != 1 : value.columns != experts))
-    return fail("expected shadows and counts of " + llvm::Twine(experts) + " experts");
-  if (isOfShadows && (*flags)->total > value.columns)
-    return fail(getPlacesError(value.columns, (*flags)->total));
+  Division division{getChosen(at.rank, router), *flags};
+  if ((*flags)->data.size() != division.chosen.size())
+    return fail(at, "expected shadows of " + llvm::Twine(division.chosen.size()) + " experts");
+  return division;
+}
+
+llvm::Error Counts::fill(const counts::KeptChoices &rule, Value &value, const Place &at) {
+  llvm::Expected<Division> division = getDivision(rule.choices, rule.shadows, at);
+  if (!division)
+    return division.takeError();
+  if (value.columns != static_cast<int64_t>(division->chosen.size()))
+    return fail(at, "expected counts of " + llvm::Twine(division->chosen.size()) + " experts");
   // Which chunk a choice is of does not depend on what is a shadow.
-  if (!isOfShadows)
-    value.data = divideChoices(chosen, value.rows);
-  for (int64_t expert = 0, place = 0; expert < experts; ++expert) {
-    if (areShadows[expert] == 0)
-      continue;
-    if (isOfShadows)
-      value.data[place++] = chosen[expert];
-    for (int64_t row = 0; !isOfShadows && row < value.rows; ++row)
-      value.data[row * experts + expert] = 0;
-  }
+  value.data = divideChoices(division->chosen, value.rows);
+  for (auto [index, count] : llvm::enumerate(value.data))
+    if (division->shadows->data[index % value.columns] != 0)
+      count = 0;
+  return llvm::Error::success();
+}
+
+llvm::Error Counts::fill(const counts::ShadowChoices &rule, Value &value, const Place &at) {
+  llvm::Expected<Division> division = getDivision(rule.choices, rule.shadows, at);
+  if (!division)
+    return division.takeError();
+  if (value.rows != 1)
+    return fail(at, "expected one row of counts of shadows");
+  if (division->shadows->total > value.columns)
+    return fail(at, getPlacesError(value.columns, division->shadows->total));
+  size_t place = 0;
+  for (auto [isShadow, count] : llvm::zip_equal(division->shadows->data, division->chosen))
+    if (isShadow != 0)
+      value.data[place++] = count;
   return llvm::Error::success();
 }
 
@@ -432,59 +430,51 @@ llvm::Error Counts::fillDivided(Value &value, int64_t rank, uint32_t index, int3
 //===----------------------------------------------------------------------===//
 
 static llvm::Error makeUnknownError() {
-  return makeError("counts of rows that only the data say: expected them from a routing launch, through all_gather, "
-                   "all_to_all, slice_counts, local_slots, dump, choose_shadows and divide_choices");
+  return makeError(
+      "counts of rows that only the data say: expected each launch on their way from the routing to say how "
+      "it makes them (`counts` of plan.launch)");
 }
 
-/// Gathered counts are the same on all members whose buffers are.
-llvm::Expected<Counts::SharedValue> Counts::makeGathered(int64_t rank, uint32_t index, Value &&value, unsigned depth) {
-  MeetingId id = world.getMeeting(rank, index);
-  SharedValue &known = gathered[{id.group, id.instance, id.number}];
-  if (known && known->rows == value.rows && known->columns == value.columns)
-    return known;
-  if (llvm::Error error = fillExchanged(value, rank, index, depth))
-    return error;
-  return known = sumUp(std::move(value));
-}
-
-/// What launch `index` writes to `buffer`; the value has its shape, and zeros.
-llvm::Error Counts::fillWritten(Value &value, int64_t rank, int32_t buffer, uint32_t index, unsigned depth) {
-  const SimProgram &program = world.getProgram(rank);
-  const SimLaunch &launch = program.launches[index];
-  if (launch.cost.routedOutput >= 0 && launch.outputs[launch.cost.routedOutput] == buffer) {
-    if (getNumExperts(program, launch) == 0)
-      return makeUnknownError();
-    value.data = divideChoices(getChosen(rank, index), value.rows);
-    return llvm::Error::success();
-  }
-  if (dividesChoices(launch))
-    return fillDivided(value, rank, index, buffer, depth);
-  if (keepsOwn(launch) && launch.outputs.size() == 2 && launch.outputs[1] == buffer)
-    return fillLocal(value, rank, index, depth);
-  if (launch.outputs.size() != 1)
+llvm::Error Counts::fill(const counts::Route &, Value &value, const Place &at) {
+  if (getNumExperts(world.getProgram(at.rank), getLaunch(at)) == 0)
     return makeUnknownError();
-  if (launch.group < 0 && (isSlice(launch) || isDump(launch)))
-    return fillLocal(value, rank, index, depth);
-  if (launch.group >= 0 && moves(launch))
-    return fillExchanged(value, rank, index, depth);
-  return makeUnknownError();
+  value.data = divideChoices(getChosen(at.rank, at.launch), value.rows);
+  return llvm::Error::success();
+}
+llvm::Error Counts::fill(const counts::RouteNearHome &rule, Value &value, const Place &at) {
+  return fill(counts::Route{rule.tokens, rule.topK}, value, at);
 }
 
-llvm::Expected<Counts::SharedValue> Counts::makeWritten(int64_t rank, int32_t buffer, uint32_t index, unsigned depth) {
-  const SimProgram &program = world.getProgram(rank);
-  const SimLaunch &launch = program.launches[index];
-  Value value;
-  value.rows = program.buffers[buffer].shape[0];
-  value.columns = program.buffers[buffer].shape[1];
-  value.data.resize(value.rows * value.columns);
-  bool writesThisOnly = launch.outputs.size() == 1;
-  if (writesThisOnly && choosesShadows(launch))
-    return makeShadows(rank, index, std::move(value), depth);
-  if (writesThisOnly && launch.group >= 0 && launch.cost.collective == Collective::AllGather && moves(launch))
-    return makeGathered(rank, index, std::move(value), depth);
-  if (llvm::Error error = fillWritten(value, rank, buffer, index, depth))
+/// Where several ranks have the value in common: where it is kept for all of them. Else null.
+llvm::Expected<Counts::SharedValue *> Counts::getCommon(const CountsRule &rule, const Place &at) {
+  // Gathered counts are the same on all members.
+  if (rule.getIf<counts::Gather>()) {
+    MeetingId id = world.getMeeting(at.rank, at.launch);
+    return &gathered[{id.group, id.instance, id.number}];
+  }
+  // One decision for all ranks that have the same counts.
+  if (const auto *choice = rule.getIf<counts::ChooseShadows>()) {
+    llvm::Expected<const Value *> counts = followInput(choice->input, at);
+    if (!counts)
+      return counts.takeError();
+    return &shadows[{*counts, &getLaunch(at)}];
+  }
+  return nullptr;
+}
+
+llvm::Expected<Counts::SharedValue> Counts::makeWritten(const CountsRule &rule, Value &&value, const Place &at) {
+  llvm::Expected<SharedValue *> common = getCommon(rule, at);
+  if (!common)
+    return common.takeError();
+  if (*common && **common && (**common)->rows == value.rows && (**common)->columns == value.columns)
+    return **common;
+  if (llvm::Error error = std::visit([&](const auto &how) { return fill(how, value, at); }, rule.how))
     return error;
-  return sumUp(std::move(value));
+  SharedValue sum = sumUp(std::move(value));
+  // The maps may have grown meanwhile, but their elements stay in place.
+  if (*common)
+    **common = sum;
+  return sum;
 }
 
 llvm::Expected<Counts::SharedValue> Counts::make(int64_t rank, int32_t buffer, unsigned depth) {
@@ -493,13 +483,18 @@ llvm::Expected<Counts::SharedValue> Counts::make(int64_t rank, int32_t buffer, u
   bool isValue = it.dtype == "i32" && it.shape.size() == 2 && it.shape[0] > 0 && it.shape[1] > 0;
   if (depth > maxDepth || !isValue || it.shape[0] > maxElements / it.shape[1])
     return makeUnknownError();
-  if (writer >= 0)
-    return makeWritten(rank, buffer, writer, depth);
-  if (it.firstRow < 0)
-    return makeUnknownError();
   Value value;
   value.rows = it.shape[0];
   value.columns = it.shape[1];
+  if (writer >= 0) {
+    const CountsRule *rule = getRule(world.getLaunch(rank, writer), buffer);
+    if (!rule)
+      return makeUnknownError();
+    value.data.resize(value.rows * value.columns);
+    return makeWritten(*rule, std::move(value), {rank, static_cast<uint32_t>(writer), depth});
+  }
+  if (it.firstRow < 0)
+    return makeUnknownError();
   if (llvm::Error error = fillView(value, rank, buffer, depth))
     return error;
   return sumUp(std::move(value));

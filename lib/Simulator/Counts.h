@@ -50,6 +50,17 @@ public:
 
 private:
   using SharedValue = std::shared_ptr<const Value>;
+  /// A launch on a rank, and how many values were followed back to get there.
+  struct Place {
+    int64_t rank;
+    uint32_t launch;
+    unsigned depth;
+  };
+  /// Of a launch that divides choices: those of each expert, and which experts are shadows.
+  struct Division {
+    llvm::ArrayRef<int32_t> chosen;
+    const Value *shadows;
+  };
 
   Counts(const World &world, const RoutingTrace *trace, int64_t iteration);
 
@@ -63,14 +74,29 @@ private:
   llvm::ArrayRef<int32_t> getChosen(int64_t rank, uint32_t launch);
   llvm::Expected<const Value *> follow(int64_t rank, int32_t buffer, unsigned depth);
   llvm::Expected<SharedValue> make(int64_t rank, int32_t buffer, unsigned depth);
-  llvm::Expected<SharedValue> makeWritten(int64_t rank, int32_t buffer, uint32_t launch, unsigned depth);
-  llvm::Expected<SharedValue> makeGathered(int64_t rank, uint32_t launch, Value &&value, unsigned depth);
-  llvm::Expected<SharedValue> makeShadows(int64_t rank, uint32_t launch, Value &&value, unsigned depth);
-  llvm::Error fillWritten(Value &value, int64_t rank, int32_t buffer, uint32_t launch, unsigned depth);
   llvm::Error fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth);
-  llvm::Error fillExchanged(Value &value, int64_t rank, uint32_t launch, unsigned depth);
-  llvm::Error fillLocal(Value &value, int64_t rank, uint32_t launch, unsigned depth);
-  llvm::Error fillDivided(Value &value, int64_t rank, uint32_t launch, int32_t buffer, unsigned depth);
+  llvm::Expected<SharedValue> makeWritten(const CountsRule &rule, Value &&value, const Place &at);
+  llvm::Expected<SharedValue *> getCommon(const CountsRule &rule, const Place &at);
+
+  // Each rule, on one rank: fills the value, which has its shape and zeros.
+  llvm::Error fill(const counts::Route &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::RouteNearHome &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::Gather &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::Exchange &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::SliceRows &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::OwnExperts &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::Repeat &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::ChooseShadows &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::KeptChoices &rule, Value &value, const Place &at);
+  llvm::Error fill(const counts::ShadowChoices &rule, Value &value, const Place &at);
+  template <typename Rule> llvm::Error fillExchanged(const Rule &rule, Value &value, const Place &at);
+  llvm::Error fillLocal(int64_t input, const Place &at, llvm::function_ref<bool(const Value &)> make);
+  llvm::Expected<Division> getDivision(int64_t choices, int64_t shadows, const Place &at);
+
+  const SimLaunch &getLaunch(const Place &at) const;
+  const SimGroup &getPartGroup(const Place &at) const;
+  llvm::Expected<const Value *> followInput(int64_t input, const Place &at);
+  llvm::Error fail(const Place &at, const llvm::Twine &text) const;
 
   const World &world;
   const RoutingTrace *trace;

@@ -26,19 +26,6 @@ std::vector<int32_t> mlir::moe::divideChoices(llvm::ArrayRef<int32_t> choices, i
   return divided;
 }
 
-std::optional<Gate> Gate::get(const SimProgram &program, const SimLaunch &launch) {
-  // moert_route's integers: the gate's are the last four, the groups are number 6.
-  constexpr size_t numParams = 13;
-  if (launch.kernel != "route" || launch.params.size() != numParams || launch.params[9] < 0)
-    return std::nullopt;
-  RoutedShape shape = getRoutedShape(program, launch);
-  Gate gate{launch.params[9], launch.params[10], launch.params[11], launch.params[12],
-            launch.params[6], shape.tokens,      shape.topK};
-  bool fits = gate.homes > 1 && gate.homeStride > 0 && gate.homeSpan > 0 && gate.groups > 0 && gate.tokens > 0 &&
-              shape.experts > 0 && shape.experts % gate.homes == 0;
-  return fits ? std::optional(gate) : std::nullopt;
-}
-
 /// `amount` in proportion to `weights`, which are not all zero: the largest remainders get what is left, ties the
 /// first.
 static Weights share(int64_t amount, const Weights &weights) {
@@ -76,13 +63,15 @@ static void fillUp(llvm::MutableArrayRef<int32_t> counts, int64_t amount, int64_
 }
 
 /// One group's choices, at home with block `home`.
-static void limit(llvm::MutableArrayRef<int32_t> choices, const Gate &gate, int64_t home) {
+static void limit(llvm::MutableArrayRef<int32_t> choices, const counts::RouteNearHome &gate, int64_t home) {
   size_t block = choices.size() / gate.homes, begin = home * block;
   Weights away(choices.begin(), choices.end());
   std::fill_n(away.begin() + begin, block, 0);
-  int64_t leaving = std::accumulate(away.begin(), away.end(), int64_t(0)), most = gate.topK * gate.leave;
-  if (leaving <= most)
+  int64_t leaving = std::accumulate(away.begin(), away.end(), int64_t(0));
+  // A product of the two may be too large to be one.
+  if (gate.leave >= (leaving + gate.topK - 1) / gate.topK)
     return;
+  int64_t most = gate.topK * gate.leave;
   Weights kept = share(most, away);
   for (size_t expert = 0; expert < choices.size(); ++expert)
     if (expert < begin || expert >= begin + block)
@@ -90,11 +79,12 @@ static void limit(llvm::MutableArrayRef<int32_t> choices, const Gate &gate, int6
   fillUp(choices.slice(begin, block), leaving - most, gate.tokens / gate.groups);
 }
 
-std::vector<int32_t> Gate::apply(llvm::ArrayRef<int32_t> choices, int64_t rank) const {
-  std::vector<int32_t> divided = divideChoices(choices, groups), sum(choices.size());
-  for (int64_t group = 0; group < groups; ++group) {
+std::vector<int32_t> mlir::moe::applyGate(const counts::RouteNearHome &gate, llvm::ArrayRef<int32_t> choices,
+                                          int64_t rank) {
+  std::vector<int32_t> divided = divideChoices(choices, gate.groups), sum(choices.size());
+  for (int64_t group = 0; group < gate.groups; ++group) {
     auto its = llvm::MutableArrayRef(divided).slice(group * choices.size(), choices.size());
-    limit(its, *this, (rank / homeStride + group / homeSpan) % homes);
+    limit(its, gate, (rank / gate.homeStride + group / gate.homeSpan) % gate.homes);
     for (auto [total, count] : llvm::zip_equal(sum, its))
       total += count;
   }

@@ -2,26 +2,19 @@
 #ifndef MOE_LIB_SIMULATOR_GATE_H
 #define MOE_LIB_SIMULATOR_GATE_H
 
-#include "moe/Simulator/Program.h"
+#include "moe/OpFacts/CountsRule.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <vector>
+
 namespace mlir::moe {
 
-/// FasterMoE's gate (moert_route, `leave` >= 0), as far as counts tell: they have no scores.
-struct Gate {
-  int64_t leave = 0; ///< choices of a routing group that may leave home, for each of a token's choices
-  int64_t homes = 1, homeStride = 1, homeSpan = 1;
-  int64_t groups = 1; ///< routing groups of the rank
-  int64_t tokens = 0, topK = 0;
-
-  /// Of a routing launch; none where its gate is the plain one.
-  static std::optional<Gate> get(const SimProgram &program, const SimLaunch &launch);
-  /// What is left of a rank's choices of each expert: where more than topK * leave of a group's are not at home, these
-  /// many of them in proportion to their counts, and the rest for the experts at home in proportion to theirs, evenly
-  /// where they have none, no expert above the group's tokens.
-  std::vector<int32_t> apply(llvm::ArrayRef<int32_t> choices, int64_t rank) const;
-};
+/// FasterMoE's gate on a rank's choices of each expert, as far as counts tell: they have no scores. Where more than
+/// topK * leave choices of a group leave home, so many of them stay, in proportion to their counts. The others go to
+/// the experts at home in proportion to theirs, or evenly where these have none; no expert gets more than the group's
+/// tokens.
+std::vector<int32_t> applyGate(const counts::RouteNearHome &gate, llvm::ArrayRef<int32_t> choices, int64_t rank);
 
 /// A rank's choices of each expert, in `parts` parts of its tokens: as evenly as whole numbers allow, in parts and in
 /// experts. [parts, experts].

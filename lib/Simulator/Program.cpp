@@ -5,7 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -137,6 +137,7 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   launch.kernel = op.getKernel().str();
   launch.label = op.getLabel().value_or("").str();
   launch.cost = op.getOpCost();
+  llvm::append_range(launch.counts, op.getCountsRules());
   if (std::optional<APFloat> seconds = op.getSeconds())
     launch.transferSeconds = seconds->convertToDouble();
   launch.stream = getStream(op.getStreamOrDefault());
@@ -145,12 +146,9 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   else if (op.getGroup())
     (op.getCollective() ? launch.group : launch.partGroup) = getGroup(*op.getGroup());
   if (ArrayAttr params = op.getParamsAttr())
-    for (Attribute param : params) {
-      if (auto integer = dyn_cast<IntegerAttr>(param))
-        launch.params.push_back(integer.getInt());
-      else if (auto real = dyn_cast<FloatAttr>(param))
-        launch.reals.push_back(real.getValueAsDouble());
-    }
+    for (Attribute param : params)
+      if (auto value = dyn_cast<IntegerAttr>(param))
+        launch.params.push_back(value.getInt());
   addInputs(op, launch);
   for (Value output : op.getOutputs())
     launch.outputs.push_back(touch(output));
@@ -159,7 +157,7 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
       launch.dtype = getDTypeName(element);
       break;
     }
-  if (launch.cost.routedOutput >= 0 && !llvm::is_contained(program.routedLayers, launch.label))
+  if (launch.getRouting() && !llvm::is_contained(program.routedLayers, launch.label))
     program.routedLayers.push_back(launch.label);
   program.ops.push_back({SimOp::Kind::Launch, launch.stream, static_cast<uint32_t>(program.launches.size())});
   program.launches.push_back(std::move(launch));
@@ -173,8 +171,8 @@ static llvm::Error checkCost(plan::LaunchOp op) {
   auto calls = static_cast<int64_t>(op.getInputs().size() + op.getAbsentInputs().size());
   if (!op.getCost())
     return fail("expected a cost: without it no time can be given");
-  if (cost.countsInput >= calls || cost.routedOutput >= static_cast<int64_t>(op.getOutputs().size()))
-    return fail("expected the cost's counts and routed to number inputs and outputs of the call");
+  if (cost.countsInput >= calls)
+    return fail("expected the cost's counts to number an input of the call");
   if (op.getCollective() && cost.root >= op.getGroup()->getSize())
     return fail("expected the cost's root to be a member of the group");
   return llvm::Error::success();
@@ -251,27 +249,23 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   return programs;
 }
 
-RoutedShape mlir::moe::getRoutedShape(const SimProgram &program, const SimLaunch &launch) {
-  RoutedShape shape;
-  shape.experts = program.buffers[launch.outputs[launch.cost.routedOutput]].shape.back();
-  for (int32_t output : launch.outputs) {
-    const SimBuffer &buffer = program.buffers[output];
-    if (buffer.dtype != "i32" || buffer.shape.size() != 2 ||
-        buffer.shape[0] * buffer.shape[1] != launch.cost.routedRows)
-      continue;
-    shape.tokens = buffer.shape[0];
-    shape.topK = buffer.shape[1];
-    break;
-  }
-  return shape;
+const CountsRule *SimLaunch::getRouting() const {
+  const auto *rule = llvm::find_if(counts, [](const CountsRule &rule) { return rule.getRouted().has_value(); });
+  return rule == counts.end() ? nullptr : rule;
+}
+
+RoutedShape mlir::moe::getRoutedShape(const SimProgram &program, const SimLaunch &launch, const CountsRule &routing) {
+  counts::Route routed = *routing.getRouted();
+  return {routed.tokens, routed.topK, program.buffers[launch.outputs[routing.output]].shape.back()};
 }
 
 llvm::Expected<RoutedShape> mlir::moe::getRoutedShape(const SimProgram &program) {
   RoutedShape shape;
   for (const SimLaunch &launch : program.launches) {
-    if (launch.cost.routedOutput < 0)
+    const CountsRule *routing = launch.getRouting();
+    if (!routing)
       continue;
-    RoutedShape found = getRoutedShape(program, launch);
+    RoutedShape found = getRoutedShape(program, launch, *routing);
     if (shape.experts && (found.tokens != shape.tokens || found.topK != shape.topK || found.experts != shape.experts))
       return makeError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
                        llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) + " experts but '" + launch.label +

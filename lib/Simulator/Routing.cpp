@@ -6,6 +6,7 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include "moe/Support/InputFile.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -136,9 +137,9 @@ Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
 }
 
 Expected<RoutingTrace> RoutingTrace::load(StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readInputFile(path);
   if (!buffer)
-    return makeError(path + ": error: " + buffer.getError().message());
+    return buffer.takeError();
   return parse((*buffer)->getBuffer(), path);
 }
 

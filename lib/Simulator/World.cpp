@@ -74,6 +74,50 @@ static bool hasRaggedCounts(const SimProgram &program, const SimLaunch &launch) 
   return input >= 0 && input < static_cast<int64_t>(launch.inputs.size()) && launch.inputs[input] >= 0;
 }
 
+/// What a rule assumes of sizes; empty where it holds.
+static std::string getSizeError(const SimProgram &program, const SimLaunch &launch, const CountsRule &rule) {
+  // Counts are i32.
+  constexpr int64_t mostChoices = std::numeric_limits<int32_t>::max();
+  if (std::optional<counts::Route> routed = rule.getRouted(); routed && routed->tokens > mostChoices / routed->topK)
+    return "expected at most " + std::to_string(mostChoices) + " choices but got " + std::to_string(routed->tokens) +
+           " tokens with " + std::to_string(routed->topK) + " each";
+  if (const auto *exchange = rule.getIf<counts::Exchange>())
+    if (int64_t members = program.groups[launch.group].size; members % exchange->copies != 0)
+      return "expected copies to divide the " + std::to_string(members) + " members but got " +
+             std::to_string(exchange->copies);
+  if (const auto *gate = rule.getIf<counts::RouteNearHome>()) {
+    const auto &shape = program.buffers[launch.outputs[rule.output]].shape;
+    if (shape.empty() || shape.back() % gate->homes != 0 || gate->tokens % gate->groups != 0)
+      return "expected homes to divide the experts, and groups the tokens, but got " + std::to_string(gate->homes) +
+             " and " + std::to_string(gate->groups);
+  }
+  return "";
+}
+
+/// Its rules are about outputs and inputs that are there, and about a group's members where they need some.
+static llvm::Error checkCounts(const SimProgram &program, uint32_t index) {
+  const SimLaunch &launch = program.launches[index];
+  for (const CountsRule &rule : launch.counts) {
+    auto fail = [&](const llvm::Twine &what) {
+      return makeLaunchError(program, index, "counts by rule '" + rule.getName() + "': " + what);
+    };
+    auto isThere = [](llvm::ArrayRef<int32_t> buffers, int64_t number) {
+      return number < static_cast<int64_t>(buffers.size()) && buffers[number] >= 0;
+    };
+    if (std::string error = rule.getError(); !error.empty())
+      return fail(error);
+    if (!isThere(launch.outputs, rule.output) ||
+        llvm::any_of(rule.getInputs(), [&](int64_t input) { return !isThere(launch.inputs, input); }))
+      return fail("expected an output and inputs that the launch has");
+    Members members = rule.getMembers();
+    if ((members == Members::Meet && launch.group < 0) || (members == Members::OwnPart && launch.partGroup < 0))
+      return fail("expected a group");
+    if (std::string error = getSizeError(program, launch, rule); !error.empty())
+      return fail(error);
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
   const SimLaunch &launch = program.launches[index];
   const OpCost &cost = launch.cost;
@@ -93,8 +137,6 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
     return fail("expected a collective to use the network or nothing");
   if (launch.group >= 0 && (cost.root < 0 || cost.root >= program.groups[launch.group].size))
     return fail("expected the root to be a member of the group");
-  if (cost.routedOutput >= static_cast<int64_t>(launch.outputs.size()))
-    return fail("expected the routed output among " + llvm::Twine(launch.outputs.size()) + " outputs");
   if (cost.raggedRows < 0 || (cost.raggedRows > 0 && !hasRaggedCounts(program, launch)))
     return fail("expected a ragged launch to have the counts of its rows among its inputs");
   bool needsPeers = cost.raggedRows > 0 && cost.collective == Collective::AllToAll;
@@ -109,9 +151,11 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
       (cost.phases > 1 && (!isExchange || program.groups[launch.group].size / cost.copies % cost.phases != 0)))
     return fail("expected phases of an all_to_all whose members are as many blocks, but got phase " +
                 llvm::Twine(cost.phase) + " of " + llvm::Twine(cost.phases));
-  bool finite = cost.flops >= 0 && cost.flops < 1e300 && cost.bytesRead >= 0 && cost.bytesWritten >= 0 &&
-                cost.payload >= 0 && cost.routedRows >= 0;
-  return finite ? llvm::Error::success() : fail("expected finite figures that are not negative");
+  bool finite =
+      cost.flops >= 0 && cost.flops < 1e300 && cost.bytesRead >= 0 && cost.bytesWritten >= 0 && cost.payload >= 0;
+  if (!finite)
+    return fail("expected finite figures that are not negative");
+  return checkCounts(program, index);
 }
 
 /// Each launch has one op, on its own stream, in order.

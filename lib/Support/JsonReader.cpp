@@ -8,6 +8,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 using namespace mlir::moe;
@@ -126,7 +127,7 @@ void PlaceFinder::beginElement() {
   Frame &list = frames.back();
   list.expectsNext = false;
   path.resize(list.pathSize);
-  path += "[" + std::to_string(list.index++) + "]";
+  path += ("[" + Twine(list.index++) + "]").str();
   visit(path, here, false);
 }
 
@@ -202,23 +203,63 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName)
   return JsonReader(std::move(file), object, "");
 }
 
+/// Whether there is a value other than null.
+static bool isSet(const llvm::json::Value *value) { return value && value->kind() != llvm::json::Value::Null; }
+
+StringRef JsonReader::getName(StringRef key) const {
+  auto alias = aliases.find(key);
+  return alias != aliases.end() && !isSet(object->get(key)) && isSet(object->get(alias->second))
+             ? StringRef(alias->second)
+             : key;
+}
+
+const llvm::json::Value *JsonReader::findDefault(StringRef key) const {
+  if (!defaults)
+    return nullptr;
+  const llvm::json::Value *value = defaults->get(key);
+  auto alias = aliases.find(key);
+  return !value && alias != aliases.end() ? defaults->get(alias->second) : value;
+}
+
+const llvm::json::Value *JsonReader::lookUp(StringRef key) const {
+  StringRef name = getName(key);
+  file->asked[object].insert(name);
+  const llvm::json::Value *value = object->get(name), *otherwise = findDefault(key);
+  return !value || (!isSet(value) && otherwise && otherwise->getAsObject()) ? otherwise : value;
+}
+
 const llvm::json::Value *JsonReader::find(StringRef key) const {
-  asked.insert(key);
-  const llvm::json::Value *value = object->get(key);
-  return value && value->kind() != llvm::json::Value::Null ? value : nullptr;
+  const llvm::json::Value *value = lookUp(key);
+  return isSet(value) ? value : nullptr;
 }
 
 bool JsonReader::isNull(StringRef key) const {
-  asked.insert(key);
-  const llvm::json::Value *value = object->get(key);
+  const llvm::json::Value *value = lookUp(key);
   return value && value->kind() == llvm::json::Value::Null;
+}
+
+void JsonReader::accept(llvm::ArrayRef<StringRef> keys) const {
+  for (StringRef key : keys)
+    lookUp(key);
+}
+
+void JsonReader::addAlias(StringRef alias, StringRef key) {
+  aliases[key] = alias.str();
+  aliases[alias] = key.str();
+  const llvm::json::Value *value = object->get(key), *other = object->get(alias);
+  if (!value || !other)
+    return;
+  file->asked[object].insert(key);
+  file->asked[object].insert(alias);
+  if (isSet(value) && isSet(other) && *value != *other)
+    failAt(alias, other, "the value of '" + key + "', which it is another name of, " + describe(*value) + ",");
 }
 
 std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }
 
 JsonReader::Place JsonReader::getPlace(StringRef key) const {
   // Places are wanted for errors only, so they are looked up and not kept.
-  std::string keyPath = getPath(key);
+  std::string keyPath = getPath(getName(key));
   std::optional<Place> ofKey, ofObject;
   PlaceFinder(file->text, [&](StringRef found, Place place, bool) {
     if (!ofKey && found == keyPath)
@@ -233,22 +274,67 @@ void JsonReader::failAt(StringRef key, const llvm::json::Value *value, const Twi
   if (hasFailed())
     return;
   std::string got = value ? " but got " + describe(*value) : std::string(" but the key is missing");
-  file->error =
-      llvm::toString(makeError(file->name, getPlace(key), "'" + getPath(key) + "': expected " + expected + got));
+  if (value && !object->get(getName(key.split('[').first)))
+    got += ", the default of a missing key";
+  file->errorPlace = getPlace(key);
+  file->error = ("'" + Twine(getPath(getName(key))) + "': expected " + expected + got).str();
 }
 
 void JsonReader::fail(StringRef key, const Twine &expected) {
   auto [name, rest] = key.split('[');
-  const llvm::json::Value *value = object->get(name);
+  const llvm::json::Value *value = lookUp(name);
   size_t index = 0;
   if (value && value->getAsArray() && !rest.consumeInteger(10, index) && index < value->getAsArray()->size())
     value = &(*value->getAsArray())[index];
   failAt(key, value, expected);
 }
 
+/// Whether a value is one that means as little as a missing key.
+static bool saysNothing(const llvm::json::Value &value) {
+  if (const llvm::json::Object *object = value.getAsObject())
+    return object->empty();
+  if (const llvm::json::Array *array = value.getAsArray())
+    return array->empty();
+  return value.kind() == llvm::json::Value::Null;
+}
+
+std::vector<JsonReader::Key> JsonReader::getOtherKeys(llvm::function_ref<bool(StringRef)> isHarmless) const {
+  llvm::StringSet<> others;
+  std::function<void(const llvm::json::Value &, const std::string &)> visit;
+  auto visitObject = [&](const llvm::json::Object &object, const std::string &path) {
+    const llvm::StringSet<> &known = file->asked.at(&object);
+    bool isThis = &object == this->object;
+    for (const auto &[key, value] : object) {
+      std::string inner = path.empty() ? key.str() : path + "." + key.str();
+      if (known.contains(key))
+        visit(value, inner);
+      else if (const llvm::json::Value *usual = isThis ? findDefault(key) : nullptr;
+               !saysNothing(value) && !isHarmless(key) && !(usual && *usual == value))
+        others.insert(inner);
+    }
+  };
+  visit = [&](const llvm::json::Value &value, const std::string &path) {
+    const llvm::json::Object *inner = value.getAsObject();
+    if (inner && file->asked.count(inner))
+      visitObject(*inner, path);
+    if (const llvm::json::Array *list = value.getAsArray())
+      for (const auto &[i, element] : llvm::enumerate(*list))
+        visit(element, path + "[" + std::to_string(i) + "]");
+  };
+  visitObject(*object, path);
+
+  std::vector<Key> keys;
+  PlaceFinder(file->text, [&](StringRef found, Place place, bool) {
+    if (others.contains(found))
+      keys.push_back({found.str(), place});
+  }).run();
+  return keys;
+}
+
 void JsonReader::refuseOtherKeys() {
   if (hasFailed())
     return;
+  const llvm::StringSet<> &asked = file->asked.at(object);
   std::optional<std::pair<Place, StringRef>> first;
   for (const auto &[key, value] : *object) {
     if (asked.contains(key))
@@ -261,14 +347,14 @@ void JsonReader::refuseOtherKeys() {
     return;
   llvm::SmallVector<StringRef> known(asked.keys());
   llvm::sort(known);
-  file->error = llvm::toString(makeError(
-      file->name, first->first, "'" + getPath(first->second) + "': expected one of the keys " + quoteAll(known)));
+  file->errorPlace = first->first;
+  file->error = ("'" + Twine(getPath(first->second)) + "': expected one of the keys " + quoteAll(known)).str();
 }
 
 llvm::Error JsonReader::takeError() {
   if (!hasFailed())
     return llvm::Error::success();
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), file->error);
+  return makeError(file->name, file->errorPlace, file->error);
 }
 
 int64_t JsonReader::getInteger(StringRef key, int64_t min, int64_t max, std::optional<int64_t> defaultValue) {
@@ -361,9 +447,10 @@ std::vector<double> JsonReader::getNumbers(StringRef key, const NumberRange &ran
   if (const llvm::json::Array *array = getArray(key, "a list of numbers"))
     for (const auto &[i, value] : llvm::enumerate(*array)) {
       std::optional<double> number = value.getAsNumber();
-      if (!number || !range.contains(*number))
+      bool fits = number && range.contains(*number);
+      if (!fits)
         failAt((key + "[" + Twine(i) + "]").str(), &value, range.text);
-      numbers.push_back(number.value_or(1));
+      numbers.push_back(fits ? *number : 1);
     }
   return numbers;
 }
@@ -391,9 +478,10 @@ std::vector<int64_t> JsonReader::getIntegers(StringRef key, int64_t min, int64_t
   if (const llvm::json::Array *array = getArray(key, "a list of integers"))
     for (const auto &[i, value] : llvm::enumerate(*array)) {
       std::optional<int64_t> integer = value.getAsInteger();
-      if (!integer || *integer < min || *integer > max)
+      bool fits = integer && *integer >= min && *integer <= max;
+      if (!fits)
         failAt((key + "[" + Twine(i) + "]").str(), &value, describeRange(min, max));
-      integers.push_back(integer.value_or(min));
+      integers.push_back(fits ? *integer : min);
     }
   return integers;
 }

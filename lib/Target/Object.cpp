@@ -122,10 +122,17 @@ LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsi
     return emitError(module.getLoc()) << "cannot write '" << path << "': " << error.message();
   };
   // Beside the target, so that the rename stays in one file system; before the work, so that a bad path fails at once.
-  SmallString<128> library, object;
+  SmallString<128> library, object, target(path);
   if (sys::fs::is_directory(path))
     return cannotWrite(std::make_error_code(std::errc::is_a_directory));
-  if (std::error_code error = sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", library))
+  // What a link names is replaced, not the link; and a device is no name for a file.
+  if (sys::fs::exists(path)) {
+    if (!sys::fs::is_regular_file(path))
+      return emitError(module.getLoc()) << "cannot write '" << path << "': expected a file but it is a device";
+    if (std::error_code error = sys::fs::real_path(path, target))
+      return cannotWrite(error);
+  }
+  if (std::error_code error = sys::fs::createUniqueFile(target + ".tmp-%%%%%%%%", library))
     return cannotWrite(error);
   auto removeFiles = llvm::make_scope_exit([&] {
     sys::fs::remove(library);
@@ -134,7 +141,7 @@ LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsi
   });
   if (failed(writeTemporaryObject(module, optLevel, object)) || failed(link(module, object, library)))
     return failure();
-  if (std::error_code error = sys::fs::rename(library, path))
+  if (std::error_code error = sys::fs::rename(library, target))
     return cannotWrite(error);
   return success();
 }

@@ -4,6 +4,7 @@
 #include "calibrate/Main.h"
 #include "calibrate/Options.h"
 #include "calibrate/Ranks.h"
+#include "core/Shapes.h"
 #include "host/Kernels.h"
 
 #include <gmock/gmock.h>
@@ -124,10 +125,10 @@ TEST(Calibrate, AllKernels) {
   for (int kind = 0; !isCollective(static_cast<Kind>(kind)); ++kind) {
     std::string name = kindName(static_cast<Kind>(kind));
     bool isProduct = name.find("matmul") != std::string::npos;
-    int kinds = name.rfind("activation", 0) == 0 ? 6
-                : name == "choose_shadows"       ? 3
-                : name.rfind("route", 0) == 0    ? 2
-                                                 : 1;
+    int kinds = name.rfind("activation", 0) == 0          ? static_cast<int>(kLastActivation) + 1
+                : name == "choose_shadows"                ? 3
+                : name == "route" || name == "route_grad" ? 2
+                                                          : 1;
     EXPECT_EQ(entries[name], isProduct ? 0 : kinds) << name;
   }
 }

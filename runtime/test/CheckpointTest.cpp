@@ -1,80 +1,18 @@
 //===- CheckpointTest.cpp -------------------------------------------------===//
 
-#include "run/Checkpoint.h"
-#include "run/CheckpointWriter.h"
-#include "run/Inputs.h"
-
-#include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
+#include "CheckpointTest.h"
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <random>
-#include <sstream>
 
 namespace fs = std::filesystem;
 using namespace moert;
 using namespace moert::run;
-using nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
-
-/// A folder of this test's own, which is empty.
-std::string temporary() {
-  std::string path =
-      testing::TempDir() + "moert-checkpoint-" + testing::UnitTest::GetInstance()->current_test_info()->name();
-  fs::remove_all(path);
-  fs::create_directory(path);
-  return path + "/";
-}
-
-std::string readAll(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void writeAll(const std::string &path, const std::string &bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
-template <class T> std::string bytesOf(const std::vector<T> &values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
-}
-
-struct Stored {
-  std::string name, dtype;
-  std::vector<int64_t> shape;
-  std::string bytes;
-};
-
-/// A file of these tensors, in this order, whose header has what no writer of ours would write.
-void writeFile(const std::string &path, const std::vector<Stored> &tensors) {
-  ordered_json header;
-  std::string data;
-  for (const Stored &tensor : tensors) {
-    size_t end = data.size() + tensor.bytes.size();
-    header[tensor.name] = {{"shape", tensor.shape}, {"data_offsets", {data.size(), end}}, {"dtype", tensor.dtype}};
-    data += tensor.bytes;
-  }
-  header["__metadata__"] = {{"format", "pt"}, {"by", "a test"}};
-  writeAll(path, headOf(header.dump(1)) + data);
-}
-
-void writeIndex(const std::string &folder, const std::vector<std::pair<std::string, std::string>> &places) {
-  ordered_json index;
-  for (const auto &[tensor, file] : places)
-    index["weight_map"][tensor] = file;
-  writeAll(folder + "model.safetensors.index.json", index.dump(3) + "\n\n");
-}
-
-Value parameter(const std::string &name, std::vector<int64_t> shape, Source source, int32_t dtype = MOERT_F32) {
-  Value value{name, "parameter", dtype, shape, shape, std::vector<std::vector<int64_t>>(shape.size())};
-  value.source = std::move(source);
-  return value;
-}
 
 Value stateOf(const Value &base, const std::string &suffix) {
   Value value = base;
@@ -83,54 +21,6 @@ Value stateOf(const Value &base, const std::string &suffix) {
   value.dtype = MOERT_F32;
   value.source.reset();
   return value;
-}
-
-Source matrix(std::vector<std::string> tensors) { return {std::move(tensors), true}; }
-
-template <class T> std::vector<T> elements(const Tensor &tensor) {
-  return {tensor.as<T>(), tensor.as<T>() + tensor.elements()};
-}
-
-/// What makeInputs makes of one argument and these tensors.
-std::vector<float> valueOf(const Value &argument, const std::vector<Stored> &tensors) {
-  std::string path = temporary() + "a.safetensors";
-  writeFile(path, tensors);
-  std::ostringstream log;
-  Tensors inputs;
-  Status status = makeInputs({argument}, path, 0, log, inputs);
-  EXPECT_TRUE(status.ok()) << status.message;
-  return status.ok() ? elements<float>(inputs.at(argument.name)) : std::vector<float>{};
-}
-
-std::string errorOf(const std::vector<Value> &arguments, const std::string &path) {
-  std::ostringstream log;
-  Tensors inputs;
-  return makeInputs(arguments, path, 0, log, inputs).message;
-}
-
-Stored floats(const std::string &name, std::vector<int64_t> shape, std::vector<float> values) {
-  return {name, "F32", std::move(shape), bytesOf(values)};
-}
-
-/// Loads `load` and saves it back to `save`, the arguments' values being as loaded.
-std::string saveBack(const std::vector<Value> &arguments, const std::vector<std::string> &load,
-                     const std::string &save) {
-  Loads loads;
-  if (Status status = loads.open(load, arguments); !status.ok())
-    return status.message;
-  std::ostringstream log;
-  Tensors inputs;
-  if (Status status = makeInputs(arguments, loads, 0, log, inputs); !status.ok())
-    return status.message;
-  CheckpointWriter writer;
-  if (Status status = writer.open(save, arguments, loads); !status.ok())
-    return status.message;
-  return writer
-      .write([&](const Value &argument, const Tensor *&value) {
-        value = &inputs.at(argument.name);
-        return Status{};
-      })
-      .message;
 }
 
 } // namespace
@@ -169,6 +59,18 @@ TEST(Checkpoint, Rules) {
   EXPECT_THAT(valueOf(parameter("w", {2, 1, 2}, both), {floats("0.gate", {1, 1}, {1}), floats("0.up", {1, 1}, {2}),
                                                         floats("1.gate", {1, 1}, {3}), floats("1.up", {1, 1}, {4})}),
               ElementsAre(1, 2, 3, 4));
+  // One tensor has all experts, gate and up projections in halves, which alternate.
+  Source stacked = {.tensors = {"t"}, .experts = 2, .stacked = 3, .halves = true};
+  EXPECT_THAT(valueOf(parameter("w", {2, 1, 4}, stacked), {floats("t", {2, 1, 4}, {1, 2, 3, 4, 5, 6, 7, 8})}),
+              ElementsAre(1, 3, 2, 4, 5, 7, 6, 8));
+  stacked.transpose = true;
+  EXPECT_THAT(valueOf(parameter("w", {2, 1, 4}, stacked), {floats("t", {2, 4, 1}, {1, 2, 3, 4, 5, 6, 7, 8})}),
+              ElementsAre(1, 3, 2, 4, 5, 7, 6, 8));
+  // One matrix has those of all experts one below the other.
+  Source merged = {.tensors = {"t"}, .transpose = true, .experts = 2, .stacked = 2};
+  EXPECT_THAT(valueOf(parameter("w", {2, 2, 1}, merged), {floats("t", {2, 2}, {1, 2, 3, 4})}), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(valueOf(parameter("v", {2}, {.tensors = {"t"}, .isRow = true}), {floats("t", {1, 2}, {1, 2})}),
+              ElementsAre(1, 2));
 }
 
 TEST(Checkpoint, Dtypes) {
@@ -177,9 +79,9 @@ TEST(Checkpoint, Dtypes) {
   EXPECT_THAT(valueOf(argument, {{"t", "BF16", {2}, bytesOf<uint16_t>({0x3fc0, 0xc000})}}), ElementsAre(1.5, -2));
   EXPECT_THAT(valueOf(argument, {{"t", "F16", {2}, bytesOf<uint16_t>({0x3e00, 0xc000})}}), ElementsAre(1.5, -2));
   std::string path = temporary() + "a";
-  writeFile(path, {{"t", "F8_E4M3", {2}, "xy"}});
+  writeFile(path, {{"t", "I32", {2}, "wxyzabcd"}});
   EXPECT_THAT(errorOf({argument}, path),
-              HasSubstr("tensor 't' of argument 'v': expected F32, F64, BF16 or F16 but got F8_E4M3"));
+              HasSubstr("tensor 't' of argument 'v': expected F32, F64, BF16 or F16 but got I32"));
   writeFile(path, {{"t", "BF16", {2}, bytesOf<uint16_t>({0x3fc0, 0xc000})}});
   for (int32_t dtype : {MOERT_F64, MOERT_BF16, MOERT_F16}) {
     argument.dtype = dtype;
@@ -243,20 +145,74 @@ TEST(Checkpoint, WhatIsMissing) {
   writeFile(path, {floats("a", {1}, {0}), floats("t", {2}, {0, 0})});
   std::ostringstream log;
   Tensors inputs;
-  ASSERT_TRUE(makeInputs(arguments, path, 4, log, inputs).ok());
-  EXPECT_EQ(log.str(), "moe-run: random values (seed 4) for what '" + path +
-                           "' does not have: 'w'\nmoe-run: the plan has no use for 1 of the 2 tensors of '" + path +
-                           "': 'a'\n");
-  writeFile(path, {floats("0", {1}, {0}), floats("2", {1}, {0})});
+  EXPECT_EQ(makeInputs(arguments, path, 4, log, inputs).message,
+            "expected '" + path +
+                "' to have all of the plan's 2 parameters, of which it has some, but it lacks 1: 'w' "
+                "(tensor '0'); with --allow-missing they begin as without --load");
+  Loads loads;
+  ASSERT_TRUE(loads.open({path}, arguments).ok());
+  ASSERT_TRUE(makeInputs(arguments, loads, {4, true}, log, inputs).ok());
+  EXPECT_EQ(log.str(), "moe-run: '" + path +
+                           "' lacks 1 of the plan's 2 parameters, which begin as without --load: 'w' "
+                           "(tensor '0')\nmoe-run: random values (seed 4) for what '" +
+                           path + "' does not have: 'w'\nmoe-run: the plan has no use for 1 of the 2 tensors of '" +
+                           path + "': 'a'\n");
+  writeFile(path, {floats("t", {2}, {0, 0}), floats("0", {1}, {0}), floats("2", {1}, {0})});
   EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor '1' of argument 'w': expected it beside the others"));
+  arguments.pop_back();
   writeFile(path, {floats("t", {3}, {0, 0, 0})});
   EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor 't' of argument 'v': expected [2] but got [3]"));
   writeFile(path, {floats("x.t", {2}, {0, 0})});
-  EXPECT_THAT(errorOf(arguments, path), HasSubstr("no argument 'x.t'; its arguments are 'v', 'w'; of a checkpoint it "
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("no argument 'x.t'; its arguments are 'v'; of a checkpoint it "
                                                   "knows tensors such as 't'"));
   EXPECT_THAT(errorOf(arguments, folder + "nowhere"), HasSubstr("cannot be opened"));
   fs::create_directory(folder + "empty");
   EXPECT_THAT(errorOf(arguments, folder + "empty"), HasSubstr("expected 'model.safetensors.index.json' or"));
+}
+
+// A file that has a state of an optimizer has all of them, and the number of the step.
+TEST(Checkpoint, MissingStates) {
+  std::string path = temporary() + "a";
+  Value weight = parameter("w", {2}, {{"t"}}), step = stateOf(weight, ".step");
+  step.name = step.role = "step";
+  step.dtype = MOERT_I32;
+  step.shape = step.localShape = {};
+  std::vector<Value> arguments{weight, stateOf(weight, ".first"), stateOf(weight, ".second"), step};
+  // Parameters alone are no state.
+  writeFile(path, {floats("w", {2}, {1, 2})});
+  EXPECT_EQ(errorOf(arguments, path), "");
+  writeFile(path, {floats("w", {2}, {1, 2}), floats("w.first", {2}, {3, 4})});
+  EXPECT_EQ(errorOf(arguments, path),
+            "expected '" + path +
+                "' to have all of the plan's 3 states of the optimizer, of which it has some, but it "
+                "lacks 2: 'w.second', 'step'; with --allow-missing they begin as in a first step");
+  writeFile(path, {floats("w.first", {2}, {3, 4})});
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("lacks 2: 'w.second', 'step'"));
+}
+
+// A checkpoint has the prefix in all names or in none.
+TEST(Checkpoint, Prefix) {
+  std::string folder = temporary(), path = folder + "a.safetensors";
+  std::vector<Value> arguments{parameter("v", {1}, {.tensors = {"p.t"}, .prefix = "p."}),
+                               parameter("w", {1}, {.tensors = {"p.u"}, .prefix = "p."}), parameter("x", {1}, {{"t"}})};
+  arguments[0].updated = true;
+  std::ostringstream log;
+  for (std::string prefix : {"p.", ""}) {
+    arguments.resize(prefix.empty() ? 2 : 3, arguments.back());
+    writeFile(path, {floats(prefix + "t", {1}, {1}), floats(prefix + "u", {1}, {2}),
+                     floats(prefix.empty() ? "other" : "t", {1}, {3})});
+    Tensors inputs;
+    EXPECT_EQ(makeInputs(arguments, path, 0, log, inputs).message, "");
+    EXPECT_EQ(inputs["v"].as<float>()[0], 1);
+    EXPECT_EQ(inputs["w"].as<float>()[0], 2);
+    EXPECT_EQ(saveBack(arguments, {path}, folder + "out.safetensors"), "");
+    EXPECT_EQ(readAll(folder + "out.safetensors"), readAll(path));
+  }
+  EXPECT_THAT(log.str(), HasSubstr("no use for 1 of the 3 tensors of '" + path + "': 'other'"));
+  writeFile(path, {floats("t", {1}, {1}), floats("u", {2}, {2, 2})});
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor 'u' of argument 'w': expected [1] but got [2]"));
+  writeFile(path, {floats("p.t", {1}, {1}), floats("u", {1}, {2})});
+  EXPECT_THAT(errorOf(arguments, path), HasSubstr("lacks 1: 'w' (tensor 'p.u')"));
 }
 
 // Arguments' own names go before tensors of checkpoints, and earlier files before later ones.
@@ -274,7 +230,7 @@ TEST(Checkpoint, SeveralFiles) {
     std::ostringstream log;
     Tensors inputs;
     EXPECT_TRUE(loads.open(paths, arguments).ok());
-    EXPECT_TRUE(makeInputs(arguments, loads, 0, log, inputs).ok());
+    EXPECT_TRUE(makeInputs(arguments, loads, {}, log, inputs).ok());
     return std::pair(inputs["v"].as<float>()[0], inputs["w"].as<float>()[0]);
   };
   EXPECT_EQ(values({"one", "two"}), std::pair(1.0f, 2.0f));
@@ -407,7 +363,7 @@ TEST(CheckpointWriter, NoPlace) {
   std::string folder = temporary();
   std::vector<Value> arguments{parameter("v", {1}, {{"t"}}), parameter("w", {1}, {{"u"}})};
   writeFile(folder + "in", {floats("t", {1}, {1})});
-  EXPECT_THAT(saveBack(arguments, {folder + "in"}, folder), HasSubstr("expected tensor 'u' of argument 'w' in"));
+  EXPECT_THAT(saveBack(arguments, {folder + "in"}, folder), HasSubstr("it lacks 1: 'w' (tensor 'u')"));
   writeFile(folder + "in", {floats("t", {1}, {1}), floats("u", {1}, {1})});
   EXPECT_THAT(saveBack(arguments, {folder + "in"}, folder + "in/x"), HasSubstr("--save-checkpoint: '"));
 }

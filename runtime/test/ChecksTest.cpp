@@ -93,12 +93,15 @@ TEST_P(ChecksTest, Tokens) {
   for (int32_t to : {MOERT_F32, MOERT_F64, MOERT_BF16, MOERT_F16})
     pass(checkCast(rows, makeView(to, {6, 4})));
   pass(checkEmbedding(ids, table, rows, {2, 1, 1}));
-  pass(checkEmbeddingGrad(ids, rows, table, table, {2, 1, 1}));
+  pass(checkEmbeddingGrad(ids, rows, table, table, {2, 1, 1}, 17));
   pass(checkRowLogsumexp(rows, column));
   pass(checkRowLogsumexpGrad(rows, column, column, rows));
   pass(checkPick(rows, ids, column, {}));
   pass(checkPickGrad(ids, column, rows, rows, {}));
-  pass(checkLabelSum(column, ids, scalar(), scalar()));
+  pass(checkLabelSum(column, ids, scalar()));
+  pass(checkLabelCount(ids, scalar()));
+  pass(checkRouterMeans(rows, floats({2, 4}), floats({2, 4}), floats({2, 1}), 4));
+  pass(checkRouterMeansGrad(rows, floats({2, 4}), floats({2, 1}), rows));
   pass(checkLabelSumGrad(ids, scalar(), column));
 }
 
@@ -109,6 +112,8 @@ TEST_P(ChecksTest, Norms) {
   pass(checkNormWgrad(x, x, gamma, gamma, MOERT_NO_NORM, 0));
   pass(checkInverseRoot(x, x, 1, 1));
   pass(checkInverseRootGrad(x, x, x, 1));
+  pass(checkClamp(x, x, 1));
+  pass(checkClampGrad(x, x, x, 1));
 }
 
 TEST_P(ChecksTest, Heads) {
@@ -192,9 +197,48 @@ TEST_P(ChecksTest, Wrong) {
   fail(checkAdd(absent, x, x), "'add': 'a' is absent");
   fail(checkScale(counts, counts, 1), "'scale': expected 'in' to be f32 or f64 but got i32[1,2]");
   fail(checkBiasAdd(x, floats({2, 6}), floats({1, 2}), x, 1),
-       "'bias_add': expected 'counts' to be i32 but got " + type() + "[1,2]");
+       "'bias_add': expected 'counts' to be i32[1,2] but got " + type() + "[1,2]");
   fail(checkPick(x, integers({4}), floats({4, 1}), {0, 1, 0}),
        "'pick': expected 'parts' and 'stride' of 1 or more but got 0 and 1");
+}
+
+// Dimensions of one name are equal, also those that `..` stands for; of two shapes one holds by a flag, by an operand
+// that is there, or by the rank.
+TEST_P(ChecksTest, Shapes) {
+  const std::string t = type();
+  View x = floats({4, 6}), counts = integers({3, 2}), slots = integers({4, 2});
+  fail(checkMatmul(x, floats({6, 8}), floats({4, 7}), false, false),
+       "'matmul': expected 'c' to be " + t + "[4,8] but got " + t + "[4,7]");
+  fail(checkMatmul(x, floats({6, 8}), floats({6, 8}), true, false),
+       "'matmul': expected 'b' to be " + t + "[4,8] but got " + t + "[6,8]");
+  fail(checkMatmul(x, floats({6}), x, false, false),
+       "'matmul': expected 'b' to be " + t + "[6,n] but got " + t + "[6]");
+  fail(checkScale(x, floats({4, 6, 1}), 1), "'scale': expected 'out' to be " + t + "[4,6] but got " + t + "[4,6,1]");
+  fail(checkGroupedMatmul(x, floats({2, 6, 5}), {}, floats({4, 5}), false),
+       "'grouped_matmul': expected 'rows' to be " + t + "[e,c,k] but got " + t + "[4,6]");
+  fail(checkGroupedMatmul(x, floats({3, 6, 5}), counts, floats({4, 5}), false),
+       "'grouped_matmul': expected 'counts' to be i32[3,3] but got i32[3,2]");
+  fail(checkDispatch(x, slots, {}, floats({8, 5})),
+       "'dispatch': expected 'out' to be " + t + "[8,6] but got " + t + "[8,5]");
+  fail(checkRowScale(x, floats({4, 2}), x),
+       "'row_scale': expected 'factors' to be " + t + "[4,1] but got " + t + "[4,2]");
+  fail(checkLocalSlots(slots, integers({2, 2}), slots, integers({1, 1}), {0, 3, 1, 0, 2}),
+       "'local_slots': expected 'counts' to be i32[1,2] but got i32[2,2]");
+}
+
+// An optimizer's gradient may be of 16 bits beside parameters of f32, and nothing else may then.
+TEST(ChecksTest, GradientsOf16Bits) {
+  auto view = [](int32_t dtype) { return makeView(dtype, {4}); };
+  auto message = [&](View param, View grad, View velocity, int32_t rate) {
+    return checkSgd(param, grad, velocity, makeView(rate, {}), {}, param, velocity, 0, 0).message;
+  };
+  const View wide = view(MOERT_F32), narrow = view(MOERT_BF16);
+  EXPECT_EQ(message(wide, narrow, wide, MOERT_F32), "");
+  EXPECT_EQ(message(wide, narrow, narrow, MOERT_F32), "'sgd': expected 'velocity' to be f32[4] but got bf16[4]");
+  EXPECT_EQ(message(wide, narrow, wide, MOERT_BF16), "'sgd': expected 'rate' to be f32[] but got bf16[]");
+  EXPECT_EQ(message(narrow, wide, wide, MOERT_F32), "'sgd': expected 'grad' to be bf16[4] but got f32[4]");
+  EXPECT_EQ(checkSgd(wide, wide, wide, makeView(MOERT_F32, {}), {}, wide, narrow, 0, 0).message,
+            "'sgd': expected 'velocity_out' to be f32[4] but got bf16[4]");
 }
 
 // One of two parts has no equal share of three key heads.

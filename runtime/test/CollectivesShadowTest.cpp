@@ -159,5 +159,5 @@ TEST(Collectives, ShadowShapesAreChecked) {
     EXPECT_THAT(error(sum, {}, {1, 6}, {2, 4}), HasSubstr("expected values of experts of at least one dimension"));
   }
   EXPECT_THAT(error(true, {3, 4}, {1, 6}, {2, 4}, {2, 4}),
-              HasSubstr("expected an addend [3, 4] f32 but got [2, 4] f32"));
+              HasSubstr("expected 'addend' to be f32[3,4] but got f32[2,4]"));
 }

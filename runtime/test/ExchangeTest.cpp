@@ -31,11 +31,6 @@ View countsOf(std::vector<int32_t> &counts, int64_t rows, int64_t columns) {
   return view;
 }
 
-int64_t bytesOf(const Pieces &pieces) {
-  return std::accumulate(pieces.begin(), pieces.end(), int64_t(0),
-                         [](int64_t sum, const Piece &piece) { return sum + piece.bytes; });
-}
-
 /// Every member's pieces lie inside its operands, sent and received ones match, and what is received and filled covers
 /// the output once. `calls` by member.
 void expectCovers(const std::vector<Call> &calls) {

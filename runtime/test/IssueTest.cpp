@@ -480,7 +480,7 @@ TEST(Issue, ChooseShadows) {
     for (size_t i = 0; i < 64; ++i)
       counts[i] = std::floor(1000 * std::pow(between(0, 1), 1 + double(i % 8)));
     moert_shadow_costs costs{
-        sizeof(moert_shadow_costs), uint32_t(round % 3), 8, 4, 1 + round % 5, 2500, 2, 0, 0, 0, 0, 0, 0};
+        sizeof(moert_shadow_costs), uint32_t(round % 3), 8, 4, 1 + round % 5, 2500, 2, 0, 0, 0, 0, 0, 0, 0};
     costs.row_compute = between(1, 4), costs.row_send = between(0, 2), costs.row_local = between(0, 3);
     costs.row_node = between(0, 1), costs.expert = between(100, 900), costs.start = between(0, 100);
     std::vector<Values> got = runOnArguments(

@@ -3,7 +3,7 @@
 #include "KernelsTest.h"
 
 #include "core/Philox.h"
-#include "host/KernelsModel.h"
+#include "host/Kernels.h"
 
 namespace moert::host {
 namespace {
@@ -89,6 +89,29 @@ TEST(KernelsDropout, Rates) {
       EXPECT_NEAR(both, p * p, 5 * std::sqrt(p * p / double(n * n)) + 1e-12);
     }
   }
+}
+
+// Jitter has the words of dropout as factors from 1 - p to 1 + p, whose mean is 1, wherever a value is cut.
+TEST(KernelsDropout, Jitter) {
+  const int64_t n = 400;
+  const double p = 0.25;
+  Tensor<double> x({n, n}, 2.0), out({n, n}), part({n / 2, n}, 2.0);
+  Tensor<int32_t> step({}, {3});
+  EXPECT_OK(dropout(x.view(), step.view(), out.view(), 5, {}, {}, {p, true}));
+  double sum = 0, squares = 0;
+  for (double value : out.data) {
+    const double factor = value / 2;
+    ASSERT_GT(factor, 1 - p);
+    ASSERT_LT(factor, 1 + p);
+    sum += factor - 1;
+    squares += (factor - 1) * (factor - 1);
+  }
+  EXPECT_NEAR(sum / double(n * n), 0, 5 * p / std::sqrt(3.0) / double(n));
+  EXPECT_NEAR(squares / double(n * n), p * p / 3, 1e-3);
+  const uint32_t word = wordsOf({1, 7, 0, 3}, {5, 0})[2];
+  EXPECT_DOUBLE_EQ(out[7 * n + 6], 2 * (1 - p + 2 * p * (double(word) + 0.5) * 0x1p-32));
+  EXPECT_OK(dropout(part.view(), step.view(), part.view(), 5, {2, 1, 1}, {}, {p, true}));
+  EXPECT_TRUE(std::equal(part.data.begin(), part.data.end(), out.data.begin() + n * n / 2));
 }
 
 TEST(KernelsDropout, Refuses) {

@@ -138,6 +138,31 @@ TEST(KernelsActivationGradientTest, AgreesWithFiniteDifferences) {
   }
 }
 
+// The clamped kind takes other slopes and bounds than gpt-oss publishes, in the gradient too.
+TEST(KernelsActivationGradientTest, SlopeAndBoundOfTheClampedKind) {
+  const ActivationForm form(MOERT_SWIGLU_CLAMPED, 0.7, 1.5);
+  auto in = randomTensor<double>({13, 8}, 5, 2.0), grad = randomTensor<double>({13, 4}, 6);
+  for (double &x : in.data)
+    for (double kink : {-1.5, 1.5})
+      if (std::abs(x - kink) < 1e-3)
+        x += 0.01;
+  Tensor<double> out(grad.dims), back(in.dims), published(grad.dims);
+  EXPECT_OK(activation(in.view(), {}, out.view(), form));
+  EXPECT_OK(activation(in.view(), {}, published.view(), MOERT_SWIGLU_CLAMPED));
+  EXPECT_NE(out.data, published.data);
+  for (int64_t i = 0; i < out.size(); ++i) {
+    const double gate = std::min(in[2 * i], 1.5), up = std::clamp(in[2 * i + 1], -1.5, 1.5);
+    EXPECT_NEAR(out[i], gate / (1 + std::exp(-0.7 * gate)) * (up + 1), 1e-14);
+  }
+  EXPECT_OK(activationGrad(in.view(), grad.view(), {}, back.view(), form));
+  expectGradient(in, back.data, [&] {
+    EXPECT_OK(activation(in.view(), {}, out.view(), form));
+    return inner(out.data, grad.data);
+  });
+  expectError(activation(in.view(), {}, out.view(), {MOERT_SWIGLU_CLAMPED, 0.0, 7.0}), MOERT_ERROR_INVALID_ARGUMENT,
+              "expected 'alpha' and 'limit' above 0 but got 0.000000 and 7.000000");
+}
+
 // With counts only the used rows are read and written, whatever the other rows hold.
 TYPED_TEST(KernelsElementwiseTest, ActivationOfUsedRows) {
   using T = TypeParam;

@@ -3,7 +3,7 @@
 #include "KernelsTest.h"
 
 #include "core/Convert.h"
-#include "host/KernelsModel.h"
+#include "host/Kernels.h"
 
 #include <numeric>
 
@@ -128,7 +128,7 @@ TEST(KernelsEmbedding, Cast) {
   EXPECT_EQ(back[0], double(0.1f));
   EXPECT_TRUE(std::isnan(back[3]));
   expectError(cast(wide.view(), other.view()), MOERT_ERROR_INVALID_ARGUMENT,
-              "of one shape but got f64[2,2] and f32[4]");
+              "'cast': expected 'out' to be f32[2,2] but got f32[4]");
   Tensor<int32_t> integers({2, 2});
   expectError(cast(wide.view(), integers.view()), MOERT_ERROR_INVALID_ARGUMENT, "'out' to be f32 or f64");
 }
@@ -171,10 +171,10 @@ TYPED_TEST(KernelsEmbeddingTest, EmbeddingGrad) {
         if (ids[i] / v == rank)
           plain[(ids[i] - rank * v) * m + j] += double(grads[i * m + j]);
     Tensor<T> out({v, m}, T(NAN)), same = addend;
-    EXPECT_OK(embeddingGrad(ids.view(), grads.view(), {}, out.view(), {parts, 1, rank}));
+    EXPECT_OK(embeddingGrad(ids.view(), grads.view(), {}, out.view(), {parts, 1, rank}, -1));
     expectNear(out.data, plain, tolerance<T>());
-    EXPECT_OK(embeddingGrad(ids.view(), grads.view(), addend.view(), out.view(), {parts, 1, rank}));
-    EXPECT_OK(embeddingGrad(ids.view(), grads.view(), same.view(), same.view(), {parts, 1, rank}));
+    EXPECT_OK(embeddingGrad(ids.view(), grads.view(), addend.view(), out.view(), {parts, 1, rank}, -1));
+    EXPECT_OK(embeddingGrad(ids.view(), grads.view(), same.view(), same.view(), {parts, 1, rank}, -1));
     for (int64_t i = 0; i < v * m; ++i)
       plain[i] += double(addend[i]);
     expectNear(out.data, plain, tolerance<T>());
@@ -182,12 +182,28 @@ TYPED_TEST(KernelsEmbeddingTest, EmbeddingGrad) {
   }
 }
 
+// Tokens of the padding id, which counts over all parts, add nothing to their row.
+TYPED_TEST(KernelsEmbeddingTest, GradOfPadding) {
+  using T = TypeParam;
+  Tensor<int32_t> ids({4}, {1, 3, 2, 3});
+  Tensor<T> grads({4, 1}, {T(1), T(2), T(4), T(8)}), addend({2, 1}, {T(16), T(32)}), out({2, 1});
+  const Part second{2, 1, 1};
+  EXPECT_OK(embeddingGrad(ids.view(), grads.view(), addend.view(), out.view(), second, 3));
+  EXPECT_EQ(out.data, (std::vector<T>{20, 32}));
+  EXPECT_OK(embeddingGrad(ids.view(), grads.view(), {}, out.view(), second, 3));
+  EXPECT_EQ(out.data, (std::vector<T>{4, 0}));
+  EXPECT_OK(embeddingGrad(ids.view(), grads.view(), {}, out.view(), second, 1));
+  EXPECT_EQ(out.data, (std::vector<T>{4, 10}));
+  expectError(embeddingGrad(ids.view(), grads.view(), {}, out.view(), second, 4), MOERT_ERROR_INVALID_ARGUMENT,
+              "expected 'padding' below 4 but got 4");
+}
+
 // A thousand rows of one id lose no digits in f32.
 TEST(KernelsEmbedding, GradOfFrequentId) {
   const int64_t s = 100000;
   Tensor<int32_t> ids({s});
   Tensor<float> grads({s, 1}, 0.1f), out({2, 1});
-  EXPECT_OK(embeddingGrad(ids.view(), grads.view(), {}, out.view(), {}));
+  EXPECT_OK(embeddingGrad(ids.view(), grads.view(), {}, out.view(), {}, -1));
   EXPECT_EQ(out[0], static_cast<float>(double(0.1f) * s));
   EXPECT_EQ(out[1], 0.0f);
 }
@@ -201,7 +217,7 @@ TYPED_TEST(KernelsEmbeddingTest, EmbeddingEdges) {
               "'embedding': expected 'ids' from 0 to 63 but got 64 at 2");
   expectError(embedding(low.view(), table.view(), out.view(), {}), MOERT_ERROR_INVALID_ARGUMENT,
               "expected 'ids' from 0 to 31 but got -1 at 1");
-  expectError(embeddingGrad(low.view(), out.view(), {}, grad.view(), {}), MOERT_ERROR_INVALID_ARGUMENT, "-1 at 1");
+  expectError(embeddingGrad(low.view(), out.view(), {}, grad.view(), {}, -1), MOERT_ERROR_INVALID_ARGUMENT, "-1 at 1");
   expectError(embedding(good.view(), table.view(), wrong.view(), {}), MOERT_ERROR_INVALID_ARGUMENT,
               "expected 'out' to be");
   expectError(embedding(good.view(), table.view(), out.view(), {0, 1, 0}), MOERT_ERROR_INVALID_ARGUMENT,
@@ -211,7 +227,7 @@ TYPED_TEST(KernelsEmbeddingTest, EmbeddingEdges) {
   half.dtype = MOERT_BF16;
   expectError(embedding(good.view(), half, out.view(), {}), MOERT_ERROR_UNSUPPORTED, "bf16 runs on no host kernel");
   EXPECT_OK(embedding(none.view(), table.view(), noRows.view(), {}));
-  EXPECT_OK(embeddingGrad(none.view(), noRows.view(), {}, grad.view(), {}));
+  EXPECT_OK(embeddingGrad(none.view(), noRows.view(), {}, grad.view(), {}, -1));
   EXPECT_EQ(grad.data, std::vector<T>(64, T(0)));
 }
 
@@ -310,7 +326,8 @@ TYPED_TEST(KernelsEmbeddingTest, LabelSumAndDivide) {
   using T = TypeParam;
   Tensor<T> rows({4, 1}, {T(1), T(NAN), T(2), T(4)}), sum({}), count({}), mean({}), grad({}, {T(0.5)}), out({4, 1});
   Tensor<int32_t> labels({4}, {3, -1, 0, 99}), none({0});
-  EXPECT_OK(labelSum(rows.view(), labels.view(), sum.view(), count.view()));
+  EXPECT_OK(labelSum(rows.view(), labels.view(), sum.view()));
+  EXPECT_OK(labelCount(labels.view(), count.view()));
   EXPECT_EQ(sum[0], T(7));
   EXPECT_EQ(count[0], T(3));
   EXPECT_OK(divide(sum.view(), count.view(), mean.view()));
@@ -318,12 +335,17 @@ TYPED_TEST(KernelsEmbeddingTest, LabelSumAndDivide) {
   EXPECT_OK(labelSumGrad(labels.view(), grad.view(), out.view()));
   EXPECT_EQ(out.data, (std::vector<T>{T(0.5), 0, T(0.5), T(0.5)}));
   Tensor<T> noRows({0, 1});
-  EXPECT_OK(labelSum(noRows.view(), none.view(), sum.view(), count.view()));
+  Tensor<int32_t> batches({2, 3}, {-1, 5, 0, -100, -1, 2});
+  EXPECT_OK(labelCount(batches.view(), count.view()));
+  EXPECT_EQ(count[0], T(3));
+  EXPECT_OK(labelSum(noRows.view(), none.view(), sum.view()));
+  EXPECT_OK(labelCount(none.view(), count.view()));
   EXPECT_EQ(sum[0], T(0));
   EXPECT_OK(divide(grad.view(), count.view(), count.view()));
   EXPECT_EQ(count[0], T(0));
   expectError(divide(rows.view(), count.view(), count.view()), MOERT_ERROR_INVALID_ARGUMENT, "expected 'a' to be");
-  expectError(labelSum(rows.view(), none.view(), sum.view(), count.view()), MOERT_ERROR_INVALID_ARGUMENT, "'labels'");
+  expectError(labelSum(rows.view(), none.view(), sum.view()), MOERT_ERROR_INVALID_ARGUMENT, "'labels'");
+  expectError(labelCount(rows.view(), count.view()), MOERT_ERROR_INVALID_ARGUMENT, "expected 'labels' to be i32");
 }
 
 } // namespace

@@ -2,7 +2,8 @@
 
 #include "KernelsTest.h"
 
-#include "host/KernelsModel.h"
+#include "core/Positions.h"
+#include "host/Kernels.h"
 
 namespace moert::host {
 namespace {
@@ -136,6 +137,34 @@ TYPED_TEST(KernelsNormTest, InverseRoot) {
   expectGradient(x, grad.data, loss);
 }
 
+// --- Clamps ------------------------------------------------------------------
+
+// Bounds are kept and have a gradient; NaNs stay; in place.
+TYPED_TEST(KernelsNormTest, Clamp) {
+  using T = TypeParam;
+  Tensor<T> in({6}, {T(-3), T(-2), T(0.5), T(2), T(2.5), T(NAN)}), out({6}), grads({6}, T(7)), grad({6});
+  EXPECT_OK(clamp(in.view(), out.view(), 2));
+  EXPECT_EQ(std::vector<T>(out.data.begin(), out.data.end() - 1), (std::vector<T>{-2, -2, T(0.5), 2, 2}));
+  EXPECT_TRUE(std::isnan(out[5]));
+  EXPECT_OK(clampGrad(in.view(), grads.view(), grad.view(), 2));
+  EXPECT_EQ(grad.data, (std::vector<T>{0, 7, 7, 7, 0, 0}));
+  EXPECT_OK(clampGrad(in.view(), grads.view(), grads.view(), 2));
+  EXPECT_EQ(grad.data, grads.data);
+  EXPECT_OK(clamp(in.view(), in.view(), 2));
+  EXPECT_EQ(in[0], T(-2));
+  expectError(clamp(in.view(), out.view(), 0), MOERT_ERROR_INVALID_ARGUMENT,
+              "'clamp': expected 'limit' above 0 but got 0");
+  auto x = randomTensor<double>({40}, 1), to = randomTensor<double>({40}, 2);
+  Tensor<double> y({40}), gradient({40});
+  auto loss = [&] {
+    EXPECT_OK(clamp(x.view(), y.view(), 0.6));
+    return inner(y.data, to.data);
+  };
+  loss();
+  EXPECT_OK(clampGrad(x.view(), to.view(), gradient.view(), 0.6));
+  expectGradient(x, gradient.data, loss);
+}
+
 // --- Rotary positions --------------------------------------------------------
 
 template <class T> std::vector<double> slowRotary(const Tensor<T> &x, const RotaryOptions &o) {
@@ -146,15 +175,17 @@ template <class T> std::vector<double> slowRotary(const Tensor<T> &x, const Rota
       for (int64_t i = 0; i < pairs; ++i) {
         double frequency = std::pow(o.base, -2.0 * double(i) / double(o.rotaryDim));
         if (o.factor != 1) {
-          double r = std::min(1.0, std::max(0.0, (double(i) - o.low) / (o.high - o.low)));
+          const double place = o.reach > 0 ? o.reach * frequency / (2 * M_PI) : double(i);
+          double r = std::min(1.0, std::max(0.0, (place - o.low) / (o.high - o.low)));
           frequency *= 1 - r + r / o.factor;
         }
         const double t = double(o.direction * (s % o.period)) * frequency;
         const int64_t first = s * columns + h * o.headDim + o.begin;
         const int64_t at = first + (o.interleaved ? 2 * i : i), other = first + (o.interleaved ? 2 * i + 1 : i + pairs);
         const double a = double(x[at]), b = double(x[other]);
-        out[at] = o.scale * (a * std::cos(t) - b * std::sin(t));
-        out[other] = o.scale * (b * std::cos(t) + a * std::sin(t));
+        const double scale = o.scale * (1 + o.temperature * std::log(1 + std::floor((s % o.period + 1) / o.span)));
+        out[at] = scale * (a * std::cos(t) - b * std::sin(t));
+        out[other] = scale * (b * std::cos(t) + a * std::sin(t));
       }
   return out;
 }
@@ -175,6 +206,39 @@ TYPED_TEST(KernelsNormTest, RotaryAgreesWithLoops) {
           EXPECT_EQ(x.data, out.data);
         }
       }
+}
+
+// Llama 3's frequencies: kept, held in between, and divided, by the turns of each pair.
+TYPED_TEST(KernelsNormTest, RotaryOfTurns) {
+  using T = TypeParam;
+  RotaryOptions options{40, 16, 0, 16, false, 1, 50.0, 8.0, 4.0, 1.0, 1.0, 64.0};
+  auto x = randomTensor<T>({40, 32}, 1);
+  Tensor<T> out({40, 32}, T(NAN)), plain({40, 32});
+  EXPECT_OK(rotary(x.view(), out.view(), options));
+  expectNear(out.data, slowRotary(x, options), tolerance<T>());
+  EXPECT_DOUBLE_EQ(rotaryFrequency(options, 0), 1.0);
+  EXPECT_DOUBLE_EQ(rotaryFrequency(options, 7), std::pow(50.0, -14.0 / 16) / 8);
+  const double turns = 64.0 * std::pow(50.0, -6.0 / 16) / (2 * M_PI), smooth = (turns - 1) / (4 - 1);
+  EXPECT_GT(smooth, 0);
+  EXPECT_LT(smooth, 1);
+  EXPECT_NEAR(rotaryFrequency(options, 3), std::pow(50.0, -6.0 / 16) * ((1 - smooth) / 8 + smooth), 1e-15);
+}
+
+// Llama 4's temperature: a scale that grows with the position, without angles; it is its own adjoint.
+TYPED_TEST(KernelsNormTest, RotaryOfTemperature) {
+  using T = TypeParam;
+  for (int64_t direction : {0, 1}) {
+    RotaryOptions options{7, 6, 0, 6, false, direction, 100.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.1, 2.0};
+    auto x = randomTensor<T>({14, 12}, 1);
+    Tensor<T> out({14, 12}, T(NAN));
+    EXPECT_OK(rotary(x.view(), out.view(), options));
+    expectNear(out.data, slowRotary(x, options), tolerance<T>());
+  }
+  RotaryOptions still{7, 6, 0, 6, false, 0, 100.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.1, 2.0};
+  Tensor<T> x({7, 6}, T(1)), out({7, 6});
+  EXPECT_OK(rotary(x.view(), out.view(), still));
+  EXPECT_NEAR(double(out[6 * 6]), 1 + 0.1 * std::log(4.0), 1e-6);
+  EXPECT_EQ(double(out[0]), 1);
 }
 
 // <R x, y> = <x, R' y>, and where the scale is 1 the adjoint is the inverse.
@@ -211,7 +275,10 @@ TEST(KernelsNorm, RotaryRefuses) {
   error({4, 5, 0, 4}, "the columns of 'x' to be a multiple of 5");
   error({4, 6, 0, 3}, "an even number of rotated columns within the 6 of a head but got 3 from 0 on");
   error({4, 6, 4, 4}, "got 4 from 4 on");
-  error({4, 6, 0, 4, false, 2}, "'direction' to be 1 or -1 but got 2");
+  error({4, 6, 0, 4, false, 2}, "'direction' to be 1, 0 or -1 but got 2");
+  error({4, 6, 0, 4, false, 1, 10.0, 2.0, 1.0, 3.0, 1.0, 64.0},
+        "'low' above 'high' but got 2.000000, 1.000000 and 3.000000");
+  error({4, 6, 0, 4, false, 1, 10.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.5, 0.0}, "'span' above 0 but got 0");
   error({4, 6, 0, 4, false, 1, -1.0}, "'base'");
   error({4, 6, 0, 4, false, 1, 10.0, 2.0, 3.0, 3.0}, "'high' above 'low'");
   expectError(rotary(x.view(), other.view(), {4, 6, 0, 4}), MOERT_ERROR_INVALID_ARGUMENT, "expected 'out'");

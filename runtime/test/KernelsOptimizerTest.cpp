@@ -2,7 +2,7 @@
 
 #include "KernelsTest.h"
 
-#include "host/KernelsModel.h"
+#include "host/Kernels.h"
 
 namespace moert::host {
 namespace {

@@ -107,6 +107,12 @@ TYPED_TEST(KernelsRouteTest, Chunks) {
           options.capacity = capacity;
           checkRouting(routing, options, false);
         }
+        // The least rows that hold a capacity that chunks do not divide, and more: who is dropped does not change.
+        options.capacity = 5;
+        for (int64_t more : {0, 1, 4}) {
+          options.chunkRows = (groups * options.capacity + chunks - 1) / chunks + more;
+          checkRouting(routing, options, false);
+        }
         options.capacity = 0;
         options.groups = 1;
       }
@@ -125,8 +131,10 @@ TYPED_TEST(KernelsRouteTest, BadChunks) {
   };
   error(0, 0, 0, "expected 'chunks' of 1 or more but got 0");
   error(-1, 0, 4, "expected 'chunks' of 1 or more but got -1");
-  error(3, 0, 4, "expected 'chunks' to divide 1 groups times a capacity of 4 but got 3");
-  error(2, 5, 4, "expected 'chunk_rows' of 0 with a capacity but got 5");
+  error(3, 0, 4, "expected 'chunks' to divide 1 groups times a capacity of 4 without 'chunk_rows' but got 3");
+  error(2, 1, 4, "expected 2 times 'chunk_rows' to hold 1 groups times a capacity of 4 but got 1");
+  error(2, -5, 4, "expected 2 times 'chunk_rows' to hold 1 groups times a capacity of 4 but got -5");
+  error(2, 2000000000, 4, "at most 2^31 - 1 rows");
   error(3, 7, 0, "expected 'chunk_rows' of 8 or more, the most choices of one of 3 chunks, but got 7");
   error(2, 0, 0, "expected 'chunk_rows' of 10 or more");
   error(1, 19, 0, "expected 'chunk_rows' of 20 or more");

@@ -98,7 +98,7 @@ TEST(KernelsShadowTest, WithoutShadowsAsRouted) {
   options.chunks = chunks;
   options.chunkRows = 17;
   EXPECT_OK(route(logits.view(), View(), scores.view(), division.experts.view(), slots.view(), weights.view(),
-                  counts.view(), aux.view(), options));
+                  counts.view(), aux.view(), options, {}));
   EXPECT_OK(division.run(17));
   EXPECT_EQ(division.slots.data, slots.data);
   EXPECT_EQ(division.counts.data, counts.data);
@@ -119,7 +119,8 @@ TEST(KernelsShadowTest, BadDivision) {
         "expected at most 2 shadows, one for each place, but got 3");
   error([](Division &d) { d.counts = Tensor<int32_t>({3, 5}); }, "expected 'counts' to be i32[3,4] but got i32[3,5]");
   error([](Division &d) { d.shadowSlots = Tensor<int32_t>({6, 1}); }, "expected 'shadow_slots' to be i32[6,2]");
-  error([](Division &d) { d.shadowCounts = Tensor<int32_t>({2}); }, "expected 'shadow_counts' to be i32[1,2]");
+  error([](Division &d) { d.shadowCounts = Tensor<int32_t>({2}); },
+        "expected 'shadow_counts' to be i32[1,r] but got i32[2]");
   error(nothing, "expected 'chunk_rows' of 4 or more, the most choices of one of 3 chunks, but got 3", 3);
   error(nothing, "at most 2^31 - 1 rows", 2000000000);
   error([](Division &d) { d.counts = Tensor<int32_t>({0, 4}); }, "expected 'chunks' of 1 or more but got 0");

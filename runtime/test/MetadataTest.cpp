@@ -13,7 +13,7 @@ namespace {
 
 json good() {
   return json::parse(R"({
-    "moeplan": 3, "abi": 5, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
+    "moeplan": 3, "abi": 6, "world": 8, "parallel": {"dp": 4}, "schedule": "baseline", "mode": "train", "dtype": "f32",
     "groups": [{"name": "mp", "size": 2, "stride": 1}, {"name": "dp", "size": 4, "stride": 2},
                {"name": "half", "size": 2, "stride": 2}],
     "programs": [{
@@ -53,7 +53,7 @@ json goodVariants() {
     variant.update({{"batch", batch}, {"sequence", 64}, {"schedule", schedule}});
     variants.push_back(variant);
   }
-  return {{"moeplan", 3}, {"abi", 5}, {"variants", variants}};
+  return {{"moeplan", 3}, {"abi", 6}, {"variants", variants}};
 }
 
 std::string errorOf(const json &root) {
@@ -221,6 +221,10 @@ TEST(Metadata, Source) {
   EXPECT_EQ(source.of, 4);
   EXPECT_EQ(source.blocks, 1);
   EXPECT_FALSE(source.transpose);
+  EXPECT_EQ(source.prefix, "");
+  argument["source"]["prefix"] = "e.";
+  ASSERT_TRUE(parseMetadata(root.dump(), variants).ok());
+  EXPECT_EQ(variants[0].programs[0].arguments[0].source->prefix, "e.");
   ASSERT_TRUE(parseMetadata(good().dump(), variants).ok());
   EXPECT_FALSE(variants[0].programs[0].arguments[0].source);
 
@@ -232,7 +236,7 @@ TEST(Metadata, Source) {
   EXPECT_THAT(error({{"tensors", json::array()}}), HasSubstr("source.tensors: expected one or two names but got 0"));
   EXPECT_THAT(error({{"tensors", {"a", "b", "c"}}}), HasSubstr("source.tensors: expected one or two names but got 3"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"transposed", true}}),
-              HasSubstr("source: unknown key 'transposed', expected one of 'tensors', 'transpose'"));
+              HasSubstr("source: unknown key 'transposed', expected one of 'tensors', 'prefix', 'transpose'"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"transpose", 1}}),
               HasSubstr("source.transpose: expected true or false but got 1"));
   EXPECT_THAT(error({{"tensors", {"t.{e}"}}, {"experts", 8}}),
@@ -240,6 +244,15 @@ TEST(Metadata, Source) {
   EXPECT_THAT(error({{"tensors", {"t.{e}"}}}), HasSubstr("source.tensors[0]: expected a name without '{e}' where"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"experts", 16}}),
               HasSubstr("source.tensors[0]: expected a name with '{e}' of 'experts' but got 't'"));
+  argument["source"] = {{"tensors", {"t"}}, {"experts", 16}, {"stacked", 3}, {"halves", true}, {"row", false}};
+  EXPECT_TRUE(parseMetadata(root.dump(), variants).ok());
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"experts", 16}, {"stacked", 4}}),
+              HasSubstr("source.stacked: expected an integer from 2 to 3 but got 4"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"prefix", "u."}}),
+              HasSubstr("source.tensors[0]: expected a name that begins with 'u.' but got 't'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"stacked", 3}}), HasSubstr("source.stacked: expected it of 'experts'"));
+  EXPECT_THAT(error({{"tensors", {"t", "u"}}, {"halves", true}}),
+              HasSubstr("source.halves: expected one name and no 'of'"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}}), HasSubstr("source: missing key 'of'"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"of", 12}}), HasSubstr("source: missing key 'begin'"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}, {"of", 5}}),
@@ -265,7 +278,7 @@ TEST(Metadata, Source) {
 // The version is looked at before anything else, so that a plan of another one is told apart.
 TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 2}}), HasSubstr("moeplan: the plan has version 2, this runtime accepts 3"));
-  EXPECT_THAT(errorOf({{"moeplan", 3}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 5"));
+  EXPECT_THAT(errorOf({{"moeplan", 3}, {"abi", 9}}), HasSubstr("abi: the plan has version 9, this runtime accepts 6"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/World.h"
-#include "host/KernelsModel.h"
+#include "host/Kernels.h"
 
 #include <gmock/gmock.h>
 
@@ -168,12 +168,12 @@ TEST(ModelCalls, Tokens) {
       [](moert_rank_t r, Buffers b) { return moert_embedding(r, 0, b[0], b[1], b[2], 2, 2, 0); });
   expectSame(
       "embedding_grad", {ids, {{4, 3}}, {{5, 3}}, {{5, 3}}},
-      [](Views v, int64_t rank) { return host::embeddingGrad(v[0], v[1], v[2], v[3], {2, 2, rank}); },
-      [](moert_rank_t r, Buffers b) { return moert_embedding_grad(r, 0, b[0], b[1], b[2], b[3], 2, 2, 0); });
+      [](Views v, int64_t rank) { return host::embeddingGrad(v[0], v[1], v[2], v[3], {2, 2, rank}, 5); },
+      [](moert_rank_t r, Buffers b) { return moert_embedding_grad(r, 0, b[0], b[1], b[2], b[3], 2, 2, 5, 0); });
   expectSame(
       "embedding_grad without addend", {ids, {{4, 3}}, {{5, 3}}},
-      [](Views v, int64_t rank) { return host::embeddingGrad(v[0], v[1], {}, v[2], {2, 1, rank}); },
-      [](moert_rank_t r, Buffers b) { return moert_embedding_grad(r, 0, b[0], b[1], nullptr, b[2], 2, 1, 0); });
+      [](Views v, int64_t rank) { return host::embeddingGrad(v[0], v[1], {}, v[2], {2, 1, rank}, -1); },
+      [](moert_rank_t r, Buffers b) { return moert_embedding_grad(r, 0, b[0], b[1], nullptr, b[2], 2, 1, -1, 0); });
 }
 
 TEST(ModelCalls, Norms) {
@@ -196,14 +196,23 @@ TEST(ModelCalls, Norms) {
       "inverse_root_grad", {{{4, 1}}, {{4, 1}}, {{4, 1}}},
       [](Views v, int64_t) { return host::inverseRootGrad(v[0], v[1], v[2], 0.5); },
       [](moert_rank_t r, Buffers b) { return moert_inverse_root_grad(r, 0, b[0], b[1], b[2], 0.5, 0); });
+  expectSame(
+      "clamp", {{{4, 3}}, {{4, 3}}}, [](Views v, int64_t) { return host::clamp(v[0], v[1], 0.5); },
+      [](moert_rank_t r, Buffers b) { return moert_clamp(r, 0, b[0], b[1], 0.5, 0); });
+  expectSame(
+      "clamp_grad", {{{4, 3}}, {{4, 3}}, {{4, 3}}},
+      [](Views v, int64_t) { return host::clampGrad(v[0], v[1], v[2], 0.5); },
+      [](moert_rank_t r, Buffers b) { return moert_clamp_grad(r, 0, b[0], b[1], b[2], 0.5, 0); });
 }
 
 TEST(ModelCalls, Positions) {
   expectSame(
       "rotary", {{{6, 20}}, {{6, 20}}},
-      [](Views v, int64_t) { return host::rotary(v[0], v[1], {4, 10, 1, 8, true, -1, 50.0, 3.0, 0.5, 2.5, 1.5}); },
+      [](Views v, int64_t) {
+        return host::rotary(v[0], v[1], {4, 10, 1, 8, true, -1, 50.0, 3.0, 3.5, 0.5, 1.5, 20.0, 0.25, 2.0});
+      },
       [](moert_rank_t r, Buffers b) {
-        return moert_rotary(r, 0, b[0], b[1], 4, 10, 1, 8, 1, -1, 50.0, 3.0, 0.5, 2.5, 1.5, 0);
+        return moert_rotary(r, 0, b[0], b[1], 4, 10, 1, 8, 1, -1, 50.0, 3.0, 3.5, 0.5, 1.5, 20.0, 0.25, 2.0, 0);
       });
   expectSame(
       "relative_bias", {{{8, 2}}, {{2, 9, 7}}},
@@ -216,7 +225,13 @@ TEST(ModelCalls, Positions) {
   expectSame(
       "dropout", {{{5, 6}}, kStep, {{5, 6}}},
       [](Views v, int64_t rank) { return host::dropout(v[0], v[1], v[2], 11, {2, 2, rank}, {2, 1, rank}, 0.5); },
-      [](moert_rank_t r, Buffers b) { return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 0.5, 0); });
+      [](moert_rank_t r, Buffers b) { return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 0, 0.5, 0); });
+  expectSame(
+      "dropout of jitter", {{{5, 6}}, kStep, {{5, 6}}},
+      [](Views v, int64_t rank) {
+        return host::dropout(v[0], v[1], v[2], 11, {2, 2, rank}, {2, 1, rank}, {0.5, true});
+      },
+      [](moert_rank_t r, Buffers b) { return moert_dropout(r, 0, b[0], b[1], b[2], 11, 2, 2, 2, 1, 1, 0.5, 0); });
 }
 
 namespace {
@@ -324,9 +339,19 @@ TEST(ModelCalls, Losses) {
       [](Views v, int64_t rank) { return host::pickGrad(v[0], v[1], v[2], v[3], {2, 2, rank}); },
       [](moert_rank_t r, Buffers b) { return moert_pick_grad(r, 0, b[0], b[1], b[2], b[3], 2, 2, 0); });
   expectSame(
-      "label_sum", {{{4, 1}}, labels, kScalar, kScalar},
-      [](Views v, int64_t) { return host::labelSum(v[0], v[1], v[2], v[3]); },
-      [](moert_rank_t r, Buffers b) { return moert_label_sum(r, 0, b[0], b[1], b[2], b[3], 0); });
+      "label_sum", {{{4, 1}}, labels, kScalar}, [](Views v, int64_t) { return host::labelSum(v[0], v[1], v[2]); },
+      [](moert_rank_t r, Buffers b) { return moert_label_sum(r, 0, b[0], b[1], b[2], 0); });
+  expectSame(
+      "label_count", {labels, kScalar}, [](Views v, int64_t) { return host::labelCount(v[0], v[1]); },
+      [](moert_rank_t r, Buffers b) { return moert_label_count(r, 0, b[0], b[1], 0); });
+  expectSame(
+      "router_means", {{{6, 3}}, {{2, 3}}, {{2, 3}}, {{2, 1}}},
+      [](Views v, int64_t) { return host::routerMeans(v[0], v[1], v[2], v[3], 2); },
+      [](moert_rank_t r, Buffers b) { return moert_router_means(r, 0, b[0], b[1], b[2], b[3], 2, 0); });
+  expectSame(
+      "router_means_grad", {{{6, 3}}, {{2, 3}}, {{6, 3}}},
+      [](Views v, int64_t) { return host::routerMeansGrad(v[0], v[1], {}, v[2]); },
+      [](moert_rank_t r, Buffers b) { return moert_router_means_grad(r, 0, b[0], b[1], nullptr, b[2], 0); });
   expectSame(
       "label_sum_grad", {labels, kScalar, {{4, 1}}},
       [](Views v, int64_t) { return host::labelSumGrad(v[0], v[1], v[2]); },

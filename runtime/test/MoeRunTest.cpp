@@ -30,8 +30,8 @@ std::string inputFile(float first, int64_t rows = 8, const std::string &name = "
 } // namespace
 
 TEST(MoeRun, Verify) {
-  for (const char *flags : {"--verify", "--verify --workers=1 --iters=3", "--verify --workers=5 --seed=77 --ranks=4",
-                            "--verify --timeout=60 --backend=host"}) {
+  for (const char *flags : {"--verify", "--verify=f64", "--verify --workers=1 --iters=3",
+                            "--verify --workers=5 --seed=77 --ranks=4", "--verify --timeout=60 --backend=host"}) {
     Outcome outcome = runPlan("small", flags);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("verification ok"));
@@ -60,8 +60,13 @@ TEST(MoeRun, Json) {
   EXPECT_LE(root["step_ms"]["median"], root["step_ms"]["max"]);
   EXPECT_EQ(root["step_ms"]["all"].size(), 3u);
   EXPECT_EQ(root["verify"]["ok"], true);
-  EXPECT_EQ(root["verify"]["tolerance"], 1e-5);
+  EXPECT_EQ(root["verify"]["dtype"], "f32");
   EXPECT_EQ(root["verify"]["values"].size(), 2u);
+  // The same program in f64, where nothing is left of the rounding of f32.
+  root = json::parse(runPlan("small", "--verify=f64 --json").out);
+  EXPECT_EQ(root["verify"]["dtype"], "f64");
+  EXPECT_LT(root["verify"]["max_relative_error"], 1e-14);
+  EXPECT_EQ(root["arena_bytes"], (json{{"device", 4096}, {"host_pinned", 0}}));
   root = json::parse(runPlan("small", "--json").out);
   EXPECT_TRUE(root["verify"].is_null());
   EXPECT_EQ(root["collectives"], json::array({gather, sum}));
@@ -201,7 +206,7 @@ TEST(MoeRun, BadUsage) {
            {"small", "--trace=/nonexistent/a", "cannot be written"},
            {"missing", "", "cannot load plan"},
            {"no-metadata", "", "does not export 'moeplan_metadata'"},
-           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 5"},
+           {"wrong-version", "", "abi: the plan has version 9, this runtime accepts 6"},
            {"small", "--emulate-links=parm-b", "no modelled times of transfers to emulate; compile it with --cluster="},
            {"untimed", "--emulate-links=test-cluster", "no modelled times of transfers to emulate"},
            {"chunks", "--emulate-links=parm-b",
@@ -295,7 +300,7 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 6"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 8"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;

@@ -9,8 +9,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <dirent.h>
+#include <tuple>
 
 using testing::HasSubstr;
 using testing::Not;
@@ -102,12 +104,57 @@ TEST(Mpi, NeedsAsManyProcesses) {
   EXPECT_THAT(outcome.err, HasSubstr("the plan has 4 ranks, but there are 2 processes; start them by mpirun -n 4"));
 }
 
+// Rank 0 says it in one line, and the others leave it to rank 0.
+TEST(Mpi, DoesNotFit) {
+  for (const auto &[ranks, plan, text] :
+       {std::tuple(2, "small.so", "moe-run: error: rank 0: the plan has 4 ranks, but there are 2 processes"),
+        {4, "huge.so",
+         "moe-run: error: rank 0: a world of 4 ranks, 1 of them in this process, each with an arena of"}}) {
+    Outcome outcome = runRanks(ranks, plan);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, testing::StartsWith(text));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+/// Two ranks with other arguments than the first two.
+static Outcome runUnlike(const std::string &first, const std::string &others) {
+  const std::string run = "-n 2 " MOE_RUN " " PLANS "/", rest = " --backend=mpi";
+  return runCommand(kMpirun + run + first + rest + " : " + run + others + rest);
+}
+
 TEST(Mpi, NeedsOnePlan) {
-  Outcome outcome =
-      runCommand(std::string(kMpirun) + "-n 2 " MOE_RUN " " PLANS "/small.so --backend=mpi : -n 2 " MOE_RUN " " PLANS
-                                        "/routed.so --backend=mpi");
+  // The latter two have the same metadata.
+  for (const char *other : {"routed.so", "wrong-factor.so"}) {
+    Outcome outcome = runUnlike("small.so", other);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("rank 2 does not run the same as rank 0"));
+    EXPECT_THAT(outcome.err, testing::ContainsRegex("plan: expected 'SHA-256 [0-9a-f]+' but got 'SHA-256 [0-9a-f]+'"));
+  }
+}
+
+TEST(Mpi, NeedsOneRun) {
+  Outcome outcome = runUnlike("small.so --seed=1", "small.so --seed=2 --iters=3");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("rank 2 runs another plan than rank 0, or with other options"));
+  EXPECT_THAT(outcome.err, HasSubstr("\n  --iters: expected '1' but got '3'\n  --seed: expected '1' but got '2'\n"));
+}
+
+// Data and files by what is in them, wherever they are.
+TEST(Mpi, NeedsOneTraining) {
+  std::string one = temporary("one.txt"), same = temporary("same.txt"), other = temporary("other.txt");
+  std::ofstream(one) << "some text";
+  std::ofstream(same) << "some text";
+  std::ofstream(other) << "some test";
+  const std::string train = "train-stages.so --train --steps=2 --data=";
+  EXPECT_EQ(runUnlike(train + one, train + same + " --rate=0.001 --log=/dev/null").status, 0);
+  Outcome outcome = runUnlike(train + one, train + other);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--data: expected '9 bytes, SHA-256 "));
+  outcome = runUnlike(train + one, train + one + " --rate=0.002");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--rate: expected '0.001' but got '0.002'"));
+  for (const std::string &path : {one, same, other})
+    std::remove(path.c_str());
 }
 
 TEST_F(MpiFault, Killed) {
@@ -135,7 +182,7 @@ TEST_F(MpiFault, StandsStill) {
 
 TEST_F(MpiFault, FirstStandsStill) {
   Outcome outcome = run("0:stop", "--timeout=2");
-  EXPECT_THAT(outcome.err, HasSubstr("rank 0 does not answer"));
+  EXPECT_THAT(outcome.err, testing::ContainsRegex("rank 0 \\(process .*\\) does not answer"));
   EXPECT_LT(seconds, 20);
 }
 

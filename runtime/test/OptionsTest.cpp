@@ -1,8 +1,15 @@
 //===- OptionsTest.cpp ----------------------------------------------------===//
 
 #include "run/Options.h"
+#include "run/Agreement.h"
 
 #include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <unistd.h>
 
 using namespace moert;
 using namespace moert::run;
@@ -56,8 +63,68 @@ TEST(Options, Wrong) {
            {{"a.so", "--adaptive", "--routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--adaptive", "--record-routing=x"}, "several variants of the plan: expected none of"},
            {{"a.so", "--reference", "--emulate-links=x"}, "no transfers to emulate"},
+           {{"a.so", "--verify=f32"}, "expected --verify or --verify=f64 but got '--verify=f32'"},
+           {{"a.so", "--verify=f64", "--save-checkpoint=x"}, "which writes the plan's types"},
            {{"a.so", "--verify", "--reference"}, "nothing to compare"}}) {
     Options options;
     EXPECT_THAT(parseOptions(arguments, options).message, HasSubstr(text));
   }
+}
+
+// Each option that --help lists is compared between processes, or known to concern one process alone.
+TEST(Options, Agreement) {
+  const std::set<std::string> ofOne = {"--backend", "--save", "--trace", "--timeout", "--no-cuda-graph", "--tf32",
+                                       "--workers", "--json", "--log",   "--help",    "--ranks",         "--digest"};
+  const std::map<std::string, std::string> values = {{"--rate", "0.5"}, {"--final-rate", "0.5"}};
+  const std::string file = testing::TempDir() + "agreement-" + std::to_string(::getpid());
+  std::ofstream(file) << "some text";
+  auto textOf = [](std::vector<std::string> arguments) {
+    Options options;
+    arguments.insert(arguments.begin(), "p.so");
+    (void)parseOptions(arguments, options);
+    return agreementText(options);
+  };
+  const std::vector<std::string> training = {"--train", "--data=" + file};
+  std::istringstream help(kHelpText);
+  size_t compared = 0;
+  for (std::string line; std::getline(help, line);) {
+    size_t begin = line.find("--"), end = line.find_first_of(" =", begin);
+    if (begin == std::string::npos || begin > 4)
+      continue;
+    std::string name = line.substr(begin, end - begin);
+    if (ofOne.count(name))
+      continue;
+    bool takesValue = end != std::string::npos && line[end] == '=';
+    auto value = values.find(name);
+    std::string option = name + (!takesValue ? "" : "=" + (value != values.end() ? value->second : "7"));
+    std::vector<std::string> with = training;
+    with.push_back(name == "--data" ? "--data=/none" : option);
+    // What does not go with training is compared without it.
+    EXPECT_TRUE(textOf(with) != textOf(training) || textOf({option}) != textOf({})) << name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 15u);
+  std::remove(file.c_str());
+}
+
+// Files by what is in them, not by where they are; of large ones not all is read.
+TEST(Options, AgreementOnFiles) {
+  const std::string path = testing::TempDir() + "agreement-" + std::to_string(::getpid()) + ".safetensors";
+  std::string bytes("\x02\0\0\0\0\0\0\0{}", 10);
+  bytes.resize(10 << 20, 'x');
+  auto write = [&] { std::ofstream(path, std::ios::binary) << bytes; };
+  write();
+  std::string before = checkpointText(path);
+  EXPECT_THAT(before, testing::StartsWith("10485760 bytes, SHA-256 "));
+  write();
+  EXPECT_EQ(checkpointText(path), before);
+  bytes[5 << 20] = 'y';
+  write();
+  EXPECT_NE(checkpointText(path), before);
+  bytes = "short";
+  write();
+  EXPECT_THAT(checkpointText(path), testing::StartsWith("5 bytes, "));
+  std::remove(path.c_str());
+  EXPECT_EQ(checkpointText(path), "cannot be read");
+  EXPECT_EQ(wholeFileText(path), "cannot be read");
 }

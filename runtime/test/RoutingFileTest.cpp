@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 using namespace moert;
 using namespace moert::run;
 using testing::ElementsAre;

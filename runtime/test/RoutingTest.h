@@ -32,6 +32,7 @@ inline void cutIntoChunks(std::vector<int32_t> &slots, std::vector<int32_t> &cou
                           const std::vector<int32_t> &experts, int64_t tokens, int64_t choices,
                           const RouteOptions &options) {
   const int64_t n = options.chunks, e = int64_t(counts.size()), all = options.groups * options.capacity;
+  const int64_t width = all ? options.expertChunkRows() : 0;
   counts.assign(n * e, 0);
   std::vector<int64_t> order(slots.size());
   std::iota(order.begin(), order.end(), 0);
@@ -41,9 +42,9 @@ inline void cutIntoChunks(std::vector<int32_t> &slots, std::vector<int32_t> &cou
     if (slots[i] < 0)
       continue;
     const int64_t row = slots[i] - experts[i] * all;
-    const int64_t chunk = all ? row / (all / n) : i / choices * n / tokens;
+    const int64_t chunk = all ? row / width : i / choices * n / tokens;
     if (all)
-      slots[i] = int32_t((chunk * e + experts[i]) * (all / n) + row % (all / n));
+      slots[i] = int32_t((chunk * e + experts[i]) * width + row % width);
     else
       slots[i] = int32_t(chunk * options.chunkRows + used[chunk]++);
     ++counts[chunk * e + experts[i]];

@@ -26,7 +26,7 @@ struct Case {
 
   Case(int64_t workers, int64_t sources, int64_t experts)
       : sources(sources), experts(experts), counts(static_cast<size_t>(sources * experts)) {
-    costs = {sizeof(moert_shadow_costs), MOERT_SHADOWS_PREFIX, workers, workers, experts, 0, 1, 1, 1, 1, 0, 1, 0};
+    costs = {sizeof(moert_shadow_costs), MOERT_SHADOWS_PREFIX, workers, workers, experts, 0, 1, 1, 1, 1, 0, 1, 0, 0};
   }
 
   int32_t &count(int64_t source, int64_t expert) { return counts[static_cast<size_t>(source * experts + expert)]; }

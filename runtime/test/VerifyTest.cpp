@@ -24,20 +24,18 @@ Tensor tensor(std::vector<float> values) {
 RunResult resultOf(std::vector<float> values, double replicas = 0) {
   RunResult result;
   result.results["y"] = tensor(values);
-  result.replicaErrors["y"] = replicas;
+  result.replicaGap["y"] = replicas;
   return result;
 }
 
-/// With results `y` and `z` of one role and `w` of another.
-std::vector<std::string> failures(const RunResult &plan, const RunResult &reference) {
-  Program program;
-  for (const char *name : {"y", "z", "w"}) {
-    Value &value = program.results.emplace_back();
-    value.name = name;
-    value.role = *name == 'w' ? "other" : "output";
-  }
+/// Where rounding moves `y` by `noise`.
+std::vector<std::string> failures(const RunResult &plan, const RunResult &reference, double noise = 0,
+                                  int32_t dtype = MOERT_F32, bool tf32 = false) {
+  Comparisons comparisons(plan, reference, dtype, tf32);
+  comparisons.addNoise({{"y", noise}});
   Verification verification;
-  compareResults(program, plan, reference, verification);
+  comparisons.report(verification);
+  EXPECT_EQ(verification.failures.empty(), comparisons.isExplained() && comparisons.isFinite());
   return verification.failures;
 }
 
@@ -53,27 +51,55 @@ TEST(Verify, RelativeError) {
 }
 
 TEST(Verify, Failures) {
-  EXPECT_TRUE(failures(resultOf({1, 2, 3, 4}), resultOf({1, 2, 3, 4.00001f})).empty());
+  EXPECT_TRUE(failures(resultOf({1, 2, 3, 4}), resultOf({1, 2, 3, 4.000001f})).empty());
   EXPECT_THAT(failures(resultOf({1, 2, 3, 4}), resultOf({1, 2, 3, 5})),
               ElementsAre(HasSubstr("result 'y' differs from the reference by 0.16")));
-  EXPECT_THAT(failures(resultOf({1, 2, 3, 4}, 0.5), resultOf({1, 2, 3, 4})),
+  EXPECT_THAT(failures(resultOf({3, 4}, 0.5), resultOf({3, 4})),
+              ElementsAre(HasSubstr("result 'y': ranks that should hold equal parts differ by 0.1")));
+  // What is zero hides nothing.
+  EXPECT_THAT(failures(resultOf({0, 0}, 0.5), resultOf({0, 0})),
               ElementsAre(HasSubstr("result 'y': ranks that should hold equal parts differ by 0.5")));
   EXPECT_THAT(failures(resultOf({1, 2, 3, 4}, NAN), resultOf({1, 2, 3, 4})), ElementsAre(HasSubstr("differ by nan")));
 }
 
-// What is nothing but rounding beside another result of its role may be off; beside those of other roles it may not.
-TEST(Verify, ScaleOfRole) {
-  auto resultsOf = [](const char *name, float value) {
-    RunResult result = resultOf({1, 2, 3, 4});
-    result.results[name] = tensor({value, value});
-    result.replicaErrors[name] = 0;
-    return result;
+// What is nothing but rounding may be off by all of it; what rounding does not move may not.
+TEST(Verify, Noise) {
+  EXPECT_TRUE(failures(resultOf({1e-9f, 0}), resultOf({0, 2e-9f}), 1e-9).empty());
+  EXPECT_THAT(failures(resultOf({1e-9f, 0}), resultOf({0, 2e-9f}), 1e-10),
+              ElementsAre("result 'y' differs from the reference by 1.12 (rounding explains 0.2)"));
+  EXPECT_TRUE(failures(resultOf({1e-9f, 0}), resultOf({0, 0}), 1e-9).empty());
+  EXPECT_THAT(failures(resultOf({1e-9f, 0}), resultOf({0, 0})), ElementsAre(HasSubstr("by 1 (rounding explains")));
+  // Replicas that lie apart are measured alike; noise that is no number says nothing.
+  EXPECT_TRUE(failures(resultOf({3, 4}, 1e-3), resultOf({3, 4}), 2e-3).empty());
+  EXPECT_THAT(failures(resultOf({3, 4}, 1e-3), resultOf({3, 4}), NAN), ElementsAre(HasSubstr("equal parts differ")));
+}
+
+// What rounding explains is told apart from what was tested, and a bound is a number where all is zero, too.
+TEST(Verify, MostlyRounding) {
+  auto verified = [](const RunResult &plan, const RunResult &reference, double noise) {
+    Comparisons comparisons(plan, reference, MOERT_F32, false);
+    comparisons.addNoise({{"y", noise}});
+    Verification verification;
+    comparisons.report(verification);
+    return verification;
   };
-  EXPECT_TRUE(failures(resultsOf("z", 1e-9f), resultsOf("z", 2e-9f)).empty());
-  EXPECT_THAT(failures(resultsOf("z", 1e-6f), resultsOf("z", 2e-6f)),
-              ElementsAre(HasSubstr("result 'z' differs from the reference by 0.0003")));
-  EXPECT_THAT(failures(resultsOf("w", 1e-9f), resultsOf("w", 2e-9f)),
-              ElementsAre(HasSubstr("result 'w' differs from the reference by 0.5")));
+  Verification noise = verified(resultOf({1e-9f, 0}), resultOf({0, 2e-9f}), 1e-9);
+  EXPECT_TRUE(noise.values[0].isRounding());
+  EXPECT_EQ(noise.maxError(), 0);
+  // One that fails counts.
+  EXPECT_GT(verified(resultOf({1, 0}), resultOf({0, 2}), 0.1).maxError(), 1);
+  Verification tested = verified(resultOf({1, 1}), resultOf({1, 1.000001f}), 1e-5);
+  EXPECT_FALSE(tested.values[0].isRounding());
+  EXPECT_GT(tested.maxError(), 0);
+  EXPECT_DOUBLE_EQ(verified(resultOf({0, 0}), resultOf({0, 0}), 1e-9).values[0].bound, 4e-9);
+}
+
+// A result counts as rounded to the coarser of its type and the plan's.
+TEST(Verify, Roundoff) {
+  const RunResult plan = resultOf({1, 2, 3, 4.001f}), reference = resultOf({1, 2, 3, 4});
+  EXPECT_FALSE(failures(plan, reference).empty());
+  EXPECT_TRUE(failures(plan, reference, 0, MOERT_BF16).empty());
+  EXPECT_TRUE(failures(plan, reference, 0, MOERT_F32, true).empty());
 }
 
 // NaN and Inf fail even where both sides have them, and are named with their place.

@@ -69,7 +69,7 @@ func.func @aliases(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<2x4x8xf32, #plan<space device>>, memref<2x8xf32>)
 // CHECK-SAME:   -> memref<2x4x8xf32, #plan<space device>>
 // CHECK-NEXT:   [[BUFFER3:%[a-z0-9_]+]] = plan.buffer : memref<2x4x8xf32, #plan<space device>>
-// CHECK-NEXT:   plan.launch "activation"([[BUFFER2]]) -> ([[BUFFER3]]) params [2]
+// CHECK-NEXT:   plan.launch "activation"([[BUFFER2]]) -> ([[BUFFER3]]) params [2, 1.702000e+00, 7.000000e+00]
 // CHECK-SAME:   {absent = array<i64: 1>, cost = #plan.cost<memory, flops = 7.68e2, read = 256, written = 256>,
 // CHECK-SAME:   in_place = array<i64: 0>} : (memref<2x4x8xf32, #plan<space device>>)
 // CHECK-SAME:   -> memref<2x4x8xf32, #plan<space device>>
@@ -104,7 +104,7 @@ func.func @absent(%r: tensor<2x4x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<2x8xf
 // CHECK-NEXT:   [[BUFFER5:%[a-z0-9_]+]] = plan.buffer : memref<f32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "route"([[L]])
 // CHECK-SAME:   -> ([[BUFFER]], [[BUFFER2]], [[R0]], [[BUFFER3]], [[BUFFER4]], [[BUFFER5]]) params [0, 1, 1, 1, 0, 8, 1,
-// CHECK-SAME:   2.500000e+00] {absent = array<i64: 1>, cost = #plan.cost<memory, flops = 1.28e3, read = 256, written = 660, routed = 4, choices = 32>} : (memref<16x4xf32>)
+// CHECK-SAME:   2.500000e+00] {absent = array<i64: 1>, cost = #plan.cost<memory, flops = 1.28e3, read = 256, written = 660>, counts = [#plan.counts<route, output = 4, tokens = 16, top_k = 2>]} : (memref<16x4xf32>)
 // CHECK-SAME:   -> (memref<16x4xf32, #plan<space device>>, memref<16x2xi32, #plan<space device>>, memref<16x2xi32>,
 // CHECK-SAME:   memref<16x2xf32, #plan<space device>>, memref<1x4xi32, #plan<space device>>, memref<f32,
 // CHECK-SAME:   #plan<space device>>)
@@ -586,7 +586,8 @@ func.func @joined_join(%x: tensor<4x8xf32>) -> tensor<16x8xf32> {
 // CHECK-SAME:   [[C:%[a-z0-9_]+]]: memref<1x4xi32>,
 // CHECK-SAME:   [[R0:%[a-z0-9_]+]]: memref<1x4xi32>
 // CHECK-NEXT:   plan.launch "slice_counts"([[C]]) -> ([[R0]]) params [16] over <"mp", 2, 1>
-// CHECK-SAME:   {cost = #plan.cost<memory, read = 16, written = 16>} : (memref<1x4xi32>) -> memref<1x4xi32>
+// CHECK-SAME:   {cost = #plan.cost<memory, read = 16, written = 16>, counts = [#plan.counts<slice_rows, output = 0, input = 0, rows = 16>]}
+// CHECK-SAME:   : (memref<1x4xi32>) -> memref<1x4xi32>
 // CHECK-NEXT:   return
 func.func @slice_counts(%c: tensor<1x4xi32>) -> tensor<1x4xi32> {
   %0 = moe.slice_counts %c over <"mp", 2, 1> {rows = 16 : i64} : tensor<1x4xi32>

@@ -246,7 +246,7 @@ func.func @host(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-NEXT:   [[BUFFER5:%[a-z0-9_]+]] = plan.buffer : memref<f32, #plan<space device>>
 // CHECK-NEXT:   plan.launch "route"([[ARG0]]) -> ([[BUFFER]], [[BUFFER2]], [[ARG1]], [[BUFFER3]], [[BUFFER4]], [[BUFFER5]])
 // CHECK-SAME:     params [0, 0, 1, 1, 0, 0, 1, 3, 12, -1, 1, 1, 1, 1.000000e+00] {absent = array<i64: 1>, cost = #plan.cost<memory, flops =
-// CHECK-SAME:     1.28e3, read = 256, written = 692, routed = 4, choices = 32>} : (memref<16x4xf32>) -> (memref<16x4xf32,
+// CHECK-SAME:     1.28e3, read = 256, written = 692>, counts = [#plan.counts<route, output = 4, tokens = 16, top_k = 2>]} : (memref<16x4xf32>) -> (memref<16x4xf32,
 // CHECK-SAME:     #plan<space device>>, memref<16x2xi32, #plan<space device>>, memref<16x2xi32>, memref<16x2xf32, #plan<space
 // CHECK-SAME:     device>>, memref<3x4xi32, #plan<space device>>, memref<f32, #plan<space device>>)
 // CHECK-NEXT:   [[VIEW:%[a-z0-9_]+]] = plan.view [[BUFFER4]] part 0 of 3 : memref<3x4xi32, #plan<space device>> ->

@@ -21,3 +21,26 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 // A program is one block.
 // expected-error @+1 {{expected a body of one block}}
 func.func private @f(tensor<8xf32>)
+
+// -----
+
+// Memory is that of tensors.
+// expected-error @+1 {{expected arguments and results to be tensors of static shape but got 'memref<8xf32>'}}
+func.func @f(%x: memref<8xf32>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected arguments and results to be tensors of static shape but got 'tensor<?xf32>'}}
+func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {
+  return %x : tensor<?xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected arguments and results to be tensors of static shape but got 'i32'}}
+func.func @f(%x: tensor<8xf32>) -> i32 {
+  %0 = arith.constant 1 : i32
+  return %0 : i32
+}

@@ -9,9 +9,12 @@
 // CHECK-NEXT:    [[S:%[a-z0-9_]+]] = plan.buffer : memref<1x8xi32, #plan<space device>>
 // CHECK-NEXT:    plan.launch "choose_shadows"([[C]]) -> ([[S]])
 // CHECK-SAME:      params [1, 4, 2, 2, 24, 3, 3.125000e-02, 6.250000e-02, 1.250000e-01, 2.500000e-01, 5.000000e-01, 1.000000e+00]
-// CHECK-SAME:      {cost = #plan.cost<memory, read = 128, written = 32>}
+// CHECK-SAME:      {cost = #plan.cost<memory, read = 128, written = 32>,
+// CHECK-SAME:      counts = [#plan.counts<choose_shadows, output = 0, input = 0, policy = 1, workers = 4, node_workers = 2, most = 2, room = 24, phases = 3,
+// CHECK-SAME:      row_compute = 3.125e-2, row_send = 6.25e-2, row_local = 1.25e-1, row_node = 2.5e-1, expert = 5.0e-1, start = 1.0>]}
 // CHECK-NEXT:    plan.launch "divide_choices"([[E]], [[S]]) -> ([[SLOTS]], [[COUNTS]], [[THEIRS]], [[TC]]) params [2, 9]
-// CHECK-SAME:      {cost = #plan.cost<memory, read = 96, written = 200>}
+// CHECK-SAME:      {cost = #plan.cost<memory, read = 96, written = 200>, counts = [#plan.counts<kept_choices, output = 1, choices = 0,
+// CHECK-SAME:      shadows = 1>, #plan.counts<shadow_choices, output = 3, choices = 0, shadows = 1>]}
 // CHECK-NEXT:    return
 func.func @choose(%c: tensor<4x8xi32>, %e: tensor<8x2xi32>) -> (tensor<8x2xi32>, tensor<2x8xi32>, tensor<8x2xi32>, tensor<1x2xi32>) {
   %0 = moe.choose_shadows %c {policy = #moe<shadow_policy prefix>, workers = 4 : i64, node_workers = 2 : i64, most = 2 : i64,

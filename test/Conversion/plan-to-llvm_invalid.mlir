@@ -46,13 +46,101 @@ module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 
 
 // -----
 
-// One call with two signatures.
-module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
-  func.func @rank(%x: memref<4xf32>) {
-    // expected-note @+1 {{it is called first here}}
-    plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
-    // expected-error @+1 {{expected 'moert_scale' to have the signature}}
+// Launches that are no calls of the runtime.
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected a call of the runtime but got 'scales'}}
+    plan.launch "scales"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'scale' to have 0 integers and then 1 real numbers but got [2]}}
     plan.launch "scale"(%x) -> (%x) params [2] on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'add' to have 2 inputs and 1 outputs but got 1 and 1}}
+    plan.launch "add"(%x) -> (%x) on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'b' of 'add' to be there}}
+    plan.launch "add"(%x) -> (%x) on "compute" {absent = array<i64: 1>} : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'in' of 'scale' to be of a floating type but got 'memref<4xi32>'}}
+    plan.launch "scale"(%i) -> (%x) params [2.0] on "compute" : (memref<4xi32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'out' of 'positions' to be i32 but got 'memref<4xf32>'}}
+    plan.launch "positions"() -> (%x) params [2] on "compute" : () -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'all_gather' to be a collective}}
+    plan.launch "all_gather"(%x) -> (%x) params [0] over <"dp", 2, 1> on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'scale' not to have a group}}
+    plan.launch "scale"(%x) -> (%x) params [2.0] over <"dp", 2, 1> on "compute" : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>, %i: memref<4xi32>) {
+    // expected-error @+1 {{expected 'slice' not to write in the memory of 'in'}}
+    plan.launch "slice"(%x) -> (%x) params [0] over <"dp", 2, 1> on "compute" {in_place = array<i64: 0>} : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
+  func.func @rank(%x: memref<4xf32>) {
+    // expected-error @+1 {{expected 'assume_replicated' not to write in the memory of 'in'}}
+    plan.launch "assume_replicated"(%x) -> () collective over <"dp", 2, 1> on "compute" {in_place = array<i64: 0>} : (memref<4xf32>) -> ()
     return
   }
 }

@@ -161,18 +161,17 @@ module {
 
 // -----
 
-// One call with two signatures, in two variants.
+// A launch of the second variant that is no call of the runtime.
 module {
   module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.batch = 2 : i64, plan.sequence = 4 : i64} {
     func.func @rank(%x: memref<4xf32>) {
-      // expected-note @+1 {{it is called first here}}
       plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
       return
     }
   }
   module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.batch = 4 : i64, plan.sequence = 4 : i64} {
     func.func @rank(%x: memref<4xf32>) {
-      // expected-error @+1 {{expected 'moert_scale' to have the signature}}
+      // expected-error @+1 {{expected 'scale' to have 0 integers and then 1 real numbers but got [2]}}
       plan.launch "scale"(%x) -> (%x) params [2] on "compute" : (memref<4xf32>) -> memref<4xf32>
       return
     }

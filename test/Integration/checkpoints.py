@@ -25,8 +25,8 @@ import safetensors
 
 BATCH, LENGTH = 2, 8
 TOLERANCE = 1e-4
-NAMES = ("mixtral", "qwen3-moe", "olmoe", "gpt2-moe", "bert-moe", "gpt-oss", "qwen2-moe", "switch", "deepseek-v2",
-         "deepseek-v3")
+NAMES = ("mixtral", "qwen3-moe", "olmoe", "gpt2", "gpt2-moe", "bert-moe", "gpt-oss", "qwen2-moe", "switch", "deepseek-v2",
+         "deepseek-v3", "granite-moe", "qwen3-vl-moe", "ernie4-5-moe", "dbrx", "hunyuan-moe", "minimax-m2", "llama4", "llama")
 LAYOUTS = {"one rank": "dp=1", "dp 2, mp 2, ep 2, esp 2": "dp=2,mp=2,ep=2,esp=2"}
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Of no use to any plan: masks and positions as some families publish them.
@@ -39,6 +39,8 @@ class Case:
     check: callable
     model: str
     layout: str
+    prefix: str = ""  # what the checkpoint's names lack
+    exchanged: bool = False  # whether its stacks of experts have rows and columns exchanged
 
 
 def read_config(model):
@@ -64,6 +66,11 @@ def write_checkpoint(folder, tensors, dtype, shards):
 
 def round_all(tensors, dtype):
     return {name: safetensors.round_to(array, dtype) for name, array in tensors.items()}
+
+
+def stored(tensors, prefix="", exchanged=False):
+    swapped = lambda name, array: array.swapaxes(1, 2) if exchanged and ".experts." in name else array
+    return {name.removeprefix(prefix): swapped(name, array) for name, array in tensors.items()}
 
 
 def read_bytes(path):
@@ -107,7 +114,7 @@ def check_loading(tools, case, folder, log):
 
     worst = 0.0
     for dtype, shards, source in layouts_of(path):
-        write_checkpoint(source, {**tensors, **EXTRA}, dtype, shards)
+        write_checkpoint(source, {**stored(tensors, case.prefix, case.exchanged), **EXTRA}, dtype, shards)
         form = os.path.join(source, [INDEX, ONE_FILE][shards == 1]) if dtype == "bf16" else source
         _, said = tools.call_for_all(log, "moe-run", path("plan.so"), f"--load={path('ids')}", f"--load={form}",
                                      f"--save={path('out')}", f"--save-checkpoint={source}-back")
@@ -119,13 +126,13 @@ def check_loading(tools, case, folder, log):
         if not error <= TOLERANCE:
             raise harness.CaseFailed(f"{dtype}, {shards} files: logits differ by {error:.1e}")
         worst = max(worst, error)
-    check_new(tools, path, metadata, round_all(tensors, "f32"), log)
+    check_new(tools, case, path, metadata, round_all(tensors, "f32"), log)
     return f"{len(tensors)} tensors, largest error {worst:.1e}"
 
 
-def check_new(tools, path, metadata, tensors, log):
+def check_new(tools, case, path, metadata, tensors, log):
     """Parameters that come from no checkpoint become one with the published names."""
-    safetensors.save(path("own"), checkpoint.parameters(metadata, tensors), "f32")
+    safetensors.save(path("own"), checkpoint.parameters(metadata, stored(tensors, case.prefix, case.exchanged)), "f32")
     tools.call(log, "moe-run", path("plan.so"), f"--load={path('ids')}", f"--load={path('own')}",
                f"--save-checkpoint={path('new', ONE_FILE)}")
     made = safetensors.load(path("new", ONE_FILE))
@@ -309,21 +316,45 @@ def check_wrong(tools, case, folder, log):
             ("expected a folder for the 3 files of", f"--load={path('three')}", f"--save-checkpoint={path('x.safetensors')}"),
             ("expected one checkpoint to take the layout of", f"--load={path('one')}", f"--load={path('three')}",
              f"--save-checkpoint={path('x')}"),
-            (f"expected tensor '{HEAD}' of argument 'head'", f"--load={path('headless')}", f"--save-checkpoint={path('x')}"),
+            (f"expected tensor '{HEAD}' of argument 'head'", f"--load={path('headless')}", "--allow-missing",
+             f"--save-checkpoint={path('x')}"),
+            (f"parameters, of which it has some, but it lacks 1: 'head' (tensor '{HEAD}'); with --allow-missing",
+             f"--load={path('headless')}"),
             ("cannot be", f"--load={path('one')}", f"--save-checkpoint={path('plan.so', 'x')}"),
             ("expected a value: --save-checkpoint=...", "--save-checkpoint"),
             ("none of --reference, --load, --save, --save-checkpoint,", "--adaptive", f"--save-checkpoint={path('x')}")]:
         expect_error(text, run(*flags))
-    # Loaded alone, what a checkpoint does not have is random, and moe-run says so.
-    _, said = tools.call_for_all(log, "moe-run", path("plan.so"), f"--load={path('headless')}")
+    # What a checkpoint does not have is random where that is allowed, and moe-run says so.
+    _, said = tools.call_for_all(log, "moe-run", path("plan.so"), f"--load={path('headless')}", "--allow-missing")
+    expect_error("lacks 1 of the plan's", said)
     expect_error("does not have: 'tokens', 'head'\n", said)
     return f"{len(WRONG)} checkpoints"
+
+
+def check_square(tools, case, folder, log):
+    """Where a stack of experts is square and another one is exchanged, nothing says how the square one is stored."""
+    path = partial(os.path.join, folder)
+    config = read_config(case.model)
+    config["text_config"]["moe_intermediate_size"] = 12
+    with open(path("square.json"), "w") as file:
+        json.dump(config, file)
+    compile_plan(tools, log, Case(case.check, path("square"), case.layout), "forward", path("plan.so"))
+    tensors = models.draw(config, seed=1)
+    write_checkpoint(path("published"), tensors, "f32", 1)
+    tools.call(log, "moe-run", path("plan.so"), f"--load={path('published')}")
+    write_checkpoint(path("exchanged"), stored(tensors, exchanged=True), "f32", 1)
+    said = run_failing(tools, log, path("plan.so"), f"--load={path('exchanged')}")
+    expect_error("down_proj' has rows and columns exchanged, and 'model.language_model.layers.1.mlp.experts.gate_up_proj' is square", said)
+    return "refused"
 
 
 def cases():
     for model in NAMES:
         for layout, flags in LAYOUTS.items():
             yield f"load {model}, {layout}", Case(check_loading, model, flags)
+    # GPT-2's are published as those of the model without its head.
+    for model in ("gpt2", "gpt2-moe"):
+        yield f"load {model} without prefix", Case(check_loading, model, LAYOUTS["dp 2, mp 2, ep 2, esp 2"], "transformer.")
     for model in NAMES:
         flags = LAYOUTS["dp 2, mp 2, ep 2, esp 2"]
         yield f"step {model}, dp 2, mp 2, ep 2, esp 2", Case(check_stepping, model, flags)
@@ -331,6 +362,9 @@ def cases():
         yield f"train bytes, {layout}", Case(check_training, "bytes", flags)
     for model in ("mixtral", "deepseek-v3"):
         yield f"16 bits {model}", Case(check_16_bits, model, LAYOUTS["dp 2, mp 2, ep 2, esp 2"])
+    # transformers 5 saves Qwen3-VL's stacks so.
+    yield "load qwen3-vl-moe, exchanged", Case(check_loading, "qwen3-vl-moe", LAYOUTS["dp 2, mp 2, ep 2, esp 2"], exchanged=True)
+    yield "square qwen3-vl-moe", Case(check_square, "qwen3-vl-moe", "dp=1")
     yield "wrong checkpoints", Case(check_wrong, "mixtral", "dp=1")
 
 

@@ -8,7 +8,7 @@
 // SWITCH-SAME: %[[W2:[a-z0-9]+]]: tensor<8x3072x768xf32> {moe.name = "layer0.w2", moe.role = "parameter"})
 // SWITCH-SAME: -> (tensor<32x768xf32> {moe.name = "y", moe.role = "output"}, tensor<f32> {moe.name = "aux", moe.role = "output"})
 // SWITCH: %[[Y:.+]], %[[AUX:.+]] = moe.layer "layer0" %[[X]] gate(%[[GATE]]) experts(%[[W1]], %[[W2]])
-// SWITCH-SAME: {activation = #moe<activation relu>, capacity_factor = 1.000000e+00 : f64, top_k = 1 : i64}
+// SWITCH-SAME: {activation = #moe<activation relu>, expert_capacity = 64 : i64, groups = 2 : i64, top_k = 1 : i64}
 // SWITCH: %[[SUM:.+]] = moe.add %[[X]], %[[Y]]
 // SWITCH: return %[[SUM]], %[[AUX]]
 
@@ -21,9 +21,9 @@
 
 // RUN: moe-import gpt-oss-20b --dtype=f64 --capacity-factor=1.25 | moe-opt | FileCheck %s --check-prefix=OSS
 // OSS: tensor<32xf64> {moe.name = "layer0.gate_bias", moe.role = "parameter"}
-// OSS-SAME: tensor<32x5760xf64> {moe.name = "layer0.b1", moe.role = "parameter"}, {{.*}}: tensor<32x2880xf64> {moe.name = "layer0.b2", moe.role = "parameter"}
+// OSS-SAME: tensor<32x5760xf64> {moe.name = "layer0.b1", moe.no_decay, moe.role = "parameter"}, {{.*}}: tensor<32x2880xf64> {moe.name = "layer0.b2", moe.no_decay, moe.role = "parameter"}
 // OSS: activation = #moe<activation swiglu_clamped>, capacity_factor = 1.250000e+00 : f64, renormalize
 
 // A dropless import of a capacity model, from standard input.
 // RUN: moe-import - --dropless --seq=4 < %S/../../share/models/switch-base-8.json | moe-opt | FileCheck %s --check-prefix=DROPLESS
-// DROPLESS-NOT: capacity_factor
+// DROPLESS-NOT: {{capacity_factor|expert_capacity}}

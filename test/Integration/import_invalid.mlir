@@ -9,7 +9,7 @@
 // CUT: cut.json:3:1: error: expected JSON:
 
 // RUN: not moe-import %t/llama.json 2>&1 | FileCheck %s --check-prefix=LLAMA
-// LLAMA: llama.json:1:2: error: 'architectures': expected one of {{.*}}MixtralForCausalLM, {{.*}} but got ["LlamaForCausalLM"]
+// LLAMA: llama.json:1:2: error: 'architectures': expected a model with experts, or --whole-model for one without, but got ["LlamaForCausalLM"]
 
 // RUN: not moe-import switch-large 2>&1 | FileCheck %s --check-prefix=NAME
 // NAME: error: 'switch-large': expected a file or the name of one of the shared models, which are {{.*}}switch-base-8
@@ -18,7 +18,7 @@
 // BATCH: error: 'batch': expected an integer from 1 to {{[0-9]+}} but got -3
 
 // RUN: not moe-import switch-base-8 --max-load=2 2>&1 | FileCheck %s --check-prefix=LOAD
-// LOAD: error: 'max-load': expected a dropless model but got the capacity factor 1.0
+// LOAD: error: 'max-load': expected a dropless model but got the expert capacity 64
 
 // RUN: not moe-import switch-base-8 --dtype=f8 2>&1 | FileCheck %s --check-prefix=DTYPE
 // DTYPE: Cannot find option named 'f8'

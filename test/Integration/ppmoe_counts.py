@@ -81,7 +81,7 @@ def check_room(tools, layout, folder, log):
     safetensors.save(path("in.safetensors"), {"layer0.selection_bias": bias}, "f32")
     tools.call(log, "moe-compile", path("model.mlir"), layout.flag(), "--schedule=ppmoe", "-o", path("plan.so"))
     try:
-        tools.call(log, "moe-run", path("plan.so"), f"--load={path('in.safetensors')}")
+        tools.call(log, "moe-run", path("plan.so"), f"--load={path('in.safetensors')}", "--allow-missing")
     except harness.CaseFailed as error:
         wanted = f"{TOKENS} rows are for the experts of member [0-9]+, whose buffer has room for {TOKENS // layout.ep}; compile with a larger --max-load"
         if not re.search(wanted, str(error)) or "layer0" not in str(error) or "exited with 1\n" not in str(error):

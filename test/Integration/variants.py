@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 TIMEOUT = 300
-CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 32, "moe_intermediate_size": 16, "num_experts": 8,
-          "num_experts_per_tok": 2, "norm_topk_prob": True, "hidden_act": "silu"}
+CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 32, "num_attention_heads": 4, "moe_intermediate_size": 16,
+          "num_experts": 8, "num_experts_per_tok": 2, "norm_topk_prob": True, "hidden_act": "silu"}
 SHAPES = [(1, 8), (1, 16), (3, 8), (3, 16)]
 PARALLEL = "--parallel=dp=2,mp=2,ep=2,esp=2"
 

@@ -1,5 +1,5 @@
 //===- AutoParallelTest.cpp - the best groups, stopped and uncertain ------===//
-#include "moe/Compiler/AutoParallel.h"
+#include "moe/Planner/AutoParallel.h"
 
 #include "LayerGraph.h"
 
@@ -7,6 +7,7 @@
 #include "mlir/Parser/Parser.h"
 
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Report/Explanations.h"
 
 #include <atomic>
 #include <gtest/gtest.h>

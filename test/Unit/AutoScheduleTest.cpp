@@ -5,7 +5,7 @@
 // MOE_AUTO_CASES says how many layers; MOE_AUTO_SEED draws others.
 //
 //===----------------------------------------------------------------------===//
-#include "moe/Compiler/AutoSchedule.h"
+#include "moe/Planner/AutoSchedule.h"
 
 #include "LayerGraph.h"
 
@@ -13,11 +13,12 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include "moe/Compiler/Memory.h"
-#include "moe/Compiler/Report.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Report/Explanations.h"
+#include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/RoutingSource.h"
 
 #include <gtest/gtest.h>
@@ -327,6 +328,7 @@ TEST_F(AutoScheduleTest, NothingFits) {
   OwningOpRef<ModuleOp> graph = parseGraph(Layer().getText(), "dp=4,ep=4");
   CompileOptions options = getOptions("dp=4,ep=4", cluster);
   options.memoryLimit = 1000;
+  options.order = OrderPolicy::Program;
   std::string error = getError([&] { EXPECT_TRUE(failed(mlir::moe::compile(*graph, options))); });
   EXPECT_NE(error.find("expected a plan of at most 1000 bytes a rank but the smallest of"), std::string::npos) << error;
   EXPECT_NE(error.find("alive at"), std::string::npos) << error;

@@ -89,8 +89,11 @@ TEST_F(ImportGraph, Switch) {
   EXPECT_EQ(layer.getActivation(), Activation::relu);
   EXPECT_EQ(layer.getScore(), Score::softmax);
   EXPECT_FALSE(layer.getRenormalize());
-  EXPECT_EQ(layer.getCapacityFactor()->convertToDouble(), 1.0);
-  EXPECT_EQ(layer.getGroups(), 1);
+  // Each of the six sequences is routed apart; 64 is more than its tokens, so that none is dropped.
+  EXPECT_FALSE(layer.getCapacityFactor());
+  EXPECT_EQ(layer.getExpertCapacity(), 64);
+  EXPECT_EQ(layer.getGroups(), 6);
+  EXPECT_EQ(layer.getCapacity(16), 16);
   std::string location;
   llvm::raw_string_ostream(location) << layer.getLoc();
   EXPECT_NE(location.find("switch-base-8.json\":"), std::string::npos) << location;
@@ -164,6 +167,29 @@ TEST_F(ImportGraph, TokenForm) {
   EXPECT_EQ(layer.getCapacityFactor()->convertToDouble(), 2.0);
 }
 
+// Switch's capacity is that of a sequence, whatever its length. The options replace the capacity, or the groups.
+TEST_F(ImportGraph, SwitchCapacity) {
+  auto check = [&](std::optional<double> factor, std::optional<int64_t> groups, int64_t wantGroups, int64_t wantTaken) {
+    ImportOptions options;
+    options.batch = 3;
+    options.seq = 200;
+    options.dataParallel = 2;
+    options.capacityFactor = factor;
+    options.groups = groups;
+    OwningOpRef<ModuleOp> module = import("switch-base-8", options);
+    LayerOp layer = *getModel(*module).getOps<LayerOp>().begin();
+    EXPECT_EQ(layer.getGroups(), wantGroups);
+    EXPECT_EQ(layer.getCapacity(1200 / wantGroups), wantTaken);
+  };
+  check(std::nullopt, std::nullopt, 6, 64);
+  check(1.0, std::nullopt, 6, 25);
+  // In proportion: 64 of 200 tokens.
+  check(std::nullopt, 6, 6, 64);
+  check(std::nullopt, 2, 2, 192);
+  check(std::nullopt, 12, 12, 32);
+  check(1.0, 2, 2, 75);
+}
+
 // Options that make no model are refused by name and value.
 TEST_F(ImportGraph, BadOptions) {
   auto with = [](auto set) {
@@ -190,8 +216,8 @@ TEST_F(ImportGraph, BadOptions) {
   EXPECT_NE(errorOf("mixtral-8x7b", with([](ImportOptions &o) { o.batch = o.seq = 1 << 20; })), "");
   EXPECT_EQ(errorOf("mixtral-8x7b", with([](ImportOptions &o) { o.dropless = true, o.capacityFactor = 1.0; })),
             "error: 'capacity-factor' and 'dropless': expected one of them but got both");
-  EXPECT_EQ(errorOf("switch-base-8", with([](ImportOptions &o) { o.maxLoad = 2.0; })).substr(0, 52),
-            "error: 'max-load': expected a dropless model but got");
+  EXPECT_EQ(errorOf("switch-base-8", with([](ImportOptions &o) { o.maxLoad = 2.0; })),
+            "error: 'max-load': expected a dropless model but got the expert capacity 64; 'dropless' makes it one");
 }
 
 //===----------------------------------------------------------------------===//
@@ -276,6 +302,106 @@ TEST_F(ImportGraph, WholeModelOptions) {
   options.layers = 2;
   options.seq = 1025;
   EXPECT_EQ(errorOf("gpt2-moe", options), "error: 'seq': expected at most the model's 1024 positions but got 1025");
+}
+
+// What newer families have around their MoE layers; without it the graph is what it was.
+class ImportedSpec : public ImportGraph {
+protected:
+  /// The graph of two blocks of a small Mixtral that `change` has changed, 8 tokens a sequence.
+  std::string print(llvm::function_ref<void(ModelConfig &)> change, int64_t seq = 8) {
+    ModelConfig config = readShared("mixtral-8x7b", /*whole=*/true);
+    change(config);
+    ImportOptions options;
+    options.whole = true;
+    options.layers = 2;
+    options.seq = seq;
+    auto module = importModel(context, config, options);
+    if (!module)
+      return llvm::toString(module.takeError());
+    std::string text;
+    llvm::raw_string_ostream(text) << **module;
+    return text;
+  }
+  static size_t count(llvm::StringRef text, llvm::StringRef part) { return text.count(part); }
+};
+
+TEST_F(ImportedSpec, Positions) {
+  std::string part = print([](ModelConfig &config) {
+    config.model->attention.rotary->dim = 64;
+    config.model->attention.rotary->interleaved = true;
+  });
+  EXPECT_EQ(count(part, "head_dim = 128 : i64, interleaved, period = 8 : i64, rotary_dim = 64 : i64"), 4u) << part;
+  std::string turns = print([](ModelConfig &config) {
+    RotarySpec &rotary = *config.model->attention.rotary;
+    rotary.factor = 8, rotary.low = 4, rotary.high = 1, rotary.reach = 8192;
+  });
+  EXPECT_EQ(count(turns, "period = 8 : i64, reach = 8.192000e+03 : f64, rotary_dim = 128 : i64"), 4u) << turns;
+}
+
+// Llama 4: norms without weights behind the positions, blocks without positions whose queries have a temperature
+// instead, and attention inside pieces of sequences.
+TEST_F(ImportedSpec, BlocksWithoutPositions) {
+  auto change = [](ModelConfig &config) {
+    AttentionSpec &attention = config.model->attention;
+    attention.headNorm = HeadNorm::plain;
+    attention.normAfterRotary = true;
+    attention.temperature = 0.1;
+    attention.temperatureSpan = 8192;
+    config.model->blocks[0].chunk = 4;
+    config.model->blocks[1].rotary = config.model->blocks[1].headNorm = false;
+    config.layer.weighInputs = true;
+  };
+  std::string text = print(change);
+  EXPECT_EQ(count(text, "moe.rotary"), 3u) << text;
+  EXPECT_EQ(count(text, "span = 8.192000e+03 : f64, temperature = 1.000000e-01 : f64, unrotated"), 1u);
+  EXPECT_EQ(count(text, "= moe.fill "), 2u);
+  EXPECT_LT(text.find("moe.rotary"), text.find("= moe.fill "));
+  EXPECT_EQ(count(text, "q_norm"), 0u);
+  EXPECT_EQ(count(text, "k_length = 4 : i64, q_length = 4 : i64"), 1u);
+  EXPECT_EQ(count(text, "k_length = 8 : i64, q_length = 8 : i64"), 1u);
+  EXPECT_EQ(count(text, "weigh_inputs"), 2u);
+  EXPECT_EQ(count(print(change, 3), "k_length = 3 : i64, q_length = 3 : i64"), 2u);
+  EXPECT_EQ(print(change, 6), "error: 'seq': expected at most 4, the tokens of a piece that attention stays inside of, "
+                              "or a multiple of it, but got 6");
+}
+
+// DBRX clips what it projects, OLMoE behind the norms.
+TEST_F(ImportedSpec, Clips) {
+  for (bool afterNorm : {false, true}) {
+    std::string text = print([=](ModelConfig &config) {
+      config.model->attention.headNorm = HeadNorm::projection;
+      config.model->attention.clip = 8;
+      config.model->attention.clipAfterNorm = afterNorm;
+    });
+    EXPECT_EQ(count(text, "moe.clamp %"), 6u) << text;
+    // The values' clamp comes first, then the queries'.
+    size_t second = text.find("moe.clamp", text.find("moe.clamp") + 1);
+    EXPECT_EQ(text.find("moe.norm", second) < text.find("moe.rotary"), !afterNorm) << text;
+  }
+}
+
+// Granite's multipliers, and layer norms without a beta.
+TEST_F(ImportedSpec, ScalesAndNorms) {
+  std::string text = print([](ModelConfig &config) {
+    config.model->embeddingScale = 12;
+    config.model->residualScale = 0.25;
+    config.model->norm = Norm::layer;
+    config.model->normBias = false;
+  });
+  EXPECT_EQ(count(text, "moe.scale %"), 5u) << text;
+  EXPECT_EQ(count(text, "factor = 1.200000e+01"), 1u);
+  EXPECT_EQ(count(text, "factor = 2.500000e-01"), 4u);
+  EXPECT_EQ(count(text, ".beta"), 0u);
+  EXPECT_EQ(count(text, "kind = #moe<norm layer>"), 5u);
+}
+
+// 32 choices for each token, and a bound on tokens that counts them.
+TEST_F(ImportedSpec, ManyChoices) {
+  auto change = [](ModelConfig &config) { config.layer.experts = 64, config.layer.topK = 32; };
+  EXPECT_EQ(count(print(change), "top_k = 32"), 2u);
+  EXPECT_EQ(print(change, 1 << 26),
+            "error: 'batch' x 'seq' x data parallel size: expected at most 67108863 tokens but got 1 x "
+            "67108864 x 1");
 }
 
 } // namespace

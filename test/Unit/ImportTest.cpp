@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "moe/Import/ModelConfig.h"
-#include "moe/Import/ShareDir.h"
+#include "moe/Support/ShareDir.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -76,7 +76,8 @@ const SharedModel sharedModels[] = {
       .experts = 8,
       .topK = 1,
       .activation = Activation::relu,
-      .capacityFactor = 1.0}},
+      .expertCapacity = 64,
+      .sequenceGroups = true}},
     {"mixtral-8x7b",
      "MixtralForCausalLM",
      {.hidden = 4096, .expertHidden = 14336, .experts = 8, .topK = 2, .renormalize = true}},
@@ -152,6 +153,84 @@ const SharedModel sharedModels[] = {
       .activation = Activation::gelu_tanh,
       .expertBiases = true,
       .capacityFactor = 1.25}},
+    {"kimi-k2",
+     "DeepseekV3ForCausalLM",
+     {.hidden = 7168,
+      .expertHidden = 2048,
+      .experts = 384,
+      .topK = 8,
+      .score = Score::sigmoid,
+      .renormalize = true,
+      .routingScale = 2.827,
+      .selectionBias = true,
+      .sharedHidden = 2048}},
+    {"glm-4.5-air",
+     "Glm4MoeForCausalLM",
+     {.hidden = 4096,
+      .expertHidden = 1408,
+      .experts = 128,
+      .topK = 8,
+      .score = Score::sigmoid,
+      .renormalize = true,
+      .selectionBias = true,
+      .sharedHidden = 1408}},
+    {"dots.llm1",
+     "Dots1ForCausalLM",
+     {.hidden = 4096,
+      .expertHidden = 1408,
+      .experts = 128,
+      .topK = 6,
+      .score = Score::sigmoid,
+      .renormalize = true,
+      .routingScale = 2.5,
+      .selectionBias = true,
+      .sharedHidden = 2816}},
+    {"minimax-m2",
+     "MiniMaxM2ForCausalLM",
+     {.hidden = 3072,
+      .expertHidden = 1536,
+      .experts = 256,
+      .topK = 8,
+      .score = Score::sigmoid,
+      .renormalize = true,
+      .selectionBias = true}},
+    {"ernie-4.5-21b-a3b",
+     "Ernie4_5_MoeForCausalLM",
+     {.hidden = 2560,
+      .expertHidden = 1536,
+      .experts = 64,
+      .topK = 6,
+      .renormalize = true,
+      .selectionBias = true,
+      .sharedHidden = 3072}},
+    {"hunyuan-a13b",
+     "HunYuanMoEV1ForCausalLM",
+     {.hidden = 4096, .expertHidden = 3072, .experts = 64, .topK = 8, .renormalize = true, .sharedHidden = 3072}},
+    {"granite-3.0-3b-a800m",
+     "GraniteMoeForCausalLM",
+     {.hidden = 1536, .expertHidden = 512, .experts = 40, .topK = 8, .renormalize = true}},
+    {"llama-4-scout",
+     "Llama4ForConditionalGeneration",
+     {.hidden = 5120,
+      .expertHidden = 8192,
+      .experts = 16,
+      .topK = 1,
+      .score = Score::sigmoid,
+      .weighInputs = true,
+      .sharedHidden = 8192}},
+    {"qwen3-vl-30b-a3b",
+     "Qwen3VLMoeForConditionalGeneration",
+     {.hidden = 2048, .expertHidden = 768, .experts = 128, .topK = 8, .renormalize = true}},
+    {"qwen3-next-80b-a3b",
+     "Qwen3NextForCausalLM",
+     {.hidden = 2048,
+      .expertHidden = 512,
+      .experts = 512,
+      .topK = 10,
+      .renormalize = true,
+      .sharedHidden = 512,
+      .sharedGate = true}},
+    {"dbrx", "DbrxForCausalLM", {.hidden = 6144, .expertHidden = 10752, .experts = 16, .topK = 4, .renormalize = true}},
     {"bert-base-moe",
      "BertMoEForMaskedLM",
      {.hidden = 768,
@@ -188,6 +267,8 @@ TEST_P(SharedConfig, IsTheLayerOfItsModel) {
   EXPECT_EQ(got.sharedHidden, want.sharedHidden);
   EXPECT_EQ(got.sharedGate, want.sharedGate);
   EXPECT_EQ(got.capacityFactor, want.capacityFactor);
+  EXPECT_EQ(got.expertCapacity, want.expertCapacity);
+  EXPECT_EQ(got.sequenceGroups, want.sequenceGroups);
 }
 
 // A file cut anywhere is refused with a place in it, and nothing worse.
@@ -256,9 +337,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "expected an integer from 1 to 8 but got 9"},
         BadLine{"mixtral-8x7b", "hidden_act", R"("hidden_act": "gelu")",
                 R"(expected one of "silu", "swish" but got "gelu")"},
+        BadLine{"qwen3-30b-a3b", "num_experts_per_tok", R"("num_experts_per_tok": 33)",
+                "expected at most 32, MoePlan's limit, but got 33"},
         BadLine{"qwen3-30b-a3b", "norm_topk_prob", R"("norm_topk_prob": 1)", "expected true or false but got 1"},
-        BadLine{"switch-base-8", "dense_act_fn", R"("dense_act_fn": "gelu_new")",
-                R"(expected one of "relu", "gelu", "silu" but got "gelu_new")"},
+        BadLine{"switch-base-8", "dense_act_fn", R"("dense_act_fn": "tanh")",
+                R"(expected one of "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu" but got "tanh")"},
         BadLine{"switch-base-8", "dense_act_fn", R"("dense_act_fn": "gelu")",
                 R"(expected the value of 'dense_act_fn', "gelu", but got "relu")", "feed_forward_proj"},
         BadLine{"switch-base-8", "is_gated_act", R"("is_gated_act": true)", "expected false but got true"},
@@ -281,15 +364,23 @@ INSTANTIATE_TEST_SUITE_P(
                 "expected groups of at least 2 of 256 experts but got 256"},
         BadLine{"deepseek-v2", "n_group", R"("n_group": 160)",
                 "expected groups of 1 experts that hold 'num_experts_per_tok', 6, together but got 3", "topk_group"},
-        BadLine{"gpt-oss-20b", "swiglu_limit", R"("swiglu_limit": 6.0)", "expected 7.0 but got 6"}));
+        // transformers ignores what DeepSeek's own code does not.
+        BadLine{"deepseek-v2", "norm_topk_prob", R"("norm_topk_prob": true)", "expected false but got true"},
+        BadLine{"switch-base-8", "num_selected_experts", R"("num_selected_experts": 2)", "expected 1 but got 2"},
+        BadLine{"gpt-oss-20b", "swiglu_limit", R"("swiglu_limit": 0)", "expected a number greater than 0 but got 0"}));
 
-// A key that is needed and missing is reported at the object's brace.
+// A key that is missing and has no default is reported at the object's brace.
 TEST(ModelConfig, MissingKeys) {
   std::string mixtral = readShared("mixtral-8x7b");
-  for (std::string key : {"hidden_size", "intermediate_size", "num_experts_per_tok"})
-    EXPECT_EQ(errorOf("\n " + replaceLine(mixtral, key, "")).substr(0, 60),
-              ("c.json:2:2: error: '" + key + "': expected an integer from 1 to ").substr(0, 60));
-  EXPECT_TRUE(llvm::StringRef(errorOf("{}")).starts_with("c.json:1:1: error: 'architectures': expected one of Switch"));
+  // They have the defaults of transformers' class, which also must fit.
+  EXPECT_EQ(errorOf(replaceLine(mixtral, "num_experts_per_tok", "")), "");
+  std::string small = replaceLine(mixtral, "num_local_experts", "\"num_local_experts\": 1");
+  EXPECT_EQ(errorOf("\n " + replaceLine(small, "num_experts_per_tok", "")),
+            "c.json:2:2: error: 'num_experts_per_tok': expected 1 but got 2, the default of a missing key");
+  EXPECT_EQ(errorOf("\n " + replaceLine(readShared("gpt2-moe"), "num_experts", "")),
+            "c.json:2:2: error: 'num_experts': expected an integer from 1 to 65536 but the key is missing");
+  EXPECT_TRUE(
+      llvm::StringRef(errorOf("{}")).starts_with("c.json:1:1: error: 'architectures': expected one of those that"));
   EXPECT_TRUE(llvm::StringRef(errorOf("{}")).ends_with("but the key is missing"));
 }
 
@@ -301,12 +392,17 @@ TEST(ModelConfig, Defaults) {
   EXPECT_EQ(
       parse(replaceLine(readShared("deepseek-v3"), "n_shared_experts", "\"n_shared_experts\": null")).sharedHidden, 0);
   EXPECT_EQ(parse(replaceLine(readShared("deepseek-v3"), "topk_method", "")).topGroups, 4);
-  // DeepSeek-V2 scales or renormalises, never both; V3 does both.
-  std::string v2 = replaceLine(readShared("deepseek-v2"), "norm_topk_prob", "\"norm_topk_prob\": true");
-  EXPECT_TRUE(parse(v2).renormalize);
-  EXPECT_EQ(parse(v2).routingScale, 1.0);
-  // One choice alone is not renormalised.
-  EXPECT_FALSE(parse(replaceLine(v2, "num_experts_per_tok", "\"num_experts_per_tok\": 1")).renormalize);
+  EXPECT_EQ(parse(replaceLine(readShared("deepseek-v3"), "n_shared_experts", "")).sharedHidden, 2048);
+  EXPECT_EQ(parse(replaceLine(readShared("deepseek-v2"), "n_shared_experts", "")).sharedHidden, 2 * 1536);
+  // DeepSeek-V3's one choice alone is renormalised, as in transformers.
+  EXPECT_TRUE(
+      parse(replaceLine(readShared("deepseek-v3"), "num_experts_per_tok", "\"num_experts_per_tok\": 1")).renormalize);
+  // gpt-oss' activation has a slope and a bound.
+  EXPECT_EQ(parse(readShared("gpt-oss-20b")).activationAlpha, 1.702);
+  LayerSpec clamped =
+      parse(replaceLine(readShared("gpt-oss-20b"), "swiglu_limit", "\"swiglu_limit\": 5, \"swiglu_alpha\": 2"));
+  EXPECT_EQ(clamped.activationAlpha, 2);
+  EXPECT_EQ(clamped.activationLimit, 5);
   // One group is no groups.
   LayerSpec ungrouped = parse(replaceLine(replaceLine(readShared("deepseek-v3"), "n_group", "\"n_group\": 1"),
                                           "topk_group", "\"topk_group\": 1"));
@@ -314,28 +410,59 @@ TEST(ModelConfig, Defaults) {
   EXPECT_EQ(ungrouped.groupScore, GroupScore::max);
 }
 
-// The capacity factor of Switch is that of its own sequence length, 512.
-TEST(ModelConfig, SwitchCapacity) {
-  std::string text = replaceLine(readShared("switch-base-8"), "expert_capacity", "\"expert_capacity\": 80");
-  EXPECT_EQ(llvm::cantFail(parseModelConfig(text, "c.json")).layer.capacityFactor, 1.25);
-}
-
 // A model that is not known is refused with those that are; `model_type` serves where there are no architectures.
 TEST(ModelConfig, Architectures) {
   std::string mixtral = readShared("mixtral-8x7b");
-  std::string error = errorOf("{\n\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"mixtral\"}");
-  EXPECT_TRUE(llvm::StringRef(error).starts_with("c.json:2:1: error: 'architectures': expected one of ")) << error;
-  EXPECT_TRUE(llvm::StringRef(error).ends_with("but got [\"LlamaForCausalLM\"]")) << error;
-  for (llvm::StringRef name : getKnownArchitectures())
-    EXPECT_NE(error.find(name.str()), std::string::npos) << name.str();
+  EXPECT_EQ(errorOf("{\n\"architectures\": [\"Qwen3MoEForCausalLM\"], \"model_type\": \"mixtral\"}"),
+            "c.json:2:1: error: 'architectures': expected one of those that docs/Models.md lists, of which "
+            "\"Qwen3MoeForCausalLM\" is the nearest, but got [\"Qwen3MoEForCausalLM\"]");
   EXPECT_EQ(errorOf(R"({"architectures": "MixtralForCausalLM"})"),
             R"(c.json:1:2: error: 'architectures': expected a list of strings but got "MixtralForCausalLM")");
   std::string unnamed = replaceLine(mixtral, "model_type", "\"model_type\": \"mixtral\"");
   size_t begin = unnamed.find("  \"architectures\""), end = unnamed.find("],", begin) + 3;
   unnamed.erase(begin, end - begin);
   EXPECT_EQ(errorOf(unnamed), "");
-  EXPECT_EQ(errorOf(R"({"model_type": "llama"})").substr(0, 61),
-            "c.json:1:2: error: 'model_type': expected one of switch_trans");
+  EXPECT_EQ(errorOf(R"({"model_type": "mixtrall"})"),
+            "c.json:1:2: error: 'model_type': expected one of those that docs/Models.md lists, of which \"mixtral\" is "
+            "the nearest, but got \"mixtrall\"");
+}
+
+// The page that the error names lists every architecture.
+TEST(ModelConfig, PageListsAll) {
+  auto page = llvm::MemoryBuffer::getFile(std::string(MOE_SHARE_DIR) + "/../docs/Models.md");
+  ASSERT_TRUE(static_cast<bool>(page));
+  for (llvm::StringRef name : getKnownArchitectures())
+    EXPECT_TRUE((*page)->getBuffer().contains("`" + name.str() + "`")) << name.str();
+}
+
+// What MoePlan does not have of a family is refused with its name.
+TEST(ModelConfig, Missing) {
+  auto expectError = [](const std::string &error, llvm::StringRef begin) {
+    EXPECT_TRUE(llvm::StringRef(error).starts_with(begin)) << error;
+  };
+  std::string next = readShared("qwen3-next-80b-a3b");
+  EXPECT_EQ(errorOf(next), "");
+  expectError(
+      errorOf(next, /*whole=*/true),
+      "c.json:2:3: error: 'architectures': expected to be asked for MoE layers only, without --whole-model, since "
+      "MoePlan does not have linear attention");
+  expectError(
+      errorOf(R"({"architectures": ["PhiMoEForCausalLM"]})"),
+      "c.json:1:2: error: 'architectures': expected another model, since MoePlan does not have the routing of Phi");
+  expectError(
+      errorOf(readShared("llama-3.1-8b")),
+      "c.json:2:3: error: 'architectures': expected a model with experts, or --whole-model for one without, but");
+}
+
+// A list with a number for each block stands for one number.
+TEST(ModelConfig, UniformLists) {
+  std::string text = R"({"architectures": ["HunYuanMoEV1ForCausalLM"], "moe_topk": [2, LAST], "num_experts": 8,
+                         "hidden_size": 8, "intermediate_size": 4})";
+  auto with = [&](const char *last) {
+    return text.substr(0, text.find("LAST")) + last + text.substr(text.find("LAST") + 4);
+  };
+  EXPECT_EQ(llvm::cantFail(parseModelConfig(with("2"), "c.json")).layer.topK, 2);
+  EXPECT_NE(errorOf(with("3")).find("'moe_topk': expected the same number for all blocks"), std::string::npos);
 }
 
 // Syntax errors have the place that the JSON parser found.

@@ -1,12 +1,12 @@
 //===- MemoryTest.cpp - what a plan needs on a device ---------------------===//
-#include "moe/Compiler/Memory.h"
+#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
-#include "moe/Compiler/Compiler.h"
+#include "moe/Planner/Planner.h"
 
 using namespace mlir;
 using namespace mlir::moe;

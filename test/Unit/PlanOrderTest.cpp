@@ -8,7 +8,7 @@
 // papers' and the program's orders does, or with four chunks and a backward, before the searched one does.
 //
 //===----------------------------------------------------------------------===//
-#include "moe/Schedule/Order.h"
+#include "moe/LaunchOrder/Order.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
@@ -18,7 +18,7 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
-#include "moe/Schedule/Order.h"
+#include "moe/LaunchOrder/Order.h"
 #include "moe/Simulator/Simulator.h"
 
 #include <gtest/gtest.h>

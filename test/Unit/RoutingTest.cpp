@@ -89,7 +89,7 @@ TEST(RoutingTest, Choices) {
 TEST(RoutingTest, MissingFile) {
   llvm::Expected<RoutingTrace> trace = RoutingTrace::load("no/such.jsonl");
   ASSERT_FALSE(trace);
-  EXPECT_EQ(llvm::toString(trace.takeError()), "no/such.jsonl: error: No such file or directory");
+  EXPECT_EQ(llvm::toString(trace.takeError()), "no/such.jsonl: error: cannot read the file: No such file or directory");
 }
 
 /// 3 ranks' 5 assignments to 4 experts: remainders go round.

@@ -66,7 +66,7 @@ TEST(CountsTest, TraceMismatch) {
     options.iteration = iteration;
     return getError(run({layer.maker.program}, makeProfile(4), options));
   };
-  std::string where = "launch 0, 'route' (layer0): routing trace: expected ";
+  std::string where = "launch 0, 'activation' (layer0): routing trace: expected ";
   expectContains(fail(makeTrace(2, 2, {3, 1, 4, 0})), where + "counts of 4 ranks but got 2");
   expectContains(fail(makeTrace(4, 1, {4, 4, 4, 4})), where + "counts of 2 experts but got 1");
   expectContains(fail(makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 1})),
@@ -87,7 +87,7 @@ TEST(CountsTest, TraceOfCapacityForm) {
 /// Counts that no routing launch wrote cannot be known.
 TEST(CountsTest, CountsOfUnknownOrigin) {
   Dropless layer;
-  layer.maker.program.launches[Dropless::Gather].cost.collective = Collective::AllReduce;
+  layer.maker.program.launches[Dropless::Gather].counts.clear();
   expectContains(getError(run({layer.maker.program}, makeProfile(4))),
                  "launch 3, 'all_to_all': counts of rows that only the data say");
 }
@@ -123,16 +123,13 @@ TEST(CountsTest, CountsOfOwnExperts) {
   int32_t all = maker.group("all", 4, 1), routed = maker.counts(1, 4), slots = maker.counts(8, 1),
           own = maker.counts(1, 2);
   SimLaunch &route = maker.compute(s, 1);
-  route.kernel = "route";
   route.label = "layer0";
-  route.cost.routedOutput = 0;
-  route.cost.routedRows = 8;
+  route.counts = {{0, counts::Route{8, 1}}};
   route.outputs = {routed};
   maker.program.routedLayers = {"layer0"};
   SimLaunch &local = maker.compute(s, 1);
-  local.kernel = "local_slots";
   local.partGroup = all;
-  local.params = {0, 8, 2};
+  local.counts = {{1, counts::OwnExperts{1, 2}}};
   local.inputs = {slots, routed};
   local.outputs = {maker.counts(8, 1), own};
   Dropless::ragged(maker.compute(s, 8), 8, own);
@@ -147,9 +144,9 @@ TEST(CountsTest, CountsOfOwnExperts) {
     EXPECT_EQ(getTime(result, rank, 2).rows, rank < 2 ? 2 : 6);
   // Without a trace each expert has two.
   EXPECT_EQ(getTime(get(run({maker.program}, makeProfile(4))), 0, 2).rows, 4);
-  maker.program.launches[1].params.clear();
+  maker.program.launches[1].partGroup = -1;
   expectContains(getError(run({maker.program}, makeProfile(4))),
-                 "launch 1, 'local_slots': expected an input of counts and the parameters of the call");
+                 "launch 1, 'activation': counts by rule 'own_experts': expected a group");
 }
 
 /// 2 of 4 rows for each expert, but sorted by it: one neighbour has those of one, the other those of the other. Ranks 1
@@ -167,8 +164,7 @@ TEST(CountsTest, SlicedCountsAreNotEven) {
 TEST(CountsTest, EvenCopies) {
   Copies layer;
   SimProgram &program = layer.maker.program;
-  program.launches[Copies::Slice].kernel = "dump";
-  program.launches[Copies::Slice].params = {1, 1};
+  program.launches[Copies::Slice].counts = {{0, counts::Repeat{0, 1, 1}}};
   for (uint32_t launch : {Copies::ToExperts, Copies::FromExperts})
     program.launches[launch].cost.raggedRows = program.launches[launch].cost.payload = 8;
   SimResult result = get(run({program}, makeProfile(4)));
@@ -182,13 +178,39 @@ TEST(CountsTest, EvenCopies) {
 /// Counts through a launch that does not say what it does to them, and into a value of another shape.
 TEST(CountsTest, CountsThatCannotBeCut) {
   Copies layer;
-  layer.maker.program.launches[Copies::Slice].params.clear();
+  SimLaunch &slice = layer.maker.program.launches[Copies::Slice];
+  SimLaunch good = slice;
+  slice.counts.clear();
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))), "counts of rows that only the data say");
+  slice.counts = {{0, counts::SliceRows{1, 4}}};
+  expectContains(
+      getError(run({layer.maker.program}, makeProfile(4))),
+      "launch 1, 'activation': counts by rule 'slice_rows': expected an output and inputs that the launch has");
+  slice.counts = {{0, counts::SliceRows{0, -4}}};
   expectContains(getError(run({layer.maker.program}, makeProfile(4))),
-                 "launch 1, 'slice_counts': expected an input of counts and the parameters of the call");
-  layer.maker.program.launches[Copies::Slice].params = {4};
+                 "launch 1, 'activation': counts by rule 'slice_rows': expected rows to be at least 0 but got -4");
+  slice = good;
   layer.maker.program.buffers[0].shape = {1, 4};
   expectContains(getError(run({layer.maker.program}, makeProfile(4))),
-                 "launch 1, 'slice_counts': expected an output of counts that the input fills");
+                 "launch 1, 'activation': expected an output of counts that the input fills");
+}
+
+/// Rules whose sizes do not fit the launch are refused, and not read as something else.
+TEST(CountsTest, RulesOfOtherSizes) {
+  auto fail = [](uint32_t launch, CountsRule rule) {
+    Dropless layer;
+    layer.maker.program.launches[launch].counts = {std::move(rule)};
+    return getError(run({layer.maker.program}, makeProfile(4)));
+  };
+  expectContains(fail(Dropless::Exchange, {0, counts::Exchange{0, 1, 0, 3}}),
+                 "counts by rule 'exchange': expected copies to divide the 2 members but got 3");
+  expectContains(
+      fail(Dropless::Route, {0, counts::Route{int64_t(1) << 40, 2}}),
+      "counts by rule 'route': expected at most 2147483647 choices but got 1099511627776 tokens with 2 each");
+  std::string homes =
+      "counts by rule 'route_near_home': expected homes to divide the experts, and groups the tokens, but got ";
+  expectContains(fail(Dropless::Route, {0, counts::RouteNearHome{4, 1, 1, 1, /*homes=*/3, 1, 1}}), homes + "3 and 1");
+  expectContains(fail(Dropless::Route, {0, counts::RouteNearHome{4, 1, /*groups=*/3, 1, 2, 1, 1}}), homes + "2 and 3");
 }
 
 /// What is written through a view is known under that view's name, as long as the buffer has no other.
@@ -210,8 +232,7 @@ struct Chunks {
     int32_t ep = maker.group("ep", 2, 1), routed = maker.counts(chunks, 2);
     SimLaunch &route = maker.compute(s, 1);
     route.label = "layer0";
-    route.cost.routedOutput = 0;
-    route.cost.routedRows = choices;
+    route.counts = {{0, counts::Route{choices, 1}}};
     route.outputs = {routed};
     maker.program.routedLayers = {"layer0"};
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -219,7 +240,7 @@ struct Chunks {
       maker.program.buffers[part].base = routed;
       maker.program.buffers[part].firstRow = chunk;
       Dropless::ragged(maker.compute(s, choices), choices, part);
-      Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, part, experts);
+      Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), counts::Exchange{0, 1, 0, 1}, part, experts);
       Dropless::ragged(maker.compute(s, 2 * choices), 2 * choices, experts);
     }
   }
@@ -295,27 +316,28 @@ struct Shadowed {
     int32_t flags = maker.counts(1, 4), slots = maker.counts(6, 1), counts = maker.counts(chunks, 4);
     int32_t places = maker.counts(1, 2), experts = maker.counts(2, 2), first = counts;
     SimLaunch &route = maker.compute(s, 1);
-    route.kernel = "route";
     route.label = "layer0";
-    route.cost.routedOutput = 1;
-    route.cost.routedRows = 6;
+    route.counts = {{1, counts::Route{6, 1}}};
     route.outputs = {choices, routed};
     maker.program.routedLayers = {"layer0"};
-    Dropless::move(maker.exchange(s, ep, Collective::AllGather, 1), {0}, routed, all);
+    Dropless::move(maker.exchange(s, ep, Collective::AllGather, 1), counts::Gather{0, 0}, routed, all);
     SimLaunch &choose = maker.compute(s, 1);
-    choose.kernel = "choose_shadows";
-    Dropless::move(choose, {1, 2, 2, most, 0, 1}, all, flags);
-    choose.reals = {1, 1, 0, 0, 1, 0};
+    counts::ChooseShadows choice;
+    choice.policy = 1;
+    choice.workers = choice.nodeWorkers = 2;
+    choice.most = most;
+    choice.rowCompute = choice.rowSend = choice.expert = 1;
+    Dropless::move(choose, choice, all, flags);
     SimLaunch &divide = maker.compute(s, 1);
-    divide.kernel = "divide_choices";
     divide.inputs = {choices, flags};
     divide.outputs = {slots, counts, slots, places};
+    divide.counts = {{1, counts::KeptChoices{0, 1}}, {3, counts::ShadowChoices{0, 1}}};
     if (chunks > 1) {
       first = maker.counts(1, 4);
       maker.program.buffers[first].base = counts;
       maker.program.buffers[first].firstRow = 0;
     }
-    Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, first, experts);
+    Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), counts::Exchange{0, 1, 0, 1}, first, experts);
     Dropless::ragged(maker.exchange(s, ep, Collective::AllToAll, 6), 6, first).cost.peerDim = 1;
     Dropless::ragged(maker.compute(s, 12), 12, experts).cost.flops = 12;
     Dropless::ragged(maker.exchange(s, ep, Collective::Broadcast, 10), 2, flags);
@@ -323,6 +345,7 @@ struct Shadowed {
     Dropless::ragged(maker.exchange(s, ep, Collective::Reduce, 10), 2, flags);
   }
   SimLaunch &get(Launch launch) { return maker.program.launches[launch]; }
+  counts::ChooseShadows &choice() { return std::get<counts::ChooseShadows>(get(Choose).counts[0].how); }
 
   Maker maker;
 };
@@ -372,7 +395,7 @@ TEST(ShadowCountsTest, OneShadow) {
 /// it for all.
 TEST(ShadowCountsTest, NoShadows) {
   Shadowed layer(2);
-  layer.get(Shadowed::Choose).reals[4] = 1000;
+  layer.choice().expert = 1000;
   ClusterProfile profile = makeProfile(2);
   for (CollectiveFit &fit : profile.collectives)
     if (fit.collective == Collective::Broadcast || fit.collective == Collective::Reduce)
@@ -392,7 +415,7 @@ TEST(ShadowCountsTest, NoShadows) {
 /// nothing spares their way, 18 s and more. What then arrives is not even: no rank stands for others.
 TEST(ShadowCountsTest, ShadowsOfEvenRouting) {
   Shadowed layer(2);
-  layer.get(Shadowed::Choose).reals[4] = 0.125;
+  layer.choice().expert = 0.125;
   SimResult result = get(run({layer.maker.program}, makeProfile(2)));
   ASSERT_EQ(result.ranks.size(), 2u);
   EXPECT_GT(getTime(result, 0, Shadowed::Broadcast).rows, 0);
@@ -421,19 +444,20 @@ TEST(ShadowCountsTest, Errors) {
   };
   Shadowed layer(3);
   layer.maker.program.buffers[6].shape = {1, 1};
-  expectContains(fail(layer), "launch 3, 'divide_choices': expected at most 1 shadows, one for each place, but got 2");
+  expectContains(fail(layer), "launch 3, 'activation': expected at most 1 shadows, one for each place, but got 2");
   layer = Shadowed(2);
   layer.get(Shadowed::Broadcast).cost.raggedRows = 1;
   expectContains(fail(layer), "launch 7, 'broadcast': expected at most 1 shadows, one for each place, but got 2");
   layer = Shadowed(2);
-  layer.get(Shadowed::Choose).params[1] = 3;
-  expectContains(fail(layer),
-                 "launch 2, 'choose_shadows': expected counts, shadows and parameters that fit each other");
-  layer.get(Shadowed::Choose).reals.pop_back();
-  expectContains(fail(layer), "launch 2, 'choose_shadows': expected an input of counts and the parameters of the call");
+  layer.choice().workers = 3;
+  expectContains(fail(layer), "launch 2, 'activation': expected counts, shadows and parameters that fit each other");
+  layer.choice().start = -1;
+  expectContains(
+      fail(layer),
+      "launch 2, 'activation': counts by rule 'choose_shadows': expected start to be finite and not negative");
   layer = Shadowed(2);
   layer.get(Shadowed::Divide).inputs[0] = layer.get(Shadowed::Divide).outputs[0];
-  expectContains(fail(layer), "launch 3, 'divide_choices': expected the choices of a routing launch");
+  expectContains(fail(layer), "launch 3, 'activation': expected the choices of a routing launch");
 }
 
 //===----------------------------------------------------------------------===//
@@ -450,11 +474,10 @@ struct PhasedExchange {
     int32_t routed = maker.counts(1, experts), received = maker.counts(size, 2);
     SimLaunch &route = maker.compute(s, 1);
     route.label = "layer0";
-    route.cost.routedOutput = 0;
-    route.cost.routedRows = choices;
+    route.counts = {{0, counts::Route{choices, 1}}};
     route.outputs = {routed};
     maker.program.routedLayers = {"layer0"};
-    Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0, copies}, routed, received);
+    Dropless::move(maker.exchange(s, ep, Collective::AllToAll, 1), counts::Exchange{0, 1, 0, copies}, routed, received);
     for (int64_t phase = 0; phase < phases; ++phase) {
       add(s, ep, choices * copies, routed, phase).peerDim = 1;
       int32_t part = phases == 1 ? received : view(received, ep, size / phases, phase);
@@ -631,43 +654,50 @@ TEST(ShadowCountsTest, WrongPhases) {
 //===----------------------------------------------------------------------===//
 
 /// 10 tokens, two choices each, of 6 experts in three homes; two ranks to each.
-constexpr Gate kGate = {/*leave=*/2,    /*homes=*/3,  /*homeStride=*/2,
-                        /*homeSpan=*/1, /*groups=*/1, /*tokens=*/10,
-                        /*topK=*/2};
+constexpr counts::RouteNearHome kGate = {/*tokens=*/10, /*topK=*/2,       /*groups=*/1,  /*leave=*/2,
+                                         /*homes=*/3,   /*homeStride=*/2, /*homeSpan=*/1};
 using Choices = std::vector<int32_t>;
 
 /// Rank 3 is at home with experts 2 and 3. Of 10 choices elsewhere 4 stay: 4, 2, 3 and 1 of 10 are 1.6, 0.8, 1.2 and
 /// 0.4 of 4. The other 6 go home, 3 and 3.
 TEST(GateTest, KeepsInProportion) {
-  EXPECT_EQ(kGate.apply(Choices({4, 2, 5, 5, 3, 1}), 3), Choices({2, 1, 8, 8, 1, 0}));
+  EXPECT_EQ(applyGate(kGate, Choices({4, 2, 5, 5, 3, 1}), 3), Choices({2, 1, 8, 8, 1, 0}));
 }
 
 /// Expert 3 has a token's worth of room left; the rest goes to expert 2.
 TEST(GateTest, NoExpertAboveTheTokens) {
-  EXPECT_EQ(kGate.apply(Choices({5, 5, 1, 9, 0, 0}), 2), Choices({2, 2, 6, 10, 0, 0}));
+  EXPECT_EQ(applyGate(kGate, Choices({5, 5, 1, 9, 0, 0}), 2), Choices({2, 2, 6, 10, 0, 0}));
 }
 
 /// Nobody chose an expert at home: they share evenly, the first the odd one.
 TEST(GateTest, NobodyAtHome) {
-  Gate gate = kGate;
+  counts::RouteNearHome gate = kGate;
   gate.leave = 0;
   gate.topK = 1;
-  EXPECT_EQ(gate.apply(Choices({0, 0, 0, 4, 2, 1}), 0), Choices({4, 3, 0, 0, 0, 0}));
+  EXPECT_EQ(applyGate(gate, Choices({0, 0, 0, 4, 2, 1}), 0), Choices({4, 3, 0, 0, 0, 0}));
 }
 
 /// What the limit does not reach stays as it is, on the rank of another home too.
 TEST(GateTest, Free) {
   Choices choices = {9, 7, 1, 1, 1, 1};
-  EXPECT_EQ(kGate.apply(choices, 0), choices);
-  EXPECT_EQ(kGate.apply(choices, 6), choices);
-  EXPECT_NE(kGate.apply(choices, 2), choices);
+  EXPECT_EQ(applyGate(kGate, choices, 0), choices);
+  EXPECT_EQ(applyGate(kGate, choices, 6), choices);
+  EXPECT_NE(applyGate(kGate, choices, 2), choices);
+}
+
+/// A limit that times the choices of a token is more than any number.
+TEST(GateTest, AnyLimit) {
+  counts::RouteNearHome gate = kGate;
+  gate.leave = std::numeric_limits<int64_t>::max();
+  Choices choices = {5, 5, 4, 4, 1, 1};
+  EXPECT_EQ(applyGate(gate, choices, 2), choices);
 }
 
 /// Two groups of five tokens at two homes: each has half of [0 0 8 8 2 2], of which at most two of a choice may leave.
 TEST(GateTest, Groups) {
-  Gate gate = kGate;
+  counts::RouteNearHome gate = kGate;
   gate.groups = 2;
-  EXPECT_EQ(gate.apply(Choices({0, 0, 8, 8, 2, 2}), 2), Choices({0, 0, 4 + 2, 4 + 2, 1 + 3, 1 + 3}));
+  EXPECT_EQ(applyGate(gate, Choices({0, 0, 8, 8, 2, 2}), 2), Choices({0, 0, 4 + 2, 4 + 2, 1 + 3, 1 + 3}));
 }
 
 /// Any choices: none is lost, no more leave than may, none gains away from home, and no expert has more than the
@@ -676,7 +706,7 @@ TEST(GateTest, Invariants) {
   std::mt19937 random(5);
   for (int64_t leave : {0, 1, 3, 8})
     for (int trial = 0; trial < 200; ++trial) {
-      Gate gate = kGate;
+      counts::RouteNearHome gate = kGate;
       gate.leave = leave;
       Choices choices(6);
       for (int choice = 0; choice < 20; ++choice) {
@@ -686,7 +716,7 @@ TEST(GateTest, Invariants) {
         ++choices[expert];
       }
       int64_t rank = static_cast<int64_t>(random() % 12), home = rank / 2 % 3, away = 0, sum = 0;
-      Choices gated = gate.apply(choices, rank);
+      Choices gated = applyGate(gate, choices, rank);
       for (int64_t expert = 0; expert < 6; ++expert) {
         sum += gated[expert];
         EXPECT_LE(gated[expert], 10);
@@ -708,9 +738,9 @@ TEST(GateTest, Invariants) {
 TEST(ShadowCountsTest, GatedLayer) {
   Dropless layer;
   SimLaunch &route = layer.maker.program.launches[Dropless::Route];
-  route.params = {0, 0, 1, 1, 0, 0, 1, 1, 0, /*leave=*/1, /*homes=*/2, /*homeStride=*/2, /*homeSpan=*/1};
-  int32_t choices = layer.maker.counts(4, 1);
-  layer.maker.program.launches[Dropless::Route].outputs.push_back(choices);
+  counts::RouteNearHome gate{/*tokens=*/4, /*topK=*/1,       /*groups=*/1,  /*leave=*/1,
+                             /*homes=*/2,  /*homeStride=*/2, /*homeSpan=*/1};
+  route.counts = {{0, gate}};
   RoutingTrace trace = makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2});
   SimResult result = get(run({layer.maker.program}, makeProfile(4), withTrace(trace)));
   EXPECT_EQ(getTime(result, 0, Dropless::Experts).rows, 3 + 4 + 1 + 1);
@@ -719,7 +749,7 @@ TEST(ShadowCountsTest, GatedLayer) {
   EXPECT_EQ(even.ranks.size(), 4u);
   EXPECT_DOUBLE_EQ(getTime(even, 0, Dropless::ToExperts).bytes, 2);
   // A gate without a limit.
-  layer.maker.program.launches[Dropless::Route].params[9] = -1;
+  route.counts = {{0, counts::Route{4, 1}}};
   EXPECT_EQ(get(run({layer.maker.program}, makeProfile(4))).ranks.size(), 1u);
 }
 

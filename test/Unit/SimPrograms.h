@@ -188,23 +188,21 @@ struct Dropless {
     int32_t esp = maker.group("esp", 2, 1), ep = maker.group("ep", 2, 2);
     int32_t routed = maker.counts(1, 2), blocks = maker.counts(2, 2), experts = maker.counts(4, 1);
     SimLaunch &route = maker.compute(s, 1);
-    route.kernel = "route";
     route.label = "layer0";
-    route.cost.routedOutput = 0;
-    route.cost.routedRows = 4;
+    route.counts = {{0, counts::Route{4, 1}}};
     route.outputs = {routed};
     maker.program.routedLayers = {"layer0"};
-    move(maker.exchange(s, esp, Collective::AllGather, 1), {0}, routed, blocks);
-    move(maker.exchange(s, ep, Collective::AllToAll, 1), {1, 0}, blocks, experts);
+    move(maker.exchange(s, esp, Collective::AllGather, 1), counts::Gather{0, 0}, routed, blocks);
+    move(maker.exchange(s, ep, Collective::AllToAll, 1), counts::Exchange{0, 1, 0, 1}, blocks, experts);
     ragged(maker.exchange(s, ep, Collective::AllToAll, 8), 8, blocks).cost.peerDim = 1;
     ragged(maker.compute(s, 12), 12, experts).cost.flops = 24;
     ragged(maker.exchange(s, ep, Collective::AllToAll, 8), 8, experts).cost.peerDim = 0;
   }
 
-  static void move(SimLaunch &launch, std::initializer_list<int64_t> params, int32_t from, int32_t to) {
-    launch.params = params;
+  static void move(SimLaunch &launch, CountsRule::Variant how, int32_t from, int32_t to) {
     launch.inputs = {from};
     launch.outputs = {to};
+    launch.counts = {{0, std::move(how)}};
   }
   static SimLaunch &ragged(SimLaunch &launch, int64_t rows, int32_t counts) {
     launch.cost.raggedRows = rows;
@@ -240,23 +238,20 @@ struct Copies {
     int32_t routed = maker.counts(1, 2), part = maker.counts(1, 2), experts = maker.counts(4, 1);
     SimLaunch &route = maker.compute(s, 1);
     route.label = "layer0";
-    route.cost.routedOutput = 0;
-    route.cost.routedRows = 4;
+    route.counts = {{0, counts::Route{4, 1}}};
     route.outputs = {routed};
     maker.program.routedLayers = {"layer0"};
     SimLaunch &slice = maker.compute(s, 1);
-    slice.kernel = "slice_counts";
     slice.partGroup = mp;
-    Dropless::move(slice, {4}, routed, part);
+    Dropless::move(slice, counts::SliceRows{0, 4}, routed, part);
     if (dumped) {
       int32_t sent = maker.counts(1, 4);
       SimLaunch &dump = maker.compute(s, 0);
-      dump.kernel = "dump";
-      Dropless::move(dump, {1, 2}, part, sent);
+      Dropless::move(dump, counts::Repeat{0, 1, 2}, part, sent);
       part = sent;
     }
     int64_t copies = dumped ? 1 : 2;
-    Dropless::move(maker.exchange(s, all, Collective::AllToAll, 1), {1, 0, copies, 0, 1}, part, experts);
+    Dropless::move(maker.exchange(s, all, Collective::AllToAll, 1), counts::Exchange{0, 1, 0, copies}, part, experts);
     addRagged(s, all, part, 1, copies);
     Dropless::ragged(maker.compute(s, 8), 8, experts);
     addRagged(s, all, experts, 0, copies);

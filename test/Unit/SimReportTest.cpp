@@ -9,7 +9,7 @@
 //                            |a2a  |        comm
 //
 //===----------------------------------------------------------------------===//
-#include "moe/Simulator/Report.h"
+#include "moe/Report/SimOutput.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

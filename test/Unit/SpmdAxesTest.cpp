@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
 
@@ -137,6 +138,85 @@ TEST_F(SpmdAxesTest, AnyGroupIsAcceptedExactlyOnBoundaries) {
                   boundaries.count(stride) && boundaries.count(stride * size))
             << size << " " << stride;
   });
+}
+
+/// Whether each boundary divides the next one, up to that of the world.
+bool isChain(const std::set<int64_t> &boundaries, int64_t world) {
+  int64_t lower = 1;
+  for (int64_t upper : boundaries) {
+    if (upper % lower != 0)
+      return false;
+    lower = upper;
+  }
+  return lower == world;
+}
+
+TEST_F(SpmdAxesTest, RefinedAxesHoldTheRanksOfEveryGroup) {
+  forEachWorld([&](ParallelAttr parallel) {
+    int64_t world = parallel.getWorld();
+    const SpmdAxes ofWorld(parallel);
+    std::set<int64_t> boundaries = {1};
+    for (StringRef name : ParallelAttr::getGroupNames()) {
+      GroupAttr group = parallel.getGroup(name);
+      boundaries.insert({group.getStride(), group.getStride() * group.getSize()});
+    }
+    for (int64_t stride = 1; stride <= world; ++stride)
+      for (int64_t size = 2; size * stride <= 2 * world; ++size) {
+        SpmdAxes axes = ofWorld;
+        GroupAttr group = getGroup(size, stride);
+        std::set<int64_t> refined = boundaries;
+        refined.insert({stride, stride * size});
+        ASSERT_EQ(succeeded(axes.refine(group)), isChain(refined, world)) << size << " " << stride;
+        // What is refused changes nothing.
+        ASSERT_EQ(axes.getEach().size(), (isChain(refined, world) ? refined : boundaries).size() - 1);
+        ASSERT_EQ(succeeded(axes.getAxes(group)), isChain(refined, world)) << size << " " << stride;
+        if (!isChain(refined, world))
+          continue;
+        ASSERT_EQ(join(axes.getGroups(*axes.getAxes(group)), world), getInstances(group, world));
+        for (StringRef name : ParallelAttr::getGroupNames()) {
+          GroupAttr whole = parallel.getGroup(name);
+          AxisSet set = *axes.getAxes(whole);
+          ASSERT_EQ(join(axes.getGroups(set), world), getInstances(whole, world)) << name.str();
+          // Casts are over the groups over which they were.
+          ASSERT_EQ(axes.getGroups(set), ofWorld.getGroups(*ofWorld.getAxes(whole))) << name.str();
+          ASSERT_EQ(*axes.getAxes(getLayout({"", name})), set) << name.str();
+        }
+      }
+  });
+}
+
+TEST_F(SpmdAxesTest, GroupsThatDoNotFitTogetherAreRefused) {
+  SpmdAxes axes(ParallelAttr::get(&context, /*world=*/12, /*pp=*/1, /*dp=*/12, /*mp=*/1, /*ep=*/12, /*esp=*/1));
+  ASSERT_TRUE(succeeded(axes.refine(getGroup(2, 1))));
+  EXPECT_TRUE(failed(axes.refine(getGroup(3, 1))));
+  EXPECT_TRUE(failed(axes.refine(getGroup(24, 1))));
+  EXPECT_TRUE(succeeded(axes.refine(getGroup(3, 2))));
+  EXPECT_TRUE(succeeded(axes.refine(getGroup(1, 5))));
+  EXPECT_EQ(axes.getEach().size(), 3u);
+  EXPECT_TRUE(failed(axes.getAxes(getGroup(3, 1))));
+
+  SmallVector<std::string> errors;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &error) { errors.push_back(error.str()); });
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  EXPECT_TRUE(failed(axes.getAxes(*module, getGroup(3, 1))));
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_NE(errors[0].find("expected the boundaries of group #moe.group<\"g\", 3, 1>, stride and stride * size, to "
+                           "divide or be multiples of those of the module's moe.parallel and of the program's other "
+                           "groups, 1, 2, 6, 12, and not to exceed the last, but got 1 and 3"),
+            std::string::npos)
+      << errors[0];
+}
+
+TEST_F(SpmdAxesTest, RefinedAxesHaveTheNamesOfTheirGroups) {
+  SpmdAxes axes(ParallelAttr::get(&context, /*world=*/16, /*pp=*/1, /*dp=*/16, /*mp=*/1, /*ep=*/16, /*esp=*/1));
+  GroupAttr node = GroupAttr::get(&context, "node", 4, 1), nodes = GroupAttr::get(&context, "nodes", 4, 4);
+  ASSERT_TRUE(succeeded(axes.refine(node)));
+  AxisSet inside = *axes.getAxes(node), between = *axes.getAxes(nodes);
+  EXPECT_EQ(axes.describe(between), "'stride4'");
+  ASSERT_TRUE(succeeded(axes.refine(nodes)));
+  EXPECT_EQ(axes.describe(inside), "'node'");
+  EXPECT_EQ(axes.describe(between), "'nodes'");
+  EXPECT_EQ(axes.describe(inside | between), "'dp'");
 }
 
 TEST_F(SpmdAxesTest, GetGroupsCoversEverySetExactly) {

@@ -1,5 +1,5 @@
 //===- VariantsTest.cpp - plans of several shapes, and what they choose ---===//
-#include "moe/Compiler/Variants.h"
+#include "moe/Planner/BatchShapes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"

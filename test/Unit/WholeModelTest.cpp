@@ -2,11 +2,11 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/MemoryBuffer.h"
 
-#include "moe/Compiler/AutoSchedule.h"
-#include "moe/Compiler/Report.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Import/Import.h"
+#include "moe/Planner/AutoSchedule.h"
+#include "moe/Simulator/Prediction.h"
 
 #include <gtest/gtest.h>
 

@@ -17,11 +17,30 @@ def read_metadata(path):
 
 
 def parameter(argument, tensors):
-    """The value of an argument, as the metadata has it, of role `parameter`."""
+    """The value of an argument, as the metadata has it, of role `parameter`. Stacks of experts may have rows and columns exchanged."""
+    value = assembled(argument, tensors)
+    names = argument["source"]["tensors"]
+    if list(value.shape) != argument["shape"] and all(name in tensors and tensors[name].ndim == 3 for name in names):
+        value = assembled(argument, {name: tensors[name].swapaxes(1, 2) for name in names})
+    if list(value.shape) != argument["shape"]:
+        raise ValueError(f"'{argument['name']}': expected shape {argument['shape']} but the checkpoint gives {value.shape}")
+    return np.ascontiguousarray(value)
+
+
+def assembled(argument, tensors):
     source = argument["source"]
 
-    def tensor(name):
+    def matrix(name, expert):
+        """One expert's of a tensor that has all of them."""
         array = tensors[name]
+        if source.get("row"):
+            array = array[0]
+        if "stacked" not in source:
+            return array
+        return array[expert] if source["stacked"] == 3 else np.split(array, source["experts"])[expert]
+
+    def tensor(name, expert=None):
+        array = matrix(name, expert)
         if source.get("transpose"):
             array = array.T
         if "of" in source:
@@ -34,13 +53,12 @@ def parameter(argument, tensors):
         return array
 
     def of_expert(expert):
-        parts = [tensor(name.replace("{e}", str(expert))) for name in source["tensors"]]
+        parts = [tensor(name.replace("{e}", str(expert)), expert) for name in source["tensors"]]
+        if source.get("halves"):
+            parts = np.split(parts[0], 2, axis=-1)
         return np.stack(parts, axis=-1).reshape(*parts[0].shape[:-1], -1) if len(parts) > 1 else parts[0]
 
-    value = np.stack([of_expert(e) for e in range(source["experts"])]) if "experts" in source else of_expert(None)
-    if list(value.shape) != argument["shape"]:
-        raise ValueError(f"'{argument['name']}': expected shape {argument['shape']} but the checkpoint gives {value.shape}")
-    return np.ascontiguousarray(value)
+    return np.stack([of_expert(e) for e in range(source["experts"])]) if "experts" in source else of_expert(None)
 
 
 def parameters(metadata, tensors):
@@ -48,6 +66,10 @@ def parameters(metadata, tensors):
     arguments = [argument for argument in metadata["programs"][0]["arguments"] if argument["role"] == "parameter"]
     used = {name.replace("{e}", str(e)) for argument in arguments for name in argument["source"]["tensors"]
             for e in range(argument["source"].get("experts", 1))}
+    # A checkpoint has a prefix in all names or in none.
+    for prefix in {argument["source"].get("prefix", "") for argument in arguments}:
+        if not any(name.startswith(prefix) for name in tensors):
+            tensors = {prefix + name if prefix + name in used else name: tensor for name, tensor in tensors.items()}
     if unused := sorted(set(tensors) - used):
         raise ValueError(f"the plan has nothing for the tensors {', '.join(unused)}")
     return {argument["name"]: parameter(argument, tensors) for argument in arguments}

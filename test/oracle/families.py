@@ -3,20 +3,21 @@
 import json
 import os
 
+import llama_like
 from oracle import Layer, Model
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "share", "models")
 
 
-def layer_of(config):
-    """The layer that the family's published modeling code builds from `config`."""
+def layer_of(config, sequences=1):
+    """The layer that the family's published modeling code builds from `config`, for tokens of `sequences` sequences."""
     c = config
     family = c["architectures"][0]
     if family == "SwitchTransformersForConditionalGeneration":
-        # Top-1 of a softmax; the capacity is counted for its sequences of 512 tokens.
+        # Top-1 of a softmax; the capacity is counted in each sequence.
         return Layer(c["d_model"], c["d_ff"], c["num_experts"], c["num_selected_experts"], activation=c["dense_act_fn"],
-                     capacity_factor=c["expert_capacity"] * c["num_experts"] / (c["num_selected_experts"] * 512))
-    k = c["num_experts_per_tok"]
+                     expert_capacity=c["expert_capacity"], groups=sequences)
+    k = c.get("num_experts_per_tok")
     if family in ("GPT2MoEForCausalLM", "BertMoEForMaskedLM"):
         gpt2 = family == "GPT2MoEForCausalLM"
         hidden = c["n_embd"] if gpt2 else c["hidden_size"]
@@ -25,7 +26,13 @@ def layer_of(config):
                      renormalize=c["norm_topk_prob"], expert_biases=True, capacity_factor=c["expert_capacity_factor"])
     if family == "MixtralForCausalLM":
         return Layer(c["hidden_size"], c["intermediate_size"], c["num_local_experts"], k, renormalize=True)
-    if family == "Qwen2MoeForCausalLM":
+    if family in llama_like.FAMILIES:
+        f = llama_like.FAMILIES[family](c)
+        return Layer(f.hidden, f.inner, f.count, f.k, score=f.score, selection_bias=bool(f.bias_of_choice),
+                     renormalize=f.normalise, weigh_inputs=f.weigh_inputs, routing_scale=f.scale,
+                     expert_groups=f.groups[0], top_groups=f.groups[1], group_score="top2" if f.groups[0] > 1 else "max",
+                     shared_inner=f.shared_inner)
+    if family in ("Qwen2MoeForCausalLM", "Qwen3NextForCausalLM"):
         return Layer(c["hidden_size"], c["moe_intermediate_size"], c["num_experts"], k, renormalize=c["norm_topk_prob"],
                      shared_inner=c["shared_expert_intermediate_size"], shared_gate=True)
     if family == "Qwen3MoeForCausalLM":
@@ -51,7 +58,7 @@ def layer_of(config):
 
 # The shared configs at sizes at which the oracle takes a moment; what is not a size stays.
 REDUCED = {
-    "switch-base-8": dict(d_model=16, d_ff=24),
+    "switch-base-8": dict(d_model=16, d_ff=24, expert_capacity=2),
     "mixtral-8x7b": dict(hidden_size=16, intermediate_size=20),
     "qwen1.5-moe-a2.7b": dict(hidden_size=16, moe_intermediate_size=8, num_experts=12,
                               shared_expert_intermediate_size=20),
@@ -66,17 +73,33 @@ REDUCED = {
     "gpt3-6.7b-moe": dict(n_embd=16, n_inner=12, num_experts=6),
     "bert-base-moe": dict(hidden_size=16, intermediate_size=24, num_experts=8),
     "gpt-oss-120b": dict(hidden_size=16, intermediate_size=12, num_local_experts=16),
+    "kimi-k2": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24),
+    "glm-4.5-air": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
+    "dots.llm1": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
+    "minimax-m2": dict(hidden_size=16, intermediate_size=6, num_local_experts=16),
+    "ernie-4.5-21b-a3b": dict(hidden_size=16, moe_intermediate_size=6, moe_num_experts=12),
+    "hunyuan-a13b": dict(hidden_size=16, intermediate_size=6, num_experts=12),
+    "granite-3.0-3b-a800m": dict(hidden_size=16, intermediate_size=6, num_local_experts=12),
+    "qwen3-next-80b-a3b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16, shared_expert_intermediate_size=6),
+    # Their sizes are in an object of their own.
+    "llama-4-scout": dict(text_config=dict(hidden_size=16, intermediate_size=6)),
+    "qwen3-vl-30b-a3b": dict(text_config=dict(hidden_size=16, moe_intermediate_size=6, num_experts=16)),
+    "dbrx": dict(d_model=16, ffn_config=dict(ffn_hidden_size=6, moe_num_experts=8)),
 }
 
 
 def shared_names():
-    return sorted(name.removesuffix(".json") for name in os.listdir(MODELS) if name.endswith(".json"))
+    """Those that have experts."""
+    return sorted(REDUCED)
 
 
 def reduced_config(name):
     with open(os.path.join(MODELS, name + ".json")) as file:
-        return {**json.load(file), **REDUCED[name]}
+        config = json.load(file)
+    for key, value in REDUCED[name].items():
+        config[key] = {**config[key], **value} if isinstance(value, dict) else value
+    return config
 
 
-def model_of(config, tokens, layers=1):
-    return Model((layer_of(config),) * layers, tokens)
+def model_of(config, sequences, length, layers=1):
+    return Model((layer_of(config, sequences),) * layers, sequences * length)

@@ -26,7 +26,7 @@ def cases():
         if not model.ties:
             yield name, model
     for name in families.shared_names():
-        yield name, families.model_of(families.reduced_config(name), tokens=12)
+        yield name, families.model_of(families.reduced_config(name), sequences=1, length=12)
 
 
 def check(tools, model, folder, log):

@@ -64,11 +64,14 @@ def layer_attributes(layer, max_load):
         attributes["group_score"] = f"#moe<group_score {layer.group_score}>"
     if layer.capacity_factor is not None:
         attributes["capacity_factor"] = f64(layer.capacity_factor)
-    elif max_load is not None:
+    if layer.expert_capacity is not None:
+        attributes["expert_capacity"] = i64(layer.expert_capacity)
+    if layer.is_dropless and max_load is not None:
         attributes["max_load"] = f64(max_load)
     if layer.groups != 1:
         attributes["groups"] = i64(layer.groups)
-    return "{" + ", ".join([f"{k} = {v}" for k, v in attributes.items()] + ["renormalize"] * layer.renormalize) + "}"
+    units = ["renormalize"] * layer.renormalize + ["weigh_inputs"] * layer.weigh_inputs
+    return "{" + ", ".join([f"{k} = {v}" for k, v in attributes.items()] + units) + "}"
 
 
 def mlir_text(model, dtype, max_load=None):
@@ -107,12 +110,12 @@ def mlir_text(model, dtype, max_load=None):
 # Commands
 
 
-def ranks_of(plan):
-    """The ranks that a compiled plan has."""
+def metadata_of(plan):
+    """What a compiled plan says of itself (docs/Runtime.md)."""
     with open(plan, "rb") as file:
         data = file.read()
     begin = data.index(b'{"moeplan":')
-    return json.loads(data[begin : data.index(b"\0", begin)])["world"]
+    return json.loads(data[begin : data.index(b"\0", begin)])
 
 
 class Tools:
@@ -139,7 +142,7 @@ class Tools:
         if tool == "moe-run" and self.backend != "host":
             command += [f"--backend={self.backend}"]
         if tool == "moe-run" and self.backend == "mpi":
-            command = ["mpirun", "--quiet", "--oversubscribe", "-n", str(ranks_of(arguments[0])), *command]
+            command = ["mpirun", "--quiet", "--oversubscribe", "-n", str(metadata_of(arguments[0])["world"]), *command]
         log.append(shlex.join(command))
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=self.timeout)

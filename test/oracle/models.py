@@ -13,6 +13,7 @@ from oracle import erf, sigmoid
 
 DEEPSEEK = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
 LLAMA = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "OlmoeForCausalLM", "GptOssForCausalLM", *DEEPSEEK)
+GPT2 = ("GPT2MoEForCausalLM", "GPT2LMHeadModel")
 SWITCH = "SwitchTransformersForConditionalGeneration"
 
 
@@ -174,6 +175,8 @@ def llama_attention(c, t, i, x, length):
     q, k, v = (linear(t, f"{p}{which}_proj", x) for which in "qkv")
     if family == "OlmoeForCausalLM":
         q, k = (rms_norm(a, t[f"{p}{which}_norm.weight"], c["rms_norm_eps"]) for a, which in ((q, "q"), (k, "k")))
+        if c.get("clip_qkv"):
+            q, k, v = (np.clip(a, -c["clip_qkv"], c["clip_qkv"]) for a in (q, k, v))
     q, k, v = (a.reshape(len(x), -1, head) for a in (q, k, v))
     if family == "Qwen3MoeForCausalLM":
         q, k = (rms_norm(a, t[f"{p}{which}_norm.weight"], c["rms_norm_eps"]) for a, which in ((q, "q"), (k, "k")))
@@ -219,7 +222,7 @@ def deepseek_experts(c, t, p, x):
         for row, group in zip(order, np.argsort(-best, axis=1, kind="stable")):
             row[group[c["topk_group"] :]] = -np.inf
         order = order.reshape(scores.shape)
-    renormalize = c["norm_topk_prob"] and k > 1
+    renormalize = c["norm_topk_prob"] and (v3 or k > 1)
     # V2 scales only what it does not renormalise.
     factor = c["routed_scaling_factor"] if v3 or not renormalize else 1.0
     choices = choose(scores, k, renormalize, order=order)
@@ -228,10 +231,12 @@ def deepseek_experts(c, t, p, x):
 
 
 def gpt_oss_experts(c, t, p, x):
+    slope, limit = c.get("swiglu_alpha", 1.702), c.get("swiglu_limit", 7.0)
+
     def expert(e, row):
         a = row @ t[p + "experts.gate_up_proj"][e] + t[p + "experts.gate_up_proj_bias"][e]
-        gate, up = np.minimum(a[::2], 7.0), np.clip(a[1::2], -7.0, 7.0)
-        return ((up + 1) * gate * sigmoid(1.702 * gate)) @ t[p + "experts.down_proj"][e] + t[p + "experts.down_proj_bias"][e]
+        gate, up = np.minimum(a[::2], limit), np.clip(a[1::2], -limit, limit)
+        return ((up + 1) * gate * sigmoid(slope * gate)) @ t[p + "experts.down_proj"][e] + t[p + "experts.down_proj_bias"][e]
 
     # The softmax is over the chosen logits alone, which is the whole one renormalised.
     return mixture(x, choose(softmax(linear(t, p + "router", x)), c["num_experts_per_tok"], True), expert)
@@ -368,11 +373,13 @@ def gpt2_logits(c, t, tokens, groups):
         p = f"transformer.h.{i}."
         qkv = conv1d(t, p + "attn.c_attn", layer_norm(t, p + "ln_1", x, eps))
         parts = [split_heads(a, heads) for a in np.split(qkv, 3, axis=1)]
-        attended = [attention(*(a[s : s + length] for a in parts), True) for s in range(0, len(x), length)]
+        scale = 1 / math.sqrt(c["n_embd"] // heads) if c.get("scale_attn_weights", True) else 1.0
+        scale /= i + 1 if c.get("scale_attn_by_inverse_layer_idx") else 1
+        attended = [attention(*(a[s : s + length] for a in parts), True, scale=scale) for s in range(0, len(x), length)]
         x = x + conv1d(t, p + "attn.c_proj", np.concatenate(attended))
         inner = layer_norm(t, p + "ln_2", x, eps)
         block = lambda q, row: conv1d(t, q + "c_proj", act(conv1d(t, q + "c_fc", row)))
-        if (i + 1) % c["moe_every"] == 0:
+        if "moe_every" in c and (i + 1) % c["moe_every"] == 0:
             x = x + plain_experts(c, t, p + "mlp.", inner, lambda e, row: block(f"{p}mlp.experts.{e}.", row), groups)
         else:
             x = x + block(p + "mlp.", inner)
@@ -380,7 +387,7 @@ def gpt2_logits(c, t, tokens, groups):
 
 
 def gpt2_shapes(c):
-    m, h = c["n_embd"], c["n_inner"] or 4 * c["n_embd"]
+    m, h = c["n_embd"], c.get("n_inner") or 4 * c["n_embd"]
     shapes = {"transformer.wte.weight": (c["vocab_size"], m), "transformer.wpe.weight": (c["n_positions"], m)}
     both = lambda name, shape: {name + ".weight": shape, name + ".bias": shape[-1:]}
     shapes.update(both("transformer.ln_f", (m,)))
@@ -389,7 +396,7 @@ def gpt2_shapes(c):
         for name, shape in (("ln_1", (m,)), ("ln_2", (m,)), ("attn.c_attn", (m, 3 * m)), ("attn.c_proj", (m, m))):
             shapes.update(both(p + name, shape))
         block = lambda q: {**both(q + "c_fc", (m, h)), **both(q + "c_proj", (h, m))}
-        if (i + 1) % c["moe_every"] == 0:
+        if "moe_every" in c and (i + 1) % c["moe_every"] == 0:
             shapes[p + "mlp.gate.weight"] = (c["num_experts"], m)
             for e in range(c["num_experts"]):
                 shapes.update(block(f"{p}mlp.experts.{e}."))
@@ -407,7 +414,8 @@ def bert_logits(c, t, tokens, groups):
     for i in range(c["num_hidden_layers"]):
         p = f"bert.encoder.layer.{i}."
         parts = [split_heads(linear(t, f"{p}attention.self.{name}", x), heads) for name in ("query", "key", "value")]
-        attended = [attention(*(a[s : s + length] for a in parts), False) for s in range(0, len(x), length)]
+        causal = c.get("is_decoder", False)
+        attended = [attention(*(a[s : s + length] for a in parts), causal) for s in range(0, len(x), length)]
         x = layer_norm(t, p + "attention.output.LayerNorm",
                        x + linear(t, p + "attention.output.dense", np.concatenate(attended)), eps)
         block = lambda q, row: linear(t, q + "output.dense", act(linear(t, q + "intermediate.dense", row)))
@@ -481,12 +489,13 @@ def switch_sparse(c, side, i):
     return step == 1 or (step > 1 and i % step == 1)
 
 
-def switch_feed_forward(c, t, p, x, sparse):
+def switch_feed_forward(c, t, p, x, length, sparse):
     dense = lambda q, row: linear(t, q + "wo", np.maximum(linear(t, q + "wi", row), 0.0))
     if not sparse:
         return dense(p, x)
-    # No expert of the models here gets more tokens than its capacity.
-    choices = choose(softmax(linear(t, p + "router.classifier", x)), 1, False)
+    # An expert takes the first tokens of each sequence, however long it is.
+    choices = choose(softmax(linear(t, p + "router.classifier", x)), 1, False, lambda _: c["expert_capacity"],
+                     len(x) // length)
     return mixture(x, choices, lambda e, row: dense(f"{p}experts.expert_{e}.", row))
 
 
@@ -505,7 +514,7 @@ def switch_stack(c, t, side, tokens, memory=None):
             x = x + switch_attention(c, t, p + "1.EncDecAttention.", inner, memory, length, None, False)
             last = 2
         inner = rms_norm(x, t[f"{p}{last}.layer_norm.weight"], eps)
-        x = x + switch_feed_forward(c, t, f"{p}{last}.mlp.", inner, switch_sparse(c, side, i))
+        x = x + switch_feed_forward(c, t, f"{p}{last}.mlp.", inner, length, switch_sparse(c, side, i))
     return rms_norm(x, t[side + ".final_layer_norm.weight"], eps)
 
 
@@ -546,20 +555,28 @@ def switch_shapes(c):
 def shapes(config):
     """{name: shape} of the checkpoint of a model with this config."""
     family = family_of(config)
+    if family in llama_like.FAMILIES:
+        return llama_like.shapes(config)
     if family in LLAMA:
         return llama_shapes(config)
-    return {"GPT2MoEForCausalLM": gpt2_shapes, "BertMoEForMaskedLM": bert_shapes, SWITCH: switch_shapes}[family](config)
+    return {**dict.fromkeys(GPT2, gpt2_shapes), "BertMoEForMaskedLM": bert_shapes, SWITCH: switch_shapes}[family](config)
 
 
 def logits(config, tensors, tokens, groups=1, decoder_tokens=None):
-    """[batch * length, vocabulary] for `tokens` [batch, length]. Capacities are counted in each of `groups` blocks."""
+    """[batch * length, vocabulary] for `tokens` [batch, length]. Capacities are counted in each of `groups` blocks, Switch's
+    in each sequence."""
     family = family_of(config)
+    if family in llama_like.FAMILIES:
+        return llama_like.logits(config, tensors, tokens)
     if family in LLAMA:
         return llama_logits(config, tensors, tokens)
     if family == SWITCH:
         return switch_logits(config, tensors, tokens, decoder_tokens)
-    model = {"GPT2MoEForCausalLM": gpt2_logits, "BertMoEForMaskedLM": bert_logits}[family]
+    model = {**dict.fromkeys(GPT2, gpt2_logits), "BertMoEForMaskedLM": bert_logits}[family]
     return model(config, tensors, tokens, groups)
+
+
+import llama_like  # noqa: E402: it uses what is above
 
 
 def draw(config, seed=0):

@@ -30,6 +30,7 @@ class Layer:
     activation: str = "swiglu"
     score: str = "softmax"
     renormalize: bool = False
+    weigh_inputs: bool = False
     routing_scale: float = 1.0
     expert_groups: int = 1
     top_groups: int = 1
@@ -40,6 +41,7 @@ class Layer:
     shared_inner: int = 0
     shared_gate: bool = False
     capacity_factor: Optional[float] = None
+    expert_capacity: Optional[int] = None
     groups: int = 1
 
     def shapes(self):
@@ -60,8 +62,14 @@ class Layer:
         }
         return {name: shape for name, (present, shape) in all_shapes.items() if present}
 
+    @property
+    def is_dropless(self):
+        return self.capacity_factor is None and self.expert_capacity is None
+
     def capacity(self, tokens):
         """T: the choices that one expert takes of a group of `tokens` tokens."""
+        if self.expert_capacity is not None:
+            return min(tokens, self.expert_capacity)
         # The factor as it is written, in decimal: 1.1 * 10 is 11.
         wanted = fractions.Fraction(str(self.capacity_factor)) * self.top_k * tokens / self.experts
         return min(tokens, math.ceil(wanted))
@@ -193,7 +201,7 @@ def route(layer, p, x):
         for j in range(k):
             for s in tokens:
                 shares[g, chosen[s, j]] += 1.0 / (k * block)
-                if layer.capacity_factor is not None:
+                if not layer.is_dropless:
                     kept[s, j] = taken[chosen[s, j]] < layer.capacity(block)
                     taken[chosen[s, j]] += kept[s, j]
     return Routing(scores, chosen, kept, weights, shares, margin)
@@ -215,10 +223,11 @@ def layer_forward(layer, p, x):
             if not routing.kept[s, j]:
                 continue
             e = routing.chosen[s, j]
-            a = x[s] @ p["w1"][e] + (p["b1"][e] if layer.expert_biases else 0.0)
+            before, after = (routing.weights[s, j], 1.0) if layer.weigh_inputs else (1.0, routing.weights[s, j])
+            a = before * x[s] @ p["w1"][e] + (p["b1"][e] if layer.expert_biases else 0.0)
             h = activate(layer.activation, a)
             out = h @ p["w2"][e] + (p["b2"][e] if layer.expert_biases else 0.0)
-            y[s] += routing.weights[s, j] * out
+            y[s] += after * out
             saved[s, j] = a, h, out
             kinks = min(kinks, kink_distance(layer.activation, a))
     shared = None
@@ -246,15 +255,17 @@ def layer_backward(layer, p, x, cache, dy, daux):
     dweights = np.zeros_like(routing.weights)
     for (s, j), (a, h, out) in saved.items():
         e = routing.chosen[s, j]
-        dweights[s, j] = dy[s] @ out
-        dout = routing.weights[s, j] * dy[s]
+        before, after = (routing.weights[s, j], 1.0) if layer.weigh_inputs else (1.0, routing.weights[s, j])
+        dout = after * dy[s]
         da = activate_backward(layer.activation, a, p["w2"][e] @ dout)
         grads["w2"][e] += np.outer(h, dout)
-        grads["w1"][e] += np.outer(x[s], da)
+        grads["w1"][e] += np.outer(before * x[s], da)
         if layer.expert_biases:
             grads["b2"][e] += dout
             grads["b1"][e] += da
-        dx[s] += p["w1"][e] @ da
+        dinput = p["w1"][e] @ da
+        dx[s] += before * dinput
+        dweights[s, j] = dinput @ x[s] if layer.weigh_inputs else dy[s] @ out
 
     dscores = np.zeros_like(routing.scores)
     for s in range(n):
@@ -426,6 +437,8 @@ def option_cases():
     yield "capacity that drops", one(replace(base, capacity_factor=0.5))
     yield "capacity that drops, 3 groups", one(replace(base, capacity_factor=0.6, groups=3, renormalize=True))
     yield "capacity with room, 2 groups", one(replace(base, capacity_factor=2.0, groups=2))
+    yield "expert capacity that drops, 2 groups", one(replace(base, expert_capacity=1, groups=2))
+    yield "expert capacity with room, 4 groups", one(replace(base, expert_capacity=50, groups=4))
     yield "dropless, 2 groups", one(replace(base, groups=2, score="sigmoid"))
     yield "shared expert", one(replace(base, shared_inner=7))
     yield "shared expert and gate", one(replace(base, shared_inner=3, shared_gate=True, activation="gelu"))
@@ -437,6 +450,10 @@ def option_cases():
     yield "expert groups by top2", one(
         replace(base, experts=12, top_k=4, expert_groups=4, top_groups=2, group_score="top2", score="sigmoid",
                 selection_bias=True, renormalize=True, routing_scale=2.5, shared_inner=4))
+    yield "weighed inputs", one(replace(base, weigh_inputs=True, score="sigmoid", shared_inner=3, expert_biases=True))
+    yield "weighed inputs that drop", one(
+        replace(base, weigh_inputs=True, renormalize=True, activation="gelu", capacity_factor=0.75))
+    yield "10 of 12 experts", Model((replace(base, experts=12, top_k=10, renormalize=True),), 2, residual=False, x_scale=2)
     yield "all experts", one(replace(base, top_k=4, renormalize=True))
     yield "one expert", one(replace(base, experts=1, top_k=1, capacity_factor=0.5))
     yield "ties", one(replace(base, gate_bias=True, capacity_factor=1.0, activation="gelu"), ties=True)

@@ -32,10 +32,10 @@ def family_cases(dtype):
     for name in families.shared_names():
         config = families.reduced_config(name)
         for layers, batch, seq in ((1, 2, 16), (2, 1, 20)):
-            model = families.model_of(config, batch * seq, layers)
+            model = families.model_of(config, batch, seq, layers)
             flags = (f"--batch={batch}", f"--seq={seq}", f"--layers={layers}")
             yield f"{name}, {layers} layers, {dtype}", Case(dtype, model, config, flags)
-        if model.layers[0].capacity_factor is not None:
+        if not model.layers[0].is_dropless:
             yield f"{name}, dropless, {dtype}", Case(
                 dtype, with_capacity(model, None), config, flags + ("--dropless",))
         else:
@@ -44,7 +44,7 @@ def family_cases(dtype):
 
 
 def with_capacity(model, factor):
-    return replace(model, layers=tuple(replace(layer, capacity_factor=factor) for layer in model.layers))
+    return replace(model, layers=tuple(replace(layer, capacity_factor=factor, expert_capacity=None) for layer in model.layers))
 
 
 def text_cases(dtype):

@@ -1,21 +1,31 @@
 //===- main.cpp - moe-compile: a model graph to a plan --------------------===//
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/SHA256.h"
 #include "llvm/Support/Signals.h"
 
-#include "moe/Compiler/AutoSchedule.h"
-#include "moe/Compiler/CommandLine.h"
-#include "moe/Compiler/Report.h"
-#include "moe/Compiler/RoutingCommandLine.h"
-#include "moe/Compiler/Variants.h"
+#include "CompileCommandLine.h"
+#include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Planner/AutoSchedule.h"
+#include "moe/Planner/BatchShapes.h"
+#include "moe/Report/Explanations.h"
+#include "moe/Report/PlanFigures.h"
+#include "moe/Report/PlanTable.h"
+#include "moe/Report/SimOutput.h"
+#include "moe/Simulator/Prediction.h"
 #include "moe/Target/Object.h"
-#include "moe/Target/PlanReport.h"
+
+#include "../StandardOutput.h"
+#include "PassOptions.h"
 
 #include <atomic>
 
@@ -30,6 +40,7 @@ enum class Emit { L0, Spmd, Plan, LLVM, Object, SharedLibrary };
 } // namespace
 
 static cl::OptionCategory category("moe-compile options");
+static cl::OptionCategory passCategory("MLIR options", "MLIR's own, for the passes of the plan that is written");
 
 static moe::CompileCommandLine compiling(category);
 static moe::RoutingCommandLine routingOptions(category);
@@ -37,10 +48,15 @@ static cl::opt<std::string> output("o", cl::desc("Output file; - for standard ou
                                    cl::init("-"), cl::cat(category));
 static cl::opt<Emit> emit(
     "emit", cl::desc("What to write"), cl::init(Emit::SharedLibrary),
-    cl::values(clEnumValN(Emit::L0, "l0", "The model graph"), clEnumValN(Emit::Spmd, "spmd", "The per-rank program"),
+    cl::values(clEnumValN(Emit::L0, "l0", "The model graph"),
+               clEnumValN(Emit::Spmd, "spmd", "The per-rank program and its reference, which can be an input"),
                clEnumValN(Emit::Plan, "plan", "The plan"), clEnumValN(Emit::LLVM, "llvm", "LLVM IR"),
                clEnumValN(Emit::Object, "obj", "An object file"), clEnumValN(Emit::SharedLibrary, "so", "A plan .so")),
     cl::cat(category));
+static cl::opt<bool> digest("digest",
+                            cl::desc("Write the SHA-256 of the plan .so beside it, to FILE.sha256, which moe-run "
+                                     "compares before it loads the plan"),
+                            cl::cat(category));
 static cl::opt<std::string>
     report("report",
            cl::desc("Write a report of the plan to this file, as JSON if it ends in .json; - for standard output"),
@@ -52,7 +68,25 @@ static cl::opt<std::string>
                      "page if in .html; - for standard output"),
             cl::value_desc("file"), cl::cat(category));
 
+static cl::opt<bool> printPipeline(
+    "print-pipeline",
+    cl::desc("Compile, but print the passes that make the plan instead of it: a line `stage: pipeline` for each stage, "
+             "the pipeline as moe-opt's --pass-pipeline takes it"),
+    cl::cat(category));
+
 static bool isJsonReport() { return StringRef(report).ends_with(".json"); }
+
+/// Writes `path`.sha256, in the format of sha256sum.
+static LogicalResult writeDigest(MLIRContext &context, StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!file)
+    return emitError(UnknownLoc::get(&context)) << "cannot read '" << path << "': " << file.getError().message();
+  auto sum = llvm::SHA256::hash(llvm::arrayRefFromStringRef((*file)->getBuffer()));
+  return moe::writeFile(context, (path + ".sha256").str(), [&](llvm::raw_pwrite_stream &os) {
+    os << llvm::toHex(sum, /*LowerCase=*/true) << "  " << llvm::sys::path::filename(path) << "\n";
+    return success();
+  });
+}
 
 static LogicalResult writeModule(ModuleOp module) {
   MLIRContext &context = *module.getContext();
@@ -72,7 +106,9 @@ static LogicalResult writeModule(ModuleOp module) {
     return moe::writeFile(
         context, output, [&](llvm::raw_pwrite_stream &os) { return moe::emitObject(module, os); }, /*isBinary=*/true);
   case Emit::SharedLibrary:
-    return moe::emitSharedLibrary(module, output);
+    if (failed(moe::emitSharedLibrary(module, output)))
+      return failure();
+    return digest ? writeDigest(context, output) : success();
   }
   llvm_unreachable("all kinds of output are handled");
 }
@@ -212,6 +248,8 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
         compiling.readModule(context, sources, argv0, options.parallel.getDp(), shape);
     if (failed(graph))
       return failure();
+    if (variants.empty())
+      moe::warnOfNoExperts(**graph, options);
     size_t first = variants.size();
     if (failed(moe::compileVariants(**graph, options, variants)))
       return emitError(UnknownLoc::get(&context)) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
@@ -240,6 +278,22 @@ static void watchInterrupts(moe::CompileOptions &options) {
   llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
 }
 
+/// Options about what comes behind the program of a rank; all others are about what is decided in it.
+static LogicalResult checkSpmdOptions(MLIRContext &context) {
+  if (emit == Emit::L0)
+    return emitError(UnknownLoc::get(&context)) << "expected --emit=spmd, plan, llvm, obj or so with '"
+                                                << compiling.getInput() << "', which is the program of a rank already";
+  static constexpr StringLiteral behind[] = {"cluster", "digest", "emit",           "explain",   "num-threads",
+                                             "o",       "order",  "print-pipeline", "reference", "report"};
+  for (const auto &option : cl::getRegisteredOptions())
+    if (option.getValue()->getNumOccurrences() > 0 && llvm::is_contained(option.getValue()->Categories, &category) &&
+        !llvm::is_contained(behind, option.getKey()))
+      return emitError(UnknownLoc::get(&context))
+             << "expected --" << option.getKey() << " with a model only: '" << compiling.getInput()
+             << "' is the program of a rank, in which that is decided; leave the option out";
+  return success();
+}
+
 /// What the input becomes at the stage that --emit asks for, or the plan before it.
 static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                      const moe::CompileOptions &options) {
@@ -259,14 +313,41 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
     return compileShapes(context, sources, argv0, *shapes, options);
   }
   FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(context, sources, argv0, options.parallel.getDp());
-  if (failed(graph) || emit == Emit::L0)
+  if (failed(graph))
+    return failure();
+  if (moe::isSpmdProgram(**graph)) {
+    if (failed(checkSpmdOptions(context)))
+      return failure();
+    return moe::compileSpmd(**graph, options);
+  }
+  if (emit == Emit::L0)
     return graph;
+  moe::warnOfNoExperts(**graph, options);
   return moe::compile(**graph, options);
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
-  if (emit == Emit::SharedLibrary && output == "-")
+/// --print-pipeline writes nothing else.
+static LogicalResult checkPrintPipeline(MLIRContext &context) {
+  for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, &report, &explain, &digest})
+    if (other->getNumOccurrences() > 0)
+      return emitError(UnknownLoc::get(&context))
+             << "expected --print-pipeline, which prints passes instead of what they "
+                "make, without '"
+             << other->ArgStr << "'";
+  if (emit == Emit::L0)
+    return emitError(UnknownLoc::get(&context))
+           << "expected --emit=spmd, plan, llvm, obj or so with --print-pipeline: no pass makes the model graph";
+  return success();
+}
+
+static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, moe::PassWatcher &watcher) {
+  if (printPipeline && failed(checkPrintPipeline(context)))
+    return failure();
+  if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
     return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
+  if (emit != Emit::SharedLibrary && digest)
+    return emitError(UnknownLoc::get(&context))
+           << "expected --digest with a plan .so, but --emit asks for something else";
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
@@ -279,10 +360,15 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
+  options->clusterPath = compiling.findCluster(argv0);
+  options->runPasses = watcher.getRunner();
   watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
   if (failed(module))
     return failure();
+  bool isLowered = emit != Emit::L0 && emit != Emit::Spmd && emit != Emit::Plan;
+  if (printPipeline)
+    return isLowered ? moe::lowerToLLVM(**module, options->runPasses) : success();
   if (emit == Emit::L0)
     return writeModule(**module);
   SmallVector<ModuleOp> plans = plan::getVariants(**module);
@@ -299,14 +385,16 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   if (!explain.empty() && failed(writeExplanations(**module)))
     return failure();
-  if (emit != Emit::Spmd && emit != Emit::Plan && failed(moe::lowerToLLVM(**module)))
+  if (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses)))
     return failure();
   return writeModule(**module);
 }
 
 int main(int argc, char **argv) {
+  moe::keepStandardOutputClosed();
   llvm::InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
+  moe::registerPassOptions(passCategory);
+  cl::HideUnrelatedOptions({&category, &passCategory});
   if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan compiler: a model graph to an executable parallel plan\n",
                                    &llvm::errs()))
     return badInput;
@@ -317,5 +405,8 @@ int main(int argc, char **argv) {
   if (threads)
     context.setThreadPool(*threads);
   moe::ToolDiagnostics diagnostics(context, "moe-compile");
-  return succeeded(run(context, diagnostics.getSources(), argv[0])) ? 0 : badInput;
+  moe::PassWatcher watcher(context);
+  if (printPipeline)
+    watcher.printPipelines();
+  return succeeded(run(context, diagnostics.getSources(), argv[0], watcher)) ? 0 : badInput;
 }

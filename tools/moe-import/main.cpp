@@ -1,6 +1,6 @@
 //===- main.cpp - moe-import: a Hugging Face config as an L0 graph --------===//
 
-#include "moe/Import/CommandLine.h"
+#include "ImportCommandLine.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -8,6 +8,8 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+#include "../StandardOutput.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -29,6 +31,7 @@ static int fail(llvm::Error error) {
 }
 
 int main(int argc, char **argv) {
+  keepStandardOutputClosed();
   registerAsmPrinterCLOptions();
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "Hugging Face config.json -> L0 graph of the moe dialect\n",
@@ -43,11 +46,16 @@ int main(int argc, char **argv) {
 
   std::error_code ec;
   llvm::ToolOutputFile out(output, ec, llvm::sys::fs::OF_Text);
+  if (!ec) {
+    (*module)->print(out.os());
+    out.os().flush();
+    ec = out.os().error();
+    out.os().clear_error();
+  }
   if (ec) {
-    llvm::errs() << "error: '" << output << "': " << ec.message() << "\n";
+    llvm::errs() << "error: cannot write '" << output << "': " << ec.message() << "\n";
     return badInput;
   }
-  (*module)->print(out.os());
   out.keep();
   return 0;
 }

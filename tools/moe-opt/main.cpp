@@ -2,8 +2,10 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 #include "../Register.h"
+#include "../StandardOutput.h"
 
 int main(int argc, char **argv) {
+  mlir::moe::keepStandardOutputClosed();
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);
   mlir::moe::registerToolPasses();

@@ -3,8 +3,10 @@
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 
 #include "../Register.h"
+#include "../StandardOutput.h"
 
 int main(int argc, char **argv) {
+  mlir::moe::keepStandardOutputClosed();
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);
   mlir::moe::registerToolPasses();

@@ -1,12 +1,16 @@
 //===- main.cpp - moe-sim: a plan in virtual time -------------------------===//
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/InitLLVM.h"
 
-#include "moe/Compiler/CommandLine.h"
-#include "moe/Compiler/Report.h"
-#include "moe/Compiler/RoutingCommandLine.h"
+#include "CompileCommandLine.h"
+#include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Report/SimOutput.h"
+#include "moe/Simulator/Prediction.h"
+
+#include "../StandardOutput.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -67,14 +71,17 @@ static FailureOr<OwningOpRef<ModuleOp>> readInput(MLIRContext &context, llvm::So
 
 static bool isPlan(ModuleOp module) { return llvm::any_of(module.getOps<func::FuncOp>(), plan::isRankProgram); }
 
-/// --roofline's schedules. The second argument of a name, behind a comma as well, is none of them.
+/// --roofline's schedules. Commas also stand inside a schedule: a number or one of these words goes on with the one
+/// before it.
 static SmallVector<std::string> getRooflineSchedules() {
   SmallVector<StringRef> parts;
   StringRef(rooflineSchedules).split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!rooflineSchedules.empty());
   SmallVector<std::string> schedules;
   for (StringRef part : parts) {
     StringRef word = part.take_until([](char c) { return c == '+' || c == ':'; });
-    if (!schedules.empty() && is_contained({"algorithm1", "prefix", "simulate", "ring", "topology"}, word))
+    bool isArgument = is_contained({"algorithm1", "prefix", "simulate", "ring", "topology"}, word) ||
+                      (!part.empty() && llvm::isDigit(part.front()));
+    if (!schedules.empty() && isArgument)
       schedules.back() += "," + part.str();
     else
       schedules.push_back(part.str());
@@ -184,14 +191,13 @@ static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header,
         writeHtml(header, result, report, measured, compared, os);
       })))
     return failure();
-  if (json) {
-    writeJson(header, result, report, compared, llvm::outs());
-    return success();
-  }
-  printText(header, result, report, llvm::outs());
-  if (compared)
-    printComparison(*compared, llvm::outs());
-  return success();
+  return write("-", [&](llvm::raw_ostream &os) {
+    if (json)
+      return writeJson(header, result, report, compared, os);
+    printText(header, result, report, os);
+    if (compared)
+      printComparison(*compared, os);
+  });
 }
 
 /// A step of a plan under the options' conditions.
@@ -233,7 +239,7 @@ static LogicalResult addOthers(MLIRContext &context, ModuleOp model, CompileOpti
     options.schedule = schedule;
     FailureOr<OwningOpRef<ModuleOp>> plan = compile(model, options);
     if (failed(plan))
-      return failure();
+      return emitUsageError(context) << "no plan for '" << schedule << "' of --roofline";
     FailureOr<SimResult> result = simulatePlan(context, **plan, *options.cluster, /*isFirst=*/false);
     if (failed(result))
       return failure();
@@ -265,6 +271,8 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
+  if (isModel)
+    warnOfNoExperts(**input, *options);
   FailureOr<OwningOpRef<ModuleOp>> compiled;
   if (isModel && failed(compiled = compile(**input, *options)))
     return failure();
@@ -280,6 +288,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
 }
 
 int main(int argc, char **argv) {
+  keepStandardOutputClosed();
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan simulator: how long a plan takes on a cluster, and why\n",

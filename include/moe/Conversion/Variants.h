@@ -11,6 +11,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+
 namespace mlir::plan {
 
 /// Attributes of a variant: B and L (i64), and [alpha, beta] (f64): alpha + beta * (B * L) seconds of communication are
@@ -20,8 +22,6 @@ inline constexpr StringLiteral kSequenceAttrName = "plan.sequence";
 inline constexpr StringLiteral kSecondsAttrName = "plan.seconds";
 /// i64: chunks of the layers (pipeline:N), where variants differ in them.
 inline constexpr StringLiteral kChunksAttrName = "plan.chunks";
-/// Names joined by '+'.
-inline constexpr StringLiteral kScheduleAttrName = "plan.schedule";
 
 /// The variants of a module at the plan stage, in order; none in a plan of one shape.
 SmallVector<ModuleOp> getVariants(ModuleOp plan);

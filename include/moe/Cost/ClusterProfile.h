@@ -7,7 +7,7 @@
 #ifndef MOE_COST_CLUSTERPROFILE_H
 #define MOE_COST_CLUSTERPROFILE_H
 
-#include "moe/Cost/OpCost.h"
+#include "moe/OpFacts/OpCost.h"
 
 #include "llvm/Support/Error.h"
 

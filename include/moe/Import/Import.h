@@ -23,7 +23,9 @@ struct ImportOptions {
   /// Bound of a dropless layer's rows, in multiples of the mean.
   std::optional<double> maxLoad;
   /// Blocks of tokens that are routed apart from each other, of the whole graph; data parallelism may ask for more.
-  int64_t groups = 1;
+  /// Without it the model's own: its sequences or 1. An expert's capacity in a sequence becomes that of a block in
+  /// proportion.
+  std::optional<int64_t> groups;
   /// The graph has batch * seq * dataParallel tokens.
   int64_t dataParallel = 1;
   /// The whole model, which the configuration must have been parsed for.

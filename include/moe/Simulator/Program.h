@@ -6,7 +6,8 @@
 #ifndef MOE_SIMULATOR_PROGRAM_H
 #define MOE_SIMULATOR_PROGRAM_H
 
-#include "moe/Cost/OpCost.h"
+#include "moe/OpFacts/CountsRule.h"
+#include "moe/OpFacts/OpCost.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
@@ -74,14 +75,17 @@ struct SimLaunch {
   std::string kernel, label;
   std::string dtype;                    ///< of the first floating-point buffer that it touches
   llvm::SmallVector<int64_t, 4> params; ///< integer ones, in order
-  llvm::SmallVector<double, 1> reals;   ///< floating-point ones, in order
   OpCost cost;
+  llvm::SmallVector<CountsRule, 1> counts; ///< of the outputs that hold counts of routed rows
   /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
   double transferSeconds = 0;
   uint32_t stream = 0;
   int32_t group = -1;     ///< of a collective
   int32_t partGroup = -1; ///< of a launch that meets nobody but does its member's part of something
   llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent
+
+  /// The rule for what the launch routes; null where it does not.
+  const CountsRule *getRouting() const;
 };
 
 struct SimOp {
@@ -118,8 +122,8 @@ llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan);
 struct RoutedShape {
   int64_t tokens = 0, topK = 0, experts = 0;
 };
-/// Of one launch that routes.
-RoutedShape getRoutedShape(const SimProgram &program, const SimLaunch &launch);
+/// By `routing`, the rule of a launch that routes.
+RoutedShape getRoutedShape(const SimProgram &program, const SimLaunch &launch, const CountsRule &routing);
 /// Of a program whose layers all have one shape; fails where they differ.
 llvm::Expected<RoutedShape> getRoutedShape(const SimProgram &program);
 

@@ -8,10 +8,13 @@
 #define MOE_SUPPORT_JSONREADER_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,9 +52,16 @@ public:
   /// A reader of the text's one object. The error is a complete diagnostic, `file:line:column: error: ..`.
   static llvm::Expected<JsonReader> parse(llvm::StringRef text, llvm::StringRef fileName);
 
-  /// The value of `key`; null where it is missing or JSON null, which Hugging Face writes for an unset key.
+  /// From here on a key that this object lacks has its value in `values`, which must outlive the reader. A key that the
+  /// file sets to null stays unset, unless the default is an object.
+  void setDefaults(const llvm::json::Object &values) { defaults = &values; }
+  /// From here on `alias` and `key` are names of one key. Both with different values are an error.
+  void addAlias(llvm::StringRef alias, llvm::StringRef key);
+
+  /// The value of `key`, or its default; null where both are missing, or where the value is JSON null, which Hugging
+  /// Face writes for an unset key.
   const llvm::json::Value *find(llvm::StringRef key) const;
-  /// Whether the file says null, where that means something else than a missing key.
+  /// Whether the value, or else the default, is null, where that means something else than a missing key.
   bool isNull(llvm::StringRef key) const;
 
   // Each getter requires the key unless a default is given.
@@ -75,14 +85,29 @@ public:
   std::vector<int64_t> getIntegers(llvm::StringRef key, int64_t min, int64_t max);
   std::vector<std::string> getStrings(llvm::StringRef key);
 
+  /// Marks keys as asked for, whose values make no difference.
+  void accept(llvm::ArrayRef<llvm::StringRef> keys) const;
   /// Fails where the object has a key that nobody asked for.
   void refuseOtherKeys();
+
+  /// A key of the file, `a.b[2].c`, and where it stands.
+  struct Key {
+    std::string path;
+    Place place;
+  };
+  /// The keys that nobody asked for, in the order of the file: those of this object, and of the objects inside it that
+  /// readers were made for. Without those whose values say nothing (null, an empty object, an empty list, this
+  /// object's default), and without those whose last part `isHarmless` accepts.
+  std::vector<Key> getOtherKeys(llvm::function_ref<bool(llvm::StringRef key)> isHarmless) const;
 
   /// Keeps the first error: `'path.key': expected <expected> but got <the value>`, at the key's place. `key` may be an
   /// element of a list, `key[3]`.
   void fail(llvm::StringRef key, const llvm::Twine &expected);
   bool hasFailed() const { return !file->error.empty(); }
+  /// The error as a complete diagnostic, and its parts.
   llvm::Error takeError();
+  llvm::StringRef getErrorText() const { return file->error; }
+  Place getErrorPlace() const { return file->errorPlace; }
 
   /// The place of `key`, or that of the object where the key is missing.
   Place getPlace(llvm::StringRef key) const;
@@ -91,11 +116,21 @@ private:
   struct File {
     std::string name, text;
     llvm::json::Value root = nullptr;
-    std::string error;
+    std::string error; ///< without its place; empty: there is none
+    Place errorPlace;
+    /// Of each object that a reader was made for, the keys that were asked for.
+    std::map<const llvm::json::Object *, llvm::StringSet<>> asked;
   };
 
   JsonReader(std::shared_ptr<File> file, const llvm::json::Object *object, std::string path)
-      : file(std::move(file)), object(object), path(std::move(path)) {}
+      : file(std::move(file)), object(object), path(std::move(path)) {
+    this->file->asked.try_emplace(object);
+  }
+  /// The name under which the file gives `key`, which may be an alias.
+  llvm::StringRef getName(llvm::StringRef key) const;
+  const llvm::json::Value *findDefault(llvm::StringRef key) const;
+  /// The value or the default of `key`, which may be JSON null; a null pointer where both are missing.
+  const llvm::json::Value *lookUp(llvm::StringRef key) const;
   std::string getPath(llvm::StringRef key) const;
   /// The list at `key`; null and an error where it is none, null alone where it is missing.
   const llvm::json::Array *getArray(llvm::StringRef key, llvm::StringRef expected);
@@ -104,7 +139,8 @@ private:
   std::shared_ptr<File> file;
   const llvm::json::Object *object;
   std::string path; ///< of the object; empty for the root
-  mutable llvm::StringSet<> asked;
+  const llvm::json::Object *defaults = nullptr;
+  llvm::StringMap<std::string> aliases; ///< of keys
 };
 
 } // namespace mlir::moe

@@ -69,6 +69,14 @@ static plan::CostAttr getCost(Operation *op) {
   return plan::CostAttr::get(op->getContext(), priced.getOpCost());
 }
 
+static ArrayAttr getCounts(Operation *op) {
+  SmallVector<Attribute> rules;
+  if (auto counted = dyn_cast<MoeCountsOpInterface>(op))
+    for (const CountsRule &rule : counted.getCountsRules())
+      rules.push_back(plan::CountsAttr::get(op->getContext(), rule));
+  return rules.empty() ? ArrayAttr() : ArrayAttr::get(op->getContext(), rules);
+}
+
 void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueRange outputs) {
   SmallVector<Value> inputs;
   SmallVector<int64_t> absent, operandOf, inPlace;
@@ -91,7 +99,7 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
                                  kernel.isCollective() ? builder.getUnitAttr() : UnitAttr(), kernel.getKernelGroup(),
                                  /*stream=*/StringAttr(), getLabel(op->getLoc()), array(absent), array(inPlace),
                                  getCost(op), op->getAttrOfType<ChunkAttr>(kChunkAttrName), /*seconds=*/FloatAttr(),
-                                 peer ? builder.getI64IntegerAttr(*peer) : IntegerAttr());
+                                 peer ? builder.getI64IntegerAttr(*peer) : IntegerAttr(), getCounts(op));
 }
 
 Value ProgramConverter::createBuffer(Type tensor, Location loc, plan::Space space, RingAttr ring) {
@@ -207,15 +215,20 @@ void ProgramConverter::createCopy(Value from, Value to, Location loc) {
   OpCost cost;
   cost.resource = Resource::Memory;
   cost.bytesRead = cost.bytesWritten = getByteSize(to.getType());
-  builder.create<plan::LaunchOp>(loc, builder.getStringAttr("copy"), from, to, ArrayAttr(), UnitAttr(), GroupAttr(),
-                                 StringAttr(), getLabel(loc), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+  builder.create<plan::LaunchOp>(loc, builder.getStringAttr(kCopyKernel), from, to, ArrayAttr(), UnitAttr(),
+                                 GroupAttr(), StringAttr(), getLabel(loc), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
                                  plan::CostAttr::get(builder.getContext(), cost), ChunkAttr(), /*seconds=*/FloatAttr(),
-                                 /*peer=*/IntegerAttr());
+                                 /*peer=*/IntegerAttr(), /*counts=*/ArrayAttr());
 }
 
 /// Inputs keep their places as memory of the caller; results become arguments behind them, but for those that update an
 /// input in its place.
 LogicalResult ProgramConverter::convertSignature() {
+  SmallVector<Type> types = llvm::to_vector(function.front().getArgumentTypes());
+  llvm::append_range(types, terminator->getOperandTypes());
+  for (Type type : types)
+    if (auto tensor = dyn_cast<RankedTensorType>(type); !tensor || !tensor.hasStaticShape())
+      return function.emitError() << "expected arguments and results to be tensors of static shape but got " << type;
   numInputs = function.getNumArguments();
   SmallVector<Value> tensors;
   for (unsigned i = 0; i < numInputs; ++i) {

@@ -11,29 +11,28 @@
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 
 using namespace mlir;
 using namespace mlir::plan;
 namespace json = llvm::json;
 
-/// Versions of the metadata and of moert.h (MOERT_ABI_VERSION) for which this file writes.
+/// The version of the metadata that this file writes.
 static constexpr int64_t kMetadataVersion = 3;
-static constexpr int64_t kAbiVersion = 5;
 
-DType mlir::plan::getDType(Type type) {
+moert_dtype mlir::plan::getDType(Type type) {
   if (type.isF32())
-    return DType::f32;
+    return MOERT_F32;
   if (type.isF64())
-    return DType::f64;
+    return MOERT_F64;
   if (type.isBF16())
-    return DType::bf16;
-  return type.isF16() ? DType::f16 : DType::i32;
+    return MOERT_BF16;
+  return type.isF16() ? MOERT_F16 : MOERT_I32;
 }
 
 static StringRef getDTypeName(Type type) {
-  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32", "f16"};
-  return names[static_cast<int32_t>(getDType(type))];
+  static constexpr StringLiteral names[] = {"f32", "f64", "bf16", "i32", "f16"}; // in the order of moert_dtype
+  return names[getDType(type)];
 }
 
 namespace {
@@ -163,7 +162,7 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
       json.attribute(name, parallel.getGroup(name).getSize());
   });
   json.attribute("schedule", getSetting(kScheduleAttrName, "baseline"));
-  json.attribute("mode", getSetting("plan.mode", "train"));
+  json.attribute("mode", getSetting(kModeAttrName, "train"));
   json.attribute("dtype", getSetting("plan.dtype", dtype));
   if (auto cluster = module->getAttrOfType<StringAttr>(kClusterAttrName))
     json.attribute("cluster", cluster.getValue());
@@ -255,6 +254,8 @@ void MetadataWriter::writeSource(DictionaryAttr source) {
         });
       else if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
         json.attribute(key, number.getInt());
+      else if (auto text = dyn_cast<StringAttr>(entry.getValue()))
+        json.attribute(key, text.getValue());
       else
         json.attribute(key, true);
     }
@@ -345,7 +346,7 @@ FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp plan) {
   json::OStream json(os);
   json.object([&] {
     json.attribute("moeplan", kMetadataVersion);
-    json.attribute("abi", kAbiVersion);
+    json.attribute("abi", MOERT_ABI_VERSION);
     if (variants.empty())
       return MetadataWriter(plan, getProgramPrefix(), json).write();
     json.attributeArray("variants", [&] {

@@ -4,6 +4,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "moert/moert.h"
+
 namespace mlir::plan {
 
 /// Symbols that the runtime looks up in a plan .so are this and a name.
@@ -12,12 +14,8 @@ inline constexpr StringLiteral kSymbolPrefix = "moeplan_";
 inline constexpr StringLiteral kRankProgram = "rank";
 inline constexpr StringLiteral kReferenceProgram = "reference";
 
-/// The numbers of moert.h: moert_dtype, and MOERT_SPACE_ARGUMENT.
-enum class DType : int32_t { f32 = 0, f64 = 1, bf16 = 2, i32 = 3, f16 = 4 };
-inline constexpr int32_t kArgumentSpace = 2;
-
 /// `type` is the element type of a buffer.
-DType getDType(Type type);
+moert_dtype getDType(Type type);
 
 /// What the symbols of a program of variant number `variant` begin with; without one, of a plan of one shape.
 std::string getProgramPrefix(std::optional<size_t> variant = std::nullopt);

@@ -14,10 +14,11 @@
 
 #include "Choose.h"
 #include "Metadata.h"
+#include "RuntimeCalls.h"
 #include "moe/Conversion/Passes.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/HappensBefore.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_CONVERTPLANTOLLVM
@@ -34,18 +35,12 @@ class RuntimeFunctions {
 public:
   explicit RuntimeFunctions(ModuleOp module) : module(module) {}
 
-  /// The function moert_`name`, declared on first use. Fails after an error where `caller` wants another signature than
-  /// an earlier caller.
-  FailureOr<LLVM::LLVMFuncOp> get(StringRef name, ArrayRef<Type> arguments, Operation *caller);
+  /// The function moert_`name`, declared on first use.
+  LLVM::LLVMFuncOp get(StringRef name, TypeRange arguments);
 
 private:
-  struct Function {
-    LLVM::LLVMFuncOp op;
-    Location firstCaller;
-  };
-
   ModuleOp module;
-  llvm::StringMap<Function> functions;
+  llvm::StringMap<LLVM::LLVMFuncOp> functions;
 };
 
 /// Emits one rank program.
@@ -66,7 +61,7 @@ private:
 
   LogicalResult emitOp(Operation &op);
   LogicalResult emitLaunch(LaunchOp launch);
-  LogicalResult emitCall(StringRef name, ArrayRef<Value> arguments, Operation *caller);
+  void emitCall(StringRef name, ArrayRef<Value> arguments, Location loc);
   FailureOr<BufferKey> getKey(Value value);
   FailureOr<Value> getBuffer(Value value, LaunchOp user);
   Value getGroup(moe::GroupAttr group, Location loc);
@@ -96,22 +91,14 @@ private:
 
 } // namespace
 
-FailureOr<LLVM::LLVMFuncOp> RuntimeFunctions::get(StringRef name, ArrayRef<Type> arguments, Operation *caller) {
-  auto type = LLVM::LLVMFunctionType::get(IntegerType::get(module.getContext(), 32), arguments);
-  auto it = functions.find(name);
-  if (it == functions.end()) {
-    auto builder = OpBuilder::atBlockBegin(module.getBody());
-    auto op = builder.create<LLVM::LLVMFuncOp>(module.getLoc(), ("moert_" + name).str(), type);
-    it = functions.try_emplace(name, Function{op, caller->getLoc()}).first;
+LLVM::LLVMFuncOp RuntimeFunctions::get(StringRef name, TypeRange arguments) {
+  LLVM::LLVMFuncOp &function = functions[name];
+  if (!function) {
+    auto type = LLVM::LLVMFunctionType::get(IntegerType::get(module.getContext(), 32), llvm::to_vector(arguments));
+    function = OpBuilder::atBlockBegin(module.getBody())
+                   .create<LLVM::LLVMFuncOp>(module.getLoc(), ("moert_" + name).str(), type);
   }
-  Function &function = it->second;
-  if (function.op.getFunctionType() == type)
-    return function.op;
-  InFlightDiagnostic diagnostic = caller->emitOpError("expected 'moert_")
-                                  << name << "' to have the signature " << function.op.getFunctionType()
-                                  << " as before but got " << type;
-  diagnostic.attachNote(function.firstCaller) << "it is called first here";
-  return diagnostic;
+  return function;
 }
 
 ProgramEmitter::ProgramEmitter(func::FuncOp program, Operation *place, StringRef prefix, RuntimeFunctions &runtime)
@@ -151,11 +138,10 @@ LogicalResult ProgramEmitter::emitOp(Operation &op) {
     return emitLaunch(launch);
   Location loc = op.getLoc();
   if (auto record = dyn_cast<RecordOp>(op))
-    return emitCall("record",
-                    {rank, createInt(loc, record.getEvent()), createInt(loc, streams.lookup(record.getStream()))}, &op);
+    emitCall("record", {rank, createInt(loc, record.getEvent()), createInt(loc, streams.lookup(record.getStream()))},
+             loc);
   if (auto wait = dyn_cast<WaitOp>(op))
-    return emitCall("wait", {rank, createInt(loc, wait.getEvent()), createInt(loc, streams.lookup(wait.getStream()))},
-                    &op);
+    emitCall("wait", {rank, createInt(loc, wait.getEvent()), createInt(loc, streams.lookup(wait.getStream()))}, loc);
   return success();
 }
 
@@ -182,15 +168,13 @@ LogicalResult ProgramEmitter::emitLaunch(LaunchOp launch) {
   if (launch.getGroup())
     arguments.push_back(getGroup(*launch.getGroup(), loc));
   arguments.push_back(createInt(loc, streams.lookup(launch.getStreamOrDefault())));
-  return emitCall(launch.getKernel(), arguments, launch);
+  emitCall(launch.getKernel(), arguments, loc);
+  return success();
 }
 
-LogicalResult ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments, Operation *caller) {
-  Location loc = caller->getLoc();
-  FailureOr<LLVM::LLVMFuncOp> callee = runtime.get(name, llvm::to_vector(ValueRange(arguments).getTypes()), caller);
-  if (failed(callee))
-    return failure();
-  Value status = builder.create<LLVM::CallOp>(loc, *callee, arguments).getResult();
+void ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments, Location loc) {
+  LLVM::LLVMFuncOp callee = runtime.get(name, ValueRange(arguments).getTypes());
+  Value status = builder.create<LLVM::CallOp>(loc, callee, arguments).getResult();
   Value zero = builder.create<LLVM::ConstantOp>(loc, i32, 0);
   Value failed = builder.create<LLVM::ICmpOp>(loc, LLVM::ICmpPredicate::ne, status, zero);
   Block *here = builder.getInsertionBlock();
@@ -198,12 +182,11 @@ LogicalResult ProgramEmitter::emitCall(StringRef name, ArrayRef<Value> arguments
   builder.setInsertionPointToEnd(here);
   builder.create<LLVM::CondBrOp>(loc, failed, exit, ValueRange(status), next, ValueRange());
   builder.setInsertionPointToEnd(next);
-  return success();
 }
 
 FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
   auto type = cast<MemRefType>(value.getType());
-  auto dtype = static_cast<int32_t>(getDType(type.getElementType()));
+  auto dtype = int32_t{getDType(type.getElementType())};
   Part part;
   for (auto view = value.getDefiningOp<ViewOp>(); view; view = view.getSource().getDefiningOp<ViewOp>()) {
     if (std::optional<moe::GroupAttr> group = view.getGroup()) {
@@ -219,7 +202,7 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
   }
   Value memory = getMemory(value);
   if (auto argument = dyn_cast<BlockArgument>(memory))
-    return BufferKey{kArgumentSpace, dtype, argument.getArgNumber(), type.getShape().vec(), part};
+    return BufferKey{MOERT_SPACE_ARGUMENT, dtype, argument.getArgNumber(), type.getShape().vec(), part};
   auto buffer = memory.getDefiningOp<BufferOp>();
   if (!buffer.getOffset())
     return buffer.emitOpError("expected an offset, as plan-assign-memory gives");
@@ -357,6 +340,8 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
       if (!launch.getStream())
         return launch.emitOpError("expected ")
                << launch.describe() << " to have a stream, as plan-assign-streams gives";
+      else if (failed(verifyRuntimeCall(launch)))
+        return failure();
     return success();
   }
 

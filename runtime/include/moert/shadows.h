@@ -42,6 +42,7 @@ typedef struct moert_shadow_costs {
   double row_node;      ///< one way over what connects a node to others, all of it for one row
   double expert;        ///< the broadcast of one expert's weights, or the reduction of their gradients
   double start;         ///< of one exchange, whatever its rows
+  int64_t least;        ///< shadows, of experts that have rows, even where they do not pay
 } moert_shadow_costs;
 
 /// Sets shadows[e], e < experts, to 1 for those chosen and to 0 for others. `counts` is [sources, experts]: rows that

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 6
+#define MOERT_WORLD_CONFIG_VERSION 8
 
 typedef struct moert_plan *moert_plan_t;
 typedef struct moert_world *moert_world_t;
@@ -36,12 +36,27 @@ typedef struct moert_world_config {
   int32_t program;     ///< moert_program
   const char *backend; ///< "host", or null for it
   int64_t workers;     ///< threads; 0: one for each core
-  double timeout_s;    ///< of a step; 0: none
-  int32_t verify;      ///< 1: check what is assumed replicated, and start from memory full of NaN
-  int64_t variant;     ///< which of the plan's; 0 for a plan of one shape
-  int32_t emulate;     ///< 1: a transfer takes at least the seconds that the metadata gives it
-  int32_t graphs;      ///< 1: a GPU launches steps whose ops are not timed as one graph, where the plan allows it
-  int32_t tf32;        ///< 1: a GPU rounds what f32 products take to 10 bits of mantissa
+  /// Seconds of a step, and of each wait of a process for others; 0: without end. In several processes one that does
+  /// not answer for so long ends the job, whatever the others do.
+  double timeout_s;
+  /// 1: check what is assumed replicated, start from memory full of NaN, and make an expert a shadow where a layer may
+  /// have shadows, even if none pays.
+  int32_t verify;
+  int64_t variant; ///< which of the plan's; 0 for a plan of one shape
+  int32_t emulate; ///< 1: a transfer takes at least the seconds that the metadata gives it
+  int32_t graphs;  ///< 1: a GPU launches steps whose ops are not timed as one graph, where the plan allows it
+  int32_t tf32;    ///< 1: a GPU rounds what f32 products take to 10 bits of mantissa
+  /// What else all processes must have alike, in lines "name: value"; may be null. Where they differ no world is made,
+  /// and the error has the rank, the name and both values. The plan's file and this structure are compared anyway.
+  const char *agreement;
+  /// 1: all floating-point values are f64, in memory, in kernels and in what moert_world_write and _read take: the same
+  /// program, call by call, without the rounding of its own type.
+  int32_t wide;
+  /// Not 0: each value that a kernel computes is moved by up to so many units in the last place, at random, so that two
+  /// runs show how far rounding carries. How far is a function of the value and `perturb_seed` alone: what is computed
+  /// twice, by several ranks or again for the backward, is moved alike. On backend host.
+  int64_t perturb_ulps;
+  uint64_t perturb_seed;
 } moert_world_config;
 
 /// A routing op of a program, which `ranks` ranks from `first_rank` on run: `tokens` tokens of each rank choose
@@ -112,7 +127,7 @@ int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed);
 /// What routing op `op` of a rank takes, in all steps from here on, instead of choosing: experts[0..count), which are
 /// moert_route's `experts`. All else follows from them as ever; `leave` says nothing. With count 0 it chooses again.
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts, int64_t count);
-/// With `record` 1 steps note what routing ops choose.
+/// With `record` 1 steps note what routing ops choose; with 2 what they would choose, where they are told what to.
 int32_t moert_world_record_routing(moert_world_t world, int32_t record);
 /// What a routing op chose in the last step, which was recorded, into experts[0..capacity); `count` is how many there
 /// are.

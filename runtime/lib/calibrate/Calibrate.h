@@ -4,7 +4,7 @@
 
 #include "calibrate/DeviceBench.h"
 #include "calibrate/Profile.h"
-#include "net/Bootstrap.h"
+#include "core/ProcessPlace.h"
 
 namespace moert::calibrate {
 
@@ -42,7 +42,7 @@ std::vector<Group> allGroups(int64_t ranks, int64_t perNode);
 /// How many members each node has that has any, where it is the same in all instances of the group; else 0.
 int64_t membersOnNode(const Group &group, int64_t ranks, int64_t perNode);
 /// What all processes must have alike to measure together, a line for each of it.
-std::string identityOf(const net::Place &place, const Settings &settings, const std::vector<Group> &groups);
+std::string identityOf(const ProcessPlace &place, const Settings &settings, const std::vector<Group> &groups);
 /// Every collective over sizes in `groups`, which are those of the bench's ranks. All processes call it.
 Status calibrateGroups(DeviceBench &bench, const std::vector<Group> &groups, int64_t perNode, const Settings &settings,
                        std::vector<ExchangeFit> &fits);

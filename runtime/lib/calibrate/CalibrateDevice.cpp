@@ -109,7 +109,7 @@ std::string profileName(const std::string &device) {
   return name;
 }
 
-Status describe(Device &device, const net::Place &place, const Settings &settings, Profile &profile) {
+Status describe(Device &device, const ProcessPlace &place, const Settings &settings, Profile &profile) {
   int64_t bytes = 0;
   profile.deviceName = "GPU";
   if (Status status = device.describe(profile.deviceName, bytes); !status.ok())
@@ -134,14 +134,14 @@ Status describe(Device &device, const net::Place &place, const Settings &setting
   return {};
 }
 
-Status readPlace(const Settings &settings, net::Place &place) {
+Status readPlace(const Settings &settings, ProcessPlace &place) {
   if (settings.backend == "cuda-loopback")
     return {};
-  return net::readPlace([](const char *name) { return std::getenv(name); }, place);
+  return readProcessPlace([](const char *name) { return std::getenv(name); }, place);
 }
 
 /// What all processes agree on may still be impossible.
-Status checkPlace(const net::Place &place) {
+Status checkPlace(const ProcessPlace &place) {
   if (place.size % place.localSize == 0)
     return {};
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected as many processes on each machine, but " +
@@ -151,7 +151,7 @@ Status checkPlace(const net::Place &place) {
 
 } // namespace
 
-std::string identityOf(const net::Place &place, const Settings &settings, const std::vector<Group> &groups) {
+std::string identityOf(const ProcessPlace &place, const Settings &settings, const std::vector<Group> &groups) {
   // A profile has nodes of equal size, and the ranks of one follow each other.
   const bool isInOrder = place.rank % place.localSize == place.localRank;
   std::string text = "moe-calibrate" + std::string(settings.quick ? " --quick" : "") + "\n" +
@@ -163,7 +163,7 @@ std::string identityOf(const net::Place &place, const Settings &settings, const 
 }
 
 Status calibrateDevice(const Settings &settings, Profile &profile) {
-  net::Place place;
+  ProcessPlace place;
   if (Status status = readPlace(settings, place); !status.ok())
     return status;
   RanksOptions options{settings.backend, place.size, 1, settings.device.arenaBytes,

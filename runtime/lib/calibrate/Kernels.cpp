@@ -1,6 +1,7 @@
 //===- Kernels.cpp - every kernel that is no product ----------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "core/Attributes.h"
 #include "core/Shapes.h"
 #include "moert/shadows.h"
 
@@ -38,14 +39,14 @@ View makeSlots(Pool &pool, int64_t tokens, int64_t choices) {
 }
 
 void addActivations(std::vector<KernelCase> &cases) {
-  for (int64_t kind = MOERT_RELU; kind <= MOERT_SIGMOID; ++kind) {
+  for (int64_t kind = MOERT_RELU; kind <= kLastActivation; ++kind) {
     int64_t width = isGated(kind) ? 2 : 1;
     cases.push_back({Kind::Activation, {kind}, [=](Call &call, Pool &pool, int64_t rows) {
-                       call.ints = {kind};
+                       attributes::Activation{.kind = kind, .alpha = 1.702, .limit = 7}.set(call);
                        addViews(call, {pool.input({rows, kColumns}), View(), pool.output({rows, kColumns / width})});
                      }});
     cases.push_back({Kind::ActivationGrad, {kind}, [=](Call &call, Pool &pool, int64_t rows) {
-                       call.ints = {kind};
+                       attributes::ActivationGrad{.kind = kind, .alpha = 1.702, .limit = 7}.set(call);
                        addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns / width}), View(),
                                        pool.output({rows, kColumns})});
                      }});
@@ -57,18 +58,20 @@ void addElementwise(std::vector<KernelCase> &cases) {
       {Kind::Add, {}, [](Call &call, Pool &pool, int64_t rows) {
          addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
        }});
-  for (Kind kind : {Kind::Scale, Kind::Copy})
-    cases.push_back({kind, {}, [](Call &call, Pool &pool, int64_t rows) {
-                       call.reals[0] = 0.5;
-                       addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
-                     }});
+  cases.push_back({Kind::Scale, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     attributes::Scale{.factor = 0.5}.set(call);
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
+  cases.push_back({Kind::Copy, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
   cases.push_back(
       {Kind::BiasAdd, {}, [](Call &call, Pool &pool, int64_t rows) {
-         call.reals[0] = 1;
+         attributes::BiasAdd{.scale = 1}.set(call);
          addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
        }});
   cases.push_back({Kind::BiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.reals[0] = 1;
+                     attributes::BiasGrad{.scale = 1}.set(call);
                      addViews(call, {pool.input({rows, kColumns}), View(), View(), pool.output({kColumns})});
                    }});
   cases.push_back({Kind::RowScale, {}, [](Call &call, Pool &pool, int64_t rows) {
@@ -83,15 +86,17 @@ void addElementwise(std::vector<KernelCase> &cases) {
 
 void addShapes(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::Slice, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 1, 2};
+                     attributes::Slice{.dim = 1}.set(call);
+                     call.member = 1;
+                     call.members = 2;
                      addViews(call, {pool.input({rows, 2, kColumns}), pool.output({rows, 1, kColumns})});
                    }});
   cases.push_back({Kind::Dump, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 1};
+                     attributes::Dump{.dim = 1, .blocks = 1}.set(call);
                      addViews(call, {pool.input({rows, kColumns}), pool.output({rows, 2 * kColumns})});
                    }});
   cases.push_back({Kind::LocalReduce, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 1};
+                     attributes::LocalReduce{.dim = 1, .blocks = 1}.set(call);
                      addViews(call, {pool.input({rows, 2 * kColumns}), pool.output({rows, kColumns})});
                    }});
 }
@@ -111,14 +116,16 @@ void addTokens(std::vector<KernelCase> &cases) {
                    }});
   cases.push_back({Kind::SliceCounts, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t experts = rows * kExperts;
-                     call.ints = {experts, 0, 2};
+                     attributes::SliceCounts{.rows = experts}.set(call);
+                     call.members = 2;
                      View counts = pool.integers({1, experts}, [](int64_t) { return 1; });
                      addViews(call, {counts, pool.outputOf(MOERT_I32, {1, experts})});
                    }});
   // Rows are tokens times kColumns / kExperts, so that sizes are like those of the others; any counts do.
   cases.push_back({Kind::LocalSlots, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
-                     call.ints = {2 * tokens / kExperts, 0, 1, 0, 2};
+                     attributes::LocalSlots{.capacity = 2 * tokens / kExperts, .copies = 1}.set(call);
+                     call.members = 2;
                      View counts = pool.integers({1, kExperts}, [](int64_t) { return 0; });
                      addViews(call, {makeSlots(pool, tokens, 2), counts, pool.outputOf(MOERT_I32, {tokens, 2}),
                                      pool.outputOf(MOERT_I32, {1, kExperts / 2})});
@@ -135,21 +142,32 @@ void addRouting(std::vector<KernelCase> &cases) {
   for (int64_t score : {MOERT_SOFTMAX, MOERT_SIGMOID_SCORE}) {
     cases.push_back({Kind::Route, {score}, [=](Call &call, Pool &pool, int64_t rows) {
                        int64_t tokens = rows * kColumns / kExperts, capacity = 2 * tokens * kChoices / kExperts;
-                       call.ints = {score, 1, 1, 1, MOERT_GROUP_MAX, capacity, 1, 1, 0, -1, 1, 1, 1, 0};
-                       call.reals[0] = 1;
+                       attributes::Route{.score = score,
+                                         .renormalize = 1,
+                                         .expertGroups = 1,
+                                         .topGroups = 1,
+                                         .groupScore = MOERT_GROUP_MAX,
+                                         .capacity = capacity,
+                                         .groups = 1,
+                                         .chunks = 1,
+                                         .leave = -1,
+                                         .homes = 1,
+                                         .homeStride = 1,
+                                         .homeSpan = 1,
+                                         .routingScale = 1}
+                           .set(call);
                        auto choices = [&](int32_t type) { return pool.outputOf(type, {tokens, kChoices}); };
                        addViews(call, {pool.input({tokens, kExperts}), View(), pool.output({tokens, kExperts}),
                                        choices(MOERT_I32), choices(MOERT_I32), choices(pool.type()),
                                        pool.outputOf(MOERT_I32, {1, kExperts}), pool.output({})});
                      }});
-    cases.push_back({Kind::RouteGrad, {score}, [=](Call &call, Pool &pool, int64_t rows) {
-                       int64_t tokens = rows * kColumns / kExperts;
-                       call.ints = {score, 1, 1};
-                       call.reals[0] = 1;
-                       addViews(call,
-                                {pool.input({tokens, kExperts}), makeChoices(pool, tokens),
-                                 pool.input({tokens, kChoices}), pool.input({}), pool.output({tokens, kExperts})});
-                     }});
+    cases.push_back(
+        {Kind::RouteGrad, {score}, [=](Call &call, Pool &pool, int64_t rows) {
+           int64_t tokens = rows * kColumns / kExperts;
+           attributes::RouteGrad{.score = score, .renormalize = 1, .groups = 1, .routingScale = 1}.set(call);
+           addViews(call, {pool.input({tokens, kExperts}), makeChoices(pool, tokens), pool.input({tokens, kChoices}),
+                           pool.input({}), pool.output({tokens, kExperts})});
+         }});
   }
 }
 
@@ -158,15 +176,25 @@ void addShadows(std::vector<KernelCase> &cases) {
   for (int64_t policy : {MOERT_SHADOWS_ALGORITHM1, MOERT_SHADOWS_PREFIX, MOERT_SHADOWS_SIMULATE})
     cases.push_back({Kind::ChooseShadows, {policy}, [=](Call &call, Pool &pool, int64_t rows) {
                        int64_t workers = std::gcd(rows, kExperts);
-                       call.ints = {policy, workers, std::gcd<int64_t>(workers, 8), kExperts / 4, 0, 1};
-                       call.reals = {1e-6, 1e-6, 1e-6, 1e-6, 1e-5, 1e-5};
+                       attributes::ChooseShadows{.policy = policy,
+                                                 .workers = workers,
+                                                 .nodeWorkers = std::gcd<int64_t>(workers, 8),
+                                                 .most = kExperts / 4,
+                                                 .phases = 1,
+                                                 .rowComputeS = 1e-6,
+                                                 .rowSendS = 1e-6,
+                                                 .rowLocalS = 1e-6,
+                                                 .rowNodeS = 1e-6,
+                                                 .expertS = 1e-5,
+                                                 .startS = 1e-5}
+                           .set(call);
                        View counts =
                            pool.integers({rows, kExperts}, [](int64_t i) { return 1000 / (i % kExperts + 1); });
                        addViews(call, {counts, pool.outputOf(MOERT_I32, {1, kExperts})});
                      }});
   cases.push_back({Kind::DivideChoices, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
-                     call.ints = {1, 0};
+                     attributes::DivideChoices{.chunks = 1}.set(call);
                      View experts = makeChoices(pool, tokens);
                      View shadows = pool.integers({1, kExperts}, [](int64_t e) { return e % 4 == 0; });
                      auto integers = [&](int64_t count, int64_t columns) {
@@ -189,16 +217,16 @@ View makeStep(Pool &pool) {
 /// What is done for each number of a value alone.
 void addNumbers(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::Positions, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {kColumns};
+                     attributes::Positions{.period = kColumns}.set(call);
                      addViews(call, {pool.outputOf(MOERT_I32, {rows * kColumns})});
                    }});
   cases.push_back({Kind::IndexAffine, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {2, 1};
+                     attributes::IndexAffine{.factor = 2, .offset = 1}.set(call);
                      addViews(call,
                               {makeIds(pool, rows * kColumns, kColumns), pool.outputOf(MOERT_I32, {rows * kColumns})});
                    }});
   cases.push_back({Kind::Fill, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.reals[0] = 0.5;
+                     attributes::Fill{.value = 0.5}.set(call);
                      addViews(call, {pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::Cast, {}, [](Call &call, Pool &pool, int64_t rows) {
@@ -207,44 +235,57 @@ void addNumbers(std::vector<KernelCase> &cases) {
                    }});
   // Roots of what is not negative.
   cases.push_back({Kind::InverseRoot, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.reals = {1, 2};
+                     attributes::InverseRoot{.scale = 1, .eps = 2}.set(call);
                      addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
                    }});
   cases.push_back(
       {Kind::InverseRootGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-         call.reals[0] = 1;
+         attributes::InverseRootGrad{.scale = 1}.set(call);
+         addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+       }});
+  cases.push_back({Kind::Clamp, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     attributes::Clamp{.limit = 1}.set(call);
+                     addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
+                   }});
+  cases.push_back(
+      {Kind::ClampGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+         attributes::ClampGrad{.limit = 1}.set(call);
          addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
        }});
   cases.push_back({Kind::Dropout, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 1, 1, 1, 1, 0};
-                     call.reals[0] = 0.1;
+                     attributes::Dropout{
+                         .seed = 1, .rowParts = 1, .rowStride = 1, .columnParts = 1, .columnStride = 1, .p = 0.1}
+                         .set(call);
                      addViews(call, {pool.input({rows, kColumns}), makeStep(pool), pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::Rotary, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {4096, kHeadDim, 0, kHeadDim, 0, 1};
-                     call.reals = {10000, 1, 0, 1, 1};
+                     attributes::Rotary{.period = 4096,
+                                        .headDim = kHeadDim,
+                                        .rotaryDim = kHeadDim,
+                                        .direction = 1,
+                                        .base = 10000,
+                                        .factor = 1,
+                                        .high = 1,
+                                        .scale = 1}
+                         .set(call);
                      addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns})});
                    }});
 }
 
 void addNorms(std::vector<KernelCase> &cases) {
-  auto attributes = [](Call &call) {
-    call.ints = {MOERT_RMS_NORM};
-    call.reals[0] = 1e-6;
-  };
   cases.push_back(
-      {Kind::Norm, {}, [=](Call &call, Pool &pool, int64_t rows) {
-         attributes(call);
+      {Kind::Norm, {}, [](Call &call, Pool &pool, int64_t rows) {
+         attributes::Norm{.kind = MOERT_RMS_NORM, .eps = 1e-6}.set(call);
          addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), View(), pool.output({rows, kColumns})});
        }});
-  cases.push_back({Kind::NormGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
-                     attributes(call);
+  cases.push_back({Kind::NormGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     attributes::NormGrad{.kind = MOERT_RMS_NORM, .eps = 1e-6}.set(call);
                      addViews(call, {pool.input({rows, kColumns}), pool.input({kColumns}), pool.input({rows, kColumns}),
                                      pool.output({rows, kColumns})});
                    }});
   cases.push_back(
-      {Kind::NormWgrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
-         attributes(call);
+      {Kind::NormWgrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+         attributes::NormWgrad{.kind = MOERT_RMS_NORM, .eps = 1e-6}.set(call);
          addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), View(), pool.output({kColumns})});
        }});
 }
@@ -252,12 +293,12 @@ void addNorms(std::vector<KernelCase> &cases) {
 /// Of a table of as many rows as are gathered, so that the sum of its gradients grows with them.
 void addEmbeddings(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::Embedding, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 1, 0};
+                     attributes::Embedding{.parts = 1, .stride = 1}.set(call);
                      addViews(call,
                               {makeIds(pool, rows, rows), pool.input({rows, kColumns}), pool.output({rows, kColumns})});
                    }});
   cases.push_back({Kind::EmbeddingGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 1, 0};
+                     attributes::EmbeddingGrad{.parts = 1, .stride = 1, .padding = -1}.set(call);
                      addViews(call, {makeIds(pool, rows, rows), pool.input({rows, kColumns}), View(),
                                      pool.output({rows, kColumns})});
                    }});
@@ -267,8 +308,18 @@ void addEmbeddings(std::vector<KernelCase> &cases) {
 void addAttention(std::vector<KernelCase> &cases) {
   auto fill = [](Call &call, Pool &pool, int64_t rows, bool biased) {
     int64_t length = std::min<int64_t>(rows, 64);
-    call.ints = {length, length, kHeads, kHeads, 1, 1, 1, 0, 0, 1, 1, 0};
-    call.reals = {0.125, 0};
+    // Its gradients have the same attributes.
+    attributes::Attention{.qLength = length,
+                          .kLength = length,
+                          .heads = kHeads,
+                          .kHeads = kHeads,
+                          .parts = 1,
+                          .stride = 1,
+                          .causal = 1,
+                          .rowParts = 1,
+                          .rowStride = 1,
+                          .scale = 0.125}
+        .set(call);
     View bias = biased ? pool.input({kHeads, length, length}) : View();
     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.input({rows, kColumns}), bias,
                     View(), View()});
@@ -309,11 +360,11 @@ void addAttention(std::vector<KernelCase> &cases) {
 /// Rows are queries, of kHeadDim keys.
 void addRelativeBias(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::RelativeBias, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 128};
+                     attributes::RelativeBias{.bidirectional = 1, .maxDistance = 128}.set(call);
                      addViews(call, {pool.input({kBuckets, kHeads}), pool.output({kHeads, rows, kHeadDim})});
                    }});
   cases.push_back({Kind::RelativeBiasGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     call.ints = {1, 128};
+                     attributes::RelativeBiasGrad{.bidirectional = 1, .maxDistance = 128}.set(call);
                      addViews(call, {pool.input({kHeads, rows, kHeadDim}), View(), pool.output({kBuckets, kHeads})});
                    }});
 }
@@ -329,27 +380,40 @@ void addLosses(std::vector<KernelCase> &cases) {
                    }});
   cases.push_back({Kind::Pick, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
-                     call.ints = {1, 1, 0};
+                     attributes::Pick{.parts = 1, .stride = 1}.set(call);
                      addViews(call, {pool.input({tokens, kExperts}), makeIds(pool, tokens, kExperts),
                                      pool.wideOutput({tokens, 1})});
                    }});
   cases.push_back({Kind::PickGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns / kExperts;
-                     call.ints = {1, 1, 0};
+                     attributes::PickGrad{.parts = 1, .stride = 1}.set(call);
                      addViews(call, {makeIds(pool, tokens, kExperts), pool.wideInput({tokens, 1}), View(),
                                      pool.output({tokens, kExperts})});
                    }});
-  cases.push_back(
-      {Kind::LabelSum, {}, [](Call &call, Pool &pool, int64_t rows) {
-         int64_t tokens = rows * kColumns;
-         addViews(call, {pool.input({tokens, 1}), makeIds(pool, tokens, kExperts), pool.output({}), pool.output({})});
-       }});
+  cases.push_back({Kind::LabelSum, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns;
+                     addViews(call, {pool.input({tokens, 1}), makeIds(pool, tokens, kExperts), pool.output({})});
+                   }});
+  cases.push_back({Kind::LabelCount, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {makeIds(pool, rows * kColumns, kExperts), pool.output({})});
+                   }});
   cases.push_back({Kind::LabelSumGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
                      int64_t tokens = rows * kColumns;
                      addViews(call, {makeIds(pool, tokens, kExperts), pool.input({}), pool.output({tokens, 1})});
                    }});
   cases.push_back({Kind::Divide, {}, [](Call &call, Pool &pool, int64_t) {
                      addViews(call, {pool.input({}), pool.input({}), pool.output({})});
+                   }});
+  cases.push_back({Kind::RouterMeans, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     attributes::RouterMeans{.topK = kChoices}.set(call);
+                     addViews(call,
+                              {pool.wideInput({rows * kColumns / kExperts, kExperts}), pool.wideOutput({1, kExperts}),
+                               pool.wideOutput({1, kExperts}), pool.wideOutput({1, 1})});
+                   }});
+  cases.push_back({Kind::RouterMeansGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+                     int64_t tokens = rows * kColumns / kExperts;
+                     addViews(call, {pool.wideInput({tokens, kExperts}), pool.wideInput({1, kExperts}),
+                                     pool.wideInput({1, 1}), pool.wideOutput({tokens, kExperts})});
                    }});
 }
 
@@ -358,21 +422,23 @@ void addOptimizers(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::SumSquares, {}, [](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({rows, kColumns}), pool.output({})});
                    }});
-  for (Kind kind : {Kind::ClipFactor, Kind::SquareRoot})
-    cases.push_back({kind, {}, [](Call &call, Pool &pool, int64_t) {
-                       call.reals[0] = 1;
-                       addViews(call, {pool.input({}), pool.output({})});
-                     }});
+  cases.push_back({Kind::ClipFactor, {}, [](Call &call, Pool &pool, int64_t) {
+                     attributes::ClipFactor{.most = 1}.set(call);
+                     addViews(call, {pool.input({}), pool.output({})});
+                   }});
+  cases.push_back({Kind::SquareRoot, {}, [](Call &call, Pool &pool, int64_t) {
+                     addViews(call, {pool.input({}), pool.output({})});
+                   }});
   cases.push_back({Kind::Sgd, {}, [](Call &call, Pool &pool, int64_t rows) {
                      auto input = [&] { return pool.input({rows, kColumns}); };
                      auto output = [&] { return pool.output({rows, kColumns}); };
-                     call.reals = {0.9, 0.01};
+                     attributes::Sgd{.momentum = 0.9, .decay = 0.01}.set(call);
                      addViews(call, {input(), input(), input(), pool.input({}), View(), output(), output()});
                    }});
   cases.push_back({Kind::Adam, {}, [](Call &call, Pool &pool, int64_t rows) {
                      auto input = [&] { return pool.input({rows, kColumns}); };
                      auto output = [&] { return pool.output({rows, kColumns}); };
-                     call.reals = {0.9, 0.999, 1e-8, 0.01};
+                     attributes::Adam{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.01}.set(call);
                      addViews(call, {input(), input(), input(), input(), pool.input({}), makeStep(pool), View(),
                                      output(), output(), output()});
                    }});

@@ -3,12 +3,15 @@
 #include "calibrate/Main.h"
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
+#include "core/OutputFile.h"
 #include "host/Kernels.h"
 #include "moert/world.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <thread>
@@ -49,10 +52,11 @@ int write(const Profile &profile, const Options &options, std::ostream &out, std
     writeProfile(profile, out);
     return Done;
   }
-  std::ofstream file(options.output, std::ios::trunc);
+  OutputFile file;
+  Status status = file.open(options.output);
   writeProfile(profile, file);
-  file.close();
-  return file ? Done : fail(err, "'" + options.output + "': cannot be written", BadInput);
+  status = file.close();
+  return status.ok() ? Done : fail(err, status.message, BadInput);
 }
 
 Status measure(const Settings &settings, Profile &profile) {
@@ -69,7 +73,7 @@ int run(const Options &options, std::ostream &out, std::ostream &err, bool isTer
       return fail(err, moert_last_error(), exitStatus(code));
   const bool isFirst = process == 0;
   if (isFirst && !isWritable(options.output))
-    return fail(err, "'" + options.output + "': cannot be written", BadInput);
+    return fail(err, "'" + options.output + "': cannot be written: " + std::strerror(errno), BadInput);
   Settings settings;
   settings.backend = options.backend;
   settings.workers = options.workers ? options.workers : std::max(1u, std::thread::hardware_concurrency());

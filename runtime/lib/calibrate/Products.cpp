@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "core/Attributes.h"
 
 #include <algorithm>
 
@@ -101,7 +102,7 @@ Call makeDense(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t 
   Call call;
   call.kind = Kind::Matmul;
   call.viewCount = 3;
-  call.ints = {grid.transposeA, grid.transposeB};
+  attributes::Matmul{.transposeA = grid.transposeA, .transposeB = grid.transposeB}.set(call);
   call.views[0] = grid.transposeA ? pool.input({k, m}) : pool.input({m, k});
   call.views[1] = grid.transposeB ? pool.input({n, k}) : pool.input({k, n});
   call.views[2] = pool.output({m, n});

@@ -57,7 +57,7 @@ Status Ranks::allocate(int64_t arenaBytes) {
     void *arena = nullptr;
     if (Status status = device().allocate(r, MOERT_SPACE_DEVICE, arenaBytes, "an arena", arena); !status.ok())
       return status;
-    rank.arenas[MOERT_SPACE_DEVICE] = static_cast<char *>(arena);
+    rank.arenas[MOERT_SPACE_DEVICE][0] = static_cast<char *>(arena);
     for (int64_t at = 0; at < arenaBytes; at += static_cast<int64_t>(pattern.size())) {
       int64_t bytes = std::min(arenaBytes - at, static_cast<int64_t>(pattern.size()));
       if (Status status = device().write(static_cast<char *>(arena) + at, pattern.data(), bytes); !status.ok())

@@ -1,14 +1,26 @@
 //===- Backend.cpp - the backends of this runtime, by name ----------------===//
 
 #include "core/Module.h"
-#include "host/HostBackend.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <map>
 #include <unistd.h>
 
 namespace moert {
 namespace {
+
+/// Those of this library.
+std::map<std::string, CreateBackend *> &ownBackends() {
+  static std::map<std::string, CreateBackend *> backends;
+  return backends;
+}
+
+/// What a backend in a library of its own is built with.
+struct KnownModule {
+  const char *name, *needs;
+};
+constexpr KnownModule kKnownModules[] = {{"mpi", "MPI"}, {"cuda", "CUDA"}, {"cuda-loopback", "CUDA"}};
 
 /// Both of CUDA's backends are in one library.
 std::string moduleOf(const std::string &backend) { return backend.substr(0, backend.find('-')); }
@@ -35,14 +47,21 @@ std::string findModule(const std::string &name) {
   return "";
 }
 
-Status loadModule(const std::string &name, CreateBackend *&create) {
-  std::string path = findModule(name);
+std::string nameOwnBackends() {
+  std::string names;
+  for (const auto &[name, create] : ownBackends())
+    names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+Status loadModule(const KnownModule &known, CreateBackend *&create) {
+  const std::string name = known.name, path = findModule(name);
   if (path.empty()) {
-    std::string available = "host";
-    for (const char *other : {"mpi", "cuda", "cuda-loopback"})
-      available += findModule(other).empty() ? "" : std::string(", ") + other;
+    std::string available = nameOwnBackends();
+    for (const KnownModule &other : kKnownModules)
+      available += findModule(other.name).empty() ? "" : std::string(", ") + other.name;
     return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' is not built in this runtime, for want of " +
-                                                      (name == "mpi" ? "MPI" : "CUDA") + "; available: " + available);
+                                                      known.needs + "; available: " + available);
   }
   // Never closed: what it started ends with the process.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -57,19 +76,23 @@ Status loadModule(const std::string &name, CreateBackend *&create) {
 
 } // namespace
 
+BackendRegistration::BackendRegistration(const char *name, CreateBackend *create) { ownBackends()[name] = create; }
+
 Status createBackend(const std::string &name, std::span<const Program> programs, const std::vector<Group> &groups,
                      int64_t world, const BackendOptions &options, Backend &backend) {
-  if (name == "host") {
-    backend = host::createHostBackend(programs, groups, world, options);
-    return {};
-  }
-  if (name != "mpi" && name != "cuda" && name != "cuda-loopback")
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "unknown backend '" + name + "', expected host, mpi, cuda or cuda-loopback");
-  CreateBackend *create = nullptr;
-  if (Status status = loadModule(name, create); !status.ok())
-    return status;
-  return create(name, programs, groups, world, options, backend);
+  if (auto own = ownBackends().find(name); own != ownBackends().end())
+    return own->second(name, programs, groups, world, options, backend);
+  for (const KnownModule &known : kKnownModules)
+    if (name == known.name) {
+      CreateBackend *create = nullptr;
+      if (Status status = loadModule(known, create); !status.ok())
+        return status;
+      return create(name, programs, groups, world, options, backend);
+    }
+  std::string expected = nameOwnBackends();
+  for (const KnownModule &known : kKnownModules)
+    expected += (&known == std::end(kKnownModules) - 1 ? " or " : ", ") + std::string(known.name);
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "unknown backend '" + name + "', expected " + expected);
 }
 
 } // namespace moert

@@ -8,95 +8,21 @@
 
 #include "core/RoutingBook.h"
 #include "core/View.h"
+#include "moert/KernelTable.h"
 
 namespace moert {
 
-enum class Kind : uint8_t {
-  Matmul,
-  Add,
-  Scale,
-  Copy,
-  RowScale,
-  RowDot,
-  Slice,
-  Dump,
-  LocalReduce,
-  GroupedMatmul,
-  GroupedMatmulWgrad,
-  BiasAdd,
-  BiasGrad,
-  Activation,
-  ActivationGrad,
-  Route,
-  RouteGrad,
-  Dispatch,
-  Combine,
-  SlotDot,
-  SliceCounts,
-  LocalSlots,
-  ChooseShadows,
-  DivideChoices,
-  Positions,
-  IndexAffine,
-  Fill,
-  Cast,
-  Embedding,
-  EmbeddingGrad,
-  Norm,
-  NormGrad,
-  NormWgrad,
-  InverseRoot,
-  InverseRootGrad,
-  Rotary,
-  AppendToHeads,
-  AppendToHeadsGrad,
-  Attention,
-  AttentionGrad,
-  AttentionBiasGrad,
-  AttentionSinksGrad,
-  RelativeBias,
-  RelativeBiasGrad,
-  Dropout,
-  RowLogsumexp,
-  RowLogsumexpGrad,
-  Pick,
-  PickGrad,
-  LabelSum,
-  LabelSumGrad,
-  Divide,
-  SumSquares,
-  ClipFactor,
-  SquareRoot,
-  Sgd,
-  Adam,
-  // Collectives from here on.
-  AllGather,
-  ReduceScatter,
-  AllReduce,
-  AllToAll,
-  AllToAllV,
-  BroadcastExperts,
-  ReduceExperts,
-  Broadcast,
-  Reduce,
-  AssumeReplicated,
-  // Of these, only the two members of a channel meet.
-  Send,
-  Receive
-};
-
-inline bool isCollective(Kind kind) { return kind >= Kind::AllGather; }
-inline bool isPointToPoint(Kind kind) { return kind >= Kind::Send; }
-
-/// "all_gather": the name in the ABI without its prefix.
-const char *kindName(Kind kind);
+inline const KernelInfo &infoOf(Kind kind) { return kKernels[static_cast<size_t>(kind)]; }
+inline const char *kindName(Kind kind) { return infoOf(kind).name; }
+inline bool isCollective(Kind kind) { return infoOf(kind).type != CallType::Compute; }
+inline bool isPointToPoint(Kind kind) { return infoOf(kind).type == CallType::PointToPoint; }
 
 struct Call;
 struct Program;
 /// "op 4 all_to_all 'layer0'".
 std::string callName(const Program &program, const Call &call);
 
-/// Operands and attributes stand in the order of the ABI function.
+/// Operands and attributes stand in the order of the C function: integers and flags, then real numbers.
 struct Call {
   Kind kind = Kind::Copy;
   int8_t viewCount = 0;
@@ -104,9 +30,12 @@ struct Call {
   int32_t countsPart = 0; ///< which of countsParts equal parts of its columns the op uses
   int32_t countsParts = 1;
   int32_t op = 0;
-  int32_t group = -1;   ///< index into Metadata::groups of a collective
+  int32_t group = -1; ///< index into Metadata::groups of a collective
+  int64_t rank = 0;   ///< that calls
+  int64_t member = 0; ///< of a kernel with a group: which member of how many the rank is
+  int64_t members = 1;
   int64_t sequence = 0; ///< how many calls that meet the same members the rank issued before, set by the communicator
-  std::array<double, 6> reals{};
+  std::array<double, 8> reals{};
   std::array<int64_t, 14> ints{};
   std::array<View, 12> views{};
   RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded

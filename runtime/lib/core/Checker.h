@@ -5,6 +5,7 @@
 #include "core/Kernels.h"
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -43,11 +44,6 @@ inline int64_t product(View view, int64_t begin, int64_t end) {
 inline int64_t rowsOf(View view) { return product(view, 0, view.rank - 1); }
 inline int64_t columnsOf(View view) { return view.rank ? view.dims[view.rank - 1] : 1; }
 
-/// The type that `view` must have beside values of type `dtype`: the same, or f32 beside 16-bit types.
-inline int32_t typeBeside(int32_t dtype, View view) {
-  return isNarrow(dtype) && view.dtype == MOERT_F32 ? int32_t(MOERT_F32) : dtype;
-}
-
 /// Keeps the first complaint about the operands of one kernel; later checks then do nothing. None of its own reads what
 /// an operand holds.
 class Checker {
@@ -63,6 +59,12 @@ public:
       status = Status::error(code, joined("'", kindName(kernel), "': ", message()));
     return *this;
   }
+  /// All operands of the kernel have the types and shapes of kernels.def. `views` stand in the order of the call,
+  /// `flags` are those on which shapes depend.
+  Checker &operands(std::initializer_list<View> views, std::initializer_list<bool> flags) {
+    return operands(views.begin(), flags.begin());
+  }
+  Checker &operands(const View *views, const bool *flags);
   /// `view` is there, of rank 0 to 4, with no negative dimension, of a known type.
   Checker &valid(const char *name, View view) {
     bool sane = view.rank >= 0 && view.rank <= 4;
@@ -84,18 +86,12 @@ public:
                     shapeText(view));
     });
   }
-  Checker &shape(const char *name, View view, int32_t dtype, std::initializer_list<int64_t> dims) {
-    return exactly(name, view, dtype, dims.begin(), static_cast<int64_t>(dims.size()));
-  }
-  /// `view` is of that shape, and f32 or of the type of `rows` where those are 16-bit floats, else of their type.
-  Checker &accumulator(const char *name, View view, View rows, std::initializer_list<int64_t> dims) {
-    return shape(name, view, isNarrow(rows.dtype) && view.dtype != rows.dtype ? MOERT_F32 : rows.dtype, dims);
+  Checker &shape(const char *name, View view, std::initializer_list<int64_t> dims) {
+    return exactly(name, view, view.dtype, dims.begin(), static_cast<int64_t>(dims.size()));
   }
   /// `view` has the type and shape of `model`.
-  Checker &like(const char *name, View view, View model) { return like(name, view, model, model.dtype); }
-  /// `view` has the shape of `model`, and is of type `dtype`.
-  Checker &like(const char *name, View view, View model, int32_t dtype) {
-    return exactly(name, view, dtype, model.dims.data(), model.rank);
+  Checker &like(const char *name, View view, View model) {
+    return exactly(name, view, model.dtype, model.dims.data(), model.rank);
   }
   /// `part` has an index.
   Checker &part(Part part, const char *parts = "parts", const char *stride = "stride") {
@@ -106,6 +102,9 @@ public:
   }
 
 private:
+  struct Dimensions;
+  void shaped(const KernelInfo::Operand &operand, View view, int32_t dtype, const KernelInfo::Shape &shape,
+              Dimensions &known);
   Checker &exactly(const char *name, View view, int32_t dtype, const int64_t *dims, int64_t rank) {
     valid(name, view);
     if (!ok())

@@ -13,9 +13,7 @@ namespace {
 // --- Gates -------------------------------------------------------------------
 
 /// What routing and its gradient share.
-void checkScores(Checker &check, const char *name, View scores, View experts, int64_t score, int64_t groups) {
-  check.floating(name, scores).rank(name, scores, 2, 2).rank("experts", experts, 2, 2);
-  check.shape("experts", experts, MOERT_I32, {scores.dims[0], experts.dims[1]});
+void checkScores(Checker &check, View scores, View experts, int64_t score, int64_t groups) {
   check.that(score == MOERT_SOFTMAX || score == MOERT_SIGMOID_SCORE,
              [&] { return joined("expected 'score' to be a moert_score_kind but got ", score); });
   check.that(experts.dims[1] <= scores.dims[1],
@@ -54,12 +52,16 @@ void checkRouteChunks(Checker &check, int64_t tokens, int64_t choices, const Rou
   if (!check.ok())
     return;
   if (options.capacity > 0) {
-    // As a product, groups * capacity might not fit.
-    check.that(static_cast<__int128>(options.groups) * options.capacity % chunks == 0, [&] {
+    // As products these might not fit.
+    const auto needed = static_cast<__int128>(options.groups) * options.capacity;
+    check.that(rows != 0 || needed % chunks == 0, [&] {
       return joined("expected 'chunks' to divide ", options.groups, " groups times a capacity of ", options.capacity,
-                    " but got ", chunks);
+                    " without 'chunk_rows' but got ", chunks);
     });
-    check.that(rows == 0, [&] { return joined("expected 'chunk_rows' of 0 with a capacity but got ", rows); });
+    check.that(rows == 0 || (rows > 0 && static_cast<__int128>(rows) * chunks >= needed), [&] {
+      return joined("expected ", chunks, " times 'chunk_rows' to hold ", options.groups, " groups times a capacity of ",
+                    options.capacity, " but got ", rows);
+    });
     return;
   }
   checkDroplessChunks(check, tokens, choices, chunks, rows);
@@ -107,23 +109,11 @@ void checkRouteOptions(Checker &check, int64_t experts, int64_t tokens, int64_t 
   checkHomes(check, experts, choices, options);
   checkRouteChunks(check, tokens, choices, options);
   if (check.ok())
-    checkRowCount(check, options.capacity > 0
-                             ? 1.0 * experts * options.groups * options.capacity
-                             : std::max(1.0 * tokens * choices, 1.0 * options.chunks * options.chunkRows));
-}
-
-// --- Slots -------------------------------------------------------------------
-
-void checkSlots(Checker &check, View slots, int64_t tokens) {
-  check.rank("slots", slots, 2, 2).shape("slots", slots, MOERT_I32, {tokens, slots.dims[1]});
-}
-
-/// Rows [E,T,M] or [R,M].
-void checkRows(Checker &check, const char *name, View rows, int32_t dtype, int64_t columns) {
-  if (rows.rank == 3)
-    check.shape(name, rows, dtype, {rows.dims[0], rows.dims[1], columns});
-  else
-    check.shape(name, rows, dtype, {rows.dims[0], columns});
+    checkRowCount(check,
+                  options.capacity > 0
+                      ? 1.0 * experts *
+                            std::max(1.0 * options.groups * options.capacity, 1.0 * options.chunks * options.chunkRows)
+                      : std::max(1.0 * tokens * choices, 1.0 * options.chunks * options.chunkRows));
 }
 
 void checkMember(Checker &check, int64_t index, int64_t size) {
@@ -160,106 +150,49 @@ void checkCosts(Checker &check, View counts, const moert_shadow_costs &costs) {
 
 // --- Routing -----------------------------------------------------------------
 
-Status checkRoute(View logits, View selectionBias, View scores, View experts, View slots, View weights, View counts,
-                  View aux, const RouteOptions &options, View forced) {
-  Checker check(Kind::Route);
-  checkScores(check, "logits", logits, experts, options.score, options.groups);
-  const int64_t tokens = logits.dims[0], expertCount = logits.dims[1], choices = experts.dims[1];
-  checkRouteOptions(check, expertCount, tokens, choices, options);
-  if (selectionBias)
-    check.shape("selection_bias", selectionBias, logits.dtype, {expertCount});
-  check.like("scores", scores, logits).like("slots", slots, experts);
-  check.shape("weights", weights, logits.dtype, {tokens, choices});
-  check.shape("counts", counts, MOERT_I32, {options.chunks, expertCount}).shape("aux", aux, logits.dtype, {});
+void checkRestOfRoute(Checker &check, View logits, View, View, View experts, View, View, View counts, View,
+                      const RouteOptions &options, View forced) {
+  checkScores(check, logits, experts, options.score, options.groups);
+  checkRouteOptions(check, logits.dims[1], logits.dims[0], experts.dims[1], options);
+  check.shape("counts", counts, {options.chunks, logits.dims[1]});
   if (forced)
     check.like("the forced experts", forced, experts);
-  return check.take();
 }
 
-Status checkRouteGrad(View scores, View experts, View gradWeights, View gradAux, View gradLogits, int64_t score, bool,
-                      int64_t groups, double) {
-  Checker check(Kind::RouteGrad);
-  checkScores(check, "scores", scores, experts, score, groups);
-  if (gradWeights)
-    check.shape("grad_weights", gradWeights, scores.dtype, {scores.dims[0], experts.dims[1]});
-  if (gradAux)
-    check.shape("grad_aux", gradAux, scores.dtype, {});
-  return check.like("grad_logits", gradLogits, scores).take();
+void checkRestOfRouteGrad(Checker &check, View scores, View experts, View, View, View, int64_t score, bool,
+                          int64_t groups, double) {
+  checkScores(check, scores, experts, score, groups);
 }
 
-Status checkDispatch(View tokens, View slots, View weights, View out) {
-  Checker check(Kind::Dispatch);
-  check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).rank("out", out, 2, 3);
-  checkRows(check, "out", out, tokens.dtype, tokens.dims[1]);
-  checkSlots(check, slots, tokens.dims[0]);
-  if (weights)
-    check.accumulator("weights", weights, tokens, {tokens.dims[0], slots.dims[1]});
-  return check.take();
-}
-
-Status checkCombine(View rows, View slots, View weights, View out) {
-  Checker check(Kind::Combine);
-  check.floating("rows", rows).rank("rows", rows, 2, 3);
-  checkSlots(check, slots, slots.dims[0]);
-  if (weights)
-    check.accumulator("weights", weights, rows, {slots.dims[0], slots.dims[1]});
-  return check.shape("out", out, rows.dtype, {slots.dims[0], columnsOf(rows)}).take();
-}
-
-Status checkSlotDot(View tokens, View rows, View slots, View out) {
-  Checker check(Kind::SlotDot);
-  check.floating("tokens", tokens).rank("tokens", tokens, 2, 2).floating("rows", rows).rank("rows", rows, 2, 3);
-  checkRows(check, "rows", rows, tokens.dtype, tokens.dims[1]);
-  checkSlots(check, slots, tokens.dims[0]);
-  return check.accumulator("out", out, tokens, {tokens.dims[0], slots.dims[1]}).take();
-}
-
-Status checkSliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
-  Checker check(Kind::SliceCounts);
-  check.shape("counts", counts, MOERT_I32, {1, columnsOf(counts)}).like("out", out, counts);
+void checkRestOfSliceCounts(Checker &check, View, View, int64_t rows, int64_t index, int64_t size) {
   checkMember(check, index, size);
-  return check
-      .that(size >= 1 && rows >= 0 && rows % size == 0,
-            [&] { return joined("expected 'rows' to be a multiple of ", size, " but got ", rows); })
-      .take();
+  check.that(size >= 1 && rows >= 0 && rows % size == 0,
+             [&] { return joined("expected 'rows' to be a multiple of ", size, " but got ", rows); });
 }
 
-Status checkLocalSlots(View slots, View counts, View localSlots, View localCounts, const LocalOptions &options) {
-  Checker check(Kind::LocalSlots);
-  checkSlots(check, slots, slots.dims[0]);
-  check.shape("counts", counts, MOERT_I32, {1, columnsOf(counts)}).like("local_slots", localSlots, slots);
-  checkLocal(check, options, columnsOf(counts));
+void checkRestOfLocalSlots(Checker &check, View, View counts, View, View localCounts, const LocalOptions &options) {
+  checkLocal(check, options, counts.dims[1]);
   if (check.ok())
-    check.shape("local_counts", localCounts, MOERT_I32, {1, options.ownExperts(columnsOf(counts))});
-  return check.take();
+    check.shape("local_counts", localCounts, {1, options.ownExperts(counts.dims[1])});
 }
 
 // --- Shadows -----------------------------------------------------------------
 
-Status checkChooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
-  Checker check(Kind::ChooseShadows);
-  check.rank("counts", counts, 2, 2).shape("counts", counts, MOERT_I32, {counts.dims[0], counts.dims[1]});
-  check.shape("shadows", shadows, MOERT_I32, {1, counts.dims[1]});
+void checkRestOfChooseShadows(Checker &check, View counts, View, int64_t policy, moert_shadow_costs costs) {
   check.that(policy >= MOERT_SHADOWS_ALGORITHM1 && policy <= MOERT_SHADOWS_SIMULATE,
              [&] { return joined("expected 'policy' to be a moert_shadow_policy but got ", policy); });
   checkCosts(check, counts, costs);
-  return check.take();
 }
 
-Status checkDivideChoices(View experts, View shadows, View slots, View counts, View shadowSlots, View shadowCounts,
-                          int64_t chunks, int64_t chunkRows) {
-  Checker check(Kind::DivideChoices);
+void checkRestOfDivideChoices(Checker &check, View experts, View shadows, View, View counts, View, View, int64_t chunks,
+                              int64_t chunkRows) {
   const int64_t tokens = experts.dims[0], choices = experts.dims[1];
-  check.rank("experts", experts, 2, 2).shape("experts", experts, MOERT_I32, {tokens, choices});
-  check.rank("shadows", shadows, 2, 2).shape("shadows", shadows, MOERT_I32, {1, shadows.dims[1]});
-  check.like("slots", slots, experts).like("shadow_slots", shadowSlots, experts);
   checkChunkCount(check, chunks);
   if (check.ok())
     checkDroplessChunks(check, tokens, choices, chunks, chunkRows);
   if (check.ok())
     checkRowCount(check, std::max(1.0 * tokens * choices, 1.0 * chunks * chunkRows));
-  check.shape("counts", counts, MOERT_I32, {chunks, shadows.dims[1]});
-  return check.shape("shadow_counts", shadowCounts, MOERT_I32, {1, columnsOf(shadowCounts)}).take();
+  check.shape("counts", counts, {chunks, shadows.dims[1]});
 }
 
 } // namespace moert

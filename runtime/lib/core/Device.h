@@ -41,6 +41,9 @@ public:
   /// What the device is called, and the bytes of its memory; as given where the backend does not know.
   virtual Status describe(std::string & /*name*/, int64_t & /*memoryBytes*/) { return {}; }
 
+  /// Whether the device can run calls of a kind; an error says which it has.
+  virtual Status checkKernel(Kind) const { return {}; }
+
   /// The ranks that this process runs.
   virtual const std::vector<int64_t> &ranks() const = 0;
 
@@ -79,6 +82,8 @@ public:
 struct BackendOptions {
   int64_t workers = 0; ///< threads; 0: one for each core
   bool verify = false; ///< check what is assumed replicated
+  double timeout = 0;  ///< seconds that processes wait for each other; 0: without end
+  Perturbation perturbation = {};
   /// An op that the metadata gives seconds takes at least as long, from its last member's arrival to its end.
   bool emulate = false;
   bool tf32 = false;   ///< f32 products by tensor cores that round to tf32, on devices that have them

@@ -4,6 +4,7 @@
 #include "core/Error.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace moert {
 namespace {
@@ -43,11 +44,19 @@ bool fitsArgument(const moert_buffer &buffer, const Value &value, int64_t bytes)
   return buffer.begin <= whole - bytes && buffer.begin % bytes == 0 && whole % bytes == 0;
 }
 
-Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View &view) {
+/// How many times as large as in the plan a value is.
+int64_t growthOf(const moert_rank &rank, int32_t dtype) {
+  return rank.isWide && isFloating(dtype) ? static_cast<int64_t>(sizeof(double) / dtypeSize(dtype)) : 1;
+}
+
+Status resolveArgument(const moert_rank &rank, moert_buffer buffer, View &view) {
   const Program &program = *rank.program;
   if (buffer.offset < 0 || buffer.offset >= program.valueCount())
     return invalid(range("the index of an argument", buffer.offset, program.valueCount()));
   const Value &value = program.value(buffer.offset);
+  if (__builtin_mul_overflow(buffer.begin, growthOf(rank, buffer.dtype), &buffer.begin))
+    buffer.begin = -1;
+  buffer.dtype = view.dtype;
   if (buffer.begin < 0 || buffer.begin % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("expected a begin of 0 or more that is aligned for " + std::string(dtypeName(buffer.dtype)) +
                    " but got " + std::to_string(buffer.begin));
@@ -64,7 +73,8 @@ Status resolveArgument(const moert_rank &rank, const moert_buffer &buffer, View 
 }
 
 Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
-  int64_t size = rank.program->arenaBytes[buffer.space], bytes = partsOf(buffer) * view.bytes();
+  int64_t size = rank.program->arenaBytes[buffer.space];
+  int64_t bytes = partsOf(buffer) * view.bytes() / growthOf(rank, buffer.dtype);
   if (buffer.begin != 0)
     return invalid("expected a begin of 0 in an arena, where the offset includes it, but got " +
                    std::to_string(buffer.begin));
@@ -74,10 +84,11 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
                    " lie outside the arena of " + std::to_string(size) + " bytes");
   if (buffer.offset % static_cast<int64_t>(dtypeSize(buffer.dtype)) != 0)
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
-  int64_t begin = buffer.offset + partOf(buffer, rank.rank) * view.bytes();
-  view.data = rank.arenas[buffer.space] + begin;
-  if (view.bytes() > 0)
-    rank.touched[buffer.space] = std::max(rank.touched[buffer.space], begin + view.bytes());
+  const int64_t growth = growthOf(rank, buffer.dtype), part = view.bytes() / growth;
+  int64_t begin = buffer.offset + partOf(buffer, rank.rank) * part;
+  view.data = rank.arenas[buffer.space][growth / 2] + begin * growth;
+  if (part > 0)
+    rank.touched[buffer.space] = std::max(rank.touched[buffer.space], begin + part);
   return {};
 }
 
@@ -92,7 +103,7 @@ Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {
     return invalid("expected a stride of 1 or more for parts but got " + std::to_string(buffer.stride));
   if (bufferElements(buffer) < 0)
     return invalid("the dimensions are negative or too large");
-  view.dtype = buffer.dtype;
+  view.dtype = rank.isWide && isFloating(buffer.dtype) ? MOERT_F64 : buffer.dtype;
   view.rank = buffer.rank;
   for (int64_t dim = 0; dim < buffer.rank; ++dim)
     view.dims[static_cast<size_t>(dim)] = buffer.dims[dim];
@@ -112,8 +123,79 @@ Status checkStream(const moert_rank &rank, moert_stream_t stream) {
   return stream >= 0 && stream < count ? Status{} : invalid(range("a stream", stream, count));
 }
 
-Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream, std::initializer_list<Operand> operands,
-                 const Attributes &attributes, Call &call) {
+/// Which block of the group a member sends to in a phase, and of how many; all of one where the phase makes no sense,
+/// which the communicator then says.
+std::pair<int32_t, int32_t> partSent(int64_t member, int64_t size, int64_t phase, int64_t phases) {
+  if (phases < 1 || phases > size || size % phases != 0 || phase < 0 || phase >= phases)
+    return {0, 1};
+  const int64_t block = member / (size / phases);
+  return {static_cast<int32_t>((block + phases - phase) % phases), static_cast<int32_t>(phases)};
+}
+
+/// What only the runtime knows of some calls.
+void complete(moert_rank &rank, Call &call) {
+  if (call.kind == Kind::Route)
+    call.routing = rank.routing.find(call.op);
+  if (call.kind == Kind::ChooseShadows)
+    call.ints[infoOf(call.kind).ints] = rank.leastShadows;
+  if (call.kind != Kind::AllToAllV)
+    return;
+  // A rank sends the rows of the side that it reads: of the block side, those for the block of this phase.
+  const bool toExperts = call.ints[0] == MOERT_TO_EXPERTS;
+  call.countsView = toExperts ? 1 : 2;
+  if (toExperts)
+    std::tie(call.countsPart, call.countsParts) = partSent(call.member, call.members, call.ints[3], call.ints[4]);
+}
+
+Status resolveOperands(moert_rank &rank, std::initializer_list<const moert_buffer *> operands, Call &call) {
+  const KernelInfo &info = infoOf(call.kind);
+  for (const moert_buffer *buffer : operands) {
+    const KernelInfo::Operand &operand = info.operands[call.viewCount];
+    View &view = call.views[static_cast<size_t>(call.viewCount++)];
+    if (!buffer && operand.isOptional)
+      continue;
+    Status status = buffer ? resolve(rank, *buffer, view) : invalid("expected a buffer but got null");
+    if (!status.ok())
+      return invalid("operand '" + std::string(operand.name) + "': " + status.message);
+  }
+  return {};
+}
+
+/// Resolves a group of the program, by name, which must have that size and stride.
+Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &index) {
+  if (!group || !group->name)
+    return invalid("expected a group but got null");
+  for (size_t i = 0; i < rank.groups->size(); ++i) {
+    const Group &known = (*rank.groups)[i];
+    if (known.name != group->name)
+      continue;
+    if (known.size != group->size || known.stride != group->stride)
+      return invalid("group '" + known.name + "' has size " + std::to_string(known.size) + " and stride " +
+                     std::to_string(known.stride) + " in the metadata, but " + std::to_string(group->size) + " and " +
+                     std::to_string(group->stride) + " here");
+    index = static_cast<int32_t>(i);
+    return {};
+  }
+  return invalid("unknown group '" + std::string(group->name) + "'");
+}
+
+/// The group's index, and the rank's place in it.
+Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *group, Call &call) {
+  int32_t index = -1;
+  if (Status status = findGroup(rank, group, index); !status.ok())
+    return status;
+  call.member = (*rank.groups)[static_cast<size_t>(index)].memberOf(rank.rank);
+  call.members = group->size;
+  if (!isCollective(call.kind))
+    return {};
+  if (entry.group != index)
+    return invalid("the metadata has another group for it than '" + std::string(group->name) + "'");
+  call.group = index;
+  return {};
+}
+
+Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
+                 std::initializer_list<const moert_buffer *> operands, const moert_group *group, Call &call) {
   const Program &program = *rank.program;
   if (op < 0 || op >= static_cast<int64_t>(program.ops.size()))
     return invalid(range("an op", op, static_cast<int64_t>(program.ops.size())));
@@ -123,29 +205,15 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream, std::initi
   if (entry.stream != stream)
     return invalid("the metadata has it on stream '" + program.streams[static_cast<size_t>(entry.stream)] +
                    "', the program issues it on '" + program.streams[static_cast<size_t>(stream)] + "'");
-  if (isCollective(call.kind)) {
-    if (Status status = findGroup(rank, attributes.group, call.group); !status.ok())
+  const KernelInfo &info = infoOf(call.kind);
+  if (info.hasGroup)
+    if (Status status = resolveGroup(rank, entry, group, call); !status.ok())
       return status;
-    if (entry.group != call.group)
-      return invalid("the metadata has another group for it than '" + std::string(attributes.group->name) + "'");
-  }
   call.op = static_cast<int32_t>(op);
-  call.countsView = attributes.countsView;
-  call.countsPart = attributes.countsPart;
-  call.countsParts = attributes.countsParts;
-  std::copy(attributes.ints.begin(), attributes.ints.end(), call.ints.begin());
-  std::copy(attributes.reals.begin(), attributes.reals.end(), call.reals.begin());
-  if (call.kind == Kind::Route)
-    call.routing = rank.routing.find(op);
-  for (const Operand &operand : operands) {
-    View &view = call.views[static_cast<size_t>(call.viewCount++)];
-    if (!operand.buffer && operand.optional)
-      continue;
-    Status status = operand.buffer ? resolve(rank, *operand.buffer, view) : invalid("expected a buffer but got null");
-    if (!status.ok())
-      return invalid("operand '" + std::string(operand.name) + "': " + status.message);
-  }
-  return {};
+  call.rank = rank.rank;
+  call.countsView = info.ragged;
+  complete(rank, call);
+  return resolveOperands(rank, operands, call);
 }
 
 Status locate(Status status, const moert_rank &rank, int64_t op, Kind kind) {
@@ -172,31 +240,17 @@ template <class Body> int32_t issueEvent(moert_rank_t rank, int64_t event, moert
 
 } // namespace
 
-Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &index) {
-  if (!group || !group->name)
-    return invalid("expected a group but got null");
-  for (size_t i = 0; i < rank.groups->size(); ++i) {
-    const Group &known = (*rank.groups)[i];
-    if (known.name != group->name)
-      continue;
-    if (known.size != group->size || known.stride != group->stride)
-      return invalid("group '" + known.name + "' has size " + std::to_string(known.size) + " and stride " +
-                     std::to_string(known.stride) + " in the metadata, but " + std::to_string(group->size) + " and " +
-                     std::to_string(group->stride) + " here");
-    index = static_cast<int32_t>(i);
-    return {};
-  }
-  return invalid("unknown group '" + std::string(group->name) + "'");
-}
-
 int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
-                  std::initializer_list<Operand> operands, const Attributes &attributes) {
+                  std::initializer_list<const moert_buffer *> operands, std::initializer_list<int64_t> ints,
+                  std::initializer_list<double> reals, const moert_group *group) {
   return guarded([&]() -> Status {
     if (!rank)
       return invalid("expected a rank but got null");
     Call call;
     call.kind = kind;
-    Status status = buildCall(*rank, op, stream, operands, attributes, call);
+    std::copy(ints.begin(), ints.end(), call.ints.begin());
+    std::copy(reals.begin(), reals.end(), call.reals.begin());
+    Status status = buildCall(*rank, op, stream, operands, group, call);
     if (status.ok())
       status = isCollective(kind) ? rank->communicator->issue(rank->rank, stream, call)
                                   : rank->device->launch(rank->rank, stream, call);

@@ -8,33 +8,15 @@
 
 namespace moert {
 
-/// An operand of a call, by its name in moert.h.
-struct Operand {
-  const char *name;
-  const moert_buffer *buffer;
-  bool optional = false;
-};
-
-/// The attributes of a call besides its operands.
-struct Attributes {
-  std::initializer_list<int64_t> ints = {};
-  std::initializer_list<double> reals = {};
-  const moert_group *group = nullptr;
-  int8_t countsView = -1;
-  int32_t countsPart = 0;
-  int32_t countsParts = 1;
-};
-
-/// Checks op, stream, group and operands, then hands the call to the device or communicator. Returns a moert_status.
+/// Checks op, stream, group and operands, then hands the call to the device or communicator. Operands and attributes
+/// are those of the call's row in kernels.def; absent ones are null. Returns a moert_status.
 int32_t issueCall(moert_rank_t rank, int64_t op, moert_stream_t stream, Kind kind,
-                  std::initializer_list<Operand> operands, const Attributes &attributes = {});
+                  std::initializer_list<const moert_buffer *> operands, std::initializer_list<int64_t> ints,
+                  std::initializer_list<double> reals, const moert_group *group = nullptr);
 
 /// Event calls likewise.
 int32_t issueRecord(moert_rank_t rank, int64_t event, moert_stream_t stream);
 int32_t issueWait(moert_rank_t rank, int64_t event, moert_stream_t stream);
-
-/// Resolves a group of the program, by name, which must have that size and stride.
-Status findGroup(const moert_rank &rank, const moert_group *group, int32_t &index);
 
 } // namespace moert
 

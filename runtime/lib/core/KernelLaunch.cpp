@@ -20,7 +20,7 @@ static RouteOptions routeOptions(const Call &call) {
   options.homes = i[10];
   options.homeStride = i[11];
   options.homeSpan = i[12];
-  options.rank = i[13];
+  options.rank = call.rank;
   options.routingScale = call.reals[0];
   return options;
 }
@@ -28,12 +28,22 @@ static RouteOptions routeOptions(const Call &call) {
 static Status launchRoute(Kernels &kernels, const Call &call) {
   const auto &v = call.views;
   RoutingPage *page = call.routing;
-  View forced;
-  if (page && !page->forced.empty())
-    if (Status status = kernels.forcedChoices(*page, v[3], forced); !status.ok())
+  auto route = [&](View forced, bool isRecorded) {
+    Status status = kernels.route(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], routeOptions(call), forced);
+    return status.ok() && isRecorded ? kernels.recordChoices(v[3], *page) : status;
+  };
+  const bool isRecorded = page && page->isRecorded;
+  if (!page || page->forced.empty())
+    return route({}, isRecorded);
+  // What it would choose is written over at once.
+  const bool recordsOwn = isRecorded && page->recordsOwn;
+  if (recordsOwn)
+    if (Status status = route({}, true); !status.ok())
       return status;
-  Status status = kernels.route(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], routeOptions(call), forced);
-  return status.ok() && page && page->isRecorded ? kernels.recordChoices(v[3], *page) : status;
+  View forced;
+  if (Status status = kernels.forcedChoices(*page, v[3], forced); !status.ok())
+    return status;
+  return route(forced, isRecorded && !recordsOwn);
 }
 
 static Status launchChooseShadows(Kernels &kernels, const Call &call) {
@@ -45,6 +55,7 @@ static Status launchChooseShadows(Kernels &kernels, const Call &call) {
   costs.most = i[3];
   costs.room = i[4];
   costs.phases = i[5];
+  costs.least = i[6];
   costs.row_compute = r[0];
   costs.row_send = r[1];
   costs.row_local = r[2];
@@ -54,61 +65,24 @@ static Status launchChooseShadows(Kernels &kernels, const Call &call) {
   return kernels.chooseShadows(call.views[0], call.views[1], i[0], costs);
 }
 
+// A kernel that the table says to be called by hand has its case here.
+#pragma GCC diagnostic error "-Wswitch"
+
 Status launchKernel(Kernels &kernels, const Call &call) {
-  const auto &v = call.views;
-  const auto &i = call.ints;
   switch (call.kind) {
-  case Kind::Matmul:
-    return kernels.matmul(v[0], v[1], v[2], i[0] != 0, i[1] != 0);
-  case Kind::Add:
-    return kernels.add(v[0], v[1], v[2]);
-  case Kind::Scale:
-    return kernels.scale(v[0], v[1], call.reals[0]);
-  case Kind::Copy:
-    return kernels.copy(v[0], v[1]);
-  case Kind::RowScale:
-    return kernels.rowScale(v[0], v[1], v[2]);
-  case Kind::RowDot:
-    return kernels.rowDot(v[0], v[1], v[2]);
-  case Kind::Slice:
-    return kernels.slice(v[0], v[1], i[0], i[1], i[2]);
-  case Kind::Dump:
-    return kernels.dump(v[0], v[1], i[0], i[1]);
-  case Kind::LocalReduce:
-    return kernels.localReduce(v[0], v[1], i[0], i[1]);
-  case Kind::GroupedMatmul:
-    return kernels.groupedMatmul(v[0], v[1], v[2], v[3], i[0] != 0);
-  case Kind::GroupedMatmulWgrad:
-    return kernels.groupedMatmulWgrad(v[0], v[1], v[2], v[3], v[4]);
-  case Kind::BiasAdd:
-    return kernels.biasAdd(v[0], v[1], v[2], v[3], call.reals[0]);
-  case Kind::BiasGrad:
-    return kernels.biasGrad(v[0], v[1], v[2], v[3], call.reals[0]);
-  case Kind::Activation:
-    return kernels.activation(v[0], v[1], v[2], i[0]);
-  case Kind::ActivationGrad:
-    return kernels.activationGrad(v[0], v[1], v[2], v[3], i[0]);
+#define MOERT_LAUNCH(kind, method, arguments)                                                                          \
+  case Kind::kind:                                                                                                     \
+    return kernels.method arguments;
+#include "moert/kernels.inc"
   case Kind::Route:
     return launchRoute(kernels, call);
-  case Kind::RouteGrad:
-    return kernels.routeGrad(v[0], v[1], v[2], v[3], v[4], i[0], i[1] != 0, i[2], call.reals[0]);
-  case Kind::Dispatch:
-    return kernels.dispatch(v[0], v[1], v[2], v[3]);
-  case Kind::Combine:
-    return kernels.combine(v[0], v[1], v[2], v[3]);
-  case Kind::SlotDot:
-    return kernels.slotDot(v[0], v[1], v[2], v[3]);
-  case Kind::SliceCounts:
-    return kernels.sliceCounts(v[0], v[1], i[0], i[1], i[2]);
-  case Kind::LocalSlots:
-    return kernels.localSlots(v[0], v[1], v[2], v[3], {i[0], i[1], i[2], i[3], i[4]});
   case Kind::ChooseShadows:
     return launchChooseShadows(kernels, call);
-  case Kind::DivideChoices:
-    return kernels.divideChoices(v[0], v[1], v[2], v[3], v[4], v[5], i[0], i[1]);
-  default:
-    return launchModelKernel(kernels, call);
+#define MOERT_COLLECTIVE(kind) case Kind::kind:
+#include "moert/kernels.inc"
+    break;
   }
+  return Status::error(MOERT_ERROR_INTERNAL, std::string("expected a kernel but got '") + kindName(call.kind) + "'");
 }
 
 } // namespace moert

@@ -56,7 +56,7 @@ Status listCalls(const Program &program, const std::vector<Group> &groups, RankP
   rank.communicator = &communicator;
   rank.program = &program;
   rank.groups = &groups;
-  rank.arenas[0] = rank.arenas[1] = &nowhere;
+  rank.arenas[0][0] = rank.arenas[1][0] = &nowhere;
   rank.values.assign(static_cast<size_t>(program.valueCount()), &nowhere);
   int32_t code = entry(&rank);
   return code == MOERT_OK ? Status{} : Status::error(code, lastError());

@@ -171,32 +171,49 @@ Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
   Node tensors = node.at("tensors");
   if (tensors.size() != 1 && tensors.size() != 2)
     fail(tensors.path, "expected one or two names but got " + std::to_string(tensors.size()));
+  constexpr const char *kKeys[] = {"tensors", "prefix",  "transpose", "begin",  "of",
+                                   "blocks",  "experts", "stacked",   "halves", "row"};
   for (const auto &[key, value] : node.value.items())
-    if (key != "tensors" && key != "transpose" && key != "begin" && key != "of" && key != "blocks" && key != "experts")
-      fail(node.path,
-           "unknown key '" + key + "', expected one of 'tensors', 'transpose', 'begin', 'of', 'blocks', 'experts'");
+    if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
+      fail(node.path, "unknown key '" + key +
+                          "', expected one of 'tensors', 'prefix', 'transpose', 'begin', 'of', 'blocks', 'experts', "
+                          "'stacked', 'halves', 'row'");
   if (node.has("experts"))
     source.experts = node.at("experts").integer(1, kMaxElements);
   if (source.experts && (shape.empty() || shape[0] != source.experts))
     fail(node.path + ".experts",
          "expected dimension 0 of " + shapeText(shape) + " but got " + std::to_string(source.experts));
+  if (node.has("stacked"))
+    source.stacked = node.at("stacked").integer(2, 3);
+  if (source.stacked && !source.experts)
+    fail(node.path + ".stacked", "expected it of 'experts'");
   for (size_t i = 0; i < tensors.size(); ++i) {
     source.tensors.push_back(tensors.at(i).string());
     bool isOfExperts = source.tensors.back().find("{e}") != std::string::npos;
-    if (isOfExperts != (source.experts > 0))
+    if (isOfExperts != (source.experts > 0 && !source.stacked))
       fail(tensors.at(i).path, std::string("expected a name ") + (isOfExperts ? "without" : "with") + " '{e}' " +
-                                   (isOfExperts ? "where there are no 'experts'" : "of 'experts'") + " but got '" +
-                                   source.tensors.back() + "'");
+                                   (isOfExperts ? "where there are no 'experts' apart" : "of 'experts'") +
+                                   " but got '" + source.tensors.back() + "'");
   }
+  if (node.has("prefix"))
+    source.prefix = node.at("prefix").string();
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (source.tensors[i].compare(0, source.prefix.size(), source.prefix) != 0)
+      fail(tensors.at(i).path,
+           "expected a name that begins with '" + source.prefix + "' but got '" + source.tensors[i] + "'");
   std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
   source.transpose = node.has("transpose") && node.at("transpose").boolean();
   if (source.transpose && part.size() > 2)
     fail(node.path + ".transpose", "expected it of a matrix but the tensor is " + shapeText(part));
-  auto count = static_cast<int64_t>(source.tensors.size());
+  source.isRow = node.has("row") && node.at("row").boolean();
+  source.halves = node.has("halves") && node.at("halves").boolean();
+  if (source.halves && (tensors.size() != 1 || node.has("of")))
+    fail(node.path + ".halves", "expected one name and no 'of'");
+  int64_t count = source.halves ? 2 : static_cast<int64_t>(source.tensors.size());
   int64_t columns = part.empty() ? 1 : part.back();
   if (columns % count != 0)
-    fail(tensors.path,
-         "expected one name for " + std::to_string(columns) + " columns, which two cannot share, but got 2");
+    fail(tensors.path, "expected one name" + std::string(source.halves ? " without 'halves'" : "") + " for " +
+                           std::to_string(columns) + " columns, which two cannot share, but got 2");
   if (node.has("begin") || node.has("of") || node.has("blocks")) {
     if (node.has("blocks"))
       source.blocks = node.at("blocks").integer(1, std::max<int64_t>(1, columns / count));

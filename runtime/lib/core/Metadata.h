@@ -32,12 +32,16 @@ struct Group {
 
 /// Which tensors of a published checkpoint a parameter is made of, and how (docs/Runtime.md).
 struct Source {
-  std::vector<std::string> tensors; ///< one, or two whose columns alternate; of experts each has "{e}" in it
+  std::vector<std::string> tensors; ///< one, or two whose columns alternate; of experts each has "{e}"
   bool transpose = false;           ///< the checkpoint's matrices are [out, in]
   int64_t begin = 0;                ///< the first column that is taken, and
   int64_t of = 0;                   ///< of how many; 0: as many as are taken
   int64_t blocks = 1;               ///< the tensor has so many blocks of `of` columns, of each as many are taken
   int64_t experts = 0;              ///< how many are stacked along dimension 0; 0: it is no stack
+  int64_t stacked = 0;              ///< one tensor has all experts: 3: [E, rows, columns], 2: [E rows, columns]; 0: no
+  bool halves = false;              ///< the one tensor has two halves of columns, which alternate
+  bool isRow = false;               ///< the tensor has a dimension of 1 before the others
+  std::string prefix = {};          ///< what the names begin with, but not in all checkpoints
 };
 
 /// An argument or a result of a program.

@@ -1,7 +1,7 @@
-//===- Module.h - backends in libraries of their own ----------------------===//
+//===- Module.h - how backends are found ----------------------------------===//
 //
-// A backend that needs more than every machine has, MPI or CUDA, is a shared library libmoert-NAME.so beside
-// libmoert.so, loaded when it is asked for.
+// A backend registers itself. One that needs more than every machine has, MPI or CUDA, is a shared library
+// libmoert-NAME.so beside libmoert.so, loaded when it is asked for.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CORE_MODULE_H
@@ -16,13 +16,18 @@ using CreateBackend = Status(const std::string &name, std::span<const Program> p
                              const std::vector<Group> &groups, int64_t world, const BackendOptions &options,
                              Backend &backend);
 
+/// Makes a backend of this library itself known by its name. Each has a static object that does.
+struct BackendRegistration {
+  BackendRegistration(const char *name, CreateBackend *create);
+};
+
 /// What a module exports. Where the version is another, so may be what is behind Device.h.
 struct BackendModule {
   int32_t version;
   CreateBackend *create;
 };
 /// Goes up with every change of what modules see of the runtime.
-constexpr int32_t kModuleVersion = 6;
+constexpr int32_t kModuleVersion = 8;
 constexpr const char *kModuleSymbol = "moert_backend_module";
 
 } // namespace moert

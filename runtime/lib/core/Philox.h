@@ -56,6 +56,18 @@ struct DropoutMask {
   }
 };
 
+/// The same words as uniform factors from 1 - p to 1 + p.
+struct JitterMask : DropoutMask {
+  double lowest, width;
+
+  MOERT_INLINE JitterMask(int64_t seed, int32_t step, double p)
+      : DropoutMask(seed, step, 0), lowest(1 - p), width(2 * p) {}
+
+  template <class T> MOERT_INLINE T factor(uint32_t word) const {
+    return static_cast<T>(lowest + width * ((static_cast<double>(word) + 0.5) * 0x1p-32));
+  }
+};
+
 } // namespace moert
 
 #endif // MOERT_CORE_PHILOX_H

@@ -1,6 +1,7 @@
 //===- PlanLibrary.cpp - a loaded plan .so --------------------------------===//
 
 #include "core/PlanLibrary.h"
+#include "core/Digest.h"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -57,6 +58,10 @@ Status PlanLibrary::open(const std::string &path) {
   handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("cannot load plan: ") + dlerror());
+  Sha256::Digest sum;
+  if (Status status = digestOfFile(file, sum); !status.ok())
+    return status;
+  digest = hexOf(sum);
   void *address;
   if (Status status = find(path, "moeplan_metadata", address); !status.ok())
     return status;

@@ -23,6 +23,7 @@ public:
   Status open(const std::string &path);
 
   const char *metadataText = nullptr;
+  std::string digest;               ///< SHA-256 of the file, in hexadecimal
   std::vector<Metadata> variants;   ///< one for a plan of one shape
   std::vector<PlanEntries> entries; ///< of each variant
   /// The variant for batch and sequence, or -1; null in a plan of one shape.

@@ -14,9 +14,19 @@ MOERT_INLINE double rotaryFrequency(const RotaryOptions &options, int64_t i) {
   const double power = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(options.rotaryDim));
   if (options.factor == 1)
     return power;
-  const double ramp = (static_cast<double>(i) - options.low) / (options.high - options.low);
+  constexpr double turn = 6.283185307179586476925286766559;
+  const double place = options.reach > 0 ? options.reach * power / turn : static_cast<double>(i);
+  const double ramp = (place - options.low) / (options.high - options.low);
   const double held = ramp < 0 ? 0.0 : ramp > 1 ? 1.0 : ramp;
   return (1 - held + held / options.factor) * power;
+}
+
+/// scale_p of moert_rotary, for position p.
+MOERT_INLINE double rotaryScale(const RotaryOptions &options, int64_t position) {
+  if (options.temperature == 0)
+    return options.scale;
+  const double spans = std::floor(static_cast<double>(position + 1) / options.span);
+  return options.scale * (1 + options.temperature * std::log1p(spans));
 }
 
 /// The bucket of `offset` = j - i in T5's scheme.

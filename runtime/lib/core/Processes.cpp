@@ -2,7 +2,7 @@
 
 #include "core/Processes.h"
 
-#include <algorithm>
+#include <map>
 #include <sstream>
 
 namespace moert {
@@ -30,20 +30,49 @@ static Status unpack(const std::vector<char> &packed, std::vector<char> &bytes) 
   return Status::error(std::atoi(text.c_str()), text.substr(space == std::string::npos ? 0 : space + 1));
 }
 
-/// The first line in which they differ, where a person would read it.
-static std::string sayDifference(const std::string &theirs, const std::string &ours) {
-  constexpr size_t kMost = 100;
-  std::istringstream here(ours), there(theirs);
-  std::string mine, other;
-  do {
-    mine.clear();
-    other.clear();
-    std::getline(here, mine);
-    std::getline(there, other);
-  } while (mine == other && here && there);
-  if (mine.empty() || other.empty() || std::max(mine.size(), other.size()) > kMost)
-    return "";
-  return ": '" + other + "' rather than '" + mine + "'";
+/// The lines of a text, "name: value", in their order.
+static std::vector<std::pair<std::string, std::string>> linesOf(const std::string &text) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    size_t colon = line.find(": ");
+    lines.emplace_back(line.substr(0, colon), colon == std::string::npos ? "" : line.substr(colon + 2));
+  }
+  return lines;
+}
+
+/// What a person would read of a value.
+static std::string quoted(const std::string *value) {
+  constexpr size_t kMost = 200;
+  if (!value)
+    return "nothing";
+  return "'" + (value->size() > kMost ? value->substr(0, kMost) + ".." : *value) + "'";
+}
+
+/// The lines in which they differ, by their names, with both values.
+static std::string sayDifferences(const std::string &theirs, const std::string &ours) {
+  constexpr size_t kMostLines = 8;
+  std::map<std::string, std::string> other;
+  for (auto &[name, value] : linesOf(theirs))
+    other.emplace(name, value);
+  std::string text;
+  size_t count = 0;
+  auto say = [&](const std::string &name, const std::string *expected, const std::string *got) {
+    if (++count <= kMostLines)
+      text += "\n  " + name + ": expected " + quoted(expected) + " but got " + quoted(got);
+  };
+  for (const auto &[name, value] : linesOf(ours)) {
+    auto it = other.find(name);
+    if (it == other.end() || it->second != value)
+      say(name, &value, it == other.end() ? nullptr : &it->second);
+    if (it != other.end())
+      other.erase(it);
+  }
+  for (const auto &[name, value] : other)
+    say(name, nullptr, &value);
+  if (count > kMostLines)
+    text += "\n  and " + std::to_string(count - kMostLines) + " more";
+  return text;
 }
 
 static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
@@ -79,8 +108,10 @@ Status checkAgree(Processes &processes, const std::string &text, const Status &r
       return Status::error(status.code, who + ": " + status.message);
     if (theirs == bytesOf(text) || !ready.ok())
       return {};
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, who + " runs another plan than rank 0, or with other options" +
-                                                           sayDifference({theirs.begin(), theirs.end()}, text));
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         who +
+                             " does not run the same as rank 0; start all ranks with the same plan, options and data:" +
+                             sayDifferences({theirs.begin(), theirs.end()}, text));
   });
 }
 

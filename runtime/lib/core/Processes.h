@@ -60,8 +60,9 @@ public:
   virtual Status explain(const std::string &reason) = 0;
 };
 
-/// An error, in all processes, where they do not all give the same `text`, which says what they run (with the first
-/// line that differs, unless that is long), or where one of them is not `ready`. All call it.
+/// An error, in all processes, where they do not all give the same `text`, or where one of them is not `ready`. The
+/// text says what they run, in lines "name: value"; the error has the rank, and of lines that differ the name and both
+/// values. All call it.
 Status checkAgree(Processes &processes, const std::string &text, const Status &ready = {});
 /// `all` becomes whether it holds in all processes. All call it.
 Status agreeOnAll(Processes &processes, bool &all);

@@ -12,6 +12,7 @@ namespace moert {
 struct RoutingPage {
   std::vector<int32_t> forced; ///< what it takes instead of choosing; empty: it chooses
   bool isRecorded = false;
+  bool recordsOwn = false;     ///< what is recorded is what it would choose, whatever it is told
   std::vector<int32_t> chosen; ///< in the last step, where it is recorded
 };
 

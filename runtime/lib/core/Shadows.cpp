@@ -267,7 +267,7 @@ struct Search {
 
   explicit Search(const Step &step) : step(step), shadows(step), forced(step.experts), best(step.experts) {}
 
-  /// Memory comes before time.
+  /// Memory comes before time, and so do the least shadows.
   void force();
   /// Keeps what it stands at if it is better than all before.
   bool note(double seconds);
@@ -289,14 +289,18 @@ private:
 
 void Search::force() {
   Rows arrives(step.workers);
+  int64_t count = 0;
   for (int64_t e = 0; e < step.experts; ++e)
     arrives[shadows.workerOf(e)] += step.load[e];
   for (int64_t e : step.order) {
     double &rows = arrives[shadows.workerOf(e)];
-    if (step.costs.room == 0 || shadows.isFull() || rows <= static_cast<double>(step.costs.room))
+    const bool isTooMuch = step.costs.room > 0 && rows > static_cast<double>(step.costs.room);
+    const bool isDue = count < step.costs.least && step.load[e] > 0;
+    if (shadows.isFull() || !(isTooMuch || isDue))
       continue;
     rows -= step.load[e];
     forced[e] = 1;
+    ++count;
     shadows.flip(e);
   }
 }

@@ -21,6 +21,9 @@ struct ExpertShape {
         columns(rows.dims[isRagged ? 1 : 2]) {}
 };
 
+/// The last of moert_activation_kind, which begins at 0.
+inline constexpr int64_t kLastActivation = MOERT_GELU_TANH;
+
 /// The result of an activation of `in`, of which the gated kinds take pairs of columns. It has no data.
 inline bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }
 inline View activationResult(View in, int64_t kind) {

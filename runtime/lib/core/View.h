@@ -55,6 +55,22 @@ inline bool isNarrow(int32_t dtype) { return dtype == MOERT_BF16 || dtype == MOE
 /// Whether a moert_dtype is a floating type.
 inline bool isFloating(int32_t dtype) { return dtype == MOERT_F32 || dtype == MOERT_F64 || isNarrow(dtype); }
 
+/// The largest relative error of rounding one number to a type; 0 for exact types.
+inline double unitRoundoff(int32_t dtype) {
+  switch (dtype) {
+  case MOERT_F32:
+    return 0x1p-24;
+  case MOERT_F64:
+    return 0x1p-53;
+  case MOERT_BF16:
+    return 0x1p-8;
+  case MOERT_F16:
+    return 0x1p-11;
+  default:
+    return 0;
+  }
+}
+
 /// How far two values that differ by rounding alone may lie apart, relative to the norm; 0 for exact types.
 inline double roundingTolerance(int32_t dtype) {
   switch (dtype) {
@@ -87,6 +103,12 @@ struct View {
   int64_t bytes() const { return elements() * static_cast<int64_t>(dtypeSize(dtype)); }
   template <class T> T *as() const { return static_cast<T *>(data); }
   explicit operator bool() const { return data != nullptr; }
+};
+
+/// How values that are computed are moved; see moert_world_config.
+struct Perturbation {
+  int64_t ulps = 0; ///< 0: not at all
+  uint64_t seed = 0;
 };
 
 /// A moert_status with the text that explains it.

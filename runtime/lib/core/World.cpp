@@ -13,6 +13,30 @@ namespace moert {
 /// 0xff bytes are NaN in every floating-point dtype and -1 as an index: what a plan reads without having written shows.
 constexpr char kPoison = static_cast<char>(0xff);
 
+/// `program` where all floating-point values are f64. Arenas are still those of the plan.
+static Program widened(Program program) {
+  for (std::vector<Value> *values : {&program.arguments, &program.results})
+    for (Value &value : *values)
+      if (isFloating(value.dtype))
+        value.dtype = MOERT_F64;
+  return program;
+}
+
+World::World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options)
+    : programs(run.programs), planPrograms(run.programs), entries(run.entries.begin(), run.entries.end()),
+      groups(groups), worldSize(size), options(options) {
+  // As many arenas as there are sizes of floating-point values: of 4 and of 2 bytes. All may have f32 ones.
+  if (options.isWide)
+    arenaKinds = 2;
+  for (const Program &program : options.isWide ? run.programs : std::span<const Program>()) {
+    for (int64_t i = 0; i < program.valueCount(); ++i)
+      arenaKinds = isNarrow(program.value(i).dtype) ? 3 : arenaKinds;
+    widePrograms.push_back(widened(program));
+  }
+  if (options.isWide)
+    programs = widePrograms;
+}
+
 Status World::create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                      const WorldOptions &options, std::unique_ptr<World> &world) {
   std::unique_ptr<World> made(new World(programs, groups, size, options));
@@ -20,9 +44,31 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
   device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
   if (Status status = createBackend(options.backend, made->programs, groups, size, device, made->backend); !status.ok())
     return status;
-  if (Status status = made->allocate(); !status.ok())
+  Status status = made->checkKernels();
+  if (status.ok())
+    status = made->allocate();
+  // Where one has no room none begins: nobody is to wait for it.
+  if (made->backend.processes)
+    status = checkAgree(*made->backend.processes, "", status);
+  if (!status.ok())
     return status;
   world = std::move(made);
+  return {};
+}
+
+/// Of all programs, also those of other processes: all say the same.
+Status World::checkKernels() const {
+  for (const Program &program : programs)
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      const Op &op = program.ops[i];
+      const KernelInfo *kernel = findKernel(op.name);
+      if (!kernel)
+        continue;
+      Status status = backend.device->checkKernel(static_cast<Kind>(kernel - kKernels));
+      if (!status.ok())
+        return Status::error(status.code, "op " + std::to_string(i) + (op.label.empty() ? "" : " '" + op.label + "'") +
+                                              ": " + status.message);
+    }
   return {};
 }
 
@@ -31,8 +77,9 @@ bool World::isLocal(int64_t rank) const {
 }
 
 /// Of a rank that runs `program`; in floating point, because ranks times bytes may not fit 64 bits.
-static double bytesOf(const Program &program) {
+static double bytesOf(const Program &program, int arenaKinds) {
   double bytes = static_cast<double>(program.arenaBytes[0]) + static_cast<double>(program.arenaBytes[1]);
+  bytes *= (1 << arenaKinds) - 1;
   for (int64_t i = 0; i < program.valueCount(); ++i)
     bytes += static_cast<double>(program.value(i).localBytes());
   return bytes;
@@ -45,7 +92,7 @@ Status World::checkAvailable() {
   double bytes = 0;
   int64_t arena = 0;
   for (size_t i = 0; i < count.size(); ++i) {
-    bytes += static_cast<double>(count[i]) * bytesOf(programs[i]);
+    bytes += static_cast<double>(count[i]) * bytesOf(programs[i], arenaKinds);
     arena = std::max(arena, programs[i].arenaBytes[MOERT_SPACE_DEVICE]);
   }
   std::string what = "a world of " + std::to_string(worldSize) + " ranks, " + std::to_string(localRanks().size()) +
@@ -84,6 +131,8 @@ Status World::allocateRank(moert_rank &state) {
   state.communicator = backend.communicator.get();
   const Program &program = *state.program;
   state.groups = &groups;
+  state.isWide = options.isWide;
+  state.leastShadows = options.device.verify ? 1 : 0;
   auto make = [&](int32_t space, int64_t bytes, const std::string &what, char *&data) {
     void *block = nullptr;
     Status status =
@@ -91,12 +140,13 @@ Status World::allocateRank(moert_rank &state) {
     data = static_cast<char *>(block);
     return status.ok() && options.device.verify ? poison(block, bytes) : status;
   };
-  if (Status status = make(MOERT_SPACE_DEVICE, program.arenaBytes[0], "the device arena", state.arenas[0]);
-      !status.ok())
-    return status;
-  if (Status status = make(MOERT_SPACE_HOST_PINNED, program.arenaBytes[1], "the host arena", state.arenas[1]);
-      !status.ok())
-    return status;
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    for (int kind = 0; kind < arenaKinds; ++kind)
+      if (Status status =
+              make(space, program.arenaBytes[space] << kind,
+                   space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena", state.arenas[space][kind]);
+          !status.ok())
+        return status;
   state.values.resize(static_cast<size_t>(program.valueCount()));
   for (int64_t i = 0; i < program.valueCount(); ++i) {
     const Value &value = program.value(i);
@@ -221,7 +271,7 @@ Status World::listOnce() {
   if (routings)
     return {};
   std::vector<moert_routing> found;
-  if (Status status = listRoutings({programs, entries}, groups, found); !status.ok())
+  if (Status status = listRoutings({planPrograms, entries}, groups, found); !status.ok())
     return status;
   routings = std::move(found);
   return {};
@@ -263,14 +313,17 @@ Status World::forceRouting(int64_t rank, int64_t op, std::vector<int32_t> expert
   return {};
 }
 
-Status World::recordRouting(bool isRecorded) {
+Status World::recordRouting(bool isRecorded, bool own) {
   backend.device->lookIntoSteps();
   if (Status status = listOnce(); !status.ok())
     return status;
   for (int64_t rank : localRanks())
     for (const moert_routing &routing : *routings)
-      if (runsIn(routing, rank))
-        ranks[static_cast<size_t>(rank)].routing.page(routing.op).isRecorded = isRecorded;
+      if (runsIn(routing, rank)) {
+        RoutingPage &page = ranks[static_cast<size_t>(rank)].routing.page(routing.op);
+        page.isRecorded = isRecorded;
+        page.recordsOwn = own;
+      }
   return {};
 }
 

@@ -12,7 +12,11 @@ struct moert_rank {
   const moert::Program *program = nullptr;
   const std::vector<moert::Group> *groups = nullptr;
   int64_t rank = 0;
-  char *arenas[2] = {nullptr, nullptr};
+  /// By moert_space, and where all floating-point values are f64 by how many times as large they are in the plan (1, 2,
+  /// 4 times): values of one size keep their places among each other, and i32 and f64 values stay as they are.
+  char *arenas[2][3] = {};
+  bool isWide = false;
+  int64_t leastShadows = 0;    ///< that a layer makes, where it may have some
   int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
   std::vector<char *> values;  ///< arguments, then results
   moert::RoutingBook routing;
@@ -25,7 +29,8 @@ using RankProgram = int32_t (*)(moert_rank_t);
 struct WorldOptions {
   std::string backend = "host";
   BackendOptions device;
-  double timeout = 0; ///< seconds, 0 for none
+  double timeout = 0;  ///< seconds, 0 for none
+  bool isWide = false; ///< all floating-point values are f64
 };
 
 /// What the ranks of a world run: programs in the order of their ranks, each with what issues it.
@@ -54,8 +59,8 @@ public:
 
   /// What routing op `op` of a rank chooses from here on: [S, k], or nothing where it shall choose itself.
   Status forceRouting(int64_t rank, int64_t op, std::vector<int32_t> experts);
-  /// Whether routing ops note what they choose.
-  Status recordRouting(bool isRecorded);
+  /// Whether routing ops note what they choose; with `own` what they would choose, where they are told what to.
+  Status recordRouting(bool isRecorded, bool own = false);
   /// What a routing op chose in the last step, [S, k].
   Status readRouting(int64_t rank, int64_t op, std::vector<int32_t> &experts);
 
@@ -73,10 +78,9 @@ public:
   bool isLocal(int64_t rank) const;
 
 private:
-  World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options)
-      : programs(run.programs), entries(run.entries.begin(), run.entries.end()), groups(groups), worldSize(size),
-        options(options) {}
+  World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options);
 
+  Status checkKernels() const;
   Status allocate();
   Status checkAvailable();
   Status allocateRank(moert_rank &state);
@@ -90,8 +94,11 @@ private:
   Status listOnce();
   Status findPage(int64_t rank, int64_t op, RoutingPage *&page, int64_t &choices);
 
+  int arenaKinds = 1;                ///< see moert_rank::arenas
+  std::vector<Program> widePrograms; ///< where all floating-point values are f64
   std::span<const Program> programs;
-  std::vector<RankProgram> entries; ///< of programs
+  std::span<const Program> planPrograms; ///< as the plan has them
+  std::vector<RankProgram> entries;      ///< of programs
   const std::vector<Group> &groups;
   int64_t worldSize;
   WorldOptions options;

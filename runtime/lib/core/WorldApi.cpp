@@ -2,12 +2,13 @@
 
 #include "core/Error.h"
 #include "core/PlanLibrary.h"
+#include "core/ProcessPlace.h"
 #include "core/Routings.h"
 #include "moert/world.h"
-#include "net/Bootstrap.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 using namespace moert;
 
@@ -56,6 +57,23 @@ static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_
   return {};
 }
 
+/// What all processes must have alike, in lines.
+static std::string identityOf(const PlanLibrary &library, const moert_world_config &config) {
+  std::string text = "runtime: ABI " + std::to_string(MOERT_ABI_VERSION) + "\nplan: SHA-256 " + library.digest + "\n";
+  auto add = [&](const char *name, int64_t value) { text += std::string(name) + ": " + std::to_string(value) + "\n"; };
+  add("variant", config.variant);
+  add("program", config.program);
+  add("verify", config.verify);
+  add("tf32", config.tf32);
+  add("f64", config.wide);
+  add("graphs", config.graphs);
+  add("emulated links", config.emulate);
+  std::ostringstream seconds;
+  seconds << config.timeout_s;
+  text += "time-out: " + seconds.str() + " s\n";
+  return config.agreement ? text + config.agreement : text;
+}
+
 static Status createWorld(moert_plan_t plan, const moert_world_config *config, moert_world_t *out) {
   if (!plan || !config || !out)
     return invalid("expected a plan, a configuration and an out-parameter that are not null");
@@ -74,10 +92,13 @@ static Status createWorld(moert_plan_t plan, const moert_world_config *config, m
   options.device.emulate = config->emulate != 0;
   options.device.graphs = config->graphs != 0;
   options.device.tf32 = config->tf32 != 0;
-  options.device.identity = std::string(plan->library.metadataText) + "\nvariant " + std::to_string(config->variant) +
-                            ", program " + std::to_string(config->program) + ", verify " +
-                            std::to_string(config->verify) + ", tf32 " + std::to_string(config->tf32) + ", graphs " +
-                            std::to_string(config->graphs) + ", timeout_s " + std::to_string(config->timeout_s);
+  options.device.identity = identityOf(plan->library, *config);
+  options.device.timeout = config->timeout_s;
+  options.isWide = config->wide != 0;
+  options.device.perturbation = {config->perturb_ulps, config->perturb_seed};
+  if (config->perturb_ulps < 0 || (config->perturb_ulps > 0 && options.backend != "host"))
+    return invalid("expected perturb_ulps of 0 or more, and of 0 but on backend 'host'; got " +
+                   std::to_string(config->perturb_ulps) + " on '" + options.backend + "'");
   options.timeout = config->timeout_s;
   auto made = std::make_unique<moert_world>();
   Status status = World::create(chosen.programs, *chosen.groups, chosen.world, options, made->world);
@@ -112,8 +133,8 @@ int32_t moert_place(int64_t *process, int64_t *processes) {
   return guarded([&]() -> Status {
     if (!process || !processes)
       return invalid("expected out-parameters that are not null");
-    net::Place place;
-    Status status = net::readPlace([](const char *name) { return std::getenv(name); }, place);
+    ProcessPlace place;
+    Status status = readProcessPlace([](const char *name) { return std::getenv(name); }, place);
     *process = place.rank;
     *processes = place.size;
     return status;
@@ -221,7 +242,7 @@ int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op,
 }
 
 int32_t moert_world_record_routing(moert_world_t world, int32_t record) {
-  return onWorld(world, true, [&](World &inner) { return inner.recordRouting(record != 0); });
+  return onWorld(world, true, [&](World &inner) { return inner.recordRouting(record != 0, record == 2); });
 }
 
 int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,

@@ -96,4 +96,18 @@ Status CudaDevice::describe(std::string &name, int64_t &memoryBytes) {
   return {};
 }
 
+Status CudaDevice::checkKernel(Kind kind) const {
+  if (isCollective(kind))
+    return {};
+  switch (kind) {
+#define MOERT_CUDA_METHOD(kind, method, parameters, arguments) case Kind::kind:
+#include "moert/kernels.inc"
+    return {};
+  default:
+    return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("expected a kernel that the cuda device has but got '") +
+                                                      kindName(kind) +
+                                                      "'; the host has all, with backend 'host' or 'mpi'");
+  }
+}
+
 } // namespace moert::cuda

@@ -18,6 +18,7 @@ public:
   Status write(void *to, const void *from, int64_t bytes) override;
   Status read(void *to, const void *from, int64_t bytes) override;
   Status describe(std::string &name, int64_t &memoryBytes) override;
+  Status checkKernel(Kind kind) const override;
   const std::vector<int64_t> &ranks() const override { return local; }
   /// Of all worlds of the process; what other processes took meanwhile counts too.
   Status otherBytes(int64_t &bytes) override;

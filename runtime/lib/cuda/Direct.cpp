@@ -8,18 +8,21 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/ProcessPlace.h"
 #include "cuda/Backends.h"
 #include "cuda/Copies.h"
 #include "cuda/CudaDevice.h"
 #include "cuda/LocalExchange.h"
-#include "net/Bootstrap.h"
 #include "net/Star.h"
 #if MOERT_HAS_NCCL
 #include "cuda/Nccl.h"
 #endif
 
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <map>
+#include <unistd.h>
 
 namespace moert::cuda {
 namespace {
@@ -30,22 +33,43 @@ using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 /// How often a step is looked after.
 constexpr std::chrono::milliseconds kLook(5);
 
+/// When the process ends: none is left behind, because the launcher would wait for it.
+void endTogether(net::Star *star) {
+  if (Status status = star->finish(); !status.ok()) {
+    if (!star->isFailureKnown())
+      std::cerr << "moert: error: rank " + std::to_string(star->index()) + " cannot end: " + status.message + "\n";
+    std::cout.flush();
+    std::fflush(nullptr);
+    ::_exit(1);
+  }
+  delete star;
+}
+
 /// The processes that a launcher started; joined once.
-Status joinProcesses(net::Place &place, std::shared_ptr<net::Star> &processes) {
+Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::Star> &processes) {
   static std::shared_ptr<net::Star> only;
   static std::mutex mutex;
-  MOERT_RETURN_IF_ERROR(net::readPlace([](const char *name) { return std::getenv(name); }, place));
+  MOERT_RETURN_IF_ERROR(readProcessPlace([](const char *name) { return std::getenv(name); }, place));
   std::lock_guard lock(mutex);
   if (place.size > 1 && !only) {
     std::unique_ptr<net::Star> star;
     net::Star::Options options;
     options.index = place.rank;
     options.count = place.size;
-    options.address = place.address;
-    options.port = place.port;
+    options.place = place.endpoint;
+    options.secret = place.secret;
+    if (timeout > 0)
+      options.timeout = timeout;
+    options.patience = timeout;
+    if (place.rank == 0 && place.isOpen())
+      std::cerr << "moert: warning: ranks of several machines join at port " + std::to_string(place.endpoint.port) +
+                       " without a secret, so that whoever reaches it can take the place of one; set MOERT_SECRET or "
+                       "MOERT_SECRET_FILE for all ranks\n";
     MOERT_RETURN_IF_ERROR(net::Star::join(options, net::Socket(), star));
-    only = std::move(star);
+    only = std::shared_ptr<net::Star>(star.release(), endTogether);
   }
+  if (only)
+    only->setPatience(timeout);
   processes = only;
   return {};
 }
@@ -442,7 +466,7 @@ Whereabouts DirectDevice::whereabouts() {
 } // namespace
 
 /// The process's device and its streams, and whether the processes suit the plan.
-static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const net::Place &place,
+static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const ProcessPlace &place,
                       int64_t world, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
   int devices = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
@@ -465,9 +489,9 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
                     const BackendOptions &options, Backend &backend) {
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
-  net::Place place;
+  ProcessPlace place;
   std::shared_ptr<net::Star> processes;
-  MOERT_RETURN_IF_ERROR(joinProcesses(place, processes));
+  MOERT_RETURN_IF_ERROR(joinProcesses(options.timeout, place, processes));
   std::unique_ptr<Lanes> lanes;
   Status ready = prepare(programs, groups, place, world, options, lanes);
   // Nobody goes on to NCCL, where all wait for all, before all are ready.

@@ -76,19 +76,19 @@ struct Swiglu {
 };
 
 struct ClampedSwiglu {
-  static constexpr double kBound = 7, kAlpha = 1.702;
+  double alpha, bound;
   template <class A> __device__ A heldGate(A gate) const {
-    return atLeast(atMost(gate, A(kBound)), -kLimit<A> / A(kAlpha));
+    return atLeast(atMost(gate, A(bound)), -kLimit<A> / A(alpha));
   }
-  template <class A> __device__ A heldUp(A up) const { return atMost(atLeast(up, A(-kBound)), A(kBound)); }
+  template <class A> __device__ A heldUp(A up) const { return atMost(atLeast(up, A(-bound)), A(bound)); }
   template <class A> __device__ A value(A gate, A up) const {
     const A x = heldGate(gate);
-    return x / (1 + expOfMinus(A(kAlpha) * x)) * (heldUp(up) + 1);
+    return x / (1 + expOfMinus(A(alpha) * x)) * (heldUp(up) + 1);
   }
   template <class A> __device__ Pair<A> gradient(A gate, A up, A g) const {
-    const A x = heldGate(gate), u = heldUp(up), e = expOfMinus(A(kAlpha) * x), s = 1 / (1 + e);
-    const A toGate = g * (u + 1) * (s + A(kAlpha) * x * (e * s * s)), toUp = g * x * s;
-    return {gate > A(kBound) ? A(0) : toGate, up > A(kBound) ? A(0) : (up < A(-kBound) ? A(0) : toUp)};
+    const A x = heldGate(gate), u = heldUp(up), e = expOfMinus(A(alpha) * x), s = 1 / (1 + e);
+    const A toGate = g * (u + 1) * (s + A(alpha) * x * (e * s * s)), toUp = g * x * s;
+    return {gate > A(bound) ? A(0) : toGate, up > A(bound) ? A(0) : (up < A(-bound) ? A(0) : toUp)};
   }
 };
 
@@ -103,6 +103,7 @@ template <class F> struct Backward {
 
 /// Counted in pairs, which are accessed by vectors where what goes with them is: one pair of f64 would be a vector too.
 template <class F, class T> struct Gated {
+  F function;
   const T *in;
   T *out;
 
@@ -112,12 +113,14 @@ template <class F, class T> struct Gated {
     Pack<T, N> result;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      result.values[i] = convert<T>(F().value(convert<A>(pairs.values[2 * i]), convert<A>(pairs.values[2 * i + 1])));
+      result.values[i] =
+          convert<T>(function.value(convert<A>(pairs.values[2 * i]), convert<A>(pairs.values[2 * i + 1])));
     storePack(out + at, result);
   }
 };
 
 template <class F, class T> struct GatedGrad {
+  F function;
   const T *in, *grad;
   T *out;
 
@@ -127,8 +130,8 @@ template <class F, class T> struct GatedGrad {
     const Pack<T, N> grads = loadPack<N>(grad + at);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const Pair<A> pair = F().gradient(convert<A>(pairs.values[2 * i]), convert<A>(pairs.values[2 * i + 1]),
-                                        convert<A>(grads.values[i]));
+      const Pair<A> pair = function.gradient(convert<A>(pairs.values[2 * i]), convert<A>(pairs.values[2 * i + 1]),
+                                             convert<A>(grads.values[i]));
       pairs.values[2 * i] = convert<T>(pair.gate);
       pairs.values[2 * i + 1] = convert<T>(pair.up);
     }
@@ -138,10 +141,10 @@ template <class F, class T> struct GatedGrad {
 
 /// The value, or with `grad` the gradient.
 template <class F, class T>
-Status launchGated(const Target &target, Extent extent, const T *in, const T *grad, T *out) {
+Status launchGated(F function, const Target &target, Extent extent, const T *in, const T *grad, T *out) {
   const bool isAligned = areAligned(in, grad, out);
-  return grad ? forElements<kVector<T>>(target, extent, isAligned, GatedGrad<F, T>{in, grad, out})
-              : forElements<kVector<T>>(target, extent, isAligned, Gated<F, T>{in, out});
+  return grad ? forElements<kVector<T>>(target, extent, isAligned, GatedGrad<F, T>{function, in, grad, out})
+              : forElements<kVector<T>>(target, extent, isAligned, Gated<F, T>{function, in, out});
 }
 
 // --- All kinds ---------------------------------------------------------------
@@ -154,8 +157,8 @@ Status launchPlain(const Target &target, Extent extent, const T *in, const T *gr
 }
 
 template <class T>
-Status launchKind(int64_t kind, const Target &target, Extent extent, const T *in, const T *grad, T *out) {
-  switch (kind) {
+Status launchKind(ActivationForm form, const Target &target, Extent extent, const T *in, const T *grad, T *out) {
+  switch (form.kind) {
   case MOERT_RELU:
     return launchPlain<Relu>(target, extent, in, grad, out);
   case MOERT_GELU:
@@ -163,9 +166,9 @@ Status launchKind(int64_t kind, const Target &target, Extent extent, const T *in
   case MOERT_SILU:
     return launchPlain<Silu>(target, extent, in, grad, out);
   case MOERT_SWIGLU:
-    return launchGated<Swiglu>(target, extent, in, grad, out);
+    return launchGated(Swiglu(), target, extent, in, grad, out);
   case MOERT_SWIGLU_CLAMPED:
-    return launchGated<ClampedSwiglu>(target, extent, in, grad, out);
+    return launchGated(ClampedSwiglu{form.alpha, form.limit}, target, extent, in, grad, out);
   case MOERT_GELU_TANH:
     return launchPlain<GeluTanh>(target, extent, in, grad, out);
   default:
@@ -173,10 +176,10 @@ Status launchKind(int64_t kind, const Target &target, Extent extent, const T *in
   }
 }
 
-Status launchAny(const Target &target, View in, View grad, View counts, View out, int64_t kind) {
+Status launchAny(const Target &target, View in, View grad, View counts, View out, ActivationForm form) {
   // In pairs where they are gated.
-  const int64_t columns = in.dims[static_cast<size_t>(in.rank) - 1] / (isGated(kind) ? 2 : 1);
-  Extent extent{in.elements() / (isGated(kind) ? 2 : 1)};
+  const int64_t columns = in.dims[static_cast<size_t>(in.rank) - 1] / (isGated(form.kind) ? 2 : 1);
+  Extent extent{in.elements() / (isGated(form.kind) ? 2 : 1)};
   if (counts) {
     int64_t *offsets = nullptr;
     MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(counts.dims[1] + 1, offsets));
@@ -186,20 +189,20 @@ Status launchAny(const Target &target, View in, View grad, View counts, View out
   }
   return withFloating(in.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
-    return launchKind<T>(kind, target, extent, in.as<const T>(), grad.as<const T>(), out.as<T>());
+    return launchKind<T>(form, target, extent, in.as<const T>(), grad.as<const T>(), out.as<T>());
   });
 }
 
 } // namespace
 
-Status CudaKernels::activation(View in, View counts, View out, int64_t kind) {
-  MOERT_RETURN_IF_ERROR(checkActivation(in, counts, out, kind));
-  return launchAny(target, in, {}, counts, out, kind);
+Status CudaKernels::activation(View in, View counts, View out, ActivationForm form) {
+  MOERT_RETURN_IF_ERROR(checkActivation(in, counts, out, form));
+  return launchAny(target, in, {}, counts, out, form);
 }
 
-Status CudaKernels::activationGrad(View in, View grad, View counts, View out, int64_t kind) {
-  MOERT_RETURN_IF_ERROR(checkActivationGrad(in, grad, counts, out, kind));
-  return launchAny(target, in, grad, counts, out, kind);
+Status CudaKernels::activationGrad(View in, View grad, View counts, View out, ActivationForm form) {
+  MOERT_RETURN_IF_ERROR(checkActivationGrad(in, grad, counts, out, form));
+  return launchAny(target, in, grad, counts, out, form);
 }
 
 } // namespace moert::cuda

@@ -9,16 +9,16 @@ namespace moert::cuda {
 namespace {
 
 /// `firstRow` and `firstColumn` are where x begins in the whole value.
-template <class T> struct DropRows {
+template <class T, class Mask> struct DropRows {
   const T *x;
   T *out;
   const int32_t *step;
   int64_t seed, columns, firstRow, firstColumn;
   double p;
 
-  __device__ DropoutMask row(int64_t) const { return DropoutMask(seed, *step, p); }
+  __device__ Mask row(int64_t) const { return Mask(seed, *step, p); }
   /// Of several columns, the first is a multiple of 4 in the whole value.
-  template <int N> __device__ void run(const DropoutMask &mask, int64_t r, int64_t column) const {
+  template <int N> __device__ void run(const Mask &mask, int64_t r, int64_t column) const {
     using A = Acc<T>;
     Pack<T, N> pack = loadPack<N>(x + r * columns + column);
     const int64_t at = firstColumn + column;
@@ -28,7 +28,7 @@ template <class T> struct DropRows {
 #pragma unroll
       for (int i = 4 * block; i < 4 * (block + 1) && i < N; ++i) {
         const uint32_t word = words.at(N == 1 ? static_cast<int>(at % 4) : i % 4);
-        pack.values[i] = convert<T>(mask.factor<A>(word) * convert<A>(pack.values[i]));
+        pack.values[i] = convert<T>(mask.template factor<A>(word) * convert<A>(pack.values[i]));
       }
     }
     storePack(out + r * columns + column, pack);
@@ -37,23 +37,21 @@ template <class T> struct DropRows {
 
 } // namespace
 
-Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, double p) {
-  MOERT_RETURN_IF_ERROR(checkDropout(x, step, out, seed, rows, columns, p));
+Status CudaKernels::dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise) {
+  MOERT_RETURN_IF_ERROR(checkDropout(x, step, out, seed, rows, columns, noise));
   const int64_t firstColumn = columns.index() * x.dims[1];
   return withFloating(x.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
-    const DropRows<T> drop{x.as<const T>(),
-                           out.as<T>(),
-                           step.as<const int32_t>(),
-                           seed,
-                           x.dims[1],
-                           rows.index() * x.dims[0],
-                           firstColumn,
-                           p};
-    // A block of random words is of 4 columns.
-    constexpr int kWidth = std::max(kVector<T>, 4);
-    const bool isAligned = areAligned(x.as<T>(), out.as<T>()) && firstColumn % 4 == 0;
-    return forRows<kWidth>(target, {x.dims[0]}, x.dims[1], isAligned, drop);
+    auto run = [&](auto *mask) {
+      const DropRows<T, std::remove_pointer_t<decltype(mask)>> drop{
+          x.as<const T>(), out.as<T>(), step.as<const int32_t>(), seed, x.dims[1], rows.index() * x.dims[0],
+          firstColumn,     noise.p};
+      // A block of random words is of 4 columns.
+      constexpr int kWidth = std::max(kVector<T>, 4);
+      const bool isAligned = areAligned(x.as<T>(), out.as<T>()) && firstColumn % 4 == 0;
+      return forRows<kWidth>(target, {x.dims[0]}, x.dims[1], isAligned, drop);
+    };
+    return noise.jitter ? run(static_cast<JitterMask *>(nullptr)) : run(static_cast<DropoutMask *>(nullptr));
   });
 }
 

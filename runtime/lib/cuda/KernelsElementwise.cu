@@ -32,6 +32,20 @@ struct InverseRootGrad {
     return static_cast<A>(factor) * (root * root * root) * grad;
   }
 };
+struct Clamp {
+  double limit;
+  template <class A> __device__ A operator()(A x) const {
+    const A most = static_cast<A>(limit);
+    return x > most ? most : x < -most ? -most : x;
+  }
+};
+struct ClampGrad {
+  double limit;
+  template <class A> __device__ A operator()(A x, A grad) const {
+    const A most = static_cast<A>(limit);
+    return x >= -most && x <= most ? grad : A(0);
+  }
+};
 struct SquareRoot {
   template <class A> __device__ A operator()(A x) const { return std::sqrt(x); }
 };
@@ -116,6 +130,16 @@ Status CudaKernels::inverseRoot(View in, View out, double scale, double eps) {
 Status CudaKernels::inverseRootGrad(View root, View grads, View out, double scale) {
   MOERT_RETURN_IF_ERROR(checkInverseRootGrad(root, grads, out, scale));
   return mapAlike(target, InverseRootGrad{-scale / 2}, out, root, grads);
+}
+
+Status CudaKernels::clamp(View in, View out, double limit) {
+  MOERT_RETURN_IF_ERROR(checkClamp(in, out, limit));
+  return mapAlike(target, Clamp{limit}, out, in);
+}
+
+Status CudaKernels::clampGrad(View in, View grads, View out, double limit) {
+  MOERT_RETURN_IF_ERROR(checkClampGrad(in, grads, out, limit));
+  return mapAlike(target, ClampGrad{limit}, out, in, grads);
 }
 
 Status CudaKernels::squareRoot(View in, View out) {

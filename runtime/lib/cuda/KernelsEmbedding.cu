@@ -18,18 +18,19 @@ namespace {
 struct TableRows {
   const int32_t *ids;
   int64_t size, first, end; ///< rows of the part, rows before it, and rows in all
+  int64_t padding;          ///< an id that has no row, or negative
   FaultSite site;
 
-  TableRows(const Target &target, View ids, int64_t size, Part part)
-      : ids(ids.as<const int32_t>()), size(size), first(part.index() * size), end(part.parts * size),
+  TableRows(const Target &target, View ids, int64_t size, Part part, int64_t padding = -1)
+      : ids(ids.as<const int32_t>()), size(size), first(part.index() * size), end(part.parts * size), padding(padding),
         site(target.faults()) {}
 
-  /// -1 where another part has the id. A fault is noted where `raises`.
+  /// -1 where another part has the id, or none. A fault is noted where `raises`.
   __device__ int32_t get(int64_t token, bool raises) const {
     const int64_t id = ids[token], row = id - first;
     if (raises && (id < 0 || id >= end))
       raise(site, FaultKind::IdRange, end, id, token);
-    return row >= 0 && row < size ? static_cast<int32_t>(row) : -1;
+    return row >= 0 && row < size && id != padding ? static_cast<int32_t>(row) : -1;
   }
 };
 
@@ -213,8 +214,8 @@ private:
 /// One call of embedding_grad.
 class EmbeddingGrad {
 public:
-  EmbeddingGrad(const Target &target, View ids, View grads, View out, Part part)
-      : target(target), rows(target, ids, out.dims[0], part), tokens(grads.dims[0]), columns(grads.dims[1]),
+  EmbeddingGrad(const Target &target, View ids, View grads, View out, Part part, int64_t padding)
+      : target(target), rows(target, ids, out.dims[0], part, padding), tokens(grads.dims[0]), columns(grads.dims[1]),
         size(out.dims[0]), ranking(Ranking::of(target, 1, tokens, kDigits)) {}
 
   template <class T> Status run(View grads, View addend, View out) {
@@ -284,12 +285,12 @@ Status CudaKernels::embedding(View ids, View table, View out, Part part) {
   });
 }
 
-Status CudaKernels::embeddingGrad(View ids, View grads, View addend, View out, Part part) {
-  MOERT_RETURN_IF_ERROR(checkEmbeddingGrad(ids, grads, addend, out, part));
+Status CudaKernels::embeddingGrad(View ids, View grads, View addend, View out, Part part, int64_t padding) {
+  MOERT_RETURN_IF_ERROR(checkEmbeddingGrad(ids, grads, addend, out, part, padding));
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (grads.dims[0] > kMost || out.dims[0] > kMost)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'embedding_grad': more than 2^31 - 1 tokens or rows");
-  EmbeddingGrad gradient(target, ids, grads, out, part);
+  EmbeddingGrad gradient(target, ids, grads, out, part, padding);
   return withFloating(grads.dtype, [&](auto type) { return gradient.run<MOERT_TYPE(type)>(grads, addend, out); });
 }
 

@@ -137,38 +137,41 @@ template <class T, class O> struct PickGrad {
   }
 };
 
-/// Of each block the sum, in double, and how many rows that are.
+/// What is added up of a row that has a label: its number, or 1.
+template <class T> struct LabelledRows {
+  const T *rows; ///< or null
+  const int32_t *labels;
+
+  __device__ double get(int64_t s) const { return labels[s] < 0 ? 0 : rows ? convert<double>(rows[s]) : 1; }
+};
+
+/// Of each block the sum, in double.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    labelSumsKernel(const T *rows, const int32_t *labels, int64_t count, double *partial) {
-  double sum = 0, used = 0;
+__global__ void __launch_bounds__(kThreads) labelSumsKernel(LabelledRows<T> rows, int64_t count, double *partial) {
+  double sum = 0;
   for (int64_t s = globalThread(); s < count; s += globalThreads())
-    if (labels[s] >= 0) {
-      sum += convert<double>(rows[s]);
-      used += 1;
-    }
+    sum += rows.get(s);
   sum = blockSum(sum);
-  used = blockSum(used);
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0)
     partial[blockIdx.x] = sum;
-    partial[gridDim.x + blockIdx.x] = used;
-  }
 }
 
 template <class O>
-__global__ void __launch_bounds__(kThreads)
-    addLabelSumsKernel(const double *partial, int64_t blocks, O *sum, O *count) {
-  double total = 0, used = 0;
-  for (int64_t i = threadIdx.x; i < blocks; i += kThreads) {
+__global__ void __launch_bounds__(kThreads) addLabelSumsKernel(const double *partial, int64_t blocks, O *sum) {
+  double total = 0;
+  for (int64_t i = threadIdx.x; i < blocks; i += kThreads)
     total += partial[i];
-    used += partial[blocks + i];
-  }
   total = blockSum(total);
-  used = blockSum(used);
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0)
     *sum = convert<O>(total);
-    *count = convert<O>(used);
-  }
+}
+
+template <class T, class O> Status sumLabelled(const Target &target, LabelledRows<T> rows, int64_t count, O *sum) {
+  const Grid grid = gridOf(target, count);
+  double *partial = nullptr;
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(int64_t(grid.blocks.x), partial));
+  MOERT_RETURN_IF_ERROR(launch(labelSumsKernel<T>, grid, target, rows, count, partial));
+  return launch(addLabelSumsKernel<O>, Grid(), target, partial, grid.blocks.x, sum);
 }
 
 template <class T> struct LabelSumGrad {
@@ -243,19 +246,22 @@ Status CudaKernels::pickGrad(View labels, View grads, View addend, View out, Par
   });
 }
 
-Status CudaKernels::labelSum(View rows, View labels, View sum, View count) {
-  MOERT_RETURN_IF_ERROR(checkLabelSum(rows, labels, sum, count));
-  const Grid grid = gridOf(target, rows.dims[0]);
-  double *partial = nullptr;
-  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(2 * int64_t(grid.blocks.x), partial));
+Status CudaKernels::labelSum(View rows, View labels, View sum) {
+  MOERT_RETURN_IF_ERROR(checkLabelSum(rows, labels, sum));
   return withFloating(rows.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
-    MOERT_RETURN_IF_ERROR(launch(labelSumsKernel<T>, grid, target, rows.as<const T>(), labels.as<const int32_t>(),
-                                 rows.dims[0], partial));
+    const LabelledRows<T> labelled{rows.as<const T>(), labels.as<const int32_t>()};
     return withBeside<T>(sum.dtype, [&](auto beside) {
-      using O = MOERT_TYPE(beside);
-      return launch(addLabelSumsKernel<O>, Grid(), target, partial, grid.blocks.x, sum.as<O>(), count.as<O>());
+      return sumLabelled(target, labelled, rows.dims[0], sum.as<MOERT_TYPE(beside)>());
     });
+  });
+}
+
+Status CudaKernels::labelCount(View labels, View count) {
+  MOERT_RETURN_IF_ERROR(checkLabelCount(labels, count));
+  return withFloating(count.dtype, [&](auto type) {
+    using T = MOERT_TYPE(type);
+    return sumLabelled(target, LabelledRows<T>{nullptr, labels.as<const int32_t>()}, labels.elements(), count.as<T>());
   });
 }
 

@@ -26,7 +26,8 @@ template <class A> struct ComputeAngles {
     const int64_t position = at / pairs;
     const double angle =
         static_cast<double>(options.direction * position) * rotaryFrequency(options, at - position * pairs);
-    angles[at] = {static_cast<A>(options.scale * std::cos(angle)), static_cast<A>(options.scale * std::sin(angle))};
+    const double scale = rotaryScale(options, position);
+    angles[at] = {static_cast<A>(scale * std::cos(angle)), static_cast<A>(scale * std::sin(angle))};
   }
 };
 

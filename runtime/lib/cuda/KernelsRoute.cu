@@ -204,8 +204,7 @@ private:
   }
 
   Status fillCapacity(int32_t *slots, int32_t *counts) {
-    const CapacityRows rows{experts, options.groups, options.capacity,
-                            options.groups * options.capacity / options.chunks, slots};
+    const CapacityRows rows{experts, options.groups, options.capacity, options.expertChunkRows(), slots};
     MOERT_RETURN_IF_ERROR(countItems(target, groupItems, groupRanking(), tileCounts, loads));
     MOERT_RETURN_IF_ERROR(launch(capacityCountsKernel, gridOf(target, options.chunks * experts), target, rows,
                                  options.chunks, loads, counts));

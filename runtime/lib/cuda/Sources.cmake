@@ -24,6 +24,7 @@ set(MOERT_CUDA_SOURCES
   KernelsPositions.cu
   KernelsRoute.cu
   KernelsRouteGrad.cu
+  KernelsRouter.cu
   KernelsShadow.cu
   KernelsToken.cu
   Ragged.cu

@@ -24,9 +24,9 @@ struct PhiloxBlocks {
   }
 };
 
-/// factors[i] = 0 or mask.kept for columns [begin, begin + count) of `row`.
+/// factors[i] = the mask's for columns [begin, begin + count) of `row`.
 template <class T> struct DropoutFactors {
-  static MOERT_INLINE void run(DropoutMask mask, int64_t row, int64_t begin, int64_t count, T *factors) {
+  template <class Mask> static MOERT_INLINE void run(Mask mask, int64_t row, int64_t begin, int64_t count, T *factors) {
     constexpr int64_t most = PhiloxBlocks::kMost;
     uint32_t words[4 * most];
     const int64_t end = begin + count;

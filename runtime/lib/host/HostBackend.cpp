@@ -2,7 +2,9 @@
 
 #include "host/HostBackend.h"
 #include "core/ExecutorCommunicator.h"
+#include "core/Module.h"
 #include "host/Kernels.h"
+#include "host/Perturb.h"
 
 #include <numeric>
 
@@ -11,7 +13,10 @@ namespace moert::host {
 void HostClient::beginThread() { initialiseThread(); }
 
 Status HostClient::execute(const Executor::Place &, const Call &call) {
-  return needsWideKernel(call) ? launchWideKernel(kernels, call) : launchKernel(kernels, call);
+  Status status = needsWideKernel(call) ? launchWideKernel(kernels, call) : launchKernel(kernels, call);
+  if (status.ok() && perturbation.ulps > 0)
+    perturbOutputs(call, perturbation);
+  return status;
 }
 
 int HostClient::phases(const Call &call) const { return collectivePhases(call.kind); }
@@ -37,17 +42,21 @@ private:
   std::unique_ptr<Executor> executor;
 };
 
-} // namespace
-
-Backend createHostBackend(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
-                          const BackendOptions &options) {
+/// All ranks in this process.
+Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
+              const BackendOptions &options, Backend &backend) {
   std::vector<int64_t> all(static_cast<size_t>(world));
   std::iota(all.begin(), all.end(), 0);
-  auto client = std::make_unique<HostClient>(groups);
+  auto client = std::make_unique<HostClient>(groups, options.perturbation);
   auto executor = std::make_unique<Executor>(programs, groups, world, std::move(all), *client,
                                              Executor::Options{options.workers, options.emulate});
   auto communicator = std::make_unique<ExecutorCommunicator>(*executor, groups, options.verify);
-  return {nullptr, std::make_unique<OwningDevice>(std::move(client), std::move(executor)), std::move(communicator)};
+  backend = {nullptr, std::make_unique<OwningDevice>(std::move(client), std::move(executor)), std::move(communicator)};
+  return {};
 }
+
+const BackendRegistration registration("host", create);
+
+} // namespace
 
 } // namespace moert::host

@@ -16,7 +16,8 @@ Status launchWideKernel(HostKernels &kernels, const Call &call);
 /// What the executor calls when the time of a call has come.
 class HostClient : public Executor::Client {
 public:
-  explicit HostClient(const std::vector<Group> &groups) : groups(groups) {}
+  explicit HostClient(const std::vector<Group> &groups, Perturbation perturbation = {})
+      : groups(groups), perturbation(perturbation) {}
 
   void beginThread() override;
   Status execute(const Executor::Place &place, const Call &call) override;
@@ -25,12 +26,9 @@ public:
 
 private:
   const std::vector<Group> &groups;
+  Perturbation perturbation;
   HostKernels kernels;
 };
-
-/// All ranks in this process.
-Backend createHostBackend(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
-                          const BackendOptions &options);
 
 } // namespace moert::host
 

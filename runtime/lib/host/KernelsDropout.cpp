@@ -7,8 +7,8 @@ namespace moert::host {
 namespace {
 
 /// `row` and `column` are where x begins in the whole value.
-template <class T> struct DropRows {
-  static MOERT_INLINE void run(const T *x, T *out, int64_t rows, int64_t columns, DropoutMask mask, int64_t row,
+template <class T, class Mask> struct DropRows {
+  static MOERT_INLINE void run(const T *x, T *out, int64_t rows, int64_t columns, Mask mask, int64_t row,
                                int64_t column) {
     constexpr int64_t most = 256;
     T factors[most];
@@ -27,16 +27,21 @@ template <class T> struct DropRows {
 
 } // namespace
 
-Status dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, double p) {
-  Checker check = checkOperands(Kind::Dropout, checkDropout, x, step, out, seed, rows, columns, p);
+Status dropout(View x, View step, View out, int64_t seed, Part rows, Part columns, Noise noise) {
+  Checker check = checkOperands(Kind::Dropout, checkDropout, x, step, out, seed, rows, columns, noise);
   if (!check.ok())
     return check.take();
-  const DropoutMask mask(seed, *step.as<const int32_t>(), p);
-  withFloating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    runVectorised<DropRows<T>>(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask, rows.index() * x.dims[0],
-                               columns.index() * x.dims[1]);
-  });
+  auto run = [&](auto mask) {
+    withFloating(x.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      runVectorised<DropRows<T, decltype(mask)>>(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask,
+                                                 rows.index() * x.dims[0], columns.index() * x.dims[1]);
+    });
+  };
+  if (const int32_t at = *step.as<const int32_t>(); noise.jitter)
+    run(JitterMask(seed, at, noise.p));
+  else
+    run(DropoutMask(seed, at, noise.p));
   return {};
 }
 

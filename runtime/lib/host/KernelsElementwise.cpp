@@ -82,8 +82,9 @@ template <class T> struct Swiglu {
 };
 
 template <class T> struct ClampedSwiglu {
-  T limit = opaque(expLimit<T>), bound = opaque(T(7)), lowest = -opaque(expLimit<T>) / T(1.702);
-  static constexpr T alpha = T(1.702);
+  T limit = opaque(expLimit<T>), alpha, bound, lowest;
+  explicit ClampedSwiglu(ActivationForm form)
+      : alpha(T(form.alpha)), bound(T(form.limit)), lowest(-opaque(expLimit<T>) / T(form.alpha)) {}
   MOERT_INLINE T value(T gate, T up) const {
     T x = atLeast(atMost(gate, bound), lowest), u = atMost(atLeast(up, -bound), bound);
     return x / (1 + expOfMinus(alpha * x, limit)) * (u + 1);
@@ -115,8 +116,7 @@ template <class T, template <class> class Function> struct Backward {
 };
 
 template <class T, template <class> class Function> struct GatedForward {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t count) {
-    const Function<T> f;
+  static MOERT_INLINE void run(const T *in, T *out, int64_t count, Function<T> f) {
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
       out[i] = f.value(in[2 * i], in[2 * i + 1]);
@@ -124,8 +124,7 @@ template <class T, template <class> class Function> struct GatedForward {
 };
 
 template <class T, template <class> class Function> struct GatedBackward {
-  static MOERT_INLINE void run(const T *in, const T *grad, T *out, int64_t count) {
-    const Function<T> f;
+  static MOERT_INLINE void run(const T *in, const T *grad, T *out, int64_t count, Function<T> f) {
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i) {
       Pair<T> pair = f.gradient(in[2 * i], in[2 * i + 1], grad[i]);
@@ -135,8 +134,8 @@ template <class T, template <class> class Function> struct GatedBackward {
   }
 };
 
-template <class T> void activationOf(int64_t kind, const T *in, T *out, int64_t count) {
-  switch (kind) {
+template <class T> void activationOf(ActivationForm form, const T *in, T *out, int64_t count) {
+  switch (form.kind) {
   case MOERT_RELU:
     return runVectorised<Forward<T, Relu>>(in, out, count);
   case MOERT_GELU:
@@ -144,9 +143,9 @@ template <class T> void activationOf(int64_t kind, const T *in, T *out, int64_t 
   case MOERT_SILU:
     return runVectorised<Forward<T, Silu>>(in, out, count);
   case MOERT_SWIGLU:
-    return runVectorised<GatedForward<T, Swiglu>>(in, out, count);
+    return runVectorised<GatedForward<T, Swiglu>>(in, out, count, Swiglu<T>());
   case MOERT_SWIGLU_CLAMPED:
-    return runVectorised<GatedForward<T, ClampedSwiglu>>(in, out, count);
+    return runVectorised<GatedForward<T, ClampedSwiglu>>(in, out, count, ClampedSwiglu<T>(form));
   case MOERT_GELU_TANH:
     return runVectorised<Forward<T, GeluTanh>>(in, out, count);
   default:
@@ -154,8 +153,8 @@ template <class T> void activationOf(int64_t kind, const T *in, T *out, int64_t 
   }
 }
 
-template <class T> void activationGradOf(int64_t kind, const T *in, const T *grad, T *out, int64_t count) {
-  switch (kind) {
+template <class T> void activationGradOf(ActivationForm form, const T *in, const T *grad, T *out, int64_t count) {
+  switch (form.kind) {
   case MOERT_RELU:
     return runVectorised<Backward<T, Relu>>(in, grad, out, count);
   case MOERT_GELU:
@@ -163,9 +162,9 @@ template <class T> void activationGradOf(int64_t kind, const T *in, const T *gra
   case MOERT_SILU:
     return runVectorised<Backward<T, Silu>>(in, grad, out, count);
   case MOERT_SWIGLU:
-    return runVectorised<GatedBackward<T, Swiglu>>(in, grad, out, count);
+    return runVectorised<GatedBackward<T, Swiglu>>(in, grad, out, count, Swiglu<T>());
   case MOERT_SWIGLU_CLAMPED:
-    return runVectorised<GatedBackward<T, ClampedSwiglu>>(in, grad, out, count);
+    return runVectorised<GatedBackward<T, ClampedSwiglu>>(in, grad, out, count, ClampedSwiglu<T>(form));
   case MOERT_GELU_TANH:
     return runVectorised<Backward<T, GeluTanh>>(in, grad, out, count);
   default:
@@ -285,26 +284,26 @@ private:
 
 } // namespace
 
-Status activation(View in, View counts, View out, int64_t kind) {
-  Checker check = checkOperands(Kind::Activation, checkActivation, in, counts, out, kind);
+Status activation(View in, View counts, View out, ActivationForm form) {
+  Checker check = checkOperands(Kind::Activation, checkActivation, in, counts, out, form);
   const int64_t count = usedElements(check, in, counts, out);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    activationOf<T>(kind, in.as<const T>(), out.as<T>(), count);
+    activationOf<T>(form, in.as<const T>(), out.as<T>(), count);
   });
   return {};
 }
 
-Status activationGrad(View in, View grad, View counts, View out, int64_t kind) {
-  Checker check = checkOperands(Kind::ActivationGrad, checkActivationGrad, in, grad, counts, out, kind);
+Status activationGrad(View in, View grad, View counts, View out, ActivationForm form) {
+  Checker check = checkOperands(Kind::ActivationGrad, checkActivationGrad, in, grad, counts, out, form);
   const int64_t count = usedElements(check, in, counts, grad);
   if (!check.ok())
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    activationGradOf<T>(kind, in.as<const T>(), grad.as<const T>(), out.as<T>(), count);
+    activationGradOf<T>(form, in.as<const T>(), grad.as<const T>(), out.as<T>(), count);
   });
   return {};
 }

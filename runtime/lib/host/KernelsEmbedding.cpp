@@ -46,19 +46,20 @@ template <class T> struct GatherRows {
   }
 };
 
-/// The tokens of each row of a table's part, in their order: those of row v are tokens[offsets[v], offsets[v + 1]).
+/// The tokens of each row of a table's part but of the id `padding`, in their order: those of row v are
+/// tokens[offsets[v], offsets[v + 1]).
 struct TokensOfRows {
   int64_t *offsets, *tokens;
 };
 
-TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t size) {
+TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t size, int64_t padding) {
   struct Offsets;
   struct Tokens;
   TokensOfRows result{scratch<Offsets, int64_t>(size + 1), scratch<Tokens, int64_t>(count)};
   std::fill_n(result.offsets, size + 1, int64_t(0));
   auto forEach = [&](auto use) {
     for (int64_t s = 0; s < count; ++s)
-      if (ids[s] >= first && ids[s] < first + size)
+      if (ids[s] >= first && ids[s] < first + size && ids[s] != padding)
         use(s, ids[s] - first);
   };
   forEach([&](int64_t, int64_t row) { ++result.offsets[row + 1]; });
@@ -168,13 +169,13 @@ Status embedding(View ids, View table, View out, Part part) {
   return {};
 }
 
-Status embeddingGrad(View ids, View grads, View addend, View out, Part part) {
-  Checker check = checkOperands(Kind::EmbeddingGrad, checkEmbeddingGrad, ids, grads, addend, out, part);
+Status embeddingGrad(View ids, View grads, View addend, View out, Part part, int64_t padding) {
+  Checker check = checkOperands(Kind::EmbeddingGrad, checkEmbeddingGrad, ids, grads, addend, out, part, padding);
   const int64_t tokens = grads.dims[0], size = out.dims[0], columns = grads.dims[1];
   checkIndices(check, "ids", ids, 0, part, size);
   if (!check.ok())
     return check.take();
-  const TokensOfRows sorted = sortByRow(ids.as<const int32_t>(), tokens, part.index() * size, size);
+  const TokensOfRows sorted = sortByRow(ids.as<const int32_t>(), tokens, part.index() * size, size, padding);
   withFloating(grads.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;

@@ -127,21 +127,29 @@ Status pickGrad(View labels, View grads, View addend, View out, Part part) {
   return {};
 }
 
-Status labelSum(View rows, View labels, View sum, View count) {
-  Checker check = checkOperands(Kind::LabelSum, checkLabelSum, rows, labels, sum, count);
+Status labelSum(View rows, View labels, View sum) {
+  Checker check = checkOperands(Kind::LabelSum, checkLabelSum, rows, labels, sum);
   if (!check.ok())
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     double total = 0;
-    int64_t used = 0;
-    for (int64_t s = 0; s < rows.dims[0]; ++s) {
-      if (labels.as<int32_t>()[s] < 0)
-        continue;
-      total += static_cast<double>(rows.as<T>()[s]);
-      ++used;
-    }
+    for (int64_t s = 0; s < rows.dims[0]; ++s)
+      if (labels.as<int32_t>()[s] >= 0)
+        total += static_cast<double>(rows.as<T>()[s]);
     *sum.as<T>() = static_cast<T>(total);
+  });
+  return {};
+}
+
+Status labelCount(View labels, View count) {
+  Checker check = checkOperands(Kind::LabelCount, checkLabelCount, labels, count);
+  if (!check.ok())
+    return check.take();
+  const int32_t *first = labels.as<const int32_t>();
+  const auto used = std::count_if(first, first + labels.elements(), [](int32_t label) { return label >= 0; });
+  withFloating(count.dtype, [&](auto zero) {
+    using T = decltype(zero);
     *count.as<T>() = static_cast<T>(used);
   });
   return {};

@@ -156,6 +156,22 @@ template <class T> struct InverseRootGradAll {
   }
 };
 
+template <class T> struct ClampAll {
+  static MOERT_INLINE void run(const T *in, T *out, int64_t count, T limit) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = in[i] > limit ? limit : in[i] < -limit ? -limit : in[i];
+  }
+};
+
+template <class T> struct ClampGradAll {
+  static MOERT_INLINE void run(const T *in, const T *grads, T *out, int64_t count, T limit) {
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = in[i] >= -limit && in[i] <= limit ? grads[i] : T(0);
+  }
+};
+
 } // namespace
 
 Status norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
@@ -221,6 +237,28 @@ Status inverseRootGrad(View root, View grads, View out, double scale) {
     using T = decltype(zero);
     runVectorised<InverseRootGradAll<T>>(root.as<const T>(), grads.as<const T>(), out.as<T>(), root.elements(),
                                          T(-scale / 2));
+  });
+  return {};
+}
+
+Status clamp(View in, View out, double limit) {
+  Checker check = checkOperands(Kind::Clamp, checkClamp, in, out, limit);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<ClampAll<T>>(in.as<const T>(), out.as<T>(), in.elements(), T(limit));
+  });
+  return {};
+}
+
+Status clampGrad(View in, View grads, View out, double limit) {
+  Checker check = checkOperands(Kind::ClampGrad, checkClampGrad, in, grads, out, limit);
+  if (!check.ok())
+    return check.take();
+  withFloating(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    runVectorised<ClampGradAll<T>>(in.as<const T>(), grads.as<const T>(), out.as<T>(), in.elements(), T(limit));
   });
   return {};
 }

@@ -112,7 +112,7 @@ Status rotary(View x, View out, const RotaryOptions &options) {
     // One position of all sequences at a time: its angles are computed once.
     for (int64_t position = 0; position < std::min(options.period, x.dims[0]); ++position) {
       runVectorised<Angles<T>>(frequency, cosine, sine, pairs, static_cast<double>(options.direction * position),
-                               options.scale);
+                               rotaryScale(options, position));
       for (int64_t s = position; s < x.dims[0]; s += options.period)
         runVectorised<RotateRow<T>>(x.as<const T>() + s * columns, out.as<T>() + s * columns,
                                     static_cast<const T *>(cosine), static_cast<const T *>(sine), shape);

@@ -327,13 +327,13 @@ void weighChoices(const T *scores, const int32_t *experts, T *weights, const Rou
 
 // --- Slots -------------------------------------------------------------------
 
-/// Capacity form: within each routing group in the order (choice, token).
+/// Capacity form: within each routing group in the order (choice, token). A chunk has `width` rows of each expert.
 void fillCapacitySlots(const int32_t *experts, int32_t *slots, int32_t *counts, const RouteShape &shape,
-                       int64_t capacity, int64_t chunks) {
+                       int64_t capacity, int64_t chunks, int64_t width) {
   struct Tag;
   int64_t *used = scratch<Tag, int64_t>(shape.experts);
   std::fill_n(counts, chunks * shape.experts, 0);
-  const int64_t span = shape.groupTokens(), width = shape.groups * capacity / chunks;
+  const int64_t span = shape.groupTokens();
   for (int64_t g = 0; g < shape.groups; ++g) {
     std::fill_n(used, shape.experts, int64_t(0));
     for (int64_t j = 0; j < shape.choices; ++j)
@@ -560,7 +560,7 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
   });
   if (options.capacity > 0)
     fillCapacitySlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.capacity,
-                      options.chunks);
+                      options.chunks, options.expertChunkRows());
   else
     fillDroplessSlots(experts.as<int32_t>(), slots.as<int32_t>(), counts.as<int32_t>(), shape, options.chunks,
                       options.chunkRows);

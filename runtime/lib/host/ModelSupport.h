@@ -3,7 +3,7 @@
 #define MOERT_HOST_MODELSUPPORT_H
 
 #include "host/KernelSupport.h"
-#include "host/KernelsModel.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "host/HostBackend.h"
-#include "host/KernelsModel.h"
+#include "host/Kernels.h"
 
 #include <algorithm>
 #include <map>

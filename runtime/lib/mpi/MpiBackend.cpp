@@ -19,48 +19,58 @@ namespace {
 /// The communicators of this rank's instances of the groups. All ranks make them alike.
 class Groups {
 public:
-  Groups(const std::vector<Group> &groups, Session &session) : session(session), comms(groups.size(), MPI_COMM_NULL) {
-    session.run([&] {
-      auto rank = static_cast<int>(session.rank());
+  static Status create(const std::vector<Group> &groups, Session &session, std::unique_ptr<Groups> &made) {
+    made.reset(new Groups(session));
+    auto state = made->state;
+    auto rank = static_cast<int>(session.rank());
+    state->comms.assign(groups.size(), MPI_COMM_NULL);
+    return session.run([state, groups, rank] {
       for (size_t i = 0; i < groups.size(); ++i) {
         if (groups[i].size == 1)
           continue;
         MPI_Comm_split(MPI_COMM_WORLD, static_cast<int>(groups[i].instanceOf(rank)),
-                       static_cast<int>(groups[i].memberOf(rank)), &comms[i]);
-        MPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
+                       static_cast<int>(groups[i].memberOf(rank)), &state->comms[i]);
+        MPI_Comm_set_errhandler(state->comms[i], MPI_ERRORS_RETURN);
       }
-      sums = std::make_unique<SumOps>();
+      state->sums = std::make_unique<SumOps>();
     });
   }
   ~Groups() {
-    // Freeing waits for the others; where something failed they may not come.
-    if (!session.processes().failure().ok()) {
-      (void)sums.release();
-      return;
-    }
-    session.run([&] {
-      sums.reset();
-      for (MPI_Comm &comm : comms)
-        if (comm != MPI_COMM_NULL)
-          MPI_Comm_free(&comm);
-    });
+    // Freeing waits for the others; where something failed they may not come. Who comes after this says so.
+    if (session.processes().failureSoFar().ok())
+      (void)session.run([state = state] {
+        state->sums.reset();
+        for (MPI_Comm &comm : state->comms)
+          if (comm != MPI_COMM_NULL)
+            MPI_Comm_free(&comm);
+      });
+    else
+      (void)state->sums.release();
   }
-  MPI_Comm of(int32_t group) const { return comms[static_cast<size_t>(group)]; }
-  const SumOps *sumOps() const { return sums.get(); }
+  MPI_Comm of(int32_t group) const { return state->comms[static_cast<size_t>(group)]; }
+  const SumOps *sumOps() const { return state->sums.get(); }
 
 private:
+  /// Which the session's thread may still use where others do not come.
+  struct State {
+    std::vector<MPI_Comm> comms;
+    std::unique_ptr<SumOps> sums;
+  };
+
+  explicit Groups(Session &session) : session(session), state(std::make_shared<State>()) {}
+
   Session &session;
-  std::vector<MPI_Comm> comms;
-  std::unique_ptr<SumOps> sums;
+  std::shared_ptr<State> state;
 };
 
 /// Runs kernels at once, and hands collectives to the session in the order in which the program issues them: MPI
 /// matches the members' calls by their order.
 class MpiClient final : public host::HostClient, public Processes::Listener {
 public:
-  MpiClient(std::span<const Program> programs, const std::vector<Group> &groups, std::shared_ptr<Session> session)
+  MpiClient(std::span<const Program> programs, const std::vector<Group> &groups, std::shared_ptr<Session> session,
+            std::unique_ptr<Groups> comms)
       : HostClient(groups), program(programs[programIndex(programs, session->rank())]), groups(groups),
-        session(std::move(session)), comms(groups, *this->session) {
+        session(std::move(session)), comms(std::move(comms)) {
     this->session->processes().listen(this);
   }
   bool isRemote(const Call &call) const override { return groupOf(call).size > 1; }
@@ -95,7 +105,7 @@ private:
   const Program &program;
   const std::vector<Group> &groups;
   std::shared_ptr<Session> session;
-  Groups comms;
+  std::unique_ptr<Groups> comms;
 
   std::mutex mutex;
   bool inStep = false;
@@ -115,8 +125,8 @@ Channel MpiClient::channelOf(const Call &call) const {
   constexpr int kTags = 1 << 15;
   const Group &group = groupOf(call);
   Place place = placeOf(call);
-  Channel channel{comms.of(call.group),
-                  comms.sumOps(),
+  Channel channel{comms->of(call.group),
+                  comms->sumOps(),
                   &group,
                   group.instanceOf(session->rank()),
                   group.size,
@@ -245,24 +255,28 @@ Status MpiDevice::explain(const Status &status) {
 Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
               const BackendOptions &options, Backend &backend) {
   std::shared_ptr<Session> session;
-  if (Status status = Session::open(session); !status.ok())
+  if (Status status = Session::open(options.timeout, session); !status.ok())
     return status;
-  net::Place place;
-  bool known = net::readPlace([](const char *name) { return std::getenv(name); }, place).ok();
+  ProcessPlace place;
+  bool known = readProcessPlace([](const char *name) { return std::getenv(name); }, place).ok();
   if (known && place.size > 1 && place.rank != session->rank())
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the environment of " + place.source +
                                                            " says that this is process " + std::to_string(place.rank) +
                                                            ", but MPI says " + std::to_string(session->rank()));
+  Status ready;
   if (session->size() != world)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has " + std::to_string(world) +
-                                                           " ranks, but there are " + std::to_string(session->size()) +
-                                                           " processes; start them by mpirun -n " +
-                                                           std::to_string(world));
-  if (options.emulate)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
-  if (Status status = checkAgree(session->processes(), options.identity); !status.ok())
+    ready =
+        Status::error(MOERT_ERROR_INVALID_ARGUMENT, "the plan has " + std::to_string(world) + " ranks, but there are " +
+                                                        std::to_string(session->size()) +
+                                                        " processes; start them by mpirun -n " + std::to_string(world));
+  else if (options.emulate)
+    ready = Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+  if (Status status = checkAgree(session->processes(), options.identity, ready); !status.ok())
     return status;
-  auto client = std::make_unique<MpiClient>(programs, groups, session);
+  std::unique_ptr<Groups> comms;
+  if (Status status = Groups::create(groups, *session, comms); !status.ok())
+    return status;
+  auto client = std::make_unique<MpiClient>(programs, groups, session, std::move(comms));
   int64_t workers = options.workers;
   if (workers <= 0)
     workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / session->where().localSize);

@@ -1,9 +1,14 @@
 //===- Session.cpp - MPI in this process ----------------------------------===//
 
 #include "mpi/Session.h"
+#include "net/Stall.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <unistd.h>
 
 namespace moert::mpi {
@@ -12,6 +17,8 @@ namespace {
 /// How often the thread asks in vain before it lets others have the core, and for how long then. Ranks may share cores.
 constexpr int kSpins = 200;
 constexpr std::chrono::microseconds kPause(20);
+/// How often who waits for the thread looks whether another process failed.
+constexpr std::chrono::milliseconds kLook(20);
 
 std::string ownAddress() {
   char host[256] = "127.0.0.1";
@@ -30,19 +37,24 @@ Status check(int code, const char *function) {
   return Status::error(MOERT_ERROR_INTERNAL, std::string(function) + ": " + text);
 }
 
-Status Session::open(std::shared_ptr<Session> &session) {
+Status Session::open(double timeout, std::shared_ptr<Session> &session) {
   // Ended when the process ends, because MPI cannot be started twice.
   static std::mutex opening;
   static std::shared_ptr<Session> only;
   static Status failure;
   std::lock_guard lock(opening);
   if (!only && failure.ok()) {
-    std::shared_ptr<Session> made(new Session());
+    std::shared_ptr<Session> made(new Session(timeout));
     made->thread = std::thread([raw = made.get()] { raw->work(); });
     failure = made->begin();
+    if (!failure.ok())
+      made->abandon();
     only = std::move(made);
   }
   session = only;
+  session->timeout = timeout;
+  if (session->star)
+    session->star->setPatience(timeout);
   return failure;
 }
 
@@ -66,76 +78,165 @@ Status Session::startMpi() {
                            ": backend 'mpi' calls it from a thread of its own");
 }
 
+/// Where the launcher says how the processes find each other they join before MPI starts, so that one that does not
+/// come to MPI is known too.
 Status Session::begin() {
-  Status status;
-  int port = 0;
-  net::Socket listener;
-  net::Star::Options options;
-  run([&] {
-    int rank = 0, size = 1;
-    if (status = startMpi(); !status.ok())
+  if (Status status = joinHere(); !status.ok())
+    return status;
+  struct Started {
+    Status status;
+    int rank = 0, size = 1, localRank = 0, localSize = 1;
+  };
+  auto started = std::make_shared<Started>();
+  Status status = run([this, started] {
+    if (started->status = startMpi(); !started->status.ok())
       return;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    place.rank = options.index = rank;
-    place.size = options.count = size;
-    if (rank == 0)
-      status = net::Socket::listen(port, listener);
-    char address[256] = "";
-    std::strncpy(address, ownAddress().c_str(), sizeof address - 1);
-    // Processes of one machine meet on its own loopback, whatever its name resolves to.
+    MPI_Comm_rank(MPI_COMM_WORLD, &started->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &started->size);
     MPI_Comm machine;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine);
-    int localRank = 0, localSize = 1;
-    MPI_Comm_rank(machine, &localRank);
-    MPI_Comm_size(machine, &localSize);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, started->rank, MPI_INFO_NULL, &machine);
+    MPI_Comm_rank(machine, &started->localRank);
+    MPI_Comm_size(machine, &started->localSize);
     MPI_Comm_free(&machine);
-    place.localRank = localRank;
-    place.localSize = localSize;
-    if (localSize == size)
-      std::strcpy(address, "127.0.0.1");
-    MPI_Bcast(address, sizeof address, MPI_CHAR, 0, MPI_COMM_WORLD);
-    MPI_Bcast(&port, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    options.address = address;
-    options.port = port;
   });
+  if (status.ok())
+    status = started->status;
   if (!status.ok())
     return status;
-  if (Status joined = net::Star::join(options, std::move(listener), star); !joined.ok())
-    return joined;
+  place.rank = started->rank;
+  place.size = started->size;
+  place.localRank = started->localRank;
+  place.localSize = started->localSize;
+  if (!star)
+    return joinOverMpi();
+  if (star->index() == place.rank && star->count() == place.size)
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "mpirun's variables say that this is process " + std::to_string(star->index()) + " of " +
+                           std::to_string(star->count()) + ", but MPI says " + std::to_string(place.rank) + " of " +
+                           std::to_string(place.size));
+}
+
+net::Star::Options Session::joinOptions() const {
+  net::Star::Options options;
+  options.patience = timeout;
+  if (timeout > 0)
+    options.timeout = timeout;
+  return options;
+}
+
+Status Session::joinHere() {
+  ProcessPlace found;
+  if (!readProcessPlace([](const char *name) { return std::getenv(name); }, found).ok() || found.source != "mpirun" ||
+      found.size == 1 || found.endpoint.local.empty())
+    return {};
+  net::Star::Options options = joinOptions();
+  options.index = found.rank;
+  options.count = found.size;
+  options.place = found.endpoint;
+  options.secret = found.secret;
+  return net::Star::join(options, net::Socket(), star);
+}
+
+/// Rank 0 tells over MPI where it listens, and a secret that it makes.
+Status Session::meet(net::Socket &listener, net::Star::Options &options) {
+  auto meeting = std::make_shared<Meeting>();
+  bool areAllHere = place.localSize == place.size;
+  if (place.rank == 0) {
+    // Processes of one machine meet on its own loopback, whatever its name resolves to.
+    options.place.host = areAllHere ? "127.0.0.1" : ownAddress();
+    if (Status status = net::Socket::listen(options.place, listener); !status.ok())
+      return status;
+    if (Status status = net::makeNonce(options.secret); !status.ok())
+      return status;
+    std::strncpy(meeting->host, options.place.host.c_str(), sizeof meeting->host - 1);
+    std::copy(options.secret.begin(), options.secret.end(), meeting->secret);
+    meeting->port = options.place.port;
+  }
+  if (Status status = run([meeting] { MPI_Bcast(meeting.get(), sizeof *meeting, MPI_BYTE, 0, MPI_COMM_WORLD); });
+      !status.ok())
+    return status;
+  options.place.host = meeting->host;
+  options.place.port = meeting->port;
+  options.secret.assign(meeting->secret, sizeof meeting->secret);
   return {};
 }
 
-Session::~Session() {
-  bool failed = !star || !star->failure().ok();
-  star.reset();
-  {
-    std::lock_guard lock(mutex);
-    broken |= failed;
-    stopping = true;
-  }
-  changed.notify_all();
-  thread.join();
+Status Session::joinOverMpi() {
+  net::Socket listener;
+  net::Star::Options options = joinOptions();
+  options.index = place.rank;
+  options.count = place.size;
+  if (place.size > 1)
+    if (Status status = meet(listener, options); !status.ok())
+      return status;
+  return net::Star::join(options, std::move(listener), star);
 }
 
-void Session::run(const std::function<void()> &body) {
-  std::mutex waiting;
-  std::condition_variable done;
-  bool ready = false;
-  {
-    std::lock_guard lock(mutex);
-    jobs.push_back([&] {
-      body();
-      // Under the lock, because whoever waits takes it all away as soon as it sees `ready`.
-      std::lock_guard inner(waiting);
-      ready = true;
-      done.notify_one();
-    });
+Session::~Session() {
+  Status status = end();
+  if (status.ok()) {
+    thread.join();
+    return;
   }
+  // Who waited for this process's results got to know of an error, but nobody of one that came after them.
+  if (!star || !star->isFailureKnown())
+    std::cerr << "moert: error: rank " + std::to_string(place.rank) + " cannot end: " + status.message + "\n";
+  std::cout.flush();
+  std::fflush(nullptr);
+  // The thread may be in a call of MPI that does not return. mpirun ends the others. 2 is the status of errors.
+  ::_exit(2);
+}
+
+/// All processes say over MPI, and then among themselves, that they are at their end.
+Status Session::end() {
+  Status failure = star ? star->failureSoFar() : Status{};
+  if (star)
+    star->leave();
+  std::unique_lock lock(mutex);
+  broken |= !failure.ok();
+  stopping = true;
   changed.notify_all();
-  std::unique_lock lock(waiting);
-  done.wait(lock, [&] { return ready; });
+  if (stuck)
+    return failure;
+  Status status = waitFor(lock, ended, true);
+  lock.unlock();
+  if (status.ok() && star)
+    status = star->finish();
+  return status.ok() ? failure : status;
+}
+
+/// Waits for what the thread does, as long as no process fails; but at the end, where others may still be at work, no
+/// longer than the time-out.
+Status Session::waitFor(std::unique_lock<std::mutex> &lock, const bool &isDone, bool isLast) {
+  net::Clock::time_point deadline = net::after(timeout > 0 ? timeout : 1e9);
+  while (!isDone) {
+    finished.wait_for(lock, kLook);
+    if (isDone)
+      break;
+    Status status = star ? star->failureSoFar() : Status{};
+    bool isLate = !isLast && net::Clock::now() > deadline;
+    if (status.ok() && !isLate)
+      continue;
+    stuck = true;
+    if (!status.ok())
+      return isLast ? status : star->failure();
+    std::string reason = "rank " + std::to_string(place.rank) + ": the time-out of " + net::secondsText(timeout) +
+                         " s passed in a call of MPI for which all ranks must come";
+    return star ? star->explain(reason) : Status::error(MOERT_ERROR_HANG, reason);
+  }
+  return {};
+}
+
+Status Session::run(std::function<void()> body) {
+  auto job = std::make_shared<Job>(Job{std::move(body)});
+  std::unique_lock lock(mutex);
+  if (stuck)
+    return Status::error(MOERT_ERROR_HANG, "MPI does not return from a call that was given up");
+  jobs.push_back(job);
+  changed.notify_all();
+  return waitFor(lock, job->isDone, false);
 }
 
 void Session::start(std::shared_ptr<Operation> operation) {
@@ -154,7 +255,7 @@ void Session::abandon() {
 void Session::work() {
   int vain = 0;
   while (true) {
-    std::deque<std::function<void()>> now;
+    std::deque<std::shared_ptr<Job>> now;
     {
       std::unique_lock lock(mutex);
       changed.wait(
@@ -164,14 +265,21 @@ void Session::work() {
       now.swap(jobs);
       operations.splice(operations.end(), arrived);
     }
-    for (const std::function<void()> &job : now)
-      job();
+    for (const std::shared_ptr<Job> &job : now) {
+      job->body();
+      std::lock_guard lock(mutex);
+      job->isDone = true;
+      finished.notify_all();
+    }
     if (advanceAll() || !now.empty())
       vain = 0;
     else if (++vain > kSpins)
       std::this_thread::sleep_for(kPause);
   }
   finish();
+  std::lock_guard lock(mutex);
+  ended = true;
+  finished.notify_all();
 }
 
 /// Whether one came to its end.

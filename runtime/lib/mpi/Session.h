@@ -7,8 +7,8 @@
 #ifndef MOERT_MPI_SESSION_H
 #define MOERT_MPI_SESSION_H
 
+#include "core/ProcessPlace.h"
 #include "core/View.h"
-#include "net/Bootstrap.h"
 #include "net/Star.h"
 
 #include <mpi.h>
@@ -36,39 +36,63 @@ public:
 
 class Session {
 public:
-  /// Starts MPI, and joins the processes that mpirun started. One for the process: later calls give the same.
-  static Status open(std::shared_ptr<Session> &session);
+  /// Starts MPI, and joins the processes that mpirun started. One for the process: later calls give the same, but set
+  /// its time-out anew: seconds that processes wait for each other, 0 for ever.
+  static Status open(double timeout, std::shared_ptr<Session> &session);
+  /// Waits until all processes are at their end. Where one of them does not come to it, says so and ends this one.
   ~Session();
 
   int64_t rank() const { return place.rank; }
   int64_t size() const { return place.size; }
-  const net::Place &where() const { return place; }
+  const ProcessPlace &where() const { return place; }
   net::Star &processes() { return *star; }
 
-  /// Runs `body` in the session's thread and waits for it.
-  void run(const std::function<void()> &body);
+  /// Runs `body` in the session's thread and waits for it. Whatever `body` uses must live on where that fails: MPI may
+  /// not return from a call for which others do not come.
+  Status run(std::function<void()> body);
   /// Has the thread advance an operation until its end.
   void start(std::shared_ptr<Operation> operation);
   /// Forgets all operations. What they wait for may never come: MPI is not to be used any more.
   void abandon();
 
 private:
-  Session() = default;
+  /// What the thread runs for somebody who waits.
+  struct Job {
+    std::function<void()> body;
+    bool isDone = false;
+  };
+  /// What rank 0 tells the others over MPI, where they do not know it from their launcher.
+  struct Meeting {
+    char host[256];
+    char secret[net::kNonceBytes];
+    int32_t port;
+  };
+
+  explicit Session(double timeout) : timeout(timeout) {}
   Status begin();
   Status startMpi();
+  Status joinHere();
+  Status joinOverMpi();
+  Status meet(net::Socket &listener, net::Star::Options &options);
+  net::Star::Options joinOptions() const;
+  Status waitFor(std::unique_lock<std::mutex> &lock, const bool &isDone, bool isLast);
+  Status end();
   void work();
   bool advanceAll();
   void finish();
 
-  net::Place place;
+  double timeout;
+  ProcessPlace place;
   std::unique_ptr<net::Star> star;
 
   std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> jobs;
+  std::condition_variable changed, finished;
+  std::deque<std::shared_ptr<Job>> jobs;
   std::list<std::shared_ptr<Operation>> operations, arrived;
   bool stopping = false;
   bool broken = false;
+  bool stuck = false;   ///< the thread does not return from a call of MPI
+  bool ended = false;   ///< the thread has ended MPI
   bool isOwner = false; ///< of MPI, which it started
   std::thread thread;
 };

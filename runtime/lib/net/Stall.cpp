@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 
@@ -87,7 +88,7 @@ std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, co
     if (++lines > kMostLines)
       continue;
     text += "\n  " + rankWord(meeting.here) + verb(meeting.here, " waits in ", " wait in ") + meeting.wait->what +
-            " of ranks " + ranksText(meeting.wait->ranks);
+            (meeting.wait->ranks.size() > 1 ? " of ranks " + ranksText(meeting.wait->ranks) : "");
     text += missing.empty() ? ", where all have come" : " for " + rankWord(missing);
   }
   if (lines > kMostLines)
@@ -95,11 +96,18 @@ std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, co
   for (size_t rank = 0; rank < answers.size(); ++rank)
     if (!answers[rank])
       suspects.insert(static_cast<int64_t>(rank));
+  // Who does not answer comes first: there may be more than are listed.
   lines = 0;
-  for (int64_t rank : suspects)
-    if (++lines <= kMostLines)
-      text += "\n  " +
-              rankText(static_cast<size_t>(rank), answers[static_cast<size_t>(rank)], names[static_cast<size_t>(rank)]);
+  for (bool isSilent : {true, false})
+    for (int64_t rank : suspects)
+      if (auto i = static_cast<size_t>(rank); isSilent == !answers[i] && ++lines <= kMostLines)
+        text += "\n  " + rankText(i, answers[i], names[i]);
+  return text;
+}
+
+std::string secondsText(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", seconds);
   return text;
 }
 

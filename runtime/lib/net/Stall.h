@@ -15,6 +15,9 @@ std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, co
 /// "0 to 3, 7".
 std::string ranksText(const std::vector<int64_t> &ranks);
 
+/// Without zeros that say nothing: "2", "0.5".
+std::string secondsText(double seconds);
+
 /// As bytes of a message.
 std::string encode(const Whereabouts &whereabouts);
 std::optional<Whereabouts> decode(const std::string &text);

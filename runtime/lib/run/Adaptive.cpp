@@ -32,6 +32,7 @@ struct Session {
   std::ostream *log;
   AdaptiveResult &result;
   std::vector<Plan> plans;                            ///< all variants
+  std::vector<std::vector<Value>> arguments;          ///< of each, in its own types
   std::map<Shape, std::map<int64_t, size_t>> choices; ///< index of the variant of a shape and a chunk count
   std::vector<int64_t> chunks;                        ///< that all shapes have
   std::unique_ptr<moert_granularity, PolicyDestroyer> policy;
@@ -45,7 +46,7 @@ struct Session {
   Status runStep(const Shape &shape);
   Status activate(size_t index);
   Status prepare(size_t index, Active &active);
-  Status checkFirstStep(const Plan &plan, const Tensors &inputs, const RunResult &run);
+  Status checkFirstStep(const Plan &plan, const Tensors &inputs, Routing &routing, const RunResult &run);
   Status summarise();
 };
 
@@ -54,6 +55,11 @@ Status Session::open() {
     return status;
   if (Status status = findChoices(); !status.ok())
     return status;
+  for (Plan &plan : plans) {
+    arguments.push_back(argumentsOf(plan.programs(false)));
+    if (options.verifyWide)
+      plan.widen();
+  }
   for (const auto &[shape, variants] : choices)
     for (int64_t count : chunks)
       if (Status status = checkPlan(plans[variants.at(count)]); !status.ok())
@@ -159,17 +165,28 @@ Status Session::prepare(size_t index, Active &active) {
     return status;
   Tensors inputs;
   std::ostringstream ignored;
-  if (Status status = makeInputs(argumentsOf(plan.programs(false)), "", options.seed, ignored, inputs); !status.ok())
+  if (Status status = makeInputs(arguments[index], "", options.seed, ignored, inputs); !status.ok())
     return status;
+  for (auto &[name, tensor] : inputs)
+    if (Status status = plan.isWide ? widen(tensor) : Status{}; !status.ok())
+      return status;
   if (Status status = active.runner->writeInputs(inputs); !status.ok())
     return status;
+  Routing chosen;
+  if (Status status = Routing::open(options, plan, chosen); !status.ok())
+    return status;
+  active.runner->routing = &chosen;
   if (Status status = active.runner->runSteps(1, nullptr); !status.ok())
     return status;
+  active.runner->routing = nullptr;
+  if (chosen.hasKept())
+    if (Status status = checked(moert_world_record_routing(active.runner->world.get(), 0)); !status.ok())
+      return status;
   if (seen.count(index))
     return {};
   if (Status status = active.runner->readResults(); !status.ok())
     return status;
-  Status status = checkFirstStep(plan, inputs, active.result);
+  Status status = checkFirstStep(plan, inputs, chosen, active.result);
   // Only the world is needed from here on.
   active.result.results.clear();
   if (status.ok())
@@ -177,16 +194,18 @@ Status Session::prepare(size_t index, Active &active) {
   return status;
 }
 
-Status Session::checkFirstStep(const Plan &plan, const Tensors &inputs, const RunResult &run) {
+Status Session::checkFirstStep(const Plan &plan, const Tensors &inputs, Routing &routing, const RunResult &run) {
   const Metadata &metadata = plan.metadata;
   CheckedVariant entry{metadata.batch, metadata.sequence, metadata.chunks, {}};
   Status status;
   if (!options.isFirst())
     return status;
+  Options firstStep = options;
+  firstStep.iters = 1;
   if (options.verify)
-    status = verifyAgainstReference(plan, options, inputs, nullptr, nullptr, run, entry.verification);
+    status = verifyAgainstReference(plan, firstStep, inputs, routing, nullptr, run, entry.verification);
   else
-    checkReplicas(run, entry.verification);
+    checkReplicas(plan.metadata, options.tf32, run, entry.verification);
   if (status.ok())
     result.checked.push_back(std::move(entry));
   return status;
@@ -208,7 +227,7 @@ std::string CheckedVariant::name() const {
 }
 
 Status runAdaptive(const Options &options, std::ostream *log, AdaptiveResult &result) {
-  Session session{options, log, result, {}, {}, {}, {}, {}, {}};
+  Session session{options, log, result, {}, {}, {}, {}, {}, {}, {}};
   if (Status status = session.open(); !status.ok())
     return status;
   return session.run();

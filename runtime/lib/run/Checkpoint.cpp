@@ -17,6 +17,8 @@ constexpr int64_t kBlockBytes = 4 << 20;
 
 Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
 
+bool beginsWith(const std::string &text, const std::string &begin) { return text.compare(0, begin.size(), begin) == 0; }
+
 bool endsWith(const std::string &text, const std::string &end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -97,6 +99,7 @@ Status Checkpoint::open(const std::string &path) {
   std::string folder = isFolder ? path : fs::path(path).parent_path().string();
   if (folder.empty())
     folder = ".";
+  quantisation = QuantisationConfig::read(folder);
   if (isFolder ? fs::exists(fs::path(path) / kIndex) : endsWith(path, ".index.json")) {
     index = isFolder ? kIndex : fs::path(path).filename().string();
     return openIndex(folder);
@@ -114,34 +117,112 @@ Status Checkpoint::open(const std::string &path) {
   return status;
 }
 
-const SafetensorsFile::Entry *Checkpoint::find(const std::string &tensor) const {
-  auto it = places.find(tensor);
-  return it == places.end() ? nullptr : &shards[it->second].tensors.entries().at(tensor);
+void Checkpoint::leaveOut(const std::string &prefix, const std::set<std::string> &tensors) {
+  auto first = places.lower_bound(prefix);
+  if (prefix.empty() || (first != places.end() && beginsWith(first->first, prefix)))
+    return;
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [&](const std::string &tensor) { return has(tensor.substr(prefix.size())); }))
+    leftOut = prefix;
 }
 
-Status Checkpoint::check(const Piece &piece, const std::string &argument) const {
-  std::string what = "'" + where + "': tensor '" + piece.tensor + "' of argument '" + argument + "': ";
+std::string Checkpoint::nameOf(const std::string &tensor) const {
+  return beginsWith(tensor, leftOut) ? tensor.substr(leftOut.size()) : tensor;
+}
+
+const SafetensorsFile::Entry *Checkpoint::find(const std::string &tensor) const {
+  auto it = places.find(nameOf(tensor));
+  return it == places.end() ? nullptr : &shards[it->second].tensors.entries().at(it->first);
+}
+
+bool Checkpoint::isQuantised(const std::string &tensor) const {
+  return run::isQuantised(tensor, [&](const std::string &name) { return find(name); });
+}
+
+Status Checkpoint::describe(const Piece &piece, Quantised &quantised) const {
+  return run::describe(
+      piece.tensor, piece.shape, [&](const std::string &name) { return find(name); }, quantisation, quantised);
+}
+
+bool Checkpoint::isExchanged(const Piece &piece) const {
   const SafetensorsFile::Entry *entry = find(piece.tensor);
-  if (!entry)
+  if (!entry || piece.shape.size() != 3 || piece.shape[1] == piece.shape[2])
+    return false;
+  return entry->shape == std::vector<int64_t>{piece.shape[0], piece.shape[2], piece.shape[1]};
+}
+
+std::vector<Piece> Checkpoint::stored(const Piece &piece) const {
+  return isExchanged(piece) ? transposed(piece) : std::vector{piece};
+}
+
+/// The shape tells exchanged stacks from others, but not of square ones, which are as the others are.
+Status Checkpoint::checkSquare(const Piece &piece) {
+  if (isExchanged(piece))
+    exchanged = nameOf(piece.tensor);
+  else if (piece.shape.size() == 3 && piece.shape[1] == piece.shape[2])
+    square = nameOf(piece.tensor);
+  if (exchanged.empty() || square.empty())
+    return {};
+  return invalid("'" + where + "': tensor '" + exchanged + "' has rows and columns exchanged, and '" + square +
+                 "' is square: expected all stacks of experts in the published layout");
+}
+
+Status Checkpoint::check(const Piece &piece, const std::string &argument) {
+  std::string what = "'" + where + "': tensor '" + nameOf(piece.tensor) + "' of argument '" + argument + "': ";
+  const SafetensorsFile::Entry *entry = find(piece.tensor);
+  if (!has(piece.tensor))
     return invalid(what + "expected it beside the others but it is missing");
-  if (entry->shape != piece.shape)
-    return invalid(what + "expected " + shapeText(piece.shape) + " but got " + shapeText(entry->shape));
-  if (!isConvertible(entry->dtype))
+  if (isQuantised(piece.tensor)) {
+    Quantised quantised;
+    if (Status status = describe(piece, quantised); !status.ok())
+      return invalid(what + status.message);
+  } else if (!isConvertible(entry->dtype)) {
     return invalid(what + "expected F32, F64, BF16 or F16 but got " + entry->dtype);
+  }
+  if (entry && entry->shape != piece.shape && !isExchanged(piece))
+    return invalid(what + "expected " + shapeText(piece.shape) + " but got " + shapeText(entry->shape));
+  return checkSquare(piece);
+}
+
+Status Checkpoint::readBytes(const std::string &tensor, int64_t first, int64_t count, char *bytes) {
+  return fileOf(tensor).readBytes(find(tensor)->begin + first, count, bytes);
+}
+
+/// Rows of a quantised tensor, as f32.
+Status Checkpoint::readRows(const Quantised &quantised, const RowBlock &block) {
+  int64_t rowBytes = quantised.rowBytes(), scaleBytes = quantised.scaleRowBytes();
+  int64_t firstScale = quantised.scaleRow(block.first);
+  int64_t scaleRows = quantised.scaleRow(block.first + block.count - 1) - firstScale + 1;
+  std::vector<char> codes(static_cast<size_t>(block.count * rowBytes));
+  std::vector<char> scales(static_cast<size_t>(scaleRows * scaleBytes));
+  if (Status status = readBytes(quantised.codes, block.first * rowBytes, block.count * rowBytes, codes.data());
+      !status.ok())
+    return status;
+  if (Status status = readBytes(quantised.scales, firstScale * scaleBytes, scaleRows * scaleBytes, scales.data());
+      !status.ok())
+    return status;
+  dequantise(quantised, block.first, block.count, codes.data(), scales.data(), reinterpret_cast<float *>(block.bytes));
   return {};
 }
 
 Status Checkpoint::read(const Piece &piece, const Tensor &argument) {
-  const SafetensorsFile::Entry &entry = *find(piece.tensor);
-  int64_t rowBytes = piece.length * fileDtypeSize(entry.dtype), step = rowsOfBlock(rowBytes);
-  std::vector<char> bytes(static_cast<size_t>(std::min(step, piece.rows) * rowBytes));
-  for (int64_t row = 0; row < piece.rows; row += step) {
-    RowBlock block{bytes.data(), piece.rowBegin + row, std::min(step, piece.rows - row)};
-    if (Status status =
-            fileOf(piece.tensor).readBytes(entry.begin + block.first * rowBytes, block.count * rowBytes, block.bytes);
-        !status.ok())
+  Quantised quantised;
+  bool isCoded = isQuantised(piece.tensor);
+  if (isCoded)
+    if (Status status = describe(piece, quantised); !status.ok())
       return status;
-    readPiece(piece, block, entry.dtype, argument);
+  std::string dtype = isCoded ? "F32" : find(piece.tensor)->dtype;
+  for (const Piece &part : quantised.transposed ? transposed(piece) : stored(piece)) {
+    int64_t rowBytes = part.length * fileDtypeSize(dtype), step = rowsOfBlock(rowBytes);
+    std::vector<char> bytes(static_cast<size_t>(std::min(step, part.rows) * rowBytes));
+    for (int64_t row = 0; row < part.rows; row += step) {
+      RowBlock block{bytes.data(), part.rowBegin + row, std::min(step, part.rows - row)};
+      Status status = isCoded ? readRows(quantised, block)
+                              : readBytes(part.tensor, block.first * rowBytes, block.count * rowBytes, block.bytes);
+      if (!status.ok())
+        return status;
+      readPiece(part, block, dtype, argument);
+    }
   }
   return {};
 }
@@ -168,19 +249,25 @@ Status Loads::checkNames(const Checkpoint &file, const std::vector<Value> &argum
 
 Status Loads::open(const std::vector<std::string> &paths, const std::vector<Value> &arguments) {
   std::set<std::string> ofSources;
+  std::map<std::string, std::set<std::string>> byPrefix;
   for (const Value &value : arguments) {
     wanted.insert(value.name);
     if (value.source)
-      for (const Piece &piece : piecesOf(value))
+      for (const Piece &piece : piecesOf(value)) {
         ofSources.insert(piece.tensor);
+        byPrefix[value.source->prefix].insert(piece.tensor);
+      }
   }
-  wanted.insert(ofSources.begin(), ofSources.end());
+  for (const std::string &tensor : ofSources)
+    for (const char *suffix : {"", "_scale_inv", "_blocks", "_scales"})
+      wanted.insert(tensor + suffix);
   for (const std::string &path : paths) {
     if (Status status = all.emplace_back().open(path); !status.ok())
       return status;
-    const auto &tensors = all.back().tensors();
-    isCheckpoint.push_back(std::any_of(tensors.begin(), tensors.end(),
-                                       [&](const auto &tensor) { return ofSources.count(tensor.first) > 0; }));
+    for (const auto &[prefix, tensors] : byPrefix)
+      all.back().leaveOut(prefix, tensors);
+    isCheckpoint.push_back(std::any_of(ofSources.begin(), ofSources.end(),
+                                       [&](const std::string &tensor) { return all.back().has(tensor); }));
     if (!isCheckpoint.back())
       if (Status status = checkNames(all.back(), arguments); !status.ok())
         return status;
@@ -194,16 +281,20 @@ Checkpoint *Loads::checkpointOf(const Value &value) {
   // An argument of which only some tensors are there is an error, not random.
   std::vector<Piece> pieces = piecesOf(value);
   for (Checkpoint &file : all)
-    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece &piece) { return file.find(piece.tensor); }))
+    if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece &piece) { return file.has(piece.tensor); }))
       return &file;
   return nullptr;
 }
 
+Checkpoint *Loads::fileOf(const std::string &name) {
+  auto it = std::find_if(all.begin(), all.end(), [&](const Checkpoint &file) { return file.find(name); });
+  return it == all.end() ? nullptr : &*it;
+}
+
 Status Loads::read(const Value &value, Tensor &tensor, bool &found) {
   found = true;
-  for (Checkpoint &file : all)
-    if (file.find(value.name))
-      return file.readWhole(value, tensor);
+  if (Checkpoint *file = fileOf(value.name))
+    return file->readWhole(value, tensor);
   Checkpoint *checkpoint = checkpointOf(value);
   found = checkpoint;
   if (!checkpoint)
@@ -223,9 +314,12 @@ Status Loads::read(const Value &value, Tensor &tensor, bool &found) {
 
 void Loads::reportUnused(std::ostream &log) const {
   for (size_t i = 0; i < all.size(); ++i) {
+    std::set<std::string> used;
+    for (const std::string &name : wanted)
+      used.insert(all[i].nameOf(name));
     std::vector<std::string> unused;
     for (const auto &[name, place] : all[i].tensors())
-      if (!wanted.count(name))
+      if (!used.count(name))
         unused.push_back(name);
     if (!unused.empty())
       log << "moe-run: the plan has no use for " << unused.size() << " of the " << all[i].tensors().size()

@@ -3,7 +3,7 @@
 #define MOERT_RUN_CHECKPOINT_H
 
 #include "run/Pieces.h"
-#include "run/Safetensors.h"
+#include "run/Quantised.h"
 
 #include <ostream>
 #include <set>
@@ -22,10 +22,22 @@ public:
   /// "model.safetensors".
   Status open(const std::string &path);
 
+  /// From here on names that begin with `prefix` are those without it, if no tensor has a name with it and one of
+  /// `tensors`, names with it, is there without it.
+  void leaveOut(const std::string &prefix, const std::set<std::string> &tensors);
+  /// What the checkpoint calls `tensor`.
+  std::string nameOf(const std::string &tensor) const;
+
   /// Null where there is no such tensor.
   const SafetensorsFile::Entry *find(const std::string &tensor) const;
-  /// An error unless there is the piece's tensor in its shape and a type that can be converted.
-  Status check(const Piece &piece, const std::string &argument) const;
+  /// Whether the tensor is there, as it is or quantised.
+  bool has(const std::string &tensor) const { return find(tensor) || isQuantised(tensor); }
+  bool isQuantised(const std::string &tensor) const;
+  /// An error unless there is the piece's tensor in its shape, or [experts, R, C] as [experts, C, R], and of a type
+  /// that can be converted or a kind of quantisation that is known.
+  Status check(const Piece &piece, const std::string &argument);
+  /// A piece that was checked, where the file has it: itself, or pieces of the exchanged stack.
+  std::vector<Piece> stored(const Piece &piece) const;
   /// Reads the tensor of a piece that was checked, some rows at a time.
   Status read(const Piece &piece, const Tensor &argument);
   Status readWhole(const Value &value, Tensor &tensor) { return fileOf(value.name).read(value, tensor); }
@@ -42,11 +54,19 @@ public:
 private:
   Status openIndex(const std::string &folder);
   Status openFile(const std::string &folder, const std::string &name);
+  bool isExchanged(const Piece &piece) const;
+  Status checkSquare(const Piece &piece);
   Status addPlaces(const std::map<std::string, std::string> &weightMap);
-  SafetensorsFile &fileOf(const std::string &tensor) { return shards[places.at(tensor)].tensors; }
+  Status describe(const Piece &piece, Quantised &quantised) const;
+  Status readRows(const Quantised &quantised, const RowBlock &block);
+  Status readBytes(const std::string &tensor, int64_t first, int64_t count, char *bytes);
+  SafetensorsFile &fileOf(const std::string &tensor) { return shards[places.at(nameOf(tensor))].tensors; }
 
   std::string where, index, text;
+  std::string exchanged, square; ///< stacks of experts that were checked, one each
+  std::string leftOut;           ///< what names that plans know begin with, but no name of the checkpoint
   bool isFolder = false;
+  QuantisationConfig quantisation;
   std::vector<File> shards;
   std::map<std::string, size_t> places; ///< by tensor: which of the files has it
 };
@@ -64,7 +84,9 @@ public:
   /// By its own name from the first file that has it, else through its source from the first checkpoint; `found` says
   /// whether there was any.
   Status read(const Value &value, Tensor &tensor, bool &found);
-  /// The first that has the value's first tensor; null where there is none.
+  /// Whether any file has the value, or some of the tensors that it is made of.
+  bool has(const Value &value) { return fileOf(value.name) || checkpointOf(value); }
+  /// The first checkpoint that has a tensor of the value; null where there is none.
   Checkpoint *checkpointOf(const Value &value);
 
   /// Says how many tensors of the checkpoints `arguments` have no use for, and the first of them.
@@ -77,6 +99,8 @@ public:
   bool isFromCheckpoint(const std::string &name) const { return throughSource.count(name) > 0; }
 
 private:
+  /// The first file that has an argument by its own name.
+  Checkpoint *fileOf(const std::string &name);
   Status checkNames(const Checkpoint &file, const std::vector<Value> &arguments) const;
 
   std::vector<Checkpoint> all;

@@ -31,6 +31,18 @@ const Value &keptIn(const Value &parameter, const std::vector<Value> &arguments)
   return parameter;
 }
 
+/// Whether --save-checkpoint=PATH is one file and not a folder.
+bool isOneFile(const std::string &path) {
+  return fs::path(path).extension() == ".safetensors" && !fs::is_directory(path);
+}
+
+/// Of a path that is a folder, a file or an index.
+fs::path folderOf(const std::string &path) {
+  bool isFile = isOneFile(path) || fs::is_regular_file(path);
+  fs::path folder = isFile ? fs::path(path).parent_path() : fs::path(path);
+  return folder.empty() ? fs::path(".") : folder;
+}
+
 /// A step, or another file of --load, made it another one than the checkpoint's.
 bool differs(const Value &value, const Loads &loads) { return value.updated || !loads.isFromCheckpoint(value.name); }
 
@@ -41,21 +53,47 @@ Status CheckpointWriter::addParameter(const Value &value, const Value &kept, Che
     if (checkpoint)
       if (Status status = checkpoint->check(piece, value.name); !status.ok())
         return status;
-    auto [it, isNew] = dtypes.emplace(piece.tensor, value.dtype);
-    if (!isNew && (it->second != value.dtype || uses[piece.tensor][0].piece.shape != piece.shape))
-      return invalid("expected the arguments '" + uses[piece.tensor][0].value->name + "' and '" + value.name +
-                     "' to agree on the shape and dtype of tensor '" + piece.tensor + "'");
-    uses[piece.tensor].push_back({piece, &kept});
+    std::string tensor = checkpoint ? checkpoint->nameOf(piece.tensor) : piece.tensor;
+    std::vector<Piece> stored = checkpoint ? checkpoint->stored(piece) : std::vector{piece};
+    auto [it, isNew] = dtypes.emplace(tensor, value.dtype);
+    if (!isNew && (it->second != value.dtype || uses[tensor][0].piece.shape != stored[0].shape))
+      return invalid("expected the arguments '" + uses[tensor][0].value->name + "' and '" + value.name +
+                     "' to agree on the shape and dtype of tensor '" + tensor + "'");
+    for (Piece &part : stored)
+      uses[tensor].push_back({std::move(part), &kept});
   }
   return {};
 }
 
-Status CheckpointWriter::open(const std::string &path, const std::vector<Value> &arguments, Loads &loads) {
+/// Of a quantised checkpoint not the layout is kept but the parameters, and it is not written over.
+Status CheckpointWriter::leaveQuantised(const std::string &path, const std::vector<Value> &arguments,
+                                        std::ostream &log) {
+  auto isQuantised = [&](const Value &value) {
+    std::vector<Piece> pieces = value.source ? piecesOf(value) : std::vector<Piece>();
+    return std::any_of(pieces.begin(), pieces.end(),
+                       [&](const Piece &piece) { return loaded->isQuantised(piece.tensor); });
+  };
+  if (!loaded || std::none_of(arguments.begin(), arguments.end(), isQuantised))
+    return {};
+  std::error_code error;
+  if (fs::equivalent(folderOf(path), folderOf(loaded->path()), error))
+    return invalid("expected another folder than that of '" + loaded->path() +
+                   "', whose tensors are quantised: the parameters are written dequantised");
+  log << "moe-run: '" << loaded->path() << "' is quantised; '" << path
+      << "' gets the parameters dequantised, in one file: its config.json must have no 'quantization_config'\n";
+  loaded = nullptr;
+  return {};
+}
+
+Status CheckpointWriter::open(const std::string &path, const std::vector<Value> &arguments, Loads &loads,
+                              std::ostream &log) {
   std::vector<Checkpoint *> checkpoints = loads.checkpoints();
   if (checkpoints.size() > 1)
     return invalid("expected one checkpoint to take the layout of but --load names '" + checkpoints[0]->path() +
                    "' and '" + checkpoints[1]->path() + "'");
   loaded = checkpoints.empty() ? nullptr : checkpoints[0];
+  if (Status status = leaveQuantised(path, arguments, log); !status.ok())
+    return status;
   for (const Value &value : arguments) {
     if (value.role != "parameter")
       continue;
@@ -64,8 +102,8 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
                      "' is in a checkpoint; expected a plan of moe-compile --whole-model");
     const Value &kept = keptIn(value, arguments);
     if (loaded && !loads.checkpointOf(value))
-      return invalid("expected tensor '" + piecesOf(value)[0].tensor + "' of argument '" + value.name + "' in '" +
-                     loaded->path() + "', but it is not there");
+      return invalid("expected tensor '" + loaded->nameOf(piecesOf(value)[0].tensor) + "' of argument '" + value.name +
+                     "' in '" + loaded->path() + "', but it is not there");
     if (!loaded || differs(value, loads))
       if (Status status = addParameter(value, kept, loaded); !status.ok())
         return status;
@@ -73,7 +111,9 @@ Status CheckpointWriter::open(const std::string &path, const std::vector<Value> 
   if (!loaded)
     if (Status status = layOutNew(); !status.ok())
       return status;
-  return choosePaths(path);
+  if (Status status = choosePaths(path); !status.ok())
+    return status;
+  return lockFiles(log);
 }
 
 /// One file of all tensors, by name.
@@ -116,14 +156,13 @@ void CheckpointWriter::layOut(Checkpoint::File &file, const std::string &path) {
 }
 
 Status CheckpointWriter::choosePaths(const std::string &path) {
-  bool isFile = fs::path(path).extension() == ".safetensors" && !fs::is_directory(path);
+  bool isFile = isOneFile(path);
   if (isFile && loaded && !loaded->indexName().empty())
     return invalid("expected a folder for the " + std::to_string(loaded->files().size()) + " files of '" +
                    loaded->path() + "' but got '" + path + "'");
-  fs::path folder = isFile ? fs::path(path).parent_path() : fs::path(path);
+  fs::path folder = folderOf(path);
   std::error_code error;
-  if (!folder.empty())
-    fs::create_directories(folder, error);
+  fs::create_directories(folder, error);
   if (error)
     return invalid("'" + folder.string() + "': cannot be made: " + error.message());
   auto pathOf = [&](const std::string &name) { return isFile ? path : (folder / name).string(); };
@@ -135,6 +174,22 @@ Status CheckpointWriter::choosePaths(const std::string &path) {
     layOut(file, pathOf(file.name));
   if (!loaded->indexName().empty())
     indexPath = pathOf(loaded->indexName());
+  return {};
+}
+
+/// From here on the paths are those of files and not of links to them.
+Status CheckpointWriter::lockFiles(std::ostream &log) {
+  std::vector<std::string *> paths;
+  for (Output &output : outputs)
+    paths.push_back(&output.path);
+  if (!indexPath.empty())
+    paths.push_back(&indexPath);
+  for (std::string *path : paths) {
+    if (Status status = targetOf(*path, *path); !status.ok())
+      return status;
+    if (Status status = locks.take(*path, log); !status.ok())
+      return status;
+  }
   return {};
 }
 
@@ -166,34 +221,31 @@ Status CheckpointWriter::writeTensor(const Output &output, const std::string &na
   return {};
 }
 
-Status CheckpointWriter::writeFile(const Output &output, const std::string &partial, const ReadValue &read) {
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << output.head;
-  for (const auto &[name, entry] : output.tensors)
-    if (Status status = writeTensor(output, name, entry, file, read); !status.ok())
-      return status;
-  file.close();
-  return file ? syncFile(partial, output.path) : invalid("'" + output.path + "': cannot be written");
+Status CheckpointWriter::writeFile(const Output &output, const ReadValue &read) {
+  return writePartial(output.path, [&](OutputFile &file) {
+    file << output.head;
+    for (const auto &[name, entry] : output.tensors)
+      if (Status status = writeTensor(output, name, entry, file, read); !status.ok())
+        return status;
+    return Status{};
+  });
 }
 
 Status CheckpointWriter::write(const ReadValue &read) {
-  auto partialOf = [](const std::string &path) { return path + ".partial"; };
   for (const Output &output : outputs)
-    if (Status status = writeFile(output, partialOf(output.path), read); !status.ok())
+    if (Status status = writeFile(output, read); !status.ok())
       return status;
-  if (!indexPath.empty()) {
-    std::ofstream file(partialOf(indexPath), std::ios::binary | std::ios::trunc);
+  auto writeIndex = [&](OutputFile &file) {
     file << loaded->indexText();
-    file.close();
-    if (!file)
-      return invalid("'" + indexPath + "': cannot be written");
-    if (Status status = syncFile(partialOf(indexPath), indexPath); !status.ok())
+    return Status{};
+  };
+  if (!indexPath.empty())
+    if (Status status = writePartial(indexPath, writeIndex); !status.ok())
       return status;
-  }
   for (const Output &output : outputs)
-    if (Status status = renameFile(partialOf(output.path), output.path); !status.ok())
+    if (Status status = renamePartial(output.path); !status.ok())
       return status;
-  return indexPath.empty() ? Status{} : renameFile(partialOf(indexPath), indexPath);
+  return indexPath.empty() ? Status{} : renamePartial(indexPath);
 }
 
 } // namespace moert::run

@@ -3,6 +3,7 @@
 #define MOERT_RUN_CHECKPOINTWRITER_H
 
 #include "run/Checkpoint.h"
+#include "run/Replace.h"
 
 #include <functional>
 
@@ -15,8 +16,9 @@ using ReadValue = std::function<Status(const Value &argument, const Tensor *&val
 class CheckpointWriter {
 public:
   /// Checks, before anything is computed, that every parameter has its place in a checkpoint: the one that was loaded,
-  /// or a new one where none was. Makes the folder of `path`, which is a file "*.safetensors" or a folder.
-  Status open(const std::string &path, const std::vector<Value> &arguments, Loads &loads);
+  /// or a new one where none was, or a quantised one, of which `log` is told. Makes the folder of `path`, which is a
+  /// file "*.safetensors" or a folder, and locks the files in it, as long as the writer lives.
+  Status open(const std::string &path, const std::vector<Value> &arguments, Loads &loads, std::ostream &log);
 
   /// Writes all files beside what is there, and then gives them their names, the index last. Tensors that no step
   /// changed and the plan does not use are copied byte for byte.
@@ -35,10 +37,12 @@ private:
   };
 
   Status addParameter(const Value &value, const Value &kept, Checkpoint *checkpoint);
+  Status leaveQuantised(const std::string &path, const std::vector<Value> &arguments, std::ostream &log);
   Status choosePaths(const std::string &path);
+  Status lockFiles(std::ostream &log);
   Status layOutNew();
   void layOut(Checkpoint::File &file, const std::string &path);
-  Status writeFile(const Output &output, const std::string &partial, const ReadValue &read);
+  Status writeFile(const Output &output, const ReadValue &read);
   Status writeTensor(const Output &output, const std::string &name, const SafetensorsFile::Entry &entry,
                      std::ostream &file, const ReadValue &read);
 
@@ -47,6 +51,7 @@ private:
   std::map<std::string, int32_t> dtypes;        ///< of a new checkpoint, by tensor
   std::vector<Output> outputs;
   std::string indexPath;
+  FileLocks locks;
 };
 
 } // namespace moert::run

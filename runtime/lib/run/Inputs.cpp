@@ -3,6 +3,7 @@
 #include "run/Inputs.h"
 #include "run/Random.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace moert::run {
@@ -30,6 +31,11 @@ double deviation(const Value &value) {
   return dims < 2 ? 0.1 : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, value.shape[dims - 2])));
 }
 
+/// Whether label `i` is masked (-1): one in eight, but not the first, so that there is one to learn from.
+bool isMasked(const Value &value, uint64_t key, int64_t i) {
+  return value.name == "labels" && i > 0 && mix(~key + static_cast<uint64_t>(i)) % 8 == 0;
+}
+
 /// Ids that are equally likely; the number of the first step.
 Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   if (value.below == 0 && value.role != "step")
@@ -41,9 +47,12 @@ Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
     return status;
   auto *values = tensor.as<int32_t>();
   for (int64_t i = 0, e = value.elements(); i < e; ++i)
-    values[i] = value.below == 0
-                    ? 0
-                    : static_cast<int32_t>(mix(key + static_cast<uint64_t>(i)) % static_cast<uint64_t>(value.below));
+    if (isMasked(value, key, i))
+      values[i] = -1;
+    else
+      values[i] = value.below == 0
+                      ? 0
+                      : static_cast<int32_t>(mix(key + static_cast<uint64_t>(i)) % static_cast<uint64_t>(value.below));
   return {};
 }
 
@@ -84,42 +93,110 @@ Status fillNew(const Value &value, uint64_t seed, Tensor &tensor) {
   return value.fill ? fillEverywhere(value, *value.fill, tensor) : fillRandom(value, seed, tensor);
 }
 
-Status makeInputs(const std::vector<Value> &arguments, Loads &loads, uint64_t seed, std::ostream &log, Tensors &inputs,
-                  Fill fill) {
-  std::string random;
-  for (const Value &argument : arguments) {
-    Value value = argument;
-    const Value *parameter = masterOf(value, arguments);
-    if (parameter)
+namespace {
+
+/// What an optimizer keeps from step to step.
+bool isState(const Value &value) { return value.role == "state" || value.role == "step"; }
+
+/// Arguments as they are looked for: the f32 copy of a parameter is in a checkpoint where this is.
+std::vector<Value> soughtOf(const std::vector<Value> &arguments) {
+  std::vector<Value> sought = arguments;
+  for (Value &value : sought)
+    if (const Value *parameter = masterOf(value, arguments))
       value.source = parameter->source;
-    Tensor &tensor = inputs[value.name];
+  return sought;
+}
+
+std::string listOf(const std::vector<const Value *> &values, size_t shown) {
+  std::string text;
+  for (size_t i = 0; i < std::min(shown, values.size()); ++i) {
+    text += (i ? ", '" : "'") + values[i]->name + "'";
+    if (values[i]->source)
+      text += " (tensor '" + piecesOf(*values[i])[0].tensor + "')";
+  }
+  return values.size() > shown ? text + ", .." : text;
+}
+
+/// What belongs together comes together: of the values that `isOne` takes, the files have all or none.
+template <class IsOne>
+Status checkComplete(const std::vector<Value> &sought, Loads &loads, const InputOptions &options, const char *what,
+                     const char *instead, std::ostream &log, IsOne isOne) {
+  std::vector<const Value *> missing;
+  size_t all = 0;
+  bool isGiven = false;
+  for (const Value &value : sought) {
+    if (!isOne(value))
+      continue;
+    ++all;
+    if (!loads.has(value))
+      missing.push_back(&value);
+    else
+      // The f32 copy that comes with a parameter is no sign of saved states.
+      isGiven |= !(isState(value) && value.source) && value.role != "step";
+  }
+  if (missing.empty() || !isGiven)
+    return {};
+  std::string count = std::to_string(missing.size()) + " of the plan's " + std::to_string(all) + " " + what;
+  if (options.allowMissing) {
+    log << "moe-run: " << loads.paths() << " lacks " << count << ", which begin " << instead << ": "
+        << listOf(missing, missing.size()) << "\n";
+    return {};
+  }
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       "expected " + loads.paths() + " to have all of the plan's " + std::to_string(all) + " " + what +
+                           ", of which it has some, but it lacks " + std::to_string(missing.size()) + ": " +
+                           listOf(missing, 5) + "; with --allow-missing they begin " + instead);
+}
+
+/// What the files do not have.
+Status fillOther(const Value &value, const Value *parameter, const InputOptions &options, Tensors &inputs) {
+  bool hasParameter = parameter && inputs.count(parameter->name);
+  return hasParameter ? copyValue(inputs[parameter->name], value, inputs[value.name])
+                      : options.fill(value, options.seed, inputs[value.name]);
+}
+
+} // namespace
+
+Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const InputOptions &options, std::ostream &log,
+                  Tensors &inputs) {
+  std::vector<Value> sought = soughtOf(arguments);
+  auto isParameter = [](const Value &value) { return value.role == "parameter"; };
+  if (Status status = checkComplete(sought, loads, options, "parameters", "as without --load", log, isParameter);
+      !status.ok())
+    return status;
+  if (Status status =
+          checkComplete(sought, loads, options, "states of the optimizer", "as in a first step", log, isState);
+      !status.ok())
+    return status;
+  std::string random;
+  for (const Value &value : sought) {
     bool found = false;
-    if (Status status = loads.read(value, tensor, found); !status.ok())
+    if (Status status = loads.read(value, inputs[value.name], found); !status.ok())
       return status;
     if (found)
       continue;
-    bool hasParameter = parameter && inputs.count(parameter->name);
-    if (Status status = hasParameter ? copyValue(inputs[parameter->name], value, tensor) : fill(value, seed, tensor);
-        !status.ok())
+    if (Status status = fillOther(value, masterOf(value, arguments), options, inputs); !status.ok())
       return status;
     // What an optimizer begins with is not random.
-    if (value.role != "state" && value.role != "rate" && value.role != "step")
+    bool isLater =
+        std::find(options.givenLater.begin(), options.givenLater.end(), value.name) != options.givenLater.end();
+    if (!isState(value) && value.role != "rate" && !isLater)
       random += (random.empty() ? "'" : ", '") + value.name + "'";
   }
   if (!loads.empty() && !random.empty())
-    log << "moe-run: random values (seed " << seed << ") for what " << loads.paths() << " does not have: " << random
-        << "\n";
+    log << "moe-run: random values (seed " << options.seed << ") for what " << loads.paths()
+        << " does not have: " << random << "\n";
   loads.reportUnused(log);
   return {};
 }
 
 Status makeInputs(const std::vector<Value> &arguments, const std::string &load, uint64_t seed, std::ostream &log,
-                  Tensors &inputs, Fill fill) {
+                  Tensors &inputs) {
   Loads loads;
   if (Status status = loads.open(load.empty() ? std::vector<std::string>{} : std::vector{load}, arguments);
       !status.ok())
     return status;
-  return makeInputs(arguments, loads, seed, log, inputs, fill);
+  return makeInputs(arguments, loads, {seed}, log, inputs);
 }
 
 } // namespace moert::run

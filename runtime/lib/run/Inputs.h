@@ -17,14 +17,24 @@ Status fillNew(const Value &value, uint64_t seed, Tensor &tensor);
 
 using Fill = Status (*)(const Value &, uint64_t seed, Tensor &);
 
+struct InputOptions {
+  uint64_t seed = 0;
+  /// Parameters and states that the files lack begin as `fill` says, although the files have others.
+  bool allowMissing = false;
+  Fill fill = fillRandom;
+  /// Arguments that get another value before each step.
+  std::vector<std::string> givenLater = {};
+};
+
 /// A value for each of `arguments`: from `loads`, which were opened for them, where those have it, otherwise from
-/// `fill`; the f32 copy of a parameter is what this is. Says on `log` which ones are random where there are files, and
-/// what of checkpoints nobody uses.
-Status makeInputs(const std::vector<Value> &arguments, Loads &loads, uint64_t seed, std::ostream &log, Tensors &inputs,
-                  Fill fill = fillRandom);
+/// `fill`; the f32 copy of a parameter is what this is. Files that have a parameter must have all of them, and files
+/// that have a state of an optimizer all of those. Says on `log` which values are random where there are files, which
+/// were missing, and what of checkpoints nobody uses.
+Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const InputOptions &options, std::ostream &log,
+                  Tensors &inputs);
 /// The same from what `load` names, if it is not empty.
 Status makeInputs(const std::vector<Value> &arguments, const std::string &load, uint64_t seed, std::ostream &log,
-                  Tensors &inputs, Fill fill = fillRandom);
+                  Tensors &inputs);
 
 } // namespace moert::run
 

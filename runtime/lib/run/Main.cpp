@@ -2,6 +2,7 @@
 
 #include "run/Main.h"
 #include "run/Adaptive.h"
+#include "run/Agreement.h"
 #include "run/CheckpointWriter.h"
 #include "run/Inputs.h"
 #include "run/Report.h"
@@ -37,8 +38,12 @@ Status findProcess(Options &options) {
   if (options.backend != "mpi" && options.backend != "cuda")
     return {};
   int64_t processes = 1;
-  if (Status status = checked(moert_place(&options.process, &processes)); !status.ok() || options.isFirst())
+  if (Status status = checked(moert_place(&options.process, &processes)); !status.ok())
     return status;
+  if (processes > 1)
+    options.agreement = agreementText(options);
+  if (options.isFirst())
+    return {};
   options.save.clear();
   // Training reads from all what process 0 writes.
   if (!options.train.enabled)
@@ -60,8 +65,10 @@ int conclude(const Options &options, const Status &status, const std::vector<std
   // A step may have failed for what is wrong with its inputs.
   for (const std::string &failure : failures)
     err << who + "check failed: " + failure + "\n";
+  // What is wrong with rank 0, and ends all, it says itself.
+  bool isSaid = !options.isFirst() && exitStatus(status) == BadInput && status.message.starts_with("rank 0: ");
   // In one piece: other processes write too.
-  if (!status.ok())
+  if (!status.ok() && !isSaid)
     err << who + "error: " + status.message + "\n";
   return failures.empty() ? exitStatus(status) : CheckFailed;
 }
@@ -79,7 +86,7 @@ struct Session {
   RunResult result = {};
   Verification verification = {};
 
-  std::vector<Value> arguments = {}; ///< of all programs
+  std::vector<Value> arguments = {}; ///< of all programs, in the plan's types
 
   Status open();
   Status load();
@@ -93,7 +100,6 @@ Status Session::open() {
   if (Status status = Plan::open(options.plan, options.batch, options.seq, plan); !status.ok())
     return status;
   const Metadata &metadata = plan.metadata;
-  verification.tolerance = planTolerance(metadata, options.tf32);
   if (Status status = checkRanks(options.ranks, metadata); !status.ok())
     return status;
   if (options.reference && !metadata.reference)
@@ -104,16 +110,21 @@ Status Session::open() {
   if (options.verify)
     if (Status status = checkComparable(metadata); !status.ok())
       return status;
+  arguments = argumentsOf(programs());
+  if (options.verifyWide)
+    plan.widen();
   return Routing::open(options, plan, routing);
 }
 
 Status Session::load() {
-  arguments = argumentsOf(programs());
   if (Status status = loads.open(options.loads, arguments); !status.ok())
     return status;
-  if (Status status = makeInputs(arguments, loads, options.seed, err, inputs); !status.ok())
+  if (Status status = makeInputs(arguments, loads, {options.seed, options.allowMissing}, err, inputs); !status.ok())
     return status;
-  return options.saveCheckpoint.empty() ? Status{} : checkpoint.open(options.saveCheckpoint, arguments, loads);
+  for (auto &[name, tensor] : inputs)
+    if (Status status = plan.isWide ? widen(tensor) : Status{}; !status.ok())
+      return status;
+  return options.saveCheckpoint.empty() ? Status{} : checkpoint.open(options.saveCheckpoint, arguments, loads, err);
 }
 
 /// What steps changed is among the results; the rest is as it was.
@@ -141,8 +152,8 @@ Status Session::run() {
   if (!options.isFirst())
     return {};
   if (options.verify)
-    return verifyAgainstReference(plan, options, inputs, &routing, isTerminal ? &err : nullptr, result, verification);
-  checkReplicas(result, verification);
+    return verifyAgainstReference(plan, options, inputs, routing, isTerminal ? &err : nullptr, result, verification);
+  checkReplicas(plan.metadata, options.tf32, result, verification);
   return {};
 }
 
@@ -205,6 +216,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
   if (Status status = findProcess(options); !status.ok())
     return conclude(options, status, {}, err);
   try {
+    if (Status status = checkDigest(options.plan, options.digest); !status.ok())
+      return conclude(options, status, {}, err);
     if (options.train.enabled)
       return conclude(options, train(options, out, err), {}, err);
     if (options.adaptive)

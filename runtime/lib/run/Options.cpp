@@ -13,6 +13,8 @@ const char *const kHelpText =
 Runs a compiled plan on random or loaded values.
 
   --backend=NAME     host (default), mpi, cuda, cuda-loopback
+  --digest=SHA256    run the plan only if this is its digest, in hexadecimal, as sha256sum prints it; where
+                     there is a file PLAN.so.sha256, that has to say the same
   --ranks=N          must be what the plan was compiled for
   --batch=N          sequences of a data-parallel rank, and
   --seq=N            tokens of a sequence: which shape of a plan of several to run (default: its first)
@@ -21,11 +23,17 @@ Runs a compiled plan on random or loaded values.
                      steps' shapes are drawn at random (--seed) from the plan's
   --emulate-links=NAME
                      let every transfer take as long as on the cluster that the plan was compiled for
-  --verify           run the one-rank reference too, and compare all outputs and gradients
+  --verify           run the one-rank reference too, and compare all outputs and gradients: they must not
+                     differ by more than rounding explains, which further runs measure where need be
+  --verify=f64       the same with all floating-point values of the same plan in f64, whatever its types: finds
+                     what the rounding of f32 and of 16 bits hides
   --reference        run only the one-rank reference
   --seed=N           of the random values (default 0)
   --load=PATH        take arguments from a .safetensors file, or from a Hugging Face checkpoint: a file, a
-                     .safetensors.index.json, or their folder; the others are random; may be repeated
+                     .safetensors.index.json, or their folder; may be repeated; a file that has some of
+                     the parameters, or of an optimizer's states, must have all of them; what no file has
+                     is random
+  --allow-missing    parameters and states that the files of --load lack begin as without --load
   --save=FILE        write all results, as global values, to a .safetensors file
   --save-checkpoint=PATH
                      write the parameters, at the end, in the layout of the checkpoint of --load to the
@@ -44,7 +52,7 @@ Runs a compiled plan on random or loaded values.
                      there already, training goes on from it
     --log=FILE       a line of JSON for each step
   --trace=FILE       write a Perfetto/Chrome trace of the last step
-  --timeout=SECONDS  give a step up after so long
+  --timeout=SECONDS  give a step up after so long; in several processes also each wait for another one
   --no-cuda-graph    launch the calls of each step one by one; else, on backend cuda, all steps but the
                      first and the last as one graph, where the host need not look into a step
   --tf32             on GPUs, f32 products round what they take to tf32 (10 bits of mantissa), which is
@@ -85,6 +93,8 @@ bool *findFlag(Options &options, const std::string &name) {
     return &options.noGraph;
   if (name == "--tf32")
     return &options.tf32;
+  if (name == "--allow-missing")
+    return &options.allowMissing;
   if (name == "--train")
     return &options.train.enabled;
   return name == "--help" || name == "-h" ? &options.help : nullptr;
@@ -97,6 +107,8 @@ std::string *findText(Options &options, const std::string &name) {
     return &options.save;
   if (name == "--save-checkpoint")
     return &options.saveCheckpoint;
+  if (name == "--digest")
+    return &options.digest;
   if (name == "--emulate-links")
     return &options.emulateLinks;
   if (name == "--data")
@@ -157,6 +169,10 @@ Status parseOption(const std::string &argument, Options &options) {
   std::string name = argument.substr(0, equals);
   bool hasValue = equals != std::string::npos;
   std::string value = hasValue ? argument.substr(equals + 1) : "";
+  if (name == "--verify" && hasValue) {
+    options.verify = options.verifyWide = true;
+    return value == "f64" ? Status{} : invalid("expected --verify or --verify=f64 but got '" + argument + "'");
+  }
   if (bool *flag = findFlag(options, name)) {
     *flag = true;
     return hasValue ? invalid(name + " takes no value") : Status{};
@@ -212,6 +228,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("expected at most 4096 for --workers but got " + std::to_string(options.workers));
   if (options.reference && options.verify)
     return invalid("--reference runs only the reference, so that --verify has nothing to compare");
+  if (options.verifyWide && !options.saveCheckpoint.empty())
+    return invalid("--verify=f64 runs the plan in f64: expected no --save-checkpoint, which writes the plan's types");
   if (options.reference && !options.emulateLinks.empty())
     return invalid("--reference runs on one rank, so that --emulate-links has no transfers to emulate");
   if (options.tf32 && !options.backend.starts_with("cuda"))

@@ -35,15 +35,20 @@ struct Options {
   std::string routing, recordRouting;
   TrainOptions train;
   std::string emulateLinks; ///< name or path of a cluster's profile; empty: not given
-  bool noGraph = false;     ///< of backend cuda: steps are launched call by call
-  bool tf32 = false;        ///< of GPUs: f32 products in tf32
+  std::string digest;       ///< SHA-256 that the plan must have, in hexadecimal; empty: not given
+  bool allowMissing = false;
+  bool noGraph = false; ///< of backend cuda: steps are launched call by call
+  bool tf32 = false;    ///< of GPUs: f32 products in tf32
   bool adaptive = false;
   bool verify = false;
+  bool verifyWide = false; ///< the plan and its reference are run in f64
   bool reference = false;
   bool json = false;
   bool help = false;
   /// Which of the processes that run the plan together this is. Process 0 alone prints, compares and writes files.
   int64_t process = 0;
+  /// What all of them must have alike (run/Agreement.h).
+  std::string agreement = {};
 
   bool isFirst() const { return process == 0; }
 };

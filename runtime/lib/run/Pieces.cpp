@@ -8,17 +8,36 @@
 namespace moert::run {
 namespace {
 
+/// How many windows of tensors alternate in the columns of a value.
+int64_t partsOf(const Source &source) { return source.halves ? 2 : static_cast<int64_t>(source.tensors.size()); }
+
+/// Makes a piece of one expert's matrix the same piece of the tensor that has all experts' one below the other.
+void stack(Piece &piece, int64_t expert, const Source &source) {
+  int64_t rows = 1;
+  for (size_t dim = 0; dim + 1 < piece.shape.size(); ++dim)
+    rows *= piece.shape[dim];
+  piece.rowBegin += expert * rows;
+  if (source.stacked == 2 && piece.shape.size() > 1)
+    piece.shape[0] *= source.experts;
+  else
+    piece.shape.insert(piece.shape.begin(), source.experts);
+}
+
 /// Block `block` of expert `expert` of part `part` of `value`; the matrix of one expert is `shape`.
 Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part, int64_t expert, int64_t block) {
   const Source &source = *value.source;
-  auto parts = static_cast<int64_t>(source.tensors.size());
+  int64_t parts = partsOf(source);
   int64_t columns = shape.empty() ? 1 : shape.back(), rows = 1;
   for (size_t dim = 0; dim + 1 < shape.size(); ++dim)
     rows *= shape[dim];
   int64_t taken = columns / parts / source.blocks, width = source.of ? source.blocks * source.of : taken;
   int64_t begin = block * source.of + source.begin;
+  if (source.halves) {
+    width = parts * taken;
+    begin = static_cast<int64_t>(part) * taken;
+  }
   Piece piece;
-  piece.tensor = source.tensors[part];
+  piece.tensor = source.tensors[source.halves ? 0 : part];
   if (source.experts)
     for (size_t at; (at = piece.tensor.find("{e}")) != std::string::npos;)
       piece.tensor.replace(at, 3, std::to_string(expert));
@@ -41,6 +60,10 @@ Piece pieceOf(const Value &value, const std::vector<int64_t> &shape, size_t part
     piece.rowStride = columns;
     piece.stride = parts;
   }
+  if (source.stacked)
+    stack(piece, expert, source);
+  if (source.isRow)
+    piece.shape.insert(piece.shape.begin(), 1);
   return piece;
 }
 
@@ -87,9 +110,31 @@ std::vector<Piece> piecesOf(const Value &value) {
   std::vector<int64_t> shape(value.shape.begin() + (value.source->experts ? 1 : 0), value.shape.end());
   std::vector<Piece> pieces;
   for (int64_t expert = 0; expert < std::max<int64_t>(1, value.source->experts); ++expert)
-    for (size_t part = 0; part < value.source->tensors.size(); ++part)
+    for (size_t part = 0; part < static_cast<size_t>(partsOf(*value.source)); ++part)
       for (int64_t block = 0; block < value.source->blocks; ++block)
         pieces.push_back(pieceOf(value, shape, part, expert, block));
+  return pieces;
+}
+
+std::vector<Piece> transposed(const Piece &piece) {
+  std::vector<Piece> pieces;
+  int64_t rows = piece.shape[1], columns = piece.shape[2];
+  for (int64_t expert = 0; expert < piece.shape[0]; ++expert) {
+    int64_t first = std::max(piece.rowBegin, expert * rows);
+    int64_t end = std::min(piece.rowBegin + piece.rows, (expert + 1) * rows);
+    if (first >= end)
+      continue;
+    Piece part = piece;
+    part.shape = {piece.shape[0], columns, rows};
+    part.length = rows;
+    part.rowBegin = expert * columns + piece.begin;
+    part.rows = piece.columns;
+    part.begin = first - expert * rows;
+    part.columns = end - first;
+    part.at = piece.at + (first - piece.rowBegin) * piece.rowStride;
+    std::swap(part.rowStride, part.stride);
+    pieces.push_back(std::move(part));
+  }
   return pieces;
 }
 

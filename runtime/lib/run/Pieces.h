@@ -22,6 +22,10 @@ struct Piece {
 /// What `value`, which has a source, is made of: together exactly its elements.
 std::vector<Piece> piecesOf(const Value &value);
 
+/// The same window of a tensor [experts, R, C] that is stored as [experts, C, R]: a piece for each expert that has rows
+/// of it.
+std::vector<Piece> transposed(const Piece &piece);
+
 /// Whether tensors of this dtype are converted from and to the arguments' types: F32, F64, BF16 and F16.
 bool isConvertible(const std::string &fileDtype);
 

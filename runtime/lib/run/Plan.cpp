@@ -1,9 +1,11 @@
 //===- Plan.cpp - handles of the C API that close themselves --------------===//
 
 #include "run/Plan.h"
+#include "core/Digest.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 namespace moert::run {
 
@@ -36,13 +38,84 @@ Status Plan::open(const std::string &path, int64_t batch, int64_t sequence, Plan
   return {};
 }
 
+void Plan::widen() {
+  isWide = true;
+  metadata.dtype = dtypeName(MOERT_F64);
+  auto widenAll = [](std::vector<Value> &values) {
+    for (Value &value : values)
+      if (isFloating(value.dtype))
+        value.dtype = MOERT_F64;
+  };
+  for (Program &program : metadata.programs)
+    for (std::vector<Value> *values : {&program.arguments, &program.results})
+      widenAll(*values);
+  if (metadata.reference)
+    for (std::vector<Value> *values : {&metadata.reference->arguments, &metadata.reference->results})
+      widenAll(*values);
+}
+
 Status Plan::openVariants(const std::string &path, std::vector<Plan> &plans) {
   std::shared_ptr<moert_plan> handle;
   std::vector<Metadata> variants;
   if (Status status = openHandle(path, handle, variants); !status.ok())
     return status;
   for (Metadata &metadata : variants)
-    plans.push_back({handle, static_cast<int64_t>(plans.size()), std::move(metadata)});
+    plans.push_back({handle, static_cast<int64_t>(plans.size()), std::move(metadata), false});
+  return {};
+}
+
+namespace {
+
+Status invalid(const std::string &message) { return Status::error(MOERT_ERROR_INVALID_ARGUMENT, message); }
+
+/// `text` if it is a digest, in lower case; else empty.
+std::string digestIn(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  bool isDigest = text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return isDigest ? text : "";
+}
+
+/// The digest that a file of sha256sum says of `plan`: a line "DIGEST  NAME" or "DIGEST *NAME".
+Status readDigest(const std::string &path, const std::string &plan, std::string &digest) {
+  constexpr size_t kDigits = 64;
+  std::string name = std::filesystem::path(plan).filename().string(), line;
+  std::ifstream file(path);
+  while (digest.empty() && std::getline(file, line)) {
+    std::string_view rest = std::string_view(line).substr(std::min(line.size(), kDigits));
+    bool isOfPlan = rest.size() > 2 && std::filesystem::path(rest.substr(2)).filename() == name;
+    if (isOfPlan || rest.empty())
+      digest = digestIn(line.substr(0, kDigits));
+  }
+  return digest.empty() ? invalid("'" + path + "': expected a line '<64 hexadecimal digits>  " + name +
+                                  "', as sha256sum writes it")
+                        : Status{};
+}
+
+} // namespace
+
+Status checkDigest(const std::string &path, const std::string &expected) {
+  std::vector<std::pair<std::string, std::string>> wanted; ///< who says it, and the digest
+  if (!expected.empty()) {
+    wanted.emplace_back("--digest", digestIn(expected));
+    if (wanted.back().second.empty())
+      return invalid("expected 64 hexadecimal digits for --digest but got '" + expected + "'");
+  }
+  std::string beside = path + ".sha256";
+  std::error_code error;
+  if (std::filesystem::exists(beside, error) || error) {
+    wanted.emplace_back("'" + beside + "'", "");
+    if (Status status = readDigest(beside, path, wanted.back().second); !status.ok())
+      return status;
+  }
+  if (wanted.empty())
+    return {};
+  Sha256::Digest digest;
+  if (Status status = digestOfFile(path, digest); !status.ok())
+    return status;
+  for (const auto &[who, hex] : wanted)
+    if (hex != hexOf(digest))
+      return invalid("'" + path + "': expected the SHA-256 " + hex + ", which " + who + " says, but got " +
+                     hexOf(digest) + "; the plan was not loaded");
   return {};
 }
 

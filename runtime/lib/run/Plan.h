@@ -19,7 +19,10 @@ struct Plan {
   std::shared_ptr<moert_plan> handle; ///< of all variants
   int64_t variant = 0;
   Metadata metadata;
+  bool isWide = false; ///< it is run in f64, whatever its types
 
+  /// From here on the plan is run in f64: what it says of its floating-point values is that they are f64.
+  void widen();
   /// For `batch` sequences of `sequence` tokens; where either is 0, those of the plan's first variant.
   static Status open(const std::string &path, int64_t batch, int64_t sequence, Plan &plan);
   /// All variants, in their order; a plan of one shape is one.
@@ -29,6 +32,10 @@ struct Plan {
     return reference ? std::span(&*metadata.reference, 1) : std::span(metadata.programs);
   }
 };
+
+/// Whether the plan, which is code that will be executed, has the SHA-256 `expected`, if that is not empty, and the one
+/// that the file `path`.sha256 says, if there is one, in the format of sha256sum.
+Status checkDigest(const std::string &path, const std::string &expected);
 
 /// Whether the plan is for as many ranks as --ranks=N asks for; 0: any.
 Status checkRanks(int64_t ranks, const Metadata &metadata);

@@ -129,8 +129,9 @@ std::vector<LayerKey> layerKeys(std::span<const Program> programs, const std::ve
   return keys;
 }
 
-/// The stages of a pipeline are listed one after the other, each with all of its micro-batches, but the reference
-/// routes a micro-batch in all layers: puts `ranks` in the reference's order, where the labels tell it.
+/// The reference routes a micro-batch in all layers, then the next one. The stages of a pipeline are listed one after
+/// the other, each with all of its micro-batches, and a program may begin the next micro-batch before it is through
+/// with one: puts `ranks` in the reference's order, where the labels tell it.
 void orderAsReference(const Plan &plan, const std::vector<moert_routing> &references,
                       std::vector<moert_routing> &ranks) {
   std::vector<LayerKey> keys = layerKeys(plan.programs(false), ranks),
@@ -155,11 +156,13 @@ Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
   if (plan.metadata.reference && ranks.size() != references.size())
     return invalid("the plan routes " + std::to_string(ranks.size()) + " times, but its reference " +
                    std::to_string(references.size()) + " times");
-  if (plan.metadata.reference && plan.metadata.programs.size() > 1)
+  if (plan.metadata.reference)
     orderAsReference(plan, references, ranks);
   layers.resize(ranks.size());
+  const std::vector<LayerKey> keys = layerKeys(plan.programs(false), ranks);
   for (size_t i = 0; i < ranks.size(); ++i) {
     layers[i].rank = ranks[i];
+    layers[i].label = keys[i].first;
     if (!plan.metadata.reference)
       continue;
     layers[i].reference = references[i];
@@ -191,7 +194,18 @@ std::vector<int32_t> choicesFromCounts(const std::vector<int32_t> &counts, int64
   return experts;
 }
 
+/// What steps change counts in each of them; else the last is what is compared.
+static bool changesArguments(const Plan &plan) {
+  const std::vector<Value> arguments = argumentsOf(plan.programs(false));
+  return std::any_of(arguments.begin(), arguments.end(), [](const Value &value) { return value.updated; });
+}
+
 Status Routing::open(const Options &options, const Plan &plan, Routing &routing) {
+  // A GPU that launches steps as graphs is not looked into.
+  if (options.verify && options.routing.empty() && (options.backend != "cuda" || options.noGraph)) {
+    routing.keeps = plan.metadata.reference && findLayers(plan, routing.layers).ok() && !routing.layers.empty();
+    routing.keepsAll = changesArguments(plan);
+  }
   if (options.routing.empty() && options.recordRouting.empty())
     return {};
   routing.world = plan.metadata.world;
@@ -208,9 +222,8 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
   if (options.recordRouting.empty())
     return {};
   routing.isRecorded = true;
-  routing.recordPath = options.recordRouting;
-  routing.recordFile.open(options.recordRouting, std::ios::trunc);
-  return routing.recordFile ? Status{} : invalid("'" + options.recordRouting + "': cannot be written");
+  routing.recordFile = std::make_unique<OutputFile>();
+  return routing.recordFile->open(options.recordRouting);
 }
 
 /// Each iteration must have each layer once.
@@ -259,8 +272,8 @@ std::vector<int32_t> Routing::referenceChoices(const RoutingLine &line, size_t l
 }
 
 Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool reference, int64_t step) const {
-  if (isRecorded && reference == recordsReference)
-    if (Status status = checked(moert_world_record_routing(on, 1)); !status.ok())
+  if (keeps || (isRecorded && reference == recordsReference))
+    if (Status status = checked(moert_world_record_routing(on, keepsOwn ? 2 : 1)); !status.ok())
       return status;
   if (iterations.empty())
     return {};
@@ -300,26 +313,124 @@ Status Routing::readRanks(moert_world_t on, bool reference, const RoutedLayer &l
 }
 
 Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
-  if (!isRecorded || reference != recordsReference)
+  const bool writes = isRecorded && reference == recordsReference;
+  if (!keeps && !writes)
     return {};
+  std::vector<RoutingLine> lines;
+  if (Status status = readStep(on, reference, step, lines); !status.ok())
+    return status;
+  for (const RoutingLine &line : lines)
+    if (writes)
+      writeRoutingLine(line, *recordFile);
+  if (!keepsAll)
+    kept.clear();
+  if (keeps)
+    kept.push_back(std::move(lines));
+  return {};
+}
+
+Status Routing::readStep(moert_world_t on, bool reference, int64_t step, std::vector<RoutingLine> &lines) const {
   for (size_t i = 0; i < layers.size(); ++i) {
-    RoutingLine line;
+    RoutingLine &line = lines.emplace_back();
     line.iteration = step;
     line.layer = static_cast<int64_t>(i);
     if (Status status = readRanks(on, reference, layers[i], line.choices); !status.ok())
       return status;
     for (const std::vector<int32_t> &choices : line.choices)
       line.counts.push_back(countChoices(choices, layers[i].rank.experts));
-    writeRoutingLine(line, recordFile);
   }
   return {};
 }
 
-Status Routing::close() {
-  if (!isRecorded)
-    return {};
-  recordFile.close();
-  return recordFile ? Status{} : invalid("'" + recordPath + "': cannot be written");
+Routing Routing::followed() const {
+  Routing other;
+  other.world = world;
+  other.layers = layers;
+  other.iterations = iterations.empty() ? kept : iterations;
+  other.keeps = other.keepsOwn = keeps;
+  other.keepsAll = keepsAll;
+  return other;
 }
+
+Routing Routing::repeated() const {
+  Routing other = followed();
+  other.iterations = iterations;
+  return other;
+}
+
+/// Tokens that go to other experts in a layer of what is kept than in one of what `other` kept.
+int64_t Routing::countDifferences(size_t layer, const Routing &other, size_t otherLayer) const {
+  int64_t count = 0;
+  for (size_t step = 0; step < std::min(kept.size(), other.kept.size()); ++step)
+    for (size_t rank = 0; rank < kept[step][layer].choices.size(); ++rank) {
+      const std::vector<int32_t> &mine = kept[step][layer].choices[rank];
+      const std::vector<int32_t> &theirs = other.kept[step][otherLayer].choices[rank];
+      const auto k = static_cast<std::ptrdiff_t>(layers[layer].rank.choices);
+      for (auto a = mine.begin(), b = theirs.begin(); a != mine.end(); a += k, b += k)
+        count += !std::is_permutation(a, a + k, b);
+    }
+  return count;
+}
+
+void Routing::orderLike(const Routing &reference) {
+  for (size_t to = 0; to < layers.size(); ++to) {
+    size_t best = to;
+    int64_t least = countDifferences(to, reference, to);
+    for (size_t from = to + 1; from < layers.size() && least > 0; ++from) {
+      if (layers[from].label != layers[to].label)
+        continue;
+      if (int64_t count = countDifferences(from, reference, to); count < least) {
+        best = from;
+        least = count;
+      }
+    }
+    std::swap(layers[to].rank, layers[best].rank);
+    for (std::vector<RoutingLine> &step : kept)
+      std::swap(step[to].choices, step[best].choices), std::swap(step[to].counts, step[best].counts);
+  }
+}
+
+template <class Visit> void Routing::forEachKept(Visit visit) const {
+  for (size_t step = 0; step < kept.size(); ++step)
+    for (size_t layer = 0; layer < kept[step].size(); ++layer)
+      for (int64_t shard = 0; shard < layers[layer].shards; ++shard)
+        for (int64_t token = 0; token < layers[layer].rank.tokens; ++token)
+          visit(RoutedToken{static_cast<int64_t>(step), static_cast<int64_t>(layer), shard, token});
+}
+
+int64_t Routing::keptTokens() const {
+  int64_t count = 0;
+  forEachKept([&](const RoutedToken &) { ++count; });
+  return count;
+}
+
+std::span<const int32_t> Routing::expertsOf(const RoutedToken &token) const {
+  const auto [step, layer, shard, index] = token;
+  const RoutedLayer &it = layers[static_cast<size_t>(layer)];
+  const RoutingLine &line = kept[static_cast<size_t>(step)][static_cast<size_t>(layer)];
+  const std::vector<int32_t> &choices = line.choices[static_cast<size_t>(shard * (it.rank.ranks / it.shards))];
+  const auto k = static_cast<size_t>(it.rank.choices);
+  return std::span(choices).subspan(static_cast<size_t>(index) * k, k);
+}
+
+std::set<RoutedToken> Routing::differences(const Routing &other) const {
+  std::set<RoutedToken> found;
+  if (kept.size() == other.kept.size())
+    forEachKept([&](const RoutedToken &token) {
+      std::span<const int32_t> mine = expertsOf(token), theirs = other.expertsOf(token);
+      if (!std::is_permutation(mine.begin(), mine.end(), theirs.begin()))
+        found.insert(token);
+    });
+  return found;
+}
+
+std::string Routing::keptExperts(const RoutedToken &token) const {
+  std::string all;
+  for (int32_t expert : expertsOf(token))
+    all += (all.empty() ? "" : ", ") + text(expert);
+  return all;
+}
+
+Status Routing::close() { return isRecorded ? recordFile->close() : Status{}; }
 
 } // namespace moert::run

@@ -22,10 +22,13 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
   config.program = reference ? MOERT_PROGRAM_REFERENCE : MOERT_PROGRAM_RANK;
   config.backend = backendOf(reference, options);
   config.workers = options.workers;
+  config.timeout_s = options.timeout;
+  config.agreement = options.agreement.c_str();
   config.variant = plan.variant;
   config.emulate = !reference && !options.emulateLinks.empty();
   config.graphs = !options.noGraph;
   config.tf32 = options.tf32;
+  config.wide = plan.isWide;
   return config;
 }
 
@@ -40,13 +43,15 @@ Runner Runner::of(const Plan &plan, bool reference, const Options &options, RunR
           {},
           nullptr,
           reference,
-          0};
+          0,
+          {}};
 }
 
 Status Runner::create(const Plan &plan, bool reference) {
   moert_world_config config = makeConfig(plan, reference, options);
-  config.timeout_s = options.timeout;
   config.verify = options.verify;
+  config.perturb_ulps = perturbation.ulps;
+  config.perturb_seed = perturbation.seed;
   moert_world_t handle = nullptr;
   if (Status status = checked(moert_world_create(plan.handle.get(), &config, &handle)); !status.ok())
     return status;
@@ -224,7 +229,7 @@ Status Runner::read(const std::string &name, Tensor &tensor) {
 }
 
 Status Runner::readResult(const Value &value, FindIndex find) {
-  return read(value, find, result.results[value.name], result.replicaErrors[value.name]);
+  return read(value, find, result.results[value.name], result.replicaGap[value.name]);
 }
 
 /// What a step changes counts as its result.
@@ -256,8 +261,9 @@ Status checkMemory(const Plan &plan, bool reference, const Options &options) {
 }
 
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
-                   std::ostream *progress, RunResult &result) {
+                   std::ostream *progress, RunResult &result, const Perturbation &perturbation) {
   Runner runner = Runner::of(plan, reference, options, result);
+  runner.perturbation = perturbation;
   // All steps start from the same arguments, but may be routed differently: the plan's results are those of its last.
   // Where steps change their arguments each one counts.
   const std::vector<Value> arguments = argumentsOf(plan.programs(reference));

@@ -41,8 +41,8 @@ struct RunResult {
   std::vector<OpTotals> ops;     ///< of the first program, then those of the next, ..
   std::vector<double> rankFlops; ///< of a step
   std::vector<RankTime> lastStep;
-  Tensors results;                             ///< global
-  std::map<std::string, double> replicaErrors; ///< by result: how far replicas lie apart, relative to the norm
+  Tensors results;                          ///< global
+  std::map<std::string, double> replicaGap; ///< by result: how far its replicas lie apart (2-norm)
 };
 
 /// One world at work on the programs' values.
@@ -57,6 +57,7 @@ struct Runner {
   Routing *routing = nullptr;     ///< what steps are to choose, or null
   bool reference = false;         ///< whether this is the reference, and
   int64_t nextStep = 0;           ///< which step comes next, for `routing`
+  Perturbation perturbation = {};
 
   /// The plan, options and result must outlive the runner.
   static Runner of(const Plan &plan, bool reference, const Options &options, RunResult &result);
@@ -94,7 +95,7 @@ size_t firstOp(std::span<const Program> programs, size_t index);
 
 /// Runs `options.iters` steps, of the reference under --verify only the last. `progress` and `routing` may be null.
 Status runPrograms(const Plan &plan, bool reference, const Options &options, const Tensors &inputs, Routing *routing,
-                   std::ostream *progress, RunResult &result);
+                   std::ostream *progress, RunResult &result, const Perturbation &perturbation = {});
 
 } // namespace moert::run
 

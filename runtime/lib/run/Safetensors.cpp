@@ -1,15 +1,11 @@
 //===- Safetensors.cpp - reading and writing .safetensors files -----------===//
 
 #include "run/Safetensors.h"
+#include "run/Replace.h"
 
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -207,7 +203,7 @@ std::string headOf(std::string header) {
   return head + header;
 }
 
-Status writeSafetensors(const std::string &path, const Tensors &tensors) {
+static void writeTensors(OutputFile &file, const Tensors &tensors) {
   json header = json::object();
   int64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
@@ -215,41 +211,26 @@ Status writeSafetensors(const std::string &path, const Tensors &tensors) {
     header[name] = {{"dtype", fileDtype(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << headOf(header.dump());
   for (const auto &[name, tensor] : tensors)
     file.write(tensor.as<char>(), tensor.bytes());
-  file.close();
-  if (!file)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written");
-  return {};
 }
 
-Status syncFile(const std::string &partial, const std::string &path) {
-  int file = ::open(partial.c_str(), O_RDONLY);
-  bool done = file >= 0 && ::fsync(file) == 0;
-  int error = errno;
-  if (file >= 0)
-    ::close(file);
-  return done ? Status{}
-              : Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                              "'" + path + "': cannot be written: " + std::strerror(error));
-}
-
-Status renameFile(const std::string &partial, const std::string &path) {
-  if (std::rename(partial.c_str(), path.c_str()) == 0)
-    return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written: " + std::strerror(errno));
+Status writeSafetensors(const std::string &path, const Tensors &tensors) {
+  OutputFile file;
+  if (Status status = file.open(path); !status.ok())
+    return status;
+  writeTensors(file, tensors);
+  return file.close();
 }
 
 Status writeSafetensorsAtomically(const std::string &path, const Tensors &tensors) {
-  std::string partial = path + ".partial";
-  if (Status status = writeSafetensors(partial, tensors); !status.ok())
-    return status;
-  // What the name stands for has to be on the disk before the name does.
-  if (Status status = syncFile(partial, path); !status.ok())
-    return status;
-  return renameFile(partial, path);
+  auto write = [&](OutputFile &file) {
+    writeTensors(file, tensors);
+    return Status{};
+  };
+  Status status = writePartial(path, write);
+  return status.ok() ? renamePartial(path) : status;
 }
 
 } // namespace moert::run

@@ -46,10 +46,8 @@ std::string headOf(std::string header);
 /// Writes all tensors, in the order of their names.
 Status writeSafetensors(const std::string &path, const Tensors &tensors);
 /// The same, so that there is the old file or the whole new one at any moment, whatever stops the process or machine.
+/// `path` is no link.
 Status writeSafetensorsAtomically(const std::string &path, const Tensors &tensors);
-/// The two halves of that: brings the file `partial` to the disk; then gives it the name `path`.
-Status syncFile(const std::string &partial, const std::string &path);
-Status renameFile(const std::string &partial, const std::string &path);
 
 } // namespace moert::run
 

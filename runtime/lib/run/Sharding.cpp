@@ -80,12 +80,7 @@ void Assembler::add(int64_t rank, const char *local) {
     largest = std::isnan(largest) ? largest : difference;
 }
 
-double Assembler::disagreement() const {
-  if (largest == 0)
-    return 0;
-  double norm = squaredNorm(global);
-  return norm > 0 ? std::sqrt(largest / norm) : std::sqrt(largest);
-}
+double Assembler::disagreement() const { return std::sqrt(largest); }
 
 bool Assembler::complete() const {
   for (bool part : seen)

@@ -18,7 +18,7 @@ public:
 
   /// Takes `rank`'s part. The first of several replicas is kept, the others are compared with it.
   void add(int64_t rank, const char *local);
-  /// The largest norm of a replica's difference to the first one, relative to the norm of the whole value.
+  /// The largest norm of a replica's difference to the first one.
   double disagreement() const;
   /// Whether every part was given.
   bool complete() const;

@@ -27,6 +27,18 @@ int64_t Tensor::elements() const {
   return count;
 }
 
+Status widen(Tensor &tensor) {
+  if (!isFloating(tensor.dtype) || tensor.dtype == MOERT_F64)
+    return {};
+  Tensor wide;
+  if (Status status = Tensor::allocate({"a value in f64", "", MOERT_F64, tensor.shape, {}, {}}, wide); !status.ok())
+    return status;
+  for (int64_t i = 0, e = tensor.elements(); i < e; ++i)
+    wide.as<double>()[i] = elementAt(tensor.as<char>(), tensor.dtype, i);
+  tensor = std::move(wide);
+  return {};
+}
+
 void setElement(void *data, int32_t dtype, int64_t index, double value) {
   withAnyFloating(dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -27,6 +27,9 @@ struct Tensor {
   template <class T> T *as() const { return reinterpret_cast<T *>(data.get()); }
 };
 
+/// The same numbers in f64; integers stay what they are.
+Status widen(Tensor &tensor);
+
 using Tensors = std::map<std::string, Tensor>;
 
 /// `value` rounded to `dtype` (not i32) and stored.

@@ -1,10 +1,10 @@
 //===- Trace.cpp - a step as a Perfetto/Chrome trace ----------------------===//
 
 #include "run/Trace.h"
+#include "core/OutputFile.h"
 
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <set>
 
 using nlohmann::json;
@@ -46,7 +46,9 @@ json opEvent(const RankTime &entry, const Program &program, bool several, const 
 
 Status writeTrace(const std::string &path, std::span<const Program> programs, const std::vector<Group> &groups,
                   const RunResult &result) {
-  std::ofstream file(path, std::ios::trunc);
+  OutputFile file;
+  if (Status status = file.open(path); !status.ok())
+    return status;
   file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
   const char *separator = "\n";
   auto put = [&](const json &event) {
@@ -64,10 +66,7 @@ Status writeTrace(const std::string &path, std::span<const Program> programs, co
     put(opEvent(entry, program, programs.size() > 1, groups));
   }
   file << "\n]}\n";
-  file.close();
-  if (!file)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': cannot be written");
-  return {};
+  return file.close();
 }
 
 } // namespace moert::run

@@ -3,6 +3,7 @@
 #include "run/Train.h"
 #include "run/CheckpointWriter.h"
 #include "run/Inputs.h"
+#include "run/Replace.h"
 #include "run/Runner.h"
 #include "run/Safetensors.h"
 #include "run/TextData.h"
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -28,6 +30,9 @@ const Value *find(const std::vector<Value> &values, const std::string &name) {
   auto it = std::find_if(values.begin(), values.end(), [&](const Value &value) { return value.name == name; });
   return it == values.end() ? nullptr : &*it;
 }
+
+/// What each step gets from the data and the schedule.
+constexpr std::array<const char *, 3> kGiven = {"tokens", "labels", "learning_rate"};
 
 /// What the steps have come to.
 struct StepRecord {
@@ -57,7 +62,7 @@ private:
   Status start();
   Status openLog();
   Status step(int64_t number, StepRecord &record);
-  void print(const StepRecord &record);
+  Status print(const StepRecord &record);
   Status writeCheckpoint();
   Status savePublished();
 
@@ -71,7 +76,9 @@ private:
   Loads loads;
   CheckpointWriter writer;
   int64_t firstStep = 0;
-  std::ofstream log;
+  OutputFile log;
+  std::string checkpoint; ///< the file that --checkpoint names, through links
+  FileLocks locks;
   Json records = Json::array();
 };
 
@@ -112,7 +119,12 @@ Status Trainer::open() {
 
 /// From a checkpoint where there is one.
 Status Trainer::start() {
-  const std::string &checkpoint = options.train.checkpoint;
+  if (!options.train.checkpoint.empty())
+    if (Status status = targetOf(options.train.checkpoint, checkpoint); !status.ok())
+      return status;
+  if (!checkpoint.empty() && options.isFirst())
+    if (Status status = locks.take(checkpoint, err); !status.ok())
+      return status;
   bool resumed = !checkpoint.empty() && std::filesystem::exists(checkpoint);
   // Training that goes on has all values from there; the layout to save in is still that of --load.
   std::vector<std::string> paths =
@@ -121,11 +133,12 @@ Status Trainer::start() {
     paths.insert(paths.begin(), checkpoint);
   if (Status status = loads.open(paths, arguments); !status.ok())
     return status;
+  InputOptions initial{options.seed, options.allowMissing, fillNew, {kGiven.begin(), kGiven.end()}};
   Tensors inputs;
-  if (Status status = makeInputs(arguments, loads, options.seed, err, inputs, fillNew); !status.ok())
+  if (Status status = makeInputs(arguments, loads, initial, err, inputs); !status.ok())
     return status;
   if (!options.saveCheckpoint.empty() && options.isFirst())
-    if (Status status = writer.open(options.saveCheckpoint, arguments, loads); !status.ok())
+    if (Status status = writer.open(options.saveCheckpoint, arguments, loads, err); !status.ok())
       return status;
   firstStep = inputs.at("step").as<int32_t>()[0];
   if (resumed && options.isFirst())
@@ -147,16 +160,17 @@ Status Trainer::openLog() {
       if (Json entry = Json::parse(line, nullptr, false);
           entry.is_object() && entry.value("step", firstStep) < firstStep)
         kept += line + "\n";
-  log.open(path, std::ios::trunc);
-  log << kept << std::flush;
-  return log ? Status{} : invalid("'" + path + "': cannot be written");
+  if (Status status = log.open(path); !status.ok())
+    return status;
+  log << kept;
+  return log.writeOut();
 }
 
 Status Trainer::step(int64_t number, StepRecord &record) {
   record.step = number;
   record.rate = learningRate(options.train, number);
   Tensors inputs;
-  for (const char *name : {"tokens", "labels", "learning_rate"})
+  for (const char *name : kGiven)
     if (Status status = Tensor::allocate(*find(arguments, name), inputs[name]); !status.ok())
       return status;
   data.fill(number, inputs["tokens"], inputs["labels"]);
@@ -178,14 +192,17 @@ Status Trainer::step(int64_t number, StepRecord &record) {
   return {};
 }
 
-void Trainer::print(const StepRecord &record) {
+Status Trainer::print(const StepRecord &record) {
   if (!options.isFirst())
-    return;
-  if (log.is_open())
-    log << record.json().dump() << "\n" << std::flush;
+    return {};
+  if (log.isOpen()) {
+    log << record.json().dump() << "\n";
+    if (Status status = log.writeOut(); !status.ok())
+      return status;
+  }
   if (options.json) {
     records.push_back(record.json());
-    return;
+    return {};
   }
   char text[64];
   std::snprintf(text, sizeof text, "step %6lld", static_cast<long long>(record.step));
@@ -198,6 +215,7 @@ void Trainer::print(const StepRecord &record) {
   std::snprintf(text, sizeof text, "  %.3g s  %.0f tokens/s", record.seconds,
                 static_cast<double>(tokens.elements()) / record.seconds);
   out << text << std::endl;
+  return {};
 }
 
 /// All that a step changes, beside the old one until it is whole.
@@ -208,7 +226,7 @@ Status Trainer::writeCheckpoint() {
       if (Status status = runner->read(value.name, values[value.name]); !status.ok())
         return status;
   if (options.isFirst())
-    if (Status status = writeSafetensorsAtomically(options.train.checkpoint, values); !status.ok())
+    if (Status status = writeSafetensorsAtomically(checkpoint, values); !status.ok())
       return status;
   // Ranks that compute the same in another order differ in the last bit, and only one's values are in the file: all go
   // on from these, as training that is resumed does.
@@ -242,13 +260,14 @@ Status Trainer::run() {
     StepRecord record;
     if (Status status = step(number, record); !status.ok())
       return Status::error(status.code, "step " + std::to_string(number) + ": " + status.message);
-    print(record);
+    if (Status status = print(record); !status.ok())
+      return status;
     // The loss alone: what goes wrong shows there.
     if (!std::isfinite(record.results.front().second))
       return Status::error(MOERT_ERROR_INTERNAL,
                            "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");
     bool due = (number + 1) % training.checkpointEvery == 0 || number + 1 == training.steps;
-    if (!training.checkpoint.empty() && due)
+    if (!checkpoint.empty() && due)
       if (Status status = writeCheckpoint(); !status.ok())
         return status;
   }

@@ -9,6 +9,17 @@
 
 namespace moert::run {
 
+/// What passes as rounding unmeasured, in units of roundoff of the whole result.
+constexpr double kLeastUnits = 4;
+/// How many times as much as rounding was seen to move a result it may differ: a plan rounds in other places.
+constexpr double kNoiseFactor = 4;
+/// Runs that measure rounding, of the reference and of the plan each. They end as soon as all is explained.
+constexpr uint64_t kMostSamples = 8;
+/// What near ties are: what is chosen otherwise if values are moved by so many units in the last place, in one of so
+/// many runs.
+constexpr int64_t kTieUlps = 8;
+constexpr uint64_t kMostTieSamples = 12;
+
 static std::string scientific(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", value);
@@ -18,40 +29,31 @@ static std::string scientific(double value) {
 double Verification::maxError() const {
   double largest = 0;
   for (const Comparison &value : values)
-    if (!(value.relativeError <= largest))
+    if (!(value.ok() && value.isRounding()) && !(value.relativeError <= largest))
       largest = std::isnan(largest) ? largest : value.relativeError;
   return largest;
 }
 
-double relativeError(const Tensor &a, const Tensor &b, double scale) {
-  double difference = squaredDistance(a.as<char>(), b.as<char>(), a.dtype, a.elements());
-  if (difference == 0)
-    return 0;
-  double norm = squaredNorm(b), least = scale * scale * static_cast<double>(b.elements());
-  // A norm that is not a number stays one.
-  if (norm < least)
-    norm = least;
-  return std::sqrt(difference / (norm == 0 ? squaredNorm(a) : norm));
+/// Of `b`, or of `a` where that is 0.
+static double normOf(const Tensor &b, const Tensor &a) {
+  const double norm = std::sqrt(squaredNorm(b));
+  return norm == 0 ? std::sqrt(squaredNorm(a)) : norm;
 }
 
-/// By result, the scale of its errors: a thousandth of the root mean square of the result of its role where that is
-/// largest. Some gradients are zero but for rounding, e.g. that of a bias on the keys of an attention, which softmax
-/// does not see; then only the others say how much rounding is.
-static std::map<std::string, double> findScales(const Program &program, const RunResult &result) {
-  constexpr double share = 1e-3;
-  std::map<std::string, double> largest, scales;
-  auto forEach = [&](auto &&visit) {
-    for (int64_t index = 0; index < program.valueCount(); ++index)
-      if (auto it = result.results.find(program.value(index).name); it != result.results.end())
-        visit(program.value(index), it->second);
-  };
-  forEach([&](const Value &value, const Tensor &tensor) {
-    double square = squaredNorm(tensor) / static_cast<double>(std::max<int64_t>(1, tensor.elements()));
-    if (std::isfinite(square))
-      largest[value.role] = std::max(largest[value.role], share * std::sqrt(square));
-  });
-  forEach([&](const Value &value, const Tensor &) { scales[value.name] = largest[value.role]; });
-  return scales;
+/// What errors are relative to: themselves where all is 0.
+static double scaleOf(double norm) { return norm == 0 ? 1 : norm; }
+
+static double distance(const Tensor &a, const Tensor &b) {
+  return std::sqrt(squaredDistance(a.as<char>(), b.as<char>(), a.dtype, a.elements()));
+}
+
+double relativeError(const Tensor &a, const Tensor &b) { return distance(a, b) / scaleOf(normOf(b, a)); }
+
+Distances distancesOf(const RunResult &a, const RunResult &b) {
+  Distances distances;
+  for (const auto &[name, tensor] : a.results)
+    distances[name] = distance(tensor, b.results.at(name));
+  return distances;
 }
 
 static Status checkSame(const std::vector<Value> &plan, const std::vector<Value> &reference, const char *what,
@@ -92,63 +94,216 @@ void checkInputs(const Tensors &inputs, Verification &verification) {
       verification.failures.push_back("argument '" + name + "' holds " + where);
 }
 
-double planTolerance(const Metadata &metadata, bool tf32) {
+/// Units of roundoff of values of type `own` in a plan that computes in `dtype`; integers are exact.
+static double roundoffOf(int32_t own, int32_t dtype, bool tf32) {
+  // tf32 and f16 have 10 bits of mantissa.
+  auto unit = [&](int32_t type) { return unitRoundoff(tf32 && type == MOERT_F32 ? MOERT_F16 : type); };
+  return isFloating(own) ? std::max(unit(own), unit(dtype)) : 0;
+}
+
+static int32_t dtypeOf(const Metadata &metadata) {
   int32_t dtype = dtypeFromName(metadata.dtype);
-  if (dtype < 0)
-    dtype = MOERT_F32;
-  // Both have 10 bits of mantissa.
-  return roundingTolerance(tf32 && dtype == MOERT_F32 ? MOERT_F16 : dtype);
+  return dtype < 0 ? MOERT_F32 : dtype;
 }
 
-/// Of a value of a plan whose tolerance is `whole`; integers are exact.
-static double toleranceOf(const Tensor &tensor, double whole) {
-  double own = roundingTolerance(tensor.dtype);
-  return own > 0 ? std::max(own, whole) : 0;
-}
+double Comparisons::Item::bound() const { return rounding + kNoiseFactor * noise; }
 
-void compareResults(const Program &program, const RunResult &plan, const RunResult &reference,
-                    Verification &verification) {
-  std::map<std::string, double> scales = findScales(program, reference);
+Comparisons::Comparisons(const RunResult &plan, const RunResult &reference, int32_t dtype, bool tf32)
+    : plan(plan), reference(reference) {
   for (const auto &[name, tensor] : plan.results) {
     const Tensor &expected = reference.results.at(name);
-    double error = relativeError(tensor, expected, scales[name]), replicas = plan.replicaErrors.at(name);
-    Comparison value{name, std::isnan(replicas) ? replicas : std::max(error, replicas),
-                     toleranceOf(tensor, verification.tolerance)};
-    if (std::isnan(error))
-      value.relativeError = error;
-    verification.values.push_back(value);
-    std::string mine = firstNotFinite(tensor), theirs = firstNotFinite(expected);
-    if (!mine.empty())
-      verification.failures.push_back("result '" + name + "' of the plan holds " + mine);
-    if (!theirs.empty())
-      verification.failures.push_back("result '" + name + "' of the reference holds " + theirs);
-    if (mine.empty() && theirs.empty() && !value.ok() && error <= value.tolerance)
-      verification.failures.push_back("result '" + name + "': ranks that should hold equal parts differ by " +
-                                      scientific(replicas) + " (tolerance " + scientific(value.tolerance) + ")");
-    else if (mine.empty() && theirs.empty() && !value.ok())
-      verification.failures.push_back("result '" + name + "' differs from the reference by " +
-                                      scientific(value.relativeError) + " (tolerance " + scientific(value.tolerance) +
-                                      ")");
+    finite = finite && firstNotFinite(tensor).empty() && firstNotFinite(expected).empty();
+    const double norm = normOf(expected, tensor), unit = roundoffOf(tensor.dtype, dtype, tf32);
+    items[name] = {distance(tensor, expected), plan.replicaGap.at(name), scaleOf(norm), kLeastUnits * unit * norm};
   }
 }
 
-Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, Routing *routing,
-                              std::ostream *log, const RunResult &result, Verification &verification) {
-  if (log)
-    *log << "running the reference\n";
+void Comparisons::addNoise(const Distances &distances) {
+  for (const auto &[name, noise] : distances)
+    if (auto it = items.find(name); it != items.end() && std::isfinite(noise))
+      it->second.noise = std::max(it->second.noise, noise);
+}
+
+bool Comparisons::isExplained() const {
+  return std::all_of(items.begin(), items.end(), [](const auto &entry) {
+    const Item &item = entry.second;
+    return item.error <= item.bound() && item.replicas <= item.bound();
+  });
+}
+
+Comparison Comparisons::compare(const std::string &name, const Item &item) const {
+  auto share = [&](double part) { return part / item.scale; };
+  // Neither may hide that the other is NaN.
+  const double most = std::isnan(item.replicas) ? item.replicas : std::max(item.error, item.replicas);
+  return {name, share(std::isnan(item.error) ? item.error : most), share(item.bound())};
+}
+
+void Comparisons::report(Verification &verification) const {
+  auto fail = [&](const std::string &name, const std::string &what) {
+    verification.failures.push_back("result '" + name + "'" + what);
+  };
+  for (const auto &[name, item] : items) {
+    const Comparison &value = verification.values.emplace_back(compare(name, item));
+    std::string mine = firstNotFinite(plan.results.at(name)), theirs = firstNotFinite(reference.results.at(name));
+    if (!mine.empty())
+      fail(name, " of the plan holds " + mine);
+    if (!theirs.empty())
+      fail(name, " of the reference holds " + theirs);
+    if (!mine.empty() || !theirs.empty() || value.ok())
+      continue;
+    const bool differs = !(item.error <= item.bound());
+    fail(name, (differs ? " differs from the reference by " : ": ranks that should hold equal parts differ by ") +
+                   scientific(value.relativeError) + " (rounding explains " + scientific(value.bound) + ")");
+  }
+}
+
+namespace {
+
+/// A plan's results, its reference, and what more is run to tell them apart.
+class Verifier {
+public:
+  Verifier(const Plan &plan, const Options &options, const Tensors &inputs, Routing &routing, const RunResult &result,
+           Verification &verification)
+      : plan(plan), options(options), inputs(inputs), routing(routing), result(result), verification(verification) {}
+
+  Status run();
+
+private:
+  Status runReference();
+  Status runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const;
+  Status measureRounding(Comparisons &comparisons);
+  void addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons);
+  Status comparePlan(RunResult &base);
+  void compareChoices();
+  void reportChoices(const std::set<RoutedToken> &tokens);
+  /// By how many units in the last place rounding moves a value: to nearest, by half a unit; the next type rounds more.
+  int64_t ulps() const { return options.tf32 && dtypeOf(plan.metadata) == MOERT_F32 ? 1 << 13 : 1; }
+
+  const Plan &plan;
+  const Options &options;
+  const Tensors &inputs;
+  Routing &routing;
+  const RunResult &result;
+  Verification &verification;
   RunResult reference;
-  if (Status status = runPrograms(plan, true, options, inputs, routing, nullptr, reference); !status.ok())
+  Routing referenceChoices;
+};
+
+/// All of it in this process, as fast as it goes.
+Status Verifier::runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const {
+  Options here = options;
+  here.backend = "host";
+  here.emulateLinks.clear();
+  return runPrograms(plan, isReference, here, inputs, &chosen, nullptr, again, perturbation);
+}
+
+Status Verifier::run() {
+  verification.dtype = dtypeName(dtypeOf(plan.metadata));
+  if (Status status = runReference(); !status.ok())
     return Status::error(status.code, "reference: " + status.message);
-  verification.tolerance = planTolerance(plan.metadata, options.tf32);
-  compareResults(*plan.metadata.reference, result, reference, verification);
+  Comparisons comparisons(result, reference, dtypeOf(plan.metadata), options.tf32);
+  if (comparisons.isFinite() && !comparisons.isExplained())
+    if (Status status = measureRounding(comparisons); !status.ok())
+      return status;
+  comparisons.report(verification);
+  if (comparisons.isFinite() && referenceChoices.hasKept())
+    compareChoices();
   return {};
 }
 
-void checkReplicas(const RunResult &plan, Verification &verification) {
-  for (const auto &[name, error] : plan.replicaErrors)
-    if (double tolerance = toleranceOf(plan.results.at(name), verification.tolerance); !(error <= tolerance))
+/// As the reference would choose; where the plan chose otherwise again, as the plan did.
+Status Verifier::runReference() {
+  referenceChoices = routing.repeated();
+  if (Status status = runAgain(true, {}, referenceChoices, reference); !status.ok())
+    return status;
+  if (routing.isTold() || !referenceChoices.hasKept())
+    return {};
+  routing.orderLike(referenceChoices);
+  if (referenceChoices.differences(routing).empty())
+    return {};
+  reference = {};
+  referenceChoices = routing.followed();
+  return runAgain(true, {}, referenceChoices, reference);
+}
+
+/// What a device computed is no base for what the host computes.
+Status Verifier::comparePlan(RunResult &base) {
+  Routing chosen = routing.followed();
+  return runAgain(false, {}, chosen, base);
+}
+
+Status Verifier::measureRounding(Comparisons &comparisons) {
+  RunResult onHost;
+  bool hasBase = options.backend == "host";
+  for (uint64_t seed = 1; seed <= kMostSamples && !comparisons.isExplained(); ++seed) {
+    addSample(true, seed, reference, comparisons);
+    if (comparisons.isExplained())
+      return {};
+    if (!hasBase)
+      if (Status status = comparePlan(onHost); !status.ok())
+        return Status::error(status.code, "the plan on the host: " + status.message);
+    hasBase = true;
+    addSample(false, seed, options.backend == "host" ? result : onHost, comparisons);
+  }
+  return {};
+}
+
+/// A run that fails, e.g. for want of memory, is none.
+void Verifier::addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons) {
+  RunResult moved;
+  Routing chosen = routing.followed();
+  if (!runAgain(isReference, {ulps(), seed}, chosen, moved).ok())
+    return;
+  ++verification.roundedRuns;
+  comparisons.addNoise(distancesOf(moved, base));
+}
+
+/// The reference chose what the plan chose; what would it have chosen?
+void Verifier::compareChoices() {
+  verification.tokens = referenceChoices.keptTokens();
+  std::set<RoutedToken> others = referenceChoices.differences(routing);
+  verification.nearTies = static_cast<int64_t>(others.size());
+  for (uint64_t seed = 1; seed <= kMostTieSamples && !others.empty(); ++seed) {
+    RunResult moved;
+    Routing chosen = routing.followed();
+    if (!runAgain(true, {kTieUlps * ulps(), seed}, chosen, moved).ok())
+      continue;
+    for (const RoutedToken &token : referenceChoices.differences(chosen))
+      others.erase(token);
+  }
+  if (!others.empty())
+    reportChoices(others);
+}
+
+void Verifier::reportChoices(const std::set<RoutedToken> &tokens) {
+  const RoutedToken &first = *tokens.begin();
+  verification.nearTies -= static_cast<int64_t>(tokens.size());
+  verification.failures.push_back(
+      "routing: " + std::to_string(tokens.size()) +
+      " tokens go to other experts than in the reference, and not by rounding; the first is token " +
+      std::to_string(first[3]) + " of shard " + std::to_string(first[2]) + " in layer " + std::to_string(first[1]) +
+      ": experts " + routing.keptExperts(first) + ", but in the reference " + referenceChoices.keptExperts(first));
+}
+
+} // namespace
+
+Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, Routing &routing,
+                              std::ostream *log, const RunResult &result, Verification &verification) {
+  if (log)
+    *log << "running the reference\n";
+  return Verifier(plan, options, inputs, routing, result, verification).run();
+}
+
+void checkReplicas(const Metadata &metadata, bool tf32, const RunResult &plan, Verification &verification) {
+  for (const auto &[name, gap] : plan.replicaGap) {
+    const Tensor &result = plan.results.at(name);
+    const double error = gap / scaleOf(normOf(result, result));
+    const int32_t dtype = result.dtype, whole = tf32 ? int32_t(MOERT_F16) : dtypeOf(metadata);
+    const double tolerance = isFloating(dtype) ? std::max(roundingTolerance(dtype), roundingTolerance(whole)) : 0;
+    if (!(error <= tolerance))
       verification.failures.push_back("result '" + name + "': ranks that should hold equal parts differ by " +
                                       scientific(error) + " (tolerance " + scientific(tolerance) + ")");
+  }
 }
 
 } // namespace moert::run

@@ -64,5 +64,16 @@ TEST_P(CudaActivationTest, OfInfinitiesAndNotANumber) {
   }
 }
 
+TEST(CudaActivationFormTest, SlopeAndBoundOfTheClampedKind) {
+  const ActivationForm form(MOERT_SWIGLU_CLAMPED, 0.7, 1.5);
+  for (int32_t dtype : kFloatingTypes) {
+    const std::vector<Operand> operands = operandsOf(dtype, form.kind, {37, 6}, absent());
+    expectAlike(Kind::Activation, operands,
+                [=](Kernels &k, const Views &v) { return k.activation(v[0], v[2], v[3], form); });
+    expectAlike(Kind::ActivationGrad, operands,
+                [=](Kernels &k, const Views &v) { return k.activationGrad(v[0], v[1], v[2], v[4], form); });
+  }
+}
+
 } // namespace
 } // namespace moert::cuda

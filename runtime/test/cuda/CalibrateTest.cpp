@@ -186,7 +186,7 @@ TEST(CalibrateDevice, Groups) {
 }
 
 TEST(CalibrateDevice, Identity) {
-  net::Place place;
+  ProcessPlace place;
   place.rank = 5;
   place.size = 8;
   place.localRank = 1;
@@ -218,8 +218,9 @@ TEST(CalibrateDevice, MachinesDiffer) {
   for (int r = 0; r < 4; ++r) {
     std::ostringstream text;
     text << std::ifstream(err + std::to_string(r)).rdbuf();
-    EXPECT_THAT(text.str(), HasSubstr("rank 2 runs another plan than rank 0, or with other options: 'processes on a "
-                                      "machine: 2' rather than 'processes on a machine: 1'"))
+    EXPECT_THAT(text.str(),
+                HasSubstr("rank 2 does not run the same as rank 0; start all ranks with the same plan, options and "
+                          "data:\n  processes on a machine: expected '1' but got '2'"))
         << r;
     std::remove((err + std::to_string(r)).c_str());
   }

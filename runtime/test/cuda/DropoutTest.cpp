@@ -33,6 +33,14 @@ TEST(CudaDropoutTest, PartsOfTheWhole) {
                     });
 }
 
+TEST(CudaDropoutTest, Jitter) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int columns : {6, 64})
+      expectAlike(Kind::Dropout,
+                  {randomOperand(dtype, {37, columns}, 1), indices({}, {12}), filledOperand(dtype, {37, columns}, 9)},
+                  [](Kernels &k, const Views &v) { return k.dropout(v[0], v[1], v[2], 7, {}, {}, {0.3, true}); });
+}
+
 TEST(CudaDropoutTest, OfNothing) {
   expectAlike(Kind::Dropout,
               {randomOperand(MOERT_F32, {9, 16}, 1), indices({}, {3}), filledOperand(MOERT_F32, {9, 16}, 9)},

@@ -40,6 +40,19 @@ TEST(CudaElementwiseTest, InverseRoots) {
     }
 }
 
+TEST(CudaElementwiseTest, Clamps) {
+  for (int32_t dtype : kFloatingTypes)
+    for (const auto &shape : kShapes) {
+      const std::vector<Operand> operands{randomOperand(dtype, shape, 1), randomOperand(dtype, shape, 2),
+                                          filledOperand(dtype, shape, 9)};
+      expectAlike(Kind::Clamp, operands, [](Kernels &k, const Views &v) { return k.clamp(v[0], v[2], 0.5); });
+      expectAlike(Kind::Clamp, operands, [](Kernels &k, const Views &v) { return k.clamp(v[0], v[0], 0.5); });
+      for (size_t out : {0, 1, 2})
+        expectAlike(Kind::ClampGrad, operands,
+                    [=](Kernels &k, const Views &v) { return k.clampGrad(v[0], v[1], v[out], 0.5); });
+    }
+}
+
 TEST(CudaElementwiseTest, Scalars) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (int32_t dtype : kFloatingTypes)

@@ -20,7 +20,8 @@ Operand someIds(int64_t tokens, int64_t end, int seed) {
 }
 
 /// Ids, a table, rows of tokens, an addend like the table.
-void expectEmbeddings(int32_t dtype, const Operand &ids, int64_t rows, int64_t columns, Part part) {
+void expectEmbeddings(int32_t dtype, const Operand &ids, int64_t rows, int64_t columns, Part part,
+                      int64_t padding = -1) {
   const std::vector<Operand> operands{ids, randomOperand(dtype, {rows, columns}, 1),
                                       randomOperand(dtype, {ids.dims[0], columns}, 2),
                                       randomOperand(dtype, {rows, columns}, 3)};
@@ -28,7 +29,7 @@ void expectEmbeddings(int32_t dtype, const Operand &ids, int64_t rows, int64_t c
               [=](Kernels &k, const Views &v) { return k.embedding(v[0], v[1], v[2], part); });
   for (int addend : {0, 1, 3})
     expectAlike(Kind::EmbeddingGrad, operands, [=](Kernels &k, const Views &v) {
-      return k.embeddingGrad(v[0], v[2], addend ? v[static_cast<size_t>(addend)] : View(), v[1], part);
+      return k.embeddingGrad(v[0], v[2], addend ? v[static_cast<size_t>(addend)] : View(), v[1], part, padding);
     });
 }
 
@@ -43,6 +44,12 @@ TEST(CudaEmbeddingTest, AllTypes) {
 TEST(CudaEmbeddingTest, PartsOfTables) {
   for (int64_t rank : {0, 2, 5})
     expectEmbeddings(MOERT_F32, someIds(90, 21, 2), 7, 8, {3, 2, rank});
+}
+
+TEST(CudaEmbeddingTest, GradOfPadding) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int64_t rank : {0, 1, 2})
+      expectEmbeddings(dtype, someIds(90, 21, 2), 7, 8, {3, 1, rank}, 7);
 }
 
 /// Rows of one, two and three digits.
@@ -67,7 +74,7 @@ TEST(CudaEmbeddingTest, IdsOutOfRange) {
         text);
     expectSameError(
         Kind::EmbeddingGrad, operands,
-        [=](Kernels &k, const Views &v) { return k.embeddingGrad(v[0], v[2], {}, v[1], part); }, text);
+        [=](Kernels &k, const Views &v) { return k.embeddingGrad(v[0], v[2], {}, v[1], part, -1); }, text);
   }
 }
 

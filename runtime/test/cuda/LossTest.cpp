@@ -101,11 +101,37 @@ TEST(CudaLossTest, SumsOverLabels) {
     for (int64_t rows : {0, 1, 67, 1500}) {
       const std::vector<Operand> operands{randomOperand(dtype, {rows, 1}, 1), someLabels(rows, 9),
                                           randomOperand(dtype, {}, 2), filledOperand(dtype, {}, 9)};
-      expectAlike(
-          Kind::LabelSum, operands, [](Kernels &k, const Views &v) { return k.labelSum(v[0], v[1], v[2], v[3]); }, 4);
+      expectAlike(Kind::LabelSum, operands, [](Kernels &k, const Views &v) { return k.labelSum(v[0], v[1], v[3]); }, 4);
+      expectAlike(Kind::LabelCount, operands, [](Kernels &k, const Views &v) { return k.labelCount(v[1], v[3]); });
       expectAlike(Kind::LabelSumGrad, operands,
                   [](Kernels &k, const Views &v) { return k.labelSumGrad(v[1], v[2], v[0]); });
     }
+}
+
+TEST(CudaLossTest, MeansOfRouters) {
+  for (int32_t dtype : {MOERT_F32, MOERT_F64})
+    for (int64_t groups : {1, 3})
+      for (int64_t experts : {1, 5, 64}) {
+        const int64_t tokens = 300 * groups;
+        const std::vector<Operand> operands{
+            randomOperand(dtype, {tokens, experts}, 1, 3), randomOperand(dtype, {groups, experts}, 2),
+            randomOperand(dtype, {groups, 1}, 3),          filledOperand(dtype, {groups, experts}, 9),
+            filledOperand(dtype, {groups, experts}, 9),    filledOperand(dtype, {groups, 1}, 9),
+            filledOperand(dtype, {tokens, experts}, 9)};
+        expectAlike(
+            Kind::RouterMeans, operands,
+            [=](Kernels &k, const Views &v) {
+              return k.routerMeans(v[0], v[3], v[4], v[5], std::min<int64_t>(experts, 2));
+            },
+            4);
+        for (auto [shares, squares] : {std::pair(true, true), {true, false}, {false, true}})
+          expectAlike(
+              Kind::RouterMeansGrad, operands,
+              [=, shares = shares, squares = squares](Kernels &k, const Views &v) {
+                return k.routerMeansGrad(v[0], shares ? v[1] : View(), squares ? v[2] : View(), v[6]);
+              },
+              4);
+      }
 }
 
 } // namespace

@@ -47,6 +47,24 @@ TEST(CudaPositionsTest, RotaryOfStretchedPositions) {
     expectRotary(dtype, 700, 1, options);
 }
 
+TEST(CudaPositionsTest, RotaryOfTurnsAndTemperature) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int64_t direction : {1, 0, -1}) {
+      RotaryOptions options;
+      options.period = 70;
+      options.headDim = options.rotaryDim = 16;
+      options.direction = direction;
+      options.base = 50;
+      options.factor = 8;
+      options.low = 4;
+      options.high = 1;
+      options.reach = 64;
+      options.temperature = 0.1;
+      options.span = 8;
+      expectRotary(dtype, 140, 2, options);
+    }
+}
+
 void expectRelative(int32_t dtype, std::vector<int64_t> shape, int64_t buckets, bool bidirectional, int64_t most) {
   const int64_t heads = shape[0];
   const std::vector<Operand> operands{randomOperand(dtype, {buckets, heads}, 1), filledOperand(dtype, shape, 9),
@@ -72,6 +90,8 @@ TEST(CudaPositionsTest, RelativeBiases) {
     for (bool bidirectional : {false, true}) {
       expectRelative(dtype, {2, 40, 40}, 32, bidirectional, 128);
       expectRelative(dtype, {3, 5, 72}, 8, bidirectional, 20);
+      expectRelative(dtype, {2, 30, 30}, 9, bidirectional, 20);
+      expectRelative(dtype, {2, 30, 30}, 11, bidirectional, 20);
       expectRelative(dtype, {1, 33, 1}, 4, bidirectional, 3);
       expectRelative(dtype, {2, 0, 4}, 8, bidirectional, 9);
     }

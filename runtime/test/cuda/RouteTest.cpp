@@ -76,11 +76,9 @@ struct Form {
   bool hasBias, renormalize;
 };
 
-constexpr Form kForms[] = {{MOERT_SOFTMAX, 1, 0, 1, true, false},
-                           {MOERT_SIGMOID_SCORE, 3, 0, 5, true, true},
-                           {MOERT_SOFTMAX, 3, 1, 1, false, true},
-                           {MOERT_SIGMOID_SCORE, 1, 5, 5, true, false},
-                           {MOERT_SOFTMAX, 3, 5, 3, true, true}};
+constexpr Form kForms[] = {{MOERT_SOFTMAX, 1, 0, 1, true, false},       {MOERT_SIGMOID_SCORE, 3, 0, 5, true, true},
+                           {MOERT_SOFTMAX, 3, 1, 1, false, true},       {MOERT_SIGMOID_SCORE, 1, 5, 5, true, false},
+                           {MOERT_SIGMOID_SCORE, 3, 2, 4, false, true}, {MOERT_SOFTMAX, 3, 5, 3, true, true}};
 
 /// Both forms, cut up in several ways, with and without bias.
 void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options, bool mayHaveBias = true) {
@@ -89,9 +87,11 @@ void expectRoutes(const Operand &logits, int64_t choices, RouteOptions options, 
     options.score = form.score;
     options.groups = tokens % form.groups == 0 ? form.groups : 1;
     options.capacity = form.capacity;
-    options.chunks = form.capacity * options.groups % form.chunks == 0 ? form.chunks : 1;
-    options.chunkRows =
-        form.capacity == 0 && form.chunks > 1 ? choices * ((tokens + form.chunks - 1) / form.chunks) + 3 : 0;
+    options.chunks = form.chunks;
+    // Of each expert with a capacity, else of all.
+    const int64_t items = form.capacity ? form.capacity * options.groups : tokens, each = form.capacity ? 1 : choices;
+    const bool isPadded = form.capacity ? items % form.chunks != 0 : form.chunks > 1;
+    options.chunkRows = isPadded ? each * ((items + form.chunks - 1) / form.chunks) + 3 : 0;
     options.renormalize = form.renormalize;
     options.routingScale = form.renormalize ? 2.5 : 1;
     const Operand bias = form.hasBias && mayHaveBias ? tiedBias(logits.dtype, experts) : absent();

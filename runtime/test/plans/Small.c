@@ -4,7 +4,7 @@
 #include "Plan.h"
 
 #ifndef ABI
-#define ABI "5"
+#define ABI "6"
 #endif
 #ifdef WRONG_FACTOR
 #define FACTOR 2.5
@@ -25,6 +25,11 @@
 #define ROWS "8"
 #define LOCAL_ROWS 4
 #define ALL_ROWS 8
+#endif
+#ifdef DROPOUT
+#define SECOND "dropout"
+#else
+#define SECOND "scale"
 #endif
 #ifdef HUGE_ARENA
 #define ARENA "1000000000000000"
@@ -59,7 +64,7 @@ const char moeplan_metadata[] =
     VALUES("4", "\"dp\"", "3", "\"mp\"")
     "\"arenas\":{\"device\":" ARENA ",\"host_pinned\":0},\"streams\":[\"compute\",\"comm\"],\"events\":2,\"ops\":["
     OP("matmul", "compute", "null", "96", "144", "0") ","
-    OP("scale", "compute", "null", "12", "96", "0") ","
+    OP(SECOND, "compute", "null", "12", "96", "0") ","
     OP("all_gather", "comm", "\"mp\"", "0", "0", "48") ","
     OP("all_reduce", "comm", "\"dp\"", "0", "0", "96") ","
     OP("assume_replicated", "comm", "\"mp\"", "0", "0", "0") "]}],"
@@ -85,7 +90,12 @@ int32_t moeplan_rank(moert_rank_t rank) {
 #else
   TRY(moert_matmul(rank, 0, &x, &w, &part, 0, 0, 0));
 #endif
+#ifdef DROPOUT
+  static const moert_buffer step = DEVICE(512, MOERT_I32, 0, 0);
+  TRY(moert_dropout(rank, 1, &part, &step, &scaled, 1, 1, 1, 1, 1, 0, 0.0, 0));
+#else
   TRY(moert_scale(rank, 1, &part, &scaled, FACTOR, 0));
+#endif
   TRY(moert_record(rank, 0, 0));
   TRY(moert_wait(rank, 0, 1));
 #ifdef HANG

@@ -1,17 +1,23 @@
 //===- main.cpp - moe-run: runs a compiled plan ---------------------------===//
 
 #include "run/Main.h"
+#include "core/OutputFile.h"
 
 #include <cstdlib>
 #include <iostream>
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-  int status = moert::run::runMain({argv + 1, argv + argc}, std::cout, std::cerr, isatty(STDERR_FILENO));
+  moert::keepStandardFiles();
+  moert::OutputFile &out = moert::OutputFile::standardOutput();
+  int status = moert::run::runMain({argv + 1, argv + argc}, out, std::cerr, isatty(STDERR_FILENO));
+  if (moert::Status written = out.writeOut(); !written.ok()) {
+    std::cerr << "moe-run: error: " << written.message << "\n";
+    status = status ? status : 2;
+  }
   if (status == 0)
     return 0;
   // Where memory was short, the threads that OpenBLAS starts on loading still wait for theirs, and exit would wait for
   // them.
-  std::cout.flush();
   std::_Exit(status);
 }

@@ -239,6 +239,16 @@ func.func @slice_of_ragged_all_reduce(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) 
   return %1 : tensor<4x8xf32>
 }
 
+// It stands in for the slice: in the same stage, chunk and ring. Without them a step's order, and its rings, would not know it.
+// CHECK-LABEL: func.func @slice_of_all_reduce_in_a_stage(
+// CHECK:         moe.reduce_scatter %{{.*}} over <"mp", 2, 1> {dim = 1 : i64, moe.chunk = #moe.chunk<0 of 2>,
+// CHECK-SAME:      moe.ring = #moe.ring<"layer0.0.0", 1>, moe.stage = #moe.stage<1, backward = true>}
+func.func @slice_of_all_reduce_in_a_stage(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = moe.all_reduce %x over <"mp", 2, 1> {moe.stage = #moe.stage<1, backward = true>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"mp", 2, 1> {dim = 1 : i64, moe.chunk = #moe.chunk<0 of 2>, moe.ring = #moe.ring<"layer0.0.0", 1>, moe.stage = #moe.stage<1, backward = true>} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
 // A reduce of the members' equal shares of a sum is the sum at the owner.
 // CHECK-LABEL: func.func @reduce_of_average(
 // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32>
@@ -250,6 +260,16 @@ func.func @reduce_of_average(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %1 = moe.scale %0 {factor = 2.5e-01 : f64} : tensor<4x8xf32>
   %2 = moe.to_varying %1 over <"dp", 4, 1> : tensor<4x8xf32>
   %3 = moe.reduce %2 over <"ep", 4, 1> {root = 2 : i64} : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @reduce_of_average_in_a_stage(
+// CHECK-NEXT:    moe.reduce %{{.*}} over <"ep", 4, 1> {moe.stage = #moe.stage<1>, root = 2 : i64}
+func.func @reduce_of_average_in_a_stage(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = moe.all_reduce %x over <"ep", 4, 1> : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = moe.scale %0 {factor = 2.5e-01 : f64} : tensor<4x8xf32>
+  %2 = moe.to_varying %1 over <"dp", 4, 1> : tensor<4x8xf32>
+  %3 = moe.reduce %2 over <"ep", 4, 1> {moe.stage = #moe.stage<1>, root = 2 : i64} : tensor<4x8xf32>
   return %3 : tensor<4x8xf32>
 }
 

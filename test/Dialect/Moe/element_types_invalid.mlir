@@ -162,8 +162,8 @@ func.func @invalid(%labels: tensor<8xi32>, %g: tensor<8x1xf32>, %a: tensor<8x16x
 
 // moe.label_sum (C1): sums of f32 are f32.
 func.func @invalid(%x: tensor<8x1xf32>, %labels: tensor<8xi32>) {
-  // expected-error @+1 {{expected count to be 'tensor<f32>' but got 'tensor<f64>'}}
-  %0, %1 = moe.label_sum %x, %labels : (tensor<8x1xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f64>)
+  // expected-error @+1 {{expected sum to be 'tensor<f32>' but got 'tensor<f64>'}}
+  %0 = moe.label_sum %x, %labels : (tensor<8x1xf32>, tensor<8xi32>) -> tensor<f64>
   return
 }
 
@@ -172,7 +172,7 @@ func.func @invalid(%x: tensor<8x1xf32>, %labels: tensor<8xi32>) {
 // moe.label_sum (C1): rows are a column.
 func.func @invalid(%x: tensor<8x2xf32>, %labels: tensor<8xi32>) {
   // expected-error @+1 {{expected rows to be 'tensor<8x1xf32>' but got 'tensor<8x2xf32>'}}
-  %0, %1 = moe.label_sum %x, %labels : (tensor<8x2xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)
+  %0 = moe.label_sum %x, %labels : (tensor<8x2xf32>, tensor<8xi32>) -> tensor<f32>
   return
 }
 

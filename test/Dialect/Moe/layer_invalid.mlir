@@ -38,7 +38,7 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // (C2): at least one choice.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected top_k to be between 1 and 4 but got 0}}
+  // expected-error @+1 {{expected top_k to be between 1 and 4, the experts that there are, but got 0}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 0 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
@@ -50,7 +50,7 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // (C2): no more choices than experts.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected top_k to be between 1 and 4 but got 5}}
+  // expected-error @+1 {{expected top_k to be between 1 and 4, the experts that there are, but got 5}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 5 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
@@ -60,12 +60,12 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // -----
 
-// (C2): at most eight choices.
-func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x16xf32>, %w1: tensor<16x8x16xf32>, %w2: tensor<16x16x8xf32>) {
-  // expected-error @+1 {{expected top_k to be between 1 and 8 but got 9}}
-  %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 9 : i64,
+// (C2): at most 32 choices.
+func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x64xf32>, %w1: tensor<64x8x16xf32>, %w2: tensor<64x16x8xf32>) {
+  // expected-error @+1 {{expected top_k to be between 1 and 32, MoePlan's limit, but got 33}}
+  %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 33 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>}
-    : (tensor<64x8xf32>, tensor<8x16xf32>, tensor<16x8x16xf32>, tensor<16x16x8xf32>)
+    : (tensor<64x8xf32>, tensor<8x64xf32>, tensor<64x8x16xf32>, tensor<64x16x8xf32>)
     -> (tensor<64x8xf32>, tensor<f32>)
   return
 }
@@ -374,7 +374,7 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // (C7): expert_capacity is at least one.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected expert_capacity to be at least 1, and only with capacity_factor}}
+  // expected-error @+1 {{expected expert_capacity to be at least 1 but got 0}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, capacity_factor = 1.0 : f64, expert_capacity = 0 : i64}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
@@ -386,7 +386,7 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // (C7): expert_capacity is not negative.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected expert_capacity to be at least 1, and only with capacity_factor}}
+  // expected-error @+1 {{expected expert_capacity to be at least 1 but got -4}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, capacity_factor = 1.0 : f64, expert_capacity = -4 : i64}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
@@ -396,21 +396,9 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // -----
 
-// (C7): expert_capacity is of the capacity form.
-func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected expert_capacity to be at least 1, and only with capacity_factor}}
-  %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
-    activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, expert_capacity = 8 : i64}
-    : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
-    -> (tensor<64x8xf32>, tensor<f32>)
-  return
-}
-
-// -----
-
 // (C7): max_load is at least one.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected max_load to be at least 1, and only without capacity_factor}}
+  // expected-error @+1 {{expected max_load to be at least 1, and only in the dropless form}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, max_load = 0.5 : f64}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
@@ -420,9 +408,21 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // -----
 
+// (C7): expert_capacity alone makes the capacity form too.
+func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
+  // expected-error @+1 {{expected max_load to be at least 1, and only in the dropless form}}
+  %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
+    activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, max_load = 2.0 : f64, expert_capacity = 8 : i64}
+    : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
+    -> (tensor<64x8xf32>, tensor<f32>)
+  return
+}
+
+// -----
+
 // (C7): max_load only in the dropless form.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected max_load to be at least 1, and only without capacity_factor}}
+  // expected-error @+1 {{expected max_load to be at least 1, and only in the dropless form}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 2 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>, max_load = 2.0 : f64, capacity_factor = 1.0 : f64}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)

@@ -150,10 +150,10 @@ func.func @invalid(%l: tensor<16x4xf32>) {
 
 // -----
 
-// moe.route (C4): a capacity says the rows of a chunk.
+// moe.route (C4): with a capacity the chunks have room for the choices of all groups, 16 of each expert.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{expected no chunk_rows with a capacity but got 16}}
-  %0:6 = moe.route %l {capacity = 8 : i64, chunks = 2 : i64, chunk_rows = 16 : i64}
+  // expected-error @+1 {{expected room for 8 rows in a chunk but got chunk_rows 7}}
+  %0:6 = moe.route %l {capacity = 8 : i64, groups = 2 : i64, chunks = 2 : i64, chunk_rows = 7 : i64}
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<2x4xi32>, tensor<f32>)
   return

@@ -10,22 +10,22 @@
 // CHECK: moe.all_gather {{.*}} over <"mp", 2, 1>
 // CHECK-NOT: gradient
 
-// Forward and backward are the driver's, with the order and the overlap for the passes behind.
-// RUN: moe-opt %t/layer.mlir --pass-pipeline="builtin.module(moe-auto-schedule{cluster=parm-b},func.func(canonicalize,cse,moe-differentiate,canonicalize,cse,moe-split-exchanges,moe-verify-spmd))" > %t/pass.mlir
-// RUN: moe-compile %t/layer.mlir --parallel=dp=4,mp=2,ep=8 --schedule=auto --cluster=parm-b --emit=spmd -o %t/driver.mlir
-// RUN: diff %t/pass.mlir %t/driver.mlir
+// Forward and backward are the driver's, which names layers and reads such programs, with the order and the overlap for the passes behind.
+// RUN: moe-opt %t/layer.mlir --mlir-print-debuginfo --pass-pipeline="builtin.module(moe-auto-schedule{cluster=parm-b},func.func(canonicalize,cse,moe-differentiate,canonicalize,cse,moe-split-exchanges,moe-verify-spmd))" > %t/pass.mlir
+// RUN: moe-compile %t/layer.mlir --parallel=dp=4,mp=2,ep=8 --schedule=auto --cluster=parm-b --emit=spmd --reference=false -o %t/driver.mlir
+// RUN: moe-compile %t/pass.mlir --emit=spmd -o - | diff - %t/driver.mlir
 
 // Another cluster, by the path of its profile; a step without a backward.
-// RUN: moe-opt %t/layer.mlir --pass-pipeline="builtin.module(moe-auto-schedule{cluster=%share/clusters/localhost.json train=false},func.func(canonicalize,cse,moe-verify-spmd))" > %t/pass.mlir
-// RUN: moe-compile %t/layer.mlir --parallel=dp=4,mp=2,ep=8 --schedule=auto --cluster=localhost --mode=forward --emit=spmd -o %t/driver.mlir
-// RUN: diff %t/pass.mlir %t/driver.mlir
+// RUN: moe-opt %t/layer.mlir --mlir-print-debuginfo --pass-pipeline="builtin.module(moe-auto-schedule{cluster=%share/clusters/localhost.json train=false},func.func(canonicalize,cse,moe-verify-spmd))" > %t/pass.mlir
+// RUN: moe-compile %t/layer.mlir --parallel=dp=4,mp=2,ep=8 --schedule=auto --cluster=localhost --mode=forward --emit=spmd --reference=false -o %t/driver.mlir
+// RUN: moe-compile %t/pass.mlir --emit=spmd -o - | diff - %t/driver.mlir
 // RUN: FileCheck %s --check-prefix=FORWARD < %t/pass.mlir
 // FORWARD: plan.schedule = "s1
 
 // A model of several layers, for which plans of the whole are compared too, in little memory.
-// RUN: moe-opt %t/model.mlir --pass-pipeline="builtin.module(moe-auto-schedule{cluster=hgx-h100 memory-limit=500000},func.func(canonicalize,cse,moe-differentiate,canonicalize,cse,moe-verify-spmd))" > %t/pass.mlir
-// RUN: moe-compile %t/model.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=hgx-h100 --memory-limit=500000 --emit=spmd -o %t/driver.mlir
-// RUN: diff %t/pass.mlir %t/driver.mlir
+// RUN: moe-opt %t/model.mlir --mlir-print-debuginfo --pass-pipeline="builtin.module(moe-auto-schedule{cluster=hgx-h100 memory-limit=500000},func.func(canonicalize,cse,moe-differentiate,canonicalize,cse,moe-verify-spmd))" > %t/pass.mlir
+// RUN: moe-compile %t/model.mlir --parallel=dp=4,ep=4 --schedule=auto --cluster=hgx-h100 --memory-limit=500000 --emit=spmd --reference=false -o %t/driver.mlir
+// RUN: moe-compile %t/pass.mlir --emit=spmd -o - | diff - %t/driver.mlir
 // RUN: FileCheck %s --check-prefix=MODEL < %t/pass.mlir
 // MODEL: model_memory = {{[0-9]+}} : i64, model_seconds = {{.*}}plan.schedule = "
 

@@ -46,7 +46,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
   // CHECK-LABEL: func.func @loss(
   // CHECK: moe.pick {{.*}} : (tensor<8x16xf16>, tensor<8xi32>) -> tensor<8x1xf32>
   // CHECK: moe.row_logsumexp {{.*}} : (tensor<8x16xf16>) -> tensor<8x1xf32>
-  // CHECK: moe.label_sum {{.*}} -> (tensor<f32>, tensor<f32>)
+  // CHECK: moe.label_sum {{.*}} -> tensor<f32>
   // CHECK: moe.fill {value = 1.000000e+00 : f64} : tensor<f32>
   // CHECK: moe.label_sum_grad {{.*}} -> tensor<8x1xf32>
   // CHECK: moe.row_logsumexp_grad {{.*}} : (tensor<8x16xf16>, tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x16xf16>

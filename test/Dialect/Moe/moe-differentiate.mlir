@@ -207,7 +207,7 @@ func.func @slice_counts(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) -> tensor<8x8x
 // CHECK-SAME:   ) -> (tensor<8x8xf32>, tensor<8x8xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
 // CHECK-NEXT:   [[BROADCAST:%[a-z0-9_]+]] = moe.broadcast [[X]] over <"g", 2, 1> {root = 1 : i64} : tensor<8x8xf32>
 // CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[CT0]] {factor = 5.000000e-01 : f64} : tensor<8x8xf32>
-// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[SCALE]] over <"g", 2, 1> : tensor<8x8xf32>
+// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[SCALE]] over <"g", 2, 1> {shares} : tensor<8x8xf32>
 // CHECK-NEXT:   [[REDUCE:%[a-z0-9_]+]] = moe.reduce [[TO_VARYING]] over <"g", 2, 1> {root = 1 : i64} : tensor<8x8xf32>
 // CHECK-NEXT:   return [[BROADCAST]], [[REDUCE]] : tensor<8x8xf32>, tensor<8x8xf32>
 func.func @broadcast(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
@@ -236,7 +236,7 @@ func.func @reduce(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // CHECK-SAME:   ) -> (tensor<8x8xf32>, tensor<8x8xf32> {moe.name = "grad.argument0", moe.role = "gradient"})
 // CHECK-NEXT:   [[ASSUME_REPLICATED:%[a-z0-9_]+]] = moe.assume_replicated [[X]] over <"g", 2, 1> : tensor<8x8xf32>
 // CHECK-NEXT:   [[SCALE:%[a-z0-9_]+]] = moe.scale [[CT0]] {factor = 5.000000e-01 : f64} : tensor<8x8xf32>
-// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[SCALE]] over <"g", 2, 1> : tensor<8x8xf32>
+// CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[SCALE]] over <"g", 2, 1> {shares} : tensor<8x8xf32>
 // CHECK-NEXT:   return [[ASSUME_REPLICATED]], [[TO_VARYING]] : tensor<8x8xf32>, tensor<8x8xf32>
 func.func @assume_replicated(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = moe.assume_replicated %x over <"g", 2, 1> : tensor<8x8xf32>

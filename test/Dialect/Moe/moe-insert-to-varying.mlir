@@ -1,5 +1,5 @@
-// RUN: moe-opt %s --moe-insert-to-varying | FileCheck %s
-// RUN: moe-opt %s --moe-insert-to-varying --moe-verify-spmd --moe-insert-to-varying | FileCheck %s
+// RUN: moe-opt %s --moe-insert-to-varying -split-input-file | FileCheck %s
+// RUN: moe-opt %s --moe-insert-to-varying --moe-verify-spmd --moe-insert-to-varying -split-input-file | FileCheck %s
 
 // dp = 2 with stride 4, mp = 4; ep = 4 with stride 2, esp = 2: the axes of ranks are esp, the rest of mp, and dp.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 4, ep = 4, esp = 2>} {
@@ -61,14 +61,16 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
   // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>},
   // CHECK-SAME:   [[V:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}
   // CHECK-SAME:   ) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>})
-  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[V]] over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[V]], [[V]] {transpose_a}
+  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[MATMUL]] over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[ALL_REDUCE]] over <"esp", 2, 1> : tensor<8x8xf32>
   // CHECK-NEXT:   [[TO_VARYING2:%[a-z0-9_]+]] = moe.to_varying [[TO_VARYING]] over <"dp", 2, 4> : tensor<8x8xf32>
   // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[X]], [[TO_VARYING2]] : tensor<8x8xf32>
   // CHECK-NEXT:   return [[ADD]] : tensor<8x8xf32>
   func.func @two_groups(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}, %v: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>})
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[world], []>}) {
-    %0 = moe.all_reduce %v over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %p = moe.matmul %v, %v {transpose_a} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %0 = moe.all_reduce %p over <"esp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     %1 = moe.add %x, %0 : tensor<8x8xf32>
     return %1 : tensor<8x8xf32>
   }
@@ -87,17 +89,32 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
     return %0 : tensor<8x8xf32>
   }
 
-  // A collective wants its operand to vary over its group, counts of a ragged sum excepted.
+  // A collective wants its operand to vary over its group.
   // CHECK-LABEL: func.func @collective(
-  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>,
-  // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32>
   // CHECK-SAME:   ) -> tensor<8x8xf32>
   // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[X]] over <"mp", 4, 1> : tensor<8x8xf32>
-  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[TO_VARYING]] counts([[C]]) over <"mp", 4, 1>
+  // CHECK-NEXT:   [[BROADCAST:%[a-z0-9_]+]] = moe.broadcast [[TO_VARYING]] over <"mp", 4, 1> {root = 0 : i64} : tensor<8x8xf32>
+  // CHECK-NEXT:   return [[BROADCAST]] : tensor<8x8xf32>
+  func.func @collective(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = moe.broadcast %x over <"mp", 4, 1> {root = 0 : i64} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+
+  // The counts of a ragged sum may be in any state.
+  // CHECK-LABEL: func.func @ragged_sum(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>},
+  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
+  // CHECK-SAME:   [[C:%[a-z0-9_]+]]: tensor<1x2xi32>
+  // CHECK-SAME:   ) -> tensor<8x8xf32>
+  // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[X]], [[W]]
+  // CHECK-NEXT:   [[ALL_REDUCE:%[a-z0-9_]+]] = moe.all_reduce [[MATMUL]] counts([[C]]) over <"mp", 4, 1>
   // CHECK-SAME:   : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
   // CHECK-NEXT:   return [[ALL_REDUCE]] : tensor<8x8xf32>
-  func.func @collective(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) -> tensor<8x8xf32> {
-    %0 = moe.all_reduce %x counts(%c) over <"mp", 4, 1> : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
+  func.func @ragged_sum(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>}, %w: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>},
+                        %c: tensor<1x2xi32>) -> tensor<8x8xf32> {
+    %p = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %0 = moe.all_reduce %p counts(%c) over <"mp", 4, 1> : (tensor<8x8xf32>, tensor<1x2xi32>) -> tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
 
@@ -124,5 +141,25 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 2, mp = 
       -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0 = moe.dispatch %x, %s : (tensor<8x8xf32>, tensor<8x1xi32>) -> tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// The axes are those of the groups in use: here four ranks of dp's eight are a node.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
+  // CHECK-LABEL: func.func @between_nodes(
+  // CHECK-SAME:   [[X:%[a-z0-9_]+]]: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>},
+  // CHECK-SAME:   [[W:%[a-z0-9_]+]]: tensor<8x8xf32>
+  // CHECK-NEXT:   [[TO_VARYING:%[a-z0-9_]+]] = moe.to_varying [[W]] over <"stride1", 4, 1> : tensor<8x8xf32>
+  // CHECK-NEXT:   [[GATHER:%[a-z0-9_]+]] = moe.all_gather [[X]] over <"nodes", 2, 4>
+  // CHECK-NEXT:   [[ADD:%[a-z0-9_]+]] = moe.add [[GATHER]], [[TO_VARYING]]
+  // CHECK-NEXT:   [[CAST:%[a-z0-9_]+]] = moe.to_varying [[ADD]] over <"nodes", 2, 4>
+  // CHECK-NEXT:   return [[CAST]]
+  func.func @between_nodes(%x: tensor<4x8xf32> {moe.layout = #moe.layout<[dp], []>}, %w: tensor<8x8xf32>)
+      -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.all_gather %x over <"nodes", 2, 4> {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+    %1 = moe.add %0, %w : tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
   }
 }

@@ -38,4 +38,16 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %l = moe.cross_entropy %y, %labels : (tensor<8x16xf32>, tensor<8xi32>) -> tensor<f32>
     return %l : tensor<f32>
   }
+
+  // A matrix that is said not to decay, as the biases of experts are.
+  // CHECK-LABEL: func.func @biases
+  // CHECK: moe.adam {{.*}}decay = 0.000000e+00{{.*}}tensor<4x16xf32>
+  func.func @biases(%x: tensor<8x4xf32> {moe.name = "x", moe.role = "input"},
+                    %labels: tensor<8xi32> {moe.name = "labels", moe.role = "input"},
+                    %b: tensor<4x16xf32> {moe.name = "b", moe.no_decay, moe.role = "parameter"})
+      -> (tensor<f32> {moe.name = "loss", moe.role = "loss"}) {
+    %y = moe.linear %x, %b : (tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
+    %l = moe.cross_entropy %y, %labels : (tensor<8x16xf32>, tensor<8xi32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
 }

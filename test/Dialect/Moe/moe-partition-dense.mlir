@@ -93,3 +93,34 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     return %y : tensor<16x4xf32>
   }
 }
+
+// -----
+
+// A norm without weights: every member has the ones, which nothing has a gradient of. Llama 4's queries in a block without
+// positions: what is not rotated is its own adjoint.
+// CHECK-LABEL: func.func @plain_norm
+// CHECK: %[[ONE:.+]] = moe.fill {value = 1.000000e+00 : f64} : tensor<4xf32>
+// CHECK: moe.norm %{{.+}} {eps = 1.000000e-05 : f64, kind = #moe<norm rms>} : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+// CHECK: moe.clamp %{{.+}} {limit = 8.000000e+00 : f64} : tensor<8x4xf32>
+// CHECK: moe.rotary %{{.+}} {base = 1.000000e+00 : f64, head_dim = 4 : i64, period = 4 : i64, rotary_dim = 4 : i64, span = 2.000000e+00 : f64, temperature = 1.000000e-01 : f64, unrotated} : tensor<8x4xf32>
+// BACK-LABEL: func.func @plain_norm
+// BACK: moe.rotary {{.*}}inverse{{.*}}unrotated
+// BACK: moe.clamp_grad %{{.+}}, %{{.+}} {limit = 8.000000e+00 : f64} : tensor<8x4xf32>
+// BACK: moe.norm_grad
+// BACK-NOT: moe.norm_wgrad
+// BACK: return
+module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 1, esp = 1>} {
+  func.func @plain_norm(%x: tensor<16x4xf32> {moe.name = "x", moe.role = "input"},
+                        %w: tensor<4x8xf32> {moe.name = "w", moe.role = "parameter"},
+                        %o: tensor<8x4xf32> {moe.name = "o", moe.role = "parameter"})
+      -> (tensor<16x4xf32> {moe.name = "y", moe.role = "output"}) {
+    %q = moe.linear %x, %w {column = 4 : i64} : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    %one = moe.fill {value = 1.0 : f64} : tensor<4xf32>
+    %n = moe.norm %q, %one {kind = #moe<norm rms>, eps = 1.0e-5 : f64} : (tensor<16x8xf32>, tensor<4xf32>) -> tensor<16x8xf32>
+    %c = moe.clamp %n {limit = 8.0 : f64} : tensor<16x8xf32>
+    %t = moe.rotary %c {period = 4 : i64, head_dim = 4 : i64, rotary_dim = 4 : i64, base = 1.0 : f64, temperature = 0.1 : f64,
+                        span = 2.0 : f64, unrotated} : tensor<16x8xf32>
+    %y = moe.linear %t, %o : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    return %y : tensor<16x4xf32>
+  }
+}

@@ -5,16 +5,17 @@
 // RUN:   2> %t.err | FileCheck %s --check-prefix=S2
 // RUN: FileCheck %s --check-prefix=S2-SAYS --implicit-check-not="remark: " --implicit-check-not="warning: " < %t.err
 
-// A capacity that cannot be shared out evenly is padded. More room changes who is dropped, so it is said.
+// A capacity that cannot be shared out evenly. S1's parts take more, which changes who is dropped, so it is said. S2 pads the buffer:
+// the capacity stays, and who is dropped too.
 
-// T = 20 / 4 = 5: in S1 each of two members takes 3 of its 10 tokens, in S2 the group takes 6 and each member sends 3.
-// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 2, the members of 'mp', but got 5; it is padded to 6
+// T = 20 / 4 = 5: in S1 each of two members takes 3 of its 10 tokens, in S2 the group takes 5 in 6 rows and each member sends 3.
+// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 2, the members of 'mp', but got 5; each takes 3
 // S1: func.func @odd(
 // S1: moe.route {{.*}} {capacity = 3 : i64} : (tensor<10x4xf32>)
 // S1: moe.dispatch {{.*}} -> tensor<4x3x8xf32>
-// S2-SAYS: remark: moe-pause-mp: expected rows of an expert divisible by 2, the members of 'mp', but got 5; the capacity is padded to 6
+// S2-SAYS: remark: moe-pause-mp: expected rows of an expert divisible by 2, the members of 'mp', but got 5; the buffer is padded to 6
 // S2: func.func @odd(
-// S2: moe.route {{.*}} {capacity = 6 : i64} : (tensor<20x4xf32>)
+// S2: moe.route {{.*}} {capacity = 5 : i64, chunk_rows = 6 : i64} : (tensor<20x4xf32>)
 // S2: moe.slice {{.*}} {dim = 1 : i64} : (tensor<4x6x8xf32>) -> tensor<4x3x8xf32>
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 2, ep = 2, esp = 1>} {
   func.func @odd(%x: tensor<20x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<20x8xf32>, tensor<f32>) {
@@ -28,14 +29,14 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
 // -----
 
 // T = 20 / 4 = 5 in each of two groups. S1's four members route twice as many groups each as the baseline's two: 8, T1 = 2. In S2
-// the 10 rows have to be divisible by four: 6 of each group do, 12 in all.
-// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 4, the members of 'mp', but got 5; it is padded to 8
+// the 10 rows have to be divisible by four: 12 are.
+// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 4, the members of 'mp', but got 5; each takes 2
 // S1: func.func @groups(
 // S1: moe.route {{.*}} {capacity = 2 : i64, groups = 2 : i64} : (tensor<10x4xf32>)
 // S1: moe.dispatch {{.*}} -> tensor<4x4x8xf32>
-// S2-SAYS: remark: moe-pause-mp: expected rows of an expert divisible by 4, the members of 'mp', but got 10; the capacity is padded to 6
+// S2-SAYS: remark: moe-pause-mp: expected rows of an expert divisible by 4, the members of 'mp', but got 10; the buffer is padded to 12
 // S2: func.func @groups(
-// S2: moe.route {{.*}} {capacity = 6 : i64, groups = 2 : i64} : (tensor<40x4xf32>)
+// S2: moe.route {{.*}} {capacity = 5 : i64, chunk_rows = 12 : i64, groups = 2 : i64} : (tensor<40x4xf32>)
 // S2: moe.slice {{.*}} {dim = 1 : i64} : (tensor<4x12x8xf32>) -> tensor<4x3x8xf32>
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 2, esp = 1>} {
   func.func @groups(%x: tensor<40x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<40x8xf32>, tensor<f32>) {
@@ -88,9 +89,9 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
 // S1-SAYS: warning: moe-pause-mp leaves this layer as it is: expected the 9 tokens of a rank to be divisible by 6, the routing groups of all members of 'mp'; s2 has no such limit
 // S1: func.func @three_groups(
 // S1: moe.route {{.*}} {capacity = 1 : i64, groups = 3 : i64} : (tensor<9x4xf32>)
-// S2-SAYS: remark: moe-pause-mp: expected rows of an expert divisible by 2, the members of 'mp', but got 3; the capacity is padded to 2
+// S2-SAYS: remark: moe-pause-mp: expected rows of an expert divisible by 2, the members of 'mp', but got 3; the buffer is padded to 4
 // S2: func.func @three_groups(
-// S2: moe.route {{.*}} {capacity = 2 : i64, groups = 3 : i64} : (tensor<9x4xf32>)
+// S2: moe.route {{.*}} {capacity = 1 : i64, chunk_rows = 4 : i64, groups = 3 : i64} : (tensor<9x4xf32>)
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 2, ep = 2, esp = 1>} {
   func.func @three_groups(%x: tensor<9x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) -> (tensor<9x8xf32>, tensor<f32>) {
     %y, %aux = moe.layer "three_groups" %x gate(%g) experts(%w1, %w2)

@@ -17,7 +17,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   // CHECK-NEXT:   [[MATMUL:%[a-z0-9_]+]] = moe.matmul [[ARG0]], [[TO_VARYING3]] : (tensor<16x8xf32>, tensor<8x4xf32>) ->
   // CHECK-SAME:     tensor<16x4xf32>
   // CHECK-NEXT:   [[SCORES:%[a-z0-9_]+]], [[EXPERTS:%[a-z0-9_]+]], [[SLOTS:%[a-z0-9_]+]], [[WEIGHTS:%[a-z0-9_]+]],
-  // CHECK-SAME:     [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] = moe.route [[MATMUL]] {capacity = 8 : i64, chunks = 2 : i64} :
+  // CHECK-SAME:     [[COUNTS:%[a-z0-9_]+]], [[AUX:%[a-z0-9_]+]] = moe.route [[MATMUL]] {capacity = 8 : i64, chunk_rows = 4 : i64, chunks = 2 : i64} :
   // CHECK-SAME:     (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<2x4xi32>,
   // CHECK-SAME:     tensor<f32>)
   // CHECK-NEXT:   [[TO_VARYING4:%[a-z0-9_]+]] = moe.to_varying [[WEIGHTS]] over <"mp", 2, 1> : tensor<16x2xf32>

@@ -1,13 +1,13 @@
 // RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-pipeline{chunks=3}))" | FileCheck %s
 
-// Rows that cannot be divided evenly. 8 of an expert are 3 chunks of 3.
+// Rows that cannot be divided evenly. 8 of an expert are in 3 chunks of 3; the last row stays empty, since the capacity is 8.
 
 // CHECK-LABEL: func.func @padded(
-// CHECK:         moe.route {{.*}} {capacity = 9 : i64, chunks = 3 : i64}
+// CHECK:         moe.route {{.*}} {capacity = 8 : i64, chunk_rows = 3 : i64, chunks = 3 : i64}
 // CHECK:         moe.dispatch {{.*}} -> tensor<12x3x8xf32>
 // CHECK:         moe.grouped_matmul {{.*}} -> tensor<4x3x8xf32>
 func.func @padded(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
-  // expected-remark @+1 {{moe-pipeline: expected 8 rows of an expert to be divisible into 3 chunks; the capacity is padded from 8 to 9}}
+  // expected-remark @+1 {{moe-pipeline: expected 8 rows of an expert to be divisible into 3 chunks; the buffer is padded to 9}}
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
@@ -18,12 +18,12 @@ func.func @padded(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf
 
 // -----
 
-// Two groups have 2 * 5 rows: 3 chunks of 4, 2 * 6.
+// Two groups have 2 * 5 rows: 3 chunks of 4.
 // CHECK-LABEL: func.func @groups(
-// CHECK:         moe.route {{.*}} {capacity = 6 : i64, chunks = 3 : i64, groups = 2 : i64}
+// CHECK:         moe.route {{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64, groups = 2 : i64}
 // CHECK:         moe.dispatch {{.*}} -> tensor<12x4x8xf32>
 func.func @groups(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
-  // expected-remark @+1 {{expected 10 rows of an expert to be divisible into 3 chunks; the capacity is padded from 5 to 6}}
+  // expected-remark @+1 {{expected 10 rows of an expert to be divisible into 3 chunks; the buffer is padded to 12}}
   %0:6 = moe.route %l {capacity = 5 : i64, groups = 2 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x10x8xf32>
@@ -36,7 +36,7 @@ func.func @groups(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf
 
 // The members of mp share the rows of a chunk: of 6, three chunks of 2, without padding.
 // CHECK-LABEL: func.func @shared(
-// CHECK:         moe.route {{.*}} {capacity = 6 : i64, chunks = 3 : i64}
+// CHECK:         moe.route {{.*}} {capacity = 6 : i64, chunk_rows = 2 : i64, chunks = 3 : i64}
 // CHECK:         moe.slice {{.*}} -> tensor<4x1x8xf32>
 func.func @shared(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
   %0:6 = moe.route %l {capacity = 6 : i64} : (tensor<16x4xf32>)
@@ -46,6 +46,24 @@ func.func @shared(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf
   %3 = moe.grouped_matmul %2, %w : (tensor<4x3x8xf32>, tensor<4x8x8xf32>) -> tensor<4x3x8xf32>
   %4 = moe.all_gather %3 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x3x8xf32>) -> tensor<4x6x8xf32>
   %5 = moe.combine %4, %0#2 weights(%0#3) : (tensor<4x6x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
+  return %5 : tensor<16x8xf32>
+}
+
+// -----
+
+// Both: 5 choices have 8 rows already, of which three chunks that two members share have 4 each.
+// CHECK-LABEL: func.func @padded_twice(
+// CHECK:         moe.route {{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64}
+// CHECK:         moe.slice {{.*}} -> tensor<4x2x8xf32>
+func.func @padded_twice(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
+  // expected-remark @+1 {{expected 8 rows of an expert to be divisible into 3 chunks; the buffer is padded to 12}}
+  %0:6 = moe.route %l {capacity = 5 : i64, chunk_rows = 8 : i64} : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
+  %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
+  %2 = moe.slice %1 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x4x8xf32>
+  %3 = moe.grouped_matmul %2, %w : (tensor<4x4x8xf32>, tensor<4x8x8xf32>) -> tensor<4x4x8xf32>
+  %4 = moe.all_gather %3 over <"mp", 2, 1> {dim = 1 : i64} : (tensor<4x4x8xf32>) -> tensor<4x8x8xf32>
+  %5 = moe.combine %4, %0#2 weights(%0#3) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
   return %5 : tensor<16x8xf32>
 }
 

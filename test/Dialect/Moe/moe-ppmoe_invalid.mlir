@@ -1,6 +1,7 @@
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-ppmoe))" -split-input-file -verify-diagnostics
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-insert-to-varying,moe-verify-spmd))" -split-input-file > %t.before
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-ppmoe))" -split-input-file 2>/dev/null | diff %t.before -
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-ppmoe))" -split-input-file 2>/dev/null \
+// RUN:   | sed 's/ {moe.left = .*"]}//' | diff %t.before -
 
 // A layer whose experts' ranks have different tokens is named, with the reason, and left as it is.
 

@@ -69,10 +69,10 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
-// The boundaries of a group are those of the world: 3 is none.
+// The boundaries of a group and those of the world divide each other: 3 does not fit 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
-    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 3, 1> to be boundaries of the module's moe.parallel}}
+    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 3, 1>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 8, and not to exceed the last, but got 1 and 3}}
     %0 = moe.all_reduce %x over <"g", 3, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
@@ -80,23 +80,63 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
-// Nor is 4, where two ranks of stride 2 would end, though it divides the world.
+// 16 fits, but is beyond the world.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
-    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 2, 2> to be boundaries of the module's moe.parallel}}
-    %0 = moe.to_varying %x over <"g", 2, 2> : tensor<8x8xf32>
+    // expected-error @+1 {{1, 2, 8, and not to exceed the last, but got 1 and 16}}
+    %0 = moe.to_varying %x over <"g", 16, 1> : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
 }
 
 // -----
 
-// Nor is 16, which is beyond it.
-module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
-  func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
-    // expected-error @+1 {{to be boundaries of the module's moe.parallel}}
-    %0 = moe.to_varying %x over <"g", 16, 1> : tensor<8x8xf32>
-    return %0 : tensor<8x8xf32>
+// Nor do groups fit that each fit the world: nodes of two and of three ranks. The second is refused.
+module attributes {moe.parallel = #moe.parallel<world = 12, pp = 1, dp = 12, mp = 1, ep = 12, esp = 1>} {
+  func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
+    %0 = moe.all_reduce %x over <"two", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    // expected-error @+1 {{expected the boundaries of group #moe.group<"three", 3, 1>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 12, and not to exceed the last, but got 1 and 3}}
+    %1 = moe.all_reduce %0 over <"three", 3, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A sum inside each node leaves the nodes' sums: here four ranks of dp's eight are a node.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
+  func.func @f(%x: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<4xf32>) {
+    %0 = moe.bias_grad %x : (tensor<8x4xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{the operand is defined here}}
+    %1 = moe.all_reduce %0 over <"node", 4, 1> : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{'func.return' op expected operand #0 to vary over none but it varies over 'stride4'; a sum or gather over 'stride4' is missing}}
+    return %1 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// And a sum over all ranks behind it counts each of them four times.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
+  func.func @f(%x: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<4xf32>) {
+    %0 = moe.bias_grad %x : (tensor<8x4xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{the operand is defined here}}
+    %1 = moe.all_reduce %0 over <"node", 4, 1> : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{'moe.all_reduce' op expected operand #0 to vary over 'dp' but it varies over 'stride4'; it is replicated over 'node'}}
+    %2 = moe.all_reduce %1 over <"dp", 8, 1> : (tensor<4xf32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Each node's shards are no terms of one sum between the nodes.
+module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
+  func.func @f(%x: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<32x4xf32>) {
+    %0 = moe.all_gather %x over <"node", 4, 1> {dim = 0 : i64} : (tensor<8x4xf32>) -> tensor<32x4xf32>
+    // expected-error @+1 {{'moe.all_reduce' op expected partial sums over 'nodes' but operand #0 holds parts of dimension 0, which are no terms of one sum}}
+    %1 = moe.all_reduce %0 over <"nodes", 2, 4> : (tensor<32x4xf32>) -> tensor<32x4xf32>
+    return %1 : tensor<32x4xf32>
   }
 }
 

@@ -68,7 +68,7 @@ func.func @invalid(%l: tensor<16x4xf32>) {
 
 // moe.route (C1): no more choices than experts.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{expected between 1 and 4 choices but got 5}}
+  // expected-error @+1 {{expected between 1 and 4 choices, the experts that there are, but got 5}}
   %0:6 = moe.route %l
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x5xi32>, tensor<16x5xi32>, tensor<16x5xf32>, tensor<1x4xi32>, tensor<f32>)
@@ -77,12 +77,23 @@ func.func @invalid(%l: tensor<16x4xf32>) {
 
 // -----
 
-// moe.route (C1): at most eight choices.
-func.func @invalid(%l: tensor<16x16xf32>) {
-  // expected-error @+1 {{expected between 1 and 8 choices but got 9}}
+// moe.route (C1): at most 32 choices.
+func.func @invalid(%l: tensor<16x64xf32>) {
+  // expected-error @+1 {{expected between 1 and 32 choices, MoePlan's limit, but got 33}}
   %0:6 = moe.route %l
-    : (tensor<16x16xf32>)
-    -> (tensor<16x16xf32>, tensor<16x9xi32>, tensor<16x9xi32>, tensor<16x9xf32>, tensor<1x16xi32>, tensor<f32>)
+    : (tensor<16x64xf32>)
+    -> (tensor<16x64xf32>, tensor<16x33xi32>, tensor<16x33xi32>, tensor<16x33xf32>, tensor<1x64xi32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// moe.route (C1): no more than there are experts.
+func.func @invalid(%l: tensor<16x8xf32>) {
+  // expected-error @+1 {{expected between 1 and 8 choices, the experts that there are, but got 9}}
+  %0:6 = moe.route %l
+    : (tensor<16x8xf32>)
+    -> (tensor<16x8xf32>, tensor<16x9xi32>, tensor<16x9xi32>, tensor<16x9xf32>, tensor<1x8xi32>, tensor<f32>)
   return
 }
 
@@ -90,7 +101,7 @@ func.func @invalid(%l: tensor<16x16xf32>) {
 
 // moe.route (C1): at least one choice.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{expected between 1 and 4 choices but got 0}}
+  // expected-error @+1 {{expected between 1 and 4 choices, the experts that there are, but got 0}}
   %0:6 = moe.route %l
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x0xi32>, tensor<16x0xi32>, tensor<16x0xf32>, tensor<1x4xi32>, tensor<f32>)

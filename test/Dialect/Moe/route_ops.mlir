@@ -106,20 +106,25 @@ func.func @ragged(%x: tensor<16x8xbf16>, %s: tensor<16x2xi32>, %w: tensor<16x2xf
   return %1, %2 : tensor<16x8xbf16>, tensor<16x2xf32>
 }
 
-// The rows of chunks one after the other, with a capacity and dropless.
+// The rows of chunks one after the other, with a capacity and dropless. With a capacity there may be more rows than choices.
 // CHECK-LABEL: func.func @route_chunks(
 // CHECK:        moe.route %{{.*}} {capacity = 6 : i64, chunks = 4 : i64, groups = 2 : i64}
 // CHECK-SAME:   tensor<4x4xi32>
 // CHECK:        moe.route %{{.*}} {chunk_rows = 12 : i64, chunks = 3 : i64}
 // CHECK-SAME:   tensor<3x4xi32>
-func.func @route_chunks(%l: tensor<16x4xf32>) -> (tensor<4x4xi32>, tensor<3x4xi32>) {
+// CHECK:        moe.route %{{.*}} {capacity = 5 : i64, chunk_rows = 4 : i64, chunks = 3 : i64, groups = 2 : i64}
+// CHECK-SAME:   tensor<3x4xi32>
+func.func @route_chunks(%l: tensor<16x4xf32>) -> (tensor<4x4xi32>, tensor<3x4xi32>, tensor<3x4xi32>) {
   %0:6 = moe.route %l {capacity = 6 : i64, groups = 2 : i64, chunks = 4 : i64}
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<4x4xi32>, tensor<f32>)
   %1:6 = moe.route %l {chunks = 3 : i64, chunk_rows = 12 : i64}
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<3x4xi32>, tensor<f32>)
-  return %0#4, %1#4 : tensor<4x4xi32>, tensor<3x4xi32>
+  %2:6 = moe.route %l {capacity = 5 : i64, groups = 2 : i64, chunks = 3 : i64, chunk_rows = 4 : i64}
+    : (tensor<16x4xf32>)
+    -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<3x4xi32>, tensor<f32>)
+  return %0#4, %1#4, %2#4 : tensor<4x4xi32>, tensor<3x4xi32>, tensor<3x4xi32>
 }
 
 // FasterMoE's gate: of each block of 8 tokens 3 leave their node's experts, of which there are two blocks. Without a limit homes say

@@ -405,10 +405,10 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 
 // -----
 
-// A group is one of the world's.
+// The boundaries of a group and those of the world divide each other: 3 does not fit 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%w: tensor<2x4xf32> {moe.layout = #moe.layout<[ep], []>}, %s: tensor<1x8xi32>) -> (tensor<3x4xf32> {moe.layout = #moe.layout<[ep], []>}) {
-    // expected-error @+1 {{'moe.broadcast_experts' op expected the boundaries of group #moe.group<"g", 4, 3> to be boundaries of the module's moe.parallel}}
+    // expected-error @+1 {{'moe.broadcast_experts' op expected the boundaries of group #moe.group<"g", 4, 3>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 8, and not to exceed the last, but got 3 and 12}}
     %0 = moe.broadcast_experts %w, %s over <"g", 4, 3> : (tensor<2x4xf32>, tensor<1x8xi32>) -> tensor<3x4xf32>
     return %0 : tensor<3x4xf32>
   }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the examples in the op descriptions: each ```mlir block with a function parses, verifies and round-trips.
+"""Checks the examples in the op descriptions: each ```mlir block with a function parses, verifies and round-trips, and index rules of
+its ops have their operands, results and dimensions.
 
 Usage: td_examples.py MOE_OPT INCLUDE_DIR. Also fails for an op that no example of its file shows. Exit status 1 on failure.
 """
@@ -31,6 +32,11 @@ def main():
             if run.returncode != 0:
                 failures += 1
                 print(f"{path}:{line}: example fails\n{run.stderr}")
+            # An example is no program of ranks; its rules are checked before that is found.
+            run = subprocess.run([tool, "--moe-verify-spmd", "-"], input=example, capture_output=True, text=True)
+            if "expected an index rule" in run.stderr:
+                failures += 1
+                print(f"{path}:{line}: {run.stderr}")
         for dialect, mnemonic in OP.findall(text):
             ops += 1
             if not any(re.search(rf"\b{dialect.lower()}\.{mnemonic}\b", example) for _, example in found):

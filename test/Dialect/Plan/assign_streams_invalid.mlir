@@ -21,7 +21,7 @@ func.func @other(%a: memref<4xf32>) {
 // -----
 
 // Arguments are memory that a call can take.
-// expected-error @+1 {{expected argument 1 to be a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 at most but got 'i32'}}
+// expected-error @+1 {{expected argument 1 to be a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 and 2^48 bytes at most but got 'i32'}}
 func.func @argument(%a: memref<4xf32>, %b: i32) {
   plan.record 0 on "compute"
   return

@@ -2,7 +2,7 @@
 
 // plan.buffer (C1): the element type.
 func.func @buffer_c1_dtype() {
-  // expected-error @+1 {{expected a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 at most but got 'memref<4xi8, #plan<space device>>'}}
+  // expected-error @+1 {{expected a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 and 2^48 bytes at most but got 'memref<4xi8, #plan<space device>>'}}
   %0 = plan.buffer : memref<4xi8, #plan<space device>>
   return
 }
@@ -11,7 +11,7 @@ func.func @buffer_c1_dtype() {
 
 // plan.buffer (C1): the rank.
 func.func @buffer_c1_rank() {
-  // expected-error @+1 {{with rank 4 at most}}
+  // expected-error @+1 {{with rank 4 and 2^48 bytes at most}}
   %0 = plan.buffer : memref<1x1x1x1x1xf32, #plan<space device>>
   return
 }
@@ -351,5 +351,96 @@ func.func @view_c3_part(%x: memref<8x4xf32>) {
   %0 = plan.view %x part 0 of 2 : memref<8x4xf32> -> memref<4x4xf32>
   // expected-error @+1 {{expected a source with a dimension 0 divisible by 3 but got 'memref<4x4xf32>'}}
   %1 = plan.view %0 part 0 of 3 : memref<4x4xf32> -> memref<1x4xf32>
+  return
+}
+
+// -----
+
+// plan.buffer (C1): a size that 64 bits would take for a small one.
+func.func @buffer_c1_size() {
+  // expected-error @+1 {{with rank 4 and 2^48 bytes at most but got 'memref<4294967296x4294967296xf32, #plan<space device>>'}}
+  %0 = plan.buffer {offset = 0 : i64} : memref<4294967296x4294967296xf32, #plan<space device>>
+  return
+}
+
+// -----
+
+// plan.buffer (C2): an end that 64 bits would take for a negative one.
+func.func @buffer_c2_end() {
+  // expected-error @+1 {{expected an offset of at most 2^62 but got 9223372036854775800}}
+  %0 = plan.buffer {offset = 9223372036854775800 : i64} : memref<4xf32, #plan<space device>>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected a rule for counts, one of route, route_near_home, gather, exchange, slice_rows, own_experts, repeat, choose_shadows, kept_choices, shadow_choices, but got 'guess'}}
+func.func @unknown_rule() attributes {test.counts = #plan.counts<guess, output = 0>} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected ', dim = ..' in a rule for counts}}
+func.func @missing_field() attributes {test.counts = #plan.counts<gather, output = 0, input = 0>} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected dim to be at most 1 but got 2}}
+func.func @no_such_dim() attributes {test.counts = #plan.counts<gather, output = 0, input = 0, dim = 2>} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected start to be finite and not negative}}
+func.func @negative_time() attributes {test.counts = #plan.counts<choose_shadows, output = 0, input = 0, policy = 1, workers = 4, node_workers = 2, most = 2, room = 0, phases = 1, row_compute = 0.0, row_send = 0.0, row_local = 0.0, row_node = 0.0, expert = 1.0, start = -1.0>} {
+  return
+}
+
+// -----
+
+func.func @counts_of_no_output(%a: memref<1x4xi32>, %b: memref<1x4xi32>) {
+  // expected-error @+1 {{expected counts of different outputs among 1 but got 1}}
+  plan.launch "dump"(%a) -> (%b) params [1, 1] {counts = [#plan.counts<repeat, output = 1, input = 0, dim = 1, blocks = 1>]}
+    : (memref<1x4xi32>) -> memref<1x4xi32>
+  return
+}
+
+// -----
+
+func.func @counts_that_are_none(%a: memref<1x4xf32>, %b: memref<1x4xf32>) {
+  // expected-error @+1 {{expected an i32 matrix for counts but got 'memref<1x4xf32>'}}
+  plan.launch "dump"(%a) -> (%b) params [1, 1] {counts = [#plan.counts<repeat, output = 0, input = 0, dim = 1, blocks = 1>]}
+    : (memref<1x4xf32>) -> memref<1x4xf32>
+  return
+}
+
+// -----
+
+func.func @counts_from_no_input(%a: memref<1x4xi32>, %b: memref<1x4xi32>) {
+  // expected-error @+1 {{expected counts from an input that is there but got input 1}}
+  plan.launch "dump"(%a) -> (%b) params [1, 1] {counts = [#plan.counts<repeat, output = 0, input = 1, dim = 1, blocks = 1>]}
+    : (memref<1x4xi32>) -> memref<1x4xi32>
+  return
+}
+
+// -----
+
+func.func @counts_of_members_without_a_group(%a: memref<1x4xi32>, %b: memref<1x4xi32>) {
+  // expected-error @+1 {{expected a group for counts by rule 'slice_rows'}}
+  plan.launch "slice_counts"(%a) -> (%b) params [8] {counts = [#plan.counts<slice_rows, output = 0, input = 0, rows = 8>]}
+    : (memref<1x4xi32>) -> memref<1x4xi32>
+  return
+}
+
+// -----
+
+func.func @counts_that_nobody_exchanges(%a: memref<1x4xi32>, %b: memref<2x4xi32>) {
+  // expected-error @+1 {{expected a collective for counts that members exchange, and only for them, but got rule 'gather'}}
+  plan.launch "all_gather"(%a) -> (%b) params [0] over <"ep", 2, 1> {counts = [#plan.counts<gather, output = 0, input = 0, dim = 0>]}
+    : (memref<1x4xi32>) -> memref<2x4xi32>
   return
 }

@@ -63,8 +63,8 @@ func.func @record_wait() {
 // Costs print with as few digits as read back to the same number, in the form that the dialect's page shows.
 // CHECK-LABEL: func.func @cost
 func.func @cost() attributes {
-  // CHECK: test.big = #plan.cost<memory, flops = 1.0e9, read = 4096, written = 4096, routed = 4, choices = 32>
-  test.big = #plan.cost<memory, flops = 1.0e9, read = 4096, written = 4096, routed = 4, choices = 32>,
+  // CHECK: test.big = #plan.cost<memory, flops = 1.0e9, read = 4096, written = 4096>
+  test.big = #plan.cost<memory, flops = 1.0e9, read = 4096, written = 4096>,
   // CHECK-SAME: test.exact = #plan.cost<matrix, flops = 1.234567890123456e15, ragged_depth, rows = 3, counts = 0>
   test.exact = #plan.cost<matrix, flops = 1234567890123456.0, ragged_depth, rows = 3, counts = 0>,
   // CHECK-SAME: test.exchange = #plan.cost<network, collective = broadcast, payload = 64, root = 3>
@@ -119,5 +119,33 @@ func.func @chunks(%x: memref<4x8xf32>) {
   // CHECK: plan.launch "copy"{{.*}} on "copy" {chunk = #moe.chunk<1 of 2>, cost = #plan.cost<host_link, read = 128, written = 128>, seconds = 2.500000e-05 : f64}
   plan.launch "copy"(%x) -> (%0) on "copy" {chunk = #moe.chunk<1 of 2>, cost = #plan.cost<host_link, read = 128, written = 128>, seconds = 2.5e-5 : f64}
     : (memref<4x8xf32>) -> memref<4x8xf32, #plan<space device>>
+  return
+}
+
+// -----
+
+// Every rule for counts, with all of its fields.
+// CHECK-LABEL: func.func @counts
+func.func @counts() attributes {
+  // CHECK: test.choose = #plan.counts<choose_shadows, output = 0, input = 0, policy = 1, workers = 4, node_workers = 2, most = 2, room = 0, phases = 1, row_compute = 2.5e-7, row_send = 0.0, row_local = 0.0, row_node = 0.0, expert = 1.0, start = 1.0e-5>
+  test.choose = #plan.counts<choose_shadows, output = 0, input = 0, policy = 1, workers = 4, node_workers = 2, most = 2, room = 0, phases = 1, row_compute = 2.5e-7, row_send = 0.0, row_local = 0.0, row_node = 0.0, expert = 1.0, start = 1.0e-5>,
+  // CHECK-SAME: test.exchange = #plan.counts<exchange, output = 0, input = 0, split = 1, concat = 0, copies = 2>
+  test.exchange = #plan.counts<exchange, output = 0, input = 0, split = 1, concat = 0, copies = 2>,
+  // CHECK-SAME: test.gather = #plan.counts<gather, output = 0, input = 0, dim = 0>
+  test.gather = #plan.counts<gather, output = 0, input = 0, dim = 0>,
+  // CHECK-SAME: test.home = #plan.counts<route_near_home, output = 4, tokens = 16, top_k = 2, groups = 1, leave = 3, homes = 2, home_stride = 2, home_span = 1>
+  test.home = #plan.counts<route_near_home, output = 4, tokens = 16, top_k = 2, groups = 1, leave = 3, homes = 2, home_stride = 2, home_span = 1>,
+  // CHECK-SAME: test.kept = #plan.counts<kept_choices, output = 1, choices = 0, shadows = 1>
+  test.kept = #plan.counts<kept_choices, output = 1, choices = 0, shadows = 1>,
+  // CHECK-SAME: test.own = #plan.counts<own_experts, output = 1, input = 1, holders = 2>
+  test.own = #plan.counts<own_experts, output = 1, input = 1, holders = 2>,
+  // CHECK-SAME: test.repeat = #plan.counts<repeat, output = 0, input = 0, dim = 1, blocks = 2>
+  test.repeat = #plan.counts<repeat, output = 0, input = 0, dim = 1, blocks = 2>,
+  // CHECK-SAME: test.route = #plan.counts<route, output = 4, tokens = 16, top_k = 2>
+  test.route = #plan.counts<route, output = 4, tokens = 16, top_k = 2>,
+  // CHECK-SAME: test.shadows = #plan.counts<shadow_choices, output = 3, choices = 0, shadows = 1>
+  test.shadows = #plan.counts<shadow_choices, output = 3, choices = 0, shadows = 1>,
+  // CHECK-SAME: test.slice = #plan.counts<slice_rows, output = 0, input = 0, rows = 32>
+  test.slice = #plan.counts<slice_rows, output = 0, input = 0, rows = 32>} {
   return
 }

@@ -339,7 +339,7 @@ func.func @bounds(%a: memref<4xf32>) attributes {plan.arenas = {device = 271 : i
 // Bounds: an end that no integer holds.
 func.func @overflow() attributes {plan.arenas = {device = 271 : i64, host_pinned = 0 : i64}} {
   // expected-error @+1 {{out of bounds}}
-  %0 = plan.buffer {offset = 9223372036854775807 : i64} : memref<4xf32, #plan<space device>>
+  %0 = plan.buffer {offset = 4611686018427387904 : i64} : memref<4xf32, #plan<space device>>
   return
 }
 

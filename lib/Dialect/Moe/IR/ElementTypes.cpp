@@ -1,8 +1,21 @@
 //===- ElementTypes.cpp - which values of a program have more bits --------===//
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mlir::moe;
+
+std::optional<int64_t> mlir::moe::getCheckedByteSize(ShapedType type) {
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  for (int64_t size : type.getShape()) {
+    if (size == 0)
+      return 0;
+    if (llvm::MulOverflow(bytes, size, bytes))
+      bytes = kMaxTensorBytes + 1;
+  }
+  return bytes <= kMaxTensorBytes ? std::optional<int64_t>(bytes) : std::nullopt;
+}
 
 Type mlir::moe::getAccumulatorType(Type elementType) {
   return elementType.isBF16() || elementType.isF16() ? Float32Type::get(elementType.getContext()) : elementType;

@@ -11,19 +11,11 @@ using namespace mlir::moe;
 // What they share
 //===----------------------------------------------------------------------===//
 
-static FailureOr<AxisSet> getGroupAxes(Operation *op, const SpmdAxes &axes, GroupAttr group) {
-  FailureOr<AxisSet> set = axes.getAxes(group);
-  if (failed(set))
-    op->emitOpError() << "expected the boundaries of group " << group << " to be boundaries of the module's "
-                      << kParallelAttrName;
-  return set;
-}
-
 /// All operands vary over the group; the first result too (`varies`), or it is replicated.
 static LogicalResult inferGroupSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                     bool varies, SmallVectorImpl<AxisSet> &required,
                                     SmallVectorImpl<AxisSet> &results) {
-  FailureOr<AxisSet> set = getGroupAxes(op, axes, group);
+  FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
     return failure();
   AxisSet all = *set;
@@ -38,7 +30,7 @@ static LogicalResult inferGroupSpmd(Operation *op, GroupAttr group, const SpmdAx
 static LogicalResult inferReplicatedSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes,
                                          ArrayRef<AxisSet> operands, SmallVectorImpl<AxisSet> &required,
                                          SmallVectorImpl<AxisSet> &results) {
-  FailureOr<AxisSet> set = getGroupAxes(op, axes, group);
+  FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
     return failure();
   AxisSet all;
@@ -138,6 +130,11 @@ OpCost AllGatherOp::getOpCost() { return getExchangeCost(*this, Collective::AllG
 SmallVector<Attribute> AllGatherOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getDim())});
 }
+SmallVector<CountsRule> AllGatherOp::getCountsRules() {
+  if (!isCounts(getResult().getType()))
+    return {};
+  return {{0, counts::Gather{0, static_cast<int64_t>(getDim())}}};
+}
 /// All members have to gather the same block at once.
 bool AllGatherOp::canSplit(int64_t parts, GroupAttr group) {
   int64_t block = group.getStride() * group.getSize() / parts;
@@ -205,8 +202,11 @@ struct FoldAllReduceIntoSlice : OpRewritePattern<SliceOp> {
       return rewriter.notifyMatchFailure(slice, "a ragged sum has no even parts");
     if (!reduce->hasOneUse())
       return rewriter.notifyMatchFailure(slice, "the whole sum is needed elsewhere");
-    rewriter.replaceOpWithNewOp<ReduceScatterOp>(slice, slice.getType(), reduce.getInput(), slice.getGroup(),
-                                                 slice.getDim());
+    DictionaryAttr attributes = slice->getDiscardableAttrDictionary();
+    auto scatter = rewriter.replaceOpWithNewOp<ReduceScatterOp>(slice, slice.getType(), reduce.getInput(),
+                                                                slice.getGroup(), slice.getDim());
+    // Its chunk, stage and ring are the slice's.
+    scatter->setDiscardableAttrs(attributes);
     return success();
   }
 };
@@ -345,12 +345,16 @@ static OpCost getAllToAllCost(Operation *op, Value input, Value stored, int64_t 
   return cost;
 }
 
+/// How many neighbouring members get the same part of what is stored.
+static int64_t getCopies(Value input, Value stored, int64_t splitDim) {
+  auto parts = [&](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(splitDim); };
+  return parts(stored) ? parts(input) / parts(stored) : 1;
+}
+
 /// split_dim, concat_dim, copies, phase, phases.
 static SmallVector<Attribute> getAllToAllParams(Value input, Value stored, int64_t splitDim, int64_t concatDim,
                                                 int64_t phase, int64_t phases) {
-  auto parts = [&](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(splitDim); };
-  int64_t copies = parts(stored) ? parts(input) / parts(stored) : 1;
-  return getIntParams(input.getContext(), {splitDim, concatDim, copies, phase, phases});
+  return getIntParams(input.getContext(), {splitDim, concatDim, getCopies(input, stored, splitDim), phase, phases});
 }
 
 Operation *AllToAllOp::buildOnShadows(OpBuilder &builder, IRMapping &mapping, ShadowScope scope) {
@@ -363,6 +367,12 @@ OpCost AllToAllOp::getOpCost() { return getAllToAllCost(*this, getInput(), getSt
 SmallVector<Value> AllToAllOp::getKernelInputs() { return {getStoredInput()}; }
 SmallVector<Attribute> AllToAllOp::getKernelParams() {
   return getAllToAllParams(getInput(), getStoredInput(), getSplitDim(), getConcatDim(), 0, 1);
+}
+SmallVector<CountsRule> AllToAllOp::getCountsRules() {
+  if (!isCounts(getResult().getType()))
+    return {};
+  auto split = static_cast<int64_t>(getSplitDim()), concat = static_cast<int64_t>(getConcatDim());
+  return {{0, counts::Exchange{0, split, concat, getCopies(getInput(), getStoredInput(), split)}}};
 }
 OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getInput()); }
 
@@ -417,7 +427,7 @@ LogicalResult JoinPhasesOp::verify() {
 }
 LogicalResult JoinPhasesOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                       SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  if (failed(getGroupAxes(*this, axes, getGroup())))
+  if (failed(axes.getAxes(*this, getGroup())))
     return failure();
   // Members of one block order the parts alike; those of different blocks do not.
   int64_t parts = getParts().size();
@@ -646,6 +656,9 @@ OpCost SliceCountsOp::getOpCost() { return getMemoryCost(*this); }
 SmallVector<Attribute> SliceCountsOp::getKernelParams() {
   return getIntParams(getContext(), {static_cast<int64_t>(getRows())});
 }
+SmallVector<CountsRule> SliceCountsOp::getCountsRules() {
+  return {{0, counts::SliceRows{0, static_cast<int64_t>(getRows())}}};
+}
 OpFoldResult SliceCountsOp::fold(FoldAdaptor) { return foldSingle(getGroup(), getCounts()); }
 
 //===----------------------------------------------------------------------===//
@@ -677,6 +690,9 @@ LogicalResult LocalSlotsOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> op
 void LocalSlotsOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(2); }
 OpCost LocalSlotsOp::getOpCost() { return getMemoryCost(*this); }
 SmallVector<Attribute> LocalSlotsOp::getKernelParams() { return {getCapacityAttr(), getRoomAttr(), getCopiesAttr()}; }
+SmallVector<CountsRule> LocalSlotsOp::getCountsRules() {
+  return {{getResultNumber(getCounts()), counts::OwnExperts{1, static_cast<int64_t>(getCopies())}}};
+}
 
 //===----------------------------------------------------------------------===//
 // BroadcastOp, ReduceOp
@@ -692,7 +708,7 @@ void BroadcastOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
   // sum over the members would count it `size` times.
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
-  Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup());
+  Value varying = builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true);
   gradients.push_back(builder.create<ReduceOp>(getLoc(), varying, getGroup(), getRoot()));
 }
 OpCost BroadcastOp::getOpCost() {
@@ -737,7 +753,7 @@ struct FoldAllReduceIntoReduce : OpRewritePattern<ReduceOp> {
     if (!sum || !isSameGroup(varying.getGroup(), group) || !isSameGroup(sum.getGroup(), group) || sum.getCounts() ||
         scale.getFactor().convertToDouble() != 1.0 / static_cast<double>(group.getSize()))
       return rewriter.notifyMatchFailure(reduce, "operand is no averaged all_reduce over the same group");
-    rewriter.replaceOpWithNewOp<ReduceOp>(reduce, sum.getInput(), group, reduce.getRoot());
+    rewriter.modifyOpInPlace(reduce, [&] { reduce.getInputMutable().assign(sum.getInput()); });
     return success();
   }
 };
@@ -758,7 +774,7 @@ LogicalResult AssumeReplicatedOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisS
 void AssumeReplicatedOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   Value share = builder.create<ScaleOp>(getLoc(), cotangents[0],
                                         builder.getF64FloatAttr(1.0 / static_cast<double>(getGroup().getSize())));
-  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), share, getGroup()));
+  gradients.push_back(builder.create<ToVaryingOp>(getLoc(), share, getGroup(), /*shares=*/true));
 }
 OpCost AssumeReplicatedOp::getOpCost() { return {}; }
 bool AssumeReplicatedOp::isAlias() { return true; }

@@ -331,21 +331,28 @@ static LogicalResult verifyActivation(Operation *op, Activation kind, RankedTens
 // A rough count per element, exp being worth about ten operations; these ops are bound by memory.
 static double getActivationFlops(Activation kind) { return kind == Activation::relu ? 1 : 12; }
 
+/// Of moe.activation or its gradient, in the order of the call.
+template <class Op> static SmallVector<Attribute> getActivationForm(Op op) {
+  return {Builder(op.getContext()).getI64IntegerAttr(static_cast<int64_t>(op.getKind())), op.getAlphaAttr(),
+          op.getLimitAttr()};
+}
+
 LogicalResult ActivationOp::verify() {
+  if (!(getAlpha().convertToDouble() > 0) || !(getLimit().convertToDouble() > 0))
+    return emitOpError() << "expected alpha and limit to be positive but got " << getAlpha().convertToDouble()
+                         << " and " << getLimit().convertToDouble();
   return verifyActivation(*this, getKind(), getInput().getType(), getResult().getType(), getCounts(), "the result");
 }
 void ActivationOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(builder.create<ActivationGradOp>(getLoc(), getInput().getType(), getInput(), cotangents[0],
-                                                       getCounts(), getKind()));
+                                                       getCounts(), getKindAttr(), getAlphaAttr(), getLimitAttr()));
   gradients.resize(getNumOperands());
 }
 OpCost ActivationOp::getOpCost() {
   return withRows(getElementwiseCost(*this, getActivationFlops(getKind()), getInput()), getCounts(), getInput(), *this);
 }
 SmallVector<Value> ActivationOp::getKernelInputs() { return {getInput(), getCounts()}; }
-SmallVector<Attribute> ActivationOp::getKernelParams() {
-  return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getKind()))};
-}
+SmallVector<Attribute> ActivationOp::getKernelParams() { return getActivationForm(*this); }
 SmallVector<int64_t> ActivationOp::getInPlaceInputs() {
   return getActivationWidth(getKind()) == 1 ? SmallVector<int64_t>{0} : SmallVector<int64_t>();
 }
@@ -358,9 +365,7 @@ OpCost ActivationGradOp::getOpCost() {
                   *this);
 }
 SmallVector<Value> ActivationGradOp::getKernelInputs() { return {getInput(), getGrad(), getCounts()}; }
-SmallVector<Attribute> ActivationGradOp::getKernelParams() {
-  return {Builder(getContext()).getI64IntegerAttr(static_cast<int64_t>(getKind()))};
-}
+SmallVector<Attribute> ActivationGradOp::getKernelParams() { return getActivationForm(*this); }
 SmallVector<int64_t> ActivationGradOp::getInPlaceInputs() { return {0}; }
 
 //===----------------------------------------------------------------------===//
@@ -426,6 +431,11 @@ OpCost DumpOp::getOpCost() { return isVirtual() ? OpCost() : getMemoryCost(*this
 StringRef DumpOp::getKernelName() { return isVirtual() ? "" : "dump"; }
 bool DumpOp::isAlias() { return isVirtual(); }
 SmallVector<Attribute> DumpOp::getKernelParams() { return {getDimAttr(), getBlocksAttr()}; }
+SmallVector<CountsRule> DumpOp::getCountsRules() {
+  if (!isCounts(getResult().getType()))
+    return {};
+  return {{0, counts::Repeat{0, static_cast<int64_t>(getDim()), static_cast<int64_t>(getBlocks())}}};
+}
 OpFoldResult DumpOp::fold(FoldAdaptor) {
   return getInput().getType() == getResult().getType() ? OpFoldResult(getInput()) : OpFoldResult();
 }

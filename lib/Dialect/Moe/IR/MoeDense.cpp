@@ -32,19 +32,30 @@ SmallVector<Attribute> PositionsOp::getKernelParams() { return {getPeriodAttr()}
 SmallVector<Attribute> IndexAffineOp::getKernelParams() { return {getFactorAttr(), getOffsetAttr()}; }
 SmallVector<int64_t> IndexAffineOp::getInPlaceInputs() { return {0}; }
 
+/// A constant.
+void FillOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &) {}
 SmallVector<Attribute> FillOp::getKernelParams() { return {getValueAttr()}; }
 
 //===----------------------------------------------------------------------===//
 // Embedding
 //===----------------------------------------------------------------------===//
 
+/// Of an embedding or its gradient; `table` is one of `parts`.
+static LogicalResult verifyPadding(Operation *op, int64_t padding, Value table, int64_t parts) {
+  if (int64_t rows = getRows(table) * parts; padding >= rows)
+    return op->emitOpError() << "expected padding below the " << rows << " rows of the whole table but got " << padding;
+  return success();
+}
+
 LogicalResult EmbeddingOp::verify() {
+  if (failed(verifyPadding(*this, getPadding(), getTable(), getParts())))
+    return failure();
   return verifyShape(*this, "the result", getResult(), {getRows(getIds()), getColumns(getTable())}, getTable());
 }
 void EmbeddingOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(Value());
   gradients.push_back(builder.create<EmbeddingGradOp>(getLoc(), getTable().getType(), getIds(), cotangents[0], Value(),
-                                                      getPartsAttr(), getStrideAttr()));
+                                                      getPartsAttr(), getStrideAttr(), getPaddingAttr()));
 }
 /// Of the table only the tokens' rows are read.
 OpCost EmbeddingOp::getOpCost() {
@@ -57,11 +68,13 @@ SmallVector<Attribute> EmbeddingOp::getKernelParams() {
 }
 
 LogicalResult EmbeddingGradOp::verify() {
+  if (failed(verifyPadding(*this, getPadding(), getResult(), getParts())))
+    return failure();
   return verifyShape(*this, "grads", getGrads(), {getRows(getIds()), getColumns(getResult())}, getResult());
 }
 SmallVector<Value> EmbeddingGradOp::getKernelInputs() { return {getIds(), getGrads(), getAddend()}; }
 SmallVector<Attribute> EmbeddingGradOp::getKernelParams() {
-  return {getInt(*this, getParts()), getInt(*this, getStride())};
+  return {getInt(*this, getParts()), getInt(*this, getStride()), getPaddingAttr()};
 }
 SmallVector<int64_t> EmbeddingGradOp::getInPlaceInputs() {
   return getAddend() ? SmallVector<int64_t>{2} : SmallVector<int64_t>();
@@ -118,6 +131,19 @@ SmallVector<int64_t> InverseRootOp::getInPlaceInputs() { return {0}; }
 SmallVector<Attribute> InverseRootGradOp::getKernelParams() { return {getScaleAttr()}; }
 SmallVector<int64_t> InverseRootGradOp::getInPlaceInputs() { return {0, 1}; }
 
+LogicalResult ClampOp::verify() {
+  if (!(getLimit().convertToDouble() > 0))
+    return emitOpError() << "expected limit to be positive but got " << getLimit().convertToDouble();
+  return success();
+}
+void ClampOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  gradients.push_back(builder.create<ClampGradOp>(getLoc(), getInput(), cotangents[0], getLimitAttr()));
+}
+SmallVector<Attribute> ClampOp::getKernelParams() { return {getLimitAttr()}; }
+SmallVector<int64_t> ClampOp::getInPlaceInputs() { return {0}; }
+SmallVector<Attribute> ClampGradOp::getKernelParams() { return {getLimitAttr()}; }
+SmallVector<int64_t> ClampGradOp::getInPlaceInputs() { return {0, 1}; }
+
 //===----------------------------------------------------------------------===//
 // Linear
 //===----------------------------------------------------------------------===//
@@ -146,6 +172,18 @@ OpCost LinearOp::getOpCost() {
 // Rotary positions
 //===----------------------------------------------------------------------===//
 
+/// (C3), (C4).
+static LogicalResult verifyRotaryScaling(RotaryOp op) {
+  double base = op.getBase().convertToDouble(), factor = op.getFactor().convertToDouble();
+  double low = op.getLow().convertToDouble(), high = op.getHigh().convertToDouble();
+  double reach = op.getReach().convertToDouble(), span = op.getSpan().convertToDouble();
+  if (!(base > 0) || !(factor > 0) || !(reach >= 0) || !(span > 0))
+    return op.emitOpError() << "expected base, factor and span to be positive and reach to be at least 0";
+  if (factor != 1 && !(reach > 0 ? low > high : low < high))
+    return op.emitOpError() << "expected low " << (reach > 0 ? "above" : "below") << " high but got " << low << " and "
+                            << high;
+  return success();
+}
 LogicalResult RotaryOp::verify() {
   int64_t head = getHeadDim(), begin = getBegin(), rotary = getRotaryDim(), period = getPeriod();
   if (head < 1 || getColumns(getX()) % head != 0)
@@ -155,9 +193,7 @@ LogicalResult RotaryOp::verify() {
                          << " columns of a head from begin on but got " << rotary << " from " << begin << " on";
   if (period < 1 || getRows(getX()) % period != 0)
     return emitOpError() << "expected period to divide the " << getRows(getX()) << " rows but got " << period;
-  if (!(getBase().convertToDouble() > 0) || !(getFactor().convertToDouble() > 0))
-    return emitOpError() << "expected base and factor to be positive";
-  return success();
+  return verifyRotaryScaling(*this);
 }
 /// A rotation's transpose is its inverse; `scale` stays.
 void RotaryOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
@@ -172,12 +208,17 @@ SmallVector<Attribute> RotaryOp::getKernelParams() {
           getInt(*this, getBegin()),
           getRotaryDimAttr(),
           getInt(*this, getInterleaved()),
-          getInt(*this, getInverse() ? -1 : 1),
+          getInt(*this, getUnrotated() ? 0
+                        : getInverse() ? -1
+                                       : 1),
           getBaseAttr(),
           getFactorAttr(),
           getLowAttr(),
           getHighAttr(),
-          getScaleAttr()};
+          getScaleAttr(),
+          getReachAttr(),
+          getTemperatureAttr(),
+          getSpanAttr()};
 }
 SmallVector<int64_t> RotaryOp::getInPlaceInputs() { return {0}; }
 
@@ -399,6 +440,7 @@ SmallVector<Attribute> DropoutOp::getKernelParams() {
           getInt(*this, getRowStride()),
           getInt(*this, getColumnParts()),
           getInt(*this, getColumnStride()),
+          getInt(*this, getJitter()),
           getPAttr()};
 }
 SmallVector<int64_t> DropoutOp::getInPlaceInputs() { return {0}; }

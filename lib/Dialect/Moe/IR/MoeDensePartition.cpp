@@ -58,6 +58,29 @@ LogicalResult ScaleOp::partition(OpBuilder &builder, ParallelAttr, int64_t, Arra
   return success();
 }
 
+LogicalResult ClampOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                    SmallVectorImpl<LayoutAttr> &results) {
+  if (!operands[0])
+    operands[0] = LayoutAttr::get(getContext(), ::getType(getResult()).getRank());
+  results.push_back(operands[0]);
+  return success();
+}
+LogicalResult ClampOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
+                                 SmallVectorImpl<Value> &results) {
+  results.push_back(builder.create<ClampOp>(getLoc(), operands[0], getLimitAttr()));
+  return success();
+}
+
+LogicalResult FillOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>, SmallVectorImpl<LayoutAttr> &results) {
+  results.push_back(LayoutAttr::get(getContext(), ::getType(getResult()).getRank()));
+  return success();
+}
+LogicalResult FillOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange,
+                                SmallVectorImpl<Value> &results) {
+  results.push_back(builder.create<FillOp>(getLoc(), getResult().getType(), getValueAttr()));
+  return success();
+}
+
 LogicalResult ActivationOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
                                          SmallVectorImpl<LayoutAttr> &results) {
   if (getCounts())
@@ -72,7 +95,8 @@ LogicalResult ActivationOp::partition(OpBuilder &builder, ParallelAttr, int64_t,
   auto type = ::getType(operands[0]);
   auto result = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / getActivationWidth(getKind())},
                                       type.getElementType());
-  results.push_back(builder.create<ActivationOp>(getLoc(), result, operands[0], Value(), getKind()));
+  results.push_back(builder.create<ActivationOp>(getLoc(), result, operands[0], Value(), getKindAttr(), getAlphaAttr(),
+                                                 getLimitAttr()));
   return success();
 }
 
@@ -87,7 +111,7 @@ LogicalResult DropoutOp::partition(OpBuilder &builder, ParallelAttr parallel, in
                                    ValueRange operands, SmallVectorImpl<Value> &results) {
   results.push_back(builder.create<DropoutOp>(getLoc(), operands[0].getType(), operands[0], operands[1], getSeed(),
                                               parallel.getDp(), parallel.getGroup("dp").getStride(),
-                                              isSplit(layouts[0]) ? parallel.getMp() : 1, 1, getP()));
+                                              isSplit(layouts[0]) ? parallel.getMp() : 1, 1, getJitter(), getP()));
   return success();
 }
 
@@ -133,7 +157,7 @@ LogicalResult EmbeddingOp::partition(OpBuilder &builder, ParallelAttr parallel, 
   auto type =
       RankedTensorType::get({::getType(operands[0]).getDimSize(0), table.getDimSize(1)}, table.getElementType());
   Value found = builder.create<EmbeddingOp>(getLoc(), type, operands[0], operands[1], getVocabulary(),
-                                            isOverMp ? parallel.getMp() : 1, 1);
+                                            isOverMp ? parallel.getMp() : 1, 1, getPadding());
   if (isOverMp)
     found = builder.create<AllReduceOp>(getLoc(), type, found, Value(), parallel.getGroup("mp"));
   results.push_back(found);

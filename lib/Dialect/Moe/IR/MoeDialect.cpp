@@ -6,6 +6,7 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include "moe/Dialect/Moe/IR/MoeLabels.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 
 using namespace mlir;
@@ -59,8 +60,12 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
     form = isa<RingAttr>(value) ? "" : "a #moe.ring";
   else if (name == kResidualAttrName)
     form = isa<ResidualAttr>(value) ? "" : "a #moe<residual ..>";
+  else if (name == kLeftAttrName)
+    form = isa<ArrayAttr>(value) ? "" : "an array of names of passes";
   else if (name == kRepeatedAttrName)
     form = isa<UnitAttr>(value) ? "" : "without a value";
+  else if (name == kLabelAttrName)
+    form = isa<StringAttr>(value) ? "" : "a string";
   else
     return false;
   return true;
@@ -108,7 +113,7 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
                              << layout;
     return success();
   }
-  if (name == kUpdatedAttrName) {
+  if (name == kUpdatedAttrName || name == kNoDecayAttrName) {
     if (!isa<UnitAttr>(attribute.getValue()))
       return op->emitError() << "expected '" << name << "' without a value but got " << attribute.getValue();
     return success();
@@ -135,7 +140,7 @@ static LogicalResult verifyValueAttribute(Operation *op, Type type, NamedAttribu
     return success();
   }
   return op->emitError() << "expected 'moe.layout', 'moe.name', 'moe.role', 'moe.below', 'moe.sequence', 'moe.fill', "
-                            "'moe.source', 'moe.updates' or "
+                            "'moe.source', 'moe.no_decay', 'moe.updates' or "
                             "'moe.updated' on a value but got '"
                          << name << "'";
 }

@@ -1,12 +1,19 @@
 //===- MoeInterfaces.cpp - what every op tells the passes -----------------===//
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
+bool mlir::moe::isCounts(Type type) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  return shaped && shaped.hasRank() && shaped.getRank() == 2 && shaped.getElementType().isSignlessInteger(32);
+}
+
 int64_t mlir::moe::getByteSize(Type type) {
-  auto shaped = cast<ShapedType>(type);
-  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
+  // A larger one is refused where it would get memory.
+  return getCheckedByteSize(cast<ShapedType>(type)).value_or(kMaxTensorBytes);
 }
 
 OpCost mlir::moe::getMemoryCost(Operation *op) {

@@ -17,7 +17,7 @@ int64_t LayerOp::getCapacity(int64_t tokens) {
   if (isDropless())
     return 0;
   if (getExpertCapacity())
-    return static_cast<int64_t>(*getExpertCapacity());
+    return std::min(tokens, static_cast<int64_t>(*getExpertCapacity()));
   double wanted = getCapacityFactor()->convertToDouble() * static_cast<double>(getTopK() * tokens) /
                   static_cast<double>(getNumExperts());
   // Factors are written in decimal: what rounding adds to 1.1 * 10 is no reason for a twelfth slot. No token chooses an
@@ -45,19 +45,19 @@ static LogicalResult verifyRouting(LayerOp op) {
     return op.emitOpError() << "expected at least one token but got " << op.getX().getType();
   if (groups < 1 || tokens % groups != 0)
     return op.emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
-  if (k < 1 || k > std::min<int64_t>(8, experts))
-    return op.emitOpError() << "expected top_k to be between 1 and " << std::min<int64_t>(8, experts) << " but got "
-                            << k;
+  if (k < 1 || k > std::min(kMaxTopK, experts))
+    return op.emitOpError() << "expected top_k to be between 1 and " << std::min(kMaxTopK, experts)
+                            << (experts < kMaxTopK ? ", the experts that there are," : ", MoePlan's limit,")
+                            << " but got " << k;
   if (failed(verifyExpertGroups(op, experts, k, op.getExpertGroups(), op.getTopGroups(), op.getGroupScore())))
     return failure();
-  if (!op.isDropless() && !(op.getCapacityFactor()->convertToDouble() > 0))
+  if (op.getCapacityFactor() && !(op.getCapacityFactor()->convertToDouble() > 0))
     return op.emitOpError() << "expected capacity_factor to be positive but got "
                             << op.getCapacityFactor()->convertToDouble();
-  if (std::optional<uint64_t> capacity = op.getExpertCapacity();
-      capacity && (op.isDropless() || static_cast<int64_t>(*capacity) < 1))
-    return op.emitOpError() << "expected expert_capacity to be at least 1, and only with capacity_factor";
+  if (std::optional<uint64_t> capacity = op.getExpertCapacity(); capacity && static_cast<int64_t>(*capacity) < 1)
+    return op.emitOpError() << "expected expert_capacity to be at least 1 but got " << static_cast<int64_t>(*capacity);
   if (op.getMaxLoad() && (!op.isDropless() || !(op.getMaxLoad()->convertToDouble() >= 1)))
-    return op.emitOpError() << "expected max_load to be at least 1, and only without capacity_factor";
+    return op.emitOpError() << "expected max_load to be at least 1, and only in the dropless form";
   return success();
 }
 
@@ -71,6 +71,10 @@ static LogicalResult verifyHomes(LayerOp layer) {
 LogicalResult LayerOp::verify() {
   if (failed(verifyRouting(*this)) || failed(verifyHomes(*this)))
     return failure();
+  double alpha = getActivationAlpha().convertToDouble(), limit = getActivationLimit().convertToDouble();
+  if (!(alpha > 0) || !(limit > 0))
+    return emitOpError() << "expected activation_alpha and activation_limit to be positive but got " << alpha << " and "
+                         << limit;
   int64_t model = getX().getType().getDimSize(1), experts = getNumExperts();
   int64_t hidden = getW2().getType().getDimSize(1), width = getActivationWidth();
   if (failed(verifyShape(*this, "gate", getGate(), {model, experts})) ||
@@ -171,6 +175,12 @@ private:
     return builder.createOrFold<CastOp>(loc, value, getAccumulatorType(elementType));
   }
 
+  /// The layer's activation.
+  Value activate(Type result, Value input, Value counts) {
+    return builder.create<ActivationOp>(loc, result, input, counts, layer.getActivationAttr(),
+                                        layer.getActivationAlphaAttr(), layer.getActivationLimitAttr());
+  }
+
   RouteOp buildRoute();
   Rows exchange(Value dispatched, Value counts);
   Rows exchangeRagged(Value dispatched, Value counts);
@@ -253,8 +263,7 @@ Value BaselineBuilder::buildExperts(const Rows &at) {
   auto type = cast<RankedTensorType>(hidden.getType());
   SmallVector<int64_t> shape(type.getShape());
   shape.back() /= layer.getActivationWidth();
-  Value active = builder.create<ActivationOp>(loc, RankedTensorType::get(shape, type.getElementType()), hidden,
-                                              at.expertCounts, layer.getActivation());
+  Value active = activate(RankedTensorType::get(shape, type.getElementType()), hidden, at.expertCounts);
   Value out = builder.create<GroupedMatmulOp>(loc, active, local.getW2(), at.expertCounts);
   // The shards' partial sums are added up, each with its share of the bias.
   if (Value bias = local.getB2())
@@ -285,7 +294,7 @@ Value BaselineBuilder::buildShared(Value x) {
   auto type = cast<RankedTensorType>(hidden.getType());
   Type inner = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1) / layer.getActivationWidth()},
                                      type.getElementType());
-  Value active = builder.create<ActivationOp>(loc, inner, hidden, Value(), layer.getActivation());
+  Value active = activate(inner, hidden, /*counts=*/Value());
   Value out = sum(builder.create<MatmulOp>(loc, active, local.getSharedW2()), {}, "mp");
   if (!local.getSharedGate())
     return out;
@@ -315,10 +324,13 @@ LogicalResult BaselineBuilder::build(SmallVectorImpl<Value> &results) {
     dispatchedType = RankedTensorType::get(
         {layer.getNumExperts(), static_cast<int64_t>(route.getCapacity()) * localGroups, xType.getDimSize(1)},
         xType.getElementType());
-  Value dispatched = builder.create<DispatchOp>(loc, dispatchedType, x, route.getSlots(), Value());
+  bool weighInputs = layer.getWeighInputs();
+  Value dispatched =
+      builder.create<DispatchOp>(loc, dispatchedType, x, route.getSlots(), weighInputs ? route.getWeights() : Value());
   Rows at = exchange(dispatched, route.getCounts());
   Value returned = exchangeBack(at, buildExperts(at));
-  Value combined = builder.create<CombineOp>(loc, xType, returned, route.getSlots(), route.getWeights());
+  Value combined =
+      builder.create<CombineOp>(loc, xType, returned, route.getSlots(), weighInputs ? Value() : route.getWeights());
   Value y = builder.create<AssumeReplicatedOp>(loc, combined, group("mp"));
   if (local.getSharedW1())
     y = builder.create<AddOp>(loc, y, buildShared(x));

@@ -123,7 +123,7 @@ static OpCost getHostCopyCost(Operation *op) {
   return cost;
 }
 OpCost OffloadOp::getOpCost() { return getHostCopyCost(*this); }
-StringRef OffloadOp::getKernelName() { return "copy"; }
+StringRef OffloadOp::getKernelName() { return kCopyKernel; }
 bool OffloadOp::isOnHost() { return true; }
 OpCost FetchOp::getOpCost() { return getHostCopyCost(*this); }
-StringRef FetchOp::getKernelName() { return "copy"; }
+StringRef FetchOp::getKernelName() { return kCopyKernel; }

@@ -54,12 +54,12 @@ LogicalResult mlir::moe::verifyExpertGroups(Operation *op, int64_t experts, int6
 static LogicalResult verifyChunks(RouteOp route, int64_t tokens, int64_t k) {
   int64_t chunks = route.getChunks(), reserved = route.getChunkRows();
   int64_t rows = static_cast<int64_t>(route.getGroups() * route.getCapacity());
-  if (chunks < 1 || (rows > 0 && rows % chunks != 0))
+  if (chunks < 1 || (rows > 0 && reserved == 0 && rows % chunks != 0))
     return route.emitOpError() << "expected chunks to divide the " << rows << " rows of an expert but got " << chunks;
-  if (rows > 0 && reserved != 0)
-    return route.emitOpError() << "expected no chunk_rows with a capacity but got " << reserved;
-  int64_t most = k * static_cast<int64_t>(llvm::divideCeil(tokens, chunks));
-  if (rows == 0 && (chunks > 1 || reserved != 0) && reserved < most)
+  // Of an expert with a capacity, else of all.
+  int64_t most = static_cast<int64_t>(rows > 0 ? llvm::divideCeil(rows, chunks) : k * llvm::divideCeil(tokens, chunks));
+  bool isNeeded = reserved != 0 || (rows == 0 && chunks > 1);
+  if (isNeeded && reserved < most)
     return route.emitOpError() << "expected room for " << most << " rows in a chunk but got chunk_rows " << reserved;
   return success();
 }
@@ -90,18 +90,17 @@ LogicalResult RouteOp::inferSpmd(const SpmdAxes &axes, ArrayRef<AxisSet> operand
 }
 void RouteOp::setChunked(int64_t chunks, int64_t rows) {
   setChunks(chunks);
-  if (isDropless())
-    setChunkRows(rows);
-  else
-    setCapacity(chunks * rows / getRowGroups());
+  setChunkRows(rows);
   RankedTensorType counts = getCounts().getType();
   getCounts().setType(RankedTensorType::get({chunks, counts.getDimSize(1)}, counts.getElementType()));
 }
 LogicalResult RouteOp::verify() {
   int64_t tokens = getLogits().getType().getDimSize(0), experts = getLogits().getType().getDimSize(1);
   int64_t k = getExperts().getType().getDimSize(1);
-  if (k < 1 || k > std::min<int64_t>(8, experts))
-    return emitOpError() << "expected between 1 and " << std::min<int64_t>(8, experts) << " choices but got " << k;
+  if (k < 1 || k > std::min(kMaxTopK, experts))
+    return emitOpError() << "expected between 1 and " << std::min(kMaxTopK, experts) << " choices"
+                         << (experts < kMaxTopK ? ", the experts that there are," : ", MoePlan's limit,") << " but got "
+                         << k;
   if (failed(verifyAccumulator(*this, "scores", getScores(), {tokens, experts}, getLogits().getType())) ||
       failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||
       failed(verifyShape(*this, "slots", getSlots(), {tokens, k})) ||
@@ -134,9 +133,24 @@ OpCost RouteOp::getOpCost() {
   OpCost cost = getMemoryCost(*this);
   // exp and the top-k scan, roughly; bound by memory and branches.
   cost.flops = 20.0 * static_cast<double>(getLogits().getType().getNumElements());
-  cost.routedOutput = cast<OpResult>(Value(getCounts())).getResultNumber();
-  cost.routedRows = getExperts().getType().getNumElements();
   return cost;
+}
+SmallVector<CountsRule> RouteOp::getCountsRules() {
+  CountsRule rule{getResultNumber(getCounts()), {}};
+  int64_t tokens = getExperts().getType().getDimSize(0), topK = getExperts().getType().getDimSize(1);
+  auto leave = static_cast<int64_t>(getLeave()), homes = static_cast<int64_t>(getHomes());
+  // With one home no choice leaves it.
+  if (leave < 0 || homes == 1)
+    rule.how = counts::Route{tokens, topK};
+  else
+    rule.how = counts::RouteNearHome{tokens,
+                                     topK,
+                                     static_cast<int64_t>(getGroups()),
+                                     leave,
+                                     homes,
+                                     static_cast<int64_t>(getHomeStride()),
+                                     static_cast<int64_t>(getHomeSpan())};
+  return {rule};
 }
 SmallVector<Value> RouteOp::getKernelInputs() { return {getLogits(), getSelectionBias()}; }
 SmallVector<Attribute> RouteOp::getKernelParams() {

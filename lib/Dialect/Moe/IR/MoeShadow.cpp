@@ -51,6 +51,22 @@ SmallVector<Attribute> ChooseShadowsOp::getKernelParams() {
           getExpertAttr(),
           getStartAttr()};
 }
+SmallVector<CountsRule> ChooseShadowsOp::getCountsRules() {
+  counts::ChooseShadows rule;
+  rule.policy = static_cast<int64_t>(getPolicy());
+  rule.workers = getWorkers();
+  rule.nodeWorkers = getNodeWorkers();
+  rule.most = getMost();
+  rule.room = getRoom();
+  rule.phases = getPhases();
+  rule.rowCompute = getRowCompute().convertToDouble();
+  rule.rowSend = getRowSend().convertToDouble();
+  rule.rowLocal = getRowLocal().convertToDouble();
+  rule.rowNode = getRowNode().convertToDouble();
+  rule.expert = getExpert().convertToDouble();
+  rule.start = getStart().convertToDouble();
+  return {{0, rule}};
+}
 
 //===----------------------------------------------------------------------===//
 // DivideChoicesOp
@@ -80,6 +96,10 @@ LogicalResult DivideChoicesOp::verify() {
 }
 void DivideChoicesOp::buildAdjoint(OpBuilder &, ValueRange, SmallVectorImpl<Value> &gradients) { gradients.resize(2); }
 SmallVector<Attribute> DivideChoicesOp::getKernelParams() { return {getChunksAttr(), getChunkRowsAttr()}; }
+SmallVector<CountsRule> DivideChoicesOp::getCountsRules() {
+  return {{getResultNumber(getCounts()), counts::KeptChoices{0, 1}},
+          {getResultNumber(getShadowCounts()), counts::ShadowChoices{0, 1}}};
+}
 void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
   setChunks(chunks);
   setChunkRows(rows);
@@ -94,10 +114,9 @@ void DivideChoicesOp::setChunked(int64_t chunks, int64_t rows) {
 /// The values vary over the group, the shadows not: members that decide differently would wait for each other.
 static LogicalResult inferShadowSpmd(Operation *op, GroupAttr group, const SpmdAxes &axes, ArrayRef<AxisSet> operands,
                                      SmallVectorImpl<AxisSet> &required, SmallVectorImpl<AxisSet> &results) {
-  FailureOr<AxisSet> set = axes.getAxes(group);
+  FailureOr<AxisSet> set = axes.getAxes(op, group);
   if (failed(set))
-    return op->emitOpError() << "expected the boundaries of group " << group << " to be boundaries of the module's "
-                             << kParallelAttrName;
+    return failure();
   if (!(operands[1] & *set).empty())
     return op->emitOpError() << "expected shadows that are replicated over group '" << group.getName()
                              << "' but they vary over " << axes.describe(operands[1]);

@@ -72,11 +72,12 @@ LogicalResult CrossEntropyOp::partition(OpBuilder &builder, ParallelAttr paralle
     target = builder.create<AllReduceOp>(loc, target.getType(), target, Value(), mp);
   }
   Value rows = builder.create<AddOp>(loc, lse, builder.create<ScaleOp>(loc, target, builder.getF64FloatAttr(-1)));
-  auto sums = builder.create<LabelSumOp>(loc, rows, labels);
   auto overAll = [&](Value value) -> Value {
     return builder.create<AllReduceOp>(loc, value.getType(), value, Value(), dp);
   };
-  results.push_back(builder.create<DivideOp>(loc, overAll(sums.getSum()), overAll(sums.getCount())));
+  Value sum = builder.create<LabelSumOp>(loc, rows, labels);
+  Value count = builder.create<LabelCountOp>(loc, sum.getType(), labels);
+  results.push_back(builder.create<DivideOp>(loc, overAll(sum), overAll(count)));
   return success();
 }
 
@@ -134,21 +135,16 @@ SmallVector<Attribute> PickGradOp::getKernelParams() { return getPartParams(*thi
 SmallVector<int64_t> PickGradOp::getInPlaceInputs() { return getAddendPlace(getAddend(), 2); }
 
 void LabelSumOp::build(OpBuilder &builder, OperationState &state, Value rows, Value labels) {
-  Type sum = getAccumulatorTensor(::getType(rows), {});
-  build(builder, state, sum, sum, rows, labels);
+  build(builder, state, getAccumulatorTensor(::getType(rows), {}), rows, labels);
 }
 LogicalResult LabelSumOp::verify() {
   RankedTensorType scalar = getAccumulatorTensor(::getType(getRows()), {});
   return failure(failed(verifyColumn(*this, "rows", getRows(), getRows())) ||
                  failed(verifyLabels(*this, getRows(), getLabels())) ||
-                 failed(verifyType(*this, "sum", getSum().getType(), scalar)) ||
-                 failed(verifyType(*this, "count", getCount().getType(), scalar)));
+                 failed(verifyType(*this, "sum", getSum().getType(), scalar)));
 }
 void LabelSumOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
-  gradients.push_back(
-      cotangents[0]
-          ? builder.create<LabelSumGradOp>(getLoc(), getRows().getType(), getLabels(), cotangents[0]).getResult()
-          : Value());
+  gradients.push_back(builder.create<LabelSumGradOp>(getLoc(), getRows().getType(), getLabels(), cotangents[0]));
   gradients.push_back(Value());
 }
 
@@ -162,6 +158,110 @@ void DivideOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVect
   gradients.append({builder.create<DivideOp>(getLoc(), cotangents[0], getB()), Value()});
 }
 SmallVector<int64_t> DivideOp::getInPlaceInputs() { return {0, 1}; }
+
+//===----------------------------------------------------------------------===//
+// Losses of routers
+//===----------------------------------------------------------------------===//
+
+void RouterMeansOp::build(OpBuilder &builder, OperationState &state, Value logits, int64_t topK, int64_t groups) {
+  RankedTensorType type = ::getType(logits), means = getAccumulatorTensor(type, {groups, type.getDimSize(1)});
+  build(builder, state, means, means, getAccumulatorTensor(type, {groups, 1}), logits, topK);
+}
+LogicalResult RouterMeansOp::verify() {
+  RankedTensorType type = ::getType(getLogits());
+  int64_t tokens = type.getDimSize(0), experts = type.getDimSize(1), groups = ::getType(getLoads()).getDimSize(0);
+  if (groups < 1 || tokens % groups != 0)
+    return emitOpError() << "expected groups that divide the " << tokens << " tokens but got " << groups;
+  if (int64_t k = getTopK(); k < 1 || k > experts)
+    return emitOpError() << "expected top_k to be between 1 and " << experts << " but got " << k;
+  RankedTensorType means = getAccumulatorTensor(type, {groups, experts});
+  return failure(failed(verifyType(*this, "loads", getLoads().getType(), means)) ||
+                 failed(verifyType(*this, "shares", getShares().getType(), means)) ||
+                 failed(verifyType(*this, "squares", getSquares().getType(), getAccumulatorTensor(type, {groups, 1}))));
+}
+SmallVector<Attribute> RouterMeansOp::getKernelParams() { return {getTopKAttr()}; }
+void RouterMeansOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  if (!cotangents[1] && !cotangents[2])
+    return gradients.push_back(Value());
+  gradients.push_back(
+      builder.create<RouterMeansGradOp>(getLoc(), getLogits().getType(), getLogits(), cotangents[1], cotangents[2]));
+}
+SmallVector<Value> RouterMeansGradOp::getKernelInputs() { return {getLogits(), getGradShares(), getGradSquares()}; }
+
+/// Several groups are sequences, which are whole on a rank; one group is of the tokens of all.
+LogicalResult RouterMeansOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                          SmallVectorImpl<LayoutAttr> &results) {
+  LayoutAttr rows = LayoutAttr::get(getContext(), {StringRef("dp"), StringRef("")});
+  if (operands[0] && operands[0] != rows)
+    return emitOpError() << "expected logits of the layout " << rows << " but got " << operands[0];
+  operands[0] = rows;
+  results.assign(3, ::getType(getLoads()).getDimSize(0) > 1 ? rows : LayoutAttr::get(getContext(), 2));
+  return success();
+}
+LogicalResult RouterMeansOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr>,
+                                       ValueRange operands, SmallVectorImpl<Value> &results) {
+  int64_t groups = ::getType(getLoads()).getDimSize(0), dp = parallel.getDp();
+  if (groups > 1 && groups % dp != 0)
+    return emitOpError() << "expected one group or a multiple of dp = " << dp << " but got " << groups;
+  Value logits =
+      builder.createOrFold<CastOp>(getLoc(), operands[0], getAccumulatorType(::getType(operands[0]).getElementType()));
+  auto means = builder.create<RouterMeansOp>(getLoc(), logits, getTopK(), groups > 1 ? groups / dp : 1);
+  for (Value mean : means->getResults()) {
+    if (groups == 1) {
+      mean = builder.create<ScaleOp>(getLoc(), mean, builder.getF64FloatAttr(1.0 / static_cast<double>(dp)));
+      mean = builder.create<AllReduceOp>(getLoc(), mean.getType(), mean, Value(), parallel.getGroup("dp"));
+    }
+    results.push_back(mean);
+  }
+  return success();
+}
+
+LogicalResult RouterLossOp::verify() {
+  RankedTensorType loads = ::getType(getLoads());
+  auto like = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, loads.getElementType()); };
+  return failure(failed(verifyType(*this, "shares", getShares().getType(), loads)) ||
+                 failed(verifyType(*this, "squares", getSquares().getType(), like({loads.getDimSize(0), 1}))) ||
+                 failed(verifyType(*this, "the loss", getLoss().getType(), like({}))));
+}
+LogicalResult RouterLossOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
+                                         SmallVectorImpl<LayoutAttr> &results) {
+  bool isOverRanks = ::getType(getLoads()).getDimSize(0) > 1;
+  LayoutAttr wanted = LayoutAttr::get(getContext(), {StringRef(isOverRanks ? "dp" : ""), StringRef("")});
+  for (LayoutAttr &operand : operands) {
+    if (operand && operand != wanted)
+      return emitOpError() << "expected means of the layout " << wanted << " but got " << operand;
+    operand = wanted;
+  }
+  results.push_back(LayoutAttr::get(getContext(), 0));
+  return success();
+}
+LogicalResult RouterLossOp::partition(OpBuilder &builder, ParallelAttr parallel, int64_t, ArrayRef<LayoutAttr>,
+                                      ValueRange operands, SmallVectorImpl<Value> &results) {
+  Location loc = getLoc();
+  RankedTensorType loads = ::getType(getLoads());
+  int64_t groups = loads.getDimSize(0), local = ::getType(operands[0]).getDimSize(0);
+  auto scale = [&](Value value, double factor) -> Value {
+    return builder.create<ScaleOp>(loc, value, builder.getF64FloatAttr(factor / static_cast<double>(groups)));
+  };
+  // A part with the coefficient 0 would be computed for nothing.
+  double experts = static_cast<double>(loads.getDimSize(1));
+  double balance = getBalance().convertToDouble() * experts, square = getSquare().convertToDouble();
+  Value rows;
+  if (balance != 0 || square == 0)
+    rows = scale(builder.create<RowDotOp>(loc, operands[0], operands[1]), balance);
+  if (square != 0) {
+    Value squares = scale(operands[2], square);
+    rows = rows ? builder.create<AddOp>(loc, rows, squares) : squares;
+  }
+  // No position is negative: the sum is over all groups.
+  auto ids = RankedTensorType::get({local}, builder.getI32Type());
+  Value all = builder.create<PositionsOp>(loc, ids, /*period=*/1);
+  Value sum = builder.create<LabelSumOp>(loc, rows, all);
+  if (groups > 1)
+    sum = builder.create<AllReduceOp>(loc, sum.getType(), sum, Value(), parallel.getGroup("dp"));
+  results.push_back(sum);
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Element types

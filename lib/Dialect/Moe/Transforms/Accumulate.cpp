@@ -25,8 +25,9 @@ public:
 private:
   LogicalResult checkResults();
   StringRef getRole(BlockArgument argument);
-  void findDependent();
+  LogicalResult findDependent();
   void widenInputs();
+  void countOnce();
   void build(int64_t index);
   void averageResults();
 
@@ -37,6 +38,8 @@ private:
   /// Inputs, and what depends on them, in program order.
   SmallVector<BlockArgument> inputs;
   SmallVector<Operation *> dependent;
+  /// What counts in an input of the whole step.
+  SmallVector<Operation *> counts;
   /// For each result the sum over the micro-batches so far.
   SmallVector<Value> sums;
 };
@@ -58,7 +61,7 @@ StringRef Accumulator::getRole(BlockArgument argument) {
   return role ? role.getValue() : "";
 }
 
-void Accumulator::findDependent() {
+LogicalResult Accumulator::findDependent() {
   llvm::DenseSet<Value> values;
   for (BlockArgument argument : function.getArguments())
     if (getRole(argument) == kInputRole || getRole(argument) == kStepRole) {
@@ -66,10 +69,15 @@ void Accumulator::findDependent() {
       values.insert(argument);
     }
   for (Operation &op : function.front().without_terminator())
-    if (llvm::any_of(op.getOperands(), [&](Value operand) { return values.contains(operand); })) {
+    if (isa<MoeStepCountOpInterface>(op)) {
+      if (!llvm::is_contained(inputs, op.getOperand(0)))
+        return op.emitOpError() << "expected to count in an input of the step, all of whose micro-batches it counts";
+      counts.push_back(&op);
+    } else if (llvm::any_of(op.getOperands(), [&](Value operand) { return values.contains(operand); })) {
       dependent.push_back(&op);
       values.insert(op.result_begin(), op.result_end());
     }
+  return success();
 }
 
 /// An input of each micro-batch is one of all of them; the ops that use it are replaced before its type has to fit.
@@ -87,6 +95,18 @@ void Accumulator::widenInputs() {
       function.setArgAttr(argument.getArgNumber(), kLayoutAttrName, LayoutAttr::get(function.getContext(), dims));
     }
   }
+}
+
+/// Each micro-batch divides by the mean of the counts, so that the mean of the quotients is that of the whole step.
+void Accumulator::countOnce() {
+  for (Operation *op : counts) {
+    Value total = op->getResult(0);
+    builder.setInsertionPointAfter(op);
+    auto mean = builder.create<ScaleOp>(op->getLoc(), total, builder.getF64FloatAttr(1.0 / static_cast<double>(count)));
+    total.replaceAllUsesExcept(mean, mean);
+    inheritUnit(op, mean);
+  }
+  builder.setInsertionPoint(terminator);
 }
 
 /// Its own inputs, its own step of what is random, and everything that depends on them.
@@ -123,10 +143,10 @@ void Accumulator::averageResults() {
 }
 
 LogicalResult Accumulator::run() {
-  if (failed(checkResults()))
+  if (failed(checkResults()) || failed(findDependent()))
     return failure();
-  findDependent();
   widenInputs();
+  countOnce();
   sums.resize(terminator->getNumOperands());
   for (int64_t index = count - 1; index >= 0; --index)
     build(index);

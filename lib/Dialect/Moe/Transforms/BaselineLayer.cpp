@@ -89,8 +89,9 @@ LogicalResult Matcher::matchGate() {
 /// ESP-AllGather and EP-AlltoAll.
 LogicalResult Matcher::matchThere() {
   at = layer.dispatch.getResult();
-  if (layer.dispatch.getWeights())
-    return fail("its dispatch has weights");
+  Value weights = layer.dispatch.getWeights();
+  if (weights && skipToVarying(weights) != layer.route.getWeights())
+    return fail("its dispatch has weights that are not those of its moe.route");
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto gather = step<AllGatherOp>()) {
     if (static_cast<int64_t>(gather.getDim()) != dim || failed(noteEsp(gather.getGroup())))
@@ -152,9 +153,11 @@ LogicalResult Matcher::matchCombine() {
   while (step<ToVaryingOp>())
     ;
   layer.combine = step<CombineOp>();
-  if (!layer.combine || !layer.combine.getWeights() ||
-      skipToVarying(layer.combine.getSlots()) != layer.route.getSlots() ||
-      skipToVarying(layer.combine.getWeights()) != layer.route.getWeights())
+  Value weights = layer.combine ? layer.combine.getWeights() : Value();
+  if (weights && layer.dispatch.getWeights())
+    return fail("its dispatch and its combine both have weights");
+  if (!layer.combine || skipToVarying(layer.combine.getSlots()) != layer.route.getSlots() ||
+      (weights ? skipToVarying(weights) : Value()) != layer.getCombineWeights(layer.route))
     return fail("the experts' rows do not return to a moe.combine of the same routing");
   layer.output = at;
   if (auto claim = step<AssumeReplicatedOp>()) {

@@ -33,6 +33,10 @@ struct BaselineLayer {
   int64_t getEsp() const { return esp ? esp.getSize() : 1; }
   int64_t getEp() const { return ep ? ep.getSize() : 1; }
   bool isDropless() { return static_cast<int64_t>(route.getCapacity()) == 0; }
+  /// The weights of the routing `by`, which takes the place of the layer's, for the dispatch and for the combine: one
+  /// of them has them (weigh_inputs of moe.layer), the other null.
+  Value getDispatchWeights(RouteOp by) { return dispatch.getWeights() ? Value(by.getWeights()) : Value(); }
+  Value getCombineWeights(RouteOp by) { return dispatch.getWeights() ? Value() : Value(by.getWeights()); }
   int64_t getTokens() { return route.getLogits().getType().getDimSize(0); }
 
   /// The experts on other rows: of each of the same experts, or packed with `counts`. Their weights are not cast.

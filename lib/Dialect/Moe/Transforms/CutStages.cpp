@@ -28,6 +28,8 @@ public:
   size_t getMostStages() const { return program.cuts.size() - 1; }
 
 private:
+  /// Leaves out the cuts that would make a stage without work, a program that launches nothing.
+  void dropIdleCuts();
   double getSeconds(Operation *op) const;
   /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
   double getUse(Operation *op, const OpCost &cost) const;
@@ -59,11 +61,22 @@ Cutter::Cutter(func::FuncOp function, const MoeCutStagesOptions &options)
       world = parallel.getWorld();
   before.push_back(0);
   for (Operation *op : program.ops) {
-    if (auto priced = dyn_cast<MoeCostOpInterface>(op))
-      if (OpCost cost = priced.getOpCost(); cost.routedRows > 0)
-        rowsOfCount = static_cast<double>(cost.routedRows) / getNumElements(op->getResult(cost.routedOutput));
+    if (auto counted = dyn_cast<MoeCountsOpInterface>(op))
+      for (const CountsRule &rule : counted.getCountsRules())
+        if (std::optional<int64_t> choices = rule.getNumChoices())
+          rowsOfCount = static_cast<double>(*choices) / getNumElements(op->getResult(rule.output));
     before.push_back(before.back() + getSeconds(op));
   }
+  dropIdleCuts();
+}
+
+void Cutter::dropIdleCuts() {
+  SmallVector<size_t> kept = {0};
+  for (size_t cut : ArrayRef(program.cuts).drop_front().drop_back())
+    if (before[cut] > before[kept.back()] && before[cut] < before.back())
+      kept.push_back(cut);
+  kept.push_back(program.cuts.back());
+  program.cuts.assign(kept.begin(), kept.end());
 }
 
 double Cutter::getUse(Operation *op, const OpCost &cost) const {

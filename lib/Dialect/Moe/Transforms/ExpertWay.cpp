@@ -37,9 +37,11 @@ static llvm::SetVector<Operation *> getUsersUpTo(ValueRange roots, Operation *en
   return ops;
 }
 
+/// One of the two has the weights.
 static CombineOp findCombine(DispatchOp dispatch, Value slots) {
   for (auto combine : dispatch->getBlock()->getOps<CombineOp>())
-    if (dispatch->isBeforeInBlock(combine) && combine.getWeights() && skipToVarying(combine.getSlots()) == slots)
+    if (dispatch->isBeforeInBlock(combine) && !combine.getWeights() == static_cast<bool>(dispatch.getWeights()) &&
+        skipToVarying(combine.getSlots()) == slots)
       return combine;
   return {};
 }

@@ -27,6 +27,7 @@ struct Parameter {
   GroupAttr shard;
   int64_t dim = 0;
   AxisSet varies;
+  double decay = 0;
 };
 
 class StepBuilder {
@@ -38,6 +39,7 @@ public:
   LogicalResult run();
 
 private:
+  double getDecay(BlockArgument argument);
   LogicalResult collect();
   void shard(Parameter &parameter);
   Value getPart(const Parameter &parameter, Value whole);
@@ -74,6 +76,12 @@ static std::string getName(func::FuncOp function, unsigned argument) {
   return name ? name.str() : "argument" + std::to_string(argument);
 }
 
+/// Vectors (biases, gains of norms) do not decay, and neither do the experts' biases, which are matrices.
+double StepBuilder::getDecay(BlockArgument argument) {
+  bool isVector = mlir::cast<RankedTensorType>(argument.getType()).getRank() < 2;
+  return isVector || function.getArgAttr(argument.getArgNumber(), kNoDecayAttrName) ? 0 : options.decay;
+}
+
 /// Takes the gradients of parameters from the results.
 LogicalResult StepBuilder::collect() {
   llvm::StringMap<unsigned> gradients;
@@ -95,7 +103,8 @@ LogicalResult StepBuilder::collect() {
       return function.emitError() << "expected the groups of the layout of '" << name << "' to be groups of "
                                   << parallel;
     taken.set(gradient->second);
-    parameters.push_back({argument, name, layout, terminator->getOperand(gradient->second), {}, 0, *varies});
+    parameters.push_back(
+        {argument, name, layout, terminator->getOperand(gradient->second), {}, 0, *varies, getDecay(argument)});
   }
   if (parameters.empty())
     return function.emitError() << "expected gradients of parameters among the results; run moe-differentiate first";
@@ -196,10 +205,9 @@ Value StepBuilder::getFactor() {
 
 Value StepBuilder::applySgd(const Parameter &parameter, Value param, Value rate, Value factor) {
   Type type = param.getType();
-  double decay = mlir::cast<RankedTensorType>(type).getRank() > 1 ? options.decay : 0;
   Value velocity = addState(parameter, ".velocity", type);
   auto sgd = builder.create<SgdOp>(loc, type, type, param, parameter.gradient, velocity, rate, factor,
-                                   APFloat(options.momentum), APFloat(decay));
+                                   APFloat(options.momentum), APFloat(parameter.decay));
   addResult(sgd.getNewVelocity(), parameter.name + ".velocity", kUpdateRole, parameter.layout,
             parameter.name + ".velocity");
   return sgd.getNewParam();
@@ -207,11 +215,10 @@ Value StepBuilder::applySgd(const Parameter &parameter, Value param, Value rate,
 
 Value StepBuilder::applyAdam(const Parameter &parameter, Value param, Value rate, Value step, Value factor) {
   Type type = param.getType();
-  double decay = mlir::cast<RankedTensorType>(type).getRank() > 1 ? options.decay : 0;
   Value first = addState(parameter, ".first", type), second = addState(parameter, ".second", type);
-  auto adam =
-      builder.create<AdamOp>(loc, type, type, type, param, parameter.gradient, first, second, rate, step, factor,
-                             APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps), APFloat(decay));
+  auto adam = builder.create<AdamOp>(loc, type, type, type, param, parameter.gradient, first, second, rate, step,
+                                     factor, APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps),
+                                     APFloat(parameter.decay));
   addResult(adam.getNewFirst(), parameter.name + ".first", kUpdateRole, parameter.layout, parameter.name + ".first");
   addResult(adam.getNewSecond(), parameter.name + ".second", kUpdateRole, parameter.layout, parameter.name + ".second");
   return adam.getNewParam();

@@ -7,13 +7,12 @@
 //===----------------------------------------------------------------------===//
 #include "BaselineLayer.h"
 
-#include <numeric>
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Cost/Papers.h"
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
@@ -55,7 +54,7 @@ private:
   }
 
   RouteOp routeShare(Value tokens);
-  RouteOp routeWithCapacity(int64_t capacity);
+  int64_t padExpertRows();
   Value dispatch(Value tokens, RouteOp route, int64_t rows);
   /// To the experts and back, over the fused group: rows of the shape of `share.rows`.
   Value runExperts(Rows share);
@@ -114,26 +113,28 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
   if (capacity * parts != static_cast<int64_t>(layer.route.getCapacity()))
     layer.route.emitRemark() << "moe-pause-mp: expected a capacity divisible by " << parts << ", the members of '"
                              << layer.mp.getName() << "', but got " << static_cast<int64_t>(layer.route.getCapacity())
-                             << "; it is padded to " << capacity * parts;
+                             << "; each takes " << capacity;
   return route;
 }
 
-RouteOp LayerRewriter::routeWithCapacity(int64_t capacity) {
-  if (capacity == static_cast<int64_t>(layer.route.getCapacity()))
-    return layer.route;
+/// Gives each expert as many rows as the members can share out evenly; who is dropped does not change. Returns their
+/// number.
+int64_t LayerRewriter::padExpertRows() {
+  int64_t needed = static_cast<int64_t>(layer.route.getCapacity() * layer.route.getGroups());
+  int64_t rows = static_cast<int64_t>(llvm::alignTo(needed, layer.getMp()));
+  if (rows == needed)
+    return rows;
   layer.route.emitRemark() << "moe-pause-mp: expected rows of an expert divisible by " << layer.getMp()
-                           << ", the members of '" << layer.mp.getName() << "', but got "
-                           << static_cast<int64_t>(layer.route.getCapacity() * layer.route.getGroups())
-                           << "; the capacity is padded to " << capacity;
-  auto route = cast<RouteOp>(cloneRoute(builder, layer.route, layer.route.getLogits()));
-  route.setCapacity(capacity);
-  return route;
+                           << ", the members of '" << layer.mp.getName() << "', but got " << needed
+                           << "; the buffer is padded to " << rows;
+  layer.route.setChunked(1, rows);
+  return rows;
 }
 
 /// The auxiliary loss is a mean over groups: each member has that of its own.
 void LayerRewriter::replaceAux(RouteOp route) {
   Value aux = route.getAux();
-  if (route != layer.route && layer.mp && getType(route.getLogits()) != getType(layer.route.getLogits())) {
+  if (layer.mp && getType(route.getLogits()) != getType(layer.route.getLogits())) {
     Value share =
         builder.create<ScaleOp>(loc, aux, builder.getF64FloatAttr(1.0 / static_cast<double>(layer.mp.getSize())));
     aux = builder.create<AllReduceOp>(loc, share.getType(), share, Value(), layer.mp);
@@ -148,7 +149,7 @@ void LayerRewriter::replaceAux(RouteOp route) {
 Value LayerRewriter::dispatch(Value tokens, RouteOp route, int64_t rows) {
   RankedTensorType type = layer.dispatch.getResult().getType();
   return builder.create<DispatchOp>(loc, withDim(type, layer.isDropless() ? 0 : 1, rows), tokens, route.getSlots(),
-                                    Value());
+                                    layer.getDispatchWeights(route));
 }
 
 /// Dump, EP&ESP-AlltoAll, expert shards, EP&ESP-AlltoAll, local sum.
@@ -186,7 +187,7 @@ int64_t LayerRewriter::getReservedRows(int64_t sentRows) {
 }
 
 Value LayerRewriter::combine(Value rows, RouteOp route, Value tokens) {
-  return builder.create<CombineOp>(loc, tokens.getType(), rows, route.getSlots(), route.getWeights());
+  return builder.create<CombineOp>(loc, tokens.getType(), rows, route.getSlots(), layer.getCombineWeights(route));
 }
 
 void LayerRewriter::rewriteToS1() {
@@ -201,21 +202,15 @@ void LayerRewriter::rewriteToS1() {
 }
 
 void LayerRewriter::rewriteToS2() {
-  int64_t members = layer.getMp(), groups = layer.route.getGroups(), capacity = layer.route.getCapacity();
-  int64_t choices = layer.route.getExperts().getType().getNumElements();
-  // The least that makes the rows of all groups divisible.
-  RouteOp route = routeWithCapacity(llvm::alignTo(capacity, members / std::gcd(members, groups)));
+  RouteOp route = layer.route;
+  int64_t choices = route.getExperts().getType().getNumElements();
   int64_t dim = layer.isDropless() ? 0 : 1;
-  int64_t rows = layer.isDropless() ? static_cast<int64_t>(llvm::alignTo(choices, members))
-                                    : groups * static_cast<int64_t>(route.getCapacity());
+  int64_t rows = layer.isDropless() ? static_cast<int64_t>(llvm::alignTo(choices, layer.getMp())) : padExpertRows();
   Value counts = route.getCounts();
   if (layer.isDropless() && layer.mp)
     counts = builder.create<SliceCountsOp>(loc, counts, layer.mp, rows);
   Value back = runExperts({slice(dispatch(layer.tokens, route, rows), dim), counts});
-  Value output = combine(gather(back, dim), route, layer.tokens);
-  if (route != layer.route)
-    replaceAux(route);
-  layer.replaceWith(output);
+  layer.replaceWith(combine(gather(back, dim), route, layer.tokens));
 }
 
 //===----------------------------------------------------------------------===//
@@ -250,9 +245,7 @@ struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
   }
 
   void rewrite(DispatchOp dispatch, const SpmdAnalysis &states, SmallVectorImpl<Attribute> &choices) {
-    auto leave = [&](StringRef reason) {
-      dispatch.emitWarning() << "moe-pause-mp leaves this layer as it is: " << reason;
-    };
+    auto leave = [&](StringRef reason) { leaveLayer(dispatch, "moe-pause-mp", reason); };
     std::string reason;
     FailureOr<BaselineLayer> layer = BaselineLayer::match(dispatch, states, reason);
     if (failed(layer))

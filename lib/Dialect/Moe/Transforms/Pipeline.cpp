@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
@@ -40,13 +41,13 @@ static bool canChunk(const ExpertWay &way, RowChunk chunk) {
 /// nothing up to twice the whole can.
 static std::optional<RowChunk> findChunk(ExpertWay &way, int64_t chunks) {
   RankedTensorType rows = way.dispatch.getResult().getType();
-  int64_t whole = rows.getDimSize(getRowDim(rows)), groups = way.slots.getRowGroups();
+  int64_t whole = rows.getDimSize(getRowDim(rows));
   RankedTensorType slots = way.dispatch.getSlots().getType();
   int64_t tokens = slots.getDimSize(0), choices = slots.getDimSize(1);
   int64_t least = way.slots.isDropless() ? choices * static_cast<int64_t>(llvm::divideCeil(tokens, chunks))
                                          : static_cast<int64_t>(llvm::divideCeil(whole, chunks));
   for (int64_t part = std::max<int64_t>(1, least); part <= 2 * std::max<int64_t>(1, whole); ++part)
-    if ((way.slots.isDropless() || chunks * part % groups == 0) && canChunk(way, {part, whole}))
+    if (canChunk(way, {part, whole}))
       return RowChunk{part, whole};
   return std::nullopt;
 }
@@ -83,7 +84,7 @@ private:
 };
 } // namespace
 
-/// The rows, numbered chunk by chunk; there may be more of them.
+/// The rows, numbered chunk by chunk; there may be more of them. Those take no choices.
 Value ChunkedLayer::dispatchInChunks() {
   Value rows = builder.clone(*way.dispatch)->getResult(0);
   SmallVector<int64_t> shape(getType(rows).getShape());
@@ -92,9 +93,7 @@ Value ChunkedLayer::dispatchInChunks() {
   } else {
     if (chunks * chunk.part != chunk.whole)
       way.slots->emitRemark() << "moe-pipeline: expected " << chunk.whole << " rows of an expert to be divisible into "
-                              << chunks << " chunks; the capacity is padded from "
-                              << chunk.whole / way.slots.getRowGroups() << " to "
-                              << chunks * chunk.part / way.slots.getRowGroups();
+                              << chunks << " chunks; the buffer is padded to " << chunks * chunk.part;
     shape[0] *= chunks;
     shape[1] = chunk.part;
   }
@@ -157,9 +156,7 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
   }
 
   void rewrite(DispatchOp dispatch, int64_t number) {
-    auto leave = [&](const Twine &reason) {
-      dispatch.emitWarning() << "moe-pipeline leaves this layer as it is: " << reason;
-    };
+    auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-pipeline", reason); };
     std::string reason;
     FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
     if (failed(way))

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
@@ -66,10 +67,12 @@ static void rewriteLayer(BaselineLayer layer, const SpmdAnalysis &states) {
     slots = own.getSlots();
     counts = own.getCounts();
   }
-  Value rows = builder.create<DispatchOp>(loc, type, getVaryingTokens(layer, states), slots, Value());
+  Value rows = builder.create<DispatchOp>(loc, type, getVaryingTokens(layer, states), slots,
+                                          layer.getDispatchWeights(layer.route));
   rows = layer.cloneExperts(builder, rows, layer.isDropless() ? counts : Value());
   Value output =
-      builder.create<CombineOp>(loc, layer.tokens.getType(), rows, slots, layer.route.getWeights()).getResult();
+      builder.create<CombineOp>(loc, layer.tokens.getType(), rows, slots, layer.getCombineWeights(layer.route))
+          .getResult();
   if (layer.fused)
     output = builder.create<AllReduceOp>(loc, output.getType(), output, Value(), layer.fused);
   layer.replaceWith(output);
@@ -89,7 +92,7 @@ struct MoePpMoe : moe::impl::MoePpMoeBase<MoePpMoe> {
       if (succeeded(layer))
         reason = getObstacle(*layer, *states);
       if (!reason.empty())
-        dispatch.emitWarning() << "moe-ppmoe leaves this layer as it is: " << reason;
+        leaveLayer(dispatch, "moe-ppmoe", reason);
       else
         rewriteLayer(*layer, *states);
     }

@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
@@ -121,7 +122,7 @@ struct MoeSetResiduals : moe::impl::MoeSetResidualsBase<MoeSetResiduals> {
       std::string reason;
       FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
       if (failed(way)) {
-        dispatch.emitWarning() << "moe-set-residuals leaves this layer as it is: " << reason;
+        leaveLayer(dispatch, "moe-set-residuals", reason);
         continue;
       }
       ResidualSetter setter(*way);

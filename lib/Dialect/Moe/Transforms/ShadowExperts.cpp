@@ -12,6 +12,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 
@@ -243,9 +244,7 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
   }
 
   void rewrite(DispatchOp dispatch, ParallelAttr parallel, const MoeShadowExpertsOptions &options) {
-    auto leave = [&](const Twine &reason) {
-      dispatch.emitWarning() << "moe-shadow-experts leaves this layer as it is: " << reason;
-    };
+    auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-shadow-experts", reason); };
     std::string reason;
     FailureOr<ExpertWay> way = ExpertWay::find(dispatch, reason);
     if (failed(way))

@@ -7,6 +7,18 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+/// The axes of the world, divided further where a group of the program has boundaries of its own, as one inside a node
+/// does. Of groups that do not fit together the first is taken, and the op of the other one reports it.
+static SpmdAxes getProgramAxes(func::FuncOp function, ParallelAttr parallel) {
+  const SpmdAxes ofWorld(parallel);
+  SpmdAxes axes = ofWorld;
+  for (Operation &op : function.front())
+    if (auto kernel = dyn_cast<MoeKernelOpInterface>(op))
+      if (GroupAttr group = kernel.getKernelGroup(); group && failed(ofWorld.getAxes(group)))
+        (void)axes.refine(group);
+  return axes;
+}
+
 /// The axes over which a value of that layout varies; without one it is replicated.
 static FailureOr<AxisSet> getLayoutAxes(func::FuncOp function, Attribute layout, const SpmdAxes &axes) {
   if (!layout)
@@ -60,7 +72,7 @@ FailureOr<SpmdAnalysis> SpmdAnalysis::compute(func::FuncOp function) {
     return failure();
   if (!function.getBody().hasOneBlock())
     return function.emitError() << "expected a body of one block but got " << function.getBody().getBlocks().size();
-  SpmdAnalysis analysis{SpmdAxes(parallel)};
+  SpmdAnalysis analysis(getProgramAxes(function, parallel));
   if (failed(analysis.visitArguments(function)))
     return failure();
   for (Operation &op : function.front())

@@ -1,4 +1,5 @@
 //===- VerifySpmd.cpp - reject programs whose SPMD states do not fit ------===//
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
@@ -34,17 +35,127 @@ static LogicalResult verifyOperands(Operation &op, const SpmdAnalysis &analysis)
   return success();
 }
 
+/// Checks the rules of all ops, whether values of theirs vary or not.
+static LogicalResult verifyRules(func::FuncOp function) {
+  return failure(function.walk([](MoeSpmdOpInterface op) { return WalkResult(verifyIndexRule(op, op.getIndexRule())); })
+                     .wasInterrupted());
+}
+
+namespace {
+
+/// Follows how values are placed along one axis.
+class PlacementChecker {
+public:
+  PlacementChecker(func::FuncOp function, const SpmdAnalysis &analysis, AxisSet axis)
+      : function(function), analysis(analysis), axis(axis) {}
+
+  LogicalResult run();
+
+private:
+  bool varies(Value value) const { return !(analysis.getState(value) & axis).empty(); }
+  Placement getPlacement(Attribute layout) const;
+  FailureOr<Placement> resolve(OpResult result, Placement placement);
+  LogicalResult visit(Operation &op);
+  LogicalResult visitReturn(Operation &op);
+
+  func::FuncOp function;
+  const SpmdAnalysis &analysis;
+  AxisSet axis;
+  llvm::DenseMap<Value, Placement> placements;
+  /// Whether values that are no shards lie side by side in one that all members share, as the baseline's duplicated
+  /// tokens do behind its gather over esp. From there on a slice may be a copy, a shard, or (in the backward) a term.
+  bool joins = false;
+};
+
+} // namespace
+
+Placement PlacementChecker::getPlacement(Attribute attribute) const {
+  ParallelAttr parallel = getParallel(function);
+  if (auto layout = dyn_cast_or_null<LayoutAttr>(attribute))
+    for (size_t dim = 0; dim < layout.getDims().size(); ++dim)
+      for (StringRef name : layout.getGroups(dim))
+        if (!(*analysis.getAxes().getAxes(parallel.getGroup(name)) & axis).empty())
+          return Placement::shard(dim);
+  return {};
+}
+
+/// What an op says of its result, with what is known of the program.
+FailureOr<Placement> PlacementChecker::resolve(OpResult result, Placement placement) {
+  joins |= placement.is(Placement::Kind::Joined);
+  if (varies(result)) {
+    if (placement.is(Placement::Kind::Part) && !joins)
+      return Placement::shard(placement.dim);
+    bool unknown = placement.is(Placement::Kind::Part) || placement.is(Placement::Kind::Replicated);
+    return unknown ? Placement{Placement::Kind::Unknown} : placement;
+  }
+  if (placement.is(Placement::Kind::Partial) && !joins)
+    return result.getOwner()->emitOpError() << "expected whole values but operand #0 holds partial sums; a sum over "
+                                            << analysis.getAxes().describe(axis) << " is missing";
+  return Placement();
+}
+
+LogicalResult PlacementChecker::visit(Operation &op) {
+  SmallVector<Placement> operands =
+      llvm::map_to_vector(op.getOperands(), [&](Value v) { return placements.lookup(v); });
+  SmallVector<Placement> results(op.getNumResults());
+  auto vary = [&](Value value) { return varies(value); };
+  if (llvm::any_of(op.getResults(), vary) || llvm::any_of(op.getOperands(), vary)) {
+    results.clear();
+    if (failed(cast<MoeSpmdOpInterface>(op).inferPlacements(analysis.getAxes(), axis, operands, results)))
+      return failure();
+  }
+  for (auto [result, placement] : llvm::zip_equal(op.getResults(), results)) {
+    FailureOr<Placement> resolved = resolve(result, placement);
+    if (failed(resolved))
+      return failure();
+    placements[result] = *resolved;
+  }
+  return success();
+}
+
+/// A result that the layout calls a shard must not be a term of a sum.
+LogicalResult PlacementChecker::visitReturn(Operation &op) {
+  for (OpOperand &operand : op.getOpOperands())
+    if (placements.lookup(operand.get()).is(Placement::Kind::Partial))
+      return op.emitOpError() << "expected whole values but operand #" << operand.getOperandNumber()
+                              << " holds partial sums; a sum over " << analysis.getAxes().describe(axis)
+                              << " is missing";
+  return success();
+}
+
+LogicalResult PlacementChecker::run() {
+  for (BlockArgument argument : function.getArguments())
+    placements[argument] = getPlacement(function.getArgAttr(argument.getArgNumber(), kLayoutAttrName));
+  for (Operation &op : function.front())
+    if (failed(op.hasTrait<OpTrait::IsTerminator>() ? visitReturn(op) : visit(op)))
+      return failure();
+  return success();
+}
+
+/// Reports the first sum that is missing, or that counts a value more than once, along each axis.
+static LogicalResult verifyPlacements(func::FuncOp function, const SpmdAnalysis &analysis) {
+  LogicalResult result = success();
+  for (AxisSet axis : analysis.getAxes().getEach())
+    if (failed(PlacementChecker(function, analysis, axis).run()))
+      result = failure();
+  return result;
+}
+
 namespace {
 struct MoeVerifySpmd : moe::impl::MoeVerifySpmdBase<MoeVerifySpmd> {
   using Base::Base;
 
   void runOnOperation() override {
+    if (failed(verifyRules(getOperation())))
+      return signalPassFailure();
     FailureOr<SpmdAnalysis> analysis = SpmdAnalysis::compute(getOperation());
     if (failed(analysis))
       return signalPassFailure();
+    bool fits = true;
     for (Operation &op : getOperation().front())
-      if (failed(verifyOperands(op, *analysis)))
-        signalPassFailure();
+      fits &= succeeded(verifyOperands(op, *analysis));
+    if (!fits || failed(verifyPlacements(getOperation(), *analysis)))
+      signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

@@ -4,7 +4,10 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 
 #include <charconv>
 #include <cmath>
@@ -33,10 +36,11 @@ void PlanDialect::initialize() {
 bool mlir::plan::isBufferType(MemRefType type) {
   Type element = type.getElementType();
   return type.hasStaticShape() && type.getLayout().isIdentity() && type.getRank() <= 4 &&
-         (element.isF32() || element.isF64() || element.isBF16() || element.isF16() || element.isSignlessInteger(32));
+         (element.isF32() || element.isF64() || element.isBF16() || element.isF16() || element.isSignlessInteger(32)) &&
+         moe::getCheckedByteSize(type);
 }
 
-int64_t mlir::plan::getByteSize(MemRefType type) { return type.getNumElements() * (type.getElementTypeBitWidth() / 8); }
+int64_t mlir::plan::getByteSize(MemRefType type) { return *moe::getCheckedByteSize(type); }
 
 //===----------------------------------------------------------------------===//
 // CostAttr
@@ -67,11 +71,10 @@ struct CostField {
 } // namespace
 
 static constexpr CostField costFields[] = {
-    {"read", &moe::OpCost::bytesRead, 0},       {"written", &moe::OpCost::bytesWritten, 0},
-    {"payload", &moe::OpCost::payload, 0},      {"root", &moe::OpCost::root, 0},
-    {"rows", &moe::OpCost::raggedRows, 0},      {"counts", &moe::OpCost::countsInput, -1},
-    {"peers", &moe::OpCost::peerDim, -1},       {"copies", &moe::OpCost::copies, 1},
-    {"routed", &moe::OpCost::routedOutput, -1}, {"choices", &moe::OpCost::routedRows, 0},
+    {"read", &moe::OpCost::bytesRead, 0},  {"written", &moe::OpCost::bytesWritten, 0},
+    {"payload", &moe::OpCost::payload, 0}, {"root", &moe::OpCost::root, 0},
+    {"rows", &moe::OpCost::raggedRows, 0}, {"counts", &moe::OpCost::countsInput, -1},
+    {"peers", &moe::OpCost::peerDim, -1},  {"copies", &moe::OpCost::copies, 1},
 };
 
 static ParseResult parseGemm(AsmParser &parser, moe::GemmShape &shape) {
@@ -198,17 +201,92 @@ LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe
 }
 
 //===----------------------------------------------------------------------===//
+// CountsAttr
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// `, key = value` for each field, in the rule's order.
+struct RuleParser {
+  AsmParser &parser;
+  bool failed = false;
+
+  void input(StringRef key, int64_t &value) {
+    parse(key, [&] { return parser.parseInteger(value); });
+  }
+  void integer(StringRef key, int64_t &value, int64_t, int64_t) { input(key, value); }
+  void real(StringRef key, double &value) {
+    parse(key, [&] { return parser.parseFloat(value); });
+  }
+
+private:
+  void parse(StringRef key, function_ref<ParseResult()> parseValue) {
+    if (failed)
+      return;
+    SMLoc loc = parser.getCurrentLocation();
+    failed = parser.parseOptionalComma() || parser.parseOptionalKeyword(key);
+    if (failed)
+      parser.emitError(loc) << "expected ', " << key << " = ..' in a rule for counts";
+    else
+      failed = parser.parseEqual() || parseValue();
+  }
+};
+
+struct RulePrinter {
+  AsmPrinter &printer;
+
+  void input(StringRef key, int64_t value) { printer << ", " << key << " = " << value; }
+  void integer(StringRef key, int64_t value, int64_t, int64_t) { input(key, value); }
+  void real(StringRef key, double value) { printer << ", " << key << " = " << formatDouble(value); }
+};
+} // namespace
+
+Attribute CountsAttr::parse(AsmParser &parser, Type) {
+  StringRef name;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&name))
+    return {};
+  std::optional<moe::CountsRule> rule = moe::CountsRule::create(name);
+  if (!rule) {
+    parser.emitError(loc) << "expected a rule for counts, one of " << moe::CountsRule::getNames() << ", but got '"
+                          << name << "'";
+    return {};
+  }
+  RuleParser fields{parser};
+  fields.input("output", rule->output);
+  std::visit([&](auto &how) { how.visit(how, fields); }, rule->how);
+  if (fields.failed || parser.parseGreater())
+    return {};
+  return parser.getChecked<CountsAttr>(parser.getContext(), *rule);
+}
+
+void CountsAttr::print(AsmPrinter &printer) const {
+  const moe::CountsRule &rule = getRule();
+  printer << "<" << rule.getName();
+  RulePrinter fields{printer};
+  fields.input("output", rule.output);
+  std::visit([&](const auto &how) { how.visit(how, fields); }, rule.how);
+  printer << ">";
+}
+
+LogicalResult CountsAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe::CountsRule rule) {
+  if (std::string error = rule.getError(); !error.empty())
+    return emitError() << error;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // BufferOp
 //===----------------------------------------------------------------------===//
 
 LogicalResult BufferOp::verify() {
   auto type = cast<MemRefType>(getMemref().getType());
   if (!isBufferType(type)) // (C1)
-    return emitOpError("expected a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 at most but got ")
-           << type;
+    return emitOpError("expected ") << kBufferTypes << " but got " << type;
   if (!isa_and_nonnull<SpaceAttr>(type.getMemorySpace())) // (C1)
     return emitOpError("expected the memory space to be #plan<space device> or #plan<space host_pinned> but got ")
            << type;
+  if (std::optional<int64_t> offset = getOffset(); offset && *offset > kMaxArenaBytes) // (C2)
+    return emitOpError("expected an offset of at most 2^62 but got ") << *offset;
   return success();
 }
 
@@ -293,6 +371,29 @@ static bool isParam(Attribute attribute) {
   return number && number.getType().isF64();
 }
 
+/// (C6)
+static LogicalResult verifyCounts(LaunchOp launch, int64_t callInputs) {
+  llvm::SmallDenseSet<int64_t> seen;
+  for (const moe::CountsRule &rule : launch.getCountsRules()) {
+    auto outputs = static_cast<int64_t>(launch.getOutputs().size());
+    if (rule.output >= outputs || !seen.insert(rule.output).second)
+      return launch.emitOpError("expected counts of different outputs among ") << outputs << " but got " << rule.output;
+    if (Type type = launch.getOutputs()[rule.output].getType(); !moe::isCounts(type))
+      return launch.emitOpError("expected an i32 matrix for counts but got ") << type;
+    for (int64_t input : rule.getInputs())
+      if (input >= callInputs || llvm::is_contained(launch.getAbsentInputs(), input))
+        return launch.emitOpError("expected counts from an input that is there but got input ") << input;
+    moe::Members members = rule.getMembers();
+    if (members != moe::Members::None && !launch.getGroup())
+      return launch.emitOpError("expected a group for counts by rule '") << rule.getName() << "'";
+    if ((members == moe::Members::Meet) != launch.getCollective())
+      return launch.emitOpError("expected a collective for counts that members exchange, and only for them, but got "
+                                "rule '")
+             << rule.getName() << "'";
+  }
+  return success();
+}
+
 LogicalResult LaunchOp::verify() {
   if (ArrayAttr params = getParamsAttr())
     for (Attribute param : params)
@@ -322,7 +423,15 @@ LogicalResult LaunchOp::verify() {
   for (int64_t input : getInPlaceInputs())
     if (input < 0 || input >= inputs) // (C3)
       return emitOpError("expected in_place to name one of ") << inputs << " inputs but got " << input;
-  return success();
+  return verifyCounts(*this, callInputs);
+}
+
+SmallVector<moe::CountsRule> LaunchOp::getCountsRules() {
+  SmallVector<moe::CountsRule> rules;
+  if (ArrayAttr counts = getCountsAttr())
+    for (auto attribute : counts.getAsRange<CountsAttr>())
+      rules.push_back(attribute.getRule());
+  return rules;
 }
 
 moe::OpCost LaunchOp::getOpCost() { return getCost() ? getCost()->getCost() : moe::OpCost(); }

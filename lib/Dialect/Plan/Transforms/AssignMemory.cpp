@@ -333,6 +333,17 @@ void MemoryPlanner::run() {
   program->setAttr(kArenasAttrName, arenas.getDictionary(program.getContext()));
 }
 
+static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
+
+/// Offsets are sums of sizes, and must not overflow.
+static LogicalResult verifyTotal(func::FuncOp program) {
+  int64_t total = 0;
+  for (auto buffer : program.getOps<BufferOp>())
+    if (llvm::AddOverflow(total, getByteSize(getType(buffer)) + kMaxAlignment, total) || total > kMaxArenaBytes)
+      return buffer.emitOpError("expected all buffers together to have at most 2^62 bytes");
+  return success();
+}
+
 namespace {
 struct PlanAssignMemory : public plan::impl::PlanAssignMemoryBase<PlanAssignMemory> {
   using Base::Base;
@@ -341,11 +352,12 @@ struct PlanAssignMemory : public plan::impl::PlanAssignMemoryBase<PlanAssignMemo
     func::FuncOp program = getOperation();
     if (!isRankProgram(program))
       return;
-    if (alignment < 1 || !llvm::isPowerOf2_64(alignment)) {
-      program.emitError() << "expected alignment to be a power of two but got " << alignment.getValue();
+    if (alignment < 1 || alignment > kMaxAlignment || !llvm::isPowerOf2_64(alignment)) {
+      program.emitError() << "expected alignment to be a power of two up to " << kMaxAlignment << " but got "
+                          << alignment.getValue();
       return signalPassFailure();
     }
-    if (failed(verifyRankProgram(program)))
+    if (failed(verifyRankProgram(program)) || failed(verifyTotal(program)))
       return signalPassFailure();
     MemoryPlanner(program, alignment).run();
   }

@@ -2,6 +2,7 @@
 #ifndef MOERT_TEST_CUDA_EMULATION_FIBER_H
 #define MOERT_TEST_CUDA_EMULATION_FIBER_H
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <ucontext.h>
@@ -22,13 +23,22 @@ public:
   void leave();
 
 private:
+  /// A point of the program, its registers and its stack.
+  using Place = std::array<void *, 5>;
+
   static void start(unsigned high, unsigned low);
+  static void jump(Place &place);
+  void swapInside();
+  void swapOutside();
   [[noreturn]] void loop();
 
   std::function<void()> body;
   void *memory = nullptr; ///< a guard page, then the stack
   size_t memoryBytes = 0;
-  ucontext_t inside{}, outside{};
+  ucontext_t first{}; ///< where the fiber begins
+  bool begun = false;
+  /// Where the fiber left, and from where it was entered.
+  Place inside{}, outside{};
   // What sanitizers know of the two stacks.
   [[maybe_unused]] void *insideFake = nullptr, *outsideFake = nullptr;
   [[maybe_unused]] const void *outsideStack = nullptr;

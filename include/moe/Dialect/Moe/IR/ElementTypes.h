@@ -7,6 +7,13 @@
 
 namespace mlir::moe {
 
+/// Bytes of the largest tensor that programs may have, more than any machine addresses. Sums of the sizes of a
+/// program's values then stay far from overflow.
+inline constexpr int64_t kMaxTensorBytes = int64_t(1) << 48;
+
+/// Bytes of a static shape; nothing where it has more than kMaxTensorBytes.
+std::optional<int64_t> getCheckedByteSize(ShapedType type);
+
 /// What a program that computes in `elementType` routes, sums over rows and takes losses in: f32 for types of 16 bits,
 /// else the type itself.
 Type getAccumulatorType(Type elementType);

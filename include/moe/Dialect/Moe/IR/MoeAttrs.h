@@ -9,6 +9,8 @@
 namespace mlir::moe {
 /// Ranks that a plan may have.
 inline constexpr int64_t kMaxWorld = 4096;
+/// Experts that a token may choose.
+inline constexpr int64_t kMaxTopK = 32;
 } // namespace mlir::moe
 
 #include "moe/Dialect/Moe/IR/MoeEnums.h.inc"

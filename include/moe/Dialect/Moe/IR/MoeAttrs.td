@@ -35,7 +35,9 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
     `world = pp * dp * mp` for the dense part and `world = pp * edp * ep * esp` for the expert part, on the same ranks.
     mp and esp have stride 1, ep has stride esp, dp stride mp, edp stride ep*esp, pp stride world/pp. The boundaries
     1, mp, esp, ep*esp, world/pp, world must each divide the next when sorted, so that every group is a union of the
-    *axes* between neighbouring boundaries.
+    *axes* between neighbouring boundaries. A program may divide these axes further: the boundaries of all groups that its
+    ops use, stride and stride * size, are boundaries too, as long as each still divides the next. So an exchange over ep
+    may be one inside each node and one between the nodes.
 
     Example: `#moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>`
   }];

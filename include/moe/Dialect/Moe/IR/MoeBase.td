@@ -36,8 +36,10 @@ def Moe_Index2D : Moe_RankedTensor<[I32], [2], "2-D tensor of i32">;
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)>;
 
 /// How an L1 op differs from the interfaces' defaults is listed op by op.
-defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface>;
-defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
+defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["getIndexRule"]>;
+defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "getIndexRule"]>;
+defvar Moe_SpmdGroup = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "inferPlacements"]>;
+defvar Moe_SpmdTransfer = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd"]>;
 defvar Moe_Differentiable = DeclareOpInterfaceMethods<MoeDifferentiableOpInterface>;
 defvar Moe_Splittable = DeclareOpInterfaceMethods<MoeSplittableOpInterface>;
 defvar Moe_Rowwise = DeclareOpInterfaceMethods<MoeRowwiseOpInterface>;
@@ -50,6 +52,7 @@ defvar Moe_Accumulating = DeclareOpInterfaceMethods<MoeAccumulatingOpInterface, 
 defvar Moe_Cost = DeclareOpInterfaceMethods<MoeCostOpInterface>;
 defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost"]>;
 
+defvar Moe_Counts = DeclareOpInterfaceMethods<MoeCountsOpInterface>;
 class Moe_Kernel<list<string> methods = []> : DeclareOpInterfaceMethods<MoeKernelOpInterface, methods>;
 
 #endif // MOE_DIALECT_MOE_IR_MOEBASE_TD

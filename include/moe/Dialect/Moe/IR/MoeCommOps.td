@@ -12,7 +12,7 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits = [],
                   list<string> costMethods = ["getOpCost"], list<Trait> adjoint = [Moe_Differentiable]>
     : Moe_Op<mnemonic, !listconcat([
-        Moe_SpmdOwn, DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>,
+        Moe_SpmdGroup, DeclareOpInterfaceMethods<MoeCostOpInterface, costMethods>,
         Moe_Kernel<!listconcat(["getKernelGroup"], methods)>], adjoint, traits)> {
   code kernelGroup = [{
     ::mlir::moe::GroupAttr $cppClass::getKernelGroup() { return getGroup(); }
@@ -30,7 +30,8 @@ class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> tra
   }];
 }
 
-def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"], [Moe_Splittable, Moe_Chunkable]> {
+def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"],
+                                     [Moe_Splittable, Moe_Chunkable, Moe_Counts]> {
   let summary = "concatenates the members' parts: varying -> replicated";
   let description = [{
     `result` is the members' inputs one after the other along `dim`. Adjoint: moe.slice.
@@ -112,7 +113,8 @@ def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
                                    [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
   let summary = "forgets that a value is replicated: replicated -> varying";
   let description = [{
-    No data moves. Adjoint: moe.all_reduce, which is where every due gradient sum comes from.
+    No data moves. Adjoint: moe.all_reduce, which is where every due gradient sum comes from. With `shares` the input is a
+    value divided by the size of the group, so that the members' sum is that value.
 
     Constraints:
     - (C1) input and result have one type.
@@ -126,7 +128,7 @@ def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
     }
     ```
   }];
-  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group);
+  let arguments = (ins Moe_AnyTensor:$input, Moe_GroupAttr:$group, UnitAttr:$shares);
   let results = (outs Moe_AnyTensor:$result);
   let assemblyFormat = "$input `over` $group attr-dict `:` type($result)";
   let hasFolder = 1;
@@ -156,7 +158,8 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], 
   let hasFolder = 1;
 }
 
-def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"], [Moe_ShadowableOnly]> {
+def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"],
+                                    [Moe_ShadowableOnly, Moe_Counts]> {
   let summary = "each member's part for each other: varying -> varying";
   let description = [{
     Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and esp,
@@ -340,7 +343,7 @@ def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPar
 }
 
 def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
-                                    [AllTypesMatch<["counts", "result"]>, Moe_ChunkableOwn],
+                                    [AllTypesMatch<["counts", "result"]>, Moe_ChunkableOwn, Moe_Counts],
                                     ["getOpCost"]> {
   let summary = "counts of the member's part of packed rows: replicated -> varying";
   let description = [{
@@ -368,7 +371,7 @@ def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
 
 def Moe_LocalSlotsOp
     : Moe_GroupOp<"local_slots", ["getKernelParams"],
-                  [MoeSlotsOpInterface, AllTypesMatch<["routed_slots", "slots"]>], ["getOpCost"]> {
+                  [MoeSlotsOpInterface, Moe_Counts, AllTypesMatch<["routed_slots", "slots"]>], ["getOpCost"]> {
   let summary = "the choices of the member's own experts: replicated -> varying";
   let description = [{
     PPMoE's index selection (section 3.3.3). All members of the group have the same tokens, and moe.route's slots [S, k] and
@@ -403,7 +406,6 @@ def Moe_LocalSlotsOp
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
-    int64_t getRowGroups() { return 1; }
     int64_t getChunks() { return 1; }
     /// The rows are numbered where the tokens are routed.
     bool canChunk() { return false; }

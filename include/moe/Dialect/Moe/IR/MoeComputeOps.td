@@ -224,6 +224,10 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
   let hasVerifier = 1;
 }
 
+/// Which function, in the order of moert_activation.
+defvar Moe_ActivationForm = (ins Moe_ActivationAttr:$kind, DefaultValuedAttr<F64Attr, "1.702">:$alpha,
+                                 DefaultValuedAttr<F64Attr, "7.0">:$limit);
+
 def Moe_ActivationOp : Moe_Op<"activation", [
     Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>,
@@ -231,11 +235,12 @@ def Moe_ActivationOp : Moe_Op<"activation", [
   let summary = "activation function, elementwise or gated, at both levels";
   let description = [{
     relu, gelu (exact), gelu_tanh (GPT-2's `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`), silu and sigmoid are elementwise. The swiglu kinds take interleaved (gate, up) column pairs and give
-    half as many columns; `moe.layer` states their formulas.
+    half as many columns; `moe.layer` states their formulas, in which swiglu_clamped takes `alpha` and `limit`.
 
     Constraints:
     - (C1) the result has the shape of the input, its last dimension halved for the swiglu kinds.
     - (C2) counts needs 2-D rows.
+    - (C3) alpha and limit are positive.
 
     Example:
 
@@ -246,9 +251,14 @@ def Moe_ActivationOp : Moe_Op<"activation", [
     }
     ```
   }];
-  let arguments = (ins Moe_Rows:$input, Optional<Moe_Index2D>:$counts, Moe_ActivationAttr:$kind);
+  let arguments = !con((ins Moe_Rows:$input, Optional<Moe_Index2D>:$counts), Moe_ActivationForm);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$input (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input, "::mlir::Value":$counts,
+                                 "::mlir::moe::Activation":$kind, CArg<"double", "1.702">:$alpha,
+                                 CArg<"double", "7.0">:$limit), [{
+    build($_builder, $_state, result, input, counts, kind, ::llvm::APFloat(alpha), ::llvm::APFloat(limit));
+  }]>];
   let hasVerifier = 1;
 }
 
@@ -271,14 +281,15 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
     }
     ```
   }];
-  let arguments = (ins Moe_Rows:$input, Moe_Rows:$grad, Optional<Moe_Index2D>:$counts, Moe_ActivationAttr:$kind);
+  let arguments = !con((ins Moe_Rows:$input, Moe_Rows:$grad, Optional<Moe_Index2D>:$counts), Moe_ActivationForm);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$input `,` $grad (`counts` `(` $counts^ `)`)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
 def Moe_DumpOp : Moe_Op<"dump", [
-    Moe_Spmd, Moe_Differentiable, Moe_ShadowableOnly, Moe_CostOwn, Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_ShadowableOnly, Moe_CostOwn, Moe_Counts,
+    Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
   let summary = "equal copies of each block, virtual before an exchange";
   let description = [{
     Parm's dump, before EP&ESP-AlltoAll: dimension `dim` is `blocks` equal blocks of n, each of which is repeated c times, c

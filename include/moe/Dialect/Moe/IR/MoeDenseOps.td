@@ -51,9 +51,12 @@ def Moe_IndexAffineOp : Moe_Op<"index_affine", [
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Moe_FillOp : Moe_Op<"fill", [Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "one value everywhere";
+def Moe_FillOp : Moe_Op<"fill", [
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "one value everywhere, at both levels";
   let description = [{
+    In a model graph every rank has all of it: the gamma of a norm without weights.
+
     Example:
 
     ```mlir
@@ -80,8 +83,12 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
     each rank gives zeros for ids of others, and the results are summed. Then `parts` = mp, and the rank has part
     (rank / stride) mod parts.
 
+    The row of the id `padding` of the whole table, where that is not negative, gets no gradient from here (nn.Embedding's
+    padding_idx).
+
     Constraints:
     - (C1) ids is [S], table [V, M], the result [S, M] of table's type.
+    - (C2) padding < V parts.
 
     Example:
 
@@ -93,7 +100,8 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
     ```
   }];
   let arguments = (ins Moe_Index1D:$ids, Moe_Tensor2D:$table, UnitAttr:$vocabulary,
-                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
+                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
+                       DefaultValuedAttr<I64Attr, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$ids `,` $table attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -104,10 +112,12 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of an embedding's table";
   let description = [{
-    `result[v,:] = addend[v,:] + sum of grads[s,:] over the tokens s that have row v`.
+    `result[v,:] = addend[v,:] + sum of grads[s,:] over the tokens s that have row v`, but the addend alone for the row of the
+    id `padding`.
 
     Constraints:
     - (C1) ids is [S], grads [S, M], the result and the addend [V, M].
+    - (C2) padding < V parts.
 
     Example:
 
@@ -119,7 +129,8 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
     ```
   }];
   let arguments = (ins Moe_Index1D:$ids, Moe_Tensor2D:$grads, Optional<Moe_Tensor2D>:$addend,
-                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride);
+                       DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
+                       DefaultValuedAttr<I64Attr, "-1">:$padding);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$ids `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -247,6 +258,51 @@ def Moe_InverseRootGradOp : Moe_Op<"inverse_root_grad", [
   let assemblyFormat = "$root `,` $grads attr-dict `:` type($result)";
 }
 
+def Moe_ClampOp : Moe_Op<"clamp", [
+    SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "values held within a limit, at both levels";
+  let description = [{
+    `result = input` held within [-limit, limit].
+
+    Constraints:
+    - (C1) limit > 0.
+
+    Example:
+
+    ```mlir
+    func.func @clamp(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.clamp %x {limit = 8.0 : f64} : tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$input, F64Attr:$limit);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Moe_ClampGradOp : Moe_Op<"clamp_grad", [
+    SameOperandsAndResultType, Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
+  let summary = "gradient of a clamp's input";
+  let description = [{
+    `result = grads` where input lies within [-limit, limit], bounds included, else 0.
+
+    Example:
+
+    ```mlir
+    func.func @clamp_grad(%x: tensor<8x4xf32>, %g: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.clamp_grad %x, %g {limit = 8.0 : f64} : tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor:$input, Moe_Tensor:$grads, F64Attr:$limit);
+  let results = (outs Moe_Tensor:$result);
+  let assemblyFormat = "$input `,` $grads attr-dict `:` type($result)";
+}
+
 //===----------------------------------------------------------------------===//
 // Linear
 //===----------------------------------------------------------------------===//
@@ -291,12 +347,15 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
   let summary = "rotary positions";
   let description = [{
     Rotates columns [begin, begin + rotary_dim) of each head of head_dim columns by the angles of the token's position, which
-    is its row mod period; moert_rotary in moert.h gives the formula, YaRN's frequencies (factor, low, high, scale)
-    included. `inverse` is the adjoint.
+    is its row mod period; moert_rotary in moert.h gives the formula. It includes the frequencies of YaRN (factor, low,
+    high, scale) and of Llama 3 (with reach), and a scale that grows with the position (temperature, span; Llama 4).
+    `inverse` is the adjoint. With `unrotated` all angles are 0, so that only the scale applies.
 
     Constraints:
     - (C1) head_dim divides x's columns; begin + rotary_dim <= head_dim; rotary_dim is even.
     - (C2) period divides the rows.
+    - (C3) base and factor are positive; reach is at least 0; span is positive.
+    - (C4) where factor is not 1, low < high, or with reach > 0 low > high.
 
     Example:
 
@@ -308,9 +367,12 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
     ```
   }];
   let arguments = (ins Moe_Tensor2D:$x, I64Attr:$period, I64Attr:$head_dim, DefaultValuedAttr<I64Attr, "0">:$begin,
-                       I64Attr:$rotary_dim, UnitAttr:$interleaved, UnitAttr:$inverse, F64Attr:$base,
+                       I64Attr:$rotary_dim, UnitAttr:$interleaved, UnitAttr:$inverse, UnitAttr:$unrotated,
+                       F64Attr:$base,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, DefaultValuedAttr<F64Attr, "0.0">:$low,
-                       DefaultValuedAttr<F64Attr, "1.0">:$high, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+                       DefaultValuedAttr<F64Attr, "1.0">:$high, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$reach, DefaultValuedAttr<F64Attr, "0.0">:$temperature,
+                       DefaultValuedAttr<F64Attr, "1.0">:$span);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -546,10 +608,11 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
     AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable,
     DeclareOpInterfaceMethods<MoeRowwiseOpInterface, ["canDivideRows", "buildOnRowPart"]>, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "leaves out elements at random";
+  let summary = "multiplies elements at random";
   let description = [{
-    `result = keep / (1 - p) * x`, keep 0 with probability p. It is a function of seed, step and the element's row and column
-    in the whole value alone, so that it is the same whatever the partitioning; moert_dropout in moert.h says which.
+    `result = keep / (1 - p) * x`, keep 0 with probability p; with `jitter`, `result = u x`, u uniform from 1 - p to 1 + p. Both
+    are functions of seed, step and the element's row and column in the whole value alone, so that they are the same
+    whatever the partitioning; moert_dropout in moert.h says which.
 
     Constraints:
     - (C1) 0 <= p < 1.
@@ -565,7 +628,7 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
   }];
   let arguments = (ins Moe_Tensor2D:$x, Moe_Index0D:$step, I64Attr:$seed, DefaultValuedAttr<I64Attr, "1">:$row_parts,
                        DefaultValuedAttr<I64Attr, "1">:$row_stride, DefaultValuedAttr<I64Attr, "1">:$column_parts,
-                       DefaultValuedAttr<I64Attr, "1">:$column_stride, F64Attr:$p);
+                       DefaultValuedAttr<I64Attr, "1">:$column_stride, UnitAttr:$jitter, F64Attr:$p);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$x `,` $step attr-dict `:` type($x) `,` type($step)";
   let hasVerifier = 1;

@@ -20,6 +20,8 @@ inline constexpr StringLiteral kBelowAttrName = "moe.below";
 inline constexpr StringLiteral kSequenceAttrName = "moe.sequence";
 /// On a parameter (f64): what a new model has everywhere, where that is not random.
 inline constexpr StringLiteral kFillAttrName = "moe.fill";
+/// On a parameter (unit) that optimizers do not decay, though it is no vector: the biases of experts.
+inline constexpr StringLiteral kNoDecayAttrName = "moe.no_decay";
 /// On a parameter: a dictionary that says of which tensors of a checkpoint it is made (docs/Runtime.md).
 inline constexpr StringLiteral kSourceAttrName = "moe.source";
 /// On ops: `#moe.chunk`, `#moe.ring` for the results, and `#moe.residual` for them, keep where absent.
@@ -43,6 +45,8 @@ inline constexpr StringLiteral kRepeatedAttrName = "moe.repeated";
 /// terms `all_to_all`, `all_gather` and `overlapped` as [seconds, seconds a byte, bytes, seconds for these bytes], `s1`
 /// and `s2` (t1 and t2, seconds), and `s1_alpha` and `s2_alpha`, what they are without tokens.
 inline constexpr StringLiteral kScheduleChoicesAttrName = "moe.schedule_choices";
+/// On a moe.dispatch: the passes, an array of their names, that left its layer as it is.
+inline constexpr StringLiteral kLeftAttrName = "moe.left";
 
 /// Roles of arguments and results (`moe.role`) that passes know.
 inline constexpr StringLiteral kInputRole = "input", kParameterRole = "parameter", kGradientRole = "gradient",

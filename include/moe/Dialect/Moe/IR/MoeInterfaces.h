@@ -6,8 +6,10 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpDefinition.h"
 
-#include "moe/Cost/OpCost.h"
+#include "moe/Dialect/Moe/IR/Placement.h"
 #include "moe/Dialect/Moe/IR/SpmdAxes.h"
+#include "moe/OpFacts/CountsRule.h"
+#include "moe/OpFacts/OpCost.h"
 
 namespace mlir::moe {
 
@@ -49,6 +51,16 @@ Operation *cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping)
 bool hasRowsFor(Type type, GroupAttr group);
 /// As MoeRowwiseOpInterface::buildOnRowPart says.
 Value cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange rows);
+
+/// The number of a result among those of its op, as in CountsRule::output.
+inline int64_t getResultNumber(Value result) { return cast<OpResult>(result).getResultNumber(); }
+/// Whether a tensor of this type may hold counts of routed rows.
+bool isCounts(Type type);
+
+/// The kernel that copies, between devices and hosts too.
+inline constexpr StringLiteral kCopyKernel = "copy";
+/// The kernel of an op that has its name.
+template <typename Op> StringRef getKernelNameOf() { return StringRef(Op::getOperationName()).split('.').second; }
 
 /// Bytes of a tensor of static shape.
 int64_t getByteSize(Type type);

@@ -27,6 +27,19 @@ def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
         required.assign(operands.size(), all);
         results.assign($_op->getNumResults(), all);
         return ::mlir::success();
+      }]>,
+    InterfaceMethod<[{
+      The op in the index notation of Placement.h; empty where it says nothing of its results. Ops of a group have none.
+    }], "::std::string", "getIndexRule", (ins), "", [{ return ""; }]>,
+    InterfaceMethod<[{
+      From how the operands are placed along `axis`, one axis over which they vary, says how the results are. Fails with an
+      error where a sum is missing or counts values more than once. The default follows the index notation.
+    }], "::llvm::LogicalResult", "inferPlacements",
+      (ins "const ::mlir::moe::SpmdAxes &":$axes, "::mlir::moe::AxisSet":$axis,
+           "::llvm::ArrayRef<::mlir::moe::Placement>":$operands,
+           "::llvm::SmallVectorImpl<::mlir::moe::Placement> &":$results), "",
+      [{
+        return ::mlir::moe::inferPlacementsByRule($_op, $_op.getIndexRule(), axes.describe(axis), operands, results);
       }]>
   ];
 }
@@ -56,6 +69,19 @@ def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
     }], "::mlir::moe::OpCost", "getOpCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>,
     InterfaceMethod<[{The group whose members the exchange of getOpCost() is between; null where there is none.}],
       "::mlir::moe::GroupAttr", "getCostGroup", (ins), "", [{ return {}; }]>
+  ];
+}
+
+def MoeCountsOpInterface : OpInterface<"MoeCountsOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An op with results that hold counts of routed rows, [sources, experts] i32. The simulator follows these counts from the
+    routing to the ops that work on the rows.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      How each such result follows from the kernel's inputs (moe/OpFacts/CountsRule.h). Other results have no rule.
+    }], "::llvm::SmallVector<::mlir::moe::CountsRule>", "getCountsRules">
   ];
 }
 
@@ -161,12 +187,11 @@ def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
     InterfaceMethod<[{The row of each choice, [S, k].}], "::mlir::Value", "getSlots">,
     InterfaceMethod<[{The rows that each expert uses in each chunk, [chunks, E].}], "::mlir::Value", "getCounts">,
     InterfaceMethod<[{Whether rows are [R, M].}], "bool", "isDropless">,
-    InterfaceMethod<[{With a capacity: equal parts of each expert's rows that are filled apart from each other.}],
-      "int64_t", "getRowGroups">,
     InterfaceMethod<[{Into how many pieces of memory the rows are divided.}], "int64_t", "getChunks">,
     InterfaceMethod<[{Whether setChunked can be.}], "bool", "canChunk", (ins), "", [{ return true; }]>,
     InterfaceMethod<[{
-      Divides the rows into `chunks` of `rows` each, of each expert with a capacity. The type of the counts becomes theirs.
+      Divides the rows into `chunks` of `rows` each, of each expert with a capacity. Rows beyond the needed ones stay empty:
+      who is dropped does not change. The type of the counts becomes theirs.
     }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows)>
   ];
 }
@@ -179,6 +204,15 @@ def MoeAccumulatingOpInterface : OpInterface<"MoeAccumulatingOpInterface"> {
     InterfaceMethod<[{Whether it can add this one.}], "bool", "canAccumulate", (ins "::mlir::Value":$addend), "",
       [{ return true; }]>
   ];
+}
+
+def MoeStepCountOpInterface : OpInterface<"MoeStepCountOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An op that counts something in one tensor, of any shape: of tensors side by side it gives the sum of their counts. Means over
+    what is counted are divided by it. moe-accumulate counts in the inputs of the whole step, so that such a mean
+    is one over all micro-batches and not a mean of theirs.
+  }];
 }
 
 def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {

@@ -17,22 +17,23 @@ def Moe_LayerOp : Moe_Op<"layer", [
                    expert_groups > 1 only experts of the top_groups best of that many consecutive groups of experts
                    (a group's own score: its largest selection value, or the sum of its two largest)
     weight[s,j]  = score[s,e_j], divided by (sum_j score[s,e_j] + 1e-20) with `renormalize`, times routing_scale
-    y[s,:]       = sum_j weight[s,j] expert_{e_j}(x[s,:]) + shared(x[s,:])
+    y[s,:]       = sum_j weight[s,j] expert_{e_j}(x[s,:]) + shared(x[s,:]), or with `weigh_inputs`
+                   sum_j expert_{e_j}(weight[s,j] x[s,:]) + shared(x[s,:])
     expert_e(x)  = activation(x w1[e] + b1[e]) w2[e] + b2[e]
     shared(x)    = (activation(x shared_w1) shared_w2) * sigmoid(x shared_gate), the factor 1 without shared_gate
     ```
 
     For the swiglu kinds `w1` is [E, M, 2H] and its columns are interleaved (gate, up) pairs, so that a shard of H is
-    contiguous: `h[j] = silu(a[2j]) * a[2j+1]`; `swiglu_clamped` is gpt-oss's: `g = min(a[2j], 7)`,
-    `u = clamp(a[2j+1], -7, 7)`, `h[j] = g * sigmoid(1.702 g) * (u + 1)`. The other kinds have `w1` [E, M, H]. The shared
-    expert has an inner size of its own and the same activation.
+    contiguous: `h[j] = silu(a[2j]) * a[2j+1]`; `swiglu_clamped` is gpt-oss's, with L = activation_limit (7) and
+    activation_alpha (1.702): `g = min(a[2j], L)`, `u = clamp(a[2j+1], -L, L)`, `h[j] = g * sigmoid(activation_alpha g) * (u + 1)`.
+    The other kinds have `w1` [E, M, H]. The shared expert has an inner size of its own and the same activation.
 
-    *Capacity form* (`capacity_factor` = f present): the N tokens form `groups` = G blocks of N/G consecutive tokens, routed
+    *Capacity form* (`capacity_factor` = f or `expert_capacity` = C present): the N tokens form `groups` = G blocks of N/G consecutive tokens, routed
     apart from each other. In each, an expert takes at most `T = min(N/G, ceil(k f (N/G) / E))` choices, first choices of all tokens
-    before second ones, then by token; the others are dropped and add nothing to y. `expert_capacity` is T itself, where it
-    is not that (padded so that members can share it out).
+    before second ones, then by token; the others are dropped and add nothing to y. With C it is T = min(N/G, C), whatever f
+    says.
 
-    *Dropless form* (absent): every choice is computed. `max_load` bounds the rows that a rank's experts may receive to that
+    *Dropless form* (both absent): every choice is computed. `max_load` bounds the rows that a rank's experts may receive to that
     multiple of the mean; absent, memory for the worst case is reserved.
 
     With `leave` >= 0 at most that many tokens of a routing group keep a choice outside of the group's own block of experts,
@@ -44,14 +45,15 @@ def Moe_LayerOp : Moe_Op<"layer", [
 
     Constraints:
     - (C1) N > 0, and `groups` divides N.
-    - (C2) 1 <= top_k <= min(8, E).
+    - (C2) 1 <= top_k <= min(32, E); 32 is a limit of MoePlan.
     - (C3) gate is [M, E]; gate_bias and selection_bias are [E].
     - (C4) w1 is [E, M, A H], w2 is [E, H, M], A = 2 for the swiglu kinds, else 1; b1 is [E, A H], b2 is [E, M], both or none.
     - (C5) shared_w1 is [M, A H'], shared_w2 is [H', M], both or none; shared_gate is [M, 1] and needs them.
     - (C6) expert_groups divides E; 1 <= top_groups <= expert_groups; top_groups E / expert_groups >= top_k; a group scored
       by top2 has at least two experts.
-    - (C7) capacity_factor > 0; expert_capacity >= 1, and only with it; max_load >= 1, and only in the dropless form.
+    - (C7) capacity_factor > 0; expert_capacity >= 1; max_load >= 1, and only in the dropless form.
     - (C8) y has x's type; selection_bias and aux have the accumulator type of x's element type, all others that itself.
+    - (C9) activation_alpha and activation_limit are positive.
 
     Example:
 
@@ -75,8 +77,11 @@ def Moe_LayerOp : Moe_Op<"layer", [
     Optional<Moe_Tensor2D>:$shared_w1, Optional<Moe_Tensor2D>:$shared_w2, Optional<Moe_Tensor2D>:$shared_gate,
     I64Attr:$top_k,
     Moe_ActivationAttr:$activation,
+    DefaultValuedAttr<F64Attr, "1.702">:$activation_alpha,
+    DefaultValuedAttr<F64Attr, "7.0">:$activation_limit,
     DefaultValuedAttr<Moe_ScoreAttr, "::mlir::moe::Score::softmax">:$score,
     UnitAttr:$renormalize,
+    UnitAttr:$weigh_inputs,
     DefaultValuedAttr<F64Attr, "1.0">:$routing_scale,
     DefaultValuedAttr<I64Attr, "1">:$expert_groups,
     DefaultValuedAttr<I64Attr, "1">:$top_groups,
@@ -97,9 +102,9 @@ def Moe_LayerOp : Moe_Op<"layer", [
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    bool isDropless() { return !getCapacityFactor(); }
+    bool isDropless() { return !getCapacityFactor() && !getExpertCapacity(); }
     int64_t getNumExperts() { return getGate().getType().getDimSize(1); }
-    /// Choices that one expert takes of a group of `tokens` tokens: T = min(tokens, ceil(k f tokens / E)) or expert_capacity; 0 if dropless.
+    /// Choices that one expert takes of a group of `tokens` tokens: T above; 0 if dropless.
     int64_t getCapacity(int64_t tokens);
     /// Columns of w1 for each of the H inner columns: 2 for the swiglu kinds.
     int64_t getActivationWidth();

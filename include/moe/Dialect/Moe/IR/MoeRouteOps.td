@@ -5,18 +5,23 @@
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 def Moe_RouteOp : Moe_Op<"route", [
-    MoeSlotsOpInterface, Moe_SpmdOwn, Moe_Differentiable, Moe_CostOwn,
+    MoeSlotsOpInterface, Moe_SpmdOwn, Moe_Differentiable, Moe_CostOwn, Moe_Counts,
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "chooses experts, slots and weights for every token";
   let description = [{
     The routing of `moe.layer` on this rank's S tokens, `groups` blocks of S/groups consecutive ones apart from each other.
     `slots[s,j]` is the row of the dispatched tokens that choice j of token s takes, -1 where it is dropped. With
-    `capacity` = T > 0 the rows are [E, groups T], group g using rows g T to g T + T - 1 of each expert; with 0 (dropless)
-    they are S k rows sorted by expert. `counts` are the rows really used.
+    `capacity` = T > 0 an expert takes at most T choices of a group, in rows g T to g T + T - 1 of its own for group g; with
+    0 (dropless) rows are sorted by expert. `counts` are the rows really used.
 
-    With `chunks` = n > 1 the rows are those of n chunks one after the other, so that each chunk is one piece of memory. Who is
-    dropped does not change. With a capacity chunk c has the c-th of n equal parts of each expert's rows: the rows are
-    [n E, groups T / n], those of expert e in chunk c at index c E + e. Dropless, chunk c has the choices of tokens s with
+    `capacity` alone decides who is dropped. `chunks` and `chunk_rows` say where rows lie, and how many the buffer has: with a
+    capacity each expert has R = chunks chunk_rows of them, [E, R] in all, of which those from groups T on stay empty. Without
+    chunk_rows R is groups T, and dropless rows are S k. A schedule that has to divide rows evenly pads the buffer, not the
+    capacity.
+
+    With `chunks` = n > 1 the rows are those of n chunks one after the other, so that each chunk is one piece of memory. With a
+    capacity chunk c has the c-th of n equal parts of each expert's rows: the rows are [n E, R / n], those of expert e in chunk
+    c at index c E + e. Dropless, chunk c has the choices of tokens s with
     floor(s n / S) = c, from row c chunk_rows on, sorted by expert.
 
     With `leave` = L >= 0 it is FasterMoE's topology-aware gate (section 4.3). The experts are in `homes` equal blocks, those of
@@ -26,11 +31,11 @@ def Moe_RouteOp : Moe_Op<"route", [
     each choice of a group is bounded, k L leave in all. Gradients flow through the scores of the final choices.
 
     Constraints:
-    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <= min(8, E).
+    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <= min(32, E).
     - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type, f32 or f64.
     - (C3) expert_groups, top_groups and group_score are as in (C6) of moe.layer; capacity >= 0.
-    - (C4) chunks >= 1; with a capacity it divides groups T, and chunk_rows is 0; dropless with more than one chunk, chunk_rows is at
-      least k ceil(S / chunks).
+    - (C4) chunks >= 1; with a capacity chunks chunk_rows is at least groups T, or chunk_rows is 0 and chunks divides groups T;
+      dropless with more than one chunk, chunk_rows is at least k ceil(S / chunks).
     - (C5) homes divides E; home_stride and home_span are at least 1; with leave >= 0, expert_groups is 1 and k <= E / homes.
 
     Example:
@@ -68,7 +73,6 @@ def Moe_RouteOp : Moe_Op<"route", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
-    int64_t getRowGroups() { return getGroups(); }
     void setChunked(int64_t chunks, int64_t rows);
   }];
 }

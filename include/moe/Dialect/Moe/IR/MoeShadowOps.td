@@ -8,7 +8,7 @@ include "moe/Dialect/Moe/IR/MoeCommOps.td"
 // 1 or 0. Tensors of shadows have R places along dimension 0, of which place r is the r-th shadow's.
 
 def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "which experts become shadows in this step";
   let description = [{
     From the rows that each member sends to each expert. Every rank that has the same counts decides the same: what is
@@ -43,7 +43,7 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
 }
 
 def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
-    MoeSlotsOpInterface, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelParams"]>]> {
+    MoeSlotsOpInterface, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "slots of the experts' choices and of their shadows' apart";
   let description = [{
     `slots` and `counts` are what a dropless moe.route gives, in `chunks` of `chunk_rows`, as if the choices of shadows were
@@ -72,7 +72,6 @@ def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isDropless() { return true; }
-    int64_t getRowGroups() { return 1; }
     void setChunked(int64_t chunks, int64_t rows);
   }];
 }

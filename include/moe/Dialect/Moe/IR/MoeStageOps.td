@@ -6,7 +6,7 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 
 /// One end of a transfer. Not pure: the ends of a channel stay in their order, and none goes without the other.
 class Moe_TransferOp<string mnemonic> : Op<Moe_Dialect, mnemonic, [
-    MemoryEffects<[MemWrite]>, Moe_SpmdOwn, DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost", "getCostGroup"]>,
+    MemoryEffects<[MemWrite]>, Moe_SpmdTransfer, DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost", "getCostGroup"]>,
     Moe_Kernel<["getKernelGroup", "getKernelPeer", "isCollective"]>]> {
   let hasVerifier = 1;
   let extraClassDefinition = [{

@@ -135,27 +135,47 @@ def Moe_PickGradOp : Moe_Op<"pick_grad", [
 }
 
 def Moe_LabelSumOp : Moe_Op<"label_sum", [Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<>]> {
-  let summary = "sum over the tokens that have a label, and how many those are";
+  let summary = "sum over the tokens that have a label";
   let description = [{
-    `sum = sum of rows[s,0] over the s with labels[s] >= 0`, and their number. No gradient flows through that.
+    `sum = sum of rows[s,0] over the s with labels[s] >= 0`.
 
     Constraints:
-    - (C1) rows is [S, 1], labels [S]; sum and count have the rows' element type, f32 or f64.
+    - (C1) rows is [S, 1], labels [S]; the sum has the rows' element type, f32 or f64.
 
     Example:
 
     ```mlir
-    func.func @label_sum(%x: tensor<8x1xf32>, %labels: tensor<8xi32>) -> (tensor<f32>, tensor<f32>) {
-      %sum, %count = moe.label_sum %x, %labels : (tensor<8x1xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)
-      return %sum, %count : tensor<f32>, tensor<f32>
+    func.func @label_sum(%x: tensor<8x1xf32>, %labels: tensor<8xi32>) -> tensor<f32> {
+      %sum = moe.label_sum %x, %labels : (tensor<8x1xf32>, tensor<8xi32>) -> tensor<f32>
+      return %sum : tensor<f32>
     }
     ```
   }];
   let arguments = (ins Moe_Accumulator2D:$rows, Moe_Index1D:$labels);
-  let results = (outs Moe_AccumulatorScalar:$sum, Moe_AccumulatorScalar:$count);
+  let results = (outs Moe_AccumulatorScalar:$sum);
   let assemblyFormat = "$rows `,` $labels attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$labels)>];
   let hasVerifier = 1;
+}
+
+def Moe_LabelCountOp : Moe_Op<"label_count", [
+    DeclareOpInterfaceMethods<MoeStepCountOpInterface>, Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
+  let summary = "how many tokens have a label";
+  let description = [{
+    `count = how many labels are not negative`, of a tensor of any shape.
+
+    Example:
+
+    ```mlir
+    func.func @label_count(%labels: tensor<8xi32>) -> tensor<f32> {
+      %count = moe.label_count %labels : (tensor<8xi32>) -> tensor<f32>
+      return %count : tensor<f32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_IndexTensor:$labels);
+  let results = (outs Moe_AccumulatorScalar:$count);
+  let assemblyFormat = "$labels attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_LabelSumGradOp : Moe_Op<"label_sum_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
@@ -221,6 +241,101 @@ def Moe_CastOp : Moe_Op<"cast", [
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType)>];
   let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Losses of routers
+//===----------------------------------------------------------------------===//
+
+def Moe_RouterMeansOp : Moe_Op<"router_means", [
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, DeclareOpInterfaceMethods<MoePartitionOpInterface>,
+    Moe_Kernel<["getKernelParams"]>]> {
+  let summary = "what losses of routers are made of, at both levels";
+  let description = [{
+    The S tokens are G groups of S / G consecutive ones. For each group g, as means over its tokens s:
+
+    ```
+    loads[g,e]   = 1 where e is one of the top_k largest of logits[s,:] (ties to the lower index), else 0
+    shares[g,e]  = softmax_e(logits[s,:])
+    squares[g,0] = (ln sum_e exp(logits[s,e]))^2
+    ```
+
+    No gradient flows through the loads.
+
+    Constraints:
+    - (C1) logits is [S, E]; loads and shares are [G, E] and squares [G, 1] of its accumulator type; G divides S.
+    - (C2) 1 <= top_k <= E.
+
+    Example:
+
+    ```mlir
+    func.func @router_means(%l: tensor<8x4xf32>) -> tensor<1x4xf32> {
+      %loads, %shares, %squares = moe.router_means %l {top_k = 2 : i64}
+        : (tensor<8x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>)
+      return %shares : tensor<1x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$logits, I64Attr:$top_k);
+  let results = (outs Moe_Accumulator2D:$loads, Moe_Accumulator2D:$shares, Moe_Accumulator2D:$squares);
+  let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$logits, "int64_t":$topK, "int64_t":$groups)>];
+  let hasVerifier = 1;
+}
+
+def Moe_RouterMeansGradOp : Moe_Op<"router_means_grad", [
+    AttrSizedOperandSegments, AllTypesMatch<["logits", "result"]>, Moe_Spmd, Moe_Cost,
+    Moe_Kernel<["getKernelInputs"]>]> {
+  let summary = "gradient of moe.router_means' logits";
+  let description = [{
+    With n tokens in a group and p = softmax(logits[s,:]):
+    `result[s,e] = p_e / n (grad_shares[g,e] - sum_e' p_e' grad_shares[g,e'] + 2 grad_squares[g,0] ln sum_e' exp(logits[s,e']))`.
+    An absent gradient is zero.
+
+    Example:
+
+    ```mlir
+    func.func @router_means_grad(%l: tensor<8x4xf32>, %g: tensor<1x4xf32>) -> tensor<8x4xf32> {
+      %0 = moe.router_means_grad %l shares(%g) : (tensor<8x4xf32>, tensor<1x4xf32>) -> tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Accumulator2D:$logits, Optional<Moe_Accumulator2D>:$grad_shares,
+                       Optional<Moe_Accumulator2D>:$grad_squares);
+  let results = (outs Moe_Accumulator2D:$result);
+  let assemblyFormat = [{
+    $logits (`shares` `(` $grad_shares^ `)`)? (`squares` `(` $grad_squares^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def Moe_RouterLossOp : Moe_Op<"router_loss", [
+    Moe_Cost, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+  let summary = "loss of routers, in a model graph";
+  let description = [{
+    The mean over the G groups of `balance E sum_e loads[g,e] shares[g,e] + square squares[g,0]`, of the sums over layers of what
+    moe.router_means gives. With balance = c / L^2 of L layers it is c times the load-balancing loss of transformers,
+    which takes the tokens of all layers as one batch; with square = c / L, c times the z-loss (ST-MoE; Zoph et al., 2022).
+
+    Constraints:
+    - (C1) loads and shares are [G, E], squares [G, 1], the result is 0-D, all of one element type, f32 or f64.
+
+    Example:
+
+    ```mlir
+    func.func @router_loss(%l: tensor<1x4xf32>, %p: tensor<1x4xf32>, %z: tensor<1x1xf32>) -> tensor<f32> {
+      %0 = moe.router_loss %l, %p, %z {balance = 1.0e-2 : f64, square = 1.0e-3 : f64}
+        : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Accumulator2D:$loads, Moe_Accumulator2D:$shares, Moe_Accumulator2D:$squares,
+                       F64Attr:$balance, F64Attr:$square);
+  let results = (outs Moe_AccumulatorScalar:$loss);
+  let assemblyFormat = "$loads `,` $shares `,` $squares attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

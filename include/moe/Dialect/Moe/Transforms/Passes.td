@@ -43,8 +43,9 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
     rows and gathers them before the combine. Both forms of tokens are rewritten.
 
     In S1 each member routes its own tokens, so that groups, capacity and auxiliary loss are of its share: where the layer has
-    G routing groups a rank and mp does not divide G, there are mp times as many. In S2 the routing is the baseline's. A
-    capacity that cannot be shared out evenly is padded, with a remark. A layer that is no baseline, or S1 where the tokens
+    G routing groups a rank and mp does not divide G, there are mp times as many, each with the mp-th part of the capacity,
+    rounded up, with a remark. In S2 the routing is the baseline's: rows of the buffer that cannot be shared out evenly are
+    padded, with a remark, and the capacity is not. A layer that is no baseline, or S1 where the tokens
     cannot be shared out, is left as it is, with a warning that says why.
 
     With `schedule=auto` each layer gets what Algorithm 1 finds: S1 where t1 (Eq. 13) is not longer than t2 (Eq. 14), from the
@@ -177,7 +178,8 @@ def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
     backward; the gradients of the experts' weights are added up product by product, in place.
 
     With a capacity a chunk has a part of each expert's rows; dropless, it has the choices of a part of the tokens. Where
-    rows cannot be divided evenly the capacity, or the room, is padded, with a remark. One chunk is the identity. A layer
+    rows cannot be divided evenly the buffer is padded, with a remark; who is dropped does not change. One chunk is the
+    identity. A layer
     that cannot be divided is left as it is, with a warning that says why.
 
     Values of one kind take turns in rings (#moe.ring): what an exchange makes or takes in `exchanged-ring` places, what is
@@ -345,8 +347,14 @@ def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
   let summary = "reject programs whose SPMD states do not fit";
   let description = [{
     Follows, from the arguments' layouts, over which groups each value varies, and reports an operand in a state that its op
-    does not take and a result that does not have its layout: a missing all-reduce, a doubled gradient, an unsplit block of
-    tokens.
+    does not take and a result that does not have its layout: a missing all-reduce or an unsplit block of tokens. The axes are
+    those of the module's moe.parallel, divided further by groups of the program. A group that does not fit the others is an
+    error (see `#moe.parallel`).
+
+    Then follows, axis by axis, how each varying value is placed: as equal copies, as shards of a dimension, or as partial
+    sums (Placement.h). A sum of copies or of shards is an error, and so are partial sums that are taken for whole values: by an
+    activation, by a product with other partial sums, by a broadcast, by moe.assume_replicated, as a result. Nothing is
+    concluded from values whose placement no rule follows.
   }];
 }
 
@@ -357,6 +365,9 @@ def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
     and losses and metrics the means over the micro-batches. What depends on parameters alone stays as it is, so that the
     gradients of all micro-batches are added up before they are summed over ranks, once. The ops of micro-batch i say so in
     `moe.micro_batch`, and those that moe-differentiate builds for them do too.
+
+    What a mean divides by (moe.label_count) is counted once, in the input of the whole step, and each micro-batch divides by
+    the mean of these counts. So a mean over labelled tokens is that over all of the step, however they are spread.
 
     The micro-batches are put down last one first: what moe-differentiate appends then begins with micro-batch 0, and each
     gradient is added to those of the micro-batches before it. moe-order-micro-batches then brings forward and backward of

@@ -39,12 +39,12 @@ inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
 /// (names), `seconds` (a predicted step), `bytes` (what a rank needs), `chosen`, and where MPipeMoE's Eq. 10 decides
 /// `equation10` (seconds).
 inline constexpr StringLiteral kSearchAttrName = "plan.search";
-/// On a module whose whole schedule was left open: what moe/Compiler/AutoSchedule.h found, as a dictionary of its
+/// On a module whose whole schedule was left open: what moe/Planner/AutoSchedule.h found, as a dictionary of its
 /// fields' names; of a candidate those that are not 0, false or empty.
 inline constexpr StringLiteral kExplainAttrName = "plan.explain";
 /// On such a module, where the schedule is compiled in another order than by itself: the order, as plan-order names it.
 inline constexpr StringLiteral kOrderAttrName = "plan.order";
-/// On a module whose groups were left open: what moe/Compiler/AutoParallel.h found, of each candidate likewise.
+/// On a module whose groups were left open: what moe/Planner/AutoParallel.h found, of each candidate likewise.
 inline constexpr StringLiteral kExplainParallelAttrName = "plan.explain_parallel";
 
 /// Streams of a rank program.
@@ -56,7 +56,14 @@ inline constexpr StringLiteral kCopyStream = "copy";
 inline constexpr StringLiteral kSendStreamPrefix = "comm.send.";
 inline constexpr StringLiteral kReceiveStreamPrefix = "comm.receive.";
 
-/// Whether calls can take such a value: static, dense and row-major, of f32, f64, bf16, f16 or i32, rank 4 at most.
+/// Bytes of the largest arena: no sum of an offset and of the bytes of a buffer overflows.
+inline constexpr int64_t kMaxArenaBytes = int64_t(1) << 62;
+/// For messages: the types for which isBufferType holds.
+inline constexpr StringLiteral kBufferTypes =
+    "a dense row-major memref of f32, f64, bf16, f16 or i32 with rank 4 and 2^48 bytes at most";
+
+/// Whether calls can take such a value: static, dense and row-major, of f32, f64, bf16, f16 or i32, of rank 4 and
+/// moe::kMaxTensorBytes at most.
 bool isBufferType(MemRefType type);
 /// Bytes of a value for which isBufferType holds.
 int64_t getByteSize(MemRefType type);

@@ -36,14 +36,13 @@ def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space">;
 def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
   let summary = "what a launch needs on one rank";
   let description = [{
-    An `OpCost` (moe/Cost/OpCost.h): the resource that the launch keeps busy, floating-point operations, bytes read and
+    An `OpCost` (moe/OpFacts/OpCost.h): the resource that the launch keeps busy, floating-point operations, bytes read and
     written; `gemm = [groups, rows, columns, depth]` for a product; `collective`, its `payload` in bytes and its `root` for an
     exchange. A ragged launch has `rows`, for which the figures are, and `counts`, the number of the call's input that holds
     the rows really used; of a ragged exchange, the `peers` are the parts of the counts along that dimension, and each
     part is of `copies` neighbouring members; in a product, `ragged_depth` says that the rows are its depth. An all_to_all
-    that is not ragged may be one of several phases: `phase = [1, 4]` is number 1 of 4. A launch that routes has `routed`,
-    the number of the output that holds the rows of each expert, and `choices`, how many they are. What is zero, one copy
-    and one phase are left out.
+    that is not ragged may be one of several phases: `phase = [1, 4]` is number 1 of 4. What is zero, one copy and one
+    phase are left out.
 
     Examples: `#plan.cost<matrix, flops = 1.0e9, read = 4096, written = 4096, gemm = [2, 64, 128, 256]>`,
     `#plan.cost<network, collective = all_to_all, payload = 4096, phase = [1, 4]>`
@@ -52,6 +51,23 @@ def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
+
+def Plan_CountsAttr : Plan_Attr<"Counts", "counts"> {
+  let summary = "how a launch makes counts of routed rows";
+  let description = [{
+    A `CountsRule` (moe/OpFacts/CountsRule.h): output number `output` of the call holds counts, [sources, experts] i32, and
+    follows from the inputs as the rule named says. The rules are `route`, `route_near_home`, `gather`, `exchange`,
+    `slice_rows`, `own_experts`, `repeat`, `choose_shadows`, `kept_choices` and `shadow_choices`. All fields are given, in the
+    order of that header.
+
+    Examples: `#plan.counts<route, output = 4, tokens = 512, top_k = 2>`,
+    `#plan.counts<exchange, output = 0, input = 0, split = 1, concat = 0, copies = 1>`
+  }];
+  let parameters = (ins AttrOrTypeParameter<"::mlir::moe::CountsRule", "", "const ::mlir::moe::CountsRule &">:$rule);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+def Plan_CountsArrayAttr : TypedArrayAttrBase<Plan_CountsAttr, "array of #plan.counts">;
 
 def Plan_Index : ConfinedAttr<I64Attr, [IntNonNegative]>;
 /// Runtimes keep a table of events.
@@ -74,9 +90,9 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
     Until then every `plan.buffer` is memory of its own, so the op is an allocation: CSE must not merge two of one type.
 
     Constraints:
-    - (C1) the memref is static, dense and row-major, of f32, f64, bf16, f16 or i32, rank 4 at most; its memory space is a
-      `#plan<space ..>`.
-    - (C2) offset >= 0.
+    - (C1) the memref is static, dense and row-major, of f32, f64, bf16, f16 or i32, of rank 4 and 2^48 bytes at most; its
+      memory space is a `#plan<space ..>`.
+    - (C2) 0 <= offset <= 2^62.
 
     With `ring`, buffers of one ring take turns (#moe.ring): a launch that writes one waits for all that use the one so many
     places before.
@@ -145,7 +161,7 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     with outputs receives, and the k-th of the one meets the k-th of the other. Then the peer is the call's last param. `in_place` lists the inputs (by operand number) in whose memory the first output
     may lie. `label` says which layer the op belongs to, `chunk` which chunk of its rows. `seconds` is how long a transfer, an
     exchange or a copy over the host's link, takes alone on the cluster for which the plan was made. Without `on` the launch
-    counts as on `compute`.
+    counts as on `compute`. `counts` says how outputs that hold counts of routed rows are made.
 
     Constraints:
     - (C1) params holds i64 and f64 attributes only.
@@ -154,6 +170,8 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     - (C4) a cost with an exchange is that of a collective.
     - (C5) a peer is another member of a collective's group, in a function with `plan.ranks` whose ranks are one member of it;
       such a launch has one input or one output, not both.
+    - (C6) each of `counts` is for another output, an i32 matrix, from inputs that are there; a rule over members needs a
+      group.
 
     Example:
 
@@ -173,7 +191,7 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     OptionalAttr<ArrayAttr>:$params, UnitAttr:$collective, OptionalAttr<Moe_GroupAttr>:$group,
     OptionalAttr<StrAttr>:$stream, OptionalAttr<StrAttr>:$label, OptionalAttr<DenseI64ArrayAttr>:$absent,
     OptionalAttr<DenseI64ArrayAttr>:$in_place, OptionalAttr<Plan_CostAttr>:$cost, OptionalAttr<Moe_ChunkAttr>:$chunk,
-    OptionalAttr<F64Attr>:$seconds, OptionalAttr<Plan_Index>:$peer);
+    OptionalAttr<F64Attr>:$seconds, OptionalAttr<Plan_Index>:$peer, OptionalAttr<Plan_CountsArrayAttr>:$counts);
   let assemblyFormat = [{
     $kernel `(` $inputs `)` `->` `(` $outputs `)` (`params` $params^)? (`collective` $collective^)? (`over` $group^)?
     (`with` $peer^)? (`on` $stream^)? attr-dict `:` functional-type($inputs, $outputs)
@@ -187,6 +205,8 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
     /// `absent` and `in_place`, empty where not given.
     ::llvm::ArrayRef<int64_t> getAbsentInputs();
     ::llvm::ArrayRef<int64_t> getInPlaceInputs();
+    /// `counts`, empty where not given.
+    ::llvm::SmallVector<::mlir::moe::CountsRule> getCountsRules();
     /// Of a launch with a peer: which members of the group send and receive.
     ::std::optional<::mlir::plan::Channel> getChannel();
     /// Bytes that a rank sends to all others; of what is ragged, where all rows are used.

@@ -12,21 +12,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
 
 namespace mlir::plan {
-
-/// Succeeds where `function` is a rank program: one block of plan ops that ends in a return of nothing, arguments that
-/// runtime calls can take. Else fails after an error.
-LogicalResult verifyRankProgram(func::FuncOp function);
-
-/// Whether `function` has a body with plan ops.
-bool isRankProgram(func::FuncOp function);
-/// Those of a plan, without its one-rank reference, in the order of their ranks.
-SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
-
-/// The streams of a rank program in the order in which they first appear.
-SmallVector<StringRef> getStreams(func::FuncOp program);
 
 /// For each stream, how many of its launches are done.
 using Clock = SmallVector<int32_t, 4>;

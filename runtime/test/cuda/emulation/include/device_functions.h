@@ -29,7 +29,8 @@ struct Site {
   Where where;
 
   bool operator==(const Site &other) const {
-    return where.line == other.where.line && std::strcmp(where.file, other.where.file) == 0;
+    return where.line == other.where.line &&
+           (where.file == other.where.file || std::strcmp(where.file, other.where.file) == 0);
   }
 };
 

@@ -1,0 +1,69 @@
+//===- Placement.h - what a varying value is to its whole -------*- C++ -*-===//
+//
+// SPMD states say whether a value varies over an axis of ranks. Placements say how: as equal copies, as shards of a
+// dimension, or as the terms of a sum. Sharding systems know the same three (PyTorch's DTensor: Replicate, Shard,
+// Partial); here a value that every rank may use without a sum of its gradient is `replicated`, and one whose gradient
+// is due for a sum is `copies`. So the adjoint swaps copies and terms, and keeps the other two.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_DIALECT_MOE_IR_PLACEMENT_H
+#define MOE_DIALECT_MOE_IR_PLACEMENT_H
+
+#include "mlir/IR/Operation.h"
+
+namespace mlir::moe {
+
+/// How the members along one axis of ranks hold one value.
+struct Placement {
+  enum class Kind {
+    Replicated, ///< the same value on all, and it counts once
+    Copies,     ///< the same value on all, and each copy counts
+    Shard,      ///< parts of dimension `dim`
+    Partial,    ///< terms; the value is their sum
+    Terms,      ///< of its part of dimension `dim` a member has all terms, side by side; their sum is a shard
+    Part,       ///< of a slice alone: a part of dimension `dim` of a value that all share
+    Joined,     ///< of a gather alone: values side by side that are not known to be shards
+    Unknown     ///< anything; nothing is concluded from it
+  };
+  /// `dim` where a dimension of rows is made of experts and their tokens: [R, M] sorted by expert, and slots that leave
+  /// out the choices of other members' experts.
+  static constexpr unsigned kExperts = 16, kTokens = 17;
+
+  Kind kind = Kind::Replicated;
+  unsigned dim = 0;
+
+  static Placement shard(unsigned dim) { return {Kind::Shard, dim}; }
+  bool is(Kind other) const { return kind == other; }
+  /// "the same value on all members", "parts of dimension 1", ..
+  std::string describe() const;
+  friend bool operator==(Placement a, Placement b) {
+    bool hasDim = a.is(Kind::Shard) || a.is(Kind::Terms) || a.is(Kind::Part);
+    return a.kind == b.kind && (!hasDim || a.dim == b.dim);
+  }
+  friend bool operator!=(Placement a, Placement b) { return !(a == b); }
+};
+
+/// The placements of a rank-local op's results along the axis `axis` (its name in errors), from an index notation of
+/// it.
+///
+/// `operands -> results`, both lists with commas, operands in their order. Each is the letters of its dimensions; `.`
+/// is a dimension that no rule follows, `(et)` one made of experts and their tokens, `|e` experts that a value without
+/// such a dimension leaves out, `*` all dimensions as they are, and `_` an operand that tells nothing. Before an
+/// operand,
+/// `+` is a term of a sum, `!` an operand in which the op is not linear, `#` a factor whose terms side by side the op
+/// adds up, and nothing any other factor. A letter that no result has is summed over; a capital one must not be
+/// divided, since the op needs all of it at once. Behind a result, `~2` is the gradient of operand 2; `?` in its place
+/// tells nothing of it. A rule that begins with `@` depends on which rank computes. No rule: nothing is known of the
+/// results.
+///
+/// Fails with an error where a sum is missing: partial sums in an op that is not linear in them, multiplied by each
+/// other, or added to whole values. Fails too where the rule is none of `op` (verifyIndexRule).
+LogicalResult inferPlacementsByRule(Operation *op, StringRef rule, StringRef axis, ArrayRef<Placement> operands,
+                                    SmallVectorImpl<Placement> &results);
+
+/// Fails with an error where `rule` is not one of `op`: where it has other operands, results or dimensions.
+LogicalResult verifyIndexRule(Operation *op, StringRef rule);
+
+} // namespace mlir::moe
+
+#endif // MOE_DIALECT_MOE_IR_PLACEMENT_H

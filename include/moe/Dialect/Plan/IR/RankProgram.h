@@ -1,0 +1,32 @@
+//===- RankProgram.h - the programs of a plan ------------------*- C++ -*-===//
+#ifndef MOE_DIALECT_PLAN_IR_RANKPROGRAM_H
+#define MOE_DIALECT_PLAN_IR_RANKPROGRAM_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+
+namespace mlir::plan {
+
+/// On a module: the schedule, names joined by '+', and the mode, train or forward.
+inline constexpr StringLiteral kScheduleAttrName = "plan.schedule";
+inline constexpr StringLiteral kModeAttrName = "plan.mode";
+
+/// Succeeds where `function` is a rank program: one block of plan ops that ends in a return of nothing, arguments that
+/// runtime calls can take. Else fails after an error.
+LogicalResult verifyRankProgram(func::FuncOp function);
+
+/// Whether `function` has a body with plan ops.
+bool isRankProgram(func::FuncOp function);
+/// Those of a plan, without its one-rank reference, in the order of their ranks.
+SmallVector<func::FuncOp> getRankPrograms(ModuleOp plan);
+
+/// The stream of a launch, record or wait; empty for other ops.
+StringRef getStreamOf(Operation *op);
+/// The streams of a rank program in the order in which they first appear.
+SmallVector<StringRef> getStreams(func::FuncOp program);
+
+} // namespace mlir::plan
+
+#endif // MOE_DIALECT_PLAN_IR_RANKPROGRAM_H

@@ -1,0 +1,41 @@
+//===- ProgramMemory.h - what a plan needs on a device ----------*- C++ -*-===//
+#ifndef MOE_DIALECT_PLAN_TRANSFORMS_PROGRAMMEMORY_H
+#define MOE_DIALECT_PLAN_TRANSFORMS_PROGRAMMEMORY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mlir::moe {
+
+/// The names of a rank program's parameters.
+llvm::StringSet<> getParameters(func::FuncOp program);
+
+/// Bytes of one rank of a program at the plan stage.
+struct ProgramMemory {
+  int64_t parameters = 0, gradients = 0; ///< of the parameters
+  int64_t states = 0;                    ///< of the optimizer, in the plan
+  int64_t values = 0;                    ///< other arguments and results
+  int64_t arena = 0;                     ///< in the device's memory
+  int64_t pinned = 0;                    ///< in the host's
+
+  /// Adam's two moments, of the parameters' type, where gradients are results: the runtime does not hold them then; who
+  /// trains does.
+  int64_t getOptimizerStates() const { return gradients ? 2 * parameters : 0; }
+  /// What the plan itself takes of the device's memory.
+  int64_t getPlanBytes() const { return parameters + gradients + states + values + arena; }
+  /// With the optimizer: what a device needs.
+  int64_t getDeviceBytes() const { return getPlanBytes() + getOptimizerStates(); }
+};
+
+ProgramMemory getMemory(func::FuncOp program);
+/// Of a plan's rank programs, that of the ranks that need the most of a device.
+func::FuncOp getLargestProgram(ModuleOp plan);
+
+/// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
+void printMemory(func::FuncOp program, llvm::raw_ostream &os);
+
+} // namespace mlir::moe
+
+#endif // MOE_DIALECT_PLAN_TRANSFORMS_PROGRAMMEMORY_H

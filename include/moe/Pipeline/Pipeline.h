@@ -1,0 +1,99 @@
+//===- Pipeline.h - from a model graph to a plan ----------------*- C++ -*-===//
+#ifndef MOE_PIPELINE_PIPELINE_H
+#define MOE_PIPELINE_PIPELINE_H
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/LaunchOrder/Order.h"
+
+namespace mlir {
+class DialectRegistry;
+class PassManager;
+} // namespace mlir
+
+namespace mlir::moe {
+struct ClusterProfile;
+struct ParsedSchedule;
+
+/// The dialects of every stage, and their translation to LLVM IR.
+void registerDialects(DialectRegistry &registry);
+
+/// How far to compile: to the forward program in its schedule, to all of the rank program, or to a plan.
+enum class Stage { Forward, Spmd, Plan };
+
+/// A program is as long as its micro-batches are many.
+inline constexpr int64_t kMaxMicroBatches = 1024;
+
+/// Runs a stage of the compiler: it is given the stage's name, its passes, and what runs them, which it has to call.
+using PassRunner = std::function<LogicalResult(llvm::StringRef, PassManager &, llvm::function_ref<LogicalResult()>)>;
+
+struct PipelineOptions {
+  ParallelAttr parallel;
+  /// Forward and backward, or forward only.
+  bool train = true;
+  Stage stage = Stage::Plan;
+  /// Whether the plan has the one-rank reference, which moe-run --verify needs.
+  bool reference = true;
+  /// A step's batches of the graph's inputs, whose gradients are added up. More than one needs a graph with a loss.
+  int64_t microBatches = 1;
+  /// Stages of a pipeline for each of its devices: more than one is interleaved 1F1B, for which micro-batches are a
+  /// multiple of pp.
+  int64_t interleave = 1;
+  /// Keep for the backward only what blocks hand over to each other, and compute the rest again.
+  bool recompute = false;
+  /// Norms, dropout and residual sums on each rank's part of the tokens over mp (moe-sequence-parallel).
+  bool sequenceParallel = false;
+  /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.
+  std::optional<MoeOptimizeOptions> optimizer;
+  /// Groups that lie inside so many neighbouring ranks exchange inside a node.
+  int64_t devicesPerNode = 8;
+  /// The order of the plan's launches. Absent: where layers are in chunks, what a search finds on the cluster, or
+  /// MPipeMoE's where that cannot price it; else the program's.
+  std::optional<OrderPolicy> order;
+  /// For what is decided by times; else it may be null.
+  const ClusterProfile *cluster = nullptr;
+  /// Runs the passes of the plan that is returned, and of no candidate that a search compiles. Null: they just run.
+  PassRunner runPasses;
+  /// Of the cluster's file, for pipelines in text; may be empty.
+  std::string clusterPath;
+};
+
+/// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:
+/// max(1, ep * esp / mp). Errors are reported at an unknown location.
+FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
+
+/// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 where it has none.
+int64_t getTokens(ModuleOp graph);
+
+/// A copy of a model graph (one function) for `options`, without layers that nobody needs. Fails where the graph or the
+/// options cannot be compiled, whatever the schedule.
+FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const PipelineOptions &options);
+
+/// Compiles a prepared graph in a schedule that is not open, whatever memory it needs, to a module with the rank
+/// program `@rank`, or with pp > 1 one for each device of the pipeline, `@stage0`, `@stage1`, .., and with the one-rank
+/// reference `@reference` behind them. Errors are reported at the ops. At the SPMD stage `moe.label` on an op names its
+/// layer, and the module is what compileSpmd() takes.
+FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
+                                                 const PipelineOptions &options);
+
+/// Whether a module, by its header and its ops, is to be the program of a rank.
+bool isSpmdProgram(ModuleOp module);
+
+/// Checks a module at the SPMD stage, which may be written by hand, and compiles it from there on: `@rank` under the
+/// module's `moe.parallel`, and a `@reference` if it has one. Of `options` it takes those about the stages behind:
+/// stage, reference, order, cluster, devicesPerNode and runPasses.
+FailureOr<OwningOpRef<ModuleOp>> compileSpmd(ModuleOp program, const PipelineOptions &options);
+
+/// From the plan stage to LLVM, with the plan's metadata.
+LogicalResult lowerToLLVM(ModuleOp plan, const PassRunner &runPasses = nullptr);
+
+} // namespace mlir::moe
+
+#endif // MOE_PIPELINE_PIPELINE_H

@@ -1,0 +1,45 @@
+//===- Planner.h - the best plan of a model graph ---------------*- C++ -*-===//
+//
+// What a request leaves open is searched: each candidate goes through the pipeline (moe/Pipeline/Pipeline.h), and its
+// memory and its simulated time decide.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_PLANNER_PLANNER_H
+#define MOE_PLANNER_PLANNER_H
+
+#include <functional>
+#include <string>
+
+#include "moe/Pipeline/Pipeline.h"
+
+namespace mlir::moe {
+struct AutoResult;
+struct RoutingSource;
+
+/// What the pipeline is told, and what is left to the planner.
+struct CompileOptions : PipelineOptions {
+  /// Names joined by '+'.
+  std::string schedule = "baseline";
+  /// Bytes of the device's memory that one rank may use: arena, arguments, results and the optimizer's states. What
+  /// does not fit is tried in more chunks and with less kept for the backward. 0: no limit.
+  int64_t memoryLimit = 0;
+  /// What tokens choose, for 'auto'; null: evenly.
+  const RoutingSource *routing = nullptr;
+  /// 'auto' simulates every candidate, whatever is known of it before.
+  bool exhaustive = false;
+  /// 'auto' also finds what its choice depends on, which takes longer than the choice.
+  bool findChanges = false;
+  /// Hears from 'auto', after each schedule, what it has and the fewest seconds so far. May be null.
+  std::function<void(const AutoResult &, double)> showProgress;
+  /// Asked by 'auto', and while groups are compared, on any thread: true once the best so far has to do. May be null.
+  std::function<bool()> isStopped;
+  bool isStoppedEarly() const { return isStopped && isStopped(); }
+};
+
+/// Compiles a model graph (one function) as compileSchedule does, after deciding what options.schedule leaves open.
+/// Errors are reported at the ops.
+FailureOr<OwningOpRef<ModuleOp>> compile(ModuleOp graph, const CompileOptions &options);
+
+} // namespace mlir::moe
+
+#endif // MOE_PLANNER_PLANNER_H

@@ -1,0 +1,23 @@
+//===- Explanations.h - why a schedule and groups were taken ----*- C++ -*-===//
+#ifndef MOE_REPORT_EXPLANATIONS_H
+#define MOE_REPORT_EXPLANATIONS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mlir::moe {
+
+/// Why, of a module that has `plan.explain`: the ten fastest, the best of each class, what was rejected, whether
+/// overlap pays, and what would change the choice.
+void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
+/// The same as one JSON object.
+void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
+/// The same as a page without any reference to the network, with a picture of time against memory.
+void writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
+
+/// The ten best groups, and why others were not taken, of a module that has `plan.explain_parallel`.
+void printParallelExplanation(ModuleOp plan, llvm::raw_ostream &os);
+
+} // namespace mlir::moe
+
+#endif // MOE_REPORT_EXPLANATIONS_H

@@ -1,0 +1,30 @@
+//===- SimOutput.h - a simulation as text, JSON, trace and page -*- C++ -*-===//
+#ifndef MOE_REPORT_SIMOUTPUT_H
+#define MOE_REPORT_SIMOUTPUT_H
+
+#include "moe/Simulator/Report.h"
+
+namespace mlir::moe {
+
+/// A table that fits a terminal of 80 columns.
+void printText(const SimHeader &header, const SimResult &result, const SimReport &report, llvm::raw_ostream &os);
+void printComparison(const Comparison &comparison, llvm::raw_ostream &os);
+/// One object; docs/CostModel.md. `comparison` may be null.
+void writeJson(const SimHeader &header, const SimResult &result, const SimReport &report, const Comparison *comparison,
+               llvm::raw_ostream &os);
+/// Chrome/Perfetto, in the form in which moe-run writes it; one process for each simulated rank.
+void writeTrace(const SimResult &result, llvm::raw_ostream &os);
+
+/// Reads a trace that moe-run wrote. An error is a complete diagnostic, `file: error: 'key': expected .. but got ..`.
+llvm::Expected<std::vector<MeasuredOp>> loadTrace(llvm::StringRef path);
+/// loadTrace of the file's content.
+llvm::Expected<std::vector<MeasuredOp>> parseTrace(llvm::StringRef text, llvm::StringRef fileName);
+
+/// One page without any reference to the network: timeline of all ranks, memory, roofline, tables. `measured` may be
+/// empty and `comparison` null; the measured lanes stand below the predicted ones.
+void writeHtml(const SimHeader &header, const SimResult &result, const SimReport &report,
+               llvm::ArrayRef<MeasuredOp> measured, const Comparison *comparison, llvm::raw_ostream &os);
+
+} // namespace mlir::moe
+
+#endif // MOE_REPORT_SIMOUTPUT_H

@@ -1,0 +1,39 @@
+//===- Prediction.h - how long a plan takes on a cluster --------*- C++ -*-===//
+#ifndef MOE_SIMULATOR_PREDICTION_H
+#define MOE_SIMULATOR_PREDICTION_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include "moe/Simulator/Report.h"
+#include "moe/Simulator/RoutingSource.h"
+
+namespace mlir::moe {
+
+/// What the outputs of a simulation say of the plan and the cluster; form and routing are the caller's.
+SimHeader makeSimHeader(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
+
+/// How long a step of a module at the plan stage takes on `cluster`, in closed form. `routing` may be null, for an
+/// even one.
+struct Prediction {
+  SimHeader header;
+  SimResult result;
+  SimReport report;
+
+  /// How far the step may be off, relative to it: what the measured fits on its critical path say of themselves. 0
+  /// where they say nothing.
+  double getUncertainty() const {
+    const CriticalUse &critical = report.critical;
+    return result.seconds > 0 ? critical.fitted * critical.fitError / result.seconds : 0;
+  }
+};
+llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster,
+                                   const RoutingSource *routing = nullptr);
+/// The same with what was made before: the plan's programs, and a model of its ranks.
+llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, std::vector<SimProgram> programs,
+                                   const CostModel &model, const RoutingTrace *routing = nullptr);
+/// Of the first iteration of `routing`; null, or an empty one, for even routing.
+SimOptions getSimOptions(const RoutingTrace *routing);
+
+} // namespace mlir::moe
+
+#endif // MOE_SIMULATOR_PREDICTION_H

@@ -1,0 +1,104 @@
+//===- FamiliesDeepseek.cpp - families with DeepSeek's blocks -------------===//
+//
+// Shared experts, groups of experts, dense blocks before the MoE ones, latent attention.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointNames.h"
+#include "Family.h"
+
+using namespace mlir::moe;
+
+/// The first `first_k_dense_replace` blocks are dense.
+static SparseKeys getSparseKeys(int64_t defaultDense) {
+  return {.offset = 0, .first = "first_k_dense_replace", .defaultFirst = defaultDense};
+}
+
+/// DeepSeek's own code makes all blocks dense but those whose number `moe_layer_freq` divides; transformers ignores it.
+/// The blocks for predicting further tokens are no part of the model, and the selection bias balances without a loss.
+static FixedKeys getFixedKeys() {
+  return {.mustBeFalse = {"mlp_bias"},
+          .mustBeOne = {"moe_layer_freq"},
+          .ignored = {"qk_head_dim", "num_nextn_predict_layers", "seq_aux"}};
+}
+
+/// transformers' classes write the rotary columns as the size of a head.
+static void readHeadDim(JsonReader &reader, const ModelSpec &model) {
+  int64_t columns = model.attention.latent->rotaryDim;
+  if (reader.getInteger("head_dim", 1, kMaxSize, columns) != columns)
+    reader.fail("head_dim", "'qk_rope_head_dim', " + llvm::Twine(columns) + ",");
+}
+
+static AttentionSpec getLatentAttention() {
+  return {.rotary = RotarySpec{.base = 1e4},
+          .latent = LatentSpec{.queryRank = 1536, .rank = 512, .plainDim = 128, .rotaryDim = 64, .valueDim = 128}};
+}
+
+static CheckpointNames getNames() {
+  return {"model.layers.{i}.",
+          {names::kLatentAttention, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
+          names::kLlamaModel};
+}
+
+/// DeepSeek's own code adds the loss where the configuration has its coefficient; transformers never does, whatever
+/// output_router_logits says.
+static void readV2(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  readHeadDim(reader, model);
+  model.routerLoss.isAdded = model.routerLoss.balance > 0;
+}
+
+/// DeepSeek-V2: softmax; weights are scaled and not renormalised.
+static Family getV2() {
+  return {.architectures = {"DeepseekV2ForCausalLM"},
+          .modelTypes = {"deepseek_v2"},
+          .layer = {.expertGroups = 0, .topGroups = 0},
+          .layerKeys = {.experts = "n_routed_experts",
+                        .scale = "routed_scaling_factor",
+                        .groups = GroupKeys{.onlyKey = "topk_method",
+                                            .onlyValue = "group_limited_greedy",
+                                            .otherValue = "greedy"},
+                        .sharedCount = "n_shared_experts",
+                        .fixed = {.mustBeFalse = {"norm_topk_prob"}, .mustBe = {{"scoring_func", "softmax"}}}},
+          .model = {.eps = 1e-6, .attention = getLatentAttention()},
+          .modelKeys = {.inputBiases = "attention_bias",
+                        .outputBias = "attention_bias",
+                        .routerLoss = {.balance = "aux_loss_alpha"},
+                        .sparse = getSparseKeys(0),
+                        .fixed = getFixedKeys(),
+                        .readMore = readV2},
+          .checkpoint = getNames()};
+}
+
+static void readV3(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  readHeadDim(reader, model);
+  reader.accept({"aux_loss_alpha"}); // without a loss
+  readFlag(reader, "rope_interleave", model.attention.latent->interleaved);
+}
+
+/// DeepSeek-V3: sigmoid, balanced by a selection bias instead of a loss; a group of experts is scored by its two best;
+/// weights are scaled, renormalised or not.
+static Family getV3() {
+  return {.architectures = {"DeepseekV3ForCausalLM"},
+          .modelTypes = {"deepseek_v3", "kimi_k2"},
+          .layer = {.score = Score::sigmoid,
+                    .renormalize = true,
+                    .routingScale = 2.5,
+                    .expertGroups = 8,
+                    .topGroups = 4,
+                    .selectionBias = true},
+          .layerKeys = {.experts = "n_routed_experts",
+                        .renormalize = "norm_topk_prob",
+                        .scale = "routed_scaling_factor",
+                        .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2},
+                        .sharedCount = "n_shared_experts",
+                        .fixed = {.mustBe = {{"scoring_func", "sigmoid"}, {"topk_method", "noaux_tc"}}}},
+          .model = {.eps = 1e-6, .attention = getLatentAttention()},
+          .modelKeys = {.inputBiases = "attention_bias",
+                        .outputBias = "attention_bias",
+                        .sparse = getSparseKeys(3),
+                        .fixed = getFixedKeys(),
+                        .readMore = readV3},
+          .checkpoint = getNames()};
+}
+
+llvm::SmallVector<Family, 0> mlir::moe::getDeepseekFamilies() { return {getV2(), getV3()}; }

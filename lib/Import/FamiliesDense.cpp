@@ -1,0 +1,71 @@
+//===- FamiliesDense.cpp - families without experts -----------------------===//
+//
+// The planner is of use for them too: data, tensor and pipeline parallelism of whole models.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointNames.h"
+#include "Family.h"
+
+using namespace mlir::moe;
+
+static CheckpointNames getNames() { return {"model.layers.{i}.", {names::kLlamaBlock}, names::kLlamaModel}; }
+
+static LayerKeys getLayerKeys() { return {.expertHidden = {}, .experts = {}}; }
+
+/// Llama 1 to 3, and Solar's dense models.
+static Family getLlama() {
+  return {.architectures = {"LlamaForCausalLM"},
+          .modelTypes = {"llama"},
+          .layerKeys = getLayerKeys(),
+          .model = {.eps = 1e-6, .attention = {.rotary = RotarySpec{.base = 1e4}}},
+          .modelKeys = {.inputBiases = "attention_bias",
+                        .outputBias = "attention_bias",
+                        .fixed = {.mustBeFalse = {"mlp_bias"}}},
+          .checkpoint = getNames()};
+}
+
+/// Without the key the window is 4096; null says that there is none.
+static void readMistralWindow(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  int64_t window = reader.isNull("sliding_window") ? 0 : reader.getInteger("sliding_window", 1, kMaxVocabulary, 4096);
+  for (BlockSpec &block : model.blocks)
+    block.window = window;
+}
+
+static Family getMistral() {
+  return {.architectures = {"MistralForCausalLM"},
+          .modelTypes = {"mistral"},
+          .layerKeys = getLayerKeys(),
+          .model = {.eps = 1e-6, .attention = {.rotary = RotarySpec{.base = 1e4}}},
+          .modelKeys = {.readMore = readMistralWindow},
+          .checkpoint = getNames()};
+}
+
+static FixedKeys refuseWindow() {
+  return {.mustBeFalse = {"use_sliding_window"}, .ignored = {"sliding_window", "max_window_layers"}};
+}
+
+/// Qwen2: biases of q, k and v.
+static Family getQwen2() {
+  return {.architectures = {"Qwen2ForCausalLM"},
+          .modelTypes = {"qwen2"},
+          .layerKeys = getLayerKeys(),
+          .model = {.eps = 1e-6, .attention = {.inputBiases = true, .rotary = RotarySpec{.base = 1e4}}},
+          .modelKeys = {.headDim = {}, .fixed = refuseWindow()},
+          .checkpoint = getNames()};
+}
+
+/// Qwen3: a norm of each head's queries and keys.
+static Family getQwen3() {
+  return {.architectures = {"Qwen3ForCausalLM"},
+          .modelTypes = {"qwen3"},
+          .layerKeys = getLayerKeys(),
+          .model = {.eps = 1e-6,
+                    .attention = {.headDim = 128, .headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 1e4}}},
+          .modelKeys = {.inputBiases = "attention_bias", .outputBias = "attention_bias", .fixed = refuseWindow()},
+          .checkpoint = getNames()};
+}
+
+llvm::SmallVector<Family, 0> mlir::moe::getDenseFamilies() {
+  return {getLlama(), getMistral(), getQwen2(), getQwen3()};
+}

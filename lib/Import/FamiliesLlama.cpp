@@ -1,0 +1,123 @@
+//===- FamiliesLlama.cpp - families with Llama's block --------------------===//
+//
+// Norms before the branches, rotary positions, gated feed-forward blocks or experts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointNames.h"
+#include "Family.h"
+
+using namespace mlir::moe;
+
+/// Mixtral: Mistral's block, where every block has the window if there is one; the softmax over the chosen experts'
+/// logits, which is the whole softmax renormalised.
+static Family getMixtral() {
+  return {.architectures = {"MixtralForCausalLM"},
+          .modelTypes = {"mixtral"},
+          .layer = {.renormalize = true},
+          .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts"},
+          .model = {.eps = 1e-5, .attention = {.rotary = RotarySpec{.base = 1e6}}, .routerLoss = getRouterLoss(0.001)},
+          .modelKeys = {.jitter = "router_jitter_noise",
+                        .routerLoss = getRouterLossKeys(),
+                        .window = {.size = "sliding_window"}},
+          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
+}
+
+/// Which blocks of Qwen's would slide, and how, differs between versions of its code.
+static FixedKeys refuseWindow() {
+  return {.mustBeFalse = {"use_sliding_window"}, .ignored = {"sliding_window", "max_window_layers"}};
+}
+
+/// Dense are the blocks of `mlp_only_layers`, and all but each `decoder_sparse_step`-th.
+static SparseKeys getQwenBlocks() { return {.step = "decoder_sparse_step", .denseList = "mlp_only_layers"}; }
+
+/// Qwen2-MoE: biases of q, k and v; one shared expert, scaled by the sigmoid of a gate of its own.
+static Family getQwen2() {
+  return {.architectures = {"Qwen2MoeForCausalLM"},
+          .modelTypes = {"qwen2_moe"},
+          .layer = {.sharedGate = true},
+          .layerKeys = {.renormalize = "norm_topk_prob", .sharedHidden = "shared_expert_intermediate_size"},
+          .model = {.eps = 1e-6,
+                    .attention = {.inputBiases = true, .rotary = RotarySpec{.base = 1e4}},
+                    .routerLoss = getRouterLoss(0.001)},
+          .modelKeys = {.inputBiases = "qkv_bias",
+                        .routerLoss = getRouterLossKeys(),
+                        .sparse = getQwenBlocks(),
+                        .fixed = refuseWindow()},
+          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+}
+
+/// Qwen3-MoE: a norm of each head's queries and keys.
+static Family getQwen3() {
+  return {.architectures = {"Qwen3MoeForCausalLM"},
+          .modelTypes = {"qwen3_moe"},
+          .layerKeys = {.renormalize = "norm_topk_prob"},
+          .model = {.eps = 1e-6,
+                    .attention = {.headNorm = HeadNorm::head, .rotary = RotarySpec{.base = 1e4}},
+                    .routerLoss = getRouterLoss(0.001)},
+          .modelKeys = {.inputBiases = "attention_bias",
+                        .outputBias = "attention_bias",
+                        .routerLoss = getRouterLossKeys(),
+                        .sparse = getQwenBlocks(),
+                        .fixed = refuseWindow()},
+          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+}
+
+/// Without the key nothing is clipped.
+static void readOlmoeClip(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  if (reader.find("clip_qkv"))
+    model.attention.clip = reader.getNumber("clip_qkv", kPositive);
+}
+
+/// OLMoE: a norm over all queries and one over all keys of a token, and behind them bounds, which values have too.
+static Family getOlmoe() {
+  return {.architectures = {"OlmoeForCausalLM"},
+          .modelTypes = {"olmoe"},
+          .layerKeys = {.expertHidden = "intermediate_size", .renormalize = "norm_topk_prob"},
+          .model = {.padding = 1,
+                    .eps = 1e-5,
+                    .attention = {.headNorm = HeadNorm::projection,
+                                  .clipAfterNorm = true,
+                                  .rotary = RotarySpec{.base = 1e4}},
+                    .routerLoss = getRouterLoss(0.01)},
+          .modelKeys = {.inputBiases = "attention_bias",
+                        .outputBias = "attention_bias",
+                        .routerLoss = getRouterLossKeys(),
+                        .readMore = readOlmoeClip},
+          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+}
+
+static void readClamp(JsonReader &reader, LayerSpec &layer) {
+  readNumber(reader, "swiglu_alpha", kPositive, layer.activationAlpha);
+  readNumber(reader, "swiglu_limit", kPositive, layer.activationLimit);
+}
+
+static constexpr ActivationName kGptOssActivations[] = {{"silu", Activation::swiglu_clamped},
+                                                        {"swish", Activation::swiglu_clamped}};
+
+/// gpt-oss: sinks, biases everywhere, a window on every other block from the first on, a clamped activation, and the
+/// softmax over the chosen experts' logits as in Mixtral.
+static Family getGptOss() {
+  return {
+      .architectures = {"GptOssForCausalLM"},
+      .modelTypes = {"gpt_oss"},
+      .layer = {.activation = Activation::swiglu_clamped, .renormalize = true, .gateBias = true, .expertBiases = true},
+      .layerKeys = {.expertHidden = "intermediate_size",
+                    .experts = "num_local_experts",
+                    .activations = kGptOssActivations,
+                    .fixed = {.ignored = {"experts_per_token", "initial_context_length"}}, // of OpenAI's own code
+                    .readMore = readClamp},
+      .model =
+          {.eps = 1e-5,
+           .attention = {.inputBiases = true, .outputBias = true, .rotary = RotarySpec{.base = 150000}, .sinks = true},
+           .routerLoss = getRouterLoss(0.001)},
+      .modelKeys = {.inputBiases = "attention_bias",
+                    .outputBias = "attention_bias",
+                    .routerLoss = getRouterLossKeys(),
+                    .window = {.size = "sliding_window", .isNeeded = true, .every = 2, .types = "layer_types"}},
+      .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kGptOssExperts}, names::kLlamaModel}};
+}
+
+llvm::SmallVector<Family, 0> mlir::moe::getLlamaFamilies() {
+  return {getMixtral(), getQwen2(), getQwen3(), getOlmoe(), getGptOss()};
+}

@@ -1,0 +1,200 @@
+//===- ReadModel.cpp - what stands around the MoE layers of a model -------===//
+
+#include "Family.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::moe;
+using llvm::StringRef;
+using llvm::Twine;
+
+static constexpr NumberRange kProbability{0, 0x1.fffffffffffffp-1, true, "a number of at least 0 and below 1"};
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// Heads of a size of their own or that share the hidden columns, of which several may share a key head.
+static void readHeads(JsonReader &reader, const ModelKeys &keys, const LayerSpec &layer, AttentionSpec &attention) {
+  readSize(reader, keys.heads, kMaxSize, attention.heads);
+  if (!keys.headDim.empty() && (attention.headDim > 0 || reader.find(keys.headDim))) {
+    readSize(reader, keys.headDim, kMaxSize, attention.headDim);
+  } else {
+    if (layer.hidden % attention.heads != 0)
+      reader.fail(keys.heads, "a divisor of the hidden size, " + Twine(layer.hidden) + ",");
+    attention.headDim = layer.hidden / attention.heads;
+  }
+  if (attention.keyHeads == 0)
+    attention.keyHeads = attention.heads;
+  readSize(reader, keys.keyHeads, attention.heads, attention.keyHeads);
+  if (attention.heads % attention.keyHeads != 0)
+    reader.fail(keys.keyHeads, "a divisor of '" + keys.heads + "', " + Twine(attention.heads) + ",");
+}
+
+/// The sizes of DeepSeek's attention, whose heads all have keys and values of their own.
+static void readLatent(JsonReader &reader, const ModelKeys &keys, AttentionSpec &attention) {
+  readSize(reader, keys.heads, kMaxSize, attention.heads);
+  attention.keyHeads = attention.heads;
+  if (reader.getInteger(keys.keyHeads, 1, kMaxSize, attention.heads) != attention.heads)
+    reader.fail(keys.keyHeads, "'" + keys.heads + "', " + Twine(attention.heads) +
+                                   ", since every head has keys and values of its own,");
+  LatentSpec &latent = *attention.latent;
+  if (reader.isNull("q_lora_rank"))
+    latent.queryRank = 0;
+  else
+    readSize(reader, "q_lora_rank", kMaxSize, latent.queryRank);
+  readSize(reader, "kv_lora_rank", kMaxSize, latent.rank);
+  readSize(reader, "qk_nope_head_dim", kMaxSize, latent.plainDim);
+  readSize(reader, "qk_rope_head_dim", kMaxSize, latent.rotaryDim);
+  readSize(reader, "v_head_dim", kMaxSize, latent.valueDim);
+  attention.headDim = latent.plainDim + latent.rotaryDim;
+}
+
+static void readPositions(JsonReader &reader, const ModelKeys &keys, AttentionSpec &attention) {
+  if (!keys.relativeBuckets.empty()) {
+    attention.relativeBuckets = reader.getInteger(keys.relativeBuckets, 4, kMaxSize, attention.relativeBuckets);
+    // Half of the buckets are of one distance each; those beyond share the distances up to the largest.
+    attention.maxDistance =
+        reader.getInteger(keys.maxDistance, attention.relativeBuckets / 2 + 1, kMaxVocabulary, attention.maxDistance);
+  }
+  if (!attention.rotary || reader.hasFailed())
+    return;
+  if (attention.latent) {
+    readRotary(reader, keys.rotary, "qk_rope_head_dim", attention.latent->rotaryDim, *attention.rotary);
+    attention.scale = readLatentScale(reader, attention);
+  } else {
+    readRotary(reader, keys.rotary, keys.headDim, attention.headDim, *attention.rotary);
+  }
+}
+
+static void readAttention(JsonReader &reader, const ModelKeys &keys, const LayerSpec &layer, AttentionSpec &attention) {
+  if (attention.latent)
+    readLatent(reader, keys, attention);
+  else
+    readHeads(reader, keys, layer, attention);
+  readFlag(reader, keys.inputBiases, attention.inputBiases);
+  readFlag(reader, keys.outputBias, attention.outputBias);
+  readPositions(reader, keys, attention);
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+/// A list that says of each block whether it has the window.
+static void readWindowTypes(JsonReader &reader, const WindowKeys &keys, ModelSpec &model) {
+  std::vector<std::string> types = reader.getStrings(keys.types);
+  if (!reader.find(keys.types) || reader.hasFailed())
+    return;
+  if (types.size() != model.blocks.size())
+    return reader.fail(keys.types, "a type for each of the " + Twine(model.blocks.size()) + " blocks");
+  int64_t window = reader.getInteger(keys.size, 0, kMaxVocabulary, 0);
+  for (size_t i = 0; i < types.size(); ++i) {
+    bool slides = types[i] == "sliding_attention";
+    if (!slides && types[i] != "full_attention")
+      return reader.fail((keys.types + "[" + Twine(i) + "]").str(), R"(one of "full_attention", "sliding_attention")");
+    if (slides && window == 0)
+      return reader.fail(keys.size, "the window of the blocks with \"sliding_attention\"");
+    model.blocks[i].window = slides ? window : 0;
+  }
+}
+
+static void readWindows(JsonReader &reader, const WindowKeys &keys, ModelSpec &model) {
+  if (keys.types.empty())
+    for (auto [i, type] : llvm::enumerate(reader.getStrings("layer_types")))
+      if (type != "full_attention")
+        reader.fail(("layer_types[" + Twine(i) + "]").str(), "\"full_attention\"");
+  if (keys.size.empty())
+    return;
+  int64_t window =
+      reader.getInteger(keys.size, 1, kMaxVocabulary, keys.isNeeded ? std::nullopt : std::optional<int64_t>(0));
+  for (size_t i = 0; i < model.blocks.size(); i += keys.every)
+    model.blocks[i].window = window;
+  if (!keys.types.empty())
+    readWindowTypes(reader, keys, model);
+}
+
+static void readSparseBlocks(JsonReader &reader, const SparseKeys &keys, const LayerSpec &layer, ModelSpec &model) {
+  int64_t step = keys.defaultStep, first = keys.defaultFirst;
+  readSize(reader, keys.step, kMaxBlocks, step);
+  if (!keys.first.empty())
+    first = reader.getInteger(keys.first, 0, kMaxBlocks, first);
+  std::vector<int64_t> dense;
+  if (!keys.denseList.empty())
+    dense = reader.getIntegers(keys.denseList, 0, kMaxBlocks);
+  for (int64_t i = 0; i < static_cast<int64_t>(model.blocks.size()); ++i)
+    model.blocks[i].isMoe =
+        layer.experts > 0 && (i + keys.offset) % step == 0 && i >= first && !llvm::is_contained(dense, i);
+}
+
+static void readBlocks(JsonReader &reader, const ModelKeys &keys, const LayerSpec &layer, ModelSpec &model) {
+  int64_t count = 0;
+  readSize(reader, keys.blocks, kMaxBlocks, count);
+  model.blocks.assign(count, BlockSpec());
+  readWindows(reader, keys.window, model);
+  readSparseBlocks(reader, keys.sparse, layer, model);
+  if (keys.denseHidden.empty()) {
+    model.denseHidden = layer.expertHidden;
+    model.denseActivation = layer.activation;
+  } else if (llvm::any_of(model.blocks, [](const BlockSpec &block) { return !block.isMoe; })) {
+    readSize(reader, keys.denseHidden, kMaxSize, model.denseHidden);
+  } else {
+    reader.accept({keys.denseHidden});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+/// Hugging Face counts a negative id from the end. Without a key the family's embedding trains all rows.
+static void readPadding(JsonReader &reader, StringRef key, ModelSpec &model) {
+  if (key.empty())
+    return reader.accept({"pad_token_id"});
+  if (reader.hasFailed())
+    return;
+  if (reader.isNull(key))
+    model.padding = -1;
+  else if (reader.find(key))
+    model.padding = reader.getInteger(key, -model.vocabulary, model.vocabulary - 1);
+  else if (model.padding >= model.vocabulary)
+    reader.fail(key, "an id below 'vocab_size', " + Twine(model.vocabulary) + ", which the family's default, " +
+                         Twine(model.padding) + ", is not,");
+  if (reader.find(key) && model.padding < 0)
+    model.padding += model.vocabulary;
+}
+
+/// transformers' classes have `output_router_logits` also where no loss depends on it.
+static void readRouterLoss(JsonReader &reader, const RouterLossKeys &keys, RouterLossSpec &loss) {
+  reader.accept({"output_router_logits"});
+  readNumber(reader, keys.balance, kNotNegative, loss.balance);
+  readNumber(reader, keys.square, kNotNegative, loss.square);
+  readFlag(reader, keys.added, loss.isAdded);
+}
+
+ModelSpec mlir::moe::readModel(JsonReader &reader, const Family &family, const LayerSpec &layer) {
+  const ModelKeys &keys = family.modelKeys;
+  ModelSpec model = family.model;
+  readBlocks(reader, keys, layer, model);
+  readAttention(reader, keys, layer, model.attention);
+  readSize(reader, keys.vocabulary, kMaxVocabulary, model.vocabulary);
+  readSize(reader, keys.learnedPositions, kMaxVocabulary, model.learnedPositions);
+  readSize(reader, keys.tokenTypes, kMaxSize, model.tokenTypes);
+  readNumber(reader, keys.eps, kPositive, model.eps);
+  readFlag(reader, keys.tiedHead, model.tiedHead);
+  readNumber(reader, keys.embeddingDropout, kProbability, model.dropout.embedding);
+  readNumber(reader, keys.attentionDropout, kProbability, model.dropout.attention);
+  readNumber(reader, keys.residualDropout, kProbability, model.dropout.residual);
+  readNumber(reader, keys.hiddenDropout, kProbability, model.dropout.hidden);
+  readNumber(reader, keys.jitter, kProbability, model.dropout.jitter);
+  readRouterLoss(reader, keys.routerLoss, model.routerLoss);
+  readPadding(reader, keys.padding, model);
+  if (layer.experts == 0)
+    model.routerLoss = {};
+  checkFixedKeys(reader, keys.fixed);
+  if (keys.readMore)
+    keys.readMore(reader, layer, model);
+  return model;
+}

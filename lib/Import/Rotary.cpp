@@ -1,0 +1,166 @@
+//===- Rotary.cpp - rotary positions of a configuration -------------------===//
+
+#include "Family.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir::moe;
+using llvm::StringRef;
+using llvm::Twine;
+
+static constexpr double pi = 3.14159265358979323846;
+
+/// Of which pair of `dim` columns the angle makes `rotations` turns over `positions` tokens.
+static double findPair(double rotations, double dim, double base, double positions) {
+  return dim * std::log(positions / (rotations * 2 * pi)) / (2 * std::log(base));
+}
+
+/// YaRN's mscale: what values are multiplied with where positions are stretched by `factor`.
+static double getYarnScale(double factor, double multiple) {
+  return factor <= 1 ? 1.0 : 0.1 * multiple * std::log(factor) + 1;
+}
+
+/// How many positions the model has seen before they were stretched. As in transformers the key beside the others goes
+/// before the one among them.
+static double getOriginalPositions(JsonReader &reader, JsonReader &scaling) {
+  StringRef key = "original_max_position_embeddings";
+  int64_t longest = reader.getInteger("max_position_embeddings", 1, kMaxVocabulary, 4096);
+  double inner = scaling.getNumber(key, kPositive, longest);
+  return reader.getNumber(key, kPositive, inner);
+}
+
+/// YaRN (Peng et al., 2023) as in the models' code.
+static void readYarn(JsonReader &reader, JsonReader &scaling, int64_t dim, RotarySpec &rotary) {
+  rotary.factor = scaling.getNumber("factor", kPositive);
+  double positions = getOriginalPositions(reader, scaling);
+  double fast = scaling.getNumber("beta_fast", kPositive, 32), slow = scaling.getNumber("beta_slow", kPositive, 1);
+  auto columns = static_cast<double>(dim);
+  rotary.low = findPair(fast, columns, rotary.base, positions);
+  rotary.high = findPair(slow, columns, rotary.base, positions);
+  if (!scaling.isNull("truncate") && scaling.getBool("truncate", true)) {
+    rotary.low = std::floor(rotary.low);
+    rotary.high = std::ceil(rotary.high);
+  }
+  rotary.low = std::max(rotary.low, 0.0);
+  rotary.high = std::min(rotary.high, columns - 1);
+  if (rotary.low == rotary.high)
+    rotary.high += 0.001;
+  auto getScale = [&](double multiple) { return getYarnScale(rotary.factor, multiple); };
+  double mscale = scaling.getNumber("mscale", kNotNegative, 0),
+         all = scaling.getNumber("mscale_all_dim", kNotNegative, 0);
+  double scale = mscale > 0 && all > 0 ? getScale(mscale) / getScale(all) : getScale(1);
+  rotary.scale = scaling.getNumber("attention_factor", kPositive, scale);
+}
+
+/// How many of a head's columns positions turn, where the object says it.
+static void readShare(JsonReader &reader, const RotaryKeys &keys, int64_t dim, RotarySpec &rotary) {
+  StringRef key = "partial_rotary_factor";
+  if (!keys.columns.empty() && reader.find(keys.columns)) {
+    rotary.dim = reader.getInteger(keys.columns, 1, dim);
+  } else if (keys.isPartial && reader.find(key)) {
+    rotary.dim = static_cast<int64_t>(static_cast<double>(dim) * reader.getNumber(key, kFraction));
+  } else if (!keys.isPartial && reader.getNumber(key, kPositive, 1) != 1) {
+    reader.fail(key, "1");
+  }
+  if (rotary.dim % 2 != 0 || (keys.isPartial && reader.find(key) && rotary.dim == 0))
+    reader.fail(key, "a part of a head of " + Twine(dim) + " columns that is an even number of columns");
+}
+
+/// Llama 3.1's scaling: only frequencies of long waves are divided, those between by a part of the factor.
+static void readLlama3(JsonReader &reader, JsonReader &scaling, RotarySpec &rotary) {
+  rotary.factor = scaling.getNumber("factor", kPositive);
+  rotary.low = scaling.getNumber("high_freq_factor", kPositive);
+  rotary.high = scaling.getNumber("low_freq_factor", kPositive);
+  rotary.reach = getOriginalPositions(reader, scaling);
+  if (rotary.low < rotary.high)
+    scaling.fail("high_freq_factor", "a number of at least 'low_freq_factor'");
+  // Where both are one, as in Llama 4, there is nothing between the two kinds of waves.
+  rotary.low = std::max(rotary.low, rotary.high * (1 + 1e-12));
+}
+
+/// Hunyuan's "dynamic" scaling, whose alpha makes the base larger, whatever the length.
+static void readAlpha(JsonReader &scaling, int64_t dim, RotarySpec &rotary) {
+  auto columns = static_cast<double>(dim);
+  double alpha = scaling.getNumber("alpha", kPositive);
+  rotary.base *= std::pow(alpha, columns / (columns - 2));
+  scaling.accept({"beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"}); // which "dynamic" does not read
+}
+
+/// The object that says how positions are scaled, as transformers has it: `rope_scaling` stands in place of
+/// `rope_parameters` unless it is empty.
+static StringRef getScalingKey(const JsonReader &reader) {
+  const llvm::json::Value *older = reader.find("rope_scaling");
+  bool isEmpty = !older || (older->getAsObject() && older->getAsObject()->empty());
+  return isEmpty ? "rope_parameters" : "rope_scaling";
+}
+
+/// Newer configurations may give each type of block positions of its own.
+static bool refuseNested(JsonReader &reader, StringRef key, JsonReader &scaling) {
+  const llvm::json::Object *object = reader.find(key)->getAsObject();
+  if (!object)
+    return true;
+  for (const auto &[name, value] : *object)
+    if (value.getAsObject()) {
+      scaling.fail(name, "a number or a string, since all blocks have the same rotary positions here,");
+      return true;
+    }
+  return false;
+}
+
+/// Beside 'default' and 'yarn' there are 'linear', in which all frequencies are divided by the factor, and 'llama3'.
+static void readScaling(JsonReader &reader, JsonReader &scaling, const RotaryKeys &keys, int64_t dim,
+                        RotarySpec &rotary) {
+  constexpr size_t plain = 0, linear = 2, llama3 = 3;
+  llvm::SmallVector<StringRef> types = {"default", "yarn", "linear", "llama3"};
+  if (keys.hasAlpha)
+    types.push_back("dynamic");
+  // "type" is older than rope_type, beside which it means nothing; "mrope" is of positions that are not text's.
+  scaling.accept({"type", "mrope_interleaved", "mrope_section"});
+  size_t type = scaling.getChoice(scaling.find("rope_type") ? "rope_type" : "type", types, plain);
+  if (type == plain)
+    return;
+  if (type == llama3) {
+    readLlama3(reader, scaling, rotary);
+  } else if (type > llama3) {
+    readAlpha(scaling, dim, rotary);
+  } else if (type == linear) {
+    rotary.factor = scaling.getNumber("factor", kPositive);
+    rotary.low = -2;
+    rotary.high = -1;
+  } else if (rotary.base == 1) {
+    scaling.fail("rope_theta", "a base other than 1 with YaRN");
+  } else {
+    readYarn(reader, scaling, dim, rotary);
+  }
+}
+
+void mlir::moe::readRotary(JsonReader &reader, const RotaryKeys &keys, StringRef dimKey, int64_t dim,
+                           RotarySpec &rotary) {
+  if (dim % 2 != 0)
+    reader.fail(dimKey, "an even size of heads, as rotary positions need it, " + Twine(dim) + " being odd,");
+  readNumber(reader, "rope_theta", kPositive, rotary.base);
+  if (keys.share < 1)
+    rotary.dim = static_cast<int64_t>(static_cast<double>(dim) * keys.share);
+  readShare(reader, keys, dim, rotary);
+  StringRef key = getScalingKey(reader);
+  if (!reader.find(key))
+    return;
+  JsonReader scaling = reader.getObject(key);
+  if (refuseNested(reader, key, scaling))
+    return;
+  readNumber(scaling, "rope_theta", kPositive, rotary.base);
+  readShare(scaling, keys, dim, rotary);
+  readScaling(reader, scaling, keys, rotary.dim > 0 ? rotary.dim : dim, rotary);
+}
+
+/// With YaRN, DeepSeek multiplies the products of queries and keys with the square of mscale_all_dim's factor too.
+double mlir::moe::readLatentScale(JsonReader &reader, const AttentionSpec &attention) {
+  double plain = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  StringRef key = getScalingKey(reader);
+  if (!reader.find(key))
+    return plain;
+  double all = reader.getObject(key).getNumber("mscale_all_dim", kNotNegative, 0);
+  double scale = all > 0 ? getYarnScale(attention.rotary->factor, all) : 1;
+  return scale * scale * plain;
+}

@@ -1,0 +1,189 @@
+//===- Graph.cpp - launches as a scheduler sees them ----------------------===//
+#include "Graph.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+void Graph::addEdge(unsigned first, unsigned second) {
+  if (first == second || llvm::is_contained(before[second], first))
+    return;
+  before[second].push_back(first);
+  after[first].push_back(second);
+}
+
+/// The role of an argument in which `value` lies; empty for buffers.
+static StringRef getRole(func::FuncOp program, Value value) {
+  auto argument = dyn_cast<BlockArgument>(plan::getMemory(value));
+  auto role = argument ? program.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName) : StringAttr();
+  return role ? role.getValue() : "";
+}
+
+/// A cotangent is made of the outputs by whoever calls the program: whatever comes from the first launch that reads one
+/// on, the backward, comes after the outputs, even where it reads nothing but what was there before.
+void Graph::separateBackward(ArrayRef<plan::LaunchOp> launches) {
+  if (launches.empty())
+    return;
+  auto program = plan::LaunchOp(launches.front())->getParentOfType<func::FuncOp>();
+  auto hasRole = [&](ValueRange values, StringRef role) {
+    return llvm::any_of(values, [&](Value value) { return getRole(program, value) == role; });
+  };
+  SmallVector<unsigned> outputs;
+  unsigned first = 0;
+  for (; first < launches.size(); ++first) {
+    plan::LaunchOp launch = launches[first];
+    if (hasRole(launch.getInputs(), "cotangent"))
+      break;
+    if (hasRole(launch.getOutputs(), "output"))
+      outputs.push_back(first);
+  }
+  for (unsigned task = first; task < launches.size(); ++task)
+    if (llvm::none_of(before[task], [&](unsigned other) { return other >= first; }))
+      for (unsigned output : outputs)
+        addEdge(output, task);
+}
+
+Graph::Graph(const plan::Dependences &dependences) {
+  size_t count = dependences.getLaunches().size();
+  tasks.resize(count);
+  before.resize(count);
+  after.resize(count);
+  SmallVector<StringRef, 4> streams;
+  for (auto [number, launch] : llvm::enumerate(dependences.getLaunches())) {
+    plan::LaunchOp op = launch;
+    StringRef stream = op.getStreamOrDefault();
+    auto found = llvm::find(streams, stream);
+    tasks[number].stream = found - streams.begin();
+    if (found == streams.end())
+      streams.push_back(stream);
+    for (unsigned other : dependences.get(number)) {
+      before[number].push_back(other);
+      after[other].push_back(number);
+    }
+  }
+  numStreams = streams.size();
+  for (const plan::Ring &ring : dependences.getRings())
+    for (size_t turn = 1; turn < ring.turns.size(); ++turn)
+      addEdge(ring.turns[turn - 1].firstWriter, ring.turns[turn].firstWriter);
+  separateBackward(dependences.getLaunches());
+  for (auto &speed : speeds)
+    speed.fill(1);
+}
+
+Graph Graph::getReverse() const {
+  Graph reverse = *this;
+  std::swap(reverse.before, reverse.after);
+  return reverse;
+}
+
+Graph Graph::getPart(ArrayRef<unsigned> part) const {
+  Graph result;
+  result.numStreams = numStreams;
+  result.launchSeconds = launchSeconds;
+  result.speeds = speeds;
+  result.before.resize(part.size());
+  result.after.resize(part.size());
+  llvm::DenseMap<unsigned, unsigned> numbers;
+  for (auto [number, task] : llvm::enumerate(part)) {
+    numbers[task] = number;
+    result.tasks.push_back(tasks[task]);
+  }
+  for (auto [number, task] : llvm::enumerate(part))
+    for (unsigned other : before[task])
+      if (auto found = numbers.find(other); found != numbers.end())
+        result.addEdge(found->second, number);
+  return result;
+}
+
+void Graph::setSpeeds(const CostModel &model) {
+  unsigned used = 0;
+  for (const Task &task : tasks)
+    used |= 1u << static_cast<unsigned>(task.resource);
+  for (unsigned resource = 0; resource < kNumResources; ++resource)
+    for (unsigned busy = 0; busy < speeds[resource].size(); ++busy) {
+      if ((busy & ~used) || !(busy >> resource & 1))
+        continue;
+      // What the profile does not say is for the simulator to report, where it really comes to that.
+      if (llvm::Expected<double> speed = model.getSpeed(static_cast<Resource>(resource), busy))
+        speeds[resource][busy] = *speed;
+      else
+        llvm::consumeError(speed.takeError());
+    }
+}
+
+namespace {
+/// Takes tasks one by one.
+class Picker {
+public:
+  Picker(const Graph &graph, ArrayRef<unsigned> preference);
+  Order run();
+
+private:
+  /// The next task; its place in the preference.
+  std::optional<unsigned> pick();
+  void take(unsigned place);
+
+  const Graph &graph;
+  ArrayRef<unsigned> preference;
+  std::vector<unsigned> placeOf, missing;
+  std::vector<std::vector<unsigned>> streams; ///< places, rising
+  SmallVector<size_t, 4> heads;               ///< by stream
+  std::set<unsigned> ready;                   ///< places
+  std::vector<bool> taken;                    ///< by place
+};
+} // namespace
+
+Picker::Picker(const Graph &graph, ArrayRef<unsigned> preference)
+    : graph(graph), preference(preference), placeOf(graph.size()), streams(graph.numStreams), heads(graph.numStreams),
+      taken(graph.size()) {
+  for (auto [place, task] : llvm::enumerate(preference)) {
+    placeOf[task] = place;
+    streams[graph.tasks[task].stream].push_back(place);
+  }
+  for (unsigned task = 0; task < graph.size(); ++task) {
+    missing.push_back(graph.before[task].size());
+    if (missing[task] == 0)
+      ready.insert(placeOf[task]);
+  }
+}
+
+std::optional<unsigned> Picker::pick() {
+  std::optional<unsigned> best;
+  for (auto [stream, head] : llvm::zip_equal(streams, heads)) {
+    while (head < stream.size() && taken[stream[head]])
+      ++head;
+    if (head < stream.size() && missing[preference[stream[head]]] == 0 && (!best || stream[head] < *best))
+      best = stream[head];
+  }
+  if (best || ready.empty())
+    return best;
+  // The heads wait for each other.
+  return *ready.begin();
+}
+
+void Picker::take(unsigned place) {
+  taken[place] = true;
+  ready.erase(place);
+  for (unsigned next : graph.after[preference[place]])
+    if (--missing[next] == 0)
+      ready.insert(placeOf[next]);
+}
+
+Order Picker::run() {
+  Order order;
+  while (std::optional<unsigned> place = pick()) {
+    order.push_back(preference[*place]);
+    take(*place);
+  }
+  if (order.size() < graph.size())
+    order.clear();
+  return order;
+}
+
+Order mlir::moe::makePossible(const Graph &graph, ArrayRef<unsigned> preference) {
+  return Picker(graph, preference).run();
+}

@@ -1,0 +1,449 @@
+//===- Pipeline.cpp - from a model graph to a plan ------------------------===//
+#include "moe/Pipeline/Pipeline.h"
+
+#include "SpmdProgram.h"
+#include "Transfers.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "moe/Conversion/Passes.h"
+#include "moe/Conversion/Variants.h"
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Cost/CostModel.h"
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeLabels.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/Passes.h"
+#include "moe/LaunchOrder/Passes.h"
+#include "moe/Pipeline/Schedule.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+void mlir::moe::registerDialects(DialectRegistry &registry) {
+  registry.insert<MoeDialect, plan::PlanDialect, func::FuncDialect, LLVM::LLVMDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+/// A stage: the only place where the compiler makes a pass manager, so that `runner` sees all. `run` does what the
+/// passes describe, where they are not run themselves.
+static LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
+                              function_ref<LogicalResult(PassManager &)> add, bool verify = true,
+                              function_ref<LogicalResult()> run = nullptr) {
+  PassManager passes(module.getContext(), ModuleOp::getOperationName());
+  passes.enableVerifier(verify);
+  if (failed(add(passes)))
+    return failure();
+  auto runItself = [&] { return passes.run(module); };
+  if (!run)
+    run = runItself;
+  return runner ? runner(stage.str(), passes, run) : run();
+}
+
+static void addSimplification(PassManager &passes) {
+  // Functions are one block each: there is nothing to simplify between blocks, and of a long one that takes a while.
+  GreedyRewriteConfig config;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass(config));
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+}
+
+static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
+
+/// Bytes a second that a rank exchanges with the others of `ranks` neighbours; 0 where the cluster does not say.
+static double getExchangeRate(const ClusterProfile &cluster, int64_t ranks, StringRef dtype) {
+  constexpr int64_t manyBytes = int64_t(1) << 26;
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
+  if (!model) {
+    llvm::consumeError(model.takeError());
+    return 0;
+  }
+  auto line =
+      (*model)->getAlphaBeta(Collective::AllToAll, llvm::to_vector(llvm::seq<int64_t>(0, ranks)), dtype, manyBytes);
+  if (!line) {
+    llvm::consumeError(line.takeError());
+    return 0;
+  }
+  return line->beta > 0 ? 1 / line->beta : 0;
+}
+
+/// Stages that take about as long as each other on the cluster, or on devices of today.
+static MoeCutStagesOptions getStages(const PipelineOptions &options, ModuleOp graph) {
+  MoeCutStagesOptions stages;
+  stages.stages = options.parallel.getPp() * options.interleave;
+  stages.nodeRanks = options.devicesPerNode;
+  if (!options.cluster)
+    return stages;
+  stages.memoryBytesPerSecond = options.cluster->memoryBytesPerSecond;
+  for (Type type : getFunction(graph).getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && isa<FloatType>(tensor.getElementType())) {
+      std::string dtype;
+      llvm::raw_string_ostream(dtype) << tensor.getElementType();
+      if (const DeviceRate *rate = options.cluster->getRate(dtype))
+        stages.flopsPerSecond = rate->flopsPerSecond;
+      int64_t node = options.devicesPerNode, most = options.cluster->getMaxDevices();
+      if (double rate = getExchangeRate(*options.cluster, std::min(node, most), dtype); rate > 0)
+        stages.nodeBytesPerSecond = rate;
+      if (double rate = getExchangeRate(*options.cluster, std::min(2 * node, most), dtype); rate > 0)
+        stages.sendBytesPerSecond = rate;
+      break;
+    }
+  return stages;
+}
+
+/// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
+static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
+                                      const PipelineOptions &options, ModuleOp graph, bool reference) {
+  MoePartitionOptions partition;
+  partition.reference = reference;
+  if (reference)
+    partition.groups = options.parallel.getDp();
+  passes.addPass(createMoePartition(partition));
+  if (reference)
+    return success();
+  if (failed(addSchedule(passes, schedule, options, graph)))
+    return failure();
+  if (options.sequenceParallel)
+    passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
+  if (options.parallel.getPp() > 1)
+    passes.addNestedPass<func::FuncOp>(createMoeCutStages(getStages(options, graph)));
+  if (options.recompute)
+    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks());
+  return success();
+}
+
+/// From the forward program to all of it at the SPMD stage.
+static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+                              func::FuncOp forward, bool reference) {
+  addSimplification(passes);
+  if (options.microBatches > 1) {
+    passes.addNestedPass<func::FuncOp>(createMoeAccumulate({options.microBatches}));
+    // What all micro-batches do alike, such as with parameters.
+    passes.addNestedPass<func::FuncOp>(createCSEPass());
+  }
+  if (options.train)
+    passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
+  if (options.optimizer)
+    passes.addNestedPass<func::FuncOp>(createMoeOptimize(*options.optimizer));
+  if (options.train || options.optimizer)
+    addSimplification(passes);
+  int64_t pp = reference ? 1 : options.parallel.getPp();
+  if (options.microBatches > 1 || pp > 1)
+    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp}));
+  if (!reference)
+    addOverlap(passes, schedule, options, forward);
+  passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+  if (!reference)
+    passes.addPass(createMoeSplitStages());
+}
+
+/// From a plan in its order to its waits and memory.
+static void addPlanPasses(PassManager &passes, const PipelineOptions &options) {
+  plan::PlanAssignStreamsOptions streams;
+  streams.devicesPerNode = options.devicesPerNode;
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams(streams));
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
+}
+
+static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &schedule,
+                                   const PipelineOptions &options) {
+  if (!options.cluster)
+    return program.emitError() << "expected a cluster to search an order on";
+  // With uneven routing it is the busiest link that counts.
+  int64_t world = options.parallel.getWorld();
+  bool hasFlows = schedule.dependsOnRouting() && !options.cluster->links.empty() && world <= kMaxUnevenRanks;
+  llvm::Expected<std::unique_ptr<CostModel>> model =
+      CostModel::create(*options.cluster, world, hasFlows ? CostForm::LinkLevel : CostForm::ClosedForm);
+  if (!model)
+    return program.emitError() << llvm::toString(model.takeError());
+  return orderPlan(program, OrderPolicy::Search, model->get(), options.devicesPerNode);
+}
+
+/// Whether the launches of a rank program are put into another order: in a pipeline the order is one of all programs,
+/// and another one of this alone may wait for what waits for it.
+static bool isOrdered(func::FuncOp program, const ParsedSchedule &schedule, const PipelineOptions &options) {
+  return options.order || (schedule.canOverlap() && !program->hasAttr(plan::kRanksAttrName));
+}
+
+/// The launches of a rank program in the order that `options` say.
+static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &schedule,
+                                   const PipelineOptions &options) {
+  if (options.order == OrderPolicy::Search)
+    return orderBySearch(program, schedule, options);
+  if (options.order)
+    return orderPlan(program, *options.order, /*model=*/nullptr, options.devicesPerNode);
+  std::string reason;
+  {
+    ScopedDiagnosticHandler keep(program.getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        reason = diagnostic.str();
+      return success();
+    });
+    if (succeeded(orderBySearch(program, schedule, options)))
+      return success();
+  }
+  emitWarning(UnknownLoc::get(program.getContext()))
+      << "the plan is in MPipeMoE's order, since none can be searched: " << reason;
+  return orderPlan(program, OrderPolicy::MPipeMoe, /*model=*/nullptr, options.devicesPerNode);
+}
+
+/// plan-order says what is done to each rank program; it is not run, since a search here knows more of the cluster.
+static LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options) {
+  SmallVector<func::FuncOp> programs = plan::getRankPrograms(module);
+  llvm::erase_if(programs, [&](func::FuncOp program) { return !isOrdered(program, schedule, options); });
+  if (programs.empty())
+    return success();
+  auto add = [&](PassManager &passes) {
+    PlanOrderOptions order;
+    order.policy = options.order.value_or(OrderPolicy::Search);
+    order.cluster = options.clusterPath;
+    order.devicesPerNode = options.devicesPerNode;
+    passes.addNestedPass<func::FuncOp>(createPlanOrder(order));
+    return success();
+  };
+  auto run = [&] {
+    return success(llvm::all_of(
+        programs, [&](func::FuncOp program) { return succeeded(orderLaunches(program, schedule, options)); }));
+  };
+  return runStage(options.runPasses, "order", module, add, /*verify=*/true, run);
+}
+
+/// A rank is at home where its number says, a routing group of the whole batch where that of its rank does.
+static LogicalResult copyGate(RouteOp route, LayerOp layer, int64_t world) {
+  int64_t groups = layer.getGroups(), stride = route.getHomeStride();
+  if (static_cast<int64_t>(route.getLeave()) < 0)
+    return success();
+  if (groups * stride % world != 0)
+    return route.emitOpError() << "expected as many routing groups in each node but got " << groups << " for " << world
+                               << " ranks in nodes of " << stride;
+  layer.setLeave(route.getLeave());
+  layer.setHomes(route.getHomes());
+  layer.setHomeSpan(groups * stride / world);
+  return success();
+}
+
+/// Gives each layer of `graph` the routing groups that it has in `rank`, the forward program that was made of it, so
+/// that the reference drops the same tokens where S1 routes parts of the layer's own groups. A part takes its share of
+/// what a group may take. Capacities are not read from the schedule: one that changes them does not pass the
+/// comparison.
+static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
+  FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(rank);
+  if (failed(states))
+    return failure();
+  auto layers = llvm::to_vector(getFunction(graph).getOps<LayerOp>());
+  auto routes = llvm::to_vector(rank.getOps<RouteOp>());
+  if (layers.size() != routes.size())
+    return rank.emitError() << "expected " << layers.size() << " layers to be routed but got " << routes.size();
+  for (auto [layer, route] : llvm::zip_equal(layers, routes)) {
+    int64_t own = std::max<int64_t>(layer.getGroups(), getParallel(rank).getDp()), groups = route.getGroups();
+    for (GroupAttr group : states->getAxes().getGroups(states->getState(route.getLogits())))
+      groups *= group.getSize();
+    layer.setGroups(groups);
+    if (!layer.isDropless() && groups > own)
+      layer.setExpertCapacity(
+          llvm::divideCeil(layer.getCapacity(layer.getX().getType().getDimSize(0) / own), groups / own));
+    if (failed(copyGate(route, layer, getParallel(rank).getWorld())))
+      return failure();
+  }
+  return success();
+}
+
+/// Whole steps are long: what comes out of each pass is checked where assertions are, and what comes out of all once,
+/// by compileSchedule.
+#ifdef NDEBUG
+static constexpr bool kVerifySteps = false;
+#else
+static constexpr bool kVerifySteps = true;
+#endif
+
+/// From the SPMD stage to a plan in its order, with waits and memory.
+static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
+                                 StringRef prefix) {
+  auto convert = [&](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
+    return success();
+  };
+  auto assign = [&](PassManager &passes) {
+    addPlanPasses(passes, options);
+    return success();
+  };
+  return failure(failed(runStage(options.runPasses, prefix + "plan", module, convert, kVerifySteps)) ||
+                 failed(orderPrograms(module, schedule, options)) ||
+                 failed(runStage(options.runPasses, prefix + "memory", module, assign, kVerifySteps)));
+}
+
+/// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
+/// reference. `applied`: the name of the schedule without what no layer could be given.
+static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const ParsedSchedule &schedule,
+                                                       const PipelineOptions &options, bool reference,
+                                                       std::string *applied = nullptr) {
+  OwningOpRef<ModuleOp> module = graph.clone();
+  getFunction(*module).setName(reference ? kReferenceName : kRankName);
+  StringRef prefix = reference ? "reference-" : "";
+  auto addForward = [&](PassManager &passes) { return addForwardPasses(passes, schedule, options, graph, reference); };
+  auto addBackward = [&](PassManager &passes) {
+    addBackwardPasses(passes, schedule, options, getFunction(*module), reference);
+    return success();
+  };
+  if (failed(runStage(options.runPasses, prefix + "forward", *module, addForward)))
+    return failure();
+  if (!reference && failed(copyRouting(getFunction(*module), graph)))
+    return failure();
+  std::string name = getApplied(schedule, getFunction(*module)).getName();
+  if (applied)
+    *applied = name;
+  if (options.stage == Stage::Forward)
+    return module;
+  if (failed(runStage(options.runPasses, prefix + "backward", *module, addBackward, kVerifySteps)))
+    return failure();
+  if (options.stage == Stage::Plan && failed(lowerToPlan(*module, schedule, options, prefix)))
+    return failure();
+  return module;
+}
+
+/// The launches of a pipeline have one order.
+static LogicalResult checkOrder(MLIRContext *context, const PipelineOptions &options) {
+  if (options.parallel.getPp() > 1 && options.order && *options.order != OrderPolicy::Program)
+    return emitError(UnknownLoc::get(context))
+           << "expected --order=program, or none, with pp = " << options.parallel.getPp()
+           << ": a stage's launches stay in the order of 1F1B, since another stage may wait for any of them";
+  return success();
+}
+
+static LogicalResult checkGraph(ModuleOp graph) {
+  if (isSpmdProgram(graph))
+    return graph.emitError() << "expected a model graph but got the program of a rank, which moe-compile takes with "
+                                "nothing left to choose";
+  auto functions = graph.getOps<func::FuncOp>();
+  if (!llvm::hasSingleElement(functions))
+    return graph.emitError() << "expected a model graph of exactly one function but got "
+                             << std::distance(functions.begin(), functions.end());
+  func::FuncOp function = *functions.begin();
+  return failure(
+      failed(checkNames(function, "a model graph", {"input", "parameter", "step"}, {"output", "loss", "metric"})) ||
+      failed(checkSizes(function)));
+}
+
+/// What a plan says of its exchanges on the cluster, and the proof that it is one.
+static LogicalResult finishPlan(ModuleOp plan, const PipelineOptions &options) {
+  if (options.cluster)
+    setTransferSeconds(plan, options.parallel.getWorld(), *options.cluster);
+  return runStage(options.runPasses, "verify", plan, [](PassManager &passes) {
+    passes.addPass(plan::createPlanVerify());
+    return success();
+  });
+}
+
+static LogicalResult checkPrograms(ModuleOp plan) {
+  return success(
+      llvm::all_of(plan::getRankPrograms(plan), [](func::FuncOp program) { return succeeded(checkSizes(program)); }));
+}
+
+/// The rank program and, behind it, the reference.
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
+                                                            const PipelineOptions &options) {
+  if (options.recompute && schedule.getRing() > 0)
+    return emitError(UnknownLoc::get(prepared.getContext()))
+           << "expected --recompute without memory reuse but got --schedule=" << schedule.getName()
+           << ": a ring holds the values of " << schedule.getRing()
+           << " chunks, and a backward that computes its block again needs those of all; take +pipeline:N alone, or "
+              "leave out --recompute";
+  // The routing of its layers becomes the schedule's.
+  OwningOpRef<ModuleOp> graph = prepared.clone();
+  std::string applied;
+  FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, schedule, options, /*reference=*/false, &applied);
+  if (failed(module) || options.stage == Stage::Forward)
+    return module;
+  if (failed(checkPrograms(**module)))
+    return failure();
+  if (options.reference) {
+    FailureOr<OwningOpRef<ModuleOp>> reference = compileProgram(*graph, schedule, options, /*reference=*/true);
+    if (failed(reference))
+      return failure();
+    getFunction(**reference)->moveAfter(&(**module).getBody()->back());
+  }
+  Builder builder(prepared.getContext());
+  (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(applied));
+  (**module)->setAttr(plan::kModeAttrName, builder.getStringAttr(options.train ? "train" : "forward"));
+  if (options.stage == Stage::Plan) {
+    if (failed(finishPlan(**module, options)))
+      return failure();
+    return module;
+  }
+  if (applied != schedule.getName())
+    (**module)->setAttr(kRequestedAttrName, builder.getStringAttr(schedule.getName()));
+  setLabels(**module);
+  return module;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const PipelineOptions &given) {
+  PipelineOptions options = given;
+  OwningOpRef<ModuleOp> module = program.clone();
+  FailureOr<SpmdHeader> header = takeSpmdHeader(*module, options.reference);
+  if (failed(header))
+    return failure();
+  options.parallel = header->parallel;
+  if (!options.order)
+    options.order = header->order;
+  auto check = [](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+    return success();
+  };
+  if (failed(runStage(options.runPasses, "check", *module, check)))
+    return failure();
+  if (options.stage == Stage::Spmd) {
+    setLabels(*module);
+    return module;
+  }
+  (*module)->removeAttr(kRequestedAttrName);
+  if (!(*module)->hasAttr(plan::kScheduleAttrName))
+    (*module)->setAttr(plan::kScheduleAttrName, StringAttr::get(module->getContext(), "hand-written"));
+  if (failed(lowerToPlan(*module, header->schedule, options, "")) || failed(checkPrograms(*module)) ||
+      failed(finishPlan(*module, options)))
+    return failure();
+  return module;
+}
+
+int64_t mlir::moe::getTokens(ModuleOp graph) {
+  func::FuncOp function = getFunction(graph);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto role = function.getArgAttrOfType<StringAttr>(i, kRoleAttrName);
+    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
+    if (role && role.getValue() == "input" && type && type.getRank() > 0)
+      return type.getDimSize(0);
+  }
+  return 0;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const PipelineOptions &options) {
+  if (failed(checkGraph(model)) || failed(checkOrder(model.getContext(), options)))
+    return failure();
+  OwningOpRef<ModuleOp> graph = model.clone();
+  (*graph)->setAttr(kParallelAttrName, options.parallel);
+  // Each layer that is left is routed.
+  getFunction(*graph).walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
+  return graph;
+}
+
+LogicalResult mlir::moe::lowerToLLVM(ModuleOp plan, const PassRunner &runPasses) {
+  return runStage(runPasses, "llvm", plan, [](PassManager &passes) {
+    passes.addPass(createConvertPlanToLLVM());
+    return success();
+  });
+}

@@ -1,0 +1,381 @@
+//===- Schedule.cpp - the schedules by name -------------------------------===//
+#include "moe/Pipeline/Schedule.h"
+
+#include "SchedulePasses.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include "moe/Dialect/Moe/Transforms/LeftLayers.h"
+#include "moe/Dialect/Moe/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+using mpipemoe::Strategy;
+
+static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
+
+//===----------------------------------------------------------------------===//
+// Parts of a schedule as text
+//===----------------------------------------------------------------------===//
+
+template <LayerRewrite rewrite> static LogicalResult readLayer(MLIRContext *, StringRef, ParsedSchedule &parsed) {
+  parsed.layer = rewrite;
+  return success();
+}
+template <LayerRewrite rewrite> static std::optional<std::string> writeLayer(const ParsedSchedule &schedule) {
+  return schedule.layer == rewrite ? std::optional<std::string>("") : std::nullopt;
+}
+static void dropLayer(ParsedSchedule &schedule) {
+  schedule.layer = LayerRewrite::Baseline;
+  schedule.saa = false;
+}
+
+template <bool ParsedSchedule::*flag> static LogicalResult readFlag(MLIRContext *, StringRef, ParsedSchedule &parsed) {
+  parsed.*flag = true;
+  return success();
+}
+template <bool ParsedSchedule::*flag> static std::optional<std::string> writeFlag(const ParsedSchedule &schedule) {
+  return schedule.*flag ? std::optional<std::string>("") : std::nullopt;
+}
+
+template <Strategy strategy> static LogicalResult readStrategy(MLIRContext *, StringRef, ParsedSchedule &parsed) {
+  parsed.strategy = strategy;
+  return success();
+}
+template <Strategy strategy> static std::optional<std::string> writeStrategy(const ParsedSchedule &schedule) {
+  return !schedule.chooseStrategy && schedule.strategy == strategy ? std::optional<std::string>("") : std::nullopt;
+}
+static void dropStrategy(ParsedSchedule &schedule) { schedule.strategy = Strategy::None; }
+
+/// Chunks of so many that a plan is still compiled in reasonable time.
+static constexpr int64_t maxChunks = 64;
+
+static LogicalResult readPipeline(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  auto isRead = [](StringRef text, int64_t &number) {
+    return !text.getAsInteger(10, number) && number >= 1 && number <= maxChunks;
+  };
+  auto [chunks, ring] = argument.split(',');
+  bool isAuto = chunks == "auto", hasRing = argument.contains(',');
+  if (isAuto)
+    parsed.chunks = 0;
+  if ((isAuto || isRead(chunks, parsed.chunks)) && (!hasRing || isRead(ring, parsed.ring)))
+    return success();
+  return emitUsageError(context) << "expected pipeline:N or pipeline:N,RING with N and RING from 1 to " << maxChunks
+                                 << ", or auto for N, in --schedule but got 'pipeline:" << argument << "'";
+}
+
+/// Reads `NUMBER`, `WORD` or `NUMBER,WORD`; what is not there stays as it is.
+static LogicalResult readArguments(MLIRContext *context, StringRef name, StringRef text, int64_t &number,
+                                   ArrayRef<StringRef> words, function_ref<void(unsigned)> setWord) {
+  auto [first, second] = text.split(',');
+  bool hasTwo = text.contains(',');
+  StringRef last = hasTwo ? second : first;
+  const StringRef *word = llvm::find(words, last);
+  bool isWord = word != words.end(), wantsNumber = hasTwo || !isWord;
+  if (isWord)
+    setWord(word - words.begin());
+  if ((wantsNumber && (first.getAsInteger(10, number) || number < 1)) || (hasTwo && !isWord))
+    return emitUsageError(context) << "expected a positive number, one of " << llvm::join(words, ", ")
+                                   << ", or both with a comma between, behind '" << name << ":' in --schedule but got '"
+                                   << text << "'";
+  return success();
+}
+
+static LogicalResult readShadows(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  ShadowSchedule &shadows = parsed.shadows.emplace();
+  if (!argument.data())
+    return success();
+  return readArguments(context, "shadow", argument, shadows.most, {"algorithm1", "prefix", "simulate"},
+                       [&](unsigned word) { shadows.policy = *symbolizeShadowPolicy(word); });
+}
+
+static LogicalResult readSmart(MLIRContext *context, StringRef argument, ParsedSchedule &parsed) {
+  SmartSchedule &smart = parsed.smart.emplace();
+  if (!argument.data())
+    return success();
+  return readArguments(context, "smart", argument, smart.groupSize, {"ring", "topology"},
+                       [&](unsigned word) { smart.order = word == 0 ? SmartOrder::Ring : SmartOrder::Topology; });
+}
+
+/// What was given besides what is taken by itself.
+static std::string writeArguments(int64_t number, StringRef word, bool isDefaultWord) {
+  SmallVector<std::string> texts;
+  if (number)
+    texts.push_back(std::to_string(number));
+  if (!isDefaultWord)
+    texts.push_back(word.str());
+  return texts.empty() ? "" : ":" + llvm::join(texts, ",");
+}
+
+static std::optional<std::string> writePipeline(const ParsedSchedule &schedule) {
+  if (schedule.chunks == 1)
+    return std::nullopt;
+  return ":" + (schedule.chunks ? std::to_string(schedule.chunks) : "auto") +
+         (schedule.getRing() != schedule.getOwnRing() ? "," + std::to_string(schedule.ring) : "");
+}
+static void dropPipeline(ParsedSchedule &schedule) { schedule.chunks = 1; }
+
+static std::optional<std::string> writeShadows(const ParsedSchedule &schedule) {
+  if (!schedule.shadows)
+    return std::nullopt;
+  return writeArguments(schedule.shadows->most, stringifyShadowPolicy(schedule.shadows->policy),
+                        schedule.shadows->policy == ShadowSchedule().policy);
+}
+static void dropShadows(ParsedSchedule &schedule) { schedule.shadows.reset(); }
+
+static std::optional<std::string> writeSmart(const ParsedSchedule &schedule) {
+  if (!schedule.smart)
+    return std::nullopt;
+  SmartOrder order = schedule.smart->order;
+  return writeArguments(schedule.smart->groupSize, order == SmartOrder::Ring ? "ring" : "topology",
+                        order == SmartSchedule().order);
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Names of one kind exclude each other.
+enum class Kind { Layer, Overlap, Pipeline, Shadows, Smart, Gate, Residuals };
+
+/// One name of --schedule. Functions that are null do nothing.
+struct Entry {
+  StringLiteral name;
+  Kind kind;
+  /// Reads the text behind the colon, which is null where there is none.
+  LogicalResult (*read)(MLIRContext *, StringRef argument, ParsedSchedule &);
+  /// The text behind the name, from the colon on. None where `schedule` does not have this part.
+  std::optional<std::string> (*write)(const ParsedSchedule &schedule);
+  AddPasses *addPasses = nullptr;
+  /// The form of the text behind the colon, for people. In brackets where none is needed, empty where none may be.
+  StringLiteral argument = "";
+  /// The only rewrite of layers with which it can be. Empty: any.
+  StringLiteral of = "";
+  /// Whether it changes exchanges with the experts, or decides by them.
+  bool needsExchanges = false;
+  /// Of a rewrite of layers: whether it leaves such exchanges.
+  bool leavesExchanges = true;
+  /// Whether 'auto' tries it (getCombinations).
+  bool isCombined = false;
+  /// The pass that may leave layers as they are. `drop` takes this part away where it left them all.
+  StringLiteral pass = "";
+  void (*drop)(ParsedSchedule &) = nullptr;
+
+  bool takesArgument() const { return !argument.empty(); }
+  bool needsArgument() const { return takesArgument() && argument.front() != '['; }
+};
+} // namespace
+
+static constexpr Kind kOrderInName[] = {Kind::Layer, Kind::Overlap, Kind::Pipeline, Kind::Shadows,
+                                        Kind::Smart, Kind::Gate,    Kind::Residuals};
+/// An overlap's passes need the backward too (addOverlap).
+static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind::Shadows,
+                                          Kind::Residuals, Kind::Pipeline, Kind::Smart};
+
+template <LayerRewrite rewrite>
+static Entry makeLayer(StringLiteral name, AddPasses *addPasses, StringLiteral pass, bool leavesExchanges,
+                       bool isCombined) {
+  return {.name = name,
+          .kind = Kind::Layer,
+          .read = readLayer<rewrite>,
+          .write = writeLayer<rewrite>,
+          .addPasses = addPasses,
+          .leavesExchanges = leavesExchanges,
+          .isCombined = isCombined,
+          .pass = pass,
+          .drop = dropLayer};
+}
+/// MPipeMoE's strategies do not need exchanges: rows are dispatched again where others are exchanged again.
+template <Strategy strategy> static Entry makeStrategy(StringLiteral name) {
+  return {.name = name,
+          .kind = Kind::Residuals,
+          .read = readStrategy<strategy>,
+          .write = writeStrategy<strategy>,
+          .addPasses = addResiduals,
+          .pass = "moe-set-residuals",
+          .drop = dropStrategy};
+}
+
+static ArrayRef<Entry> getEntries() {
+  static const Entry entries[] = {
+#define LAYER_REWRITE(value, ...) makeLayer<LayerRewrite::value>(__VA_ARGS__),
+#include "moe/Pipeline/LayerRewrites.def"
+      {.name = "auto",
+       .kind = Kind::Layer,
+       .read = readFlag<&ParsedSchedule::everything>,
+       .write = writeFlag<&ParsedSchedule::everything>},
+      {.name = "saa",
+       .kind = Kind::Overlap,
+       .read = readFlag<&ParsedSchedule::saa>,
+       .write = writeFlag<&ParsedSchedule::saa>,
+       .of = "s2",
+       .isCombined = true},
+      {.name = "pipeline",
+       .kind = Kind::Pipeline,
+       .read = readPipeline,
+       .write = writePipeline,
+       .addPasses = addPipeline,
+       .argument = "N|auto[,RING]",
+       .needsExchanges = true,
+       .pass = "moe-pipeline",
+       .drop = dropPipeline},
+      makeStrategy<Strategy::S1>("mpipe-s1"),
+      makeStrategy<Strategy::S2>("mpipe-s2"),
+      makeStrategy<Strategy::S3>("mpipe-s3"),
+      makeStrategy<Strategy::S4>("mpipe-s4"),
+      {.name = "mpipe-auto",
+       .kind = Kind::Residuals,
+       .read = readFlag<&ParsedSchedule::chooseStrategy>,
+       .write = writeFlag<&ParsedSchedule::chooseStrategy>,
+       .needsExchanges = true},
+      {.name = "shadow",
+       .kind = Kind::Shadows,
+       .read = readShadows,
+       .write = writeShadows,
+       .addPasses = addShadows,
+       .argument = "[MAX,POLICY]",
+       .needsExchanges = true,
+       .isCombined = true,
+       .pass = "moe-shadow-experts",
+       .drop = dropShadows},
+      {.name = "smart",
+       .kind = Kind::Smart,
+       .read = readSmart,
+       .write = writeSmart,
+       .addPasses = addSmart,
+       .argument = "[RANKS,ORDER]",
+       .needsExchanges = true,
+       .isCombined = true},
+      {.name = "topology-gate",
+       .kind = Kind::Gate,
+       .read = readFlag<&ParsedSchedule::topologyGate>,
+       .write = writeFlag<&ParsedSchedule::topologyGate>,
+       .addPasses = addTopologyGate,
+       .needsExchanges = true}};
+  return entries;
+}
+
+/// The entries that `schedule` has, of one kind after the other.
+static SmallVector<const Entry *> getParts(const ParsedSchedule &schedule, ArrayRef<Kind> kinds) {
+  SmallVector<const Entry *> parts;
+  for (Kind kind : kinds)
+    for (const Entry &entry : getEntries())
+      if (entry.kind == kind && entry.write(schedule))
+        parts.push_back(&entry);
+  return parts;
+}
+
+static std::string getFullName(const Entry &entry) {
+  if (!entry.takesArgument())
+    return entry.name.str();
+  return entry.name.str() +
+         (entry.needsArgument() ? ":" + entry.argument.str() : "[:" + entry.argument.drop_front().str());
+}
+
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
+static const Entry &getEntry(LayerRewrite rewrite) {
+  ParsedSchedule schedule;
+  schedule.layer = rewrite;
+  return *getParts(schedule, Kind::Layer).front();
+}
+StringRef mlir::moe::getName(LayerRewrite rewrite) { return getEntry(rewrite).name; }
+bool ParsedSchedule::hasExchanges() const { return getEntry(layer).leavesExchanges; }
+
+StringRef mlir::moe::getName(Strategy strategy) {
+  ParsedSchedule schedule;
+  schedule.strategy = strategy;
+  SmallVector<const Entry *> parts = getParts(schedule, Kind::Residuals);
+  return parts.empty() ? StringRef("none") : StringRef(parts.front()->name);
+}
+
+std::string ParsedSchedule::getName() const {
+  SmallVector<std::string> texts;
+  for (const Entry *part : getParts(*this, kOrderInName))
+    texts.push_back(part->name.str() + *part->write(*this));
+  // The rest says the same without the baseline.
+  return llvm::join(ArrayRef(texts).drop_front(texts.size() > 1 && layer == LayerRewrite::Baseline), "+");
+}
+
+/// A part of one rewrite of layers alone, or one that makes no sense with it.
+static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, StringRef text,
+                                   const ParsedSchedule &parsed, StringRef schedule) {
+  if (!entry.of.empty() && getName(parsed.layer) != entry.of)
+    return emitUsageError(context) << "expected '" << text << "' with '" << entry.of
+                                   << "' in --schedule, a part of which it overlaps, but got '" << schedule << "'";
+  if (!parsed.hasExchanges() && entry.needsExchanges)
+    return emitUsageError(context) << "expected '" << text << "' without '" << getName(parsed.layer)
+                                   << "' in --schedule, which leaves no exchange with the experts, but got '"
+                                   << schedule << "'";
+  return success();
+}
+
+FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringRef schedule) {
+  ParsedSchedule parsed;
+  SmallVector<StringRef> texts;
+  schedule.split(texts, '+');
+  SmallVector<std::pair<const Entry *, StringRef>> parts;
+  for (StringRef text : texts) {
+    auto [name, argument] = text.split(':');
+    const Entry *entry = llvm::find_if(getEntries(), [&](const Entry &entry) { return entry.name == name; });
+    bool hasArgument = text != name, isKnown = entry != getEntries().end();
+    if (!isKnown || (hasArgument ? !entry->takesArgument() : entry->needsArgument()))
+      return emitUsageError(context) << "expected --schedule to be made of "
+                                     << llvm::join(llvm::map_range(getEntries(), getFullName), ", ")
+                                     << ", joined by '+', but got '" << schedule << "'";
+    for (auto [other, otherText] : parts)
+      if (entry->kind == other->kind && text != otherText)
+        return emitUsageError(context) << "expected one of '" << otherText << "' and '" << text
+                                       << "' in --schedule, since each decides the same, but got '" << schedule << "'";
+    if (failed(entry->read(context, argument, parsed)))
+      return failure();
+    parts.push_back({entry, text});
+  }
+  if (parsed.everything && parts.size() > 1)
+    return emitUsageError(context) << "expected 'auto' alone in --schedule, since it decides all of it, but got '"
+                                   << schedule << "'";
+  for (auto [entry, text] : parts)
+    if (failed(checkTogether(context, *entry, text, parsed, schedule)))
+      return failure();
+  return parsed;
+}
+
+SmallVector<ParsedSchedule> mlir::moe::getCombinations() {
+  SmallVector<ParsedSchedule> all = {ParsedSchedule()};
+  for (Kind kind : {Kind::Layer, Kind::Overlap, Kind::Shadows, Kind::Smart})
+    for (const ParsedSchedule &schedule : std::exchange(all, {})) {
+      if (kind != Kind::Layer)
+        all.push_back(schedule);
+      for (const Entry &entry : getEntries()) {
+        if (entry.kind != kind || !entry.isCombined || (!entry.of.empty() && getName(schedule.layer) != entry.of))
+          continue;
+        all.push_back(schedule);
+        // Without an argument there is nothing to refuse.
+        (void)entry.read(/*context=*/nullptr, StringRef(), all.back());
+      }
+    }
+  return all;
+}
+
+ParsedSchedule mlir::moe::getApplied(ParsedSchedule schedule, func::FuncOp forward) {
+  llvm::StringSet<> left = takeLeftLayers(forward);
+  for (const Entry *part : getParts(schedule, kOrderInName))
+    if (part->drop && left.contains(part->pass))
+      part->drop(schedule);
+  if (schedule.chunks == 1)
+    schedule.ring = 0;
+  return schedule;
+}
+
+LogicalResult mlir::moe::addSchedule(PassManager &passes, const ParsedSchedule &schedule,
+                                     const PipelineOptions &options, ModuleOp graph) {
+  for (const Entry *part : getParts(schedule, kOrderOfPasses))
+    if (part->addPasses && failed(part->addPasses(passes, schedule, options, graph)))
+      return failure();
+  return success();
+}

@@ -1,0 +1,24 @@
+//===- SchedulePasses.h - the passes of each part of a schedule -*- C++ -*-===//
+#ifndef MOE_LIB_PIPELINE_SCHEDULEPASSES_H
+#define MOE_LIB_PIPELINE_SCHEDULEPASSES_H
+
+#include "moe/Pipeline/Schedule.h"
+
+namespace mlir::moe {
+
+/// Appends the passes of one part of a schedule, for `graph`. Fails with an error that says what the graph or the
+/// cluster lacks.
+using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
+                                ModuleOp graph);
+AddPasses addS1, addS2, addParmAuto, addPipeline, addResiduals, addShadows, addTopologyGate, addSmart;
+
+/// One pass without options.
+template <std::unique_ptr<Pass> (*create)()>
+LogicalResult addPass(PassManager &passes, const ParsedSchedule &, const PipelineOptions &, ModuleOp) {
+  passes.addNestedPass<func::FuncOp>(create());
+  return success();
+}
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_PIPELINE_SCHEDULEPASSES_H

@@ -1,0 +1,146 @@
+//===- AutoChanges.cpp - what the choice of a schedule depends on ---------===//
+#include "Evaluator.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Simulator/RoutingSource.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static void scaleNetwork(ClusterProfile &cluster, double factor) {
+  for (LinkPattern &link : cluster.links) {
+    link.bytesPerSecond *= factor;
+    link.backBytesPerSecond *= factor;
+  }
+  for (FabricLevel &level : cluster.fabric)
+    level.bytesPerSecond *= factor;
+  for (CollectiveFit &fit : cluster.collectives)
+    fit.beta /= factor;
+}
+
+static void scaleDevices(ClusterProfile &cluster, double factor) {
+  cluster.memoryBytesPerSecond *= factor;
+  for (DeviceRate &rate : cluster.rates)
+    rate.flopsPerSecond *= factor;
+  for (KernelRate &kernel : cluster.kernels) {
+    kernel.latency /= factor;
+    kernel.bytesPerSecond *= factor;
+  }
+}
+
+static FailureOr<ParsedSchedule> parseQuietly(MLIRContext *context, StringRef name) {
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  return parseSchedule(context, name);
+}
+
+namespace {
+/// What is tried again: a schedule, and the order that is best for it now.
+struct Form {
+  std::string schedule;
+  std::optional<OrderPolicy> order;
+};
+} // namespace
+
+/// The fastest of `forms` that fit, for a graph and options; empty where none can be. Whether a part of a model fits is
+/// not known.
+static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const CompileOptions &options, double tokens = 1) {
+  Evaluator subject(graph, options, tokens);
+  if (!subject.isLegal())
+    return "";
+  std::string best;
+  double bestSeconds = std::numeric_limits<double>::infinity();
+  for (const Form &form : forms) {
+    AutoCandidate candidate;
+    candidate.order = form.order;
+    FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), form.schedule);
+    if (failed(known))
+      continue;
+    ParsedSchedule schedule = *known;
+    subject.apply(schedule, candidate);
+    if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
+      continue;
+    subject.simulate(schedule, candidate);
+    bool fits = options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
+    if (candidate.verdict != Verdict::Simulated || !fits || candidate.seconds >= bestSeconds)
+      continue;
+    bestSeconds = candidate.seconds;
+    best = form.schedule;
+  }
+  return best;
+}
+
+/// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
+static void addChangesOf(StringRef what, const CompileOptions &options, AutoResult &result,
+                         function_ref<std::string(double)> choose) {
+  const std::string &now = result.candidates[*result.best].schedule;
+  for (bool more : {false, true})
+    for (double factor : {2.0, 4.0, 8.0}) {
+      if (options.isStoppedEarly())
+        return;
+      std::string then = choose(more ? factor : 1 / factor);
+      if (then.empty() || then == now)
+        continue;
+      std::string text;
+      llvm::raw_string_ostream(text) << what
+                                     << (more ? llvm::format(" x %.0f", factor) : llvm::format(" / %.0f", factor));
+      result.changes->push_back({text, then});
+      break;
+    }
+}
+
+/// Where tokens choose as unevenly as late in training, which shadows are for.
+static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms, AutoResult &result) {
+  if (options.routing)
+    return;
+  SmallVector<Form> all(forms);
+  for (const Form &form : forms) {
+    ParsedSchedule schedule = *parseSchedule(graph.getContext(), form.schedule);
+    schedule.shadows.emplace();
+    all.push_back({schedule.getName(), std::nullopt});
+  }
+  RoutingSource skewed;
+  constexpr int64_t late = 500;
+  skewed.synthetic.first = late;
+  CompileOptions changed = options;
+  changed.routing = &skewed;
+  if (std::string then = chooseFrom(all, graph, changed);
+      !then.empty() && then != result.candidates[*result.best].schedule)
+    result.changes->push_back({"routing skewed as late in training", then});
+}
+
+void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
+  if (!result.best)
+    return;
+  result.changes.emplace();
+  // All kinds that fit are tried again, each in its best form of now: what wins elsewhere is seldom anything else.
+  constexpr size_t nearest = 6;
+  SmallVector<Form> forms;
+  llvm::StringSet<> classes;
+  for (const AutoCandidate *candidate : sortBySeconds(result))
+    if (candidate->verdict != Verdict::TooLarge &&
+        (classes.insert(candidate->scheduleClass).second || forms.size() < nearest))
+      forms.push_back({candidate->schedule, candidate->order});
+  auto onCluster = [&](function_ref<void(ClusterProfile &)> change) {
+    ClusterProfile cluster = *options.cluster;
+    change(cluster);
+    CompileOptions changed = options;
+    changed.cluster = &cluster;
+    return chooseFrom(forms, graph, changed);
+  };
+  addChangesOf("the network's bandwidth", options, result, [&](double factor) {
+    return onCluster([&](ClusterProfile &cluster) { scaleNetwork(cluster, factor); });
+  });
+  addChangesOf("the devices' speed", options, result, [&](double factor) {
+    return onCluster([&](ClusterProfile &cluster) { scaleDevices(cluster, factor); });
+  });
+  addChangesOf("tokens", options, result, [&](double factor) { return chooseFrom(forms, graph, options, factor); });
+  if (!options.isStoppedEarly())
+    addChangeOfSkew(graph, options, forms, result);
+  // Some of them would look like all.
+  if (options.isStoppedEarly())
+    result.changes.reset();
+}

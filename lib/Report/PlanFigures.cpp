@@ -1,0 +1,136 @@
+//===- PlanFigures.cpp - a plan in figures --------------------------------===//
+#include "moe/Report/PlanFigures.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/JSON.h"
+
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+namespace json = llvm::json;
+
+namespace {
+/// Sums over launches.
+struct Totals {
+  int64_t launches = 0;
+  double flops = 0;
+  int64_t bytes = 0, bytesSent = 0;
+
+  void add(LaunchOp launch) {
+    ++launches;
+    moe::OpCost cost = launch.getOpCost();
+    flops += cost.flops;
+    bytes += cost.getBytesMoved();
+    bytesSent += launch.getBytesSent();
+  }
+};
+/// In the order of first appearance.
+using TotalsByName = llvm::MapVector<StringRef, Totals>;
+} // namespace
+
+static void writeTotals(json::OStream &json, StringRef key, const TotalsByName &totals) {
+  json.attributeObject(key, [&] {
+    for (const auto &[name, total] : totals)
+      json.attributeObject(name, [&, &total = total] {
+        json.attribute("launches", total.launches);
+        json.attribute("flops", total.flops);
+        json.attribute("bytes", total.bytes);
+        json.attribute("bytes_sent", total.bytesSent);
+      });
+  });
+}
+
+static void writeArena(json::OStream &json, const ArenaReport &arena) {
+  json.attributeObject(stringifySpace(arena.space), [&] {
+    json.attribute("bytes", arena.arenaBytes);
+    json.attribute("live_bytes", arena.liveBytes);
+    json.attributeArray("live", [&] {
+      for (const LiveBuffer &buffer : arena.live) {
+        LaunchOp writer = buffer.writer;
+        json.object([&] {
+          json.attribute("bytes", buffer.bytes);
+          json.attribute("writer", writer.getKernel());
+          json.attribute("label", buffer.getLabel());
+        });
+      }
+    });
+  });
+}
+
+static void writeProgram(json::OStream &json, func::FuncOp program) {
+  TotalsByName kernels, streams, groups;
+  for (auto launch : program.getOps<LaunchOp>()) {
+    kernels[launch.getKernel()].add(launch);
+    streams[launch.getStreamOrDefault()].add(launch);
+    if (launch.getCollective())
+      groups[launch.getGroup()->getName()].add(launch);
+  }
+  json.attributeObject(program.getName(), [&] {
+    writeTotals(json, "kernels", kernels);
+    writeTotals(json, "streams", streams);
+    writeTotals(json, "groups", groups);
+    json.attributeObject("memory", [&] {
+      for (const ArenaReport &arena : reportMemory(program))
+        writeArena(json, arena);
+    });
+  });
+}
+
+/// What moe::kScheduleChoicesAttrName says of a layer, under its names.
+static void writeChoice(json::OStream &json, DictionaryAttr choice) {
+  auto number = [](Attribute value) { return cast<FloatAttr>(value).getValueAsDouble(); };
+  for (NamedAttribute entry : choice) {
+    StringRef name = entry.getName();
+    if (auto text = dyn_cast<StringAttr>(entry.getValue()))
+      json.attribute(name, text.getValue());
+    else if (auto integer = dyn_cast<IntegerAttr>(entry.getValue()))
+      json.attribute(name, integer.getInt());
+    else if (auto term = dyn_cast<ArrayAttr>(entry.getValue()))
+      json.attributeObject(name, [&] {
+        for (auto [key, value] : llvm::zip(ArrayRef<StringRef>{"alpha_s", "beta_s_per_byte", "bytes", "seconds"}, term))
+          json.attribute(key, number(value));
+      });
+    else
+      json.attribute(name, number(entry.getValue()));
+  }
+}
+
+/// What kSearchAttrName says of a schedule.
+static void writeCompared(json::OStream &json, DictionaryAttr entry) {
+  json.attribute("schedule", entry.getAs<StringAttr>("schedule").getValue());
+  json.attribute("predicted_s", entry.getAs<FloatAttr>("seconds").getValueAsDouble());
+  json.attribute("bytes", entry.getAs<IntegerAttr>("bytes").getInt());
+  if (auto seconds = entry.getAs<FloatAttr>("equation10"))
+    json.attribute("equation10_s", seconds.getValueAsDouble());
+  json.attribute("chosen", entry.getAs<BoolAttr>("chosen").getValue());
+}
+
+void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (isRankProgram(function))
+        writeProgram(json, function);
+    if (auto search = module->getAttrOfType<ArrayAttr>(kSearchAttrName))
+      json.attributeArray("compared", [&] {
+        for (auto entry : search.getAsRange<DictionaryAttr>())
+          json.object([&] { writeCompared(json, entry); });
+      });
+    for (auto function : module.getOps<func::FuncOp>())
+      if (auto choices = function->getAttrOfType<ArrayAttr>(moe::kScheduleChoicesAttrName))
+        json.attributeArray("schedule_choices", [&] {
+          for (auto choice : choices.getAsRange<DictionaryAttr>())
+            json.object([&] { writeChoice(json, choice); });
+        });
+    if (!prediction.empty()) {
+      json.attributeBegin("prediction");
+      json.rawValue(prediction);
+      json.attributeEnd();
+    }
+  });
+  os << "\n";
+}

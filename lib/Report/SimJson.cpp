@@ -1,0 +1,209 @@
+//===- SimJson.cpp - what a step says to tools ----------------------------===//
+#include "SimJson.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::moe;
+using llvm::StringRef;
+namespace json = llvm::json;
+
+static void writeText(json::OStream &json, StringRef key, StringRef text) { json.attribute(key, json::fixUTF8(text)); }
+
+static void writeHeader(json::OStream &json, const SimHeader &header) {
+  writeText(json, "plan", header.plan);
+  writeText(json, "cluster", header.cluster);
+  writeText(json, "schedule", header.schedule);
+  writeText(json, "mode", header.mode);
+  writeText(json, "form", header.form);
+  writeText(json, "routing", header.routing);
+}
+
+/// The attributes of a rank's use, into an object that is open.
+static void writeUse(json::OStream &json, const RankUse &use) {
+  json.attributeArray("streams", [&] {
+    for (const StreamUse &stream : use.streams)
+      json.object([&] {
+        writeText(json, "name", stream.stream);
+        json.attribute("busy_s", stream.busy);
+        json.attribute("idle_s", stream.idle);
+      });
+  });
+  json.attribute("compute_s", use.compute);
+  json.attribute("communication_s", use.communication);
+  json.attribute("copy_s", use.copy);
+  json.attribute("exposed_communication_s", use.exposedCommunication);
+  json.attribute("peak_bytes", use.peakBytes);
+}
+
+static void writeKernel(json::OStream &json, const KernelUse &use) {
+  json.object([&] {
+    writeText(json, "kernel", use.kernel);
+    json.attribute("resource", getName(use.resource));
+    json.attribute("launches", use.launches);
+    json.attribute("busy_s", use.seconds);
+    json.attribute("flops", use.flops);
+    json.attribute("bytes", use.bytes);
+    json.attribute("critical_s", use.criticalSeconds);
+  });
+}
+
+namespace {
+/// A launch's mean over the ranks that run its program.
+struct OpMean {
+  double begin = 0, end = 0, ranks = 0;
+};
+} // namespace
+
+static void writeOps(json::OStream &json, const SimResult &result) {
+  std::vector<std::vector<OpMean>> means;
+  for (const SimProgram &program : result.programs)
+    means.emplace_back(program.launches.size());
+  for (const SimTime &time : result.times) {
+    const SimRank &rank = result.ranks[time.rank];
+    OpMean &mean = means[rank.program][time.launch];
+    double count = static_cast<double>(rank.count);
+    mean.begin += count * time.begin;
+    mean.end += count * time.end;
+    mean.ranks += count;
+  }
+  for (auto [program, ops] : llvm::zip_equal(result.programs, means))
+    for (auto [number, mean] : llvm::enumerate(ops)) {
+      if (mean.ranks == 0)
+        continue;
+      const SimLaunch &launch = program.launches[number];
+      json.object([&, number = number, &mean = mean, &program = program] {
+        writeText(json, "program", program.name);
+        json.attribute("op", static_cast<int64_t>(number));
+        writeText(json, "kernel", getLaunchName(program, static_cast<uint32_t>(number)));
+        writeText(json, "label", launch.label);
+        writeText(json, "stream", program.streams[launch.stream]);
+        json.attribute("begin_s", mean.begin / mean.ranks);
+        json.attribute("end_s", mean.end / mean.ranks);
+      });
+    }
+}
+
+static void writePiece(json::OStream &json, const SimResult &result, const CriticalPiece &piece) {
+  json.object([&] {
+    json.attribute("begin_s", piece.begin);
+    json.attribute("end_s", piece.end);
+    if (piece.time < 0)
+      return;
+    const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+    const SimRank &rank = result.ranks[time.rank];
+    const SimProgram &program = result.programs[rank.program];
+    json.attribute("rank", rank.rank);
+    json.attribute("op", static_cast<int64_t>(time.launch));
+    writeText(json, "kernel", getLaunchName(program, time.launch));
+    writeText(json, "label", program.launches[time.launch].label);
+  });
+}
+
+static void writeMemory(json::OStream &json, const SimHeader &header, const SimResult &result,
+                        const SimReport &report) {
+  json.attribute("rank", result.ranks[report.largestMemoryRank].rank);
+  json.attribute("peak_bytes", report.ranks[report.largestMemoryRank].peakBytes);
+  json.attribute("device_bytes", header.memoryBytes > 0 ? json::Value(header.memoryBytes) : json::Value(nullptr));
+  json.attributeArray("points", [&] {
+    for (const MemoryPoint &point : getMemoryOverTime(result, report.largestMemoryRank))
+      json.value(json::Array{point.seconds, point.bytes});
+  });
+}
+
+/// The attributes of a plan's point, into an object that is open.
+static void writePoint(json::OStream &json, const RooflinePoint &point) {
+  json.attribute("r_cc", point.ratio > 0 ? json::Value(point.ratio) : json::Value(nullptr));
+  json.attribute("mean_flops_per_s", point.mean);
+  json.attribute("ideal_flops_per_s", point.ideal);
+  json.attribute("semi_ideal_flops_per_s", point.semiIdeal);
+}
+
+static void writeRoofline(json::OStream &json, const SimHeader &header, const SimResult &result,
+                          const SimReport &report) {
+  json.attribute("peak_flops_per_s", result.roofline.peakFlops);
+  writePoint(json, report.roofline);
+  auto write = [&](StringRef schedule, const RooflinePoint &point) {
+    json.object([&] {
+      writeText(json, "schedule", schedule);
+      json.attribute("step_s", point.seconds);
+      writePoint(json, point);
+      json.attribute("share_of_ideal", point.getShareOfIdeal());
+    });
+  };
+  json.attributeArray("points", [&] {
+    write(header.schedule, report.roofline);
+    for (const RooflinePoint &point : report.others)
+      write(point.schedule, point);
+  });
+}
+
+static void writeComparison(json::OStream &json, const KernelComparison &kernel) {
+  json.object([&] {
+    writeText(json, "kernel", kernel.kernel);
+    json.attribute("launches", kernel.launches);
+    json.attribute("measured_s", kernel.measuredSeconds);
+    json.attribute("predicted_s", kernel.predictedSeconds);
+    json.attribute("error", kernel.getError());
+  });
+}
+
+/// The attributes that sum the step up.
+static void writeSums(json::OStream &json, const SimReport &report) {
+  json.attributeObject("critical", [&] {
+    json.attribute("compute_s", report.critical.compute);
+    json.attribute("communication_s", report.critical.communication);
+    json.attribute("copy_s", report.critical.copy);
+    json.attribute("waiting_s", report.critical.waiting);
+    json.attribute("fitted_s", report.critical.fitted);
+    json.attribute("fit_error", report.critical.fitError);
+  });
+  json.attributeObject("mean", [&] { writeUse(json, report.mean); });
+  json.attributeArray("kernels", [&] {
+    for (const KernelUse &use : report.kernels)
+      writeKernel(json, use);
+  });
+}
+
+void mlir::moe::writeReportObject(json::OStream &json, const SimHeader &header, const SimResult &result,
+                                  const SimReport &report, const Comparison *comparison) {
+  json.object([&] {
+    writeHeader(json, header);
+    json.attribute("num_ranks", report.numRanks);
+    json.attribute("step_s", result.seconds);
+    writeSums(json, report);
+    json.attributeArray("ranks", [&] {
+      for (auto [rank, use] : llvm::zip_equal(result.ranks, report.ranks))
+        json.object([&, &rank = rank, &use = use] {
+          json.attribute("rank", rank.rank);
+          json.attribute("count", rank.count);
+          writeUse(json, use);
+        });
+    });
+    json.attributeArray("ops", [&] { writeOps(json, result); });
+    json.attributeArray("critical_path", [&] {
+      for (const CriticalPiece &piece : report.criticalPath)
+        writePiece(json, result, piece);
+    });
+    if (!result.ranks.empty())
+      json.attributeObject("memory", [&] { writeMemory(json, header, result, report); });
+    json.attributeObject("roofline", [&] { writeRoofline(json, header, result, report); });
+    if (!comparison)
+      return;
+    json.attributeObject("comparison", [&] {
+      json.attributeBegin("step");
+      writeComparison(json, comparison->step);
+      json.attributeEnd();
+      json.attributeArray("kernels", [&] {
+        for (const KernelComparison &kernel : comparison->kernels)
+          writeComparison(json, kernel);
+      });
+    });
+  });
+}
+
+void mlir::moe::writeJson(const SimHeader &header, const SimResult &result, const SimReport &report,
+                          const Comparison *comparison, llvm::raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/2);
+  writeReportObject(json, header, result, report, comparison);
+  os << "\n";
+}

@@ -1,0 +1,165 @@
+//===- SimText.cpp - what a step says on a terminal -----------------------===//
+#include "moe/Report/SimOutput.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir::moe;
+using llvm::format;
+using llvm::raw_ostream;
+
+static constexpr double milli = 1e-3, percent = 1e-2;
+
+/// Three or four digits with a prefix: "312 TFLOP/s", "1.53 GB".
+static std::string scale(double value, const char *unit) {
+  constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  size_t prefix = 0;
+  // 999.5 would be written as 1000.
+  for (; std::abs(value) >= 999.5 && prefix + 1 < std::size(prefixes); ++prefix)
+    value /= 1e3;
+  int digits = value >= 99.95 || prefix == 0 ? 0 : value >= 9.995 ? 1 : 2;
+  std::string text;
+  llvm::raw_string_ostream(text) << format("%.*f ", digits, value) << prefixes[prefix] << unit;
+  return text;
+}
+
+static double getShare(double part, double whole) { return whole > 0 ? part / whole / percent : 0; }
+
+/// Pads or cuts, so that columns stand whatever the name.
+static std::string fit(const std::string &text, size_t width) {
+  if (text.size() > width)
+    return text.substr(0, width - 2) + "..";
+  return text + std::string(width - text.size(), ' ');
+}
+
+static void printHeader(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
+  os << "plan        " << header.plan << ", " << header.schedule << ", " << header.mode << ", " << report.numRanks
+     << (report.numRanks == 1 ? " rank" : " ranks");
+  if (static_cast<int64_t>(result.ranks.size()) != report.numRanks)
+    os << " (" << result.ranks.size() << " simulated, the others do the same)";
+  os << "\ncluster     " << header.cluster << ", " << header.form << ", routing " << header.routing << "\n\n";
+}
+
+static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
+  const CriticalUse &critical = report.critical;
+  auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
+  os << "step        " << format("%.3f ms\n", result.seconds / milli);
+  os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
+     << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
+  os << "how sure    " << share(critical.fitted) << " of the critical path rests on fits with a known error, "
+     << format("%.1f%%", critical.fitError * 100) << " on average\n";
+  os << "exposed     communication "
+     << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / milli,
+               report.mean.communication / milli);
+  if (result.ranks.empty())
+    return;
+  double peak = report.ranks[report.largestMemoryRank].peakBytes;
+  os << "memory      " << scale(peak, "B") << " at most";
+  if (header.memoryBytes > 0)
+    os << ", " << format("%.1f%%", getShare(peak, header.memoryBytes)) << " of a device's "
+       << scale(header.memoryBytes, "B");
+  os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
+}
+
+static void printRoofline(const SimReport &report, raw_ostream &os) {
+  const RooflinePoint &point = report.roofline;
+  os << "roofline    " << scale(point.mean, "FLOP/s") << " a device";
+  if (point.ratio > 0)
+    os << format(", R_CC %.3g: ideal ", point.ratio) << scale(point.ideal, "FLOP/s") << ", semi-ideal "
+       << scale(point.semiIdeal, "FLOP/s") << "\n";
+  else
+    os << ", no communication: ideal " << scale(point.ideal, "FLOP/s") << "\n";
+}
+
+/// The plan and what was simulated beside it, all in the unit of the peak.
+static void printPoints(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
+  if (report.others.empty())
+    return;
+  constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  size_t prefix = 0;
+  double unit = 1;
+  for (; result.roofline.peakFlops / unit >= 1e3 && prefix + 1 < std::size(prefixes); ++prefix)
+    unit *= 1e3;
+  os << "\nschedule                      step ms    R_CC     mean    ideal     semi of ideal\n";
+  auto print = [&](const std::string &schedule, const RooflinePoint &point) {
+    os << fit(schedule, 26) << format("%11.3f", point.seconds / milli);
+    if (point.ratio > 0)
+      os << format("%8.3g", point.ratio);
+    else
+      os << "       -";
+    os << format("%9.3f%9.3f%9.3f%7.1f%%\n", point.mean / unit, point.ideal / unit, point.semiIdeal / unit,
+                 point.getShareOfIdeal() / percent);
+  };
+  print(header.schedule, report.roofline);
+  for (const RooflinePoint &point : report.others)
+    print(point.schedule, point);
+  os << "Throughput, ideal and semi-ideal in " << prefixes[prefix] << "FLOP/s of a device.\n";
+}
+
+/// The ranks that compute most and least, where that differs.
+static void printDifferences(const SimResult &result, const SimReport &report, raw_ostream &os) {
+  auto byCompute = [](const RankUse &a, const RankUse &b) { return a.compute < b.compute; };
+  auto [fastest, slowest] = std::minmax_element(report.ranks.begin(), report.ranks.end(), byCompute);
+  // Sums of the same times in another order are no difference.
+  constexpr double rounding = 1e-9;
+  if (fastest == report.ranks.end() || slowest->compute - fastest->compute <= rounding * slowest->compute)
+    return;
+  auto print = [&](const char *which, auto use) {
+    os << which << getRankName(result.ranks[static_cast<size_t>(use - report.ranks.begin())])
+       << format(": computes %.3f ms, exposed communication %.3f ms\n", use->compute / milli,
+                 use->exposedCommunication / milli);
+  };
+  print("slowest     ", slowest);
+  print("fastest     ", fastest);
+}
+
+static void printStreams(const SimResult &result, const SimReport &report, raw_ostream &os) {
+  os << "\nstream                           busy ms     busy     idle\n";
+  for (const StreamUse &stream : report.mean.streams)
+    os << fit(stream.stream, 28)
+       << format("%12.3f  %6.1f%%  %6.1f%%\n", stream.busy / milli, getShare(stream.busy, result.seconds),
+                 getShare(stream.idle, result.seconds));
+}
+
+static void printKernels(const SimResult &result, const SimReport &report, raw_ostream &os) {
+  os << "\nkernel                      launches          ms  critical  rate\n";
+  for (const KernelUse &kernel : report.kernels) {
+    os << fit(kernel.kernel, 28)
+       << format("%8.4g%12.3f  %7.1f%%  ", kernel.launches, kernel.seconds / milli,
+                 getShare(kernel.criticalSeconds, result.seconds));
+    if (kernel.seconds > 0 && kernel.resource == Resource::Matrix)
+      os << scale(kernel.flops / kernel.seconds, "FLOP/s");
+    else if (kernel.seconds > 0 && kernel.bytes > 0)
+      os << scale(kernel.bytes / kernel.seconds, "B/s");
+    os << "\n";
+  }
+  os << "Launches and ms are means over the ranks; critical is the share of the critical path.\n";
+}
+
+void mlir::moe::printText(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
+  printHeader(header, result, report, os);
+  printStep(header, result, report, os);
+  printRoofline(report, os);
+  printDifferences(result, report, os);
+  printPoints(header, result, report, os);
+  printStreams(result, report, os);
+  printKernels(result, report, os);
+}
+
+void mlir::moe::printComparison(const Comparison &comparison, raw_ostream &os) {
+  auto print = [&](const KernelComparison &kernel) {
+    os << fit(kernel.kernel, 28)
+       << format("%8.4g%14.3f%14.3f", kernel.launches, kernel.measuredSeconds / milli, kernel.predictedSeconds / milli);
+    if (kernel.measuredSeconds > 0)
+      os << format("%+9.1f%%", kernel.getError() / percent);
+    os << "\n";
+  };
+  os << "\nkernel                      launches   measured ms  predicted ms     error\n";
+  for (const KernelComparison &kernel : comparison.kernels)
+    print(kernel);
+  print(comparison.step);
+  os << "Means over the ranks; the step is from the first begin to the last end of any rank.\n";
+}

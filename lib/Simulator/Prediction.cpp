@@ -1,0 +1,63 @@
+//===- Prediction.cpp - how long a plan takes on a cluster ----------------===//
+#include "moe/Simulator/Prediction.h"
+
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const ClusterProfile &cluster) {
+  auto getAttribute = [&](StringRef name) {
+    auto text = plan->getAttrOfType<StringAttr>(name);
+    return text ? text.str() : std::string("-");
+  };
+  SimHeader header;
+  header.plan = planName.str();
+  header.cluster = cluster.name;
+  header.schedule = getAttribute(plan::kScheduleAttrName);
+  header.mode = getAttribute(plan::kModeAttrName);
+  header.devicesPerNode = cluster.devicesPerNode;
+  header.memoryBytes = cluster.memoryBytes;
+  return header;
+}
+
+llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster,
+                                              const RoutingSource *routing) {
+  llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
+  if (!programs)
+    return programs.takeError();
+  int64_t ranks = programs->back().firstRank + programs->back().numRanks;
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
+  if (!model)
+    return model.takeError();
+  RoutingTrace trace;
+  if (routing) {
+    llvm::Expected<RoutingTrace> made = routing->getTrace(*programs, ranks);
+    if (!made)
+      return made.takeError();
+    trace = std::move(*made);
+  }
+  return predict(plan, planName, std::move(*programs), **model, &trace);
+}
+
+SimOptions mlir::moe::getSimOptions(const RoutingTrace *routing) {
+  SimOptions options;
+  if (routing && routing->getNumLayers() > 0) {
+    options.routing = routing;
+    options.iteration = routing->getIterations().front();
+  }
+  return options;
+}
+
+llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, std::vector<SimProgram> programs,
+                                              const CostModel &model, const RoutingTrace *routing) {
+  llvm::Expected<SimResult> result = simulate(std::move(programs), model, getSimOptions(routing));
+  if (!result)
+    return result.takeError();
+  Prediction prediction{makeSimHeader(plan, planName, model.getProfile()), std::move(*result), {}};
+  prediction.header.form = "closed-form";
+  prediction.header.routing = routing && routing->getNumLayers() > 0 ? "trace" : "even";
+  prediction.report = makeReport(prediction.result);
+  return prediction;
+}

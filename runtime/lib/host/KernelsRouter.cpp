@@ -1,0 +1,103 @@
+//===- KernelsRouter.cpp - what losses of routers are made of --------------===//
+
+#include "host/ModelSupport.h"
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace moert::host {
+namespace {
+
+/// Of the logits of one token, in double precision.
+struct TokenRouting {
+  double lse = 0;                    ///< the logarithm of the sum of their exponentials
+  std::vector<double> probabilities; ///< their softmax
+
+  explicit TokenRouting(int64_t experts) : probabilities(static_cast<size_t>(experts)) {}
+
+  template <class T> void read(const T *logits) {
+    double largest = -std::numeric_limits<double>::infinity();
+    for (size_t e = 0; e < probabilities.size(); ++e)
+      largest = std::max(largest, static_cast<double>(logits[e]));
+    double sum = 0;
+    for (size_t e = 0; e < probabilities.size(); ++e)
+      sum += probabilities[e] = std::exp(static_cast<double>(logits[e]) - largest);
+    for (double &probability : probabilities)
+      probability /= sum;
+    lse = largest + std::log(sum);
+  }
+};
+
+/// Whether expert a goes before expert b.
+template <class T> struct IsBefore {
+  const T *logits;
+  bool operator()(int64_t a, int64_t b) const { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; }
+};
+
+template <class T>
+void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, int64_t experts, int64_t topK) {
+  std::vector<double> load(static_cast<size_t>(experts)), share(load);
+  std::vector<int64_t> order(load.size());
+  TokenRouting token(experts);
+  double squares = 0;
+  for (int64_t s = 0; s < tokens; ++s, logits += experts) {
+    token.read(logits);
+    squares += token.lse * token.lse;
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + topK, order.end(), IsBefore<T>{logits});
+    for (int64_t j = 0; j < topK; ++j)
+      load[static_cast<size_t>(order[static_cast<size_t>(j)])] += 1;
+    for (size_t e = 0; e < share.size(); ++e)
+      share[e] += token.probabilities[e];
+  }
+  for (size_t e = 0; e < share.size(); ++e) {
+    loads[e] = static_cast<T>(load[e] / static_cast<double>(tokens));
+    shares[e] = static_cast<T>(share[e] / static_cast<double>(tokens));
+  }
+  *square = static_cast<T>(squares / static_cast<double>(tokens));
+}
+
+} // namespace
+
+Status routerMeans(View logits, View loads, View shares, View squares, int64_t topK) {
+  Checker check = checkOperands(Kind::RouterMeans, checkRouterMeans, logits, loads, shares, squares, topK);
+  if (!check.ok())
+    return check.take();
+  const int64_t groups = loads.dims[0], tokens = logits.dims[0] / groups, experts = logits.dims[1];
+  withFloating(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t g = 0; g < groups; ++g)
+      meansOf(logits.as<const T>() + g * tokens * experts, loads.as<T>() + g * experts, shares.as<T>() + g * experts,
+              squares.as<T>() + g, tokens, experts, topK);
+  });
+  return {};
+}
+
+Status routerMeansGrad(View logits, View gradShares, View gradSquares, View gradLogits) {
+  Checker check =
+      checkOperands(Kind::RouterMeansGrad, checkRouterMeansGrad, logits, gradShares, gradSquares, gradLogits);
+  if (!check.ok())
+    return check.take();
+  const int64_t groups = gradShares ? gradShares.dims[0] : gradSquares ? gradSquares.dims[0] : 1;
+  const int64_t tokens = logits.dims[0] / groups, experts = logits.dims[1];
+  withFloating(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    TokenRouting token(experts);
+    for (int64_t s = 0; s < logits.dims[0]; ++s) {
+      token.read(logits.as<const T>() + s * experts);
+      const int64_t group = s / tokens;
+      const T *toShares = gradShares ? gradShares.as<const T>() + group * experts : nullptr;
+      double toAll = gradSquares ? 2 * token.lse * static_cast<double>(gradSquares.as<const T>()[group]) : 0;
+      for (int64_t e = 0; toShares && e < experts; ++e)
+        toAll -= token.probabilities[static_cast<size_t>(e)] * static_cast<double>(toShares[e]);
+      for (int64_t e = 0; e < experts; ++e)
+        gradLogits.as<T>()[s * experts + e] =
+            static_cast<T>(token.probabilities[static_cast<size_t>(e)] / static_cast<double>(tokens) *
+                           (toAll + (toShares ? static_cast<double>(toShares[e]) : 0)));
+    }
+  });
+  return {};
+}
+
+} // namespace moert::host

@@ -1,0 +1,61 @@
+//===- Quantised.h - weights of a few bits and their scales ---------------===//
+//
+// Published checkpoints have weights as codes of 4 or 8 bits and a scale for each block of them. They become f32 as
+// they are read: value = number of the code x scale of its block, rounded once.
+//
+//   block-scaled fp8 (DeepSeek-V3, Kimi-K2, GLM, MiniMax): 'T' of F8_E4M3 or F8_E5M2 [.., R, C], 'T_scale_inv' [.., r,
+//   c] for blocks of the sizes that config.json says, or one scale for all; the last blocks may be smaller MXFP4
+//   (gpt-oss): 'T_blocks' of U8 [E, C, R / 32, 16], low four bits first, 'T_scales' [E, C, R / 32], powers of two, for
+//   'T' [E, R, C]
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_RUN_QUANTISED_H
+#define MOERT_RUN_QUANTISED_H
+
+#include "run/Safetensors.h"
+
+#include <functional>
+
+namespace moert::run {
+
+/// A quantised tensor as rows of codes. Row i has the scales of row scaleRow(i).
+struct Quantised {
+  std::string codes, scales;                   ///< names of the tensors
+  std::string codeType, scaleType;             ///< "F8_E4M3", "F8_E5M2" or "F4_E2M1"; as the file names it
+  bool transposed = false;                     ///< the rows are columns of the tensor that is meant
+  int64_t length = 1;                          ///< values in a row
+  int64_t matrixRows = 1, matrixScaleRows = 1; ///< of each matrix of a stack
+  int64_t blockRows = 1, blockColumns = 1;
+  int64_t scaleColumns = 1;
+
+  int64_t rowBytes() const { return codeType == "F4_E2M1" ? length / 2 : length; }
+  int64_t scaleRowBytes() const { return scaleColumns * fileDtypeSize(scaleType); }
+  int64_t scaleRow(int64_t row) const { return row / matrixRows * matrixScaleRows + row % matrixRows / blockRows; }
+};
+
+/// What `quantization_config` of a model's config.json says.
+struct QuantisationConfig {
+  std::string method;                      ///< empty: nothing
+  int64_t blockRows = 0, blockColumns = 0; ///< 0: nothing
+
+  /// An empty one where the folder has no config.json, or one that does not say.
+  static QuantisationConfig read(const std::string &folder);
+};
+
+/// Null where there is no such tensor.
+using FindTensor = std::function<const SafetensorsFile::Entry *(const std::string &)>;
+
+/// Whether tensor `name` is there, not as it is, but as codes: of a kind that is known, or of any other.
+bool isQuantised(const std::string &name, const FindTensor &find);
+/// Describes tensor `name` of shape `shape`, which is quantised. Errors say what is wrong with the tensors, or which
+/// other kind of quantisation they are of.
+Status describe(const std::string &name, const std::vector<int64_t> &shape, const FindTensor &find,
+                const QuantisationConfig &config, Quantised &quantised);
+
+/// Makes `values` of `count` rows from `first` on: `codes` are theirs, `scales` begin at row scaleRow(first).
+void dequantise(const Quantised &quantised, int64_t first, int64_t count, const char *codes, const char *scales,
+                float *values);
+
+} // namespace moert::run
+
+#endif // MOERT_RUN_QUANTISED_H

@@ -1,0 +1,39 @@
+// Keys of a configuration that are not understood are warned about once, and refused with --strict.
+
+// RUN: split-file %s %t
+
+// RUN: moe-import %t/other.json --layers=1 2>&1 | FileCheck %s --check-prefix=WARNING
+// RUN: moe-import %t/other.json --whole-model --seq=8 2>&1 | FileCheck %s --check-prefix=WARNING
+// WARNING-COUNT-1: other.json:3:3: warning: 'logit_scale', 'rope_scaling.mscale' (4:44): expected keys that MoePlan knows of MixtralForCausalLM; the graph does not depend on them; --strict makes this an error
+// WARNING-NOT: warning
+// WARNING: func.func @model
+
+// RUN: not moe-import %t/other.json --strict 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: not moe-compile %t/other.json --strict --parallel=dp=1 -o %t/plan.so 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: not moe-sim %t/other.json --strict --parallel=dp=1 2>&1 | FileCheck %s --check-prefix=STRICT
+// STRICT: other.json:3:3: error: 'logit_scale', 'rope_scaling.mscale' (4:44): expected keys that MoePlan knows of MixtralForCausalLM; the graph does not depend on them
+
+// What is wrong with a whole model is no error where its layers are wanted, but keys cannot be checked then.
+// RUN: moe-import %t/clip.json 2>&1 | FileCheck %s --check-prefix=CLIP
+// CLIP: clip.json:2:3: warning: 'clip_qkv': expected a number greater than 0 but got -8, for a whole model; so other keys were not checked; --strict makes this an error
+
+// Published configurations are understood.
+// RUN: moe-import mixtral-8x7b --strict --seq=8 2>&1 | FileCheck %s --check-prefix=PUBLISHED
+// RUN: moe-import deepseek-v3 --strict --seq=8 2>&1 | FileCheck %s --check-prefix=PUBLISHED
+// PUBLISHED-NOT: warning
+
+// RUN: not moe-import %t/headless.json 2>&1 | FileCheck %s --check-prefix=HEADLESS
+// HEADLESS: headless.json:1:2: error: 'architectures': expected "MixtralForCausalLM", whose head makes logits of this model's hidden states, but got ["MixtralModel"]
+
+//--- other.json
+{
+  "architectures": ["MixtralForCausalLM"], "num_hidden_layers": 1, "transformers_version": "5.0",
+  "logit_scale": 2, "attention_gain": null,
+  "rope_scaling": {"rope_type": "default", "mscale": 1}
+}
+//--- clip.json
+{"architectures": ["OlmoeForCausalLM"],
+  "clip_qkv": -8
+}
+//--- headless.json
+{"architectures": ["MixtralModel"]}

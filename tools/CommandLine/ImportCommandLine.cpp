@@ -1,0 +1,192 @@
+//===- ImportCommandLine.cpp - import options of a command line -----------===//
+#include "ImportCommandLine.h"
+
+#include "moe/Support/InputFile.h"
+#include "moe/Support/ShareDir.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
+    : batch("batch", cl::CommaSeparated, cl::desc("Sequences of a data-parallel rank (1)"), cl::value_desc("int,.."),
+            cl::cat(category)),
+      seq("seq", cl::CommaSeparated, cl::desc("Tokens of a sequence (512)"), cl::value_desc("int,.."),
+          cl::cat(category)),
+      layers("layers", cl::desc("MoE layers (1), or blocks of a whole model (all)"), cl::value_desc("int"),
+             cl::cat(category)),
+      whole("whole-model", cl::desc("The whole model with attention, norms, embedding and head, not only MoE layers"),
+            cl::cat(category)),
+      capacityFactor("capacity-factor", cl::desc("Use the capacity form with this factor"), cl::cat(category)),
+      dropless("dropless", cl::desc("Use the dropless form"), cl::cat(category)),
+      maxLoad("max-load", cl::desc("Bound of a dropless layer's rows, in multiples of the mean"), cl::cat(category)),
+      groups(
+          "routing-groups",
+          cl::desc("Blocks of tokens with capacities and auxiliary losses of their own, in all; at least one for each "
+                   "data-parallel rank (the model's own: 1, or the sequences)"),
+          cl::cat(category)),
+      dtype("dtype", cl::init(ImportType::f32),
+            cl::desc("Type of all tensors; beside 16 bits routing and losses are f32"),
+            cl::values(clEnumValN(ImportType::f32, "f32", "the default"), clEnumValN(ImportType::f64, "f64", ""),
+                       clEnumValN(ImportType::bf16, "bf16", ""), clEnumValN(ImportType::f16, "f16", "")),
+            cl::cat(category)),
+      strict("strict", cl::desc("Refuse a configuration with keys that are not understood, instead of warning of them"),
+             cl::cat(category)) {}
+
+llvm::StringRef ImportCommandLine::getGivenOption() const {
+  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,     layers, whole, capacityFactor,
+                                                        dropless, maxLoad, groups, dtype, strict};
+  for (const cl::Option &option : options)
+    if (option.getNumOccurrences())
+      return option.ArgStr;
+  return "";
+}
+
+/// The values given, or else `otherwise`; each once.
+static llvm::Expected<std::vector<int64_t>> getSizes(const cl::list<int64_t> &list, int64_t otherwise) {
+  std::vector<int64_t> sizes(list.begin(), list.end());
+  for (auto it = sizes.begin(); it != sizes.end(); ++it)
+    if (std::find(sizes.begin(), it, *it) != it)
+      return llvm::createStringError("error: '" + list.ArgStr + "': expected each value once but got " +
+                                     llvm::Twine(*it) + " twice");
+  return sizes.empty() ? std::vector{otherwise} : sizes;
+}
+
+llvm::Expected<llvm::SmallVector<ImportShape>> ImportCommandLine::getShapes() const {
+  ImportOptions defaults;
+  llvm::Expected<std::vector<int64_t>> batches = getSizes(batch, defaults.batch);
+  if (!batches)
+    return batches.takeError();
+  llvm::Expected<std::vector<int64_t>> seqs = getSizes(seq, defaults.seq);
+  if (!seqs)
+    return seqs.takeError();
+  llvm::SmallVector<ImportShape> shapes;
+  for (int64_t sequences : *batches)
+    for (int64_t tokens : *seqs)
+      shapes.push_back({sequences, tokens});
+  return shapes;
+}
+
+ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
+  ImportOptions options;
+  options.batch = shape.batch;
+  options.seq = shape.seq;
+  options.whole = whole;
+  options.dtype = dtype;
+  options.dropless = dropless;
+  if (groups.getNumOccurrences())
+    options.groups = groups;
+  if (layers.getNumOccurrences())
+    options.layers = layers;
+  if (capacityFactor.getNumOccurrences())
+    options.capacityFactor = capacityFactor;
+  if (maxLoad.getNumOccurrences())
+    options.maxLoad = maxLoad;
+  return options;
+}
+
+llvm::Expected<ModelConfig> ImportCommandLine::parse(llvm::StringRef input, const char *argv0) const {
+  std::string path = input.str();
+  if (path != "-") {
+    llvm::Expected<std::string> found = findShareFile("models", input, argv0);
+    if (!found)
+      return found.takeError();
+    path = *found;
+  }
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
+  if (!file)
+    return file.takeError();
+  llvm::Expected<ModelConfig> config = parseModelConfig((*file)->getBuffer(), path == "-" ? "<stdin>" : path, whole);
+  if (config)
+    if (llvm::Error error = checkKeys(*config))
+      return error;
+  return config;
+}
+
+llvm::Error ImportCommandLine::checkKeys(const ModelConfig &config) const {
+  if (!config.otherKeys)
+    return llvm::Error::success();
+  const ConfigRemark &keys = *config.otherKeys;
+  std::string place = llvm::formatv("{0}:{1}:{2}", config.fileName, keys.line, keys.column);
+  if (strict)
+    return llvm::createStringError(place + ": error: " + keys.text);
+  if (warned.insert(config.fileName).second)
+    llvm::errs() << place << ": warning: " << keys.text << "; --strict makes this an error\n";
+  return llvm::Error::success();
+}
+
+void ImportCommandLine::warnOfNoExperts(const ModelConfig &config) const {
+  if (!whole)
+    return;
+  const ModelSpec &model = *config.model;
+  size_t most = layers.getNumOccurrences() ? static_cast<size_t>(layers) : SIZE_MAX;
+  for (const auto *blocks : {&model.blocks, &model.decoder})
+    if (llvm::any_of(llvm::ArrayRef(*blocks).take_front(most), [](const BlockSpec &block) { return block.isMoe; }))
+      return;
+  std::reference_wrapper<const cl::Option> options[] = {capacityFactor, dropless, maxLoad, groups};
+  llvm::SmallVector<std::string> given;
+  for (const cl::Option &option : options)
+    if (option.getNumOccurrences())
+      given.push_back(("--" + option.ArgStr).str());
+  if (!given.empty() && warnedOfNoExperts.insert(config.fileName).second)
+    llvm::errs() << config.fileName << ": warning: the model has no MoE layer, so " << llvm::join(given, ", ")
+                 << (given.size() > 1 ? " have" : " has") << " no effect\n";
+}
+
+llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::StringRef input, const char *argv0) const {
+  std::vector<int64_t> kinds;
+  if (!whole)
+    return kinds;
+  llvm::Expected<ModelConfig> config = parse(input, argv0);
+  if (!config)
+    return config.takeError();
+  const ModelSpec &model = *config->model;
+  if (!model.decoder.empty())
+    return kinds;
+  int64_t count = static_cast<int64_t>(model.blocks.size());
+  if (layers.getNumOccurrences())
+    count = std::min<int64_t>(count, layers);
+  for (int64_t block = 0; block < count; ++block) {
+    int64_t first = 0;
+    while (!(model.blocks[first] == model.blocks[block]))
+      ++first;
+    kinds.push_back(first);
+  }
+  return kinds;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
+                                                                    const char *argv0, int64_t dataParallel, bool loss,
+                                                                    std::optional<ImportShape> shape,
+                                                                    llvm::ArrayRef<int64_t> blocks) const {
+  if (!shape) {
+    llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
+    if (!shapes)
+      return shapes.takeError();
+    if (shapes->size() > 1)
+      return llvm::createStringError("error: 'batch' and 'seq': expected one value of each but got " +
+                                     llvm::Twine(shapes->size()) + " shapes; only plans hold several");
+    shape = shapes->front();
+  }
+  llvm::Expected<ModelConfig> config = parse(input, argv0);
+  if (!config)
+    return config.takeError();
+  warnOfNoExperts(*config);
+  ImportOptions options = getOptions(*shape);
+  options.dataParallel = dataParallel;
+  options.loss = loss;
+  if (!blocks.empty()) {
+    llvm::SmallVector<BlockSpec> taken;
+    for (int64_t block : blocks)
+      taken.push_back(config->model->blocks[block]);
+    config->model->blocks = taken;
+    options.layers.reset();
+  }
+  return importModel(context, *config, options);
+}

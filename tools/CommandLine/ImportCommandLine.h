@@ -1,0 +1,68 @@
+//===- ImportCommandLine.h - import options of a command line ---*- C++ -*-===//
+#ifndef MOE_TOOLS_COMMANDLINE_IMPORTCOMMANDLINE_H
+#define MOE_TOOLS_COMMANDLINE_IMPORTCOMMANDLINE_H
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/CommandLine.h"
+
+#include "moe/Import/Import.h"
+
+namespace mlir::moe {
+
+/// What one graph is for.
+struct ImportShape {
+  int64_t batch, seq; ///< as in ImportOptions
+};
+
+/// The options by which a tool takes a Hugging Face configuration: --batch, --seq, --layers, --whole-model, --dtype,
+/// --strict, and the token form.
+class ImportCommandLine {
+public:
+  explicit ImportCommandLine(llvm::cl::OptionCategory &category);
+
+  /// The name of an option that was given, or an empty string.
+  llvm::StringRef getGivenOption() const;
+
+  /// Each --batch with each --seq, in the order given; one shape unless lists were given. An error is a complete
+  /// diagnostic.
+  llvm::Expected<llvm::SmallVector<ImportShape>> getShapes() const;
+
+  /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
+  /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
+  /// `shape` the options must give one. `loss`: of a whole model, for training. `blocks`:
+  /// of a whole model its blocks of these indices alone; empty for all.
+  llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
+                                                   int64_t dataParallel, bool loss,
+                                                   std::optional<ImportShape> shape = std::nullopt,
+                                                   llvm::ArrayRef<int64_t> blocks = {}) const;
+
+  /// Of each block of the whole model at `input` that is taken the first that is like it; nothing without --whole-model
+  /// and of models of an encoder and a decoder.
+  llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input, const char *argv0) const;
+
+  /// --batch where it is given.
+  bool hasBatch() const { return batch.getNumOccurrences() > 0; }
+
+private:
+  llvm::Expected<ModelConfig> parse(llvm::StringRef input, const char *argv0) const;
+  /// Warns of keys that are not understood, once of each file; with --strict they are an error.
+  llvm::Error checkKeys(const ModelConfig &config) const;
+  /// Warns of options that say how experts take tokens, once of each file, where no block that is taken has experts.
+  void warnOfNoExperts(const ModelConfig &config) const;
+  ImportOptions getOptions(ImportShape shape) const;
+
+  llvm::cl::list<int64_t> batch, seq;
+  llvm::cl::opt<int64_t> layers;
+  llvm::cl::opt<bool> whole;
+  llvm::cl::opt<double> capacityFactor;
+  llvm::cl::opt<bool> dropless;
+  llvm::cl::opt<double> maxLoad;
+  llvm::cl::opt<int64_t> groups;
+  llvm::cl::opt<ImportType> dtype;
+  llvm::cl::opt<bool> strict;
+  mutable llvm::StringSet<> warned, warnedOfNoExperts; ///< files
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_TOOLS_COMMANDLINE_IMPORTCOMMANDLINE_H

@@ -1,0 +1,43 @@
+//===- RoutingCommandLine.cpp - what tokens choose, by options ------------===//
+#include "RoutingCommandLine.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include "CompileCommandLine.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+RoutingCommandLine::RoutingCommandLine(cl::OptionCategory &category)
+    : file("routing", cl::desc("Routing trace (JSON lines); even routing without it"), cl::value_desc("file"),
+           cl::cat(category)),
+      synthetic("synthetic-routing", cl::ValueOptional,
+                cl::desc("Routing with the statistics of training: seed=0,iterations=1,first=0,skew=2.7"),
+                cl::value_desc("options"), cl::cat(category)) {}
+
+FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContext &context) const {
+  if (isSynthetic() && !file.empty())
+    return emitError(UnknownLoc::get(&context)) << "expected --routing or --synthetic-routing, not both";
+  if (!isSynthetic() && file.empty())
+    return std::optional<RoutingSource>();
+  RoutingSource source;
+  if (isSynthetic()) {
+    llvm::Expected<SyntheticRouting> parsed = SyntheticRouting::parse(synthetic);
+    if (!parsed)
+      return reportError(context, parsed.takeError());
+    source.synthetic = *parsed;
+    return std::optional(std::move(source));
+  }
+  llvm::Expected<RoutingTrace> trace = RoutingTrace::load(file);
+  if (!trace)
+    return reportError(context, trace.takeError());
+  source.trace = std::move(*trace);
+  return std::optional(std::move(source));
+}
+
+std::string RoutingCommandLine::describe() const {
+  if (isSynthetic())
+    return "synthetic" + (synthetic.empty() ? std::string() : " " + synthetic);
+  return file.empty() ? "even" : file.getValue();
+}

@@ -1,0 +1,97 @@
+//===- StepCommandLine.cpp - a training step's options --------------------===//
+#include "StepCommandLine.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+StepCommandLine::StepCommandLine(cl::OptionCategory &category)
+    : optimizer("optimizer", cl::desc("sgd or adam (AdamW): the plan is a whole step, and updates its parameters"),
+                cl::init(""), cl::cat(category)),
+      momentum("momentum", cl::desc("Of sgd"), cl::init(0.9), cl::cat(category)),
+      beta1("beta1", cl::desc("Of adam"), cl::init(0.9), cl::cat(category)),
+      beta2("beta2", cl::desc("Of adam"), cl::init(0.95), cl::cat(category)),
+      eps("eps", cl::desc("Of adam"), cl::init(1e-8), cl::cat(category)),
+      weightDecay("weight-decay", cl::desc("Of parameters of two dimensions or more"), cl::init(0), cl::cat(category)),
+      clipNorm("clip-norm", cl::desc("The most that the norm of all gradients may be; 0 for any"), cl::init(0),
+               cl::cat(category)),
+      zero("zero", cl::desc("ZeRO-1: shard the optimizer's states over data parallelism"), cl::init(false),
+           cl::cat(category)),
+      microBatches("micro-batches", cl::desc("Batches of --batch sequences whose gradients one step adds up"),
+                   cl::init(1), cl::cat(category)),
+      interleave("interleave", cl::desc("Stages of the pipeline for each of its devices (interleaved 1F1B)"),
+                 cl::init(1), cl::cat(category)),
+      recompute("recompute", cl::desc("Keep only what blocks hand over to each other, compute the rest again"),
+                cl::init(false), cl::cat(category)),
+      sequenceParallel("sequence-parallel",
+                       cl::desc("Norms, dropout and residual sums on each rank's part of the tokens, divided over mp"),
+                       cl::init(false), cl::cat(category)) {}
+
+static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
+
+FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context) const {
+  if (optimizer != "sgd" && optimizer != "adam")
+    return emitUsageError(context) << "expected --optimizer to be sgd or adam but got '" << optimizer << "'";
+  struct {
+    const cl::opt<double> &option;
+    double below;
+  } rates[] = {{momentum, 1}, {beta1, 1}, {beta2, 1}, {eps, HUGE_VAL}, {weightDecay, HUGE_VAL}, {clipNorm, HUGE_VAL}};
+  for (const auto &rate : rates)
+    if (!(rate.option >= 0 && rate.option < rate.below))
+      return emitUsageError(context) << "expected --" << rate.option.ArgStr << " of at least 0"
+                                     << (rate.below == 1 ? " and below 1" : "") << " but got " << double(rate.option);
+  MoeOptimizeOptions result;
+  result.kind = optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::Adam;
+  result.momentum = momentum;
+  result.beta1 = beta1;
+  result.beta2 = beta2;
+  result.eps = eps;
+  result.decay = weightDecay;
+  result.clipNorm = clipNorm;
+  result.zero = zero;
+  return result;
+}
+
+static LogicalResult checkInterleave(MLIRContext &context, const CompileOptions &options) {
+  int64_t pp = options.parallel.getPp();
+  if (options.interleave < 1 || (options.interleave > 1 && pp == 1))
+    return emitUsageError(context) << "expected --interleave of at least 1, and of 1 without a pipeline, but got "
+                                   << options.interleave;
+  if (options.microBatches % pp != 0 && options.interleave > 1)
+    return emitUsageError(context) << "expected --micro-batches to be a multiple of pp for --interleave but got "
+                                   << options.microBatches << " and " << pp;
+  return success();
+}
+
+LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &options,
+                                          std::optional<GlobalBatch> globalBatch, bool isOpen) const {
+  int64_t count = microBatches;
+  if (globalBatch && microBatches.getNumOccurrences())
+    return emitUsageError(context) << "expected --global-batch without --micro-batches, which it says";
+  if (globalBatch && !isOpen) {
+    int64_t sequences = globalBatch->batch * options.parallel.getDp();
+    count = globalBatch->sequences / sequences;
+    if (count < 1 || globalBatch->sequences % sequences != 0)
+      return emitUsageError(context) << "expected --global-batch to be a multiple of dp x --batch = " << sequences
+                                     << " but got " << globalBatch->sequences;
+  }
+  if (count < 1 || count > kMaxMicroBatches)
+    return emitUsageError(context) << "expected --micro-batches from 1 to " << kMaxMicroBatches << " but got " << count;
+  options.microBatches = count;
+  options.interleave = interleave;
+  if (!isOpen && failed(checkInterleave(context, options)))
+    return failure();
+  options.recompute = recompute;
+  options.sequenceParallel = sequenceParallel;
+  if (optimizer.empty())
+    return success();
+  if (!options.train)
+    return emitUsageError(context) << "expected --mode=train for --optimizer";
+  FailureOr<MoeOptimizeOptions> step = getOptimizer(context);
+  if (failed(step))
+    return failure();
+  options.optimizer = *step;
+  return success();
+}

@@ -1,0 +1,39 @@
+//===- StepCommandLine.h - a training step's options ------------*- C++ -*-===//
+#ifndef MOE_TOOLS_COMMANDLINE_STEPCOMMANDLINE_H
+#define MOE_TOOLS_COMMANDLINE_STEPCOMMANDLINE_H
+
+#include "llvm/Support/CommandLine.h"
+
+#include "moe/Planner/Planner.h"
+
+namespace mlir::moe {
+
+/// What --global-batch says: sequences of the whole world, and those of a data-parallel rank in a micro-batch.
+struct GlobalBatch {
+  int64_t sequences, batch;
+};
+
+/// --optimizer, what it takes, --micro-batches, and how a pipeline goes through them.
+class StepCommandLine {
+public:
+  explicit StepCommandLine(llvm::cl::OptionCategory &category);
+
+  /// Sets what belongs to the step in `options`, whose mode and groups are set. With a global batch the micro-batches
+  /// follow from it. `isOpen`: the groups are not known, and nothing that depends on them is checked or set. Errors are
+  /// reported at an unknown place.
+  LogicalResult setOptions(MLIRContext &context, CompileOptions &options, std::optional<GlobalBatch> globalBatch,
+                           bool isOpen) const;
+
+private:
+  FailureOr<MoeOptimizeOptions> getOptimizer(MLIRContext &context) const;
+
+  llvm::cl::opt<std::string> optimizer;
+  llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
+  llvm::cl::opt<bool> zero;
+  llvm::cl::opt<int64_t> microBatches, interleave;
+  llvm::cl::opt<bool> recompute, sequenceParallel;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_TOOLS_COMMANDLINE_STEPCOMMANDLINE_H
