@@ -7,11 +7,16 @@
 #include <cstdio>
 #include <fstream>
 
+#include <unistd.h>
+
 namespace moert {
 namespace {
 
+/// Tests run at the same time, each in a process of its own.
+std::string getPath() { return testing::TempDir() + "output-file-" + std::to_string(::getpid()); }
+
 TEST(OutputFile, Writes) {
-  std::string path = testing::TempDir() + "output-file", want;
+  std::string path = getPath(), want;
   OutputFile file;
   EXPECT_FALSE(file.isOpen());
   EXPECT_TRUE(file.close().ok());
@@ -49,8 +54,9 @@ TEST(OutputFile, Errors) {
   file << std::string(1 << 20, 'a');
   EXPECT_FALSE(file);
   EXPECT_EQ(file.close().message, full);
-  EXPECT_TRUE(file.open(testing::TempDir() + "output-file").ok());
+  EXPECT_TRUE(file.open(getPath()).ok());
   EXPECT_TRUE(file.close().ok());
+  std::remove(getPath().c_str());
 }
 
 } // namespace

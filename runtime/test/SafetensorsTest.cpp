@@ -9,13 +9,17 @@
 #include <random>
 #include <sstream>
 
+#include <unistd.h>
+
 using namespace moert;
 using namespace moert::run;
 using testing::HasSubstr;
 
 namespace {
 
-std::string temporary(const std::string &name) { return testing::TempDir() + "moert-" + name; }
+std::string temporary(const std::string &name) {
+  return testing::TempDir() + "moert-" + std::to_string(::getpid()) + "-" + name;
+}
 
 std::string readAll(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
