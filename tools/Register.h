@@ -14,6 +14,7 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Passes.h"
+#include "moe/Pipeline/Passes.h"
 #include "moe/Planner/Passes.h"
 
 namespace mlir::moe {
@@ -29,6 +30,7 @@ inline void registerToolPasses() {
   registerMoeConversionPasses();
   plan::registerPlanPasses();
   registerMoeLaunchOrderPasses();
+  registerMoePipelinePasses();
   registerMoePlannerPasses();
 }
 

@@ -18,9 +18,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 /// That the program can be put into another order.
-static LogicalResult checkProgram(func::FuncOp program, OrderPolicy policy, int64_t devicesPerNode) {
-  if (devicesPerNode < 1)
-    return program.emitError() << "expected devices-per-node to be positive but got " << devicesPerNode;
+static LogicalResult checkProgram(func::FuncOp program, OrderPolicy policy) {
   if (failed(plan::verifyRankProgram(program)))
     return failure();
   if (policy == OrderPolicy::Search && program->hasAttr(plan::kRanksAttrName))
@@ -107,11 +105,10 @@ static FailureOr<Order> search(func::FuncOp program, const plan::Dependences &de
   return std::move(*order);
 }
 
-LogicalResult mlir::moe::orderPlan(func::FuncOp program, OrderPolicy policy, const CostModel *model,
-                                   int64_t devicesPerNode) {
-  if (failed(checkProgram(program, policy, devicesPerNode)))
+LogicalResult mlir::moe::orderPlan(func::FuncOp program, OrderPolicy policy, const CostModel *model) {
+  if (failed(checkProgram(program, policy)))
     return failure();
-  plan::assignStreams(program, devicesPerNode);
+  plan::assignStreams(program);
   plan::Dependences dependences(program);
   Graph graph(dependences);
   PaperOrders papers(dependences);
@@ -145,7 +142,7 @@ struct PlanOrder : public moe::impl::PlanOrderBase<PlanOrder> {
 
   LogicalResult order(func::FuncOp program) {
     if (policy != OrderPolicy::Search || cluster.empty())
-      return orderPlan(program, policy, nullptr, devicesPerNode);
+      return orderPlan(program, policy, /*model=*/nullptr);
     llvm::Expected<ClusterProfile> profile = ClusterProfile::load(cluster);
     if (!profile)
       return report(program, profile.takeError());
@@ -155,7 +152,7 @@ struct PlanOrder : public moe::impl::PlanOrderBase<PlanOrder> {
     llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(*profile, ranks, CostForm::ClosedForm);
     if (!model)
       return report(program, model.takeError());
-    return orderPlan(program, policy, model->get(), devicesPerNode);
+    return orderPlan(program, policy, model->get());
   }
 };
 } // namespace

@@ -1,6 +1,7 @@
 //===- Pipeline.cpp - from a model graph to a plan ------------------------===//
 #include "moe/Pipeline/Pipeline.h"
 
+#include "DescribeCluster.h"
 #include "SpmdProgram.h"
 #include "Transfers.h"
 
@@ -63,50 +64,21 @@ static void addSimplification(PassManager &passes) {
 
 static func::FuncOp getFunction(ModuleOp module) { return *module.getOps<func::FuncOp>().begin(); }
 
-/// Bytes a second that a rank exchanges with the others of `ranks` neighbours; 0 where the cluster does not say.
-static double getExchangeRate(const ClusterProfile &cluster, int64_t ranks, StringRef dtype) {
-  constexpr int64_t manyBytes = int64_t(1) << 26;
-  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
-  if (!model) {
-    llvm::consumeError(model.takeError());
-    return 0;
-  }
-  auto line =
-      (*model)->getAlphaBeta(Collective::AllToAll, llvm::to_vector(llvm::seq<int64_t>(0, ranks)), dtype, manyBytes);
-  if (!line) {
-    llvm::consumeError(line.takeError());
-    return 0;
-  }
-  return line->beta > 0 ? 1 / line->beta : 0;
-}
-
-/// Stages that take about as long as each other on the cluster, or on devices of today.
-static MoeCutStagesOptions getStages(const PipelineOptions &options, ModuleOp graph) {
-  MoeCutStagesOptions stages;
-  stages.stages = options.parallel.getPp() * options.interleave;
-  stages.nodeRanks = options.devicesPerNode;
-  if (!options.cluster)
-    return stages;
-  stages.memoryBytesPerSecond = options.cluster->memoryBytesPerSecond;
-  for (Type type : getFunction(graph).getArgumentTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && isa<FloatType>(tensor.getElementType())) {
-      std::string dtype;
-      llvm::raw_string_ostream(dtype) << tensor.getElementType();
-      if (const DeviceRate *rate = options.cluster->getRate(dtype))
-        stages.flopsPerSecond = rate->flopsPerSecond;
-      int64_t node = options.devicesPerNode, most = options.cluster->getMaxDevices();
-      if (double rate = getExchangeRate(*options.cluster, std::min(node, most), dtype); rate > 0)
-        stages.nodeBytesPerSecond = rate;
-      if (double rate = getExchangeRate(*options.cluster, std::min(2 * node, most), dtype); rate > 0)
-        stages.sendBytesPerSecond = rate;
-      break;
-    }
-  return stages;
+static void addCluster(PassManager &passes, ClusterAttr cluster) {
+  std::string rates;
+  llvm::raw_string_ostream(rates) << cluster;
+  passes.addPass(createMoeSetCluster({rates}));
 }
 
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
                                       const PipelineOptions &options, ModuleOp graph, bool reference) {
+  if (!reference) {
+    FailureOr<ClusterAttr> cluster = describeCluster(graph, schedule, options);
+    if (failed(cluster))
+      return failure();
+    addCluster(passes, *cluster);
+  }
   MoePartitionOptions partition;
   partition.reference = reference;
   if (reference)
@@ -119,7 +91,7 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
   if (options.parallel.getPp() > 1)
-    passes.addNestedPass<func::FuncOp>(createMoeCutStages(getStages(options, graph)));
+    passes.addNestedPass<func::FuncOp>(createMoeCutStages({options.parallel.getPp() * options.interleave}));
   if (options.recompute)
     passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks());
   return success();
@@ -152,9 +124,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
 
 /// From a plan in its order to its waits and memory.
 static void addPlanPasses(PassManager &passes, const PipelineOptions &options) {
-  plan::PlanAssignStreamsOptions streams;
-  streams.devicesPerNode = options.devicesPerNode;
-  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams(streams));
+  passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams());
   passes.addNestedPass<func::FuncOp>(plan::createPlanAssignMemory());
 }
 
@@ -169,7 +139,7 @@ static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &s
       CostModel::create(*options.cluster, world, hasFlows ? CostForm::LinkLevel : CostForm::ClosedForm);
   if (!model)
     return program.emitError() << llvm::toString(model.takeError());
-  return orderPlan(program, OrderPolicy::Search, model->get(), options.devicesPerNode);
+  return orderPlan(program, OrderPolicy::Search, model->get());
 }
 
 /// Whether the launches of a rank program are put into another order: in a pipeline the order is one of all programs,
@@ -184,7 +154,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
   if (options.order == OrderPolicy::Search)
     return orderBySearch(program, schedule, options);
   if (options.order)
-    return orderPlan(program, *options.order, /*model=*/nullptr, options.devicesPerNode);
+    return orderPlan(program, *options.order, /*model=*/nullptr);
   std::string reason;
   {
     ScopedDiagnosticHandler keep(program.getContext(), [&](Diagnostic &diagnostic) {
@@ -197,7 +167,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
   }
   emitWarning(UnknownLoc::get(program.getContext()))
       << "the plan is in MPipeMoE's order, since none can be searched: " << reason;
-  return orderPlan(program, OrderPolicy::MPipeMoe, /*model=*/nullptr, options.devicesPerNode);
+  return orderPlan(program, OrderPolicy::MPipeMoe, /*model=*/nullptr);
 }
 
 /// plan-order says what is done to each rank program; it is not run, since a search here knows more of the cluster.
@@ -210,7 +180,6 @@ static LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedu
     PlanOrderOptions order;
     order.policy = options.order.value_or(OrderPolicy::Search);
     order.cluster = options.clusterPath;
-    order.devicesPerNode = options.devicesPerNode;
     passes.addNestedPass<func::FuncOp>(createPlanOrder(order));
     return success();
   };
@@ -398,7 +367,11 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
   options.parallel = header->parallel;
   if (!options.order)
     options.order = header->order;
-  auto check = [](PassManager &passes) {
+  auto check = [&](PassManager &passes) {
+    // Streams depend on the nodes, and on no rate.
+    ClusterRates rates = getClusterRates(*module);
+    rates.nodeRanks = options.devicesPerNode;
+    addCluster(passes, ClusterAttr::get(module->getContext(), rates));
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
     return success();
   };

@@ -253,7 +253,7 @@ static ArrayRef<Entry> getEntries() {
        .kind = Kind::Gate,
        .read = readFlag<&ParsedSchedule::topologyGate>,
        .write = writeFlag<&ParsedSchedule::topologyGate>,
-       .addPasses = addTopologyGate,
+       .addPasses = addPass<createMoeTopologyGate>,
        .needsExchanges = true}};
   return entries;
 }

@@ -10,7 +10,11 @@ namespace mlir::moe {
 /// cluster lacks.
 using AddPasses = LogicalResult(PassManager &passes, const ParsedSchedule &schedule, const PipelineOptions &options,
                                 ModuleOp graph);
-AddPasses addS1, addS2, addParmAuto, addPipeline, addResiduals, addShadows, addTopologyGate, addSmart;
+AddPasses addS1, addS2, addParmAuto, addPipeline, addResiduals, addShadows, addSmart;
+
+/// How many phases Parm's SAA has, 1 where it cannot be: the exchange has to leave the node, and the gather over mp
+/// not, to be on another stream.
+int64_t getSaaPhases(const PipelineOptions &options);
 
 /// One pass without options.
 template <std::unique_ptr<Pass> (*create)()>

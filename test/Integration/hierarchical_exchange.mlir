@@ -1,6 +1,6 @@
 // RUN: moe-opt %s --moe-verify-spmd --moe-differentiate --moe-verify-spmd | FileCheck %s
-// RUN: moe-opt %s --moe-differentiate --convert-moe-to-plan --plan-assign-streams=devices-per-node=4 --plan-assign-memory \
-// RUN:   --plan-verify -o %t.plan.mlir
+// RUN: moe-opt %s --moe-set-cluster="rates='#moe.cluster<node_ranks = 4>'" --moe-differentiate --convert-moe-to-plan \
+// RUN:   --plan-assign-streams --plan-assign-memory --plan-verify -o %t.plan.mlir
 // RUN: FileCheck %s --check-prefix=PLAN < %t.plan.mlir
 // RUN: moe-opt %t.plan.mlir --convert-plan-to-llvm | mlir-translate --allow-unregistered-dialect --mlir-to-llvmir \
 // RUN:   | llc --relocation-model=pic --filetype=obj -o %t.o

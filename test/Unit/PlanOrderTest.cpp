@@ -60,7 +60,8 @@ public:
   explicit Layers(const Shape &shape) : shape(shape) {
     for (int layer = 0; layer < shape.layers; ++layer)
       addLayer("layer" + std::to_string(layer));
-    text = "module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {\n"
+    text = "module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>, "
+           "moe.cluster = #moe.cluster<node_ranks = 2>} {\n"
            "func.func @rank(" +
            arguments + results + ") attributes {plan.inputs = " + std::to_string(numInputs) + " : i64} {\n" + buffers +
            body + "return\n}\n}\n";
@@ -351,7 +352,7 @@ protected:
   double getSeconds(const std::string &text, OrderPolicy policy, const CostModel &model, bool verify = false) {
     OwningOpRef<ModuleOp> module = parse(text);
     func::FuncOp program = *module->getOps<func::FuncOp>().begin();
-    EXPECT_TRUE(succeeded(orderPlan(program, policy, &model, 2)));
+    EXPECT_TRUE(succeeded(orderPlan(program, policy, &model)));
     PassManager passes(&context);
     passes.addNestedPass<func::FuncOp>(plan::createPlanAssignStreams());
     if (verify) {
@@ -498,7 +499,7 @@ TEST_F(PlanOrder, Deterministic) {
   std::string text = Layers(shape).text;
   auto print = [&] {
     OwningOpRef<ModuleOp> module = parse(text);
-    EXPECT_TRUE(succeeded(orderPlan(*module->getOps<func::FuncOp>().begin(), OrderPolicy::Search, model.get(), 2)));
+    EXPECT_TRUE(succeeded(orderPlan(*module->getOps<func::FuncOp>().begin(), OrderPolicy::Search, model.get())));
     std::string printed;
     llvm::raw_string_ostream(printed) << *module;
     return printed;

@@ -30,9 +30,9 @@ inline constexpr int64_t kMaxUnevenRanks = 64;
 
 /// Puts the launches of `program` on streams and into the policy's order. `model` is of the program's ranks; it may be
 /// null where the policy is not Search. Fails after an error where `program` is no rank program, or one of some ranks
-/// only, or has waits or offsets; where its rings cannot be kept in any order; where `devicesPerNode` is not
-/// positive; and, for Search, where the cost model or the simulator do. Programs in one order stay as they are.
-LogicalResult orderPlan(func::FuncOp program, OrderPolicy policy, const CostModel *model, int64_t devicesPerNode);
+/// only, or has waits or offsets; where its rings cannot be kept in any order; and, for Search, where the cost model or
+/// the simulator do. Programs in one order stay as they are.
+LogicalResult orderPlan(func::FuncOp program, OrderPolicy policy, const CostModel *model);
 
 } // namespace mlir::moe
 

@@ -30,8 +30,7 @@ def PlanOrder : Pass<"plan-order", "::mlir::func::FuncOp"> {
              clEnumValN(::mlir::moe::OrderPolicy::MPipeMoe, "mpipemoe", "S1 S2 R1 S3 R2 S4 R3 R4"),
              clEnumValN(::mlir::moe::OrderPolicy::FasterMoe, "fastermoe", "S1 S2 S3 S4 R1 R2 R3 R4"),
              clEnumValN(::mlir::moe::OrderPolicy::Search, "search", "The fastest that is found"))}]>,
-    Option<"cluster", "cluster", "std::string", /*default=*/"", "Path of the cluster profile; for search">,
-    Option<"devicesPerNode", "devices-per-node", "int64_t", /*default=*/"8", "Consecutive ranks that share a node">
+    Option<"cluster", "cluster", "std::string", /*default=*/"", "Path of the cluster profile; for search">
   ];
 }
 

@@ -2,7 +2,7 @@
 
 // RUN: split-file %s %t
 // RUN: moe-opt %t/layer.mlir --pass-pipeline="builtin.module(moe-auto-schedule{cluster=parm-b})" | FileCheck %s
-// CHECK: module attributes {moe.parallel = #moe.parallel<{{.*}}>, plan.explain = {{.*}}verdict = "chosen"{{.*}}, plan.order = "search", plan.schedule = "s2+saa"}
+// CHECK: module attributes {moe.cluster = #moe.cluster<node_ranks = 4>, moe.parallel = #moe.parallel<{{.*}}>, plan.explain = {{.*}}verdict = "chosen"{{.*}}, plan.order = "search", plan.schedule = "s2+saa"}
 // CHECK-LABEL: func.func @rank(%arg0: tensor<1024x256xf32> {moe.layout = #moe.layout<[dp], []>,
 // CHECK: moe.route
 // CHECK: moe.slice {{.*}} over <"mp", 2, 1>

@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --moe-cut-stages="stages=2 flops-per-second=1e9 memory-bytes-per-second=1e12" --split-input-file | FileCheck %s
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<flops = 1.0e9, memory_bytes = 1.0e12>'},func.func(moe-cut-stages{stages=2}))" --split-input-file | FileCheck %s
 // RUN: not moe-opt %s --moe-cut-stages=stages=9 --split-input-file 2>&1 | FileCheck %s --check-prefix=MANY
 
 // The second product is as much work as the other two together. What needs parameters alone belongs to no stage.

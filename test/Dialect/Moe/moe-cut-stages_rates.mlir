@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --moe-cut-stages="stages=2 flops-per-second=1e9 memory-bytes-per-second=1e12 send-bytes-per-second=2.5e8 node-bytes-per-second=1e15 node-ranks=8" --split-input-file | FileCheck %s
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 8, flops = 1.0e9, memory_bytes = 1.0e12, outside_bytes = 2.5e8, inside_bytes = 1.0e15>'},func.func(moe-cut-stages{stages=2}))" --split-input-file | FileCheck %s
 
 // Each product takes 1 us, and so does what a stage is sent. Inside a node exchanges take nothing.
 // CHECK-LABEL: func.func @inside

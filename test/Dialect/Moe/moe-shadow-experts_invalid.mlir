@@ -2,12 +2,10 @@
 // RUN: FileCheck %s < %t --implicit-check-not=moe.choose_shadows --implicit-check-not=moe.broadcast_experts
 // RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-shadow-experts{max=-1}))" 2>&1 | FileCheck %s --check-prefix=MAX
 // RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-shadow-experts{phases=0}))" 2>&1 | FileCheck %s --check-prefix=PHASES
-// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-shadow-experts{node-ranks=0}))" 2>&1 | FileCheck %s --check-prefix=NODE
 // RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-shadow-experts{policy=best}))" 2>&1 | FileCheck %s --check-prefix=POLICY
 
-// MAX: error: expected max of at least 0 and phases and node-ranks of at least 1 but got -1, 1 and 1
-// PHASES: error: expected max of at least 0 and phases and node-ranks of at least 1 but got 0, 0 and 1
-// NODE: error: expected max of at least 0 and phases and node-ranks of at least 1 but got 0, 1 and 0
+// MAX: error: expected max of at least 0 and phases of at least 1 but got -1 and 1
+// PHASES: error: expected max of at least 0 and phases of at least 1 but got 0 and 0
 // POLICY: Cannot find option named 'best'!
 
 // With a capacity each expert has as many rows, whatever the tokens choose.

@@ -1,14 +1,14 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-shadow-experts{max=1}))" -split-input-file \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 1>'},moe-partition,canonicalize,func.func(moe-shadow-experts{max=1}))" -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=ONE
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-shadow-experts{max=2}))" -split-input-file \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 1>'},moe-partition,canonicalize,func.func(moe-shadow-experts{max=2}))" -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=TWO
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-shadow-experts))" -split-input-file \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 1>'},moe-partition,canonicalize,func.func(moe-shadow-experts))" -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=MANY
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-shadow-experts{max=1000 shrink=false}))" -split-input-file \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 1>'},moe-partition,canonicalize,func.func(moe-shadow-experts{max=1000 shrink=false}))" -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=ALL
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-shadow-experts{policy=algorithm1 flops-per-second=1024 send-bytes-per-second=128 local-bytes-per-second=64 node-bytes-per-second=256 broadcast-bytes-per-second=4096 start-us=500000 node-ranks=4 phases=2}))" -split-input-file \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 4, expert_flops = 1024.0, expert_bytes = 128.0, link_bytes = 64.0, node_link_bytes = 256.0, broadcast_bytes = 4096.0, expert_start = 0.5>'},moe-partition,canonicalize,func.func(moe-shadow-experts{policy=algorithm1 phases=2}))" -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=FIGURES
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,func.func(moe-shadow-experts{policy=prefix node-ranks=3}))" -split-input-file \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 3>'},moe-partition,canonicalize,func.func(moe-shadow-experts{policy=prefix}))" -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=ODD
 
 // How many shadows there may be, the room that is left to reserve, and what a row and an expert take.

@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-shadow-experts{max=3 flops-per-second=1024 send-bytes-per-second=64 node-bytes-per-second=256 broadcast-bytes-per-second=1024 node-ranks=4},moe-verify-spmd),canonicalize,cse)" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 4, expert_flops = 1024.0, expert_bytes = 64.0, node_link_bytes = 256.0, broadcast_bytes = 1024.0>'},moe-partition,func.func(moe-pause-mp{schedule=s2}),canonicalize,cse,func.func(moe-shadow-experts{max=3},moe-verify-spmd),canonicalize,cse)" \
 // RUN:   | FileCheck %s
 
 // Behind Parm's S2 the members of esp exchange the shadows' rows among themselves, each giving every other all that it has, since each

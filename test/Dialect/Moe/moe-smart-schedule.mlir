@@ -1,13 +1,13 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=2},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 1>'},moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=2},moe-verify-spmd))" \
 // RUN:   | FileCheck %s
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=1 order=ring node-ranks=2},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=1 order=ring},moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefixes=FOUR,RING
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=1 node-ranks=2},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=1},moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefixes=FOUR,TOPOLOGY
 // By itself a group is a node, or a fourth of the members inside one.
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-smart-schedule{node-ranks=2},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},moe-partition,canonicalize,cse,func.func(moe-smart-schedule,moe-verify-spmd))" \
 // RUN:   | FileCheck %s
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-smart-schedule{node-ranks=4 order=ring},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 4>'},moe-partition,canonicalize,cse,func.func(moe-smart-schedule{order=ring},moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefixes=FOUR,RING
 
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>} {

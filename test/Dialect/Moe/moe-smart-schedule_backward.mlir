@@ -1,4 +1,4 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=1 node-ranks=2},moe-differentiate),canonicalize,cse,func.func(moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},moe-partition,canonicalize,cse,func.func(moe-smart-schedule{group-size=1},moe-differentiate),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s
 
 // In the backward the phases come in reverse order, each its own way back, under its chunk's number. What they bring is added up in one

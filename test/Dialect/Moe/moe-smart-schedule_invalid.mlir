@@ -1,11 +1,9 @@
 // RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-smart-schedule{group-size=2}))" -o %t
 // RUN: FileCheck %s < %t --implicit-check-not=moe.chunk
 // RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-smart-schedule{group-size=-1}))" 2>&1 | FileCheck %s --check-prefix=SIZE
-// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-smart-schedule{node-ranks=0}))" 2>&1 | FileCheck %s --check-prefix=NODE
 // RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-smart-schedule{order=random}))" 2>&1 | FileCheck %s --check-prefix=ORDER
 
-// SIZE: error: expected group-size of at least 0 and node-ranks of at least 1 but got -1 and 1
-// NODE: error: expected group-size of at least 0 and node-ranks of at least 1 but got 0 and 0
+// SIZE: error: expected group-size of at least 0 but got -1
 // ORDER: Cannot find option named 'random'!
 
 // Rows that all members have at once are no phases'. It is said once for the whole program.

@@ -1,13 +1,13 @@
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-topology-gate{node-ranks=2 network-bytes-per-second=1e9 local-bytes-per-second=2e9},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2, node_link_bytes = 1.0e9, link_bytes = 2.0e9>'},moe-partition,canonicalize,cse,func.func(moe-topology-gate,moe-verify-spmd))" \
 // RUN:   -split-input-file | FileCheck %s
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-topology-gate{node-ranks=2},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},moe-partition,canonicalize,cse,func.func(moe-topology-gate,moe-verify-spmd))" \
 // RUN:   -split-input-file | FileCheck %s --check-prefix=NONE
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-topology-gate{node-ranks=2 network-bytes-per-second=1e9 local-bytes-per-second=1},moe-verify-spmd))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2, node_link_bytes = 1.0e9, link_bytes = 1.0>'},moe-partition,canonicalize,cse,func.func(moe-topology-gate,moe-verify-spmd))" \
 // RUN:   -split-input-file | FileCheck %s --check-prefix=ALL
 
 // In one node nobody leaves.
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse)" -split-input-file -o %t.before
-// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-partition,canonicalize,cse,func.func(moe-topology-gate{node-ranks=8 network-bytes-per-second=1}))" \
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 8, node_link_bytes = 1.0>'},moe-partition,canonicalize,cse)" -split-input-file -o %t.before
+// RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 8, node_link_bytes = 1.0>'},moe-partition,canonicalize,cse,func.func(moe-topology-gate))" \
 // RUN:   -split-input-file -o %t.after
 // RUN: diff %t.before %t.after
 

@@ -1,11 +1,4 @@
-// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(func.func(moe-topology-gate{node-ranks=2}))"
-// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-topology-gate{node-ranks=0}))" 2>&1 | FileCheck %s --check-prefix=NODE
-// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-topology-gate{network-bytes-per-second=-1}))" 2>&1 | FileCheck %s --check-prefix=NETWORK
-// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(func.func(moe-topology-gate{local-bytes-per-second=0}))" 2>&1 | FileCheck %s --check-prefix=LOCAL
-
-// NODE: error: expected node-ranks of at least 1, network-bytes-per-second of at least 0 and local-bytes-per-second above 0 but got 0,
-// NETWORK: error: expected node-ranks of at least 1, network-bytes-per-second of at least 0 and local-bytes-per-second above 0 but got 1, -1
-// LOCAL: error: expected node-ranks of at least 1, network-bytes-per-second of at least 0 and local-bytes-per-second above 0 but got 1, {{.*}} and 0
+// RUN: moe-opt %s -split-input-file -verify-diagnostics --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},func.func(moe-topology-gate))"
 
 // Three ranks are no number of nodes of two.
 module attributes {moe.parallel = #moe.parallel<world = 3, pp = 1, dp = 3, mp = 1, ep = 3, esp = 1>} {

@@ -1,5 +1,5 @@
 // RUN: moe-opt %s -split-input-file --plan-assign-streams | FileCheck %s
-// RUN: moe-opt %s -split-input-file --plan-assign-streams=devices-per-node=2 | FileCheck %s --check-prefix=NODE2
+// RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<node_ranks = 2>'},func.func(plan-assign-streams))" | FileCheck %s --check-prefix=NODE2
 
 !t = memref<4xf32, #plan<space device>>
 

@@ -7,6 +7,9 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/SpmdAxes.h"
+#include "moe/Support/FloatLiteral.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -78,6 +81,78 @@ GroupAttr ParallelAttr::getGroup(StringRef name) const {
   if (name == "world")
     return group(getWorld(), 1);
   return {};
+}
+
+//===----------------------------------------------------------------------===//
+// ClusterAttr
+//===----------------------------------------------------------------------===//
+
+llvm::hash_code mlir::moe::hash_value(const ClusterRates &rates) {
+  llvm::hash_code code = llvm::hash_value(rates.nodeRanks);
+  ClusterRates::visitRates(
+      rates, [&](StringRef, double rate) { code = llvm::hash_combine(code, llvm::bit_cast<uint64_t>(rate)); });
+  return code;
+}
+
+/// Reads the value behind `name` into its member; false where none has that name.
+static bool parseRate(AsmParser &parser, StringRef name, ClusterRates &rates, ParseResult &result) {
+  bool isKnown = name == "node_ranks";
+  if (isKnown)
+    result = parser.parseInteger(rates.nodeRanks);
+  ClusterRates::visitRates(rates, [&](StringRef known, double &rate) {
+    if (name != known)
+      return;
+    isKnown = true;
+    result = parser.parseFloat(rate);
+  });
+  return isKnown;
+}
+
+Attribute ClusterAttr::parse(AsmParser &parser, Type) {
+  ClusterRates rates;
+  SmallVector<StringRef> names;
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef &name = names.emplace_back();
+    if (parser.parseKeyword(&name) || parser.parseEqual())
+      return failure();
+    if (llvm::is_contained(ArrayRef(names).drop_back(), name))
+      return parser.emitError(loc) << "expected each rate of a cluster once but got '" << name << "' again";
+    ParseResult result = success();
+    if (parseRate(parser, name, rates, result))
+      return result;
+    InFlightDiagnostic error = parser.emitError(loc) << "expected a rate of a cluster, one of node_ranks";
+    ClusterRates::visitRates(rates, [&](StringRef known, double) { error << ", " << known; });
+    return error << ", but got '" << name << "'";
+  };
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseOne))
+    return {};
+  return ClusterAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), rates);
+}
+
+void ClusterAttr::print(AsmPrinter &printer) const {
+  printer << "<node_ranks = " << getRates().nodeRanks;
+  SmallVector<double> defaults;
+  const ClusterRates usual;
+  ClusterRates::visitRates(usual, [&](StringRef, double rate) { defaults.push_back(rate); });
+  const double *next = defaults.begin();
+  ClusterRates::visitRates(getRates(), [&](StringRef name, double rate) {
+    if (rate != *next++)
+      printer << ", " << name << " = " << getFloatLiteral(rate);
+  });
+  printer << ">";
+}
+
+LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, ClusterRates rates) {
+  if (rates.nodeRanks < 1)
+    return emitError() << "expected node_ranks of at least 1 but got " << rates.nodeRanks;
+  LogicalResult result = success();
+  ClusterRates::visitRates(rates, [&](StringRef name, double rate) {
+    if (succeeded(result) && (!std::isfinite(rate) || rate < 0))
+      result = emitError() << "expected " << name << " of at least 0 but got " << rate;
+  });
+  return result;
 }
 
 //===----------------------------------------------------------------------===//

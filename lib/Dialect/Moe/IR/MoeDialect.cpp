@@ -38,6 +38,13 @@ ParallelAttr mlir::moe::getParallel(Operation *op) {
   return {};
 }
 
+ClusterRates mlir::moe::getClusterRates(Operation *op) {
+  for (Operation *scope = op; scope; scope = scope->getParentOp())
+    if (auto cluster = scope->getAttrOfType<ClusterAttr>(kClusterAttrName))
+      return cluster.getRates();
+  return {};
+}
+
 void mlir::moe::inheritUnit(Operation *from, Operation *to) {
   for (StringRef name : {kMicroBatchAttrName, kStageAttrName})
     if (Attribute unit = from->getAttr(name))
@@ -48,6 +55,11 @@ void mlir::moe::inheritPlace(Operation *from, Operation *to) {
   inheritUnit(from, to);
   if (Attribute chunk = from->getAttr(kChunkAttrName))
     to->setAttr(kChunkAttrName, chunk);
+}
+
+static bool isPauseMp(Attribute value) {
+  auto schedule = dyn_cast<StringAttr>(value);
+  return schedule && (schedule == "s1" || schedule == "s2");
 }
 
 /// Whether `name` is an attribute of the dialect's ops; then `form` says what it has to be where it is not.
@@ -66,6 +78,8 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
     form = isa<UnitAttr>(value) ? "" : "without a value";
   else if (name == kLabelAttrName)
     form = isa<StringAttr>(value) ? "" : "a string";
+  else if (name == kPauseMpAttrName)
+    form = isPauseMp(value) ? "" : "\"s1\" or \"s2\"";
   else
     return false;
   return true;
@@ -79,6 +93,12 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     if (ranks && ranks.size() == 2 && ranks[0] >= 0 && ranks[1] > 0)
       return success();
     return op->emitError() << "expected '" << kRanksAttrName << "' to be array<i64: FIRST, NUMBER> but got "
+                           << attribute.getValue();
+  }
+  if (attribute.getName() == kClusterAttrName) {
+    if (isa<ModuleOp>(op) && isa<ClusterAttr>(attribute.getValue()))
+      return success();
+    return op->emitError() << "expected '" << kClusterAttrName << "' to be a #moe.cluster on a module but got "
                            << attribute.getValue();
   }
   StringRef form;

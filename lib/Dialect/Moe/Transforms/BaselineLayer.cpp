@@ -1,5 +1,5 @@
 //===- BaselineLayer.cpp - the baseline schedule of one layer -------------===//
-#include "BaselineLayer.h"
+#include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 
 #include "ExpertWay.h"
 
@@ -190,6 +190,19 @@ LogicalResult Matcher::run(DispatchOp dispatch) {
   layer.dispatch = dispatch;
   return failure(failed(matchGate()) || failed(matchThere()) || failed(matchExperts()) || failed(matchBack()) ||
                  failed(matchCombine()) || failed(checkGroups()));
+}
+
+int64_t BaselineLayer::getGroupsOfShare() {
+  int64_t groups = route.getGroups();
+  return groups % getMp() == 0 ? groups / getMp() : groups;
+}
+
+std::string BaselineLayer::getShareObstacle() {
+  int64_t tokens = getTokens(), shares = getMp() * getGroupsOfShare();
+  if (tokens % shares == 0)
+    return "";
+  return "expected the " + std::to_string(tokens) + " tokens of a rank to be divisible by " + std::to_string(shares) +
+         ", the routing groups of all members of '" + mp.getName().str() + "'; s2 has no such limit";
 }
 
 FailureOr<BaselineLayer> BaselineLayer::match(DispatchOp dispatch, const SpmdAnalysis &states, std::string &reason) {

@@ -19,7 +19,7 @@ namespace {
 /// Where a program can be cut, and what its parts take.
 class Cutter {
 public:
-  Cutter(func::FuncOp function, const MoeCutStagesOptions &options);
+  explicit Cutter(func::FuncOp function);
 
   /// The first op of each stage, such that the slowest takes as little time as possible; empty where there are too few
   /// places to cut.
@@ -37,12 +37,11 @@ private:
   /// Of the ops from one cut to another, with what the first one's stage receives.
   double getSeconds(size_t from, size_t to) const {
     size_t first = program.cuts[from];
-    return before[program.cuts[to]] - before[first] +
-           static_cast<double>(program.crossing[first]) / rates.sendBytesPerSecond;
+    return before[program.cuts[to]] - before[first] + static_cast<double>(program.crossing[first]) / rates.outsideBytes;
   }
 
   ProgramCuts program;
-  const MoeCutStagesOptions &rates;
+  ClusterRates rates;
   int64_t world = 0;
   double rowsOfCount = 0; ///< of one expert's count, by the last op that routes
   /// By op, and once more behind the last: the seconds of all before it.
@@ -54,8 +53,7 @@ static double getNumElements(Value value) {
   return static_cast<double>(cast<ShapedType>(value.getType()).getNumElements());
 }
 
-Cutter::Cutter(func::FuncOp function, const MoeCutStagesOptions &options)
-    : program(findCuts(function)), rates(options) {
+Cutter::Cutter(func::FuncOp function) : program(findCuts(function)), rates(getClusterRates(function)) {
   if (auto module = function->getParentOfType<ModuleOp>())
     if (auto parallel = module->getAttrOfType<ParallelAttr>(kParallelAttrName))
       world = parallel.getWorld();
@@ -87,7 +85,7 @@ double Cutter::getUse(Operation *op, const OpCost &cost) const {
 }
 
 double Cutter::getExchangeSeconds(GroupAttr group, const OpCost &cost) const {
-  double rate = group.isInsideNode(rates.nodeRanks, world) ? rates.nodeBytesPerSecond : rates.sendBytesPerSecond;
+  double rate = group.isInsideNode(rates.nodeRanks, world) ? rates.insideBytes : rates.outsideBytes;
   return static_cast<double>(cost.getBytesSent(group.getSize())) / rate;
 }
 
@@ -96,10 +94,10 @@ double Cutter::getSeconds(Operation *op) const {
   if (!priced)
     return 0;
   OpCost cost = priced.getOpCost();
-  double seconds = cost.resource == Resource::Network
-                       ? getExchangeSeconds(priced.getCostGroup(), cost)
-                       : std::max(cost.flops / rates.flopsPerSecond,
-                                  static_cast<double>(cost.getBytesMoved()) / rates.memoryBytesPerSecond);
+  double seconds =
+      cost.resource == Resource::Network
+          ? getExchangeSeconds(priced.getCostGroup(), cost)
+          : std::max(cost.flops / rates.flops, static_cast<double>(cost.getBytesMoved()) / rates.memoryBytes);
   return seconds * getUse(op, cost);
 }
 
@@ -139,13 +137,7 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
       function.emitError() << "expected a body of one block and at least one stage but got " << int64_t(stages);
       return signalPassFailure();
     }
-    MoeCutStagesOptions options;
-    options.flopsPerSecond = flopsPerSecond;
-    options.memoryBytesPerSecond = memoryBytesPerSecond;
-    options.sendBytesPerSecond = sendBytesPerSecond;
-    options.nodeBytesPerSecond = nodeBytesPerSecond;
-    options.nodeRanks = nodeRanks;
-    Cutter cutter(function, options);
+    Cutter cutter(function);
     SmallVector<size_t> first = cutter.cut(stages);
     if (first.empty()) {
       function.emitError() << "expected at most " << cutter.getMostStages()

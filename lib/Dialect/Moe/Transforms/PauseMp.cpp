@@ -5,13 +5,12 @@
 // dispatched rows behind it. The forward alone is written; moe-differentiate makes the backward.
 //
 //===----------------------------------------------------------------------===//
-#include "BaselineLayer.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"
 
-#include "moe/Cost/Papers.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
@@ -83,13 +82,6 @@ static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size
 // Routing
 //===----------------------------------------------------------------------===//
 
-/// In S1 a group of tokens is routed by one member: as the baseline's groups where they do not cross the members'
-/// shares, else each of them in as many groups as the baseline has.
-static int64_t getGroupsOfShare(BaselineLayer &layer) {
-  int64_t groups = layer.route.getGroups(), members = layer.getMp();
-  return groups % members == 0 ? groups / members : groups;
-}
-
 static Operation *cloneRoute(OpBuilder &builder, RouteOp route, Value logits) {
   IRMapping mapping;
   mapping.map(route.getLogits(), logits);
@@ -101,7 +93,7 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
   for (Operation *op : layer.gate)
     logits = cloneOnRows(builder, op, logits, {});
   auto route = cast<RouteOp>(cloneRoute(builder, layer.route, logits));
-  int64_t share = getType(tokens).getDimSize(0), groups = getGroupsOfShare(layer);
+  int64_t share = getType(tokens).getDimSize(0), groups = layer.getGroupsOfShare();
   for (Value result :
        std::initializer_list<Value>{route.getScores(), route.getExperts(), route.getSlots(), route.getWeights()})
     result.setType(withDim(getType(result), 0, share));
@@ -214,47 +206,35 @@ void LayerRewriter::rewriteToS2() {
 }
 
 //===----------------------------------------------------------------------===//
-// Algorithm 1, and the pass
+// The pass
 //===----------------------------------------------------------------------===//
-
-/// Why S1 cannot be; empty where it can.
-static std::string getObstacle(BaselineLayer &layer) {
-  int64_t tokens = layer.getTokens(), shares = layer.getMp() * getGroupsOfShare(layer);
-  if (tokens % shares == 0)
-    return "";
-  return "expected the " + std::to_string(tokens) + " tokens of a rank to be divisible by " + std::to_string(shares) +
-         ", the routing groups of all members of '" + layer.mp.getName().str() + "'; s2 has no such limit";
-}
 
 namespace {
 struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<Attribute> choices;
     for (auto dispatch : llvm::to_vector(getOperation().getOps<DispatchOp>())) {
       FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
       if (failed(states))
         return signalPassFailure();
-      rewrite(dispatch, *states, choices);
+      rewrite(dispatch, *states);
     }
-    if (!choices.empty())
-      getOperation()->setAttr(kScheduleChoicesAttrName, ArrayAttr::get(&getContext(), choices));
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
   }
 
-  void rewrite(DispatchOp dispatch, const SpmdAnalysis &states, SmallVectorImpl<Attribute> &choices) {
+  void rewrite(DispatchOp dispatch, const SpmdAnalysis &states) {
     auto leave = [&](StringRef reason) { leaveLayer(dispatch, "moe-pause-mp", reason); };
+    auto chosen = llvm::dyn_cast_or_null<StringAttr>(dispatch->removeAttr(kPauseMpAttrName));
     std::string reason;
     FailureOr<BaselineLayer> layer = BaselineLayer::match(dispatch, states, reason);
     if (failed(layer))
       return leave(reason);
-    std::string obstacle = getObstacle(*layer);
-    bool useS1 = schedule == PauseMpSchedule::S1;
-    if (schedule == PauseMpSchedule::Auto)
-      useS1 = choose(*layer, obstacle, choices);
-    if (useS1 && !obstacle.empty())
+    if (schedule == PauseMpSchedule::Chosen && !chosen)
+      return leave("expected '" + kPauseMpAttrName.str() + "' on its dispatch for schedule=chosen");
+    bool useS1 = schedule == PauseMpSchedule::Chosen ? chosen == "s1" : schedule == PauseMpSchedule::S1;
+    if (std::string obstacle = layer->getShareObstacle(); useS1 && !obstacle.empty())
       return leave(obstacle);
     // Where no tokens are there twice and experts are whole, both are the layer as it is.
     if (ParallelAttr parallel = getParallel(getOperation()); parallel.getMp() == 1 && parallel.getEsp() == 1)
@@ -264,56 +244,6 @@ struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
       rewriter.rewriteToS1();
     else
       rewriter.rewriteToS2();
-  }
-
-  /// Algorithm 1. Notes all of its terms, in seconds.
-  bool choose(BaselineLayer &layer, StringRef obstacle, SmallVectorImpl<Attribute> &choices) {
-    Builder builder(&getContext());
-    RankedTensorType tokens = getType(layer.tokens);
-    double elementBytes = static_cast<double>(tokens.getElementTypeBitWidth()) / 8;
-    parm::Layer formula;
-    formula.batch = formula.topK = 1;
-    formula.sequence = static_cast<double>(tokens.getDimSize(0));
-    formula.embedding = static_cast<double>(tokens.getDimSize(1));
-    formula.experts = static_cast<double>(layer.route.getLogits().getType().getDimSize(1));
-    // T E is the rows that the rank dispatches, k f B L.
-    formula.capacityFactor =
-        static_cast<double>(layer.dispatch.getResult().getType().getNumElements()) / tokens.getNumElements();
-    formula.mp = static_cast<double>(layer.getMp());
-    formula.esp = static_cast<double>(layer.getEsp());
-    auto line = [&](double alphaUs, double betaUsPerMb) {
-      return parm::AlphaBeta{alphaUs * 1e-6, betaUsPerMb * 1e-12 * elementBytes};
-    };
-    parm::AlphaBeta allToAll = line(allToAllAlphaUs, allToAllBetaUsPerMb);
-    parm::AlphaBeta allGather = layer.mp ? line(allGatherAlphaUs, allGatherBetaUsPerMb) : parm::AlphaBeta();
-    parm::AlphaBeta overlapped = layer.mp ? line(overlappedAlphaUs, overlappedBetaUsPerMb) : allToAll;
-    bool useS1 =
-        obstacle.empty() && parm::chooseSchedule(formula, allToAll, allGather, overlapped) == parm::Schedule::S1;
-    auto number = [&](double value) { return builder.getF64FloatAttr(value); };
-    // Each line with its value for this layer: seconds, seconds a byte, bytes, seconds.
-    auto getTerm = [&](parm::AlphaBeta line, double elements) {
-      return builder.getArrayAttr({number(line.alpha), number(line.beta / elementBytes),
-                                   number(elements * elementBytes), number(line(elements))});
-    };
-    parm::Layer empty = formula;
-    empty.sequence = 0;
-    double y = formula.getSplit();
-    auto name = dyn_cast<NameLoc>(layer.dispatch.getLoc());
-    NamedAttrList choice;
-    choice.append("layer", name ? name.getName() : builder.getStringAttr(""));
-    choice.append("chosen", builder.getStringAttr(useS1 ? "s1" : "s2"));
-    choice.append("obstacle", builder.getStringAttr(obstacle));
-    choice.append("tokens", builder.getI64IntegerAttr(tokens.getDimSize(0)));
-    choice.append("all_to_all", getTerm(allToAll, y));
-    choice.append("all_gather", getTerm(allGather, static_cast<double>(tokens.getNumElements())));
-    choice.append("overlapped", getTerm(overlapped, y));
-    choice.append("s1", number(parm::getS1Seconds(formula, allToAll, allGather)));
-    choice.append("s2", number(parm::getS2Seconds(formula, allToAll, overlapped)));
-    // What is left of them without tokens.
-    choice.append("s1_alpha", number(parm::getS1Seconds(empty, allToAll, allGather)));
-    choice.append("s2_alpha", number(parm::getS2Seconds(empty, allToAll, overlapped)));
-    choices.push_back(choice.getDictionary(&getContext()));
-    return useS1;
   }
 };
 } // namespace

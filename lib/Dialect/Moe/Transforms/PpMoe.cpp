@@ -5,11 +5,10 @@
 // The forward alone is written: the casts of tokens and weights have the sums of the backward as adjoints.
 //
 //===----------------------------------------------------------------------===//
-#include "BaselineLayer.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 

@@ -85,6 +85,7 @@ private:
   AllToAllVOp exchange;
   ParallelAttr parallel;
   const MoeShadowExpertsOptions &options;
+  ClusterRates rates;
   int64_t places;
   Location loc;
   OpBuilder builder;
@@ -95,8 +96,8 @@ private:
 
 ShadowedLayer::ShadowedLayer(ExpertWay way, AllToAllVOp exchange, ParallelAttr parallel,
                              const MoeShadowExpertsOptions &options)
-    : way(way), exchange(exchange), parallel(parallel), options(options), loc(way.dispatch.getLoc()),
-      builder(way.dispatch) {
+    : way(way), exchange(exchange), parallel(parallel), options(options), rates(getClusterRates(way.dispatch)),
+      loc(way.dispatch.getLoc()), builder(way.dispatch) {
   // Casts of the counts may stand before the dispatch.
   builder.setInsertionPointAfter(way.slots);
   int64_t experts = getType(way.slots.getCounts()).getDimSize(1);
@@ -122,19 +123,18 @@ void ShadowedLayer::setTimes(ChooseShadowsOp choose) {
   RankedTensorType rows = exchange.getRows().getType();
   double rowBytes = static_cast<double>(getByteSize(rows)) / static_cast<double>(rows.getDimSize(0));
   auto over = [&](double amount, double rate) { return builder.getF64FloatAttr(rate > 0 ? amount / rate : 0); };
-  choose.setRowComputeAttr(over(share * flops, options.flopsPerSecond));
-  choose.setRowSendAttr(over(share * rowBytes, options.sendBytesPerSecond));
-  choose.setRowLocalAttr(over(share * rowBytes, options.localBytesPerSecond));
+  choose.setRowComputeAttr(over(share * flops, rates.expertFlops));
+  choose.setRowSendAttr(over(share * rowBytes, rates.expertBytes));
+  choose.setRowLocalAttr(over(share * rowBytes, rates.linkBytes));
   // All that hold a part of the worker's experts send and receive the row.
-  choose.setRowNodeAttr(over(share * rowBytes * static_cast<double>(parallel.getEsp()), options.nodeBytesPerSecond));
-  choose.setExpertAttr(over(expertBytes, options.broadcastBytesPerSecond));
-  constexpr double micro = 1e-6;
-  choose.setStartAttr(builder.getF64FloatAttr(options.startUs * micro));
+  choose.setRowNodeAttr(over(share * rowBytes * static_cast<double>(parallel.getEsp()), rates.nodeLinkBytes));
+  choose.setExpertAttr(over(expertBytes, rates.broadcastBytes));
+  choose.setStartAttr(builder.getF64FloatAttr(rates.expertStart));
 }
 
 Value ShadowedLayer::choose() {
   Value counts = builder.create<AllGatherOp>(loc, way.slots.getCounts(), parallel.getGroup("ep_esp"), 0);
-  int64_t ep = parallel.getEp(), nodeWorkers = std::max<int64_t>(1, options.nodeRanks / parallel.getEsp());
+  int64_t ep = parallel.getEp(), nodeWorkers = std::max<int64_t>(1, rates.nodeRanks / parallel.getEsp());
   if (ep % nodeWorkers != 0)
     nodeWorkers = 1;
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
@@ -214,9 +214,9 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
     if (!parallel)
       return signalPassFailure();
     MoeShadowExpertsOptions options = getOptions();
-    if (options.max < 0 || options.phases < 1 || options.nodeRanks < 1) {
-      getOperation().emitError() << "expected max of at least 0 and phases and node-ranks of at least 1 but got "
-                                 << options.max << ", " << options.phases << " and " << options.nodeRanks;
+    if (options.max < 0 || options.phases < 1) {
+      getOperation().emitError() << "expected max of at least 0 and phases of at least 1 but got " << options.max
+                                 << " and " << options.phases;
       return signalPassFailure();
     }
     if (parallel.getEp() == 1) {
@@ -229,19 +229,7 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
       signalPassFailure();
   }
 
-  MoeShadowExpertsOptions getOptions() {
-    return {max,
-            policy,
-            flopsPerSecond,
-            sendBytesPerSecond,
-            localBytesPerSecond,
-            nodeBytesPerSecond,
-            broadcastBytesPerSecond,
-            startUs,
-            nodeRanks,
-            phases,
-            shrink};
-  }
+  MoeShadowExpertsOptions getOptions() { return {max, policy, phases, shrink}; }
 
   void rewrite(DispatchOp dispatch, ParallelAttr parallel, const MoeShadowExpertsOptions &options) {
     auto leave = [&](const Twine &reason) { leaveLayer(dispatch, "moe-shadow-experts", reason); };

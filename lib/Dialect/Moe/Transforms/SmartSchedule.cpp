@@ -178,9 +178,8 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (groupSize < 0 || nodeRanks < 1) {
-      getOperation().emitError() << "expected group-size of at least 0 and node-ranks of at least 1 but got "
-                                 << groupSize.getValue() << " and " << nodeRanks.getValue();
+    if (groupSize < 0) {
+      getOperation().emitError() << "expected group-size of at least 0 but got " << groupSize.getValue();
       return signalPassFailure();
     }
     // Each takes its way back along when it goes.
@@ -199,6 +198,7 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
 
   bool rewrite(AllToAllVOp exchange) {
     GroupAttr group = exchange.getGroup();
+    int64_t nodeRanks = getClusterRates(exchange).nodeRanks;
     int64_t ranks = groupSize > 0 ? static_cast<int64_t>(groupSize)
                                   : getSmartGroupSize(group.getSize() * group.getStride(), nodeRanks);
     int64_t members = getBlockMembers(exchange, ranks), phases = group.getSize() / members;

@@ -22,32 +22,27 @@ struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
     ParallelAttr parallel = getParallel(getOperation());
     if (!parallel)
       return signalPassFailure();
-    if (nodeRanks < 1 || !(networkBytesPerSecond >= 0) || !(localBytesPerSecond > 0)) {
-      getOperation().emitError() << "expected node-ranks of at least 1, network-bytes-per-second of at least 0 and "
-                                    "local-bytes-per-second above 0 but got "
-                                 << nodeRanks.getValue() << ", " << networkBytesPerSecond.getValue() << " and "
-                                 << localBytesPerSecond.getValue();
-      return signalPassFailure();
-    }
+    ClusterRates cluster = getClusterRates(getOperation());
     int64_t ranks = parallel.getEp() * parallel.getEsp();
-    if (ranks <= nodeRanks) {
+    if (ranks <= cluster.nodeRanks) {
       getOperation().emitRemark() << "moe-topology-gate: the " << ranks
                                   << " ranks that exchange are all in one node: nobody leaves it";
       return;
     }
     for (auto route : getOperation().getOps<RouteOp>())
-      if (failed(limit(route, parallel)))
+      if (failed(limit(route, parallel, cluster)))
         return signalPassFailure();
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
   }
 
-  LogicalResult limit(RouteOp route, ParallelAttr parallel) {
+  LogicalResult limit(RouteOp route, ParallelAttr parallel, const ClusterRates &cluster) {
     int64_t ranks = parallel.getEp() * parallel.getEsp(), mp = parallel.getMp(), esp = parallel.getEsp();
-    int64_t homes = ranks / nodeRanks, groups = route.getGroups(), k = route.getExperts().getType().getDimSize(1);
+    int64_t nodeRanks = cluster.nodeRanks, homes = ranks / nodeRanks;
+    int64_t groups = route.getGroups(), k = route.getExperts().getType().getDimSize(1);
     int64_t experts = route.getLogits().getType().getDimSize(1);
     if (ranks % nodeRanks != 0 || nodeRanks % mp != 0 || nodeRanks % esp != 0 || experts % homes != 0)
-      return route.emitOpError() << "expected nodes of " << nodeRanks.getValue() << " ranks to divide the " << ranks
+      return route.emitOpError() << "expected nodes of " << nodeRanks << " ranks to divide the " << ranks
                                  << " ranks that exchange and the " << experts << " experts, and the " << mp
                                  << " ranks of mp and the " << esp
                                  << " of esp to be in one node, for a gate that knows the nodes";
@@ -57,7 +52,8 @@ struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
                                  << "chooses " << k << " of the best of "
                                  << static_cast<int64_t>(route.getExpertGroups()) << " groups";
     auto tokens = static_cast<double>(route.getLogits().getType().getDimSize(0) / groups);
-    double fraction = networkBytesPerSecond / (static_cast<double>(nodeRanks) * localBytesPerSecond);
+    double links = static_cast<double>(nodeRanks) * cluster.linkBytes;
+    double fraction = links > 0 ? cluster.nodeLinkBytes / links : 0;
     route.setLeave(static_cast<int64_t>(std::min(tokens, fraction * tokens)));
     route.setHomes(homes);
     route.setHomeStride(nodeRanks);

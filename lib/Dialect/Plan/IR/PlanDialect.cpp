@@ -8,8 +8,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
+#include "moe/Support/FloatLiteral.h"
 
-#include <charconv>
 #include <cmath>
 
 using namespace mlir;
@@ -45,20 +45,6 @@ int64_t mlir::plan::getByteSize(MemRefType type) { return *moe::getCheckedByteSi
 //===----------------------------------------------------------------------===//
 // CostAttr
 //===----------------------------------------------------------------------===//
-
-/// The shortest text that reads back as `value` and is a float literal of MLIR: "1.0e9".
-static std::string formatDouble(double value) {
-  char digits[32];
-  auto end = std::to_chars(digits, digits + sizeof(digits), value, std::chars_format::scientific).ptr;
-  auto [mantissa, exponent] = StringRef(digits, end - digits).split('e');
-  std::string text = mantissa.str();
-  if (!mantissa.contains('.'))
-    text += ".0";
-  int power = 0;
-  exponent.consume_front("+");
-  exponent.getAsInteger(10, power);
-  return power == 0 ? text : text + "e" + std::to_string(power);
-}
 
 namespace {
 /// The integer parts of a cost by their keys, in the order in which they are printed.
@@ -153,7 +139,7 @@ void CostAttr::print(AsmPrinter &printer) const {
   const moe::OpCost &cost = getCost();
   printer << "<" << moe::getName(cost.resource);
   if (cost.flops != 0)
-    printer << ", flops = " << formatDouble(cost.flops);
+    printer << ", flops = " << moe::getFloatLiteral(cost.flops);
   auto print = [&](const CostField &field) {
     if (cost.*field.member != field.absent)
       printer << ", " << field.key << " = " << cost.*field.member;
@@ -236,7 +222,7 @@ struct RulePrinter {
 
   void input(StringRef key, int64_t value) { printer << ", " << key << " = " << value; }
   void integer(StringRef key, int64_t value, int64_t, int64_t) { input(key, value); }
-  void real(StringRef key, double value) { printer << ", " << key << " = " << formatDouble(value); }
+  void real(StringRef key, double value) { printer << ", " << key << " = " << moe::getFloatLiteral(value); }
 };
 } // namespace
 

@@ -32,19 +32,20 @@ int64_t mlir::plan::getWorld(func::FuncOp program) {
   return 0;
 }
 
-static std::string chooseStream(LaunchOp launch, int64_t devicesPerNode, int64_t world) {
+static std::string chooseStream(LaunchOp launch, int64_t nodeRanks, int64_t world) {
   if (std::optional<int64_t> peer = launch.getPeer())
     return ((launch.getOutputs().empty() ? kSendStreamPrefix : kReceiveStreamPrefix) + Twine(*peer)).str();
   if (launch.getCollective())
-    return (launch.getGroup()->isInsideNode(devicesPerNode, world) ? kIntraStream : kInterStream).str();
+    return (launch.getGroup()->isInsideNode(nodeRanks, world) ? kIntraStream : kInterStream).str();
   return (launch.getOpCost().resource == moe::Resource::HostLink ? kCopyStream : kComputeStream).str();
 }
 
-void mlir::plan::assignStreams(func::FuncOp program, int64_t devicesPerNode) {
+void mlir::plan::assignStreams(func::FuncOp program) {
+  int64_t nodeRanks = moe::getClusterRates(program).nodeRanks;
   int64_t world = getWorld(program);
   for (auto launch : program.getOps<LaunchOp>())
     if (!launch.getStream())
-      launch.setStream(chooseStream(launch, devicesPerNode, world));
+      launch.setStream(chooseStream(launch, nodeRanks, world));
 }
 
 //===----------------------------------------------------------------------===//
@@ -136,10 +137,6 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
     func::FuncOp program = getOperation();
     if (!isRankProgram(program))
       return;
-    if (devicesPerNode < 1) {
-      program.emitError() << "expected devices-per-node to be positive but got " << devicesPerNode.getValue();
-      return signalPassFailure();
-    }
     if (failed(verifyRankProgram(program)))
       return signalPassFailure();
     for (auto buffer : program.getOps<BufferOp>())
@@ -150,7 +147,7 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
     Dependences dependences(program);
     if (failed(dependences.verifyProgramOrder()))
       return signalPassFailure();
-    assignStreams(program, devicesPerNode);
+    assignStreams(program);
     Synchronizer(program, dependences).run();
   }
 };

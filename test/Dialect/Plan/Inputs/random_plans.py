@@ -176,7 +176,8 @@ def main():
 
     programs = [Generator(rng).program(f"f{number}") for number in range(arguments.programs)]
     plans, errors = run(arguments.moe_opt, arguments.output + ".programs.mlir", programs,
-                        "--plan-assign-streams=devices-per-node=1", "--plan-assign-memory", "--plan-verify")
+                        "--moe-set-cluster=rates='#moe.cluster<node_ranks = 1>'", "--plan-assign-streams",
+                        "--plan-assign-memory", "--plan-verify")
     if errors or not all(is_valid(plan) for plan in plans):
         sys.exit("an assigned plan is not valid: " + errors)
     print(len(plans), "plans are valid")

@@ -6,6 +6,8 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 
+#include "moe/Dialect/Moe/IR/ClusterRates.h"
+
 namespace mlir::moe {
 /// Ranks that a plan may have.
 inline constexpr int64_t kMaxWorld = 4096;

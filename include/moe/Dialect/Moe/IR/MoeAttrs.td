@@ -56,6 +56,19 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
   }];
 }
 
+def Moe_ClusterAttr : Moe_Attr<"Cluster", "cluster"> {
+  let summary = "what passes know of a cluster";
+  let description = [{
+    `ClusterRates` (moe/Dialect/Moe/IR/ClusterRates.h), in SI units. It stands on a module as `moe.cluster`. What is left
+    out has its default.
+
+    Example: `#moe.cluster<node_ranks = 8, flops = 4.1e14, expert_start = 2.0e-5>`
+  }];
+  let parameters = (ins AttrOrTypeParameter<"::mlir::moe::ClusterRates", "", "const ::mlir::moe::ClusterRates &">:$rates);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   let summary = "over which groups each dimension of a global tensor is sharded";
   let description = [{

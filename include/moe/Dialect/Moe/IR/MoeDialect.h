@@ -45,6 +45,10 @@ inline constexpr StringLiteral kRepeatedAttrName = "moe.repeated";
 /// terms `all_to_all`, `all_gather` and `overlapped` as [seconds, seconds a byte, bytes, seconds for these bytes], `s1`
 /// and `s2` (t1 and t2, seconds), and `s1_alpha` and `s2_alpha`, what they are without tokens.
 inline constexpr StringLiteral kScheduleChoicesAttrName = "moe.schedule_choices";
+/// On a moe.dispatch: the schedule that moe-pause-mp gives its layer, "s1" or "s2".
+inline constexpr StringLiteral kPauseMpAttrName = "moe.pause_mp";
+/// On a module: the #moe.cluster for which passes decide.
+inline constexpr StringLiteral kClusterAttrName = "moe.cluster";
 /// On a moe.dispatch: the passes, an array of their names, that left its layer as it is.
 inline constexpr StringLiteral kLeftAttrName = "moe.left";
 
@@ -60,6 +64,8 @@ void inheritPlace(Operation *from, Operation *to);
 
 /// The module's `#moe.parallel`, or null after an error at `op` that says what is missing.
 ParallelAttr getParallel(Operation *op);
+/// The rates of the nearest `moe.cluster` around `op`, or the defaults.
+ClusterRates getClusterRates(Operation *op);
 
 } // namespace mlir::moe
 

@@ -16,7 +16,7 @@ class FuncOp;
 namespace mlir::moe {
 
 /// Options of moe-pause-mp.
-enum class PauseMpSchedule { S1, S2, Auto };
+enum class PauseMpSchedule { S1, S2, Chosen };
 
 /// Options of moe-smart-schedule.
 enum class SmartOrder { Ring, Topology };

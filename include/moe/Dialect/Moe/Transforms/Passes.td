@@ -33,6 +33,17 @@ def MoePartition : Pass<"moe-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeSetCluster : Pass<"moe-set-cluster", "::mlir::ModuleOp"> {
+  let summary = "tell the passes behind it what the cluster is";
+  let description = [{
+    Sets the module's `moe.cluster`, in place of the one that is there.
+
+    Example: `moe-opt --pass-pipeline='builtin.module(moe-set-cluster{rates="#moe.cluster<node_ranks = 4>"},..)'`
+  }];
+  let options = [Option<"rates", "rates", "std::string", /*default=*/"\"#moe.cluster<node_ranks = 8>\"", "A #moe.cluster">];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
   let summary = "the baseline's layers to Parm's schedules S1 or S2";
   let description = [{
@@ -48,8 +59,8 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
     padded, with a remark, and the capacity is not. A layer that is no baseline, or S1 where the tokens
     cannot be shared out, is left as it is, with a warning that says why.
 
-    With `schedule=auto` each layer gets what Algorithm 1 finds: S1 where t1 (Eq. 13) is not longer than t2 (Eq. 14), from the
-    alpha-beta values of the options. What it found is left in the function's attribute `moe.schedule_choices`.
+    With `schedule=chosen` each layer gets what `moe.pause_mp` on its moe.dispatch says, "s1" or "s2", and is left as it is
+    without it. moe-parm-algorithm1 sets it.
 
     Before -> after, S2 with mp = esp = 2 and ep = 2:
 
@@ -65,17 +76,11 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"schedule", "schedule", "::mlir::moe::PauseMpSchedule", /*default=*/"::mlir::moe::PauseMpSchedule::Auto",
-           "S1, S2, or what Algorithm 1 finds", [{::llvm::cl::values(
+    Option<"schedule", "schedule", "::mlir::moe::PauseMpSchedule", /*default=*/"::mlir::moe::PauseMpSchedule::Chosen",
+           "S1, S2, or what was chosen for each layer", [{::llvm::cl::values(
              clEnumValN(::mlir::moe::PauseMpSchedule::S1, "s1", "split the tokens before the gate"),
              clEnumValN(::mlir::moe::PauseMpSchedule::S2, "s2", "split the rows behind it"),
-             clEnumValN(::mlir::moe::PauseMpSchedule::Auto, "auto", "Algorithm 1"))}]>,
-    Option<"allToAllAlphaUs", "all-to-all-alpha-us", "double", "0", "alpha of EP&ESP-AlltoAll, microseconds">,
-    Option<"allToAllBetaUsPerMb", "all-to-all-beta-us-per-mb", "double", "0", "its beta, per 10^6 bytes of y">,
-    Option<"allGatherAlphaUs", "all-gather-alpha-us", "double", "0", "alpha of MP-AllGather">,
-    Option<"allGatherBetaUsPerMb", "all-gather-beta-us-per-mb", "double", "0", "its beta, per 10^6 bytes gathered">,
-    Option<"overlappedAlphaUs", "overlapped-alpha-us", "double", "0", "alpha of S2's second EP&ESP-AlltoAll with MP-AllGather">,
-    Option<"overlappedBetaUsPerMb", "overlapped-beta-us-per-mb", "double", "0", "its beta, per 10^6 bytes of y">
+             clEnumValN(::mlir::moe::PauseMpSchedule::Chosen, "chosen", "what moe.pause_mp says"))}]>
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
@@ -217,8 +222,8 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
     To run before moe-pipeline, moe-smart-schedule and moe-differentiate, which makes the reduction of the shadows' gradients
     to their owners.
 
-    The figures are of one rank, except that a node's is of all that connects it to others; 0 is no time at all. Both
-    `send` and `broadcast` are what the paper calls W. A layer with a capacity, and where all experts are on every rank,
+    Times are made of the rates of the module's `moe.cluster`; a rate that is not known is no time at all. Both
+    `expert_bytes` and `broadcast_bytes` are what the paper calls W. A layer with a capacity, and where all experts are on every rank,
     is left as it is.
 
     Before -> after:
@@ -243,13 +248,6 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
              clEnumValN(::mlir::moe::ShadowPolicy::algorithm1, "algorithm1", "Algorithm 1 of the paper"),
              clEnumValN(::mlir::moe::ShadowPolicy::prefix, "prefix", "the best of all prefixes of its order"),
              clEnumValN(::mlir::moe::ShadowPolicy::simulate, "simulate", "the least predicted time of the layer"))}]>,
-    Option<"flopsPerSecond", "flops-per-second", "double", /*default=*/"0", "Of a rank's products">,
-    Option<"sendBytesPerSecond", "send-bytes-per-second", "double", /*default=*/"0", "Of an exchange, by member">,
-    Option<"localBytesPerSecond", "local-bytes-per-second", "double", /*default=*/"0", "Of a rank's own link">,
-    Option<"nodeBytesPerSecond", "node-bytes-per-second", "double", /*default=*/"0", "Of what connects a node to others">,
-    Option<"broadcastBytesPerSecond", "broadcast-bytes-per-second", "double", /*default=*/"0", "Of a broadcast">,
-    Option<"startUs", "start-us", "double", /*default=*/"0", "Microseconds of an exchange without rows">,
-    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"1", "Ranks of a node">,
     Option<"phases", "phases", "int64_t", /*default=*/"1", "Of the exchange, where it overlaps with the experts">,
     Option<"shrink", "shrink", "bool", /*default=*/"true", "Reserve room only for what shadows may leave">
   ];
@@ -267,7 +265,8 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
 
     `group-size` is in ranks; where it does not divide the members of an exchange, or would divide the holders of one expert, the
     groups are as much larger as they have to be. `order` is that of the steps: the ring's, or the ring's step 0 first and the
-    others by how many groups exchange with another node, so that the last is a fast one too.
+    others by how many groups exchange with another node, so that the last is a fast one too. The module's `moe.cluster` says
+    which ranks share a node.
 
     Before -> after, with two groups:
 
@@ -288,8 +287,7 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
     Option<"order", "order", "::mlir::moe::SmartOrder", /*default=*/"::mlir::moe::SmartOrder::Topology",
            "In which order groups exchange", [{::llvm::cl::values(
              clEnumValN(::mlir::moe::SmartOrder::Ring, "ring", "by distance"),
-             clEnumValN(::mlir::moe::SmartOrder::Topology, "topology", "the fastest first and last"))}]>,
-    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"1", "Ranks of a node">
+             clEnumValN(::mlir::moe::SmartOrder::Topology, "topology", "the fastest first and last"))}]>
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
@@ -299,14 +297,10 @@ def MoeTopologyGate : Pass<"moe-topology-gate", "::mlir::func::FuncOp"> {
   let description = [{
     FasterMoE's topology-aware gate (section 4.3): sets on each moe.route that of B tokens at most L = W_net / (M W_local) B
     leave their node of M ranks, for each choice apart; the others choose again among the experts of the node. It routes
-    otherwise than the plain gate, and so trains another model. To run behind moe-pause-mp. Where all ranks that exchange
-    are in one node nothing changes.
+    otherwise than the plain gate, and so trains another model. The module's `moe.cluster` says what M, W_net
+    (`node_link_bytes`) and W_local (`link_bytes`) are; where the latter is not known nobody leaves. To run behind
+    moe-pause-mp. Where all ranks that exchange are in one node nothing changes.
   }];
-  let options = [
-    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"1", "M, ranks of a node">,
-    Option<"networkBytesPerSecond", "network-bytes-per-second", "double", /*default=*/"0", "W_net, of a node">,
-    Option<"localBytesPerSecond", "local-bytes-per-second", "double", /*default=*/"1", "W_local, of a rank in its node">
-  ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
@@ -400,7 +394,7 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
   let summary = "cut a forward program into stages of a pipeline";
   let description = [{
     Sets `moe.stage` on the ops of a forward SPMD program, such that stages are consecutive and the slowest takes as little time
-    as possible: what its ops take by their costs at the given rates, with tokens that choose experts evenly, and what is sent
+    as possible: what its ops take by their costs at the rates of `moe.cluster`, with tokens that choose experts evenly, and what is sent
     to it. Cuts are where less is handed over than next to them: between blocks, and between the parts of a block. Ops that
     need no inputs, and those that are next to nothing, belong to no stage: each makes them itself.
 
@@ -408,12 +402,7 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
     stages of those that they are made of.
   }];
   let options = [
-    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many">,
-    Option<"flopsPerSecond", "flops-per-second", "double", /*default=*/"5e14", "Of a rank">,
-    Option<"memoryBytesPerSecond", "memory-bytes-per-second", "double", /*default=*/"3e12", "Of a rank's memory">,
-    Option<"sendBytesPerSecond", "send-bytes-per-second", "double", /*default=*/"5e10", "Of a rank to other nodes">,
-    Option<"nodeBytesPerSecond", "node-bytes-per-second", "double", /*default=*/"4e11", "Of a rank inside its node">,
-    Option<"nodeRanks", "node-ranks", "int64_t", /*default=*/"8", "Ranks of a node">
+    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }

@@ -10,7 +10,7 @@ namespace mlir::plan {
 int64_t getWorld(func::FuncOp program);
 
 /// Puts each launch of `program` that has no stream on one, as plan-assign-streams says.
-void assignStreams(func::FuncOp program, int64_t devicesPerNode);
+void assignStreams(func::FuncOp program);
 
 /// Which launches a stream has to wait for, as launches are issued one after another. Vector clocks leave out what
 /// other waits imply.

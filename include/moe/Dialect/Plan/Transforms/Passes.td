@@ -8,14 +8,11 @@ def PlanAssignStreams : Pass<"plan-assign-streams", "::mlir::func::FuncOp"> {
   let summary = "put each launch on a stream and order the streams";
   let description = [{
     Computation goes to `compute`, copies over the host's link to `copy`, collectives to `comm.intra` where every instance of
-    their group lies inside a node of `devices-per-node` consecutive ranks, else to `comm.inter`. Then the dependences
+    their group lies inside a node (`moe.cluster`), else to `comm.inter`. Then the dependences
     between launches through their buffers (read after write, write after read, write after write, and the turns of rings)
     become `plan.record`/`plan.wait` pairs where they cross streams and no earlier pair implies them. A program in an order
     that its rings do not allow is an error; plan-order makes one that they do.
   }];
-  let options = [
-    Option<"devicesPerNode", "devices-per-node", "int64_t", /*default=*/"8", "Consecutive ranks that share a node">
-  ];
 }
 
 def PlanAssignMemory : Pass<"plan-assign-memory", "::mlir::func::FuncOp"> {

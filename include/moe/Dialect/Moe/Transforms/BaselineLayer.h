@@ -4,8 +4,8 @@
 // start from here. Before or after canonicalisation, which drops whatever is over one rank.
 //
 //===----------------------------------------------------------------------===//
-#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_BASELINELAYER_H
-#define MOE_LIB_DIALECT_MOE_TRANSFORMS_BASELINELAYER_H
+#ifndef MOE_DIALECT_MOE_TRANSFORMS_BASELINELAYER_H
+#define MOE_DIALECT_MOE_TRANSFORMS_BASELINELAYER_H
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
@@ -38,6 +38,11 @@ struct BaselineLayer {
   Value getDispatchWeights(RouteOp by) { return dispatch.getWeights() ? Value(by.getWeights()) : Value(); }
   Value getCombineWeights(RouteOp by) { return dispatch.getWeights() ? Value() : Value(by.getWeights()); }
   int64_t getTokens() { return route.getLogits().getType().getDimSize(0); }
+  /// Routing groups of each member of mp where it routes its own share of the tokens (Parm's S1): the baseline's where
+  /// they do not cross the shares, else each share is in as many groups as the baseline has.
+  int64_t getGroupsOfShare();
+  /// Why the tokens cannot be shared out so, a phrase; empty where they can.
+  std::string getShareObstacle();
 
   /// The experts on other rows: of each of the same experts, or packed with `counts`. Their weights are not cast.
   Value cloneExperts(OpBuilder &builder, Value rows, Value counts) const;
@@ -53,4 +58,4 @@ Value cloneOnRows(OpBuilder &builder, Operation *op, Value rows, Value counts);
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_BASELINELAYER_H
+#endif // MOE_DIALECT_MOE_TRANSFORMS_BASELINELAYER_H
