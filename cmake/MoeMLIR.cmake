@@ -21,6 +21,11 @@ if(MOE_SANITIZE MATCHES address)
   add_compile_options(-U__SANITIZE_ADDRESS__)
 endif()
 
+# Objects of LLVM's libraries, such as its command-line options, have no type information that UBSan could compare.
+if(MOE_SANITIZE MATCHES undefined)
+  add_compile_options(-fno-sanitize=vptr)
+endif()
+
 # moe_tablegen(TARGET FILE.td OUTPUT... with generator flags after each): moe_tablegen(FooIncGen Foo.td Foo.h.inc -gen-op-decls ..)
 function(moe_tablegen target td)
   set(LLVM_TARGET_DEFINITIONS ${td})
