@@ -367,11 +367,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
   options.parallel = header->parallel;
   if (!options.order)
     options.order = header->order;
-  auto check = [&](PassManager &passes) {
-    // Streams depend on the nodes, and on no rate.
-    ClusterRates rates = getClusterRates(*module);
-    rates.nodeRanks = options.devicesPerNode;
-    addCluster(passes, ClusterAttr::get(module->getContext(), rates));
+  auto check = [](PassManager &passes) {
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
     return success();
   };
@@ -381,6 +377,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
     setLabels(*module);
     return module;
   }
+  // Behind this stage the nodes alone matter, not the rates.
+  ClusterRates rates = getClusterRates(*module);
+  rates.nodeRanks = options.devicesPerNode;
+  (*module)->setAttr(kClusterAttrName, ClusterAttr::get(module->getContext(), rates));
   (*module)->removeAttr(kRequestedAttrName);
   if (!(*module)->hasAttr(plan::kScheduleAttrName))
     (*module)->setAttr(plan::kScheduleAttrName, StringAttr::get(module->getContext(), "hand-written"));

@@ -31,7 +31,7 @@
 
 // Without layers there is nothing to choose.
 // RUN: moe-opt %t/dense.mlir --moe-auto-schedule=cluster=hgx-h100 | FileCheck %s --check-prefix=DENSE
-// DENSE: module attributes {moe.parallel = #moe.parallel<{{.*}}>} {
+// DENSE: module attributes {moe.cluster = #moe.cluster<node_ranks = 8>, moe.parallel = #moe.parallel<{{.*}}>} {
 // DENSE-NEXT: func.func @model(%arg0: tensor<64x8xf32> {moe.layout = #moe.layout<[], []>,
 // DENSE-NEXT: moe.add %arg0, %arg0 : tensor<64x8xf32>
 
