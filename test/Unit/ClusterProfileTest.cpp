@@ -454,7 +454,8 @@ TEST(SharedProfiles, Sizes) {
                   {"fastermoe-johnny", 2, 8, "f32", 14e12},
                   {"fastermoe-trevor", 16, 4, "f32", 15.7e12},
                   {"hgx-h100", 128, 8, "bf16", 989.4e12},
-                  {"hgx-h200", 128, 8, "bf16", 989.4e12}};
+                  {"hgx-h200", 128, 8, "bf16", 989.4e12},
+                  {"dgx-b200", 128, 8, "bf16", 2250e12}};
   for (const auto &cluster : clusters) {
     SCOPED_TRACE(cluster.name);
     ClusterProfile p = loadShared(cluster.name);
