@@ -118,7 +118,7 @@ void Bench::measure(const Case &what) {
 /// Applied ones are compiled and bounded, simulated ones ordered as well.
 void Bench::measureSearch(const Case &what, ModuleOp graph, const CompileOptions &options) {
   graph->setAttr(kParallelAttrName, options.parallel);
-  AutoResult result;
+  ScheduleExplanation result;
   double seconds = getSeconds([&] { result = searchSpace(graph, options); });
   print(what, "the search, seconds", seconds, 0);
   print(what, "  candidates", static_cast<double>(result.candidates.size()), 0);

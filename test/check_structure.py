@@ -37,7 +37,7 @@ ALLOWED = {
     "Planner": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
                 "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder", "Pipeline"],
     "Report": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Conversion",
-               "Simulator"],
+               "Simulator", "Planner"],
 }
 
 

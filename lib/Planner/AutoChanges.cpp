@@ -1,11 +1,12 @@
 //===- AutoChanges.cpp - what the choice of a schedule depends on ---------===//
-#include "Evaluator.h"
+#include "LayerSamples.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Planner/AutoSchedule.h"
 #include "moe/Simulator/RoutingSource.h"
 
 using namespace mlir;
@@ -48,33 +49,33 @@ struct Form {
 /// The fastest of `forms` that fit, for a graph and options; empty where none can be. Whether a part of a model fits is
 /// not known.
 static std::string chooseFrom(ArrayRef<Form> forms, ModuleOp graph, const CompileOptions &options, double tokens = 1) {
-  Evaluator subject(graph, options, tokens);
-  if (!subject.isLegal())
+  LayerSamples layers(graph, options, tokens);
+  if (!layers.isLegal())
     return "";
   std::string best;
   double bestSeconds = std::numeric_limits<double>::infinity();
   for (const Form &form : forms) {
-    AutoCandidate candidate;
+    Candidate candidate;
     candidate.order = form.order;
     FailureOr<ParsedSchedule> known = parseQuietly(graph.getContext(), form.schedule);
     if (failed(known))
       continue;
     ParsedSchedule schedule = *known;
-    subject.apply(schedule, candidate);
+    layers.apply(schedule, candidate);
     if (candidate.verdict == Verdict::Illegal || candidate.bound >= bestSeconds)
       continue;
-    subject.simulate(schedule, candidate);
-    bool fits = options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
-    if (candidate.verdict != Verdict::Simulated || !fits || candidate.seconds >= bestSeconds)
+    layers.simulate(schedule, candidate);
+    bool fits = options.memoryLimit == 0 || !layers.isWhole() || candidate.estimate.bytes <= options.memoryLimit;
+    if (candidate.verdict != Verdict::Simulated || !fits || candidate.estimate.seconds >= bestSeconds)
       continue;
-    bestSeconds = candidate.seconds;
+    bestSeconds = candidate.estimate.seconds;
     best = form.schedule;
   }
   return best;
 }
 
 /// Where the choice changes first, on the way from what is to 8 times as much, or to an eighth.
-static void addChangesOf(StringRef what, const CompileOptions &options, AutoResult &result,
+static void addChangesOf(StringRef what, const CompileOptions &options, ScheduleExplanation &result,
                          function_ref<std::string(double)> choose) {
   const std::string &now = result.candidates[*result.best].schedule;
   for (bool more : {false, true})
@@ -93,7 +94,8 @@ static void addChangesOf(StringRef what, const CompileOptions &options, AutoResu
 }
 
 /// Where tokens choose as unevenly as late in training, which shadows are for.
-static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms, AutoResult &result) {
+static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms,
+                            ScheduleExplanation &result) {
   if (options.routing)
     return;
   SmallVector<Form> all(forms);
@@ -112,7 +114,7 @@ static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, Array
     result.changes->push_back({"routing skewed as late in training", then});
 }
 
-void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
+void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
   if (!result.best)
     return;
   result.changes.emplace();
@@ -120,7 +122,7 @@ void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, AutoRe
   constexpr size_t nearest = 6;
   SmallVector<Form> forms;
   llvm::StringSet<> classes;
-  for (const AutoCandidate *candidate : sortBySeconds(result))
+  for (const Candidate *candidate : sortBySeconds(result.candidates))
     if (candidate->verdict != Verdict::TooLarge &&
         (classes.insert(candidate->scheduleClass).second || forms.size() < nearest))
       forms.push_back({candidate->schedule, candidate->order});

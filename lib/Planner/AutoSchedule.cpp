@@ -1,41 +1,31 @@
 //===- AutoSchedule.cpp - the best schedule of a model on a cluster -------===//
 #include "moe/Planner/AutoSchedule.h"
 
-#include "Evaluator.h"
-#include "Explanation.h"
-#include "OpenChoices.h"
-#include "SearchSpace.h"
-#include "StepTime.h"
+#include "LayerSamples.h"
 #include "Threads.h"
+#include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Format.h"
 
-#include "moe/Conversion/Variants.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Planner/SearchSpace.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 using mpipemoe::Strategy;
 
-StringRef mlir::moe::getName(Verdict verdict) {
-  static const StringLiteral names[] = {"illegal", "same", "bounded", "dominated", "too large", "simulated", "chosen"};
-  return names[static_cast<unsigned>(verdict)];
-}
-
 namespace {
 class AutoSearch {
 public:
-  AutoSearch(ModuleOp graph, const CompileOptions &options) : subject(graph, options), options(options) {}
+  AutoSearch(ModuleOp graph, const CompileOptions &options) : layers(graph, options), options(options) {}
 
-  AutoResult run();
+  ScheduleExplanation run();
 
 private:
   /// A class, with its first candidate's place in the result.
@@ -44,26 +34,26 @@ private:
     size_t first;
   };
 
-  AutoCandidate &add(const ParsedSchedule &schedule, const Class &of);
+  Candidate &add(const ParsedSchedule &schedule, const Class &of);
   void visit(const Class &one);
   void visitChunks(const Class &one, int64_t chunks);
-  void visitRings(const Class &one, ParsedSchedule schedule, const AutoCandidate &candidate);
-  void decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst);
-  void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const AutoCandidate &candidate) const;
-  bool fits(const AutoCandidate &candidate) const;
+  void visitRings(const Class &one, ParsedSchedule schedule, const Candidate &candidate);
+  void decide(const ParsedSchedule &schedule, Candidate &candidate, bool isFirst);
+  void simulate(const ParsedSchedule &schedule, Candidate &candidate);
+  SmallVector<OrderPolicy> getOtherOrders(const ParsedSchedule &schedule, const Candidate &candidate) const;
+  bool fits(const Candidate &candidate) const;
   /// Whether of a part of the model it is not known what fits.
-  bool mayNotFit() const { return options.memoryLimit > 0 && !subject.isWhole(); }
+  bool mayNotFit() const { return options.memoryLimit > 0 && !layers.isWhole(); }
   /// Whether what was applied need not be simulated.
-  bool isBeaten(const AutoCandidate &candidate) const;
+  bool isBeaten(const Candidate &candidate) const;
   /// Whether memory may decide: something was too large, or of a part of the model it is not known what is.
   bool isTight() const;
   bool isStopped();
   void chooseBest();
 
-  Evaluator subject;
+  LayerSamples layers;
   const CompileOptions &options;
-  AutoResult result;
+  ScheduleExplanation result;
   llvm::StringMap<std::string> names; ///< of schedules, by what they come to
   double bestSeconds = std::numeric_limits<double>::infinity();
 };
@@ -73,29 +63,30 @@ private:
 // All of them
 //===----------------------------------------------------------------------===//
 
-bool AutoSearch::fits(const AutoCandidate &candidate) const {
-  return options.memoryLimit == 0 || !subject.isWhole() || candidate.memory <= options.memoryLimit;
+bool AutoSearch::fits(const Candidate &candidate) const {
+  return options.memoryLimit == 0 || !layers.isWhole() || candidate.estimate.bytes <= options.memoryLimit;
 }
 
 /// Whether it is too large, or fits in an order alone that is not the fastest: with less kept it may be faster.
-static bool isShort(const AutoCandidate &candidate) {
+static bool isShort(const Candidate &candidate) {
   return candidate.verdict == Verdict::TooLarge || (candidate.order && *candidate.order != OrderPolicy::Search);
 }
 
 bool AutoSearch::isTight() const {
-  if (!subject.isWhole())
+  if (!layers.isWhole())
     return options.memoryLimit > 0;
   return llvm::any_of(result.candidates, isShort);
 }
 
-bool AutoSearch::isBeaten(const AutoCandidate &candidate) const {
+bool AutoSearch::isBeaten(const Candidate &candidate) const {
   if (options.exhaustive)
     return false;
   if (!mayNotFit())
     return candidate.bound >= bestSeconds;
   // What is slower may be all that fits, unless it needs more memory too.
-  return llvm::any_of(result.candidates, [&](const AutoCandidate &one) {
-    return one.verdict == Verdict::Simulated && one.seconds <= candidate.bound && one.memory <= candidate.memory;
+  return llvm::any_of(result.candidates, [&](const Candidate &one) {
+    return one.verdict == Verdict::Simulated && one.estimate.seconds <= candidate.bound &&
+           one.estimate.bytes <= candidate.estimate.bytes;
   });
 }
 
@@ -106,8 +97,8 @@ bool AutoSearch::isStopped() {
   return !result.isComplete;
 }
 
-AutoCandidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
-  AutoCandidate &candidate = result.candidates.emplace_back();
+Candidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
+  Candidate &candidate = result.candidates.emplace_back();
   candidate.schedule = schedule.getName();
   candidate.overlaps = schedule.canOverlap() || schedule.saa;
   candidate.scheduleClass = of.schedules.name;
@@ -115,8 +106,7 @@ AutoCandidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) 
 }
 
 /// Worth a try besides the order that `candidate`, which was simulated, is compiled in by itself.
-SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedule,
-                                                    const AutoCandidate &candidate) const {
+SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedule, const Candidate &candidate) const {
   if (options.order || candidate.verdict != Verdict::Simulated)
     return {};
   // Exchanges of a layer in one piece can run beside what computes the gradients of weights. The order of a pipeline is
@@ -131,27 +121,27 @@ SmallVector<OrderPolicy> AutoSearch::getOtherOrders(const ParsedSchedule &schedu
 }
 
 /// In the order that is over the limit by the fewest bytes, of such the fastest.
-void AutoSearch::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  AutoCandidate applied = candidate;
-  subject.simulate(schedule, candidate);
-  auto rank = [&](const AutoCandidate &one) {
-    return std::pair(fits(one) ? 0 : one.memory - options.memoryLimit, one.seconds);
+void AutoSearch::simulate(const ParsedSchedule &schedule, Candidate &candidate) {
+  Candidate applied = candidate;
+  layers.simulate(schedule, candidate);
+  auto rank = [&](const Candidate &one) {
+    return std::pair(fits(one) ? 0 : one.estimate.bytes - options.memoryLimit, one.estimate.seconds);
   };
   for (OrderPolicy order : getOtherOrders(schedule, candidate)) {
-    AutoCandidate other = applied;
+    Candidate other = applied;
     other.order = order;
-    subject.simulate(schedule, other);
+    layers.simulate(schedule, other);
     if (other.verdict == Verdict::Simulated && rank(other) < rank(candidate))
       candidate = std::move(other);
   }
 }
 
 /// Of what was applied last. The first of a class is always simulated, to know what chunks bring.
-void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate, bool isFirst) {
+void AutoSearch::decide(const ParsedSchedule &schedule, Candidate &candidate, bool isFirst) {
   ++result.applied;
   if (candidate.verdict == Verdict::Illegal)
     return;
-  if (auto [same, isNew] = names.try_emplace(subject.getText(), candidate.schedule); !isNew) {
+  if (auto [same, isNew] = names.try_emplace(layers.getText(), candidate.schedule); !isNew) {
     candidate.verdict = Verdict::Same;
     candidate.reason = same->second;
     return;
@@ -168,7 +158,7 @@ void AutoSearch::decide(const ParsedSchedule &schedule, AutoCandidate &candidate
     candidate.verdict = Verdict::TooLarge;
     return;
   }
-  bestSeconds = std::min(bestSeconds, candidate.seconds);
+  bestSeconds = std::min(bestSeconds, candidate.estimate.seconds);
 }
 
 /// One chunk count: all kept, and where that does not fit, or where that is not known, with less kept.
@@ -183,12 +173,12 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
       needsLess |= isShort(result.candidates[one.first]);
       continue;
     }
-    AutoCandidate &candidate = add(schedule, one);
+    Candidate &candidate = add(schedule, one);
     if (strategy != Strategy::None && !needsLess && !options.exhaustive) {
       candidate.verdict = Verdict::Dominated;
       continue;
     }
-    subject.apply(schedule, candidate);
+    layers.apply(schedule, candidate);
     decide(schedule, candidate, /*isFirst=*/false);
     if (strategy == Strategy::None && candidate.verdict == Verdict::Illegal)
       return;
@@ -202,23 +192,23 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
 }
 
 /// `schedule`, which `candidate` is of, with fewer chunks' values alive, where that may decide: until one fits.
-void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const AutoCandidate &candidate) {
+void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const Candidate &candidate) {
   bool wasSimulated = candidate.verdict == Verdict::TooLarge || candidate.verdict == Verdict::Simulated;
   if (!wasSimulated || (!isShort(candidate) && !mayNotFit() && !options.exhaustive))
     return;
   for (int64_t ring : getSmallerRings(schedule)) {
     schedule.ring = ring;
-    AutoCandidate &smaller = add(schedule, one);
-    subject.apply(schedule, smaller);
+    Candidate &smaller = add(schedule, one);
+    layers.apply(schedule, smaller);
     decide(schedule, smaller, /*isFirst=*/false);
-    bool doesFit = subject.isWhole() && smaller.verdict == Verdict::Simulated;
+    bool doesFit = layers.isWhole() && smaller.verdict == Verdict::Simulated;
     if (isStopped() || (doesFit && !options.exhaustive))
       return;
   }
 }
 
 void AutoSearch::visit(const Class &one) {
-  const AutoCandidate &first = result.candidates[one.first];
+  const Candidate &first = result.candidates[one.first];
   if (first.verdict == Verdict::Illegal || first.verdict == Verdict::Same || first.verdict == Verdict::Dominated)
     return;
   if (!options.exhaustive && !mayNotFit() && first.bound >= bestSeconds) {
@@ -233,9 +223,9 @@ void AutoSearch::visit(const Class &one) {
 }
 
 void AutoSearch::chooseBest() {
-  AutoCandidate *best = nullptr;
-  for (AutoCandidate &candidate : result.candidates)
-    if (candidate.verdict == Verdict::Simulated && (!best || candidate.seconds < best->seconds))
+  Candidate *best = nullptr;
+  for (Candidate &candidate : result.candidates)
+    if (candidate.verdict == Verdict::Simulated && (!best || candidate.estimate.seconds < best->estimate.seconds))
       best = &candidate;
   if (!best)
     return;
@@ -243,17 +233,17 @@ void AutoSearch::chooseBest() {
   result.best = best - result.candidates.data();
 }
 
-AutoResult AutoSearch::run() {
+ScheduleExplanation AutoSearch::run() {
   SmallVector<Class> classes;
   for (ScheduleClass &schedules : getScheduleClasses()) {
     Class &one = classes.emplace_back(Class{std::move(schedules), result.candidates.size()});
-    AutoCandidate &first = add(one.schedules.first, one);
+    Candidate &first = add(one.schedules.first, one);
     // Where tokens choose evenly shadows save no time, but their buffers may be smaller.
     if (one.schedules.first.shadows && !options.routing && !options.exhaustive && !isTight()) {
       first.verdict = Verdict::Dominated;
       continue;
     }
-    subject.apply(one.schedules.first, first);
+    layers.apply(one.schedules.first, first);
     decide(one.schedules.first, first, /*isFirst=*/true);
     if (isStopped())
       break;
@@ -269,17 +259,8 @@ AutoResult AutoSearch::run() {
   return std::move(result);
 }
 
-AutoResult mlir::moe::searchSpace(ModuleOp graph, const CompileOptions &options) {
+ScheduleExplanation mlir::moe::searchSpace(ModuleOp graph, const CompileOptions &options) {
   return AutoSearch(graph, options).run();
-}
-
-SmallVector<const AutoCandidate *> mlir::moe::sortBySeconds(const AutoResult &result) {
-  SmallVector<const AutoCandidate *> sorted;
-  for (const AutoCandidate &candidate : result.candidates)
-    if (candidate.seconds > 0)
-      sorted.push_back(&candidate);
-  llvm::stable_sort(sorted, [](const AutoCandidate *a, const AutoCandidate *b) { return a->seconds < b->seconds; });
-  return sorted;
 }
 
 //===----------------------------------------------------------------------===//
@@ -289,10 +270,10 @@ SmallVector<const AutoCandidate *> mlir::moe::sortBySeconds(const AutoResult &re
 static InFlightDiagnostic emitUsageError(ModuleOp graph) { return emitError(UnknownLoc::get(graph.getContext())); }
 
 /// Why there is nothing to take.
-static LogicalResult emitNoCandidate(ModuleOp graph, const AutoResult &result, int64_t memoryLimit) {
-  const AutoCandidate *smallest = nullptr;
-  for (const AutoCandidate &candidate : result.candidates)
-    if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.memory < smallest->memory))
+static LogicalResult emitNoCandidate(ModuleOp graph, const ScheduleExplanation &result, int64_t memoryLimit) {
+  const Candidate *smallest = nullptr;
+  for (const Candidate &candidate : result.candidates)
+    if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.estimate.bytes < smallest->estimate.bytes))
       smallest = &candidate;
   if (!result.isComplete)
     return emitUsageError(graph) << "expected a schedule but the search was interrupted before any that "
@@ -301,63 +282,64 @@ static LogicalResult emitNoCandidate(ModuleOp graph, const AutoResult &result, i
     return emitUsageError(graph) << "expected a schedule that can be, but of '" << result.candidates.front().schedule
                                  << "' the passes say: " << result.candidates.front().reason;
   return emitUsageError(graph) << "expected a plan of at most " << memoryLimit << " bytes a rank but the smallest of "
-                               << result.applied << " needs " << smallest->memory << ", that of '" << smallest->schedule
-                               << "': " << smallest->reason;
+                               << result.applied << " needs " << smallest->estimate.bytes << ", that of '"
+                               << smallest->schedule << "': " << smallest->reason;
 }
 
-/// What came of a candidate in the whole model.
-static void setWhole(AutoCandidate &candidate, WholeModel whole, int64_t memoryLimit) {
-  candidate.modelMemory = whole.memory;
-  candidate.modelSeconds = whole.seconds;
-  candidate.verdict = Verdict::Simulated;
-  if (!whole.error.empty()) {
+/// Compiles a candidate in the whole model, `graph`.
+static void measureWhole(const GraphReader &graph, const CompileOptions &options, Candidate &candidate) {
+  CompileOptions whole = options;
+  whole.schedule = candidate.schedule;
+  whole.order = candidate.order ? candidate.order : options.order;
+  whole.memoryLimit = 0;
+  std::string reason;
+  std::optional<WholeModel> model = measureFilledModel(graph, whole, options.memoryLimit, reason);
+  if (!model) {
     // What a layer alone can do may be too much for it among others.
     candidate.verdict = Verdict::Illegal;
-    candidate.reason = std::move(whole.error);
-  } else if (memoryLimit > 0 && whole.memory > memoryLimit) {
-    candidate.verdict = Verdict::TooLarge;
-    candidate.reason = std::move(whole.peak);
+    candidate.reason = std::move(reason);
+    return;
   }
+  candidate.whole = std::move(model->step);
+  candidate.verdict = model->peak.empty() ? Verdict::Simulated : Verdict::TooLarge;
+  if (!model->peak.empty())
+    candidate.reason = std::move(model->peak);
 }
 
 /// Compiles the fastest of `sorted` whole, until enough of them fit; one has to do where the search is stopped.
-static void measureFastest(ModuleOp graph, const CompileOptions &options, ArrayRef<AutoCandidate *> sorted) {
+static void measureFastest(ModuleOp graph, const CompileOptions &options, ArrayRef<Candidate *> sorted) {
   constexpr size_t compared = 3;
   std::string text;
   llvm::raw_string_ostream(text) << graph;
   auto doesFit = [&](size_t index) {
-    AutoCandidate &candidate = *sorted[index];
-    CompileOptions whole = options;
-    whole.schedule = candidate.schedule;
-    whole.order = candidate.order ? candidate.order : options.order;
-    setWhole(candidate, measureModel(text, whole), options.memoryLimit);
-    return candidate.verdict == Verdict::Simulated;
+    measureWhole(readText(text), options, *sorted[index]);
+    return sorted[index]->verdict == Verdict::Simulated;
   };
   takeWhileFew(graph.getContext(), sorted.size(), options.isStoppedEarly() ? 1 : compared, doesFit,
                [&](size_t fitting) { return fitting == 0 || !options.isStoppedEarly(); });
 }
 
 /// The fastest few in the whole model; the first that fit are compared.
-static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
-  auto sorted = llvm::map_to_vector(sortBySeconds(result), [&](const AutoCandidate *one) {
+static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
+  auto sorted = llvm::map_to_vector(sortBySeconds(result.candidates), [&](const Candidate *one) {
     return &result.candidates[one - result.candidates.data()];
   });
   measureFastest(graph, options, sorted);
   result.isComplete &= !options.isStoppedEarly();
-  AutoCandidate *best = nullptr, *smallest = nullptr;
-  for (AutoCandidate *candidate : sorted) {
-    if (candidate->modelMemory == 0)
+  Candidate *best = nullptr, *smallest = nullptr;
+  for (Candidate *candidate : sorted) {
+    if (candidate->whole.bytes == 0)
       continue;
-    if (candidate->verdict == Verdict::Simulated && (!best || candidate->modelSeconds < best->modelSeconds))
+    if (candidate->verdict == Verdict::Simulated && (!best || candidate->whole.seconds < best->whole.seconds))
       best = candidate;
-    if (candidate->verdict == Verdict::TooLarge && (!smallest || candidate->modelMemory < smallest->modelMemory))
+    if (candidate->verdict == Verdict::TooLarge && (!smallest || candidate->whole.bytes < smallest->whole.bytes))
       smallest = candidate;
   }
   if (!best && !smallest)
     return emitNoCandidate(graph, result, options.memoryLimit);
   if (!best)
     return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit
-                                 << " bytes a rank but the smallest of the model needs " << smallest->modelMemory
+                                 << " bytes a rank but the smallest of the model needs " << smallest->whole.bytes
                                  << ", that of '" << smallest->schedule << "': " << smallest->reason;
   best->verdict = Verdict::Chosen;
   result.best = best - result.candidates.data();
@@ -366,35 +348,58 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
 
 /// Of a model whose memory is limited, what is best of all that keeps everything for the backward; nothing where none
 /// of that fits. What keeps less is several times as much to go through, and seldom faster.
-static std::optional<AutoResult> searchKeepingAll(ModuleOp graph, const CompileOptions &options) {
+static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const CompileOptions &options) {
   if (options.memoryLimit == 0 || options.exhaustive || isOneLayer(graph))
     return std::nullopt;
   CompileOptions unlimited = options;
   unlimited.memoryLimit = 0;
-  AutoResult result = searchSpace(graph, unlimited);
+  ScheduleExplanation result = searchSpace(graph, unlimited);
   ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &) { return success(); });
   if (!result.best || failed(chooseForModel(graph, options, result)))
     return std::nullopt;
   return result;
 }
 
+/// How far the choice is from the others that fit.
+static void addMargin(ScheduleExplanation &result) {
+  const Candidate &best = result.candidates[*result.best];
+  auto getChoice = [&](const Candidate &one) {
+    // In a model of many layers the whole decides, among those that were compiled so.
+    return Choice{one.schedule, best.whole.seconds > 0 ? one.whole.seconds : one.estimate.seconds,
+                  one.estimate.uncertainty};
+  };
+  SmallVector<Choice> others;
+  for (const Candidate &one : result.candidates)
+    if (one.verdict == Verdict::Simulated && getChoice(one).seconds > 0)
+      others.push_back(getChoice(one));
+  result.margin = getMargin(getChoice(best), std::move(others));
+  if (!result.margin)
+    return;
+  // A candidate that was left out for its bound, or that of its class, takes at least as long as the choice, and maybe
+  // no longer.
+  double limit = best.estimate.seconds * (1 + result.margin->uncertainty);
+  result.isOpen = result.bounded > 0 && llvm::any_of(result.candidates, [&](const Candidate &one) {
+                    return &one != &best && one.bound >= best.estimate.seconds && one.bound <= limit;
+                  });
+}
+
 /// Where steps of the whole graph are known.
-static void addThroughput(ModuleOp graph, const CompileOptions &options, AutoResult &result) {
+static void addThroughput(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
   auto tokens = static_cast<double>(getTokens(graph) * options.microBatches);
   auto ranks = static_cast<double>(options.parallel.getWorld());
-  for (AutoCandidate &candidate : result.candidates)
-    if (double seconds = isOneLayer(graph) ? candidate.seconds : candidate.modelSeconds; seconds > 0)
+  for (Candidate &candidate : result.candidates)
+    if (double seconds = isOneLayer(graph) ? candidate.estimate.seconds : candidate.whole.seconds; seconds > 0)
       candidate.tokensPerSecond = tokens / seconds / ranks;
 }
 
-FailureOr<AutoResult> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOptions &options) {
+FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOptions &options) {
   if (!options.cluster)
     return emitUsageError(graph) << "expected a cluster for the schedule 'auto'";
   // Plans are compared, whatever is made of the best.
   CompileOptions planning = options;
   planning.stage = Stage::Plan;
   planning.runPasses = nullptr;
-  std::optional<AutoResult> result = searchKeepingAll(graph, planning);
+  std::optional<ScheduleExplanation> result = searchKeepingAll(graph, planning);
   if (!result) {
     result = searchSpace(graph, planning);
     if (!result->best)
@@ -405,16 +410,17 @@ FailureOr<AutoResult> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOpt
   if (options.findChanges && result->isComplete)
     addChanges(graph, planning, *result);
   addThroughput(graph, options, *result);
+  addMargin(*result);
   return std::move(*result);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const CompileOptions &options) {
   if ((*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>().empty())
     return compileSchedule(graph, ParsedSchedule(), options);
-  FailureOr<AutoResult> result = chooseSchedule(graph, options);
+  FailureOr<ScheduleExplanation> result = chooseSchedule(graph, options);
   if (failed(result))
     return failure();
-  const AutoCandidate &best = result->candidates[*result->best];
+  const Candidate &best = result->candidates[*result->best];
   CompileOptions ordered = options;
   if (best.order)
     ordered.order = best.order;
@@ -426,6 +432,6 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBest(ModuleOp graph, const Co
   (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(best.schedule));
   if (best.order)
     (**module)->setAttr(plan::kOrderAttrName, builder.getStringAttr(getName(*best.order)));
-  (**module)->setAttr(plan::kExplainAttrName, getExplanation(*result, graph.getContext()));
+  setExplanation(**module, *result);
   return module;
 }

@@ -1,14 +1,14 @@
 //===- BatchShapes.cpp - plans of several batch shapes --------------------===//
 #include "moe/Planner/BatchShapes.h"
 
-#include "OpenChoices.h"
+#include "Evaluator.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Simulator/Prediction.h"
+#include "moe/Planner/SearchSpace.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -93,11 +93,11 @@ static LogicalResult compileForGranularity(ModuleOp graph, ParsedSchedule schedu
     if (failed(compileVariant(graph, fixed, std::nullopt, variants)))
       return failure();
     Variant &variant = variants.back();
-    llvm::Expected<Prediction> prediction = predict(*variant.module, "", *options.cluster);
-    if (!prediction)
+    llvm::Expected<StepFigures> step = simulatePlan(variant.module, options);
+    if (!step)
       return emitError(UnknownLoc::get(graph.getContext()))
-             << "expected a cluster on which schedules can be compared: " << llvm::toString(prediction.takeError());
-    variant.seconds = Line(prediction->result.seconds, 0.0);
+             << "expected a cluster on which schedules can be compared: " << llvm::toString(step.takeError());
+    variant.seconds = Line(step->seconds, 0.0);
     (*variant.module)->setAttr(plan::kChunksAttrName, builder.getI64IntegerAttr(chunks));
   }
   return success();

@@ -1,93 +1,28 @@
-//===- Evaluator.cpp - what a graph costs in a schedule -------------------===//
+//===- Evaluator.cpp - what a plan costs ----------------------------------===//
 #include "Evaluator.h"
 
-#include "OpenChoices.h"
-#include "StepTime.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Cost/ClusterProfile.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+#include "moe/Pipeline/Schedule.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::moe;
 
-Evaluator::Evaluator(ModuleOp whole, const CompileOptions &options, double tokens)
-    : graph(whole), options(options), microBatches(options.microBatches), stages(options.parallel.getPp()) {
+ParallelAttr mlir::moe::getStageParallel(ParallelAttr all) {
+  return ParallelAttr::get(all.getContext(), all.getDp() * all.getMp(), /*pp=*/1, all.getDp(), all.getMp(), all.getEp(),
+                           all.getEsp());
+}
+
+Evaluator::Evaluator(const CompileOptions &options) : options(options) {
   this->options.stage = Stage::Plan;
   this->options.reference = false;
-  auto scale = [&](OwningOpRef<ModuleOp> &to, ModuleOp from) {
-    FailureOr<OwningOpRef<ModuleOp>> other = scaleTokens(from, tokens);
-    legal &= succeeded(other);
-    if (succeeded(other))
-      to = std::move(*other);
-  };
-  if (isOneLayer(whole)) {
-    if (tokens != 1)
-      scale(scaled, whole);
-    if (scaled)
-      graph = *scaled;
-    return;
-  }
-  this->options = getSampleOptions(options);
-  // The launches of a pipeline's stages stay in the program's order.
-  if (stages > 1 && !options.order)
-    this->options.order = OrderPolicy::Program;
-  samples = sampleLayers(whole);
-  for (LayerSample &sample : samples) {
-    (*sample.graph)->setAttr(kParallelAttrName, this->options.parallel);
-    if (tokens != 1)
-      scale(sample.graph, *sample.graph);
-  }
-}
-
-/// The first error is the reason.
-FailureOr<OwningOpRef<ModuleOp>> Evaluator::compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
-                                                           std::optional<OrderPolicy> order, std::string &reason) {
-  ScopedDiagnosticHandler keep(graph.getContext(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
-      reason = diagnostic.str();
-    return success();
-  });
-  // As a user would write it: what makes no sense together is refused there.
-  FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
-  if (failed(known))
-    return failure();
-  CompileOptions ordered = options;
-  ordered.order = order;
-  return compileSchedule(graph, *known, ordered);
-}
-
-/// Plans of all that the schedule changes.
-bool Evaluator::compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, AutoCandidate &candidate) {
-  plans.clear();
-  auto add = [&](ModuleOp one, double count) {
-    FailureOr<OwningOpRef<ModuleOp>> plan = compileQuietly(one, schedule, order, candidate.reason);
-    if (failed(plan))
-      return false;
-    if (!isWhole())
-      divideGradientSums(**plan, microBatches);
-    plans.push_back({std::move(*plan), count, {}, {}});
-    return true;
-  };
-  return isWhole() ? add(graph, 1) : llvm::all_of(samples, [&](LayerSample &sample) {
-    return add(*sample.graph, static_cast<double>(sample.count) / static_cast<double>(stages));
-  });
-}
-
-void Evaluator::measureMemory(AutoCandidate &candidate) {
-  candidate.memory = 0;
-  for (Plan &plan : plans) {
-    func::FuncOp largest = getLargestProgram(*plan.module);
-    candidate.memory += static_cast<int64_t>(static_cast<double>(getMemory(largest).getDeviceBytes()) * plan.count);
-    if (options.memoryLimit > 0 && candidate.memory > options.memoryLimit)
-      candidate.reason = describePeak(largest);
-  }
+  this->options.runPasses = nullptr;
 }
 
 llvm::Expected<const CostModel *> Evaluator::getModel() {
@@ -101,50 +36,86 @@ llvm::Expected<const CostModel *> Evaluator::getModel() {
   return model.get();
 }
 
-llvm::Error Evaluator::addPrograms(Plan &plan) const {
-  if (!plan.programs.empty())
-    return llvm::Error::success();
-  if (llvm::Error error = makeSimPrograms(*plan.module).moveInto(plan.programs))
-    return error;
-  if (!options.routing)
-    return llvm::Error::success();
-  return options.routing->getTrace(plan.programs, options.parallel.getWorld()).moveInto(plan.trace);
+/// Calls `run`, whose diagnostics are not shown; its first error goes to `reason`.
+static FailureOr<OwningOpRef<ModuleOp>> runQuietly(MLIRContext *context, std::string &reason,
+                                                   function_ref<FailureOr<OwningOpRef<ModuleOp>>()> run) {
+  ScopedDiagnosticHandler keep(context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
+  return run();
 }
 
-llvm::Error Evaluator::addBound(AutoCandidate &candidate) {
-  llvm::Expected<const CostModel *> model = getModel();
-  if (!model)
-    return model.takeError();
-  for (Plan &plan : plans) {
-    if (llvm::Error error = addPrograms(plan))
-      return error;
-    llvm::Expected<double> bound = getStepBound(plan.programs, **model, getSimOptions(&plan.trace));
-    if (!bound)
-      return bound.takeError();
-    candidate.bound += *bound * plan.count;
-  }
-  return llvm::Error::success();
+std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
+  return compile(graph, schedule, options.order, reason);
 }
 
-void Evaluator::apply(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  candidate.verdict = Verdict::Illegal;
-  if (!compileAll(schedule, OrderPolicy::Program, candidate))
-    return;
-  if (llvm::Error error = addBound(candidate)) {
-    candidate.reason = llvm::toString(std::move(error));
-    return;
-  }
-  measureMemory(candidate);
-  candidate.verdict = Verdict::Bounded;
+std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSchedule &schedule,
+                                                  std::optional<OrderPolicy> order, std::string &reason) {
+  auto module = runQuietly(graph.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
+    // As a user would write it: what makes no sense together is refused there.
+    FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
+    if (failed(known))
+      return failure();
+    CompileOptions ordered = options;
+    ordered.order = order;
+    return compileSchedule(graph, *known, ordered);
+  });
+  if (failed(module))
+    return std::nullopt;
+  return Plan(*this, std::move(*module));
 }
 
-std::string Evaluator::getText() const {
+std::optional<Evaluator::Plan> Evaluator::search(ModuleOp graph, std::string &reason) {
+  auto module = runQuietly(graph.getContext(), reason, [&] { return mlir::moe::compile(graph, options); });
+  if (failed(module))
+    return std::nullopt;
+  return Plan(*this, std::move(*module));
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+ProgramMemory Evaluator::Plan::getMemory() const { return moe::getMemory(getLargestProgram(getModule())); }
+
+std::string Evaluator::Plan::describePeak() const {
   std::string text;
   llvm::raw_string_ostream os(text);
-  for (const Plan &plan : plans)
-    for (func::FuncOp program : plan::getRankPrograms(const_cast<OwningOpRef<ModuleOp> &>(plan.module).get()))
-      program.print(os, OpPrintingFlags().useLocalScope());
+  constexpr double giga = 1e-9;
+  constexpr size_t shown = 3;
+  for (plan::ArenaReport &arena : plan::reportMemory(getLargestProgram(getModule()))) {
+    if (arena.space != plan::Space::device || !arena.peak)
+      continue;
+    os << llvm::format("%.3f GB alive at ", static_cast<double>(arena.liveBytes) * giga) << arena.peak.describe();
+    for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
+      os << llvm::format(", %.3f GB of ", static_cast<double>(buffer.bytes) * giga) << buffer.writer.describe();
+  }
   return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+llvm::Error Evaluator::Plan::addPrograms() {
+  if (!programs.empty())
+    return llvm::Error::success();
+  if (llvm::Error error = makeSimPrograms(*module).moveInto(programs))
+    return error;
+  if (!evaluator.options.routing)
+    return llvm::Error::success();
+  return evaluator.options.routing->getTrace(programs, evaluator.options.parallel.getWorld()).moveInto(trace);
+}
+
+llvm::Expected<double> Evaluator::Plan::getBound() {
+  llvm::Expected<const CostModel *> model = evaluator.getModel();
+  if (!model)
+    return model.takeError();
+  if (llvm::Error error = addPrograms())
+    return error;
+  return getStepBound(programs, **model, getSimOptions(&trace));
 }
 
 /// "compute 83%".
@@ -159,46 +130,59 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
-llvm::Expected<Prediction> Evaluator::predictOne(Plan &plan) {
-  llvm::Expected<const CostModel *> model = getModel();
-  if (!model)
-    return model.takeError();
-  if (llvm::Error error = addPrograms(plan))
-    return error;
-  return predict(*plan.module, "", std::exchange(plan.programs, {}), **model, &plan.trace);
+/// StepFigures::interval. The first stage needs as long for the last micro-batch but one: without --interleave, where
+/// it is not known, it is at one forward and one backward in turn then, and waits for the slowest stage. Its sends for
+/// the last micro-batch may be late.
+static double getInterval(const SimResult &step, const CompileOptions &options) {
+  const SimProgram &program = step.programs.front();
+  const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
+  std::vector<double> sends;
+  for (const SimTime &one : step.times) {
+    if (&step.ranks[one.rank] != rank)
+      continue;
+    int32_t group = program.launches[one.launch].group;
+    if (group >= 0 && program.groups[group].isChannel() && program.groups[group].isSender(rank->rank))
+      sends.push_back(one.end);
+  }
+  // Several for each micro-batch, where several values are handed over.
+  auto each = static_cast<ptrdiff_t>(sends.size()) / options.microBatches;
+  if (options.interleave > 1 || options.microBatches < 3 || each == 0)
+    return 0;
+  auto sum = [&](ptrdiff_t last) {
+    return std::accumulate(sends.end() - (last + 1) * each, sends.end() - last * each, 0.0);
+  };
+  return (sum(1) - sum(2)) / static_cast<double>(each);
 }
 
-void Evaluator::simulate(const ParsedSchedule &schedule, AutoCandidate &candidate) {
-  std::optional<OrderPolicy> order = candidate.order ? candidate.order : options.order;
-  // Without anything to overlap the program's order is what it is compiled in by itself.
-  bool isOrdered = order ? *order == OrderPolicy::Program : !schedule.canOverlap();
-  if (!isOrdered && !compileAll(schedule, order, candidate)) {
-    candidate.verdict = Verdict::Illegal;
-    return;
+llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
+  llvm::Expected<const CostModel *> model = evaluator.getModel();
+  if (!model)
+    return model.takeError();
+  if (llvm::Error error = addPrograms())
+    return error;
+  llvm::Expected<Prediction> prediction = predict(*module, "", std::exchange(programs, {}), **model, &trace);
+  if (!prediction)
+    return prediction.takeError();
+  const SimReport &report = prediction->report;
+  StepFigures step;
+  step.seconds = prediction->result.seconds;
+  step.interval = getInterval(prediction->result, evaluator.options);
+  step.exposed = report.mean.exposedCommunication;
+  for (const KernelUse &kernel : report.kernels) {
+    step.flops += kernel.flops;
+    if (kernel.resource == Resource::Network)
+      step.bytesSent += kernel.bytes;
   }
-  measureMemory(candidate);
-  double longest = 0, uncertain = 0;
-  for (Plan &plan : plans) {
-    llvm::Expected<Prediction> prediction = predictOne(plan);
-    double count = plan.count;
-    if (!prediction) {
-      candidate.verdict = Verdict::Illegal;
-      candidate.reason = llvm::toString(prediction.takeError());
-      return;
-    }
-    candidate.seconds += prediction->result.seconds * count;
-    candidate.exposed += prediction->report.mean.exposedCommunication * count;
-    uncertain += prediction->getUncertainty() * prediction->result.seconds * count;
-    for (const KernelUse &kernel : prediction->report.kernels) {
-      candidate.flops += kernel.flops * count;
-      if (kernel.resource == Resource::Network)
-        candidate.bytesSent += kernel.bytes * count;
-    }
-    if (double share = prediction->result.seconds * count; share > longest) {
-      longest = share;
-      candidate.limit = describeLimit(prediction->report, prediction->result.seconds);
-    }
-  }
-  candidate.uncertainty = candidate.seconds > 0 ? uncertain / candidate.seconds : 0;
-  candidate.verdict = Verdict::Simulated;
+  step.bytes = getMemory().getDeviceBytes();
+  step.uncertainty = prediction->getUncertainty();
+  step.limit = describeLimit(report, step.seconds);
+  return step;
+}
+
+llvm::Expected<StepFigures> mlir::moe::simulatePlan(OwningOpRef<ModuleOp> &module, const CompileOptions &options) {
+  Evaluator evaluator(options);
+  Evaluator::Plan plan(evaluator, std::move(module));
+  llvm::Expected<StepFigures> step = plan.simulate();
+  module = plan.release();
+  return step;
 }

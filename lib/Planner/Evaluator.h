@@ -1,66 +1,73 @@
-//===- Evaluator.h - what a graph costs in a schedule -----------*- C++ -*-===//
+//===- Evaluator.h - what a plan costs --------------------------*- C++ -*-===//
 #ifndef MOE_LIB_PLANNER_EVALUATOR_H
 #define MOE_LIB_PLANNER_EVALUATOR_H
 
-#include "LayerSamples.h"
-#include "moe/Pipeline/Schedule.h"
-
 #include "moe/Cost/CostModel.h"
-#include "moe/Planner/AutoSchedule.h"
+#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Planner/Candidate.h"
+#include "moe/Planner/Planner.h"
 #include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/Routing.h"
 
 namespace mlir::moe {
 
-/// What a graph, or several that stand for a model's layers, cost in a schedule.
+/// The groups of one stage of a pipeline, as if it were all.
+ParallelAttr getStageParallel(ParallelAttr parallel);
+
+/// Compiles plans without a word, to compare them.
 class Evaluator {
 public:
-  /// `tokens` times as many as the graph has; isLegal() says whether these can be.
-  Evaluator(ModuleOp graph, const CompileOptions &options, double tokens = 1);
+  /// Plans are for options.parallel and options.cluster, in the order of launches that `options` say. What tokens
+  /// choose is options.routing.
+  explicit Evaluator(const CompileOptions &options);
 
-  bool isLegal() const { return legal; }
+  const CompileOptions &getOptions() const { return options; }
 
-  /// Whether this is the whole model, so that its memory is the model's.
-  bool isWhole() const { return samples.empty(); }
-  /// Applies `schedule` in the program's order: verdict, reason, bound and memory of `candidate`. The plans stay until
-  /// the next call.
-  void apply(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  /// Simulates what was applied, in the candidate's order or what it would be compiled in by itself.
-  void simulate(const ParsedSchedule &schedule, AutoCandidate &candidate);
-  /// What was applied, as text: two schedules may come to the same.
-  std::string getText() const;
+  class Plan;
+  /// The first error goes to `reason`, which is left alone if it says something.
+  std::optional<Plan> compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
+  /// The same in another order of launches.
+  std::optional<Plan> compile(ModuleOp graph, const ParsedSchedule &schedule, std::optional<OrderPolicy> order,
+                              std::string &reason);
+  /// The same in options.schedule, where what it leaves open is searched first.
+  std::optional<Plan> search(ModuleOp graph, std::string &reason);
 
 private:
-  FailureOr<OwningOpRef<ModuleOp>> compileQuietly(ModuleOp graph, const ParsedSchedule &schedule,
-                                                  std::optional<OrderPolicy> order, std::string &reason);
-  /// Of the plans; where that is over the limit `reason` says what holds the peak.
-  void measureMemory(AutoCandidate &candidate);
-  llvm::Error addBound(AutoCandidate &candidate);
-  bool compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, AutoCandidate &candidate);
-
-  /// Of the closed form: all plans are of as many ranks.
+  /// The closed form, which all plans share: they have as many ranks.
   llvm::Expected<const CostModel *> getModel();
 
-  struct Plan {
-    OwningOpRef<ModuleOp> module;
-    double count = 1;                 ///< of these in the model
-    std::vector<SimProgram> programs; ///< of the module; none where nobody asked yet
-    RoutingTrace trace;               ///< what its tokens choose; empty: evenly
-  };
-  llvm::Error addPrograms(Plan &plan) const;
-  /// Takes the plan's programs.
-  llvm::Expected<Prediction> predictOne(Plan &plan);
-
-  ModuleOp graph;
   CompileOptions options;
-  /// Of the model: a sample is of one micro-batch, and a stage's share of the layers.
-  int64_t microBatches, stages;
-  OwningOpRef<ModuleOp> scaled; ///< of which `graph` is, with other tokens
-  bool legal = true;
-  SmallVector<LayerSample> samples;
-  SmallVector<Plan> plans;
   std::unique_ptr<CostModel> model;
 };
+
+/// A plan, with its costs. The evaluator must outlive it.
+class Evaluator::Plan {
+public:
+  Plan(Evaluator &evaluator, OwningOpRef<ModuleOp> module) : evaluator(evaluator), module(std::move(module)) {}
+
+  ModuleOp getModule() const { return const_cast<OwningOpRef<ModuleOp> &>(module).get(); }
+  OwningOpRef<ModuleOp> release() { return std::move(module); }
+
+  /// Of the rank that needs the most.
+  ProgramMemory getMemory() const;
+  /// "5.1 GB alive at matmul layer0, 2 GB of ..": the largest moment of that rank.
+  std::string describePeak() const;
+  /// Seconds of the busiest stream, which no order can go below.
+  llvm::Expected<double> getBound();
+  llvm::Expected<StepFigures> simulate();
+
+private:
+  /// Makes `programs` and `trace` where they are not there yet.
+  llvm::Error addPrograms();
+
+  Evaluator &evaluator;
+  OwningOpRef<ModuleOp> module;
+  std::vector<SimProgram> programs; ///< simulate() takes them
+  RoutingTrace trace;               ///< what tokens choose; empty: evenly
+};
+
+/// The same of a plan that is there, compiled with `options`.
+llvm::Expected<StepFigures> simulatePlan(OwningOpRef<ModuleOp> &plan, const CompileOptions &options);
 
 } // namespace mlir::moe
 

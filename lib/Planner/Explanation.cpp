@@ -1,127 +1,338 @@
-//===- Explanation.cpp - why a schedule was taken, in the module ----------===//
-#include "Explanation.h"
+//===- Explanation.cpp - why a schedule and groups were taken -------------===//
+//
+// The fields of each struct, with their names, are listed once, in visit(). A FieldWriter makes a dictionary of them, a
+// FieldReader reads it back.
+//
+//===----------------------------------------------------------------------===//
+#include "moe/Planner/Explanation.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Pipeline/Pipeline.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-/// Fields that say something.
-class Fields {
-public:
-  explicit Fields(MLIRContext *context) : builder(context) {}
-  void set(StringRef name, StringRef text) {
-    if (!text.empty())
-      list.append(name, builder.getStringAttr(text));
-  }
-  void set(StringRef name, double number) {
-    if (number != 0)
-      list.append(name, builder.getF64FloatAttr(number));
-  }
-  void set(StringRef name, int64_t number) {
-    if (number != 0)
-      list.append(name, builder.getI64IntegerAttr(number));
-  }
-  void set(StringRef name, bool flag) {
-    if (flag)
-      list.append(name, builder.getBoolAttr(true));
-  }
-  DictionaryAttr get() { return list.getDictionary(builder.getContext()); }
+static constexpr StringLiteral kObjectives[] = {"throughput", "step-time"};
 
-private:
-  Builder builder;
-  NamedAttrList list;
-};
-} // namespace
+StringRef mlir::moe::getName(Objective objective) { return kObjectives[static_cast<unsigned>(objective)]; }
 
-static DictionaryAttr getFields(const AutoCandidate &candidate, MLIRContext *context) {
-  Fields fields(context);
-  fields.set("schedule", StringRef(candidate.schedule));
-  fields.set("class", StringRef(candidate.scheduleClass));
-  fields.set("order", candidate.order ? getName(*candidate.order) : "");
-  fields.set("verdict", getName(candidate.verdict));
-  fields.set("reason", StringRef(candidate.reason));
-  fields.set("bound", candidate.bound);
-  fields.set("seconds", candidate.seconds);
-  fields.set("exposed", candidate.exposed);
-  fields.set("flops", candidate.flops);
-  fields.set("bytes_sent", candidate.bytesSent);
-  fields.set("memory", candidate.memory);
-  fields.set("limit", StringRef(candidate.limit));
-  fields.set("uncertainty", candidate.uncertainty);
-  fields.set("overlaps", candidate.overlaps);
-  fields.set("model_seconds", candidate.modelSeconds);
-  fields.set("model_memory", candidate.modelMemory);
-  fields.set("tokens_per_second", candidate.tokensPerSecond);
-  return fields.get();
+std::optional<Objective> mlir::moe::parseObjective(StringRef name) {
+  const auto *found = llvm::find(kObjectives, name);
+  if (found == std::end(kObjectives))
+    return std::nullopt;
+  return static_cast<Objective>(found - std::begin(kObjectives));
 }
 
-void mlir::moe::addMargin(const Choice &best, SmallVector<Choice> others, NamedAttrList &fields, MLIRContext *context) {
+std::optional<Margin> mlir::moe::getMargin(const Choice &best, SmallVector<Choice> others) {
   if (others.empty())
-    return;
+    return std::nullopt;
   llvm::stable_sort(others, [](const Choice &a, const Choice &b) { return a.seconds < b.seconds; });
   auto getUncertainty = [&](const Choice &one) { return std::max(best.uncertainty, one.uncertainty); };
   auto getMargin = [&](const Choice &one) { return one.seconds / best.seconds - 1; };
-  SmallVector<StringRef> close;
+  const Choice &next = others.front();
+  Margin margin{next.name, getMargin(next), getUncertainty(next), {}};
   for (const Choice &one : others)
     if (getUncertainty(one) > 0 && getMargin(one) <= getUncertainty(one))
-      close.push_back(one.name);
-  Builder builder(context);
-  const Choice &next = others.front();
-  fields.append("next", builder.getStringAttr(next.name));
-  fields.append("margin", builder.getF64FloatAttr(getMargin(next)));
-  fields.append("uncertainty", builder.getF64FloatAttr(getUncertainty(next)));
-  fields.append("close", builder.getStrArrayAttr(close));
+      margin.close.push_back(one.name);
+  return margin;
 }
 
-/// How far the choice is from the others that fit.
-static void addMarginOf(const AutoResult &result, NamedAttrList &all, MLIRContext *context) {
-  const AutoCandidate &best = result.candidates[*result.best];
-  auto getChoice = [&](const AutoCandidate &one) {
-    // Of a model of many layers the whole decides, of those that were compiled so.
-    return Choice{one.schedule, best.modelSeconds > 0 ? one.modelSeconds : one.seconds, one.uncertainty};
-  };
-  SmallVector<Choice> others;
-  for (const AutoCandidate &one : result.candidates)
-    if (one.verdict == Verdict::Simulated && getChoice(one).seconds > 0)
-      others.push_back(getChoice(one));
-  addMargin(getChoice(best), others, all, context);
-  if (others.empty())
-    return;
-  // What was left out for its bound, or that of its class, takes at least as long as the choice, and maybe no longer.
-  double limit = best.seconds * (1 + cast<FloatAttr>(all.get("uncertainty")).getValueAsDouble());
-  bool isOpen = result.bounded > 0 && llvm::any_of(result.candidates, [&](const AutoCandidate &one) {
-                  return &one != &best && one.bound >= best.seconds && one.bound <= limit;
-                });
-  all.append("bounds_close", BoolAttr::get(context, isOpen));
+SmallVector<const Candidate *> mlir::moe::sortBySeconds(ArrayRef<Candidate> candidates) {
+  SmallVector<const Candidate *> sorted;
+  for (const Candidate &candidate : candidates)
+    if (candidate.estimate.seconds > 0)
+      sorted.push_back(&candidate);
+  llvm::stable_sort(sorted,
+                    [](const Candidate *a, const Candidate *b) { return a->estimate.seconds < b->estimate.seconds; });
+  return sorted;
 }
 
-static ArrayAttr getFields(ArrayRef<AutoChange> changes, Builder &builder) {
-  SmallVector<Attribute> all;
-  for (const AutoChange &change : changes) {
-    Fields fields(builder.getContext());
-    fields.set("change", StringRef(change.change));
-    fields.set("schedule", StringRef(change.schedule));
-    all.push_back(fields.get());
+//===----------------------------------------------------------------------===//
+// Fields
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A schedule that 'auto' compares.
+struct ScheduleFields {
+  template <class One, class Field> static void visit(One &one, Field &field) {
+    field("schedule", one.schedule);
+    field("class", one.scheduleClass);
+    field("order", one.order);
+    field("verdict", one.verdict);
+    field("reason", one.reason);
+    field("bound", one.bound);
+    field("seconds", one.estimate.seconds);
+    field("exposed", one.estimate.exposed);
+    field("flops", one.estimate.flops);
+    field("bytes_sent", one.estimate.bytesSent);
+    field("memory", one.estimate.bytes);
+    field("limit", one.estimate.limit);
+    field("uncertainty", one.estimate.uncertainty);
+    field("overlaps", one.overlaps);
+    field("model_seconds", one.whole.seconds);
+    field("model_memory", one.whole.bytes);
+    field("tokens_per_second", one.tokensPerSecond);
   }
-  return builder.getArrayAttr(all);
+};
+
+/// Groups that --parallel=auto compares.
+struct GroupsFields {
+  template <class One, class Field> static void visit(One &one, Field &field) {
+    field("parallel", one.parallel);
+    field("batch", one.batch);
+    field("micro_batches", one.microBatches);
+    field("schedule", one.schedule);
+    field("verdict", one.verdict);
+    field("reason", one.reason);
+    field("estimate", one.estimate.seconds);
+    field("estimate_memory", one.estimate.bytes);
+    field("seconds", one.whole.seconds);
+    field("memory", one.whole.bytes);
+    field("uncertainty", one.whole.uncertainty);
+    field("seconds_per_sequence", one.secondsPerSequence);
+    field("tokens_per_second", one.tokensPerSecond);
+  }
+};
+
+/// A schedule that is compared where chunks or a strategy are open, or where a plan has to fit.
+struct ComparedFields {
+  template <class One, class Field> static void visit(One &one, Field &field) {
+    field("schedule", one.schedule);
+    field("verdict", one.verdict);
+    field("seconds", one.whole.seconds);
+    field("memory", one.whole.bytes);
+    field("equation10", one.equation10);
+  }
+};
+
+struct ChangeFields {
+  template <class One, class Field> static void visit(One &one, Field &field) {
+    field("change", one.change);
+    field("schedule", one.schedule);
+  }
+};
+
+struct MarginFields {
+  template <class One, class Field> static void visit(One &one, Field &field) {
+    field("next", one.next);
+    field("margin", one.margin);
+    field("uncertainty", one.uncertainty);
+    field("close", one.close);
+  }
+};
+
+template <class One, class Field>
+void visit(One &one, Field &field)
+  requires requires { one.changes; }
+{
+  field.template list<ScheduleFields>("candidates", one.candidates);
+  field.template list<ChangeFields>("changes", one.changes);
+  field("applied", one.applied);
+  field("bounded", one.bounded);
+  field("simulated", one.simulated);
+  field("complete", one.isComplete);
+  field("bounds_close", one.isOpen);
+  field.template part<MarginFields>("next", one.margin);
 }
 
-DictionaryAttr mlir::moe::getExplanation(const AutoResult &result, MLIRContext *context) {
-  Builder builder(context);
-  SmallVector<Attribute> candidates;
-  for (const AutoCandidate &candidate : result.candidates)
-    candidates.push_back(getFields(candidate, context));
-  NamedAttrList all;
-  all.append("candidates", builder.getArrayAttr(candidates));
-  if (result.changes)
-    all.append("changes", getFields(*result.changes, builder));
-  all.append("applied", builder.getI64IntegerAttr(result.applied));
-  all.append("bounded", builder.getI64IntegerAttr(result.bounded));
-  all.append("simulated", builder.getI64IntegerAttr(result.simulated));
-  all.append("complete", builder.getBoolAttr(result.isComplete));
-  addMarginOf(result, all, context);
-  return all.getDictionary(context);
+template <class One, class Field>
+void visit(One &one, Field &field)
+  requires requires { one.objective; }
+{
+  field.template list<GroupsFields>("candidates", one.candidates);
+  field("objective", one.objective);
+  field("complete", one.isComplete);
+  field.template part<MarginFields>("next", one.margin);
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+/// All fields, or those that say something: not 0, false or empty.
+class FieldWriter {
+public:
+  FieldWriter(MLIRContext *context, bool all) : builder(context), all(all) {}
+
+  void operator()(StringRef name, const std::string &text) {
+    if (all || !text.empty())
+      fields.append(name, builder.getStringAttr(text));
+  }
+  void operator()(StringRef name, double number) {
+    if (all || number != 0)
+      fields.append(name, builder.getF64FloatAttr(number));
+  }
+  void operator()(StringRef name, int64_t number) {
+    if (all || number != 0)
+      fields.append(name, builder.getI64IntegerAttr(number));
+  }
+  void operator()(StringRef name, bool flag) {
+    if (all || flag)
+      fields.append(name, builder.getBoolAttr(flag));
+  }
+  void operator()(StringRef name, Verdict verdict) { (*this)(name, getName(verdict).str()); }
+  void operator()(StringRef name, Objective objective) { (*this)(name, getName(objective).str()); }
+  void operator()(StringRef name, OrderPolicy order) { (*this)(name, getName(order).str()); }
+  void operator()(StringRef name, ParallelAttr parallel) { (*this)(name, describe(parallel)); }
+  template <class T> void operator()(StringRef name, const std::optional<T> &value) {
+    if (value)
+      (*this)(name, *value);
+  }
+  void operator()(StringRef name, const std::vector<std::string> &texts) {
+    if (all || !texts.empty())
+      fields.append(name, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(texts)));
+  }
+  template <class Fields, class T> void list(StringRef name, const std::vector<T> &values) {
+    fields.append(name, getArray<Fields, T>(values, builder.getContext()));
+  }
+  template <class Fields, class T> void list(StringRef name, const std::optional<std::vector<T>> &values) {
+    if (values)
+      list<Fields>(name, *values);
+  }
+  /// Fields of the same dictionary, the first of which is `first`.
+  template <class Fields, class T> void part(StringRef first, const std::optional<T> &value) {
+    if (value)
+      Fields::visit(*value, *this);
+  }
+  DictionaryAttr get() { return fields.getDictionary(builder.getContext()); }
+
+  template <class Fields, class T> static ArrayAttr getArray(ArrayRef<T> values, MLIRContext *context) {
+    SmallVector<Attribute> attributes;
+    for (const T &one : values) {
+      FieldWriter writer(context, /*all=*/false);
+      Fields::visit(one, writer);
+      attributes.push_back(writer.get());
+    }
+    return ArrayAttr::get(context, attributes);
+  }
+
+private:
+  Builder builder;
+  bool all;
+  NamedAttrList fields;
+};
+
+/// The same fields; those that are not there, or of another type, stay as they are.
+class FieldReader {
+public:
+  explicit FieldReader(DictionaryAttr fields) : fields(fields) {}
+
+  void operator()(StringRef name, std::string &text) {
+    if (auto attribute = fields.getAs<StringAttr>(name))
+      text = attribute.str();
+  }
+  void operator()(StringRef name, double &number) {
+    if (auto attribute = fields.getAs<FloatAttr>(name))
+      number = attribute.getValueAsDouble();
+  }
+  void operator()(StringRef name, int64_t &number) {
+    if (auto attribute = fields.getAs<IntegerAttr>(name))
+      number = attribute.getInt();
+  }
+  void operator()(StringRef name, bool &flag) {
+    flag = fields.getAs<BoolAttr>(name) == BoolAttr::get(getContext(), true);
+  }
+  void operator()(StringRef name, Verdict &verdict) { parse(name, verdict, parseVerdict); }
+  void operator()(StringRef name, Objective &objective) { parse(name, objective, parseObjective); }
+  void operator()(StringRef name, OrderPolicy &order) { parse(name, order, parseOrderPolicy); }
+  void operator()(StringRef name, ParallelAttr &parallel) {
+    if (auto attribute = fields.getAs<StringAttr>(name))
+      parallel = parseParallel(getContext(), attribute.getValue()).value_or(ParallelAttr());
+  }
+  template <class T> void operator()(StringRef name, std::optional<T> &value) {
+    if (fields.contains(name))
+      (*this)(name, value.emplace());
+  }
+  void operator()(StringRef name, std::vector<std::string> &texts) {
+    if (auto attribute = fields.getAs<ArrayAttr>(name))
+      for (auto text : attribute.getAsRange<StringAttr>())
+        texts.push_back(text.str());
+  }
+  template <class Fields, class T> void list(StringRef name, std::vector<T> &all) {
+    if (auto attribute = fields.getAs<ArrayAttr>(name))
+      all = getAll<Fields, T>(attribute);
+  }
+  template <class Fields, class T> void list(StringRef name, std::optional<std::vector<T>> &all) {
+    if (fields.contains(name))
+      list<Fields>(name, all.emplace());
+  }
+  template <class Fields, class T> void part(StringRef first, std::optional<T> &value) {
+    if (fields.contains(first))
+      Fields::visit(value.emplace(), *this);
+  }
+
+  template <class Fields, class T> static std::vector<T> getAll(ArrayAttr attributes) {
+    std::vector<T> all;
+    for (auto one : attributes.getAsRange<DictionaryAttr>()) {
+      FieldReader reader(one);
+      Fields::visit(all.emplace_back(), reader);
+    }
+    return all;
+  }
+
+private:
+  MLIRContext *getContext() const { return fields.getContext(); }
+  template <class T> void parse(StringRef name, T &value, std::optional<T> (*parser)(StringRef)) {
+    if (auto attribute = fields.getAs<StringAttr>(name))
+      value = parser(attribute.getValue()).value_or(value);
+  }
+
+  DictionaryAttr fields;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// In the module
+//===----------------------------------------------------------------------===//
+
+template <class T> static void write(ModuleOp plan, StringRef name, const T &explanation) {
+  FieldWriter writer(plan.getContext(), /*all=*/true);
+  visit(explanation, writer);
+  plan->setAttr(name, writer.get());
+}
+
+template <class T> static std::optional<T> read(ModuleOp plan, StringRef name) {
+  auto fields = plan->getAttrOfType<DictionaryAttr>(name);
+  if (!fields)
+    return std::nullopt;
+  T explanation;
+  FieldReader reader(fields);
+  visit(explanation, reader);
+  return explanation;
+}
+
+void mlir::moe::setExplanation(ModuleOp plan, const ScheduleExplanation &explanation) {
+  write(plan, plan::kExplainAttrName, explanation);
+}
+
+void mlir::moe::setExplanation(ModuleOp plan, const GroupsExplanation &explanation) {
+  write(plan, plan::kExplainParallelAttrName, explanation);
+}
+
+void mlir::moe::setCompared(ModuleOp plan, ArrayRef<Candidate> candidates) {
+  plan->setAttr(plan::kSearchAttrName, FieldWriter::getArray<ComparedFields, Candidate>(candidates, plan.getContext()));
+}
+
+std::optional<ScheduleExplanation> mlir::moe::getScheduleExplanation(ModuleOp plan) {
+  auto explanation = read<ScheduleExplanation>(plan, plan::kExplainAttrName);
+  if (!explanation)
+    return explanation;
+  for (auto [index, one] : llvm::enumerate(explanation->candidates))
+    if (one.verdict == Verdict::Chosen)
+      explanation->best = index;
+  return explanation;
+}
+
+std::optional<GroupsExplanation> mlir::moe::getGroupsExplanation(ModuleOp plan) {
+  return read<GroupsExplanation>(plan, plan::kExplainParallelAttrName);
+}
+
+std::optional<std::vector<Candidate>> mlir::moe::getCompared(ModuleOp plan) {
+  auto compared = plan->getAttrOfType<ArrayAttr>(plan::kSearchAttrName);
+  if (!compared)
+    return std::nullopt;
+  return FieldReader::getAll<ComparedFields, Candidate>(compared);
 }

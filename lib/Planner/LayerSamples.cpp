@@ -1,4 +1,4 @@
-//===- LayerSamples.cpp - the MoE layers of a model by themselves ---------===//
+//===- LayerSamples.cpp - what a schedule changes of a model --------------===//
 #include "LayerSamples.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -61,22 +61,8 @@ static OwningOpRef<ModuleOp> makeGraph(LayerOp layer, ModuleOp whole) {
   return graph;
 }
 
-SmallVector<LayerSample> mlir::moe::sampleLayers(ModuleOp graph) {
-  SmallVector<LayerSample> samples;
-  SmallVector<LayerOp> firsts;
-  for (LayerOp layer : getFunction(graph).getOps<LayerOp>()) {
-    auto *found = llvm::find_if(firsts, [&](LayerOp first) { return areAlike(first, layer); });
-    if (found != firsts.end()) {
-      ++samples[found - firsts.begin()].count;
-      continue;
-    }
-    firsts.push_back(layer);
-    samples.push_back({makeGraph(layer, graph), 1});
-  }
-  return samples;
-}
-
-FailureOr<OwningOpRef<ModuleOp>> mlir::moe::scaleTokens(ModuleOp graph, double factor) {
+/// The graph of one layer with `factor` times as many tokens. Fails where these are no whole number.
+static FailureOr<OwningOpRef<ModuleOp>> scaleTokens(ModuleOp graph, double factor) {
   OwningOpRef<ModuleOp> scaled = graph.clone();
   func::FuncOp function = getFunction(*scaled);
   LayerOp layer = *function.getOps<LayerOp>().begin();
@@ -100,7 +86,9 @@ static bool isParameterGradient(func::FuncOp program, Value value, const llvm::S
   return text.consume_front("grad.") && parameters.contains(text);
 }
 
-void mlir::moe::divideGradientSums(ModuleOp plan, int64_t microBatches) {
+/// Gradients are summed up once in a step, whatever its micro-batches: in the plan of one micro-batch each sum of a
+/// parameter's gradient counts as one of so many.
+static void divideGradientSums(ModuleOp plan, int64_t microBatches) {
   for (func::FuncOp program : plan::getRankPrograms(plan)) {
     llvm::StringSet<> parameters = getParameters(program);
     for (auto launch : program.getOps<plan::LaunchOp>()) {
@@ -115,16 +103,143 @@ void mlir::moe::divideGradientSums(ModuleOp plan, int64_t microBatches) {
   }
 }
 
-CompileOptions mlir::moe::getSampleOptions(const CompileOptions &options) {
-  CompileOptions sample = options;
-  ParallelAttr all = options.parallel;
-  sample.parallel = ParallelAttr::get(all.getContext(), all.getDp() * all.getMp(), /*pp=*/1, all.getDp(), all.getMp(),
-                                      all.getEp(), all.getEsp());
-  sample.stage = Stage::Plan;
-  sample.reference = false;
-  sample.microBatches = sample.interleave = 1;
-  sample.recompute = sample.sequenceParallel = false;
-  sample.optimizer.reset();
-  sample.memoryLimit = 0;
-  return sample;
+/// `options` for a layer alone, on the ranks of one stage of a pipeline.
+static CompileOptions getLayerOptions(CompileOptions options) {
+  int64_t stages = options.parallel.getPp();
+  options.parallel = getStageParallel(options.parallel);
+  options.microBatches = options.interleave = 1;
+  options.recompute = options.sequenceParallel = false;
+  options.optimizer.reset();
+  options.memoryLimit = 0;
+  // The launches of a pipeline's stages stay in the program's order.
+  if (stages > 1 && !options.order)
+    options.order = OrderPolicy::Program;
+  return options;
+}
+
+LayerSamples::LayerSamples(ModuleOp graph, const CompileOptions &options, double tokens)
+    : evaluator(isOneLayer(graph) ? options : getLayerOptions(options)), microBatches(options.microBatches),
+      isGraph(isOneLayer(graph)) {
+  if (isGraph)
+    samples.push_back({graph.clone(), 1});
+  else
+    addSamples(graph, options.parallel.getPp());
+  if (tokens == 1)
+    return;
+  for (Sample &sample : samples) {
+    FailureOr<OwningOpRef<ModuleOp>> scaled = scaleTokens(*sample.graph, tokens);
+    legal &= succeeded(scaled);
+    if (succeeded(scaled))
+      sample.graph = std::move(*scaled);
+  }
+}
+
+void LayerSamples::addSamples(ModuleOp graph, int64_t stages) {
+  SmallVector<LayerOp> firsts;
+  SmallVector<int64_t> counts;
+  for (LayerOp layer : getFunction(graph).getOps<LayerOp>()) {
+    auto *found = llvm::find_if(firsts, [&](LayerOp first) { return areAlike(first, layer); });
+    if (found != firsts.end()) {
+      ++counts[found - firsts.begin()];
+      continue;
+    }
+    firsts.push_back(layer);
+    counts.push_back(1);
+  }
+  for (auto [layer, count] : llvm::zip(firsts, counts)) {
+    Sample &sample = samples.emplace_back();
+    sample.graph = makeGraph(layer, graph);
+    (*sample.graph)->setAttr(kParallelAttrName, evaluator.getOptions().parallel);
+    sample.count = static_cast<double>(count) / static_cast<double>(stages);
+  }
+}
+
+bool LayerSamples::compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate) {
+  plans.clear();
+  for (Sample &sample : samples) {
+    std::optional<Evaluator::Plan> plan = evaluator.compile(*sample.graph, schedule, order, candidate.reason);
+    if (!plan)
+      return false;
+    if (!isGraph)
+      divideGradientSums(plan->getModule(), microBatches);
+    plans.push_back(std::move(*plan));
+  }
+  return true;
+}
+
+void LayerSamples::measureMemory(Candidate &candidate) {
+  int64_t limit = evaluator.getOptions().memoryLimit, &bytes = candidate.estimate.bytes;
+  bytes = 0;
+  for (auto [plan, sample] : llvm::zip(plans, samples)) {
+    bytes += static_cast<int64_t>(static_cast<double>(plan.getMemory().getDeviceBytes()) * sample.count);
+    if (limit > 0 && bytes > limit)
+      candidate.reason = plan.describePeak();
+  }
+}
+
+llvm::Error LayerSamples::addBound(Candidate &candidate) {
+  for (auto [plan, sample] : llvm::zip(plans, samples)) {
+    llvm::Expected<double> bound = plan.getBound();
+    if (!bound)
+      return bound.takeError();
+    candidate.bound += *bound * sample.count;
+  }
+  return llvm::Error::success();
+}
+
+void LayerSamples::apply(const ParsedSchedule &schedule, Candidate &candidate) {
+  candidate.verdict = Verdict::Illegal;
+  if (!compileAll(schedule, OrderPolicy::Program, candidate))
+    return;
+  if (llvm::Error error = addBound(candidate)) {
+    candidate.reason = llvm::toString(std::move(error));
+    return;
+  }
+  measureMemory(candidate);
+  candidate.verdict = Verdict::Bounded;
+}
+
+std::string LayerSamples::getText() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const Evaluator::Plan &plan : plans)
+    for (func::FuncOp program : plan::getRankPrograms(plan.getModule()))
+      program.print(os, OpPrintingFlags().useLocalScope());
+  return text;
+}
+
+llvm::Error LayerSamples::addSteps(Candidate &candidate) {
+  StepFigures &sum = candidate.estimate;
+  double longest = 0, uncertain = 0;
+  for (auto [plan, sample] : llvm::zip(plans, samples)) {
+    llvm::Expected<StepFigures> step = plan.simulate();
+    if (!step)
+      return step.takeError();
+    double seconds = step->seconds * sample.count;
+    sum.seconds += seconds;
+    sum.exposed += step->exposed * sample.count;
+    sum.flops += step->flops * sample.count;
+    sum.bytesSent += step->bytesSent * sample.count;
+    uncertain += step->uncertainty * step->seconds * sample.count;
+    if (seconds > longest) {
+      longest = seconds;
+      sum.limit = step->limit;
+    }
+  }
+  sum.uncertainty = sum.seconds > 0 ? uncertain / sum.seconds : 0;
+  return llvm::Error::success();
+}
+
+void LayerSamples::simulate(const ParsedSchedule &schedule, Candidate &candidate) {
+  std::optional<OrderPolicy> order = candidate.order ? candidate.order : evaluator.getOptions().order;
+  // Without anything to overlap the program's order is the one that it is compiled in by itself.
+  bool isOrdered = order ? *order == OrderPolicy::Program : !schedule.canOverlap();
+  candidate.verdict = Verdict::Illegal;
+  if (!isOrdered && !compileAll(schedule, order, candidate))
+    return;
+  measureMemory(candidate);
+  if (llvm::Error error = addSteps(candidate))
+    candidate.reason = llvm::toString(std::move(error));
+  else
+    candidate.verdict = Verdict::Simulated;
 }

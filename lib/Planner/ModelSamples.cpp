@@ -1,40 +1,16 @@
 //===- ModelSamples.cpp - what a model costs, from a few of its blocks ----===//
 #include "ModelSamples.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
-
-#include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Simulator/Prediction.h"
 
 using namespace mlir;
 using namespace mlir::moe;
 
-std::optional<StepFigures> mlir::moe::measureStep(const ModelSource &source, ArrayRef<int64_t> blocks, int64_t batch,
-                                                  const CompileOptions &options, std::string &reason) {
-  // Of its own: a context keeps every attribute that ever was, and of hundreds of plans that is gigabytes.
-  MLIRContext context(options.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED);
-  context.loadDialect<MoeDialect>();
-  ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
-      reason = diagnostic.str();
-    return success();
-  });
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(context, options.parallel.getDp(), batch, blocks);
-  if (failed(graph))
-    return std::nullopt;
-  FailureOr<OwningOpRef<ModuleOp>> plan = compile(**graph, moveOptions(options, context));
-  if (failed(plan))
-    return std::nullopt;
-  llvm::Expected<Prediction> prediction = predict(**plan, "", *options.cluster, options.routing);
-  if (!prediction) {
-    reason = llvm::toString(prediction.takeError());
-    return std::nullopt;
-  }
-  auto schedule = (**plan)->getAttrOfType<StringAttr>(plan::kScheduleAttrName);
-  return StepFigures{getStepTime(prediction->result, options), getMemory(getLargestProgram(**plan)),
-                     prediction->getUncertainty(), schedule ? schedule.str() : ""};
+GraphReader mlir::moe::readBlocks(const ModelSource &source, ParallelAttr parallel, int64_t batch,
+                                  ArrayRef<int64_t> blocks) {
+  return [&source, dp = parallel.getDp(), batch, blocks](MLIRContext &context) {
+    return source.read(context, dp, batch, blocks);
+  };
 }
 
 //===----------------------------------------------------------------------===//
@@ -52,27 +28,27 @@ SmallVector<int64_t> mlir::moe::getKinds(const ModelSource &source) {
 namespace {
 /// A sample in one micro-batch and, where there are several, in two.
 struct SamplePair {
-  StepFigures one, two;
-  double getEach() const { return two.time.seconds - one.time.seconds; }
-  double getOnce() const { return one.time.seconds - getEach(); }
+  WholeModel one, two;
+  double getEach() const { return two.step.seconds - one.step.seconds; }
+  double getOnce() const { return one.step.seconds - getEach(); }
 };
 } // namespace
 
-static std::optional<SamplePair> measurePair(const ModelSource &source, ArrayRef<int64_t> blocks, int64_t batch,
-                                             const CompileOptions &options, std::string &reason) {
+static std::optional<SamplePair> measurePair(const GraphReader &read, const CompileOptions &options,
+                                             std::string &reason) {
   CompileOptions once = options;
   once.microBatches = 1;
-  std::optional<StepFigures> one = measureStep(source, blocks, batch, once, reason);
+  std::optional<WholeModel> one = measureModel(read, once, reason);
   if (!one)
     return std::nullopt;
   if (options.microBatches == 1) {
     // Nothing is done more often than once: all of it is counted as a micro-batch's.
-    StepFigures two = *one;
-    two.time.seconds *= 2;
+    WholeModel two = *one;
+    two.step.seconds *= 2;
     return SamplePair{*one, two};
   }
   once.microBatches = 2;
-  std::optional<StepFigures> two = measureStep(source, blocks, batch, once, reason);
+  std::optional<WholeModel> two = measureModel(read, once, reason);
   if (!two)
     return std::nullopt;
   return SamplePair{*one, *two};
@@ -103,7 +79,7 @@ static PartCost subtract(const PartCost &a, const PartCost &b) {
 
 std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
                                                 const CompileOptions &options, std::string &reason) {
-  std::optional<SamplePair> base = measurePair(source, kinds, batch, options, reason);
+  std::optional<SamplePair> base = measurePair(readBlocks(source, options.parallel, batch, kinds), options, reason);
   if (!base)
     return std::nullopt;
   ModelCost cost;
@@ -111,7 +87,7 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
   for (int64_t kind : kinds) {
     SmallVector<int64_t> blocks(kinds);
     blocks.insert(llvm::find(blocks, kind), kind);
-    std::optional<SamplePair> more = measurePair(source, blocks, batch, options, reason);
+    std::optional<SamplePair> more = measurePair(readBlocks(source, options.parallel, batch, blocks), options, reason);
     if (!more)
       return std::nullopt;
     cost.kinds.push_back(subtract(getPart(*more), all));

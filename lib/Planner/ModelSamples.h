@@ -2,24 +2,14 @@
 #ifndef MOE_LIB_PLANNER_MODELSAMPLES_H
 #define MOE_LIB_PLANNER_MODELSAMPLES_H
 
-#include "StepTime.h"
+#include "WholeModel.h"
 
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
 #include "moe/Planner/AutoParallel.h"
 
 namespace mlir::moe {
 
-/// A step of what was compiled as it is.
-struct StepFigures {
-  StepTime time;
-  ProgramMemory memory;   ///< of the rank that needs the most
-  double uncertainty = 0; ///< relative (Prediction::getUncertainty)
-  std::string schedule;   ///< that the plan is in; empty for a graph without one
-};
-
-/// Compiles and simulates without a word; the first error goes to `reason`.
-std::optional<StepFigures> measureStep(const ModelSource &source, ArrayRef<int64_t> blocks, int64_t batch,
-                                       const CompileOptions &options, std::string &reason);
+/// The graph of `batch` sequences for each data-parallel rank of `parallel`, of `blocks` alone where there are some.
+GraphReader readBlocks(const ModelSource &source, ParallelAttr parallel, int64_t batch, ArrayRef<int64_t> blocks = {});
 
 /// A part of a model on one rank.
 struct PartCost {

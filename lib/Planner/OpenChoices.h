@@ -7,9 +7,6 @@
 
 namespace mlir::moe {
 
-/// The chunk counts of pipeline:auto.
-ArrayRef<int64_t> getPipelineCounts();
-
 /// Compiles every way to fill in what `schedule` leaves open and returns the one that fits options.memoryLimit and is
 /// predicted to take the fewest seconds; of mpipe-auto, with the strategy that Eq. 10 says. What was compared is left
 /// in the module's `plan.search`. Fails with what the smallest needs where none fits.

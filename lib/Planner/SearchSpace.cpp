@@ -1,7 +1,10 @@
-//===- SearchSpace.cpp - the schedules that 'auto' chooses from -----------===//
-#include "SearchSpace.h"
+//===- SearchSpace.cpp - what the planner chooses from --------------------===//
+#include "moe/Planner/SearchSpace.h"
+
+#include "mlir/IR/Diagnostics.h"
 
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -17,6 +20,8 @@ ArrayRef<int64_t> mlir::moe::getChunkCounts(int64_t most) {
   return ArrayRef(counts).take_while([&](int64_t count) { return count <= most; });
 }
 
+ArrayRef<int64_t> mlir::moe::getPipelineCounts() { return getChunkCounts(/*most=*/8); }
+
 SmallVector<int64_t> mlir::moe::getSmallerRings(const ParsedSchedule &schedule) {
   // Without a ring every chunk has a place.
   int64_t own = std::min(schedule.chunks, schedule.getRing() ? schedule.getRing() : schedule.chunks);
@@ -27,10 +32,46 @@ SmallVector<int64_t> mlir::moe::getSmallerRings(const ParsedSchedule &schedule) 
   return rings;
 }
 
+ArrayRef<Strategy> mlir::moe::getMpipeStrategies() {
+  static const Strategy strategies[] = {Strategy::S1, Strategy::S2, Strategy::S3, Strategy::S4};
+  return strategies;
+}
+
 SmallVector<Strategy> mlir::moe::getStrategies(const ClusterProfile &cluster) {
   SmallVector<Strategy> strategies = {Strategy::None, Strategy::S4};
   // Nothing is known of copies to a host without a link.
   if (cluster.hostBytesPerSecond > 0)
-    strategies.append({Strategy::S1, Strategy::S2, Strategy::S3});
+    llvm::append_range(strategies, getMpipeStrategies().drop_back());
   return strategies;
+}
+
+static SmallVector<int64_t> getDivisors(int64_t number) {
+  SmallVector<int64_t> divisors;
+  for (int64_t divisor = 1; divisor <= number; ++divisor)
+    if (number % divisor == 0)
+      divisors.push_back(divisor);
+  return divisors;
+}
+
+std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages,
+                                                      int64_t maxExperts, int64_t devicesPerNode) {
+  context->loadDialect<MoeDialect>();
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  auto refuse = [&] { return emitError(UnknownLoc::get(context)); };
+  // Farther than that nothing is gained by cutting single products.
+  int64_t mostCuts = 2 * devicesPerNode;
+  std::vector<ParallelAttr> space;
+  for (int64_t pp : getDivisors(world)) {
+    if (pp > maxStages)
+      break;
+    for (int64_t mp : getDivisors(world / pp))
+      for (int64_t ep : getDivisors(world / pp))
+        for (int64_t esp : getDivisors(world / pp / ep)) {
+          if (mp > mostCuts || ep > maxExperts || esp > mostCuts)
+            continue;
+          if (auto one = ParallelAttr::getChecked(refuse, context, world, pp, world / pp / mp, mp, ep, esp))
+            space.push_back(one);
+        }
+  }
+  return space;
 }

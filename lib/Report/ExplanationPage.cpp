@@ -1,17 +1,16 @@
 //===- ExplanationPage.cpp - why a schedule was taken, as a page ----------===//
 #include "Explanation.h"
 
+#include "moe/Report/Explanations.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Format.h"
-
-#include "moe/Dialect/Plan/IR/PlanDialect.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::moe;
-using Candidate = ExplainedCandidate;
 
 static constexpr double milli = 1e3, giga = 1e-9;
 
@@ -79,27 +78,27 @@ static void drawAxes(const Axis &x, const Axis &y, llvm::raw_ostream &os) {
 }
 
 /// A dot for each candidate with a time, its class by colour; what was taken has a ring.
-static void drawCandidates(ArrayRef<Candidate> sorted, llvm::raw_ostream &os) {
+static void drawCandidates(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
   Axis x{0, 60, 620}, y{0, 360, 320, /*isDown=*/true};
   llvm::SetVector<StringRef> classes;
-  for (const Candidate &one : sorted) {
-    x.most = std::max(x.most, 1.05 * one.getNumber("memory") * giga);
-    y.most = std::max(y.most, 1.05 * one.getNumber("seconds") * milli);
-    classes.insert(one.getText("class"));
+  for (const Candidate *one : sorted) {
+    x.most = std::max(x.most, 1.05 * static_cast<double>(one->estimate.bytes) * giga);
+    y.most = std::max(y.most, 1.05 * one->estimate.seconds * milli);
+    classes.insert(one->scheduleClass);
   }
   os << "<svg width='960' height='410' role='img'>\n";
   drawAxes(x, y, os);
   auto getColor = [&](StringRef name) {
     return kColors[(llvm::find(classes, name) - classes.begin()) % std::size(kColors)].str();
   };
-  for (const Candidate &one : sorted) {
-    double atX = x.at(one.getNumber("memory") * giga), atY = y.at(one.getNumber("seconds") * milli);
-    if (one.is("chosen"))
+  for (const Candidate *one : sorted) {
+    double atX = x.at(static_cast<double>(one->estimate.bytes) * giga), atY = y.at(one->estimate.seconds * milli);
+    if (one->verdict == Verdict::Chosen)
       os << llvm::format("<circle cx='%.1f' cy='%.1f' r='9' fill='none' stroke='#222' stroke-width='2'/>", atX, atY);
-    os << llvm::format("<circle cx='%.1f' cy='%.1f' r='5' fill='%s'>", atX, atY, getColor(one.getText("class")).c_str())
-       << "<title>" << escape(one.getText("schedule"))
-       << llvm::format(": %.3f ms, %.3f GB</title></circle>\n", one.getNumber("seconds") * milli,
-                       one.getNumber("memory") * giga);
+    os << llvm::format("<circle cx='%.1f' cy='%.1f' r='5' fill='%s'>", atX, atY, getColor(one->scheduleClass).c_str())
+       << "<title>" << escape(one->schedule)
+       << llvm::format(": %.3f ms, %.3f GB</title></circle>\n", one->estimate.seconds * milli,
+                       static_cast<double>(one->estimate.bytes) * giga);
   }
   for (auto [index, name] : llvm::enumerate(classes))
     os << llvm::format("<circle cx='710' cy='%zu' r='5' fill='%s'/><text x='722' y='%zu'>", 48 + 18 * index,
@@ -112,10 +111,10 @@ void mlir::moe::writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream
   os << "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Why this schedule</title>\n"
      << kStyle << "</head><body>\n<h1>Why this schedule</h1>\n";
   for (ModuleOp plan : plans) {
-    auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
-    SmallVector<Candidate> sorted;
+    std::optional<ScheduleExplanation> explanation = getScheduleExplanation(plan);
+    SmallVector<const Candidate *> sorted;
     if (explanation)
-      sorted = sortSimulated(getCandidates(explanation));
+      sorted = sortBySeconds(explanation->candidates);
     if (!sorted.empty()) {
       os << "<p>Each dot is a schedule that was simulated; the one with a ring was taken.</p>\n";
       drawCandidates(sorted, os);

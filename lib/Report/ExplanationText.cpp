@@ -1,13 +1,16 @@
 //===- ExplanationText.cpp - why a schedule was taken, in words -----------===//
 #include "Explanation.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Report/Explanations.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -16,66 +19,42 @@ using namespace mlir::moe;
 // For people
 //===----------------------------------------------------------------------===//
 
-using Candidate = ExplainedCandidate;
-
-SmallVector<Candidate> mlir::moe::getCandidates(DictionaryAttr explanation) {
-  SmallVector<Candidate> candidates;
-  for (auto fields : explanation.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>())
-    candidates.emplace_back(fields);
-  return candidates;
-}
-
-SmallVector<Candidate> mlir::moe::sortSimulated(ArrayRef<Candidate> candidates) {
-  SmallVector<Candidate> sorted;
-  llvm::copy_if(candidates, std::back_inserter(sorted), [](const Candidate &one) { return one.isSimulated(); });
-  llvm::stable_sort(
-      sorted, [](const Candidate &a, const Candidate &b) { return a.getNumber("seconds") < b.getNumber("seconds"); });
-  return sorted;
-}
-
 static constexpr double milli = 1e3, giga = 1e-9, mega = 1e-6;
 
 static void printHead(llvm::raw_ostream &os) {
   os << "     schedule                            ms  exposed  memory GB      GFLOP   MB sent  busiest\n";
 }
 
-static void printCandidate(const Candidate &one, ArrayRef<StringRef> close, llvm::raw_ostream &os) {
-  const char *taken = one.is("chosen") ? "*" : "",
-             *near = llvm::is_contained(close, one.getText("schedule")) ? "~" : " ";
-  os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, near,
-                     one.getText("schedule").str().c_str(), one.getNumber("seconds") * milli,
-                     one.getNumber("exposed") * milli, one.getNumber("memory") * giga, one.getNumber("flops") * giga,
-                     one.getNumber("bytes_sent") * mega)
-     << one.getText("limit");
-  if (StringRef order = one.getText("order"); !order.empty())
-    os << "; --order=" << order;
-  if (double whole = one.getNumber("model_seconds"); whole > 0)
-    os << llvm::format("; the model %.3f ms", whole * milli);
+static void printCandidate(const Candidate &one, const std::optional<Margin> &margin, llvm::raw_ostream &os) {
+  const StepFigures &step = one.estimate;
+  const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, one.schedule) ? "~" : " ";
+  os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, near, one.schedule.c_str(),
+                     step.seconds * milli, step.exposed * milli, static_cast<double>(step.bytes) * giga,
+                     step.flops * giga, step.bytesSent * mega)
+     << step.limit;
+  if (one.order)
+    os << "; --order=" << getName(*one.order);
+  if (one.whole.seconds > 0)
+    os << llvm::format("; the model %.3f ms", one.whole.seconds * milli);
   os << "\n";
 }
 
-SmallVector<StringRef> mlir::moe::getClose(DictionaryAttr explanation) {
-  SmallVector<StringRef> close;
-  if (auto names = explanation.getAs<ArrayAttr>("close"))
-    llvm::append_range(close, names.getAsValueRange<StringAttr>());
-  return close;
+bool mlir::moe::isClose(const std::optional<Margin> &margin, const std::string &name) {
+  return margin && llvm::is_contained(margin->close, name);
 }
 
-static void printThroughput(ArrayRef<Candidate> candidates, llvm::raw_ostream &os) {
-  for (const Candidate &one : candidates)
-    if (double tokens = one.getNumber("tokens_per_second"); one.is("chosen") && tokens > 0)
-      os << llvm::format("\ntokens a second on each device: %.0f\n", tokens);
-}
-
-void mlir::moe::printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
-  auto next = explanation.getAs<StringAttr>("next");
-  if (!next)
+static void printThroughput(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
+  if (!explanation.best)
     return;
-  auto getNumber = [&](StringRef name) { return explanation.getAs<FloatAttr>(name).getValueAsDouble(); };
-  double uncertainty = getNumber("uncertainty");
-  auto isOpen = explanation.getAs<BoolAttr>("bounds_close");
-  SmallVector<StringRef> close = getClose(explanation);
-  if (!close.empty()) {
+  if (double tokens = explanation.candidates[*explanation.best].tokensPerSecond; tokens > 0)
+    os << llvm::format("\ntokens a second on each device: %.0f\n", tokens);
+}
+
+void mlir::moe::printMargin(const std::optional<Margin> &margin, bool isOpen, llvm::raw_ostream &os) {
+  if (!margin)
+    return;
+  double uncertainty = margin->uncertainty;
+  if (const std::vector<std::string> &close = margin->close; !close.empty()) {
     os << "\nthe choice is within the profile's uncertainty " << llvm::format("(%.1f%%) of ", 100 * uncertainty)
        << close.front();
     if (close.size() > 1)
@@ -83,35 +62,32 @@ void mlir::moe::printMargin(DictionaryAttr explanation, llvm::raw_ostream &os) {
     os << ": measure " << (close.size() > 1 ? "them" : "both") << "\n";
     return;
   }
-  os << "\nthe next, " << next.getValue() << ", takes " << llvm::format("%.1f%% longer", 100 * getNumber("margin"));
+  os << "\nthe next, " << margin->next << ", takes " << llvm::format("%.1f%% longer", 100 * margin->margin);
   if (uncertainty == 0)
     os << "; the profile does not say how far its times may be off\n";
   else
     os << llvm::format(", more than the profile's uncertainty (%.1f%%): ", 100 * uncertainty)
-       << (isOpen && isOpen.getValue() ? "the choice is clear but for what was not simulated (--exhaustive)\n"
-                                       : "the choice is clear\n");
+       << (isOpen ? "the choice is clear but for what was not simulated (--exhaustive)\n" : "the choice is clear\n");
 }
 
-/// Reasons, each with what it holds for.
+/// Why a candidate was not taken; empty where it was only slower.
+static std::string getRejection(const Candidate &one) {
+  if (one.verdict == Verdict::Illegal)
+    return one.reason;
+  if (one.verdict == Verdict::Same)
+    return "the plan of '" + one.reason + "'";
+  if (one.verdict != Verdict::TooLarge)
+    return "";
+  int64_t bytes = std::max(one.estimate.bytes, one.whole.bytes);
+  return llvm::formatv("{0:F3} GB a rank, {1}", static_cast<double>(bytes) * giga, one.reason);
+}
+
+/// Reasons, each with the schedules that it holds for.
 static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os) {
-  std::vector<std::pair<std::string, SmallVector<StringRef>>> schedules;
-  for (const Candidate &one : candidates) {
-    std::string reason;
-    llvm::raw_string_ostream text(reason);
-    if (one.is("illegal"))
-      text << one.getText("reason");
-    else if (one.is("same"))
-      text << "the plan of '" << one.getText("reason") << "'";
-    else if (one.is("too large"))
-      text << llvm::format("%.3f GB a rank, ", std::max(one.getNumber("memory"), one.getNumber("model_memory")) * giga)
-           << one.getText("reason");
-    else
-      continue;
-    auto same = llvm::find_if(schedules, [&](const auto &entry) { return entry.first == reason; });
-    if (same == schedules.end())
-      same = schedules.insert(same, {reason, {}});
-    same->second.push_back(one.getText("schedule"));
-  }
+  llvm::MapVector<std::string, SmallVector<StringRef>, std::map<std::string, unsigned>> schedules;
+  for (const Candidate &one : candidates)
+    if (std::string reason = getRejection(one); !reason.empty())
+      schedules[reason].push_back(one.schedule);
   if (!schedules.empty())
     os << "\nnot taken:\n";
   for (const auto &[reason, names] : schedules) {
@@ -121,70 +97,69 @@ static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os)
   }
 }
 
-static void printOverlap(ArrayRef<Candidate> sorted, llvm::raw_ostream &os) {
+static void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
   auto find = [&](bool overlaps) {
-    return llvm::find_if(sorted, [&](const Candidate &one) { return (one.getNumber("overlaps") != 0) == overlaps; });
+    const auto *found = llvm::find_if(sorted, [&](const Candidate *one) { return one->overlaps == overlaps; });
+    return found == sorted.end() ? nullptr : *found;
   };
   const Candidate *with = find(true), *without = find(false);
   os << "\noverlap: ";
-  if (with == sorted.end() || without == sorted.end()) {
+  if (!with || !without) {
     os << "nothing to compare\n";
     return;
   }
-  double gain = without->getNumber("seconds") / with->getNumber("seconds") - 1;
-  os << (gain > 0 ? "pays" : "does not pay") << llvm::format(": %.3f ms with it (", with->getNumber("seconds") * milli)
-     << with->getText("schedule") << llvm::format("), %.3f ms without (", without->getNumber("seconds") * milli)
-     << without->getText("schedule") << llvm::format("), %+.1f%%\n", 100 * gain);
+  double gain = without->estimate.seconds / with->estimate.seconds - 1;
+  os << (gain > 0 ? "pays" : "does not pay") << llvm::format(": %.3f ms with it (", with->estimate.seconds * milli)
+     << with->schedule << llvm::format("), %.3f ms without (", without->estimate.seconds * milli) << without->schedule
+     << llvm::format("), %+.1f%%\n", 100 * gain);
 }
 
-static void printChanges(DictionaryAttr explanation, llvm::raw_ostream &os) {
-  auto changes = explanation.getAs<ArrayAttr>("changes");
+static void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
   os << "other choices: ";
-  if (!changes)
+  if (!explanation.changes)
     os << "not looked for";
-  else if (changes.empty())
+  else if (explanation.changes->empty())
     os << "none with a network or devices up to 8 times as fast or slow, or 8 times as many or few tokens";
   else
     llvm::interleave(
-        changes.getAsRange<DictionaryAttr>(), os,
-        [&](DictionaryAttr change) {
-          os << change.getAs<StringAttr>("schedule").getValue() << " with "
-             << change.getAs<StringAttr>("change").getValue();
-        },
+        *explanation.changes, os, [&](const Change &change) { os << change.schedule << " with " << change.change; },
         "; ");
   os << "\n";
 }
 
-void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
-  printParallelExplanation(plan, os);
-  auto explanation = plan->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
-  if (!explanation)
-    return;
-  SmallVector<Candidate> candidates = getCandidates(explanation), sorted = sortSimulated(candidates);
-  auto getCount = [&](StringRef name) { return explanation.getAs<IntegerAttr>(name).getInt(); };
-  SmallVector<StringRef> close = getClose(explanation);
-  if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
-    os << "== batch " << batch.getInt() << ", sequence "
-       << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
-  os << "schedules chosen from: " << candidates.size() << ", of which " << getCount("applied") << " applied, "
-     << getCount("simulated") << " simulated, " << getCount("bounded") << " too slow by their bound\n";
-  if (!explanation.getAs<BoolAttr>("complete").getValue())
+static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
+  SmallVector<const Candidate *> sorted = sortBySeconds(explanation.candidates);
+  os << "schedules chosen from: " << explanation.candidates.size() << ", of which " << explanation.applied
+     << " applied, " << explanation.simulated << " simulated, " << explanation.bounded << " too slow by their bound\n";
+  if (!explanation.isComplete)
     os << "the search was interrupted: this is the best so far\n";
   os << "\nthe fastest (* taken, ~ within the profile's uncertainty):\n";
   printHead(os);
-  for (const Candidate &one : ArrayRef(sorted).take_front(10))
-    printCandidate(one, close, os);
+  for (const Candidate *one : ArrayRef(sorted).take_front(10))
+    printCandidate(*one, explanation.margin, os);
   os << "\nthe best of each kind:\n";
   printHead(os);
   llvm::StringSet<> seen;
-  for (const Candidate &one : sorted)
-    if (seen.insert(one.getText("class")).second)
-      printCandidate(one, close, os);
-  printThroughput(candidates, os);
-  printMargin(explanation, os);
-  printRejected(candidates, os);
+  for (const Candidate *one : sorted)
+    if (seen.insert(one->scheduleClass).second)
+      printCandidate(*one, explanation.margin, os);
+  printThroughput(explanation, os);
+  printMargin(explanation.margin, explanation.isOpen.value_or(false), os);
+  printRejected(explanation.candidates, os);
   printOverlap(sorted, os);
   printChanges(explanation, os);
+}
+
+void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
+  if (std::optional<GroupsExplanation> groups = getGroupsExplanation(plan))
+    printGroups(*groups, os);
+  std::optional<ScheduleExplanation> schedules = getScheduleExplanation(plan);
+  if (!schedules)
+    return;
+  if (auto batch = plan->getAttrOfType<IntegerAttr>(plan::kBatchAttrName))
+    os << "== batch " << batch.getInt() << ", sequence "
+       << plan->getAttrOfType<IntegerAttr>(plan::kSequenceAttrName).getInt() << " ==\n\n";
+  printSchedules(*schedules, os);
 }
 
 //===----------------------------------------------------------------------===//

@@ -8,6 +8,7 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+#include "moe/Planner/Explanation.h"
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -99,14 +100,13 @@ static void writeChoice(json::OStream &json, DictionaryAttr choice) {
   }
 }
 
-/// What kSearchAttrName says of a schedule.
-static void writeCompared(json::OStream &json, DictionaryAttr entry) {
-  json.attribute("schedule", entry.getAs<StringAttr>("schedule").getValue());
-  json.attribute("predicted_s", entry.getAs<FloatAttr>("seconds").getValueAsDouble());
-  json.attribute("bytes", entry.getAs<IntegerAttr>("bytes").getInt());
-  if (auto seconds = entry.getAs<FloatAttr>("equation10"))
-    json.attribute("equation10_s", seconds.getValueAsDouble());
-  json.attribute("chosen", entry.getAs<BoolAttr>("chosen").getValue());
+static void writeCompared(json::OStream &json, const moe::Candidate &one) {
+  json.attribute("schedule", one.schedule);
+  json.attribute("predicted_s", one.whole.seconds);
+  json.attribute("bytes", one.whole.bytes);
+  if (one.equation10)
+    json.attribute("equation10_s", *one.equation10);
+  json.attribute("chosen", one.verdict == moe::Verdict::Chosen);
 }
 
 void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostream &os) {
@@ -115,10 +115,10 @@ void mlir::moe::writePlanReport(ModuleOp module, StringRef prediction, raw_ostre
     for (auto function : module.getOps<func::FuncOp>())
       if (isRankProgram(function))
         writeProgram(json, function);
-    if (auto search = module->getAttrOfType<ArrayAttr>(kSearchAttrName))
+    if (std::optional<std::vector<moe::Candidate>> compared = moe::getCompared(module))
       json.attributeArray("compared", [&] {
-        for (auto entry : search.getAsRange<DictionaryAttr>())
-          json.object([&] { writeCompared(json, entry); });
+        for (const moe::Candidate &one : *compared)
+          json.object([&] { writeCompared(json, one); });
       });
     for (auto function : module.getOps<func::FuncOp>())
       if (auto choices = function->getAttrOfType<ArrayAttr>(moe::kScheduleChoicesAttrName))

@@ -8,6 +8,7 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Planner/Explanation.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -49,20 +50,16 @@ static void printChoice(DictionaryAttr choice, llvm::raw_ostream &os) {
   printTerm("overlapped", "AlltoAll with AllGather(y)", "y");
 }
 
-/// What was compared where the schedule was left open.
-static void printSearch(ArrayAttr search, llvm::raw_ostream &os) {
+/// The schedules that were compared where one was left open.
+static void printCompared(ArrayRef<Candidate> compared, llvm::raw_ostream &os) {
   constexpr double milli = 1e3, mega = 1e6;
   os << "schedules compared: a predicted step, what a rank needs with Adam's states, MPipeMoE's Eq. 10\n"
      << "     schedule                           ms         MB    Eq. 10, ms\n";
-  for (auto entry : search.getAsRange<DictionaryAttr>()) {
-    auto equation10 = entry.getAs<FloatAttr>("equation10");
-    bool chosen = entry.getAs<BoolAttr>("chosen").getValue();
-    os << llvm::format("%-4s %-28s %10.3f %10.1f", chosen ? "  *" : "",
-                       entry.getAs<StringAttr>("schedule").str().c_str(),
-                       entry.getAs<FloatAttr>("seconds").getValueAsDouble() * milli,
-                       static_cast<double>(entry.getAs<IntegerAttr>("bytes").getInt()) / mega);
-    if (equation10)
-      os << llvm::format("%14.3f", equation10.getValueAsDouble() * milli);
+  for (const Candidate &one : compared) {
+    os << llvm::format("%-4s %-28s %10.3f %10.1f", one.verdict == Verdict::Chosen ? "  *" : "", one.schedule.c_str(),
+                       one.whole.seconds * milli, static_cast<double>(one.whole.bytes) / mega);
+    if (one.equation10)
+      os << llvm::format("%14.3f", *one.equation10 * milli);
     os << "\n";
   }
   os << "  * taken\n\n";
@@ -89,8 +86,8 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
       printChoice(choice, os);
     os << "\n";
   }
-  if (auto search = plan->getAttrOfType<ArrayAttr>(plan::kSearchAttrName))
-    printSearch(search, os);
+  if (std::optional<std::vector<Candidate>> compared = getCompared(plan))
+    printCompared(*compared, os);
   llvm::interleave(programs, [&](func::FuncOp program) { printProgram(program, os); }, [&] { os << "\n"; });
   return success();
 }

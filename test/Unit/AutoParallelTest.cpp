@@ -61,7 +61,7 @@ protected:
     });
     FailureOr<OwningOpRef<ModuleOp>> plan = compileBestParallel(source, request, options);
     if (succeeded(plan))
-      printParallelExplanation(**plan, os);
+      printExplanation(**plan, os);
     return text;
   }
 

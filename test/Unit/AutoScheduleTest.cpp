@@ -157,13 +157,13 @@ struct Figures {
   double worst = 0, sum = 0, bound = 0, classBound = 0;
   std::string worstCase, boundCase, classBoundCase;
 
-  void addRegret(const AutoCandidate &taken, const AutoCandidate &fastest, const std::string &what) {
-    double regret = taken.seconds / fastest.seconds - 1;
+  void addRegret(const Candidate &taken, const Candidate &fastest, const std::string &what) {
+    double regret = taken.estimate.seconds / fastest.estimate.seconds - 1;
     sum += std::max(0.0, regret);
     if (regret > worst)
       worst = regret, worstCase = taken.schedule + " instead of " + fastest.schedule + "; " + what;
   }
-  void addBounds(const AutoResult &everything, const std::string &what);
+  void addBounds(const ScheduleExplanation &everything, const std::string &what);
   void print() const {
     llvm::outs() << llvm::formatv(
         "{0} cases and {1} with a memory limit: regret {2:P2} in the mean, {3:P2} at most ({4})\n"
@@ -177,47 +177,47 @@ struct Figures {
 };
 
 /// Of every candidate that was simulated, its own bound, and that of its class's first.
-void Figures::addBounds(const AutoResult &everything, const std::string &what) {
+void Figures::addBounds(const ScheduleExplanation &everything, const std::string &what) {
   std::map<std::string, double> firsts;
-  for (const AutoCandidate &one : everything.candidates)
+  for (const Candidate &one : everything.candidates)
     firsts.try_emplace(one.scheduleClass, one.bound);
-  for (const AutoCandidate &one : everything.candidates) {
-    if (one.seconds == 0)
+  for (const Candidate &one : everything.candidates) {
+    if (one.estimate.seconds == 0)
       continue;
-    if (double ratio = one.bound / one.seconds; ratio > bound)
+    if (double ratio = one.bound / one.estimate.seconds; ratio > bound)
       bound = ratio, boundCase = one.schedule + "; " + what;
-    if (double ratio = firsts[one.scheduleClass] / one.seconds; ratio > classBound)
+    if (double ratio = firsts[one.scheduleClass] / one.estimate.seconds; ratio > classBound)
       classBound = ratio, classBoundCase = one.schedule + "; " + what;
   }
 }
 
 /// The fastest of what fits; one of infinitely many seconds where nothing does.
-AutoCandidate getFastest(const AutoResult &result, int64_t limit = std::numeric_limits<int64_t>::max()) {
-  AutoCandidate fastest;
-  fastest.seconds = std::numeric_limits<double>::infinity();
-  for (const AutoCandidate &one : result.candidates)
-    if (one.seconds > 0 && one.seconds < fastest.seconds && one.memory <= limit)
+Candidate getFastest(const ScheduleExplanation &result, int64_t limit = std::numeric_limits<int64_t>::max()) {
+  Candidate fastest;
+  fastest.estimate.seconds = std::numeric_limits<double>::infinity();
+  for (const Candidate &one : result.candidates)
+    if (one.estimate.seconds > 0 && one.estimate.seconds < fastest.estimate.seconds && one.estimate.bytes <= limit)
       fastest = one;
   return fastest;
 }
 
 /// What half of the schedules need, or else less than the choice does: 0 where nothing does.
-int64_t getLimit(const AutoResult &everything, const AutoCandidate &chosen) {
+int64_t getLimit(const ScheduleExplanation &everything, const Candidate &chosen) {
   std::vector<int64_t> memories;
-  for (const AutoCandidate &candidate : everything.candidates)
-    if (candidate.seconds > 0)
-      memories.push_back(candidate.memory);
+  for (const Candidate &candidate : everything.candidates)
+    if (candidate.estimate.seconds > 0)
+      memories.push_back(candidate.estimate.bytes);
   llvm::sort(memories);
-  int64_t limit = std::min(memories[memories.size() / 2], chosen.memory - 1);
+  int64_t limit = std::min(memories[memories.size() / 2], chosen.estimate.bytes - 1);
   return limit < memories.front() ? 0 : limit;
 }
 
 /// The regrets and bounds of one case, with all of the memory and where the choice does not fit. A layer that cannot be
 /// divided so counts as none.
 void compare(ModuleOp graph, CompileOptions options, const std::string &what, Figures &figures) {
-  AutoResult found = searchSpace(graph, options);
+  ScheduleExplanation found = searchSpace(graph, options);
   options.exhaustive = true;
-  AutoResult everything = searchSpace(graph, options);
+  ScheduleExplanation everything = searchSpace(graph, options);
   options.exhaustive = false;
   ASSERT_EQ(found.best.has_value(), everything.best.has_value());
   if (!found.best)
@@ -227,18 +227,18 @@ void compare(ModuleOp graph, CompileOptions options, const std::string &what, Fi
   figures.simulated += found.simulated;
   figures.all += everything.simulated;
   figures.addBounds(everything, what);
-  const AutoCandidate &chosen = found.candidates[*found.best];
+  const Candidate &chosen = found.candidates[*found.best];
   figures.addRegret(chosen, getFastest(everything), what);
   options.memoryLimit = getLimit(everything, chosen);
   if (options.memoryLimit == 0)
     return;
-  AutoResult limited = searchSpace(graph, options);
+  ScheduleExplanation limited = searchSpace(graph, options);
   ASSERT_TRUE(limited.best.has_value());
   // Where memory is short other orders are tried too.
   options.exhaustive = true;
   everything = searchSpace(graph, options);
-  const AutoCandidate &fitting = limited.candidates[*limited.best];
-  EXPECT_LE(fitting.memory, options.memoryLimit);
+  const Candidate &fitting = limited.candidates[*limited.best];
+  EXPECT_LE(fitting.estimate.bytes, options.memoryLimit);
   ++figures.limited;
   figures.addRegret(fitting, getFastest(everything, options.memoryLimit), what + ", limited");
 }
@@ -286,7 +286,7 @@ TEST_F(AutoScheduleTest, BoundOnManyProcessors) {
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=2,ep=2");
   CompileOptions options = getOptions("dp=2,ep=2", cluster);
   options.exhaustive = true;
-  AutoResult everything = searchSpace(*graph, options);
+  ScheduleExplanation everything = searchSpace(*graph, options);
   ASSERT_TRUE(everything.best.has_value());
   Figures figures;
   figures.addBounds(everything, "");
@@ -346,13 +346,13 @@ TEST_F(AutoScheduleTest, Interrupted) {
   CompileOptions options = getOptions("dp=2,mp=2,ep=2,esp=2", cluster);
   int64_t calls = 0;
   options.isStopped = [&] { return ++calls >= 2; };
-  AutoResult result = searchSpace(*graph, options);
+  ScheduleExplanation result = searchSpace(*graph, options);
   EXPECT_EQ(calls, 2);
   EXPECT_FALSE(result.isComplete);
   ASSERT_TRUE(result.best.has_value());
-  const AutoCandidate &best = result.candidates[*result.best];
+  const Candidate &best = result.candidates[*result.best];
   EXPECT_EQ(best.verdict, Verdict::Chosen);
-  EXPECT_EQ(best.seconds, getFastest(result).seconds);
+  EXPECT_EQ(best.estimate.seconds, getFastest(result).estimate.seconds);
   calls = 0;
   FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
   ASSERT_TRUE(succeeded(plan));
@@ -400,15 +400,15 @@ TEST_F(AutoScheduleTest, OrderOfOnePiece) {
   Xl xl(load("mpipemoe-a100"), 1024);
   OwningOpRef<ModuleOp> graph = parseGraph(xl.layer.getText(), "dp=64,ep=64");
   CompileOptions options = getOptions("dp=64,ep=64", xl.cluster);
-  AutoResult result = searchSpace(*graph, options);
+  ScheduleExplanation result = searchSpace(*graph, options);
   ASSERT_TRUE(result.best.has_value());
-  const AutoCandidate &best = result.candidates[*result.best];
+  const Candidate &best = result.candidates[*result.best];
   EXPECT_EQ(best.schedule, "baseline");
   EXPECT_EQ(best.order, OrderPolicy::Search);
   // So it is compiled.
-  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), best.seconds);
+  EXPECT_EQ(getSeconds(mlir::moe::compile(*graph, options), xl.cluster), best.estimate.seconds);
   options.schedule = "baseline";
-  EXPECT_LT(best.seconds, 0.95 * getSeconds(mlir::moe::compile(*graph, options), xl.cluster));
+  EXPECT_LT(best.estimate.seconds, 0.95 * getSeconds(mlir::moe::compile(*graph, options), xl.cluster));
 }
 
 /// Where memory is short a paper's order may fit where the fastest one does not.
@@ -436,17 +436,13 @@ TEST_F(AutoScheduleTest, WholeModel) {
   ASSERT_TRUE(graph);
   FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, getOptions("dp=4,mp=2,ep=4,esp=2", cluster));
   ASSERT_TRUE(succeeded(plan));
-  auto explanation = (**plan)->getAttrOfType<DictionaryAttr>(plan::kExplainAttrName);
-  ASSERT_TRUE(explanation);
-  double chosen = 0;
+  std::optional<ScheduleExplanation> explanation = getScheduleExplanation(**plan);
+  ASSERT_TRUE(explanation && explanation->best);
+  double chosen = explanation->candidates[*explanation->best].whole.seconds;
   std::vector<double> others;
-  for (auto one : explanation.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>()) {
-    auto seconds = one.getAs<FloatAttr>("model_seconds");
-    if (one.getAs<StringAttr>("verdict") == "chosen")
-      chosen = seconds ? seconds.getValueAsDouble() : 0;
-    else if (seconds)
-      others.push_back(seconds.getValueAsDouble());
-  }
+  for (const Candidate &one : explanation->candidates)
+    if (one.verdict != Verdict::Chosen && one.whole.seconds > 0)
+      others.push_back(one.whole.seconds);
   EXPECT_GT(chosen, 0);
   EXPECT_EQ(others.size(), 2u);
   for (double other : others)
@@ -491,14 +487,14 @@ TEST_F(AutoScheduleTest, ChangesThatFit) {
   layer.tokens = 4096, layer.model = 256, layer.hidden = 512, layer.experts = 8, layer.capacity = 1;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");
   CompileOptions options = getOptions("dp=4,mp=2,ep=8", cluster);
-  AutoResult found = searchSpace(*graph, options);
+  ScheduleExplanation found = searchSpace(*graph, options);
   ASSERT_TRUE(found.best.has_value());
-  options.memoryLimit = found.candidates[*found.best].memory - 1;
-  AutoResult limited = searchSpace(*graph, options);
+  options.memoryLimit = found.candidates[*found.best].estimate.bytes - 1;
+  ScheduleExplanation limited = searchSpace(*graph, options);
   addChanges(*graph, options, limited);
   ASSERT_TRUE(limited.changes && !limited.changes->empty());
-  for (const AutoChange &change : *limited.changes)
-    for (const AutoCandidate &one : limited.candidates)
+  for (const Change &change : *limited.changes)
+    for (const Candidate &one : limited.candidates)
       if (one.schedule == change.schedule) {
         EXPECT_EQ(one.verdict, Verdict::Simulated) << change.change << ": " << change.schedule;
       }
@@ -513,8 +509,8 @@ TEST_F(AutoScheduleTest, SumsOfGradients) {
   CompileOptions options = getOptions("dp=2,ep=1", cluster);
   auto getBytesSent = [&](int64_t microBatches) {
     options.microBatches = microBatches;
-    AutoResult result = searchSpace(*graph, options);
-    return result.best ? result.candidates[*result.best].bytesSent : 0;
+    ScheduleExplanation result = searchSpace(*graph, options);
+    return result.best ? result.candidates[*result.best].estimate.bytesSent : 0;
   };
   double all = getBytesSent(1);
   EXPECT_GT(all, 0);
@@ -553,6 +549,48 @@ TEST_F(AutoScheduleTest, NoLayers) {
   FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, getOptions("dp=2", cluster));
   ASSERT_TRUE(succeeded(plan));
   EXPECT_FALSE((**plan)->hasAttr(plan::kExplainAttrName));
+}
+
+/// The module keeps every field that says something.
+TEST_F(AutoScheduleTest, Explanation) {
+  OwningOpRef<ModuleOp> plan = ModuleOp::create(UnknownLoc::get(&context));
+  EXPECT_FALSE(getScheduleExplanation(*plan));
+  ScheduleExplanation written;
+  Candidate &one = written.candidates.emplace_back();
+  one.schedule = "s1";
+  one.order = OrderPolicy::MPipeMoe;
+  one.overlaps = true;
+  one.estimate.seconds = 0.5;
+  one.estimate.bytes = 7;
+  one.whole.seconds = 2;
+  one.verdict = Verdict::TooLarge;
+  written.candidates.emplace_back().verdict = Verdict::Chosen;
+  written.changes.emplace().push_back({"tokens x 2", "s2"});
+  written.applied = 2;
+  written.isComplete = false;
+  written.margin = {"s2", 0.25, 0.125, {"s1", "s2"}};
+  setExplanation(*plan, written);
+  std::optional<ScheduleExplanation> read = getScheduleExplanation(*plan);
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->candidates.size(), 2u);
+  const Candidate &same = read->candidates.front();
+  EXPECT_EQ(same.schedule, "s1");
+  EXPECT_EQ(same.order, OrderPolicy::MPipeMoe);
+  EXPECT_TRUE(same.overlaps);
+  EXPECT_EQ(same.estimate.seconds, 0.5);
+  EXPECT_EQ(same.estimate.bytes, 7);
+  EXPECT_EQ(same.whole.seconds, 2);
+  EXPECT_EQ(same.verdict, Verdict::TooLarge);
+  EXPECT_FALSE(read->candidates.back().order);
+  EXPECT_EQ(read->best, 1u);
+  ASSERT_TRUE(read->changes);
+  EXPECT_EQ(read->changes->front().schedule, "s2");
+  EXPECT_EQ(read->applied, 2);
+  EXPECT_FALSE(read->isComplete);
+  ASSERT_TRUE(read->margin);
+  EXPECT_EQ(read->margin->margin, 0.25);
+  EXPECT_EQ(read->margin->close.size(), 2u);
+  EXPECT_FALSE(read->isOpen);
 }
 
 } // namespace

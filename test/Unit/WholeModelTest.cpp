@@ -50,15 +50,15 @@ TEST_P(WholeModelTest, ManyMicroBatches) {
   import.whole = import.loss = true;
   OwningOpRef<ModuleOp> graph = llvm::cantFail(importModel(context, config, import));
   (*graph)->setAttr(kParallelAttrName, options.parallel);
-  FailureOr<AutoResult> result = chooseSchedule(*graph, options);
+  FailureOr<ScheduleExplanation> result = chooseSchedule(*graph, options);
   ASSERT_TRUE(succeeded(result));
-  const AutoCandidate &best = result->candidates[*result->best];
+  const Candidate &best = result->candidates[*result->best];
   options.schedule = best.schedule;
   options.order = best.order;
   FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
   ASSERT_TRUE(succeeded(plan));
   double seconds = llvm::cantFail(predict(**plan, "", cluster)).result.seconds;
-  EXPECT_NEAR(best.modelSeconds / seconds, 1, 0.02);
+  EXPECT_NEAR(best.whole.seconds / seconds, 1, 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, WholeModelTest,

@@ -265,7 +265,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
 static std::atomic<bool> isInterrupted = false;
 
 /// What a long search has, on a terminal.
-static void showProgress(const moe::AutoResult &result, double bestSeconds) {
+static void showProgress(const moe::ScheduleExplanation &result, double bestSeconds) {
   constexpr double milli = 1e3;
   if (llvm::sys::Process::StandardErrIsDisplayed())
     llvm::errs() << "\r\x1b[K" << result.applied << " schedules applied, " << result.simulated << " simulated, best "

@@ -13,7 +13,7 @@
 #include "moe/Pipeline/Pipeline.h"
 
 namespace mlir::moe {
-struct AutoResult;
+struct ScheduleExplanation;
 struct RoutingSource;
 
 /// What the pipeline is told, and what is left to the planner.
@@ -30,7 +30,7 @@ struct CompileOptions : PipelineOptions {
   /// 'auto' also finds what its choice depends on, which takes longer than the choice.
   bool findChanges = false;
   /// Hears from 'auto', after each schedule, what it has and the fewest seconds so far. May be null.
-  std::function<void(const AutoResult &, double)> showProgress;
+  std::function<void(const ScheduleExplanation &, double)> showProgress;
   /// Asked by 'auto', and while groups are compared, on any thread: true once the best so far has to do. May be null.
   std::function<bool()> isStopped;
   bool isStoppedEarly() const { return isStopped && isStopped(); }

@@ -7,16 +7,14 @@
 
 namespace mlir::moe {
 
-/// Why, of a module that has `plan.explain`: the ten fastest, the best of each class, what was rejected, whether
-/// overlap pays, and what would change the choice.
+/// Why, of a module that has `plan.explain_parallel`: the ten best groups, and why others were not taken; of one that
+/// has `plan.explain`: the ten fastest schedules, the best of each class, those that were rejected, whether overlap
+/// pays, and what would change the choice.
 void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
 /// The same as one JSON object.
 void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
 /// The same as a page without any reference to the network, with a picture of time against memory.
 void writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
-
-/// The ten best groups, and why others were not taken, of a module that has `plan.explain_parallel`.
-void printParallelExplanation(ModuleOp plan, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
 

@@ -35,16 +35,15 @@ inline constexpr StringLiteral kArenasAttrName = "plan.arenas";
 inline constexpr StringLiteral kRanksAttrName = "plan.ranks";
 /// On a module: the name of the cluster for which the launches' `seconds` are.
 inline constexpr StringLiteral kClusterAttrName = "plan.cluster";
-/// On a module whose schedule was left open: an array of a dictionary for each that was compared, with `schedule`
-/// (names), `seconds` (a predicted step), `bytes` (what a rank needs), `chosen`, and where MPipeMoE's Eq. 10 decides
-/// `equation10` (seconds).
+/// On a module whose chunks or strategy were left open: the schedules that were compared, as an array of dictionaries.
+/// moe/Planner/Explanation.h writes and reads this and the other explanations.
 inline constexpr StringLiteral kSearchAttrName = "plan.search";
-/// On a module whose whole schedule was left open: what moe/Planner/AutoSchedule.h found, as a dictionary of its
-/// fields' names; of a candidate those that are not 0, false or empty.
+/// On a module whose whole schedule was left open: a ScheduleExplanation as a dictionary of its fields; candidates have
+/// those that are not 0, false or empty.
 inline constexpr StringLiteral kExplainAttrName = "plan.explain";
 /// On such a module, where the schedule is compiled in another order than by itself: the order, as plan-order names it.
 inline constexpr StringLiteral kOrderAttrName = "plan.order";
-/// On a module whose groups were left open: what moe/Planner/AutoParallel.h found, of each candidate likewise.
+/// On a module whose groups were left open: a GroupsExplanation likewise.
 inline constexpr StringLiteral kExplainParallelAttrName = "plan.explain_parallel";
 
 /// Streams of a rank program.

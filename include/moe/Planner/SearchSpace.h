@@ -1,6 +1,8 @@
-//===- SearchSpace.h - the schedules that 'auto' chooses from ---*- C++ -*-===//
-#ifndef MOE_LIB_PLANNER_SEARCHSPACE_H
-#define MOE_LIB_PLANNER_SEARCHSPACE_H
+//===- SearchSpace.h - what the planner chooses from ------------*- C++ -*-===//
+#ifndef MOE_PLANNER_SEARCHSPACE_H
+#define MOE_PLANNER_SEARCHSPACE_H
+
+#include <vector>
 
 #include "moe/Pipeline/Schedule.h"
 
@@ -19,12 +21,22 @@ SmallVector<ScheduleClass> getScheduleClasses();
 
 /// How many chunks are tried, from 1 up to at most `most`.
 ArrayRef<int64_t> getChunkCounts(int64_t most = 16);
-/// What MPipeMoE's strategies may be on the cluster: those that offload need a link to the host.
+/// Those of pipeline:auto.
+ArrayRef<int64_t> getPipelineCounts();
+
+/// MPipeMoE's strategies, which mpipe-auto chooses from.
+ArrayRef<mpipemoe::Strategy> getMpipeStrategies();
+/// Those and none, as far as the cluster allows: those that offload need a link to the host.
 SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
 
 /// Rings for `schedule` in which fewer chunks' values are alive than by itself, the largest first.
 SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
 
+/// All sizes of groups for `world` ranks that ParallelAttr allows, in the order of pp, mp, ep and esp, with at most so
+/// many stages and experts; mp and esp are at most two nodes.
+std::vector<ParallelAttr> getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages, int64_t maxExperts,
+                                           int64_t devicesPerNode);
+
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PLANNER_SEARCHSPACE_H
+#endif // MOE_PLANNER_SEARCHSPACE_H

@@ -1,0 +1,84 @@
+//===- Candidate.h - a way to run a model, and its costs --------*- C++ -*-===//
+//
+// Every search of the planner compares candidates: sizes of groups, micro-batches and a schedule, with the figures that
+// were found for them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_PLANNER_CANDIDATE_H
+#define MOE_PLANNER_CANDIDATE_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/LaunchOrder/Order.h"
+
+namespace mlir::moe {
+
+/// The fate of a candidate.
+enum class Verdict {
+  Illegal,   ///< a pass, the import or the global batch refuses it; `reason` is the error
+  Same,      ///< its plan is that of the schedule that `reason` names
+  Bounded,   ///< its bound is not below the best step found
+  Dominated, ///< another one that fits does less: shadows, where tokens choose evenly and memory is enough
+  TooLarge,  ///< it needs more than the memory limit; `reason` says where
+  Skipped,   ///< the search was stopped before
+  Slower,    ///< by a rough estimate, so that no closer one was made
+  Estimated, ///< from samples; groups of a graph that is compiled as a whole: simulated
+  Simulated, ///< schedules: from the layers alone, or of a graph that is one layer
+  Compiled,  ///< as a whole, and simulated
+  Chosen
+};
+/// "illegal", "too large", ..
+StringRef getName(Verdict verdict);
+std::optional<Verdict> parseVerdict(StringRef name);
+
+/// A simulated step of a plan, or the sum of several plans' that stand for a model. Counts are those of one rank.
+struct StepFigures {
+  double seconds = 0; ///< 0: nothing was simulated
+  /// Seconds from one micro-batch to the next once the pipeline is full: those of the slowest stage. 0 where the step
+  /// does not tell.
+  double interval = 0;
+  double exposed = 0; ///< seconds with communication and no computation, mean over ranks
+  double flops = 0;
+  double bytesSent = 0;
+  int64_t bytes = 0; ///< of device memory, with the optimizer's states, on the rank that needs the most
+  /// How far the step may be off, relative to it, as the profile's measured fits say; 0 where they say nothing.
+  double uncertainty = 0;
+  std::string limit; ///< the stream that is busiest, and how much of the step: "compute 83%"
+};
+
+struct Candidate {
+  ParallelAttr parallel; ///< null where the search does not vary it
+  /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
+  int64_t batch = 1, microBatches = 1;
+  std::string schedule;      ///< as --schedule takes it
+  std::string scheduleClass; ///< the schedule with one chunk, that keeps everything for the backward
+  /// The order of launches, where it is not the one that the schedule is compiled in by itself.
+  std::optional<OrderPolicy> order;
+  bool overlaps = false; ///< exchanges and computation of a layer can run at the same time
+
+  Verdict verdict = Verdict::Illegal;
+  std::string reason;
+  double bound = 0; ///< seconds that `estimate` cannot go below; 0 where it is not known
+  /// Schedules: all that the schedule changes, which in a model of many layers is a stage's share of those layers for
+  /// one micro-batch. Groups: a step of the model, from samples of its blocks.
+  StepFigures estimate;
+  StepFigures whole; ///< a step of the whole model, as it was compiled
+  /// Seconds by MPipeMoE's Eq. 10, where that is asked.
+  std::optional<double> equation10;
+  double secondsPerSequence = 0; ///< of the world's sequences; of a fixed graph, of a micro-batch
+  double tokensPerSecond = 0;    ///< of a device, in whole steps; 0 where a step is not known
+
+  /// The closest that is known.
+  double getStepSeconds() const { return whole.seconds > 0 ? whole.seconds : estimate.seconds; }
+  int64_t getBytes() const { return whole.bytes > 0 ? whole.bytes : estimate.bytes; }
+};
+
+/// "pp=1,dp=4,mp=2,ep=4,esp=2".
+std::string describe(ParallelAttr parallel);
+
+} // namespace mlir::moe
+
+#endif // MOE_PLANNER_CANDIDATE_H

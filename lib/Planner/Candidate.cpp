@@ -1,0 +1,28 @@
+//===- Candidate.cpp - a way to run a model, and its costs ----------------===//
+#include "moe/Planner/Candidate.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static constexpr StringLiteral kVerdicts[] = {"illegal", "same",      "bounded",   "dominated", "too large", "skipped",
+                                              "slower",  "estimated", "simulated", "compiled",  "chosen"};
+
+StringRef mlir::moe::getName(Verdict verdict) { return kVerdicts[static_cast<unsigned>(verdict)]; }
+
+std::optional<Verdict> mlir::moe::parseVerdict(StringRef name) {
+  const auto *found = llvm::find(kVerdicts, name);
+  if (found == std::end(kVerdicts))
+    return std::nullopt;
+  return static_cast<Verdict>(found - std::begin(kVerdicts));
+}
+
+std::string mlir::moe::describe(ParallelAttr parallel) {
+  std::string text;
+  llvm::raw_string_ostream(text) << "pp=" << parallel.getPp() << ",dp=" << parallel.getDp()
+                                 << ",mp=" << parallel.getMp() << ",ep=" << parallel.getEp()
+                                 << ",esp=" << parallel.getEsp();
+  return text;
+}

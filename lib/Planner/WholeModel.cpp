@@ -1,0 +1,114 @@
+//===- WholeModel.cpp - a step of a whole model ---------------------------===//
+#include "WholeModel.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Plan/IR/RankProgram.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+GraphReader mlir::moe::readText(StringRef graph) {
+  return [graph](MLIRContext &context) -> FailureOr<OwningOpRef<ModuleOp>> {
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(graph, &context);
+    if (!module)
+      return failure();
+    return module;
+  };
+}
+
+namespace {
+/// A model in a context of its own.
+class ModelMeasure {
+public:
+  ModelMeasure(const GraphReader &read, const CompileOptions &options, std::string &reason);
+
+  /// A step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
+  std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
+
+private:
+  /// `options` in the context.
+  CompileOptions move(CompileOptions moved);
+
+  MLIRContext context;
+  CompileOptions options;
+  std::string &reason;
+  FailureOr<OwningOpRef<ModuleOp>> graph = failure();
+};
+} // namespace
+
+CompileOptions ModelMeasure::move(CompileOptions moved) {
+  context.loadDialect<MoeDialect>();
+  ParallelAttr all = moved.parallel;
+  moved.parallel =
+      ParallelAttr::get(&context, all.getWorld(), all.getPp(), all.getDp(), all.getMp(), all.getEp(), all.getEsp());
+  return moved;
+}
+
+ModelMeasure::ModelMeasure(const GraphReader &read, const CompileOptions &all, std::string &reason)
+    : context(all.parallel.getContext()->getDialectRegistry(), MLIRContext::Threading::DISABLED), options(move(all)),
+      reason(reason) {
+  ScopedDiagnosticHandler keep(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
+  graph = read(context);
+}
+
+std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t limit) {
+  if (failed(graph))
+    return std::nullopt;
+  CompileOptions few = options;
+  few.microBatches = microBatches;
+  Evaluator evaluator(few);
+  std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
+  if (!plan)
+    return std::nullopt;
+  WholeModel whole;
+  whole.memory = plan->getMemory();
+  whole.step.bytes = whole.memory.getDeviceBytes();
+  if (auto schedule = plan->getModule()->getAttrOfType<StringAttr>(plan::kScheduleAttrName))
+    whole.schedule = schedule.str();
+  if (limit > 0 && whole.step.bytes > limit) {
+    whole.peak = plan->describePeak();
+    return whole;
+  }
+  llvm::Expected<StepFigures> step = plan->simulate();
+  if (!step) {
+    reason = llvm::toString(step.takeError());
+    return std::nullopt;
+  }
+  whole.step = std::move(*step);
+  return whole;
+}
+
+std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const CompileOptions &options,
+                                                  std::string &reason) {
+  return ModelMeasure(read, options, reason).measure(options.microBatches);
+}
+
+std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const CompileOptions &options,
+                                                        int64_t limit, std::string &reason) {
+  // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
+  // the next but one. Interleaved there are as many as a multiple of pp.
+  int64_t pp = options.parallel.getPp(), all = options.microBatches;
+  bool isInterleaved = options.interleave > 1;
+  int64_t count = std::min(all, isInterleaved || pp == 1 ? 2 * pp : pp + 4);
+  ModelMeasure model(read, options, reason);
+  std::optional<WholeModel> whole = model.measure(count, limit);
+  if (!whole || count == all || !whole->peak.empty())
+    return whole;
+  double interval = whole->step.interval;
+  if (interval == 0) {
+    int64_t more = isInterleaved ? 3 * pp : count + 1;
+    std::optional<WholeModel> longer = model.measure(more, limit);
+    if (!longer || !longer->peak.empty())
+      return longer;
+    interval = (longer->step.seconds - whole->step.seconds) / static_cast<double>(more - count);
+    whole->step.bytes = std::max(whole->step.bytes, longer->step.bytes);
+  }
+  whole->step.seconds += static_cast<double>(all - count) * interval;
+  return whole;
+}

@@ -1,0 +1,36 @@
+//===- WholeModel.h - a step of a whole model -------------------*- C++ -*-===//
+#ifndef MOE_LIB_PLANNER_WHOLEMODEL_H
+#define MOE_LIB_PLANNER_WHOLEMODEL_H
+
+#include "Evaluator.h"
+
+#include <functional>
+
+namespace mlir::moe {
+
+/// A model's step, as it was compiled.
+struct WholeModel {
+  StepFigures step;     ///< 0 seconds where it was not simulated
+  ProgramMemory memory; ///< of the rank that needs the most
+  std::string schedule; ///< that the plan is in; empty for a graph without one
+  std::string peak;     ///< what holds that rank's memory, where it is more than the limit
+};
+
+/// Reads a graph into a context. Errors are reported.
+using GraphReader = std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &)>;
+/// Reads a graph that is here as text.
+GraphReader readText(StringRef graph);
+
+/// Compiles in options.schedule and simulates, without a word, in a context of its own: a context keeps every attribute
+/// that ever was, and those of hundreds of plans are gigabytes. Nothing where it cannot be; the first error goes to
+/// `reason`.
+std::optional<WholeModel> measureModel(const GraphReader &read, const CompileOptions &options, std::string &reason);
+/// The same from steps of as many micro-batches as fill the pipeline: from there on each takes as long as the one
+/// before, and little more memory. Seconds and bytes alone are those of all micro-batches. A plan of more than `limit`
+/// bytes is not simulated; 0: any is.
+std::optional<WholeModel> measureFilledModel(const GraphReader &read, const CompileOptions &options, int64_t limit,
+                                             std::string &reason);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_PLANNER_WHOLEMODEL_H
