@@ -148,7 +148,7 @@ TEST_F(Processes4, NotRead) {
   Socket other;
   ASSERT_TRUE(Socket::connect(options.place, after(10), other).ok());
   std::string hello = helloOf(1, 2, nextOf(other, Message::Type::Challenge).text, options.secret);
-  ASSERT_TRUE(other.write(hello.data(), hello.size(), after(10)).ok());
+  ASSERT_TRUE(say(other, hello));
   ASSERT_EQ(joining.get().message, "");
   Clock::time_point begin = Clock::now();
   std::vector<char> bytes(size_t(64) << 20);
@@ -203,7 +203,7 @@ TEST_F(Processes4, FinishWithoutOne) {
   Socket other;
   ASSERT_TRUE(Socket::connect(options.place, after(10), other).ok());
   std::string hello = helloOf(1, 2, nextOf(other, Message::Type::Challenge).text, options.secret);
-  ASSERT_TRUE(other.write(hello.data(), hello.size(), after(10)).ok());
+  ASSERT_TRUE(say(other, hello));
   ASSERT_EQ(joining.get().message, "");
   EXPECT_THAT(star->finish().message, HasSubstr("rank 1 (b) does not answer"));
 }

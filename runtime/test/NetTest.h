@@ -81,20 +81,21 @@ inline std::vector<Status> inAll(const std::vector<std::unique_ptr<Star>> &stars
 
 /// The next message, where it is of that type.
 inline Message nextOf(const Socket &socket, Message::Type type) {
-  MessageReader reader(1 << 24, 1 << 20, true);
+  MessageReader reader(1 << 20);
   Message message;
   for (Clock::time_point deadline = after(10); !reader.take(message) && Clock::now() < deadline;) {
     pollfd item{socket.get(), POLLIN, 0};
     ::poll(&item, 1, 100);
-    char buffer[4096];
-    int64_t count;
-    socket.read(buffer, sizeof buffer, count);
-    if (count < 0)
+    if (!reader.readFrom(socket))
       break;
-    reader.append(buffer, static_cast<size_t>(count));
   }
   EXPECT_EQ(message.type, type);
   return message;
+}
+
+/// Sends a short text, which fits the system's buffer. False where the connection is broken.
+inline bool say(const Socket &socket, const std::string &text) {
+  return socket.send(text.data(), text.size()) == static_cast<int64_t>(text.size());
 }
 
 /// The hello of a rank for a challenge, by some secret.

@@ -11,7 +11,7 @@ namespace moert {
 static std::vector<char> pack(const Status &status, const std::vector<char> &bytes) {
   std::vector<char> packed{static_cast<char>(status.ok())};
   if (!status.ok()) {
-    std::string text = std::to_string(status.code) + " " + status.message;
+    std::string text = encoded(status);
     packed.insert(packed.end(), text.begin(), text.end());
   } else {
     packed.insert(packed.end(), bytes.begin(), bytes.end());
@@ -25,9 +25,7 @@ static Status unpack(const std::vector<char> &packed, std::vector<char> &bytes) 
   bytes.assign(packed.begin() + 1, packed.end());
   if (packed[0])
     return {};
-  std::string text(bytes.begin(), bytes.end());
-  size_t space = text.find(' ');
-  return Status::error(std::atoi(text.c_str()), text.substr(space == std::string::npos ? 0 : space + 1));
+  return decoded({bytes.begin(), bytes.end()});
 }
 
 /// The lines of a text, "name: value", in their order.

@@ -9,10 +9,18 @@
 
 #include "core/View.h"
 
+#include <cstdlib>
 #include <functional>
 #include <vector>
 
 namespace moert {
+
+/// An error as a text for another process, "code message", and back. A text that is none becomes an internal error.
+inline std::string encoded(const Status &status) { return std::to_string(status.code) + " " + status.message; }
+inline Status decoded(const std::string &text) {
+  int32_t code = std::atoi(text.c_str());
+  return Status::error(code ? code : int32_t(MOERT_ERROR_INTERNAL), text.substr(text.find(' ') + 1));
+}
 
 /// A collective, or a transfer, that a rank waits in.
 struct Wait {

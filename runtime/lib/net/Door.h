@@ -1,17 +1,17 @@
 //===- Door.h - how processes come to process 0 ---------------------------===//
 //
-// Whoever connects gets a challenge and has a few seconds to say who it is. All are listened to at once, so that one
-// who says nothing keeps nobody else waiting. Who says something else, does not know the secret, or is no rank that is
-// missing is turned away; the others do not notice.
+// Every job of several processes needs it to start, and to keep strangers out. Whoever connects gets a challenge and
+// has a few seconds to say who it is. All are listened to at once, so that one who says nothing keeps nobody else
+// waiting. Who says something else, does not know the secret, or is no rank that is missing is turned away; the others
+// do not notice.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_DOOR_H
 #define MOERT_NET_DOOR_H
 
 #include "net/Handshake.h"
-#include "net/Socket.h"
 
-#include <vector>
+#include <map>
 
 namespace moert::net {
 
@@ -24,22 +24,23 @@ struct JoinOptions {
   double greeting = 5;  ///< seconds for one who connected to say who it is
 };
 
-/// One that is joined: at process 0 any other, elsewhere process 0.
+/// One who connected, or to whom this process connected.
 struct Arrival {
   Socket socket;
-  std::string name; ///< "process 4711 on host 'node1'"
+  MessageReader reader;
   Nonces nonces;
-  std::string rest; ///< what came behind the last message of the greeting
+  Clock::time_point deadline; ///< for its hello
+  std::string name;           ///< "process 4711 on host 'node1'"
 };
 
 /// Who this process is.
 std::string ownName();
 
-/// Process 0 lets all others in. `listener` already listens at the place; empty: it will. arrivals[i] is process i, of
-/// which 0 stays empty. The error names the ranks that did not come, and who was turned away; those that came hear it.
-Status admit(const JoinOptions &options, Socket listener, std::vector<Arrival> &arrivals);
-/// Another process joins process 0; returns when all have come.
-Status enter(const JoinOptions &options, Arrival &first);
+/// Process 0 lets all others in. `listener` already listens at the place; empty: it will. Sets arrivals[i] for every
+/// other process i. The error names the ranks that did not come, and who was turned away; those that came hear it.
+Status admit(const JoinOptions &options, Socket listener, std::map<int64_t, Arrival> &arrivals);
+/// Another process joins process 0, and sets arrivals[0]. It returns when all have come.
+Status enter(const JoinOptions &options, std::map<int64_t, Arrival> &arrivals);
 
 } // namespace moert::net
 

@@ -1,16 +1,13 @@
-//===- Message.cpp - what processes tell each other -----------------------===//
+//===- Message.cpp - messages between processes ---------------------------===//
 
 #include "net/Message.h"
 
-#include <cstdlib>
 #include <cstring>
 
 namespace moert::net {
 namespace {
 
 constexpr uint32_t kMagic = 0x6d6f6572;
-/// More than any machine has.
-constexpr int64_t kMostData = int64_t(1) << 44;
 
 struct Header {
   uint32_t magic;
@@ -27,12 +24,12 @@ std::string encode(const Message &message) {
   return bytes += message.text;
 }
 
-std::string encoded(const Status &status) { return std::to_string(status.code) + " " + status.message; }
-
-Status decoded(const std::string &text) {
-  size_t space = text.find(' ');
-  int32_t code = space == std::string::npos ? 0 : std::atoi(text.c_str());
-  return Status::error(code ? code : int32_t(MOERT_ERROR_INTERNAL), text.substr(space + 1));
+bool MessageReader::readFrom(const Socket &socket) {
+  char buffer[1 << 16];
+  int64_t count = socket.read(buffer, sizeof buffer);
+  if (count > 0)
+    append(buffer, static_cast<size_t>(count));
+  return count >= 0;
 }
 
 bool MessageReader::take(Message &message) {
@@ -40,10 +37,8 @@ bool MessageReader::take(Message &message) {
   if (broken || received.size() - taken < sizeof header)
     return false;
   std::memcpy(&header, received.data() + taken, sizeof header);
-  bool isData = header.type == Message::Type::Data;
-  broken = header.magic != kMagic || header.type >= Message::Type::Count || header.process < 0 ||
-           header.process >= processes || header.bytes < 0 || header.bytes > (isData ? kMostData : mostText) ||
-           (isData && !withValues);
+  broken =
+      header.magic != kMagic || header.type >= Message::Type::Count || header.bytes < 0 || header.bytes > mostBytes;
   if (broken) {
     received.clear();
     return false;
@@ -59,13 +54,6 @@ bool MessageReader::take(Message &message) {
     taken = 0;
   }
   return true;
-}
-
-std::string MessageReader::takeRest() {
-  std::string rest = received.substr(taken);
-  received.clear();
-  taken = 0;
-  return rest;
 }
 
 } // namespace moert::net

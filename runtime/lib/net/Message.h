@@ -1,16 +1,20 @@
-//===- Message.h - what processes tell each other -------------------------===//
+//===- Message.h - messages between processes -----------------------------===//
+//
+// All that processes tell each other is a message: who they are, values, failures, and where they wait. Bytes become
+// messages here, so that nothing else has to distrust them.
+//
+//===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_MESSAGE_H
 #define MOERT_NET_MESSAGE_H
 
-#include "core/View.h"
+#include "net/Socket.h"
 
 namespace moert::net {
 
 struct Message {
   enum class Type : uint32_t {
-    Challenge, ///< process 0 to whoever connects: how it is to show that it knows the secret
-    Hello,     ///< who it is
-    Welcome,   ///< all have come
+    Challenge, ///< process 0 to whoever connects: random bytes, for the answer's proof
+    Hello,     ///< who it is, and a proof that it knows the secret; process 0 says it when all have come
     Data,      ///< values
     Failed,    ///< an error, which ends the job
     Left,      ///< the process waits for nobody any more
@@ -32,30 +36,23 @@ struct Message {
 /// text.
 std::string encode(const Message &message);
 
-/// An error as a message's text, and back.
-std::string encoded(const Status &status);
-Status decoded(const std::string &text);
-
-/// Cuts what arrives into messages. What is no message, or one that is too large, is noticed before anything is kept
-/// for it.
+/// Cuts bytes that arrive into messages.
 class MessageReader {
 public:
-  /// Messages are about processes below `processes`. Values may have any length, other texts `mostText` bytes.
-  /// `withValues` says whether there may be values.
-  MessageReader(int64_t processes, int64_t mostText, bool withValues)
-      : processes(processes), mostText(mostText), withValues(withValues) {}
+  /// A message may have a text of so many bytes.
+  explicit MessageReader(int64_t mostBytes) : mostBytes(mostBytes) {}
+  void allow(int64_t bytes) { mostBytes = bytes; }
 
   void append(const char *bytes, size_t count) { received.append(bytes, count); }
+  /// Appends the bytes that wait at the socket, at most 64 KiB of them. False at the end of the connection.
+  bool readFrom(const Socket &socket);
   /// The next message, if all of it is there. False where it is not, or where the reader is broken.
   bool take(Message &message);
-  /// Whether something arrived that is no message. Nothing more can be read then.
+  /// Whether something arrived that is no message, or one that is too long. Nothing more can be read then.
   bool isBroken() const { return broken; }
-  /// The bytes that no message was taken of.
-  std::string takeRest();
 
 private:
-  int64_t processes, mostText;
-  bool withValues;
+  int64_t mostBytes;
   bool broken = false;
   std::string received;
   size_t taken = 0; ///< bytes of `received` that were messages

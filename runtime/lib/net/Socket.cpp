@@ -3,13 +3,11 @@
 #include "net/Socket.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <future>
-#include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -47,15 +45,6 @@ void configure(int descriptor) {
   ::fcntl(descriptor, F_SETFL, O_NONBLOCK);
 }
 
-/// Whether the descriptor can be written before `deadline`.
-bool waitWritable(int descriptor, Clock::time_point deadline) {
-  pollfd item{descriptor, POLLOUT, 0};
-  int ready;
-  while ((ready = ::poll(&item, 1, millisecondsUntil(deadline))) < 0 && errno == EINTR)
-    continue;
-  return ready > 0;
-}
-
 /// An address of a socket.
 struct Address {
   union {
@@ -78,62 +67,54 @@ Address localAddress(const std::string &name) {
   return address;
 }
 
-Address internetAddress(uint32_t host, int port) {
+Address internetAddress(in_addr host, int port) {
   Address address;
   address.internet.sin_family = AF_INET;
-  address.internet.sin_addr.s_addr = host;
+  address.internet.sin_addr = host;
   address.internet.sin_port = htons(static_cast<uint16_t>(port));
   address.size = sizeof address.internet;
   return address;
 }
 
-/// The look-up asks servers and knows no deadline: a thread of its own makes it, which is left behind where it takes
-/// too long. `error` is one of getaddrinfo's.
-void lookUp(const std::string &host, Clock::time_point deadline, uint32_t &found, int &error) {
-  using Answer = std::pair<int, uint32_t>;
-  auto promise = std::make_shared<std::promise<Answer>>();
-  std::future<Answer> answer = promise->get_future();
-  std::thread([host, promise] {
-    addrinfo hints{}, *places = nullptr;
-    hints.ai_family = AF_INET;
-    hints.ai_socktype = SOCK_STREAM;
-    int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &places);
-    uint32_t found = error ? 0 : reinterpret_cast<const sockaddr_in *>(places->ai_addr)->sin_addr.s_addr;
-    if (!error)
-      ::freeaddrinfo(places);
-    promise->set_value({error, found});
-  }).detach();
-  error = EAI_AGAIN;
-  if (answer.wait_until(deadline) == std::future_status::ready)
-    std::tie(error, found) = answer.get();
+/// An error of getaddrinfo, or the address.
+using Found = std::pair<int, in_addr>;
+
+Found lookUp(const std::string &host) {
+  addrinfo hints{}, *places = nullptr;
+  hints.ai_family = AF_INET;
+  if (int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &places))
+    return {error, {}};
+  Found found(0, reinterpret_cast<const sockaddr_in *>(places->ai_addr)->sin_addr);
+  ::freeaddrinfo(places);
+  return found;
 }
 
-Status resolve(const std::string &host, Clock::time_point deadline, uint32_t &found) {
-  in_addr address;
-  if (::inet_pton(AF_INET, host.c_str(), &address) == 1) {
-    found = address.s_addr;
-    return {};
-  }
-  int error;
+Status resolve(const std::string &host, Clock::time_point deadline, in_addr &address) {
+  Found found(EAI_AGAIN, {});
   // The name of a machine that just started may not be known yet.
-  while (lookUp(host, deadline, found, error), error == EAI_AGAIN && Clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  if (error == 0)
-    return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "unknown host '" + host + "': " + ::gai_strerror(error));
+  while (found.first == EAI_AGAIN && Clock::now() < deadline) {
+    // A look-up asks servers and knows no deadline: one that takes too long is left behind in its thread.
+    std::packaged_task<Found()> task([host] { return lookUp(host); });
+    std::future<Found> answer = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (answer.wait_until(deadline) == std::future_status::ready && (found = answer.get()).first == EAI_AGAIN)
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  address = found.second;
+  return found.first == 0 ? Status{}
+                          : Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                                          "unknown host '" + host + "': " + ::gai_strerror(found.first));
 }
 
-/// Whether the process at the other end of a local socket is of this user.
-bool isOwnUser(int descriptor) {
-  ucred other{};
-  socklen_t size = sizeof other;
-  return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.uid == ::geteuid();
-}
-
-bool isLocal(int descriptor) {
+/// Whether the socket is a local one whose other end is a process of another user.
+bool isOfAnotherUser(int descriptor) {
   int domain = 0;
   socklen_t size = sizeof domain;
-  return ::getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+  ::getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  ucred other{};
+  size = sizeof other;
+  return domain != AF_INET &&
+         (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0 || other.uid != ::geteuid());
 }
 
 int tryConnect(const Address &address, Clock::time_point deadline, Socket &socket) {
@@ -141,19 +122,17 @@ int tryConnect(const Address &address, Clock::time_point deadline, Socket &socke
   if (!made)
     return errno;
   configure(made.get());
-  if (::connect(made.get(), &address.any, address.size) != 0) {
-    if (errno != EINPROGRESS)
-      return errno;
-    if (!waitWritable(made.get(), deadline))
+  int error = ::connect(made.get(), &address.any, address.size) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd item{made.get(), POLLOUT, 0};
+    if (::poll(&item, 1, millisecondsUntil(deadline)) <= 0)
       return ETIMEDOUT;
-    int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error)
-      return error;
   }
-  socket = std::move(made);
-  return 0;
+  if (!error)
+    socket = std::move(made);
+  return error;
 }
 
 } // namespace
@@ -178,8 +157,9 @@ Status Socket::listen(Endpoint &place, Socket &socket) {
   if (!made)
     return failed("socket", errno);
   setOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  Address address = isLocal ? localAddress(place.local)
-                            : internetAddress(htonl(isLoopback(place.host) ? INADDR_LOOPBACK : INADDR_ANY), place.port);
+  Address address = isLocal
+                        ? localAddress(place.local)
+                        : internetAddress({htonl(isLoopback(place.host) ? INADDR_LOOPBACK : INADDR_ANY)}, place.port);
   if (::bind(made.get(), &address.any, address.size) != 0 || ::listen(made.get(), SOMAXCONN) != 0)
     return failed(isLocal ? "cannot listen at " + place.text() : "cannot listen at port " + std::to_string(place.port),
                   errno);
@@ -197,7 +177,7 @@ Status Socket::accept(Socket &socket) const {
   // All else concerns one connection, or passes: where there are too many descriptors, some of them have a deadline.
   if (!made && (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EOPNOTSUPP))
     return failed("cannot accept a connection", errno);
-  if (made && isLocal(made.get()) && !isOwnUser(made.get()))
+  if (made && isOfAnotherUser(made.get()))
     made = Socket();
   if (made)
     configure(made.get());
@@ -207,7 +187,8 @@ Status Socket::accept(Socket &socket) const {
 
 Status Socket::connect(const Endpoint &place, Clock::time_point deadline, Socket &socket) {
   Address address = localAddress(place.local);
-  if (uint32_t host = 0; place.local.empty()) {
+  if (place.local.empty()) {
+    in_addr host;
     if (Status status = resolve(place.host, deadline, host); !status.ok())
       return status;
     address = internetAddress(host, place.port);
@@ -217,39 +198,19 @@ Status Socket::connect(const Endpoint &place, Clock::time_point deadline, Socket
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (error)
     return failed("cannot connect to " + place.text(), error);
-  if (place.local.empty() || isOwnUser(socket.get()))
+  if (!isOfAnotherUser(socket.get()))
     return {};
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "a process of another user listens at " + place.text());
 }
 
-void Socket::send(const void *data, size_t bytes, int64_t &count) const {
+int64_t Socket::send(const void *data, size_t bytes) const {
   ssize_t sent = ::send(descriptor, data, bytes, MSG_NOSIGNAL);
-  count = sent >= 0 ? sent : errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+  return sent >= 0 ? sent : errno == EAGAIN || errno == EINTR ? 0 : -1;
 }
 
-Status Socket::write(const void *data, size_t bytes, Clock::time_point deadline) const {
-  const char *next = static_cast<const char *>(data);
-  while (bytes > 0) {
-    int64_t count;
-    send(next, bytes, count);
-    if (count < 0)
-      return failed("cannot send", errno);
-    if (count == 0 && !waitWritable(descriptor, deadline))
-      return failed("cannot send", ETIMEDOUT);
-    next += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return {};
-}
-
-void Socket::read(void *data, size_t bytes, int64_t &count) const {
+int64_t Socket::read(void *data, size_t bytes) const {
   ssize_t got = ::recv(descriptor, data, bytes, 0);
-  if (got > 0)
-    count = got;
-  else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-    count = -1;
-  else
-    count = 0;
+  return got > 0 ? got : got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
 } // namespace moert::net

@@ -1,4 +1,9 @@
 //===- Socket.h - a connection between two processes ----------------------===//
+//
+// Ranks of one machine meet at a local socket, where the system says whose process is at the other end; those of
+// several meet at a TCP port.
+//
+//===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_SOCKET_H
 #define MOERT_NET_SOCKET_H
 
@@ -12,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The time `seconds` from now.
 Clock::time_point after(double seconds);
-/// What is left until `deadline`, for poll(2): at least 0, at most `most`.
+/// The time left until `deadline`, for poll(2): at least 0, at most `most`.
 int millisecondsUntil(Clock::time_point deadline, int most = 1 << 30);
 
 /// Owns a descriptor that never blocks.
@@ -40,12 +45,10 @@ public:
   /// by then too.
   static Status connect(const Endpoint &place, Clock::time_point deadline, Socket &socket);
 
-  /// What can be sent at once, at most `bytes`; `count` 0 where nothing can, -1 where the connection is broken.
-  void send(const void *data, size_t bytes, int64_t &count) const;
-  /// All of `data`, however often it takes.
-  Status write(const void *data, size_t bytes, Clock::time_point deadline) const;
-  /// What is there, at most `bytes`; `count` 0 where nothing is, -1 at the end of the connection.
-  void read(void *data, size_t bytes, int64_t &count) const;
+  /// Sends as many of `bytes` bytes as it can at once; -1 where the connection is broken.
+  int64_t send(const void *data, size_t bytes) const;
+  /// Reads the bytes that are there, at most `bytes`; 0 where none are, -1 at the end of the connection.
+  int64_t read(void *data, size_t bytes) const;
 
 private:
   int descriptor = -1;

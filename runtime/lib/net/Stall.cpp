@@ -9,6 +9,11 @@
 #include <map>
 #include <set>
 
+namespace moert {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Wait, what, key, ranks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Whereabouts, inStep, waits, running)
+} // namespace moert
+
 namespace moert::net {
 namespace {
 
@@ -112,21 +117,13 @@ std::string secondsText(double seconds) {
 }
 
 std::string encode(const Whereabouts &whereabouts) {
-  nlohmann::json waits = nlohmann::json::array();
-  for (const Wait &wait : whereabouts.waits)
-    waits.push_back({{"what", wait.what}, {"key", wait.key}, {"ranks", wait.ranks}});
   // Labels are the user's: a byte that is no UTF-8 is no reason to throw.
-  return nlohmann::json{{"in_step", whereabouts.inStep}, {"running", whereabouts.running}, {"waits", waits}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(whereabouts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::optional<Whereabouts> decode(const std::string &text) {
   try {
-    nlohmann::json json = nlohmann::json::parse(text);
-    Whereabouts result{json.at("in_step"), {}, json.at("running")};
-    for (const nlohmann::json &wait : json.at("waits"))
-      result.waits.push_back({wait.at("what"), wait.at("key"), wait.at("ranks")});
-    return result;
+    return nlohmann::json::parse(text).get<Whereabouts>();
   } catch (const nlohmann::json::exception &) {
     return std::nullopt;
   }

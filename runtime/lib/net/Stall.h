@@ -1,4 +1,8 @@
 //===- Stall.h - who holds up whom ----------------------------------------===//
+//
+// The report of a time-out needs it: who waits in which collective for whom, and where those are.
+//
+//===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_STALL_H
 #define MOERT_NET_STALL_H
 
@@ -8,8 +12,8 @@
 
 namespace moert::net {
 
-/// What the processes said of where they are, process i runs rank i; absent where one did not answer. For people: who
-/// waits in which collective for whom, and what those do.
+/// The report, for people. answers[i] is where process i said that it is, absent where it did not answer; names[i] is
+/// its name. Process i runs rank i.
 std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, const std::vector<std::string> &names);
 
 /// "0 to 3, 7".

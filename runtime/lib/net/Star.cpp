@@ -10,185 +10,147 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 namespace moert::net {
 
-/// But for values no message is that long.
-constexpr int64_t kMostText = int64_t(64) << 20;
+/// More than any machine has: values may be as long as they are.
+constexpr int64_t kMostBytes = int64_t(1) << 44;
 
-Star::Peer::Peer(int64_t count, Arrival arrival)
-    : socket(std::move(arrival.socket)), name(std::move(arrival.name)), reader(count, kMostText, true),
-      heard(Clock::now()), asked(heard) {
-  reader.append(arrival.rest.data(), arrival.rest.size());
+Star::Peer::Peer(Arrival arrival) : Arrival(std::move(arrival)), heard(Clock::now()), asked(heard) {
+  reader.allow(kMostBytes);
 }
-
-Star::Star(const Options &options)
-    : options(options), limit(options.patience), peers(static_cast<size_t>(options.count)) {}
 
 Status Star::join(const Options &options, Socket listener, std::unique_ptr<Star> &star) {
   std::unique_ptr<Star> made(new Star(options));
-  if (::pipe2(made->wake, O_CLOEXEC | O_NONBLOCK) != 0)
-    return Status::error(MOERT_ERROR_INTERNAL, std::string("pipe: ") + std::strerror(errno));
-  std::vector<Arrival> arrivals(1);
+  made->wake = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->wake)
+    return Status::error(MOERT_ERROR_INTERNAL, std::string("eventfd: ") + std::strerror(errno));
+  std::map<int64_t, Arrival> arrivals;
   if (options.count > 1)
-    if (Status status =
-            options.index == 0 ? admit(options, std::move(listener), arrivals) : enter(options, arrivals[0]);
+    if (Status status = options.index == 0 ? admit(options, std::move(listener), arrivals) : enter(options, arrivals);
         !status.ok())
       return status;
-  for (size_t i = 0; i < arrivals.size(); ++i)
-    if (arrivals[i].socket)
-      made->peers[i] = std::make_unique<Peer>(options.count, std::move(arrivals[i]));
+  for (auto &[process, arrival] : arrivals)
+    made->peers.emplace(process, std::move(arrival));
   made->watcher = std::thread([raw = made.get()] { raw->watch(); });
   star = std::move(made);
   return {};
 }
 
 Star::~Star() {
-  if (watcher.joinable()) {
-    leave();
-    {
-      std::lock_guard lock(mutex);
-      stopping = true;
-    }
+  if (!watcher.joinable())
+    return;
+  leave();
+  {
+    Lock lock(mutex);
+    stopping = true;
     wakeUp();
-    watcher.join();
   }
-  for (int end : wake)
-    if (end >= 0)
-      ::close(end);
+  watcher.join();
 }
 
-void Star::wakeUp() { (void)!::write(wake[1], "", 1); }
+void Star::wakeUp() { (void)::eventfd_write(wake.get(), 1); }
 
 void Star::setPatience(double seconds) {
-  limit = seconds;
+  Lock lock(mutex);
+  patience = seconds;
   wakeUp();
+}
+
+std::string Star::whoIs(int64_t process) const {
+  auto peer = peers.find(process);
+  return "rank " + std::to_string(process) + " (" + (peer == peers.end() ? ownName() : peer->second.name) + ")";
 }
 
 // --- What is said ----------------------------------------------------------------
 
-void Star::write(int64_t to, const Message &message) {
-  if (Peer *peer = peerOf(to))
-    write(*peer, std::make_shared<const std::string>(encode(message)));
+void Star::write(Peer &peer, const Message &message) {
+  write(peer, std::make_shared<const std::string>(encode(message)));
 }
 
 void Star::write(Peer &peer, const Bytes &bytes) {
-  if (peer.closed)
+  if (peer.isClosed)
     return;
-  {
-    std::lock_guard lock(peer.writing);
-    peer.outbox.push_back(bytes);
-    peer.isSending = true;
-  }
+  peer.outbox.push_back(bytes);
   flush(peer);
-  if (peer.isSending)
+  if (!peer.outbox.empty())
     wakeUp();
 }
 
-/// Sends what can be sent at once. A broken connection is found out where it is read.
+/// Sends as much as can be sent at once. A broken connection is found out where it is read.
 void Star::flush(Peer &peer) {
-  {
-    std::lock_guard lock(peer.writing);
-    while (!peer.outbox.empty()) {
-      const std::string &bytes = *peer.outbox.front();
-      int64_t count;
-      peer.socket.send(bytes.data() + peer.sent, bytes.size() - peer.sent, count);
-      if (count < 0) {
-        peer.outbox.clear();
-        peer.sent = 0;
-        break;
-      }
-      peer.sent += static_cast<size_t>(count);
-      if (peer.sent < bytes.size())
-        return;
-      peer.outbox.pop_front();
-      peer.sent = 0;
-    }
-    peer.isSending = false;
+  while (!peer.outbox.empty()) {
+    const std::string &bytes = *peer.outbox.front();
+    int64_t count = peer.socket.send(bytes.data() + peer.sent, bytes.size() - peer.sent);
+    peer.sent += static_cast<size_t>(std::max<int64_t>(count, 0));
+    if (count >= 0 && peer.sent < bytes.size())
+      return;
+    peer.outbox.pop_front();
+    peer.sent = 0;
   }
-  // Whoever waits for it looks under this lock.
-  std::lock_guard lock(mutex);
   changed.notify_all();
 }
 
+/// Process 0: to all others but `except`; others: to process 0.
 void Star::tell(const Message &message, int64_t except) {
   auto bytes = std::make_shared<const std::string>(encode(message));
-  for (int64_t i = 0; i < options.count; ++i)
-    if (Peer *peer = peerOf(i); peer && i != except)
-      write(*peer, bytes);
-}
-
-/// Waits until `condition` holds, but no longer than the patience. `ranks` are those that are waited for. Whatever ends
-/// the wait but the condition is an error. While it lasts others who ask hear of it.
-template <class Condition>
-Status Star::waitFor(std::unique_lock<std::mutex> &lock, const std::string &what, const std::vector<int64_t> &ranks,
-                     Condition condition) {
-  auto isOver = [&] { return condition() || !failed.ok(); };
-  if (!isOver()) {
-    double seconds = limit;
-    Clock::time_point deadline = after(seconds > 0 ? seconds : 1e9);
-    waiting = Wait{what, what + " " + std::to_string(ranks.front()), ranks};
-    bool inTime = changed.wait_until(lock, deadline, isOver);
-    if (!inTime) {
-      lock.unlock();
-      Status status =
-          explain("rank " + std::to_string(options.index) + ": the time-out of " + secondsText(seconds) + " s passed");
-      lock.lock();
-      waiting.reset();
-      return status;
-    }
-    waiting.reset();
-  }
-  if (condition())
-    return {};
-  known = true;
-  return failed;
+  for (auto &[process, peer] : peers)
+    if (process != except)
+      write(peer, bytes);
 }
 
 /// Values are kept until they are sent: one who does not read holds up who sends, not memory.
-Status Star::tellAndWait(const Message &message) {
-  tell(message);
-  std::unique_lock lock(mutex);
-  for (int64_t i = 0; i < options.count; ++i)
-    if (Peer *peer = peerOf(i))
-      if (Status status =
-              waitFor(lock, "the exchange of values", {i}, [&] { return !peer->isSending || peer->closed; });
-          !status.ok())
-        return status;
+Status Star::tellAndWait(const std::vector<char> &bytes) {
+  Lock lock(mutex);
+  if (!failed.ok())
+    return knownFailure();
+  tell({Type::Data, options.index, std::string(bytes.begin(), bytes.end())});
+  for (const auto &[process, peer] : peers)
+    if (Status status = waitFor(lock, process, [](const Peer &peer) { return !peer.isClosed && peer.outbox.empty(); });
+        !status.ok())
+      return status;
   return {};
 }
 
-Status Star::send(const std::vector<char> &bytes) {
-  if (Status status = failure(); !status.ok())
-    return status;
-  if (peerOf(0)->closed)
-    return Status::error(MOERT_ERROR_INTERNAL, "there is no connection to rank 0");
-  return tellAndWait({Type::Data, options.index, std::string(bytes.begin(), bytes.end())});
+/// Waits for a process until `condition` holds, but no longer than the patience. Whatever ends the wait but the
+/// condition is an error. While it lasts others who ask hear of it.
+Status Star::waitFor(Lock &lock, int64_t process, bool (*condition)(const Peer &)) {
+  const Peer &peer = peers.at(process);
+  auto isOver = [&] { return condition(peer) || peer.isClosed || !failed.ok(); };
+  if (!isOver()) {
+    const std::string what = "the exchange of values";
+    waiting = Wait{what, what + " " + std::to_string(process), {process}};
+    double seconds = patience;
+    Status status;
+    if (!changed.wait_until(lock, after(seconds > 0 ? seconds : 1e9), isOver))
+      status = explain(lock, "rank " + std::to_string(options.index) + ": the time-out of " + secondsText(seconds) +
+                                 " s passed");
+    waiting.reset();
+    if (!status.ok())
+      return status;
+  }
+  if (condition(peer))
+    return {};
+  return failed.ok() ? Status::error(MOERT_ERROR_INTERNAL, "rank " + std::to_string(process) + " has ended")
+                     : knownFailure();
 }
+
+Status Star::send(const std::vector<char> &bytes) { return tellAndWait(bytes); }
 
 Status Star::receive(int64_t from, std::vector<char> &bytes) {
-  std::unique_lock lock(mutex);
-  Peer &peer = *peerOf(from);
-  if (Status status =
-          waitFor(lock, "the exchange of values", {from}, [&] { return !peer.inbox.empty() || peer.closed; });
-      !status.ok())
+  Lock lock(mutex);
+  if (Status status = waitFor(lock, from, [](const Peer &peer) { return !peer.inbox.empty(); }); !status.ok())
     return status;
-  if (peer.inbox.empty())
-    return Status::error(MOERT_ERROR_INTERNAL, "rank " + std::to_string(from) + " has ended");
-  bytes = std::move(peer.inbox.front());
-  peer.inbox.pop_front();
+  std::deque<std::vector<char>> &inbox = peers.at(from).inbox;
+  bytes = std::move(inbox.front());
+  inbox.pop_front();
   return {};
 }
 
-Status Star::broadcast(std::vector<char> &bytes) {
-  if (!isHub())
-    return receive(0, bytes);
-  if (Status status = failure(); !status.ok())
-    return status;
-  return tellAndWait({Type::Data, 0, std::string(bytes.begin(), bytes.end())});
-}
+Status Star::broadcast(std::vector<char> &bytes) { return isHub() ? tellAndWait(bytes) : receive(0, bytes); }
+
+// --- Failures --------------------------------------------------------------------
 
 void Star::listen(Listener *other) {
   std::lock_guard lock(listening);
@@ -196,84 +158,93 @@ void Star::listen(Listener *other) {
 }
 
 Status Star::failure() const {
-  std::lock_guard lock(mutex);
+  Lock lock(mutex);
+  return knownFailure();
+}
+
+Status Star::knownFailure() const {
   known = known || !failed.ok();
   return failed;
 }
 
 Status Star::failureSoFar() const {
-  std::lock_guard lock(mutex);
+  Lock lock(mutex);
   return failed;
 }
 
-/// The first failure counts.
-void Star::note(const Status &status) {
-  {
-    std::lock_guard lock(mutex);
-    if (!failed.ok())
-      return;
-    failed = status;
-  }
-  changed.notify_all();
-  std::lock_guard lock(listening);
-  if (listener)
-    listener->failed(status);
+bool Star::isFailureKnown() const {
+  Lock lock(mutex);
+  return known;
 }
 
-void Star::fail(const Status &status) {
+/// The first failure counts. The watcher tells the listener.
+void Star::note(const Status &status) {
+  if (!failed.ok())
+    return;
+  failed = status;
+  isToTell = true;
+  changed.notify_all();
+  wakeUp();
+}
+
+void Star::spread(const Status &status) {
   tell({Type::Failed, options.index, encoded(status)});
   note(status);
 }
 
-Status Star::explain(const std::string &reason) {
-  if (isHub())
-    beginInquiry(reason);
-  else
-    write(0, {Type::Explain, options.index, reason});
-  {
-    std::unique_lock lock(mutex);
-    auto isOver = [this] { return !failed.ok(); };
-    // Process 0 waits for answers, and always ends that; the others have to notice if it does not.
-    if (isHub())
-      changed.wait(lock, isOver);
-    else
-      changed.wait_for(lock, std::chrono::duration<double>(2 * options.answer + 0.5), isOver);
-  }
-  if (Status status = failure(); !status.ok())
-    return status;
-  Status status = Status::error(MOERT_ERROR_HANG, reason + "\n  rank 0 (" + peers[0]->name + ") does not answer");
-  fail(status);
-  known = true;
-  return status;
+void Star::fail(const Status &status) {
+  Lock lock(mutex);
+  spread(status);
 }
 
-void Star::leave() {
-  {
-    std::lock_guard lock(mutex);
-    if (!left.emplace(options.index, Clock::now()).second)
-      return;
+Status Star::explain(const std::string &reason) {
+  Lock lock(mutex);
+  return explain(lock, reason);
+}
+
+Status Star::explain(Lock &lock, const std::string &reason) {
+  auto isOver = [this] { return !failed.ok(); };
+  // Process 0 asks, and always ends that; the others have to notice if it does not.
+  if (isHub()) {
+    beginInquiry(reason);
+    changed.wait(lock, isOver);
+  } else {
+    write(peers.at(0), {Type::Explain, options.index, reason});
+    if (!changed.wait_for(lock, std::chrono::duration<double>(2 * options.answer + 0.5), isOver))
+      spread(Status::error(MOERT_ERROR_HANG, reason + "\n  " + whoIs(0) + " does not answer"));
   }
-  tell({Type::Left, options.index, ""});
+  return knownFailure();
+}
+
+/// Asks all where they are. The watcher ends the inquiry.
+void Star::beginInquiry(const std::string &reason) {
+  if (inquiry || !failed.ok())
+    return;
+  inquiry = Inquiry{reason, after(options.answer), {}};
+  inquiry->answers.resize(static_cast<size_t>(options.count));
+  tell({Type::Query, 0, ""});
+  wakeUp();
+}
+
+// --- The end ---------------------------------------------------------------------
+
+void Star::leave() {
+  Lock lock(mutex);
+  if (left.insert(options.index).second)
+    tell({Type::Left, options.index, ""});
 }
 
 Status Star::finish() {
-  if (options.count == 1)
-    return {};
   leave();
-  // Process 0 says it last: then all are done.
+  Lock lock(mutex);
   if (!isHub())
-    write(0, {Type::Done, options.index, ""});
-  std::unique_lock lock(mutex);
-  for (int64_t i = 0; i < options.count; ++i)
-    if (Peer *peer = peerOf(i); peer && failed.ok())
-      changed.wait(lock, [&] { return done.count(i) || peer->closed || !failed.ok(); });
+    write(peers.at(0), {Type::Done, options.index, ""});
   // Process 0, whose messages matter most, is the first to go: launchers may lose what others wrote by then.
-  if (!isHub() && failed.ok())
-    changed.wait_for(lock, std::chrono::seconds(1), [&] { return peerOf(0)->closed.load(); });
-  lock.unlock();
-  if (isHub())
-    tell({Type::Done, 0, ""});
-  return failureSoFar();
+  changed.wait(lock, [this] {
+    return !failed.ok() || std::all_of(peers.begin(), peers.end(),
+                                       [](const auto &entry) { return entry.second.isDone || entry.second.isClosed; });
+  });
+  return failed;
 }
 
 } // namespace moert::net

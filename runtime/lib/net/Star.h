@@ -1,11 +1,14 @@
 //===- Star.h - processes joined through process 0 ------------------------===//
 //
-// Each process keeps a connection to process 0, which passes on what concerns all. A connection that closes before its
-// process said that it leaves is a process that died. Process i runs rank i.
+// Each process keeps a connection to process 0, which passes on what concerns all. Three things need it, with NCCL and
+// with MPI alike: values for all processes outside a plan's collectives, the error of one process in all, and the
+// report of one that died or stands still, which NCCL and MPI wait for without end. Process i runs rank i.
 //
-// One thread, the watcher, reads and writes. Nothing that is said waits for its reader: it queues. With a patience,
-// processes ask each other again and again whether they are there, whatever else they do; one that does not answer for
-// so long ends the job, and so does whoever waits for longer than that.
+// A connection that closes before its process said that it leaves is a process that died. With a patience, processes
+// ask each other again and again whether they are there, whatever else they do; one that does not answer for so long
+// ends the job, and so does whoever waits for longer than that.
+//
+// One thread, the watcher, reads, and calls the listener. Nothing that is said waits for its reader: it queues.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_STAR_H
@@ -14,10 +17,8 @@
 #include "core/Processes.h"
 #include "net/Door.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,98 +50,91 @@ public:
   void fail(const Status &status) override;
   Status explain(const std::string &reason) override;
 
-  double patience() const { return limit; }
   void setPatience(double seconds);
   /// Says that this process waits for nobody any more.
   void leave();
-  /// Waits until all are at their end, so that none is left behind; others than process 0 until that is gone, or a
-  /// second. Once, as the last call.
+  /// Waits until all are at their end, so that none is left behind; others than process 0 until that one is gone. Once,
+  /// as the last call.
   Status finish();
   /// failure(), and whether anybody asked for that or got it from another call: else nobody knows.
   Status failureSoFar() const;
-  bool isFailureKnown() const { return known; }
+  bool isFailureKnown() const;
 
 private:
   using Type = Message::Type;
   using Bytes = std::shared_ptr<const std::string>;
+  using Lock = std::unique_lock<std::mutex>;
 
-  /// A process at the other end of a connection: of process 0 all others, of others process 0.
-  struct Peer {
-    Peer(int64_t count, Arrival arrival);
+  /// A process at the other end of a connection.
+  struct Peer : Arrival {
+    explicit Peer(Arrival arrival);
 
-    Socket socket;
-    std::string name; ///< "process 4711 on host 'node1'"
-    MessageReader reader;
-    std::mutex writing;       ///< of the next three
-    std::deque<Bytes> outbox; ///< what is not sent yet,
-    size_t sent = 0;          ///< but for so many bytes of its first message
-    std::atomic<bool> isSending = false;
+    std::deque<Bytes> outbox; ///< messages that are not sent yet,
+    size_t sent = 0;          ///< but for so many bytes of the first one
     std::deque<std::vector<char>> inbox;
-    std::atomic<bool> closed = false;
-    Clock::time_point heard, asked; ///< when it last said something, and was last asked; of the watcher
+    bool isDone = false;            ///< it is at its end
+    bool isClosed = false;          ///< its connection is
+    Clock::time_point heard, asked; ///< when it last said something, and was last asked
   };
   struct Inquiry {
     std::string reason;
     Clock::time_point deadline;
     std::vector<std::optional<Whereabouts>> answers;
-    size_t missing;
   };
 
-  explicit Star(const Options &options);
+  explicit Star(const Options &options) : options(options), patience(options.patience) {}
 
-  // What is said.
-  Peer *peerOf(int64_t process) const { return peers[static_cast<size_t>(process)].get(); }
-  void write(int64_t to, const Message &message);
+  // All of these are called with the mutex. Those that take the lock release it while they wait or call the listener.
   void write(Peer &peer, const Bytes &bytes);
+  void write(Peer &peer, const Message &message);
   void flush(Peer &peer);
-  /// Process 0: to all others but `except`; others: to process 0.
   void tell(const Message &message, int64_t except = -1);
-  Status tellAndWait(const Message &message);
-  template <class Condition>
-  Status waitFor(std::unique_lock<std::mutex> &lock, const std::string &what, const std::vector<int64_t> &ranks,
-                 Condition condition);
+  Status waitFor(Lock &lock, int64_t process, bool (*condition)(const Peer &));
+  Status explain(Lock &lock, const std::string &reason);
+  Status knownFailure() const;
+  void note(const Status &status);
+  void spread(const Status &status);
+  void beginInquiry(const std::string &reason);
 
   // The watcher.
   void watch();
-  void look();
-  void readFrom(int64_t process);
-  void handle(int64_t from, Message message);
+  void look(Lock &lock);
+  void hear(Lock &lock, int64_t from);
+  void handle(Lock &lock, int64_t from, const Message &message);
   void died(int64_t process);
-  void tick();
+  void callListener(Lock &lock, const std::function<void(Listener &)> &call);
+  Whereabouts ask(Lock &lock);
+  void checkInquiry(Lock &lock);
   void checkSilence();
   void silent(int64_t process, double seconds);
-  void noteLeft(int64_t process);
-  void noteDone(int64_t process);
-  void beginInquiry(const std::string &reason);
-  void noteAnswer(int64_t process, const std::string &text);
-  void endInquiry();
-  void checkLeft();
-  Whereabouts ask();
+  void checkLeft(Lock &lock);
   void wakeUp();
 
+  Status tellAndWait(const std::vector<char> &bytes);
   bool isHub() const { return options.index == 0; }
-  void note(const Status &status);
+  std::string whoIs(int64_t process) const;
 
   const Options options;
-  std::atomic<double> limit;                ///< options.patience, or as set later
-  std::vector<std::unique_ptr<Peer>> peers; ///< by process; null where there is no connection
 
-  mutable std::mutex mutex; ///< of what follows, and of the peers' inboxes
+  mutable std::mutex mutex; ///< of what follows, up to the next one
   std::condition_variable changed;
+  double patience;               ///< options.patience, or as set later
+  std::map<int64_t, Peer> peers; ///< of process 0 all others, of others process 0
   Status failed;
-  mutable std::atomic<bool> known = false;
-  std::map<int64_t, Clock::time_point> left;
-  std::set<int64_t> done;
-  std::map<std::string, Clock::time_point> hopeless; ///< waits for one who left, since when
-  std::optional<Wait> waiting;                       ///< of a call from outside
+  bool isToTell = false; ///< the listener, that it failed
+  mutable bool known = false;
+  std::set<int64_t> left;
+  std::string hopeless; ///< the key of a wait for one who left,
+  Clock::time_point hopelessSince;
+  std::optional<Wait> waiting; ///< of a call from outside
   std::optional<Inquiry> inquiry;
+  Clock::time_point lastTick;
   bool stopping = false;
 
   std::mutex listening;
   Listener *listener = nullptr;
 
-  int wake[2] = {-1, -1}; ///< a pipe
-  Clock::time_point lastTick = {};
+  Socket wake; ///< an eventfd
   std::thread watcher;
 };
 

@@ -4,9 +4,9 @@
 #include "net/Star.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <poll.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 namespace moert::net {
 namespace {
@@ -14,79 +14,66 @@ namespace {
 constexpr int kTickMs = 200;
 /// So often within the patience a silent process is asked whether it is there.
 constexpr double kAsks = 4;
-/// So much of one connection is read before the others have their turn.
-constexpr size_t kReadBytes = 1 << 16, kMostReads = 64;
 
 double secondsSince(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
 
 } // namespace
 
 void Star::watch() {
-  while (true) {
-    look();
-    {
-      std::lock_guard lock(mutex);
-      if (stopping)
-        return;
-    }
-    tick();
+  Lock lock(mutex);
+  while (!stopping) {
+    look(lock);
+    if (std::exchange(isToTell, false))
+      callListener(lock, [status = failed](Listener &listener) { listener.failed(status); });
+    if (!failed.ok())
+      continue;
+    checkInquiry(lock);
+    checkSilence();
+    checkLeft(lock);
   }
 }
 
 /// Waits for a moment, and reads and writes what it can.
-void Star::look() {
-  std::vector<pollfd> items{{wake[0], POLLIN, 0}};
-  std::vector<int64_t> processes;
-  for (int64_t i = 0; i < options.count; ++i)
-    if (Peer *peer = peerOf(i); peer && !peer->closed) {
-      items.push_back({peer->socket.get(), static_cast<short>(POLLIN | (peer->isSending ? POLLOUT : 0)), 0});
-      processes.push_back(i);
-    }
-  double patience = limit;
+void Star::look(Lock &lock) {
+  std::vector<pollfd> items{{wake.get(), POLLIN, 0}};
+  for (const auto &[process, peer] : peers)
+    items.push_back(
+        {peer.isClosed ? -1 : peer.socket.get(), static_cast<short>(POLLIN | (peer.outbox.empty() ? 0 : POLLOUT)), 0});
   int wait = patience > 0 ? static_cast<int>(std::clamp(patience * 1000 / (4 * kAsks), 1.0, double(kTickMs))) : kTickMs;
-  {
-    std::lock_guard lock(mutex);
-    if (inquiry)
-      wait = std::min(wait, millisecondsUntil(inquiry->deadline) + 1);
-  }
+  if (inquiry)
+    wait = std::min(wait, millisecondsUntil(inquiry->deadline) + 1);
+  lock.unlock();
   ::poll(items.data(), items.size(), wait);
-  char drained[16];
-  (void)!::read(wake[0], drained, sizeof drained);
-  for (size_t i = 0; i < processes.size(); ++i) {
-    if (items[i + 1].revents & POLLOUT)
-      flush(*peerOf(processes[i]));
-    if (items[i + 1].revents & ~POLLOUT)
-      readFrom(processes[i]);
+  eventfd_t drained;
+  (void)::eventfd_read(wake.get(), &drained);
+  lock.lock();
+  size_t i = 0;
+  for (auto &[process, peer] : peers) {
+    short events = items[++i].revents;
+    if (events & POLLOUT)
+      flush(peer);
+    if (events & ~POLLOUT)
+      hear(lock, process);
   }
 }
 
-void Star::readFrom(int64_t process) {
-  Peer &peer = *peerOf(process);
-  std::vector<char> buffer(kReadBytes);
-  int64_t count = 0;
-  size_t reads = 0;
-  do {
-    peer.socket.read(buffer.data(), buffer.size(), count);
-    if (count > 0) {
-      peer.reader.append(buffer.data(), static_cast<size_t>(count));
-      peer.heard = Clock::now();
-    }
-  } while (count == static_cast<int64_t>(buffer.size()) && ++reads < kMostReads);
+void Star::hear(Lock &lock, int64_t from) {
+  Peer &peer = peers.at(from);
+  bool isOpen = peer.reader.readFrom(peer.socket);
+  peer.heard = Clock::now();
   Message message;
   while (peer.reader.take(message))
-    handle(process, std::move(message));
-  if (count < 0 || peer.reader.isBroken())
-    died(process);
+    handle(lock, from, message);
+  if (!isOpen || peer.reader.isBroken())
+    died(from);
 }
 
-void Star::handle(int64_t from, Message message) {
+void Star::handle(Lock &lock, int64_t from, const Message &message) {
+  Peer &peer = peers.at(from);
   switch (message.type) {
-  case Type::Data: {
-    std::lock_guard lock(mutex);
-    peerOf(from)->inbox.emplace_back(message.text.begin(), message.text.end());
-    changed.notify_all();
-    return;
-  }
+  case Type::Data:
+    peer.inbox.emplace_back(message.text.begin(), message.text.end());
+    return changed.notify_all();
   case Type::Failed:
     if (isHub())
       tell(message, from);
@@ -94,17 +81,21 @@ void Star::handle(int64_t from, Message message) {
   case Type::Left:
     if (isHub())
       tell(message, from);
-    return noteLeft(message.process);
+    left.insert(message.process);
+    return;
   case Type::Done:
-    return noteDone(from);
+    peer.isDone = true;
+    return changed.notify_all();
   case Type::Explain:
     return beginInquiry(message.text);
   case Type::Query:
-    return write(0, {Type::Answer, options.index, encode(ask())});
+    return write(peer, {Type::Answer, options.index, encode(ask(lock))});
   case Type::Answer:
-    return noteAnswer(from, message.text);
+    if (inquiry)
+      inquiry->answers[static_cast<size_t>(from)] = decode(message.text);
+    return;
   case Type::Ping:
-    return write(from, {Type::Pong, options.index, ""});
+    return write(peer, {Type::Pong, options.index, ""});
   default:
     return;
   }
@@ -112,158 +103,98 @@ void Star::handle(int64_t from, Message message) {
 
 /// A connection is closed.
 void Star::died(int64_t process) {
-  bool expected;
-  {
-    std::lock_guard lock(mutex);
-    peerOf(process)->closed = true;
-    expected = left.count(process) || !failed.ok();
-  }
+  peers.at(process).isClosed = true;
   changed.notify_all();
-  if (expected)
-    return;
-  Status status = Status::error(MOERT_ERROR_HANG, "rank " + std::to_string(process) + " (" + peerOf(process)->name +
-                                                      ") died: its connection closed");
-  fail(status);
+  if (!left.count(process) && failed.ok())
+    spread(Status::error(MOERT_ERROR_HANG, whoIs(process) + " died: its connection closed"));
 }
 
-void Star::noteLeft(int64_t process) {
-  std::lock_guard lock(mutex);
-  left.emplace(process, Clock::now());
-}
-
-void Star::noteDone(int64_t process) {
-  std::lock_guard lock(mutex);
-  done.insert(process);
-  changed.notify_all();
-}
-
-void Star::tick() {
-  bool over;
+void Star::callListener(Lock &lock, const std::function<void(Listener &)> &call) {
+  lock.unlock();
   {
-    std::lock_guard lock(mutex);
-    over = inquiry && (inquiry->missing == 0 || Clock::now() > inquiry->deadline);
-  }
-  if (over)
-    endInquiry();
-  checkSilence();
-  checkLeft();
-}
-
-// --- Who is silent -----------------------------------------------------------------
-
-void Star::checkSilence() {
-  double patience = limit;
-  // After a pause of its own, e.g. of the whole machine, this process knows nothing of the others'.
-  bool wasAway = secondsSince(lastTick) > patience / 2;
-  lastTick = Clock::now();
-  {
-    std::lock_guard lock(mutex);
-    if (patience <= 0 || !failed.ok())
-      return;
-  }
-  for (int64_t i = 0; i < options.count; ++i) {
-    Peer *peer = peerOf(i);
-    if (!peer || peer->closed)
-      continue;
-    if (wasAway)
-      peer->heard = Clock::now();
-    if (double seconds = secondsSince(peer->heard); seconds > patience)
-      return silent(i, seconds);
-    double often = patience / kAsks;
-    if (secondsSince(peer->heard) > often && secondsSince(peer->asked) > often) {
-      peer->asked = Clock::now();
-      write(i, {Type::Ping, options.index, ""});
-    }
-  }
-}
-
-void Star::silent(int64_t process, double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", seconds);
-  std::string who = "rank " + std::to_string(process) + " (" + peerOf(process)->name + ")";
-  // What the others wait in is worth knowing, where they can still be asked.
-  if (isHub())
-    return beginInquiry("rank 0: the time-out of " + secondsText(limit) + " s passed: nothing was heard of " + who +
-                        " for " + text + " s");
-  note(Status::error(MOERT_ERROR_HANG, "rank " + std::to_string(options.index) + ": the time-out of " +
-                                           secondsText(limit) + " s passed: " + who + " does not answer for " + text +
-                                           " s"));
-}
-
-Whereabouts Star::ask() {
-  Whereabouts here;
-  {
-    std::lock_guard lock(listening);
+    std::lock_guard guard(listening);
     if (listener)
-      here = listener->whereabouts();
+      call(*listener);
   }
-  std::lock_guard lock(mutex);
+  lock.lock();
+}
+
+/// Where this process is.
+Whereabouts Star::ask(Lock &lock) {
+  Whereabouts here;
+  callListener(lock, [&](Listener &listener) { here = listener.whereabouts(); });
   if (waiting)
     here.waits.push_back(*waiting);
   return here;
 }
 
-void Star::beginInquiry(const std::string &reason) {
-  {
-    std::lock_guard lock(mutex);
-    if (inquiry || !failed.ok())
-      return;
-    auto count = static_cast<size_t>(options.count);
-    inquiry = Inquiry{reason, after(options.answer), std::vector<std::optional<Whereabouts>>(count), count};
-  }
-  tell({Type::Query, 0, ""});
-  noteAnswer(0, encode(ask()));
-}
-
-void Star::noteAnswer(int64_t process, const std::string &text) {
-  std::lock_guard lock(mutex);
-  if (!inquiry || inquiry->answers[static_cast<size_t>(process)])
+void Star::checkInquiry(Lock &lock) {
+  if (!inquiry)
     return;
-  inquiry->answers[static_cast<size_t>(process)] = decode(text);
-  --inquiry->missing;
-  if (inquiry->missing == 0)
-    wakeUp();
+  std::vector<std::optional<Whereabouts>> &answers = inquiry->answers;
+  if (!answers[0])
+    answers[0] = ask(lock);
+  bool isMissing = std::any_of(answers.begin(), answers.end(), [](const auto &answer) { return !answer; });
+  if (isMissing && Clock::now() < inquiry->deadline)
+    return;
+  std::vector<std::string> names{ownName()};
+  for (const auto &[process, peer] : peers)
+    names.push_back(peer.name);
+  spread(Status::error(MOERT_ERROR_HANG, inquiry->reason + ":" + stallText(answers, names)));
+  inquiry.reset();
 }
 
-void Star::endInquiry() {
-  std::optional<Inquiry> ended;
-  {
-    std::lock_guard lock(mutex);
-    ended.swap(inquiry);
+// --- Who is silent -----------------------------------------------------------------
+
+void Star::checkSilence() {
+  // After a pause of its own, e.g. of the whole machine, this process knows nothing of the others'.
+  bool wasAway = secondsSince(lastTick) > patience / 2;
+  lastTick = Clock::now();
+  if (patience <= 0 || !failed.ok())
+    return;
+  for (auto &[process, peer] : peers) {
+    if (peer.isClosed)
+      continue;
+    if (wasAway)
+      peer.heard = lastTick;
+    if (double seconds = secondsSince(peer.heard); seconds > patience)
+      return silent(process, seconds);
+    double often = patience / kAsks;
+    if (secondsSince(peer.heard) > often && secondsSince(peer.asked) > often) {
+      peer.asked = Clock::now();
+      write(peer, {Type::Ping, options.index, ""});
+    }
   }
-  std::vector<std::string> names{ownName()};
-  for (int64_t i = 1; i < options.count; ++i)
-    names.push_back(peerOf(i)->name);
-  fail(Status::error(MOERT_ERROR_HANG, ended->reason + ":" + stallText(ended->answers, names)));
+}
+
+void Star::silent(int64_t process, double seconds) {
+  const std::string self = "rank " + std::to_string(options.index) + ": the time-out of " + secondsText(patience) +
+                           " s passed: ",
+                    since = " for " + secondsText(std::round(seconds * 10) / 10) + " s";
+  // Where the others wait is worth knowing, where they can still be asked.
+  if (isHub())
+    return beginInquiry(self + "nothing was heard of " + whoIs(process) + since);
+  note(Status::error(MOERT_ERROR_HANG, self + whoIs(process) + " does not answer" + since));
 }
 
 /// Who left will come to no collective any more. What it did before may still be on its way, so that it takes a while
 /// to be sure.
-void Star::checkLeft() {
-  {
-    std::lock_guard lock(mutex);
-    if (left.empty() || left.count(options.index) || !failed.ok())
+void Star::checkLeft(Lock &lock) {
+  if (left.empty() || left.count(options.index) || !failed.ok())
+    return;
+  Whereabouts here = ask(lock);
+  for (const Wait &wait : here.waits)
+    for (int64_t rank : wait.ranks) {
+      if (!left.count(rank))
+        continue;
+      if (std::exchange(hopeless, wait.key) != wait.key)
+        hopelessSince = Clock::now();
+      else if (secondsSince(hopelessSince) > options.grace)
+        spread(Status::error(MOERT_ERROR_HANG, "rank " + std::to_string(rank) + " has ended, but rank " +
+                                                   std::to_string(options.index) + " waits for it in " + wait.what));
       return;
-  }
-  Whereabouts here = ask();
-  std::string text;
-  {
-    std::lock_guard lock(mutex);
-    std::map<std::string, Clock::time_point> still;
-    for (const Wait &wait : here.waits)
-      for (int64_t rank : wait.ranks) {
-        if (!left.count(rank))
-          continue;
-        auto since = hopeless.find(wait.key);
-        still[wait.key] = since == hopeless.end() ? Clock::now() : since->second;
-        if (Clock::now() - still[wait.key] > std::chrono::duration<double>(options.grace))
-          text = "rank " + std::to_string(rank) + " has ended, but rank " + std::to_string(options.index) +
-                 " waits for it in " + wait.what;
-      }
-    hopeless = std::move(still);
-  }
-  if (!text.empty())
-    fail(Status::error(MOERT_ERROR_HANG, text));
+    }
+  hopeless.clear();
 }
 
 } // namespace moert::net
