@@ -32,22 +32,11 @@ TEST_F(Processes4, RefuseOthers) {
   start(0);
   EXPECT_THAT(join(2, none, other).message, HasSubstr("expects 5 processes, rank 0 4"));
   EXPECT_THAT(join(4, none, other).message, HasSubstr("rank 4 (process "));
-  {
-    Socket first;
-    ASSERT_TRUE(Socket::connect(options.place, after(10), first).ok());
-    std::string hello = helloOf(1, 4, nextOf(first, Message::Type::Challenge).text, options.secret);
-    ASSERT_TRUE(say(first, hello));
-    EXPECT_THAT(join(1, none).message, HasSubstr("came, but b is that rank"));
-  }
-  // Rank 0 may hear of the next one before it hears that the connection is closed.
-  joining.push_back(std::async(std::launch::async, [this] {
-    Clock::time_point deadline = after(10);
-    Status status;
-    do
-      status = join(1, stars[1]);
-    while (status.message.find("came, but b is that rank") != std::string::npos && Clock::now() < deadline);
-    return status;
-  }));
+  Socket first;
+  ASSERT_TRUE(Socket::connect(options.place, after(10), first).ok());
+  std::string hello = helloOf(1, 4, nextOf(first, Message::Type::Challenge).text, options.secret);
+  ASSERT_TRUE(say(first, hello));
+  EXPECT_THAT(join(1, none).message, HasSubstr("came, but b is that rank"));
   for (int64_t i : {2, 3})
     start(i);
   for (std::future<Status> &status : joining)
@@ -106,6 +95,22 @@ TEST_F(Processes4, Strangers) {
   std::vector<char> bytes = bytesOf("x");
   for (const Status &status : inAll(stars, [](Star &star, int64_t) { return checkAgree(star, "a plan: 1"); }))
     EXPECT_EQ(status.message, "");
+}
+
+// One that dies while others are still to come is named at once.
+TEST_F(Processes4, DiesAtTheDoor) {
+  std::unique_ptr<Star> star;
+  std::future<Status> joining = std::async(std::launch::async, [&] { return join(0, star); });
+  Socket others[2];
+  for (int64_t i : {0, 1}) {
+    ASSERT_TRUE(Socket::connect(options.place, after(10), others[i]).ok());
+    std::string challenge = nextOf(others[i], Message::Type::Challenge).text;
+    ASSERT_TRUE(say(others[i], helloOf(i + 1, 4, challenge, options.secret)));
+  }
+  others[1] = Socket();
+  const std::string text = "rank 2 (b) died: its connection closed";
+  EXPECT_EQ(joining.get().message, text);
+  EXPECT_EQ(decoded(nextOf(others[0], Message::Type::Failed).text).message, text);
 }
 
 // What comes byte by byte is a message; half of one and then the end is an end. A rank number that is none is refused.

@@ -16,18 +16,9 @@ constexpr int64_t kMostGreeting = 4096;
 /// So many connections more than there are ranks may wait at once. The one that has waited longest gives way to the
 /// next.
 constexpr size_t kMostStrangers = 256;
-constexpr size_t kMostAccepted = 16, kMostNotes = 4, kMostName = 256;
+constexpr size_t kMostAccepted = 16, kMostNotes = 4;
 /// Seconds that the last word of process 0 may take to arrive.
 constexpr double kOnItsWay = 1;
-
-/// A name comes from outside and is shown to a person.
-std::string readable(const std::string &name) {
-  std::string text = name.substr(0, kMostName);
-  for (char &c : text)
-    if (c < ' ' || c > '~')
-      c = '?';
-  return text;
-}
 
 /// Messages of a greeting are short and fit the system's buffer. One who does not read them is found out later.
 void tell(const Socket &socket, const Message &message) {
@@ -47,7 +38,7 @@ private:
   Status acceptSome();
   bool isDone(Arrival &guest);
   void judge(Arrival &guest, const Message &message);
-  void checkArrivals();
+  Status checkArrivals();
   void note(const std::string &text);
   void end(const Status &status);
 
@@ -75,7 +66,8 @@ Status Door::admitAll(Socket listener) {
     lookAround();
     status = acceptSome();
     guests.remove_if([this](Arrival &guest) { return isDone(guest); });
-    checkArrivals();
+    if (status.ok())
+      status = checkArrivals();
   }
   end(status);
   return status;
@@ -134,7 +126,7 @@ void Door::judge(Arrival &guest, const Message &message) {
   Hello hello;
   if (!readHello(message, guest.nonces, options.secret, hello))
     return note("a connection that does not know the job's secret");
-  guest.name = readable(hello.name);
+  guest.name = hello.name;
   std::string who = "rank " + std::to_string(hello.process) + " (" + guest.name + ")", refusal;
   if (hello.count != options.count || hello.process < 1 || hello.process >= options.count)
     refusal = who + " expects " + std::to_string(hello.count) + " processes, rank 0 " + std::to_string(options.count);
@@ -148,16 +140,12 @@ void Door::judge(Arrival &guest, const Message &message) {
   tell(guest.socket, {Message::Type::Failed, 0, encoded(Status::error(MOERT_ERROR_INVALID_ARGUMENT, refusal))});
 }
 
-/// Who was let in says nothing until all have come; one whose connection ends is missing again.
-void Door::checkArrivals() {
-  for (auto it = arrivals.begin(); it != arrivals.end();) {
-    if (it->second.reader.readFrom(it->second.socket)) {
-      ++it;
-      continue;
-    }
-    note("rank " + std::to_string(it->first) + " (" + it->second.name + "), whose connection closed");
-    it = arrivals.erase(it);
-  }
+/// Who was let in says nothing until all have come, but it may die.
+Status Door::checkArrivals() {
+  for (auto &[process, arrival] : arrivals)
+    if (!arrival.reader.readFrom(arrival.socket))
+      return Status::error(MOERT_ERROR_HANG, diedText(process, arrival));
+  return {};
 }
 
 void Door::note(const std::string &text) {
@@ -211,6 +199,10 @@ Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
 }
 
 } // namespace
+
+std::string diedText(int64_t process, const Arrival &arrival) {
+  return "rank " + std::to_string(process) + " (" + arrival.name + ") died: its connection closed";
+}
 
 std::string ownName() {
   char host[256] = "?";

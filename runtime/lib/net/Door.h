@@ -33,11 +33,14 @@ struct Arrival {
   std::string name;           ///< "process 4711 on host 'node1'"
 };
 
+/// The error of a process whose connection closed too early.
+std::string diedText(int64_t process, const Arrival &arrival);
 /// Who this process is.
 std::string ownName();
 
 /// Process 0 lets all others in. `listener` already listens at the place; empty: it will. Sets arrivals[i] for every
-/// other process i. The error names the ranks that did not come, and who was turned away; those that came hear it.
+/// other process i. The error names the rank that died, or the ranks that did not come and who was turned away; those
+/// that came hear it.
 Status admit(const JoinOptions &options, Socket listener, std::map<int64_t, Arrival> &arrivals);
 /// Another process joins process 0, and sets arrivals[0]. It returns when all have come.
 Status enter(const JoinOptions &options, std::map<int64_t, Arrival> &arrivals);

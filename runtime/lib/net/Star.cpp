@@ -17,9 +17,7 @@ namespace moert::net {
 /// More than any machine has: values may be as long as they are.
 constexpr int64_t kMostBytes = int64_t(1) << 44;
 
-Star::Peer::Peer(Arrival arrival) : Arrival(std::move(arrival)), heard(Clock::now()), asked(heard) {
-  reader.allow(kMostBytes);
-}
+Star::Peer::Peer(Arrival arrival) : Arrival(std::move(arrival)), heard(Clock::now()) { reader.allow(kMostBytes); }
 
 Status Star::join(const Options &options, Socket listener, std::unique_ptr<Star> &star) {
   std::unique_ptr<Star> made(new Star(options));

@@ -72,9 +72,9 @@ private:
     std::deque<Bytes> outbox; ///< messages that are not sent yet,
     size_t sent = 0;          ///< but for so many bytes of the first one
     std::deque<std::vector<char>> inbox;
-    bool isDone = false;            ///< it is at its end
-    bool isClosed = false;          ///< its connection is
-    Clock::time_point heard, asked; ///< when it last said something, and was last asked
+    bool isDone = false;     ///< it is at its end
+    bool isClosed = false;   ///< its connection is
+    Clock::time_point heard; ///< when it last said something
   };
   struct Inquiry {
     std::string reason;

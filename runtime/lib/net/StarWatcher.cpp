@@ -12,7 +12,7 @@ namespace moert::net {
 namespace {
 
 constexpr int kTickMs = 200;
-/// So often within the patience a silent process is asked whether it is there.
+/// A process that is silent for this part of the patience is asked whether it is there.
 constexpr double kAsks = 4;
 
 double secondsSince(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
@@ -106,7 +106,7 @@ void Star::died(int64_t process) {
   peers.at(process).isClosed = true;
   changed.notify_all();
   if (!left.count(process) && failed.ok())
-    spread(Status::error(MOERT_ERROR_HANG, whoIs(process) + " died: its connection closed"));
+    spread(Status::error(MOERT_ERROR_HANG, diedText(process, peers.at(process))));
 }
 
 void Star::callListener(Lock &lock, const std::function<void(Listener &)> &call) {
@@ -159,11 +159,8 @@ void Star::checkSilence() {
       peer.heard = lastTick;
     if (double seconds = secondsSince(peer.heard); seconds > patience)
       return silent(process, seconds);
-    double often = patience / kAsks;
-    if (secondsSince(peer.heard) > often && secondsSince(peer.asked) > often) {
-      peer.asked = Clock::now();
+    if (secondsSince(peer.heard) > patience / kAsks)
       write(peer, {Type::Ping, options.index, ""});
-    }
   }
 }
 
