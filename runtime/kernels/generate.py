@@ -236,8 +236,8 @@ def camel(name):
     return first + "".join(word.capitalize() for word in rest)
 
 
-def kind(kernel):
-    return camel("_" + kernel.name)
+def kind(named):
+    return camel("_" + named.name)
 
 
 def wrapped(begin, parts, end, indent):
@@ -313,15 +313,27 @@ def attributes(kernel):
     ints, reals = ([camel(a.name) for a in kernel.values if a.is_real == real] for real in (False, True))
     return "\n".join([f"struct {kind(kernel)} {{", *[f"  int64_t {name} = 0;" for name in ints],
                       *[f"  double {name} = 0;" for name in reals], "  void set(Call &call) const {",
-                      f"    call.ints = {{{', '.join(ints)}}};", f"    call.reals = {{{', '.join(reals)}}};", "  }", "};"])
+                      f"    call.ints = {{{', '.join(ints)}}};", f"    call.reals = {{{', '.join(reals)}}};", "  }",
+                      f"  static {kind(kernel)} of(const Call &call) {{", f"    assert(call.kind == Kind::{kind(kernel)});",
+                      f"    return {{{', '.join([*places('ints', ints), *places('reals', reals)])}}};", "  }", "};"])
 
 
-def launch(kernel):
+def places(member, names):
+    return (f"call.{member}[{i}]" for i in range(len(names)))
+
+
+def positions(kernel):
+    """Where a call has each operand, by its name."""
+    return f"struct {kind(kernel)} {{ enum : size_t {{ {', '.join(camel(o.name) for o in kernel.operands)} }}; }};"
+
+
+def launch_arguments(kernel):
     """The kernel's arguments, of a Call named `call`."""
     operands, ints, reals = iter(range(len(kernel.operands))), iter(range(99)), iter(range(99))
     def value(item):
         if isinstance(item, Struct):
-            return f"{item.type}{{{', '.join(map(value, item.parts))}}}"
+            names = ["" if item.by_value else f".{camel(part.name)} = " for part in item.parts]
+            return f"{item.type}{{{', '.join(name + value(part) for name, part in zip(names, item.parts))}}}"
         if isinstance(item, Operand):
             return f"call.views[{next(operands)}]"
         if isinstance(item, Place):
@@ -329,7 +341,17 @@ def launch(kernel):
         if item.is_real:
             return f"call.reals[{next(reals)}]"
         return f"call.ints[{next(ints)}]" + (" != 0" if item.type == "flag" else "")
-    return f"MOERT_LAUNCH({kind(kernel)}, {camel(kernel.name)}, ({', '.join(map(value, kernel.inputs + kernel.outputs + kernel.attributes))}))"
+    return ", ".join(map(value, kernel.inputs + kernel.outputs + kernel.attributes))
+
+
+def launch(kernel):
+    return f"MOERT_LAUNCH({kind(kernel)}, {camel(kernel.name)}, ({launch_arguments(kernel)}))"
+
+
+def launch_by_hand(kernel):
+    """For core/KernelLaunch.cpp, which gives the argument that is neither an operand nor an attribute."""
+    return (f"static Status call{kind(kernel)}(Kernels &kernels, const Call &call, {kernel.extra}) {{ "
+            f"return kernels.{camel(kernel.name)}({launch_arguments(kernel)}, {kernel.extra.split()[-1]}); }}")
 
 
 def operand_row(kernel, operand):
@@ -380,10 +402,12 @@ def cxx_table(kernels):
         "MOERT_METHOD": [method(kernel) for kernel in computing],
         "MOERT_CUDA_METHOD": [method(kernel, "MOERT_CUDA_METHOD") for kernel in computing if not kernel.host_only],
         "MOERT_LAUNCH": [launch(kernel) for kernel in computing if not kernel.by_hand],
+        "MOERT_LAUNCH_BY_HAND": [launch_by_hand(kernel) for kernel in computing if kernel.by_hand and kernel.extra],
         "MOERT_COLLECTIVE": [f"MOERT_COLLECTIVE({kind(kernel)})" for kernel in kernels if kernel.call],
         "MOERT_RESTS_OF_CHECKS": [rest_of_check(kernel) for kernel in computing if kernel.checked],
         "MOERT_CHECK": [check_of(kernel) for kernel in computing],
         "MOERT_ATTRIBUTES": [attributes(kernel) for kernel in ordered if kernel.values],
+        "MOERT_POSITIONS": [positions(kernel) for kernel in ordered],
         "MOERT_ENTRY_POINTS": [entry_point(kernel) for kernel in ordered],
     }
     lines = ["// Made from kernels.def by generate.py. Each part is there where its macro is defined, which ends with it."]

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/Exchange.h"
+#include "core/Attributes.h"
 
 #include <gtest/gtest.h>
 
@@ -74,7 +75,7 @@ TEST(Exchange, AllGatherOfManyGiB) {
   call.kind = Kind::AllGather;
   call.views[0] = valueOf({4, 1 << 20, 1024}, MOERT_F32);
   call.views[1] = valueOf({4, 1 << 22, 1024}, MOERT_F32);
-  call.ints[0] = 1;
+  attributes::AllGather{.dim = 1}.set(call);
   ASSERT_EQ(call.views[1].bytes(), 64 * kGiB);
   expectCovers(sameCalls(4, call));
 }
@@ -84,7 +85,7 @@ TEST(Exchange, AllToAllOfManyGiB) {
   call.kind = Kind::AllToAll;
   call.views[0] = valueOf({8, 1 << 21, 1024}, MOERT_BF16);
   call.views[1] = valueOf({1, 1 << 24, 1024}, MOERT_BF16);
-  call.ints = {0, 1, 1, 0, 1}; // split, concat, copies, phase, phases
+  attributes::AllToAll{.splitDim = 0, .concatDim = 1, .copies = 1, .phases = 1}.set(call);
   ASSERT_EQ(call.views[0].bytes(), 32 * kGiB);
   expectCovers(sameCalls(8, call));
 }
@@ -104,14 +105,14 @@ TEST(Exchange, RaggedOfManyGiB) {
     call.views[1] = countsOf(blocks[member], 1, 4);
     call.views[2] = countsOf(experts[member], 2, 2);
     call.views[4] = valueOf({rows, 4096}, MOERT_BF16);
-    call.ints = {MOERT_TO_EXPERTS, 1, 1, 0, 1};
+    attributes::AllToAllV{.direction = MOERT_TO_EXPERTS, .copies = 1, .stored = 1, .phases = 1}.set(call);
     EXPECT_TRUE(checkExchangeValues(call, 2, static_cast<int64_t>(member)).ok());
     EXPECT_GT(call.views[4].bytes(), 12 * kGiB);
   }
   expectCovers(calls);
   for (Call &call : calls) {
     std::swap(call.views[0], call.views[4]);
-    call.ints[0] = MOERT_FROM_EXPERTS;
+    attributes::AllToAllV{.direction = MOERT_FROM_EXPERTS, .copies = 1, .stored = 1, .phases = 1}.set(call);
   }
   expectCovers(calls);
 }

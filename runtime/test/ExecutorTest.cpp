@@ -1,6 +1,7 @@
 //===- ExecutorTest.cpp ---------------------------------------------------===//
 
 #include "core/Executor.h"
+#include "core/Attributes.h"
 
 #include <gmock/gmock.h>
 
@@ -68,7 +69,7 @@ Call collective(int32_t op, int32_t group = 0, Kind kind = Kind::AllGather) {
 
 Call transfer(int32_t op, Kind kind, int64_t peer, int32_t group = 0) {
   Call call = collective(op, group, kind);
-  call.ints[0] = peer;
+  kind == Kind::Send ? attributes::Send{peer}.set(call) : attributes::Receive{peer}.set(call);
   return call;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What generate.py says of tables that are wrong: the line where the statement begins, and what was expected."""
+"""What generate.py says of tables that are wrong: the line where the statement begins, and what was expected. And that
+the names of operands and attributes follow the order of the table."""
 
 import argparse
 import os
@@ -9,12 +10,29 @@ import tempfile
 
 GOOD = """# A comment.
 struct Pair by_value;
+struct Shape;
 section Things
 | Some text.
 
 /// out = a.
 copy(a[.., n], b?[m | a: m, 1]: acc) -> (out[.., n] = a: a) [Pair pair(first, @rank), kind: moert_kind, factor: real] checked;
 """
+# The same attributes and operands in another order, and what the runtime reads of a call by their names.
+ORDERS = {
+    "scale(a, counts: i32) -> (out) [Shape shape(rows, factor: real), columns];": [
+        "struct Scale { enum : size_t { a, counts, out }; };",
+        "  int64_t rows = 0;\n  int64_t columns = 0;\n  double factor = 0;",
+        "    return {call.ints[0], call.ints[1], call.reals[0]};",
+        "(call.views[0], call.views[1], call.views[2], Shape{.rows = call.ints[0], .factor = call.reals[0]}, call.ints[1])"],
+    "scale(counts: i32, a) -> (out) [columns, Shape shape(factor: real, rows)];": [
+        "struct Scale { enum : size_t { counts, a, out }; };",
+        "  int64_t columns = 0;\n  int64_t rows = 0;\n  double factor = 0;",
+        "    return {call.ints[0], call.ints[1], call.reals[0]};",
+        "(call.views[0], call.views[1], call.views[2], call.ints[0], Shape{.factor = call.reals[0], .rows = call.ints[1]})"],
+    "scale(a) -> (out) [columns] by_hand and View rest;": [
+        "static Status callScale(Kernels &kernels, const Call &call, View rest) { "
+        "return kernels.scale(call.views[0], call.views[1], call.ints[0], rest); }"],
+}
 # What is appended to GOOD, and the error behind the number of its first line.
 WRONG = [
     ("nonsense", "expected a section, text, a comment or a kernel but got 'nonsense'"),
@@ -45,7 +63,11 @@ def generate(generator, text):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         result = subprocess.run([sys.executable, "-B", generator, path, folder], capture_output=True, text=True)
-        made = sorted(os.listdir(os.path.join(folder, "moert"))) if result.returncode == 0 else []
+        made = {}
+        if result.returncode == 0:
+            for name in sorted(os.listdir(os.path.join(folder, "moert"))):
+                with open(os.path.join(folder, "moert", name), encoding="utf-8") as file:
+                    made[name] = file.read()
         return made, result.stderr.replace(folder + os.sep, "").strip()
 
 
@@ -61,10 +83,14 @@ def main():
             failures += 1
             print(f"expected {want!r}\n but got {got!r}")
 
-    expect((["kernels.h", "kernels.inc"], ""), generate(generator, GOOD))
+    made, errors = generate(generator, GOOD)
+    expect((["kernels.h", "kernels.inc"], ""), (list(made), errors))
+    for statement, parts in ORDERS.items():
+        made, errors = generate(generator, GOOD + statement + "\n")
+        expect(([], ""), ([part for part in parts if part not in made.get("kernels.inc", "")], errors))
     line = GOOD.count("\n") + 1
     for statement, message in WRONG:
-        expect(([], f"kernels.def:{line}: error: {message}"), generate(generator, GOOD + statement + "\n"))
+        expect(({}, f"kernels.def:{line}: error: {message}"), generate(generator, GOOD + statement + "\n"))
     sys.exit(failures > 0)
 
 

@@ -476,9 +476,14 @@ std::vector<int64_t> rowsOf(const Settings &settings) {
 /// As the compiler counts them: all operands, but of a slice, a table or a row to pick from only what is read.
 double countBytes(const Call &call) {
   if (call.kind == Kind::Slice)
-    return 2 * static_cast<double>(call.views[1].bytes());
-  if (call.kind == Kind::Embedding || call.kind == Kind::Pick)
-    return static_cast<double>(call.views[call.kind == Kind::Pick].bytes() + 2 * call.views[2].bytes());
+    return 2 * static_cast<double>(call.views[operands::Slice::out].bytes());
+  auto readByIndex = [&](size_t index, size_t out) {
+    return static_cast<double>(call.views[index].bytes() + 2 * call.views[out].bytes());
+  };
+  if (call.kind == Kind::Embedding)
+    return readByIndex(operands::Embedding::ids, operands::Embedding::out);
+  if (call.kind == Kind::Pick)
+    return readByIndex(operands::Pick::labels, operands::Pick::out);
   double bytes = 0;
   for (int i = 0; i < call.viewCount; ++i)
     if (call.views[static_cast<size_t>(i)])

@@ -39,6 +39,7 @@ struct Call {
   std::array<int64_t, 14> ints{};
   std::array<View, 12> views{};
   RoutingPage *routing = nullptr; ///< of a routing op that is told what to choose, or recorded
+  int64_t leastShadows = 0;       ///< of an op that chooses shadows: that it makes even where they do not pay
 };
 
 /// The rows that a ragged call uses (known once its counts are computed), or -1 where it is not ragged.

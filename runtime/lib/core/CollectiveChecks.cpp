@@ -1,5 +1,6 @@
 //===- CollectiveChecks.cpp - operands of collectives ---------------------===//
 
+#include "core/Attributes.h"
 #include "core/Checker.h"
 #include "core/Exchange.h"
 #include "core/Metadata.h"
@@ -71,17 +72,17 @@ Status checkOut(const View &want, const View &out) {
   return sameShape(want, out) ? Status{} : expected("an output " + text(want), out);
 }
 
-Status checkRaggedAttributes(const Call &call, int64_t size) {
-  int64_t direction = call.ints[0], copies = call.ints[1], stored = call.ints[2];
-  if (Status status = checkPartOfSize("copies", copies, size); !status.ok())
+Status checkRaggedAttributes(const attributes::AllToAllV &its, int64_t size) {
+  if (Status status = checkPartOfSize("copies", its.copies, size); !status.ok())
     return status;
-  if (direction != MOERT_TO_EXPERTS && direction != MOERT_FROM_EXPERTS)
+  if (its.direction != MOERT_TO_EXPERTS && its.direction != MOERT_FROM_EXPERTS)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "expected direction 0 or 1 but got " + std::to_string(direction));
-  if (direction == MOERT_TO_EXPERTS && stored != 1 && stored != copies)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected 1 or all of " + std::to_string(copies) +
-                                                           " copies to be stored but got " + std::to_string(stored));
-  return checkPhase(call.ints[3], call.ints[4], size, copies);
+                         "expected direction 0 or 1 but got " + std::to_string(its.direction));
+  if (its.direction == MOERT_TO_EXPERTS && its.stored != 1 && its.stored != its.copies)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected 1 or all of " + std::to_string(its.copies) +
+                                                           " copies to be stored but got " +
+                                                           std::to_string(its.stored));
+  return checkPhase(its.phase, its.phases, size, its.copies);
 }
 
 /// What is not written is the addend's, on the way back.
@@ -94,20 +95,24 @@ Status checkAddend(const View &addend, const View &out, bool allowed) {
 }
 
 Status checkAllToAllV(const Call &call, int64_t size) {
-  const View &rows = call.views[0], &blocks = call.views[1], &experts = call.views[2], &out = call.views[4];
-  int64_t direction = call.ints[0], copies = call.ints[1], stored = call.ints[2], phases = call.ints[4];
-  if (Status status = checkRaggedAttributes(call, size); !status.ok())
+  using operands::AllToAllV;
+  const View &rows = call.views[AllToAllV::rows], &out = call.views[AllToAllV::out];
+  const View &blocks = call.views[AllToAllV::blockCounts], &experts = call.views[AllToAllV::expertCounts];
+  const auto its = attributes::AllToAllV::of(call);
+  if (Status status = checkRaggedAttributes(its, size); !status.ok())
     return status;
+  const int64_t copies = its.copies;
+  const bool toExperts = its.direction == MOERT_TO_EXPERTS;
   if (blocks.dims[0] < 1 || blocks.dims[1] % (size / copies) != 0)
     return expected("block_counts [blocks, a multiple of " + std::to_string(size / copies) + "] i32", blocks);
-  View want = resized(resized(blocks, 1, copies, size), 0, size / phases, 1);
+  View want = resized(resized(blocks, 1, copies, size), 0, size / its.phases, 1);
   if (!sameShape(want, experts))
     return expected("expert_counts " + text(want), experts);
-  const View &blockSide = direction == MOERT_TO_EXPERTS ? rows : out;
-  int64_t parts = blocks.dims[0] * (direction == MOERT_TO_EXPERTS ? stored : copies);
+  const View &blockSide = toExperts ? rows : out;
+  int64_t parts = blocks.dims[0] * (toExperts ? its.stored : copies);
   if (blockSide.dims[0] % parts != 0)
     return expected("the block side to have a multiple of " + std::to_string(parts) + " rows", blockSide);
-  return checkAddend(call.views[3], out, direction == MOERT_FROM_EXPERTS);
+  return checkAddend(call.views[AllToAllV::addend], out, !toExperts);
 }
 
 /// `experts` has one row for each of a member's experts, `places` one for each place of a shadow.
@@ -140,57 +145,70 @@ Status checkPeer(int64_t peer, int64_t size, int64_t member) {
 }
 
 Status checkAllToAll(const Call &call, int64_t size) {
-  const View &in = call.views[0];
-  int64_t split = call.ints[0], concat = call.ints[1], copies = call.ints[2], phase = call.ints[3],
-          phases = call.ints[4];
-  if (Status status = checkDim(split, in, "split_dim"); !status.ok())
+  const View &in = sentOperand(call);
+  const auto its = attributes::AllToAll::of(call);
+  if (Status status = checkDim(its.splitDim, in, "split_dim"); !status.ok())
     return status;
-  if (Status status = checkDim(concat, in, "concat_dim"); !status.ok())
+  if (Status status = checkDim(its.concatDim, in, "concat_dim"); !status.ok())
     return status;
-  if (Status status = checkPartOfSize("copies", copies, size); !status.ok())
+  if (Status status = checkPartOfSize("copies", its.copies, size); !status.ok())
     return status;
-  if (Status status = checkPhase(phase, phases, size); !status.ok())
+  if (Status status = checkPhase(its.phase, its.phases, size); !status.ok())
     return status;
-  if (Status status = checkDivides(size, split, in, copies); !status.ok())
+  if (Status status = checkDivides(size, its.splitDim, in, its.copies); !status.ok())
     return status;
-  return checkOut(resized(resized(in, split, copies, size), concat, size / phases, 1), call.views[1]);
+  View want = resized(resized(in, its.splitDim, its.copies, size), its.concatDim, size / its.phases, 1);
+  return checkOut(want, receivedOperand(call));
+}
+
+Status checkAllGather(const Call &call, int64_t size) {
+  const View &in = sentOperand(call);
+  const int64_t dim = attributes::AllGather::of(call).dim;
+  if (Status status = checkDim(dim, in, "dim"); !status.ok())
+    return status;
+  return checkOut(resized(in, dim, size, 1), receivedOperand(call));
+}
+
+Status checkReduceScatter(const Call &call, int64_t size) {
+  const View &in = sentOperand(call);
+  const int64_t dim = attributes::ReduceScatter::of(call).dim;
+  if (Status status = checkDim(dim, in, "dim"); !status.ok())
+    return status;
+  if (Status status = checkDivides(size, dim, in); !status.ok())
+    return status;
+  return checkOut(resized(in, dim, 1, size), receivedOperand(call));
 }
 
 } // namespace
 
 Status checkCollective(const Call &call, int64_t size, int64_t member) {
-  const View &in = call.views[0];
-  int64_t dim = call.ints[0];
+  const View &in = sentOperand(call), &out = receivedOperand(call);
   Checker check(call.kind);
   if (!check.operands(call.views.data(), nullptr).ok())
     return check.take();
   switch (call.kind) {
   case Kind::AllGather:
-    if (Status status = checkDim(dim, in, "dim"); !status.ok())
-      return status;
-    return checkOut(resized(in, dim, size, 1), call.views[1]);
+    return checkAllGather(call, size);
   case Kind::ReduceScatter:
-    if (Status status = checkDim(dim, in, "dim"); !status.ok())
-      return status;
-    if (Status status = checkDivides(size, dim, in); !status.ok())
-      return status;
-    return checkOut(resized(in, dim, 1, size), call.views[1]);
+    return checkReduceScatter(call, size);
   case Kind::AllReduce:
-    return call.views[1] && in.rank < 1 ? expected("rows of at least one dimension", in) : Status{};
+    return call.views[operands::AllReduce::counts] && in.rank < 1 ? expected("rows of at least one dimension", in)
+                                                                  : Status{};
   case Kind::AllToAll:
     return checkAllToAll(call, size);
   case Kind::AllToAllV:
     return checkAllToAllV(call, size);
   case Kind::BroadcastExperts:
-    return checkShadows(in, call.views[1], call.views[2], size);
+    return checkShadows(in, call.views[operands::BroadcastExperts::shadows], out, size);
   case Kind::ReduceExperts:
-    return checkShadows(call.views[3], call.views[1], in, size);
+    return checkShadows(out, call.views[operands::ReduceExperts::shadows], in, size);
   case Kind::Broadcast:
+    return checkRoot(attributes::Broadcast::of(call).root, size);
   case Kind::Reduce:
-    return checkRoot(dim, size);
+    return checkRoot(attributes::Reduce::of(call).root, size);
   case Kind::Send:
   case Kind::Receive:
-    return checkPeer(call.ints[0], size, member);
+    return checkPeer(peerOf(call), size, member);
   default:
     return {};
   }

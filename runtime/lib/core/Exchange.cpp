@@ -1,6 +1,7 @@
 //===- Exchange.cpp - who sends what to whom in a collective --------------===//
 
 #include "core/Exchange.h"
+#include "core/Attributes.h"
 #include "core/Ragged.h"
 
 #include <algorithm>
@@ -37,22 +38,22 @@ struct BoxRuns {
 struct Senders {
   int64_t first, count;
 
-  Senders(const Call &call, int64_t size, int64_t member) : count(size / call.ints[4]) {
-    int64_t phase = call.ints[3], phases = call.ints[4];
-    first = (member / count + phase) % phases * count;
+  Senders(const attributes::AllToAll &its, int64_t size, int64_t member) : count(size / its.phases) {
+    first = (member / count + its.phase) % its.phases * count;
   }
 };
 
 /// The box that `from` sends to `to` in an all_to_all.
 void listBox(const Call &call, int64_t size, int64_t from, int64_t to, bool ofOutput, Pieces &pieces) {
-  Senders senders(call, size, to);
+  const auto its = attributes::AllToAll::of(call);
+  Senders senders(its, size, to);
   if (from < senders.first || from >= senders.first + senders.count)
     return;
-  auto split = static_cast<size_t>(call.ints[0]), concat = static_cast<size_t>(call.ints[1]);
-  int64_t copies = call.ints[2];
-  BoxRuns runs{call.views[0], call.views[1].dims, {}, {}, call.views[0].dims, ofOutput, pieces};
-  runs.box[split] /= size / copies;
-  runs.from[split] = to / copies * runs.box[split];
+  auto split = static_cast<size_t>(its.splitDim), concat = static_cast<size_t>(its.concatDim);
+  const View &in = sentOperand(call);
+  BoxRuns runs{in, receivedOperand(call).dims, {}, {}, in.dims, ofOutput, pieces};
+  runs.box[split] /= size / its.copies;
+  runs.from[split] = to / its.copies * runs.box[split];
   runs.to[concat] = (from - senders.first) * runs.box[concat];
   runs.list();
 }
@@ -62,8 +63,8 @@ int64_t expertBytes(const View &values) { return values.dims[0] ? values.bytes()
 
 /// The shadowed experts that `owner` has: places in its own values, or those of the shadows.
 void listShadows(const Call &call, int64_t owner, bool ofOutput, Pieces &pieces) {
-  const View &in = call.views[0];
-  const int32_t *shadows = call.views[1].as<int32_t>();
+  const View &in = sentOperand(call);
+  const int32_t *shadows = call.views[operands::BroadcastExperts::shadows].as<int32_t>();
   int64_t own = in.dims[0], bytes = expertBytes(in);
   int64_t place = std::count(shadows, shadows + owner * own, 1);
   for (int64_t i = 0; i < own; ++i)
@@ -85,6 +86,27 @@ Status checkShadowValues(const View &shadows, int64_t places) {
                std::to_string(used));
   return {};
 }
+
+/// Which operands a collective takes values from and gives them to; of a send and a receive the one that there is.
+struct Moved {
+  size_t sent = 0, received = 0;
+};
+
+constexpr Moved movedBy(const KernelInfo &kernel) {
+  int sent = -1, received = -1;
+  for (int i = 0; i < kernel.operandCount; ++i)
+    // Counts and shadows say how much is sent where, and nobody sends an addend.
+    if (const KernelInfo::Operand &operand = kernel.operands[i];
+        operand.type != OperandType::I32 && !operand.isOptional)
+      (operand.isOutput ? received : sent) = i;
+  return {static_cast<size_t>(sent < 0 ? received : sent), static_cast<size_t>(received < 0 ? sent : received)};
+}
+
+constexpr auto kMoved = [] {
+  std::array<Moved, std::size(kKernels)> moved;
+  std::transform(std::begin(kKernels), std::end(kKernels), moved.begin(), movedBy);
+  return moved;
+}();
 
 } // namespace
 
@@ -111,43 +133,36 @@ bool isExchange(Kind kind) {
 }
 
 std::span<const size_t> valueOperands(Kind kind) {
-  static constexpr size_t kCounts[] = {1, 2};
+  static constexpr size_t kRagged[] = {operands::AllToAllV::blockCounts, operands::AllToAllV::expertCounts};
+  static constexpr size_t kBroadcast[] = {operands::BroadcastExperts::shadows};
+  static constexpr size_t kReduce[] = {operands::ReduceExperts::shadows};
+  static constexpr size_t kAllReduce[] = {operands::AllReduce::counts};
   switch (kind) {
   case Kind::AllToAllV:
-    return kCounts;
+    return kRagged;
   case Kind::BroadcastExperts:
+    return kBroadcast;
   case Kind::ReduceExperts:
+    return kReduce;
   case Kind::AllReduce:
-    return {kCounts, 1};
+    return kAllReduce;
   default:
     return {};
   }
 }
 
-const View &sentOperand(const Call &call) { return call.views[0]; }
+const View &sentOperand(const Call &call) { return call.views[kMoved[static_cast<size_t>(call.kind)].sent]; }
 
-const View &receivedOperand(const Call &call) {
-  switch (call.kind) {
-  case Kind::AllToAllV:
-    return call.views[4];
-  case Kind::BroadcastExperts:
-    return call.views[2];
-  case Kind::Send:
-  case Kind::Receive:
-    return call.views[0];
-  default:
-    return call.views[1];
-  }
-}
+const View &receivedOperand(const Call &call) { return call.views[kMoved[static_cast<size_t>(call.kind)].received]; }
 
 Status checkExchangeValues(const Call &call, int64_t size, int64_t member) {
   switch (call.kind) {
   case Kind::AllToAllV:
     return Ragged(call, size, member).check();
   case Kind::BroadcastExperts:
-    return checkShadowValues(call.views[1], call.views[2].dims[0]);
+    return checkShadowValues(call.views[operands::BroadcastExperts::shadows], receivedOperand(call).dims[0]);
   case Kind::ReduceExperts:
-    return checkShadowValues(call.views[1], call.views[0].dims[0]);
+    return checkShadowValues(call.views[operands::ReduceExperts::shadows], sentOperand(call).dims[0]);
   default:
     return {};
   }
@@ -164,7 +179,8 @@ Status checkAlike(const Call &call, int64_t member, const Call &first) {
       return bad("counts to add up to the same number of rows", "", other, rows);
   if (call.kind != Kind::BroadcastExperts && call.kind != Kind::ReduceExperts)
     return {};
-  const View &shadows = call.views[1], &others = first.views[1];
+  const size_t position = valueOperands(call.kind)[0];
+  const View &shadows = call.views[position], &others = first.views[position];
   for (int64_t e = 0; e < shadows.elements(); ++e)
     if (int32_t value = shadows.as<int32_t>()[e], other = others.as<int32_t>()[e]; value != other)
       return bad("shadows to be equal", "for expert " + std::to_string(e) + " ", other, value);
@@ -176,7 +192,7 @@ void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Piec
   const View &in = sentOperand(call);
   switch (call.kind) {
   case Kind::AllGather: {
-    Cut cut(receivedOperand(call), call.ints[0], size);
+    Cut cut(receivedOperand(call), attributes::AllGather::of(call).dim, size);
     for (int64_t o = 0; o < cut.outer; ++o)
       pieces.push_back({o * cut.run, cut.run});
     return;
@@ -188,7 +204,7 @@ void piecesSent(const Call &call, int64_t size, int64_t member, int64_t to, Piec
   case Kind::BroadcastExperts:
     return listShadows(call, member, false, pieces);
   case Kind::Broadcast:
-    if (member == call.ints[0])
+    if (member == attributes::Broadcast::of(call).root)
       pieces.push_back({0, in.bytes()});
     return;
   case Kind::Send:
@@ -210,14 +226,14 @@ void piecesReceived(const Call &call, int64_t size, int64_t member, std::vector<
   for (int64_t source = 0; source < size; ++source) {
     Pieces &pieces = bySource[static_cast<size_t>(source)];
     if (call.kind == Kind::AllGather) {
-      Cut cut(out, call.ints[0], size);
+      Cut cut(out, attributes::AllGather::of(call).dim, size);
       for (int64_t o = 0; o < cut.outer; ++o)
         pieces.push_back({(o * size + source) * cut.run, cut.run});
     } else if (call.kind == Kind::AllToAll) {
       listBox(call, size, source, member, true, pieces);
     } else if (call.kind == Kind::BroadcastExperts) {
       listShadows(call, source, true, pieces);
-    } else if ((call.kind == Kind::Broadcast && source == call.ints[0]) ||
+    } else if ((call.kind == Kind::Broadcast && source == attributes::Broadcast::of(call).root) ||
                (call.kind == Kind::Receive && source == 0)) {
       pieces.push_back({0, out.bytes()});
     }
@@ -229,24 +245,25 @@ void piecesFilled(const Call &call, int64_t size, int64_t member, Pieces &pieces
   addend = {};
   if (call.kind != Kind::AllToAllV)
     return;
-  addend = call.views[3];
+  addend = call.views[operands::AllToAllV::addend];
   Ragged(call, size, member).listFilled(pieces);
 }
 
 int64_t summedBytes(const Call &call, int64_t size, int64_t member, int64_t count) {
-  auto width = static_cast<int64_t>(dtypeSize(call.views[0].dtype));
+  auto width = static_cast<int64_t>(dtypeSize(sentOperand(call).dtype));
   if (call.kind == Kind::ReduceScatter)
-    return (size - 1) * call.views[1].bytes();
+    return (size - 1) * receivedOperand(call).bytes();
   int64_t segment = count * (member + 1) / size - count * member / size;
-  bool wantsAll = call.kind == Kind::AllReduce || member == call.ints[0];
+  bool wantsAll = call.kind == Kind::AllReduce || member == attributes::Reduce::of(call).root;
   return ((size - 1) * segment + (wantsAll ? count - segment : 0)) * width;
 }
 
 Status reducedElements(const Call &call, int64_t &elements) {
-  elements = call.views[0].elements();
-  if (!call.views[1])
+  const View &in = call.views[operands::AllReduce::in];
+  elements = in.elements();
+  if (!call.views[operands::AllReduce::counts])
     return {};
-  int64_t rows = usedRows(call), room = call.views[0].dims[0];
+  int64_t rows = usedRows(call), room = in.dims[0];
   if (rows < 0 || rows > room)
     return Status::error(MOERT_ERROR_OVERFLOW, "counts add up to " + std::to_string(rows) +
                                                    " rows, but there is room for " + std::to_string(room));
@@ -255,8 +272,8 @@ Status reducedElements(const Call &call, int64_t &elements) {
 }
 
 OwnedExperts::OwnedExperts(const Call &call, int64_t member) {
-  const View &out = call.views[3];
-  const int32_t *shadows = call.views[1].as<int32_t>();
+  const View &out = receivedOperand(call);
+  const int32_t *shadows = call.views[operands::ReduceExperts::shadows].as<int32_t>();
   count = out.dims[0];
   elements = count ? out.elements() / count : 0;
   bytes = elements * static_cast<int64_t>(dtypeSize(out.dtype));
@@ -276,7 +293,7 @@ Status piecesDisagree(const Call &call, int64_t from, int64_t to) {
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "member " + std::to_string(from) +
                                                            " does not send what member " + std::to_string(to) +
                                                            " expects of it");
-  if (call.ints[0] == MOERT_FROM_EXPERTS)
+  if (attributes::AllToAllV::of(call).direction == MOERT_FROM_EXPERTS)
     std::swap(from, to);
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                        "block_counts of member " + std::to_string(from) + " and expert_counts of member " +

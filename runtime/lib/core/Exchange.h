@@ -30,7 +30,8 @@ bool isExchange(Kind kind);
 /// The operands whose values a communicator must read: counts, and which experts are shadows.
 std::span<const size_t> valueOperands(Kind kind);
 
-/// The operands that an exchange moves bytes from and to. A send receives nothing, a receive sends nothing.
+/// The operands that a collective takes values from and gives them to. A send receives nothing, a receive sends
+/// nothing.
 const View &sentOperand(const Call &call);
 const View &receivedOperand(const Call &call);
 

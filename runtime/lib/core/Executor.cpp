@@ -1,6 +1,7 @@
 //===- Executor.cpp - all ranks' streams on a pool of threads -------------===//
 
 #include "core/Executor.h"
+#include "core/Attributes.h"
 
 #include <algorithm>
 #include <exception>
@@ -368,7 +369,7 @@ Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
   if (!isPointToPoint(call.kind))
     return channel;
   channel.from = group.memberOf(rank);
-  channel.to = call.ints[0];
+  channel.to = peerOf(call);
   if (call.kind == Kind::Receive)
     std::swap(channel.from, channel.to);
   return channel;

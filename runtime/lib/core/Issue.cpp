@@ -1,6 +1,7 @@
 //===- Issue.cpp - checking and enqueueing what a program calls -----------===//
 
 #include "core/Issue.h"
+#include "core/Attributes.h"
 #include "core/Error.h"
 
 #include <algorithm>
@@ -137,14 +138,16 @@ void complete(moert_rank &rank, Call &call) {
   if (call.kind == Kind::Route)
     call.routing = rank.routing.find(call.op);
   if (call.kind == Kind::ChooseShadows)
-    call.ints[infoOf(call.kind).ints] = rank.leastShadows;
+    call.leastShadows = rank.leastShadows;
   if (call.kind != Kind::AllToAllV)
     return;
   // A rank sends the rows of the side that it reads: of the block side, those for the block of this phase.
-  const bool toExperts = call.ints[0] == MOERT_TO_EXPERTS;
-  call.countsView = toExperts ? 1 : 2;
+  using operands::AllToAllV;
+  const auto its = attributes::AllToAllV::of(call);
+  const bool toExperts = its.direction == MOERT_TO_EXPERTS;
+  call.countsView = static_cast<int8_t>(toExperts ? AllToAllV::blockCounts : AllToAllV::expertCounts);
   if (toExperts)
-    std::tie(call.countsPart, call.countsParts) = partSent(call.member, call.members, call.ints[3], call.ints[4]);
+    std::tie(call.countsPart, call.countsParts) = partSent(call.member, call.members, its.phase, its.phases);
 }
 
 Status resolveOperands(moert_rank &rank, std::initializer_list<const moert_buffer *> operands, Call &call) {

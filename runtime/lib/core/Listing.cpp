@@ -1,6 +1,7 @@
 //===- Listing.cpp - what programs call, without running them -------------===//
 
 #include "core/Listing.h"
+#include "core/Attributes.h"
 #include "core/Error.h"
 
 #include <set>
@@ -72,7 +73,7 @@ Status listChannels(const WorldPrograms &programs, const std::vector<Group> &gro
         return {};
       const Group &group = groups[static_cast<size_t>(call.group)];
       for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank)
-        found.insert({rank, group.rankOf(group.instanceOf(rank), call.ints[0])});
+        found.insert({rank, group.rankOf(group.instanceOf(rank), peerOf(call))});
       return {};
     };
     if (Status status = listCalls(program, groups, programs.entries[i], visit); !status.ok())

@@ -1,23 +1,32 @@
 //===- Ragged.cpp - one member's all_to_all_v -----------------------------===//
 
 #include "core/Ragged.h"
+#include "core/Attributes.h"
 
 #include <numeric>
 
 namespace moert {
 
-Ragged::Ragged(const Call &call, int64_t size, int64_t member)
-    : blockCounts(call.views[1].as<int32_t>()), expertCounts(call.views[2].as<int32_t>()),
-      toExperts(call.ints[0] == MOERT_TO_EXPERTS), member(member), blocks(call.views[1].dims[0]),
-      experts(call.views[1].dims[1]), copies(call.ints[1]), stored(call.ints[2]), ownExperts(experts / (size / copies)),
-      width(size / call.ints[4]) {
-  const View &in = call.views[0], &out = call.views[4];
+Ragged::Ragged(const Call &call, int64_t size, int64_t member) : member(member) {
+  const auto its = attributes::AllToAllV::of(call);
+  using operands::AllToAllV;
+  const View &blockView = call.views[AllToAllV::blockCounts];
+  blockCounts = blockView.as<int32_t>();
+  expertCounts = call.views[AllToAllV::expertCounts].as<int32_t>();
+  toExperts = its.direction == MOERT_TO_EXPERTS;
+  blocks = blockView.dims[0];
+  experts = blockView.dims[1];
+  copies = its.copies;
+  stored = its.stored;
+  ownExperts = experts / (size / copies);
+  width = size / its.phases;
+  const View &in = call.views[AllToAllV::rows], &out = call.views[AllToAllV::out];
   expertRows = (toExperts ? out : in).dims[0];
   blockRows = (toExperts ? in : out).dims[0] / (blocks * (toExperts ? stored : copies));
   rowBytes = in.dims[1] * static_cast<int64_t>(dtypeSize(in.dtype));
-  int64_t phase = call.ints[3], phases = call.ints[4], block = member / width;
-  firstSource = (block + phase) % phases * width;
-  firstHolder = (block + phases - phase) % phases * width;
+  int64_t block = member / width;
+  firstSource = (block + its.phase) % its.phases * width;
+  firstHolder = (block + its.phases - its.phase) % its.phases * width;
 }
 
 int64_t Ragged::rowsBefore(int64_t block, int64_t expert) const {

@@ -1,6 +1,7 @@
 //===- Routings.cpp - the routing ops of programs --------------------------===//
 
 #include "core/Routings.h"
+#include "core/Attributes.h"
 #include "core/Listing.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace moert {
 static Status addRouting(const Program &program, const Call &call, std::vector<moert_routing> &routings) {
   if (call.kind != Kind::Route)
     return {};
-  const View &logits = call.views[0], &experts = call.views[3];
+  const View &logits = call.views[operands::Route::logits], &experts = call.views[operands::Route::experts];
   if (logits.rank != 2 || experts.rank != 2)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected logits and experts of rank 2");
   auto isSame = [&](const moert_routing &other) { return other.op == call.op; };

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/Attributes.h"
 #include "core/ProcessPlace.h"
 #include "cuda/Backends.h"
 #include "cuda/Copies.h"
@@ -262,7 +263,7 @@ Wait DirectDevice::waitOf(const Call &call) {
             std::to_string(call.group) + "/" + std::to_string(instance),
             {}};
   if (isPointToPoint(call.kind)) {
-    wait.ranks = {rank, group.rankOf(instance, call.ints[0])};
+    wait.ranks = {rank, group.rankOf(instance, peerOf(call))};
     if (call.kind == Kind::Receive)
       std::swap(wait.ranks[0], wait.ranks[1]);
     wait.key += "/" + std::to_string(wait.ranks[0]) + "/" + std::to_string(wait.ranks[1]);

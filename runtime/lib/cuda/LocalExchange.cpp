@@ -1,6 +1,7 @@
 //===- LocalExchange.cpp - collectives of members on one device -----------===//
 
 #include "cuda/LocalExchange.h"
+#include "core/Attributes.h"
 #include "cuda/Collective.h"
 #include "cuda/Copies.h"
 #include "host/Collectives.h"
@@ -83,7 +84,7 @@ Status Exchange::exchange(int64_t member) {
 
 Status Exchange::sum() {
   for (int64_t member = 0; member < size(); ++member) {
-    int64_t count = of(member).views[0].elements();
+    int64_t count = sentOperand(of(member)).elements();
     if (of(member).kind == Kind::AllReduce)
       MOERT_RETURN_IF_ERROR(reducedElements(of(member), count));
     if (of(member).kind != Kind::ReduceExperts)
@@ -107,45 +108,46 @@ Status Exchange::sum() {
 Status Exchange::sumTo(int64_t count, void *to) {
   std::vector<const void *> sources;
   for (const Call &call : calls)
-    sources.push_back(call.views[0].data);
-  return sumSources(target(), sources, to, count, of(0).views[0].dtype);
+    sources.push_back(sentOperand(call).data);
+  return sumSources(target(), sources, to, count, sentOperand(of(0)).dtype);
 }
 
 /// By way of the workspace, because an output may be an input.
 Status Exchange::allReduce() {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(of(0), count));
-  int64_t bytes = count * static_cast<int64_t>(dtypeSize(of(0).views[0].dtype));
+  int64_t bytes = count * static_cast<int64_t>(dtypeSize(sentOperand(of(0)).dtype));
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(bytes, sums));
   MOERT_RETURN_IF_ERROR(sumTo(count, sums));
   for (const Call &call : calls)
-    MOERT_RETURN_IF_ERROR(copyBytes(stream(), call.views[2].data, sums, bytes));
+    MOERT_RETURN_IF_ERROR(copyBytes(stream(), receivedOperand(call).data, sums, bytes));
   return {};
 }
 
 Status Exchange::reduceScatter() {
-  const View &in = of(0).views[0];
-  Cut cut(in, of(0).ints[0], size());
+  const View &in = sentOperand(of(0));
+  Cut cut(in, attributes::ReduceScatter::of(of(0)).dim, size());
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
   MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member)
     for (int64_t o = 0; o < cut.outer; ++o)
-      MOERT_RETURN_IF_ERROR(copyBytes(stream(), of(member).views[1].as<char>() + o * cut.run,
+      MOERT_RETURN_IF_ERROR(copyBytes(stream(), receivedOperand(of(member)).as<char>() + o * cut.run,
                                       sums + (o * size() + member) * cut.run, cut.run));
   return {};
 }
 
 Status Exchange::reduce() {
-  const View &in = of(0).views[0];
+  const View &in = sentOperand(of(0));
+  const int64_t root = attributes::Reduce::of(of(0)).root;
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(in.bytes(), sums));
   MOERT_RETURN_IF_ERROR(sumTo(in.elements(), sums));
   for (int64_t member = 0; member < size(); ++member) {
-    const View &out = of(member).views[1];
-    MOERT_RETURN_IF_ERROR(member == of(0).ints[0] ? copyBytes(stream(), out.data, sums, out.bytes())
-                                                  : clearBytes(stream(), out.data, out.bytes()));
+    const View &out = receivedOperand(of(member));
+    MOERT_RETURN_IF_ERROR(member == root ? copyBytes(stream(), out.data, sums, out.bytes())
+                                         : clearBytes(stream(), out.data, out.bytes()));
   }
   return {};
 }
@@ -158,15 +160,16 @@ Status Exchange::reduceExperts() {
 
 Status Exchange::reduceExpertsOf(int64_t member) {
   const Call &mine = of(member);
-  const View &addend = mine.views[2], &out = mine.views[3];
-  const int32_t *shadows = mine.views[1].as<int32_t>();
+  using operands::ReduceExperts;
+  const View &addend = mine.views[ReduceExperts::addend], &out = mine.views[ReduceExperts::out];
+  const int32_t *shadows = mine.views[ReduceExperts::shadows].as<int32_t>();
   OwnedExperts own(mine, member);
   int64_t place = own.place;
   for (int64_t i = 0; i < own.count; ++i) {
     std::vector<const void *> sources;
     if (shadows[own.first + i]) {
       for (const Call &call : calls)
-        sources.push_back(call.views[0].as<char>() + place * own.bytes);
+        sources.push_back(call.views[ReduceExperts::in].as<char>() + place * own.bytes);
       members.received[static_cast<size_t>(member)] += (size() - 1) * own.bytes;
       ++place;
     }
@@ -181,11 +184,11 @@ Status Exchange::reduceExpertsOf(int64_t member) {
 /// Under verification only, so that it may wait.
 Status Exchange::compare() {
   for (Call &call : calls)
-    MOERT_RETURN_IF_ERROR(values.fetch(lane.context, call.views[0]));
+    MOERT_RETURN_IF_ERROR(values.fetch(lane.context, call.views[operands::AssumeReplicated::in]));
   for (int64_t member = 1; member < size(); ++member) {
-    members.received[static_cast<size_t>(member)] = of(member).views[0].bytes();
+    members.received[static_cast<size_t>(member)] = sentOperand(of(member)).bytes();
     MOERT_RETURN_IF_ERROR(
-        host::compareReplicas(of(member).views[0], of(0).views[0], member, members.group, members.instance));
+        host::compareReplicas(sentOperand(of(member)), sentOperand(of(0)), member, members.group, members.instance));
   }
   return {};
 }

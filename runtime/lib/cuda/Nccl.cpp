@@ -1,6 +1,7 @@
 //===- Nccl.cpp - collectives between processes ---------------------------===//
 
 #include "cuda/Nccl.h"
+#include "core/Attributes.h"
 #include "cuda/Collective.h"
 #include "cuda/Copies.h"
 #include "host/Collectives.h"
@@ -144,16 +145,15 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
   received = 0;
   if (isPointToPoint(call.kind)) {
     bool receives = call.kind == Kind::Receive;
-    int64_t other = group.rankOf(group.instanceOf(rank), call.ints[0]);
+    int64_t other = group.rankOf(group.instanceOf(rank), peerOf(call));
     auto pair = pairs.find(receives ? Channel{other, rank} : Channel{rank, other});
     if (pair == pairs.end())
       return Status::error(MOERT_ERROR_INTERNAL, "the channel was not found before");
     return exchange(call, {pair->second, lane.context.stream, 2, receives}, received);
   }
-  const View &in = call.views[0];
+  const View &in = sentOperand(call);
   if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
     received = summedBytes(call, members.size, members.member, in.elements());
-  auto root = static_cast<int>(call.ints[0]);
   switch (call.kind) {
   case Kind::AllGather:
     received = (members.size - 1) * in.bytes();
@@ -163,16 +163,9 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
   case Kind::ReduceScatter:
     return reduceScatter(call, members);
   case Kind::Broadcast:
-    received = members.member == call.ints[0] ? 0 : in.bytes();
-    return check(ncclBroadcast(in.data, call.views[1].data, static_cast<size_t>(in.bytes()), ncclUint8, root,
-                               members.comm, members.stream),
-                 "ncclBroadcast", members.comm);
+    return broadcast(call, members, received);
   case Kind::Reduce:
-    MOERT_RETURN_IF_ERROR(check(ncclReduce(in.data, call.views[1].data, static_cast<size_t>(in.elements()),
-                                           typeOf(in.dtype), ncclSum, root, members.comm, members.stream),
-                                "ncclReduce", members.comm));
-    return members.member == call.ints[0] ? Status{}
-                                          : clearBytes(members.stream, call.views[1].data, call.views[1].bytes());
+    return reduce(call, members);
   case Kind::ReduceExperts:
     return reduceExperts(lanes, lane, call, members, received);
   case Kind::AssumeReplicated:
@@ -181,6 +174,24 @@ Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group,
   default:
     return exchange(call, members, received);
   }
+}
+
+Status Nccl::broadcast(const Call &call, const Members &members, int64_t &received) {
+  const View &in = sentOperand(call);
+  const int64_t root = attributes::Broadcast::of(call).root;
+  received = members.member == root ? 0 : in.bytes();
+  return check(ncclBroadcast(in.data, receivedOperand(call).data, static_cast<size_t>(in.bytes()), ncclUint8,
+                             static_cast<int>(root), members.comm, members.stream),
+               "ncclBroadcast", members.comm);
+}
+
+Status Nccl::reduce(const Call &call, const Members &members) {
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  const int64_t root = attributes::Reduce::of(call).root;
+  MOERT_RETURN_IF_ERROR(check(ncclReduce(in.data, out.data, static_cast<size_t>(in.elements()), typeOf(in.dtype),
+                                         ncclSum, static_cast<int>(root), members.comm, members.stream),
+                              "ncclReduce", members.comm));
+  return members.member == root ? Status{} : clearBytes(members.stream, out.data, out.bytes());
 }
 
 /// Messages between two members each, all at once.
@@ -221,8 +232,8 @@ Status Nccl::exchange(const Call &call, const Members &members, int64_t &receive
 
 /// Run by run where the value is cut along an inner dimension; NCCL makes one kernel of them.
 Status Nccl::gather(const Call &call, const Members &members) {
-  const View &in = call.views[0], &out = call.views[1];
-  Cut cut(out, call.ints[0], members.size);
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  Cut cut(out, attributes::AllGather::of(call).dim, members.size);
   return grouped(members.comm, [&]() -> Status {
     for (int64_t o = 0; o < cut.outer; ++o)
       MOERT_RETURN_IF_ERROR(check(ncclAllGather(at(in, o * cut.run), at(out, o * members.size * cut.run),
@@ -235,14 +246,15 @@ Status Nccl::gather(const Call &call, const Members &members) {
 Status Nccl::allReduce(const Call &call, const Members &members) {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(call, count));
-  return check(ncclAllReduce(call.views[0].data, call.views[2].data, static_cast<size_t>(count),
-                             typeOf(call.views[0].dtype), ncclSum, members.comm, members.stream),
+  const View &in = sentOperand(call);
+  return check(ncclAllReduce(in.data, receivedOperand(call).data, static_cast<size_t>(count), typeOf(in.dtype), ncclSum,
+                             members.comm, members.stream),
                "ncclAllReduce", members.comm);
 }
 
 Status Nccl::reduceScatter(const Call &call, const Members &members) {
-  const View &in = call.views[0], &out = call.views[1];
-  Cut cut(in, call.ints[0], members.size);
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  Cut cut(in, attributes::ReduceScatter::of(call).dim, members.size);
   auto count = static_cast<size_t>(cut.run) / dtypeSize(in.dtype);
   return grouped(members.comm, [&]() -> Status {
     for (int64_t o = 0; o < cut.outer; ++o)
@@ -255,7 +267,7 @@ Status Nccl::reduceScatter(const Call &call, const Members &members) {
 
 /// Under verification only, so that the host may wait and compare.
 Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Members &members) {
-  View mine = call.views[0], first = mine;
+  View mine = sentOperand(call), first = mine;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(mine.bytes(), first.data));
   MOERT_RETURN_IF_ERROR(check(ncclBroadcast(mine.data, first.data, static_cast<size_t>(mine.bytes()), ncclUint8, 0,
                                             members.comm, members.stream),
@@ -268,8 +280,10 @@ Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Mem
 
 /// Each shadowed expert's places are summed at its owner, into the workspace: there the addend comes to it.
 Status Nccl::reduceExperts(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received) {
-  const View &in = call.views[0], &addend = call.views[2], &out = call.views[3];
-  const int32_t *shadows = call.views[1].as<int32_t>();
+  using operands::ReduceExperts;
+  const View &in = call.views[ReduceExperts::in], &out = call.views[ReduceExperts::out];
+  const View &addend = call.views[ReduceExperts::addend];
+  const int32_t *shadows = call.views[ReduceExperts::shadows].as<int32_t>();
   OwnedExperts own(call, members.member);
   char *sums;
   MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(out.bytes(), sums));

@@ -48,6 +48,8 @@ private:
   Status gather(const Call &call, const Members &members);
   Status allReduce(const Call &call, const Members &members);
   Status reduceScatter(const Call &call, const Members &members);
+  Status broadcast(const Call &call, const Members &members, int64_t &received);
+  Status reduce(const Call &call, const Members &members);
   Status compare(Lane &lane, const Call &call, const Group &group, const Members &members);
   Status reduceExperts(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received);
 

@@ -1,6 +1,7 @@
 //===- Collectives.cpp - one member's share of a collective ---------------===//
 
 #include "host/Collectives.h"
+#include "core/Attributes.h"
 #include "core/Convert.h"
 
 #include <algorithm>
@@ -44,20 +45,20 @@ template <class T, class Sum = T> void sumBlocks(std::span<const void *const> so
 std::vector<const void *> inputsFrom(const Share &share, int64_t element) {
   std::vector<const void *> inputs;
   for (const Call *call : share.calls)
-    inputs.push_back(advanced(call->views[0], element));
+    inputs.push_back(advanced(sentOperand(*call), element));
   return inputs;
 }
 
 /// Sums one input of each member, of which all but this member's own is received.
 Status sumInputs(Share &share, std::span<const void *const> inputs, void *out, int64_t count) {
-  int32_t dtype = share.mine().views[0].dtype;
+  int32_t dtype = sentOperand(share.mine()).dtype;
   share.received += (share.size() - 1) * count * static_cast<int64_t>(dtypeSize(dtype));
   return sumInOrder(inputs, out, count, dtype);
 }
 
 Status reduceScatter(Share &share) {
-  const View &in = share.mine().views[0], &out = share.mine().views[1];
-  Cut cut(in, share.mine().ints[0], share.size());
+  const View &in = sentOperand(share.mine()), &out = receivedOperand(share.mine());
+  Cut cut(in, attributes::ReduceScatter::of(share.mine()).dim, share.size());
   int64_t run = cut.run / static_cast<int64_t>(dtypeSize(in.dtype));
   std::vector<const void *> inputs = inputsFrom(share, share.member * run);
   for (int64_t o = 0; o < cut.outer; ++o) {
@@ -76,7 +77,7 @@ Status allReduce(Share &share, int phase) {
     return status;
   if (Status status = checkAlike(share.mine(), share.member, share.of(0)); !status.ok())
     return status;
-  const View &out = share.mine().views[2];
+  const View &out = receivedOperand(share.mine());
   if (phase == 0) {
     auto [begin, end] = segment(count, share.member, share.size());
     return sumInputs(share, inputsFrom(share, begin), advanced(out, begin), end - begin);
@@ -84,7 +85,7 @@ Status allReduce(Share &share, int phase) {
   for (int64_t i = 0; i < share.size(); ++i) {
     auto [begin, end] = segment(count, i, share.size());
     if (i != share.member)
-      share.copy(i, advanced(out, begin), advanced(share.of(i).views[2], begin),
+      share.copy(i, advanced(out, begin), advanced(receivedOperand(share.of(i)), begin),
                  (end - begin) * static_cast<int64_t>(dtypeSize(out.dtype)));
   }
   return {};
@@ -92,14 +93,14 @@ Status allReduce(Share &share, int phase) {
 
 /// Each member sums one segment into the root's output; zeros go out only when all inputs have been read.
 Status reduce(Share &share, int phase) {
-  int64_t root = share.mine().ints[0];
+  int64_t root = attributes::Reduce::of(share.mine()).root;
   if (phase == 1) {
-    const View &out = share.mine().views[1];
+    const View &out = receivedOperand(share.mine());
     if (share.member != root)
       std::memset(out.data, 0, static_cast<size_t>(out.bytes()));
     return {};
   }
-  const View &out = share.of(root).views[1];
+  const View &out = receivedOperand(share.of(root));
   auto [begin, end] = segment(out.elements(), share.member, share.size());
   // What the others write into the root's output, it receives.
   if (share.member == root)
@@ -206,8 +207,8 @@ Status pullCollective(Share &share, int phase, const Group &group, int64_t insta
   case Kind::Reduce:
     return reduce(share, phase);
   case Kind::AssumeReplicated:
-    share.received += share.member ? share.mine().views[0].bytes() : 0;
-    return compareReplicas(share.mine().views[0], share.of(0).views[0], share.member, group, instance);
+    share.received += share.member ? sentOperand(share.mine()).bytes() : 0;
+    return compareReplicas(sentOperand(share.mine()), sentOperand(share.of(0)), share.member, group, instance);
   default:
     return pullExchange(share);
   }

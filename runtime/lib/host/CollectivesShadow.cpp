@@ -1,17 +1,19 @@
 //===- CollectivesShadow.cpp - shadows' values, and their gradients -------===//
 
+#include "core/Attributes.h"
 #include "host/Collectives.h"
 
 #include <cstring>
 
 namespace moert::host {
 Status pullReduceExperts(Share &share) {
-  const View &addend = share.mine().views[2], &out = share.mine().views[3];
+  using operands::ReduceExperts;
+  const View &addend = share.mine().views[ReduceExperts::addend], &out = share.mine().views[ReduceExperts::out];
   if (Status status = checkExchangeValues(share.mine(), share.size(), share.member); !status.ok())
     return status;
   if (Status status = checkAlike(share.mine(), share.member, share.of(0)); !status.ok())
     return status;
-  const int32_t *shadows = share.mine().views[1].as<int32_t>();
+  const int32_t *shadows = share.mine().views[ReduceExperts::shadows].as<int32_t>();
   OwnedExperts own(share.mine(), share.member);
   int64_t bytes = own.bytes, place = own.place;
   std::vector<const void *> sources;
@@ -21,7 +23,7 @@ Status pullReduceExperts(Share &share) {
     if (shadows[own.first + i]) {
       sources.clear();
       for (const Call *call : share.calls)
-        sources.push_back(call->views[0].as<char>() + place * bytes);
+        sources.push_back(call->views[ReduceExperts::in].as<char>() + place * bytes);
       // Last, so that what it is added to is the sum of the members.
       if (added)
         sources.push_back(added);

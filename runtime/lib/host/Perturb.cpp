@@ -1,6 +1,7 @@
 //===- Perturb.cpp - values moved by some units in the last place ---------===//
 
 #include "host/Perturb.h"
+#include "core/Attributes.h"
 
 #include <cstring>
 
@@ -33,75 +34,58 @@ template <class Bits> void perturbBits(View value, Bits infinity, const Perturba
   }
 }
 
-/// Views of a call, one after the other.
-struct Outputs {
-  int first = 0, count = 1;
-};
-
-/// What a call computes; nothing of one that only fetches or moves.
-Outputs outputsOf(const Call &call) {
-  const auto &v = call.views;
+/// Whether a call computes its floating outputs: not where it only fetches or moves values.
+bool computes(const Call &call) {
   switch (call.kind) {
-  case Kind::Scale:
-  case Kind::LocalReduce:
-  case Kind::InverseRoot:
-  case Kind::Rotary:
-  case Kind::RowLogsumexp:
-  case Kind::SumSquares:
-  case Kind::ClipFactor:
-  case Kind::SquareRoot:
-    return {1};
   case Kind::Cast:
-    return {1, dtypeSize(v[1].dtype) < dtypeSize(v[0].dtype) ? 1 : 0};
-  case Kind::AppendToHeadsGrad:
-    return {1, 2};
-  case Kind::Matmul:
-  case Kind::Add:
-  case Kind::RowScale:
-  case Kind::RowDot:
+    return dtypeSize(call.views[operands::Cast::out].dtype) < dtypeSize(call.views[operands::Cast::in].dtype);
+  case Kind::Dispatch:
+    return bool(call.views[operands::Dispatch::weights]);
   case Kind::Activation:
-  case Kind::InverseRootGrad:
-  case Kind::Dropout:
-  case Kind::Divide:
-  case Kind::RelativeBiasGrad:
-  case Kind::LabelSum:
-    return {2};
-  case Kind::RouterMeans:
-    return {1, 3};
-  case Kind::Route: // scores, weights and aux; the others are integers
-    return {2, 6};
-  case Kind::Dispatch: // without weights it moves rows
-    return {3, v[2] ? 1 : 0};
-  case Kind::GroupedMatmul:
+  case Kind::ActivationGrad:
+  case Kind::Adam:
+  case Kind::Add:
+  case Kind::AppendToHeadsGrad:
+  case Kind::Attention:
+  case Kind::AttentionBiasGrad:
+  case Kind::AttentionGrad:
+  case Kind::AttentionSinksGrad:
   case Kind::BiasAdd:
   case Kind::BiasGrad:
-  case Kind::ActivationGrad:
+  case Kind::ClipFactor:
   case Kind::Combine:
-  case Kind::SlotDot:
+  case Kind::Divide:
+  case Kind::Dropout:
   case Kind::EmbeddingGrad:
+  case Kind::GroupedMatmul:
+  case Kind::GroupedMatmulWgrad:
+  case Kind::InverseRoot:
+  case Kind::InverseRootGrad:
+  case Kind::LabelSum:
+  case Kind::LocalReduce:
+  case Kind::Matmul:
   case Kind::Norm:
   case Kind::NormGrad:
   case Kind::NormWgrad:
-  case Kind::RowLogsumexpGrad:
   case Kind::PickGrad:
-  case Kind::RouterMeansGrad:
-    return {3};
-  case Kind::GroupedMatmulWgrad:
+  case Kind::RelativeBiasGrad:
+  case Kind::Rotary:
+  case Kind::Route:
   case Kind::RouteGrad:
-  case Kind::AttentionSinksGrad:
-    return {4};
+  case Kind::RouterMeans:
+  case Kind::RouterMeansGrad:
+  case Kind::RowDot:
+  case Kind::RowLogsumexp:
+  case Kind::RowLogsumexpGrad:
+  case Kind::RowScale:
+  case Kind::Scale:
   case Kind::Sgd:
-    return {5, 2};
-  case Kind::Attention:
-    return {6, 2};
-  case Kind::Adam:
-    return {7, 3};
-  case Kind::AttentionGrad:
-    return {9, 3};
-  case Kind::AttentionBiasGrad:
-    return {9};
+  case Kind::SlotDot:
+  case Kind::SquareRoot:
+  case Kind::SumSquares:
+    return true;
   default:
-    return {0, 0};
+    return false;
   }
 }
 
@@ -125,9 +109,12 @@ void perturb(View value, const Perturbation &perturbation) {
 }
 
 void perturbOutputs(const Call &call, const Perturbation &perturbation) {
-  const Outputs outputs = outputsOf(call);
-  for (int i = outputs.first; i < outputs.first + outputs.count; ++i)
-    perturb(call.views[static_cast<size_t>(i)], perturbation);
+  if (!computes(call))
+    return;
+  const KernelInfo &info = infoOf(call.kind);
+  for (size_t i = 0; i < info.operandCount; ++i)
+    if (info.operands[i].isOutput)
+      perturb(call.views[i], perturbation);
 }
 
 } // namespace moert::host

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/Attributes.h"
 #include "core/ExecutorCommunicator.h"
 #include "core/Module.h"
 #include "host/HostBackend.h"
@@ -116,7 +117,7 @@ private:
 MpiClient::Place MpiClient::placeOf(const Call &call) const {
   if (!isPointToPoint(call.kind))
     return {call.group, -1, -1};
-  int64_t me = groupOf(call).memberOf(session->rank()), peer = call.ints[0];
+  int64_t me = groupOf(call).memberOf(session->rank()), peer = peerOf(call);
   return call.kind == Kind::Send ? Place{call.group, me, peer} : Place{call.group, peer, me};
 }
 

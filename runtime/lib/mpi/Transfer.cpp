@@ -1,6 +1,7 @@
 //===- Transfer.cpp - one member's share of a collective over MPI ---------===//
 
 #include "mpi/Transfer.h"
+#include "core/Attributes.h"
 #include "host/Collectives.h"
 
 #include <algorithm>
@@ -179,7 +180,7 @@ Status Transfer::allReduce() {
   int64_t count;
   if (Status status = reducedElements(call, count); !status.ok())
     return status;
-  const View &in = call.views[0], &out = call.views[2];
+  const View &in = sentOperand(call), &out = receivedOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(in.dtype));
   // What MPI really moves is not to be known.
   received = summedBytes(call, channel.size, channel.member, count);
@@ -195,8 +196,8 @@ Status Transfer::allReduce() {
 }
 
 Status Transfer::reduceScatter() {
-  const View &in = call.views[0], &out = call.views[1];
-  Cut cut(in, call.ints[0], channel.size);
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  Cut cut(in, attributes::ReduceScatter::of(call).dim, channel.size);
   received = summedBytes(call, channel.size, channel.member, in.elements());
   const char *from = in.as<char>();
   if (cut.outer > 1 || isIn(in, out)) {
@@ -223,7 +224,7 @@ Status Transfer::reduceScatter() {
 
 /// Sums `count` elements of the type of the input at `in` of all members to `out` of `root`.
 Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
-  const View &view = call.views[0];
+  const View &view = sentOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(view.dtype));
   Status status;
   forParts(count, kMostCount, [&](int64_t first, int part) {
@@ -239,15 +240,17 @@ Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
 }
 
 Status Transfer::reduce() {
-  const View &in = call.views[0], &out = call.views[1];
-  int64_t root = call.ints[0];
+  const View &in = sentOperand(call), &out = receivedOperand(call);
+  int64_t root = attributes::Reduce::of(call).root;
   received = summedBytes(call, channel.size, channel.member, in.elements());
   return sumTo(in.data, out.data, in.elements(), root);
 }
 
 /// Each shadowed expert's places are summed at its owner, into staging: there the addend comes to it.
 Status Transfer::reduceExperts() {
-  const View &in = call.views[0], &shadows = call.views[1], &out = call.views[3];
+  using operands::ReduceExperts;
+  const View &in = call.views[ReduceExperts::in], &out = call.views[ReduceExperts::out];
+  const View &shadows = call.views[ReduceExperts::shadows];
   OwnedExperts own(call, channel.member);
   char *sums;
   if (Status status = stage(out.bytes(), sums); !status.ok())
@@ -268,7 +271,7 @@ Status Transfer::reduceExperts() {
 }
 
 Status Transfer::beginReplicas() {
-  const View &value = call.views[0];
+  const View &value = sentOperand(call);
   char *first;
   if (Status status = stage(value.bytes(), first); !status.ok())
     return status;
@@ -289,15 +292,15 @@ Status Transfer::beginReplicas() {
 Status Transfer::finish() {
   switch (call.kind) {
   case Kind::Reduce:
-    if (channel.member != call.ints[0])
-      std::memset(call.views[1].data, 0, static_cast<size_t>(call.views[1].bytes()));
+    if (const View &out = receivedOperand(call); channel.member != attributes::Reduce::of(call).root)
+      std::memset(out.data, 0, static_cast<size_t>(out.bytes()));
     return {};
   case Kind::ReduceExperts:
     return finishExperts();
   case Kind::AssumeReplicated: {
-    View first = call.views[0];
+    View first = sentOperand(call);
     first.data = staging.get();
-    return host::compareReplicas(call.views[0], first, channel.member, *channel.group, channel.instance);
+    return host::compareReplicas(sentOperand(call), first, channel.member, *channel.group, channel.instance);
   }
   default:
     return {};
@@ -305,7 +308,9 @@ Status Transfer::finish() {
 }
 
 Status Transfer::finishExperts() {
-  const View &shadows = call.views[1], &addend = call.views[2], &out = call.views[3];
+  using operands::ReduceExperts;
+  const View &addend = call.views[ReduceExperts::addend], &out = call.views[ReduceExperts::out];
+  const View &shadows = call.views[ReduceExperts::shadows];
   OwnedExperts own(call, channel.member);
   for (int64_t i = 0; i < own.count; ++i) {
     char *sum = static_cast<char *>(staging.get()) + i * own.bytes, *to = out.as<char>() + i * own.bytes;
