@@ -3,16 +3,17 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include "moe/Support/InputFile.h"
+#include "moert/routing_file.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 using namespace mlir::moe;
 using llvm::Expected;
@@ -27,113 +28,43 @@ static llvm::Error makeError(const Twine &message) {
 // Traces
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// One line of a trace. Of several errors the first stays.
-struct Line {
-  int64_t iteration = 0, layer = 0, ranks = 0, experts = 0;
-  std::vector<int32_t> counts;
-  std::string error;
-
-  explicit Line(const llvm::json::Object &object);
-
-private:
-  void fail(const Twine &message) {
-    if (error.empty())
-      error = message.str();
+/// One after the other, by rank. None where ranks differ in their number, which `error` says then.
+static std::vector<int32_t> flatten(const std::vector<std::vector<int32_t>> &counts, std::string &error) {
+  std::vector<int32_t> flat;
+  size_t experts = counts.front().size();
+  for (auto [rank, row] : llvm::enumerate(counts)) {
+    if (row.size() != experts) {
+      error = ("'counts[" + Twine(rank) + "]': expected " + Twine(experts) + " counts, as for rank 0, but got " +
+               Twine(row.size()))
+                  .str();
+      return {};
+    }
+    llvm::append_range(flat, row);
   }
-  int64_t getNumber(const llvm::json::Value *value, const Twine &key);
-  void readCounts(const llvm::json::Array &rows);
-  void checkChoices(const llvm::json::Value &value);
-};
-
-} // namespace
-
-Line::Line(const llvm::json::Object &object) {
-  iteration = getNumber(object.get("iteration"), "iteration");
-  layer = getNumber(object.get("layer"), "layer");
-  if (const llvm::json::Array *rows = object.getArray("counts"))
-    readCounts(*rows);
-  else
-    fail("'counts': expected a list for each rank");
-  if (const llvm::json::Value *choices = object.get("choices"))
-    checkChoices(*choices);
-  for (const auto &entry : object)
-    if (StringRef key = entry.first; key != "iteration" && key != "layer" && key != "counts" && key != "choices")
-      fail("'" + key + "': expected only 'iteration', 'layer', 'counts' and 'choices'");
-}
-
-int64_t Line::getNumber(const llvm::json::Value *value, const Twine &key) {
-  std::optional<int64_t> number = value ? value->getAsInteger() : std::nullopt;
-  if (number && *number >= 0 && *number <= std::numeric_limits<int32_t>::max())
-    return *number;
-  std::string found = "nothing";
-  if (value)
-    llvm::raw_string_ostream(found = "") << *value;
-  fail("'" + key + "': expected a whole number from 0 on but got " + found);
-  return 0;
-}
-
-void Line::readCounts(const llvm::json::Array &rows) {
-  ranks = rows.size();
-  for (auto [rank, value] : llvm::enumerate(rows)) {
-    const llvm::json::Array *row = value.getAsArray();
-    std::string key = ("counts[" + Twine(rank) + "]").str();
-    if (!row || row->empty())
-      return fail("'" + key + "': expected a count for each expert");
-    if (rank == 0)
-      experts = row->size();
-    if (static_cast<int64_t>(row->size()) != experts)
-      return fail("'" + key + "': expected " + Twine(experts) + " counts, as for rank 0, but got " +
-                  Twine(row->size()));
-    for (auto [expert, count] : llvm::enumerate(*row))
-      counts.push_back(getNumber(&count, key + "[" + Twine(expert) + "]"));
-  }
-  if (ranks == 0)
-    fail("'counts': expected a list for each rank");
+  return flat;
 }
 
 /// Which token goes where is for moe-run to repeat; here only how many do.
-void Line::checkChoices(const llvm::json::Value &value) {
-  const llvm::json::Array *rows = value.getAsArray();
-  if (!rows)
-    return fail("'choices': expected a list for each rank");
-  for (auto [rank, row] : llvm::enumerate(*rows)) {
-    std::string key = ("choices[" + Twine(rank) + "]").str();
-    if (!row.getAsArray())
-      return fail("'" + key + "': expected the experts of each token");
-    for (auto [index, expert] : llvm::enumerate(*row.getAsArray()))
-      getNumber(&expert, key + "[" + Twine(index) + "]");
-  }
-}
-
 Expected<RoutingTrace> RoutingTrace::parse(StringRef text, StringRef fileName) {
   RoutingTrace trace;
-  for (int64_t number = 1; !text.empty(); ++number) {
-    StringRef content;
-    std::tie(content, text) = text.split('\n');
-    if (content.trim().empty())
-      continue;
-    auto fail = [&](const Twine &message) { return makeError(fileName + ":" + Twine(number) + ": error: " + message); };
-    Expected<llvm::json::Value> value = llvm::json::parse(content);
-    if (!value)
-      return fail(llvm::toString(value.takeError()));
-    const llvm::json::Object *object = value->getAsObject();
-    if (!object)
-      return fail("expected an object with 'iteration', 'layer' and 'counts'");
-    Line line(*object);
-    if (!line.error.empty())
-      return fail(line.error);
-    if (trace.ranks && (line.ranks != trace.ranks || line.experts != trace.experts))
+  moert::RoutingReader reader(text);
+  auto fail = [&](const Twine &message) {
+    return makeError(fileName + ":" + Twine(reader.number()) + ": error: " + message);
+  };
+  for (moert::RoutingLine line; reader.next(line);) {
+    std::string error;
+    std::vector<int32_t> counts = flatten(line.counts, error);
+    if (!error.empty())
+      return fail(error);
+    int64_t ranks = line.counts.size(), experts = line.counts.front().size();
+    if (trace.ranks && (ranks != trace.ranks || experts != trace.experts))
       return fail("'counts': expected " + Twine(trace.ranks) + " ranks and " + Twine(trace.experts) +
-                  " experts, as before, but got " + Twine(line.ranks) + " and " + Twine(line.experts));
+                  " experts, as before, but got " + Twine(ranks) + " and " + Twine(experts));
     if (trace.getCounts(line.iteration, line.layer))
       return fail("iteration " + Twine(line.iteration) + ", layer " + Twine(line.layer) + ": expected only once");
-    trace.setCounts(line.iteration, line.layer, line.ranks, line.experts, std::move(line.counts));
+    trace.setCounts(line.iteration, line.layer, ranks, experts, std::move(counts));
   }
-  if (trace.counts.empty())
-    return makeError(fileName + ":1: error: expected a line for each iteration and layer");
-  return trace;
+  return reader.error().empty() ? Expected<RoutingTrace>(std::move(trace)) : fail(reader.error());
 }
 
 Expected<RoutingTrace> RoutingTrace::load(StringRef path) {
@@ -145,13 +76,13 @@ Expected<RoutingTrace> RoutingTrace::load(StringRef path) {
 
 void RoutingTrace::write(llvm::raw_ostream &os) const {
   for (const auto &[key, values] : counts) {
-    os << "{\"iteration\": " << key.first << ", \"layer\": " << key.second << ", \"counts\": [";
+    moert::RoutingLine line;
+    std::tie(line.iteration, line.layer) = key;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      os << (rank ? ", [" : "[");
-      llvm::interleaveComma(llvm::ArrayRef(values).slice(rank * experts, experts), os);
-      os << "]";
+      llvm::ArrayRef<int32_t> row = llvm::ArrayRef(values).slice(rank * experts, experts);
+      line.counts.emplace_back(row.begin(), row.end());
     }
-    os << "]}\n";
+    os << moert::routingText(line);
   }
 }
 

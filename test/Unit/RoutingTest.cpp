@@ -41,7 +41,8 @@ TEST(RoutingTest, RoundTrip) {
 /// Errors name the line and the key.
 TEST(RoutingTest, Errors) {
   EXPECT_EQ(getError("\n"), "trace.jsonl:1: error: expected a line for each iteration and layer");
-  EXPECT_EQ(getError("[1]"), "trace.jsonl:1: error: expected an object with 'iteration', 'layer' and 'counts'");
+  EXPECT_EQ(getError("[1]"),
+            "trace.jsonl:1: error: expected an object with 'iteration', 'layer', 'counts' and perhaps 'choices'");
   EXPECT_NE(getError("\n{").find("trace.jsonl:2: error: "), std::string::npos);
   EXPECT_EQ(getError("{\"layer\": 0, \"counts\": [[1]]}"),
             "trace.jsonl:1: error: 'iteration': expected a whole number from 0 on but got nothing");

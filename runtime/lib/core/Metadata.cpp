@@ -1,8 +1,7 @@
 //===- Metadata.cpp - parsing and checking of plan metadata ---------------===//
 
 #include "core/Metadata.h"
-
-#include <nlohmann/json.hpp>
+#include "core/Json.h"
 
 #include <algorithm>
 #include <map>
@@ -21,63 +20,7 @@ constexpr int64_t kMaxElements = int64_t(1) << 42;
 /// A year, which the clock can still count in nanoseconds.
 constexpr int64_t kMaxSeconds = 366 * 24 * 3600;
 
-/// Thrown inside this file only.
-struct MetadataError {
-  std::string message;
-};
-
-[[noreturn]] void fail(const std::string &path, const std::string &message) {
-  throw MetadataError{"plan metadata: " + (path.empty() ? std::string("top level") : path) + ": " + message};
-}
-
-/// A JSON value and where it was found.
-struct Node {
-  const json &value;
-  std::string path;
-
-  Node at(const char *key) const {
-    if (!value.is_object())
-      fail(path, std::string("expected an object but got ") + value.type_name());
-    auto it = value.find(key);
-    if (it == value.end())
-      fail(path, std::string("missing key '") + key + "'");
-    return {*it, path.empty() ? key : path + "." + key};
-  }
-  bool has(const char *key) const { return value.is_object() && value.contains(key); }
-
-  size_t size() const {
-    if (!value.is_array())
-      fail(path, std::string("expected an array but got ") + value.type_name());
-    return value.size();
-  }
-  Node at(size_t index) const { return {value[index], path + "[" + std::to_string(index) + "]"}; }
-
-  bool boolean() const {
-    if (!value.is_boolean())
-      fail(path, std::string("expected true or false but got ") + value.dump());
-    return value.get<bool>();
-  }
-  std::string string() const {
-    if (!value.is_string())
-      fail(path, std::string("expected a string but got ") + value.type_name());
-    return value.get<std::string>();
-  }
-  int64_t integer(int64_t low, int64_t high) const {
-    if (!value.is_number_integer())
-      fail(path, std::string("expected an integer but got ") + value.dump());
-    bool huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
-    int64_t number = huge ? INT64_MAX : value.get<int64_t>();
-    if (number < low || number > high)
-      fail(path, "expected an integer from " + std::to_string(low) + " to " + std::to_string(high) + " but got " +
-                     value.dump());
-    return number;
-  }
-  double amount() const {
-    if (!value.is_number() || !(value.get<double>() >= 0))
-      fail(path, "expected a number that is not negative but got " + value.dump());
-    return value.get<double>();
-  }
-};
+[[noreturn]] void fail(const std::string &path, const std::string &message) { throw JsonError{path, message}; }
 
 std::string quotedList(const std::vector<std::string> &names) {
   std::string text;
@@ -86,12 +29,12 @@ std::string quotedList(const std::vector<std::string> &names) {
   return text.empty() ? "none" : text;
 }
 
-int64_t indexOf(const std::vector<std::string> &names, const Node &node, const char *what) {
+int64_t indexOf(const std::vector<std::string> &names, const JsonNode &node, const char *what) {
   std::string name = node.string();
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name)
       return static_cast<int64_t>(i);
-  fail(node.path, std::string("unknown ") + what + " '" + name + "', expected one of " + quotedList(names));
+  node.fail(std::string("unknown ") + what + " '" + name + "', expected one of " + quotedList(names));
 }
 
 std::vector<std::string> namesOf(const std::vector<Group> &groups) {
@@ -101,38 +44,38 @@ std::vector<std::string> namesOf(const std::vector<Group> &groups) {
   return names;
 }
 
-void checkVersion(const Node &node, int64_t expected) {
+void checkVersion(const JsonNode &node, int64_t expected) {
   if (!node.value.is_number_integer() || node.value != expected)
-    fail(node.path, "the plan has version " + node.value.dump() + ", this runtime accepts " + std::to_string(expected) +
-                        "; compile the plan again");
+    node.fail("the plan has version " + node.value.dump() + ", this runtime accepts " + std::to_string(expected) +
+              "; compile the plan again");
 }
 
-std::vector<Group> parseGroups(const Node &node, int64_t world) {
+std::vector<Group> parseGroups(const JsonNode &node, int64_t world) {
   std::vector<Group> groups;
   std::set<std::string> seen;
   for (size_t i = 0; i < node.size(); ++i) {
-    Node item = node.at(i);
+    JsonNode item = node.at(i);
     Group group{item.at("name").string(), item.at("size").integer(1, kMaxWorld),
                 item.at("stride").integer(1, kMaxWorld)};
     if (!seen.insert(group.name).second)
-      fail(item.path, "group '" + group.name + "' is defined twice");
+      item.fail("group '" + group.name + "' is defined twice");
     if (world % (group.size * group.stride) != 0)
-      fail(item.path, "size * stride of group '" + group.name + "' is " + std::to_string(group.size * group.stride) +
-                          ", expected a divisor of the world size " + std::to_string(world));
+      item.fail("size * stride of group '" + group.name + "' is " + std::to_string(group.size * group.stride) +
+                ", expected a divisor of the world size " + std::to_string(world));
     groups.push_back(group);
   }
   return groups;
 }
 
-std::vector<int64_t> parseShape(const Node &node) {
+std::vector<int64_t> parseShape(const JsonNode &node) {
   std::vector<int64_t> shape;
   if (node.size() > 4)
-    fail(node.path, "expected at most 4 dimensions but got " + std::to_string(node.size()));
+    node.fail("expected at most 4 dimensions but got " + std::to_string(node.size()));
   int64_t elements = 1;
   for (size_t i = 0; i < node.size(); ++i) {
     shape.push_back(node.at(i).integer(0, kMaxElements));
     if (__builtin_mul_overflow(elements, shape.back(), &elements) || elements > kMaxElements)
-      fail(node.path, "the shape " + shapeText(shape) + " has too many elements");
+      node.fail("the shape " + shapeText(shape) + " has too many elements");
   }
   return shape;
 }
@@ -166,18 +109,18 @@ void checkCoverage(const Value &value, const std::vector<Group> &groups, RankRan
 }
 
 /// Of a value of shape `shape`, which its tensors have to make up.
-Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
+Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   Source source;
-  Node tensors = node.at("tensors");
+  JsonNode tensors = node.at("tensors");
   if (tensors.size() != 1 && tensors.size() != 2)
-    fail(tensors.path, "expected one or two names but got " + std::to_string(tensors.size()));
+    tensors.fail("expected one or two names but got " + std::to_string(tensors.size()));
   constexpr const char *kKeys[] = {"tensors", "prefix",  "transpose", "begin",  "of",
                                    "blocks",  "experts", "stacked",   "halves", "row"};
   for (const auto &[key, value] : node.value.items())
     if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
-      fail(node.path, "unknown key '" + key +
-                          "', expected one of 'tensors', 'prefix', 'transpose', 'begin', 'of', 'blocks', 'experts', "
-                          "'stacked', 'halves', 'row'");
+      node.fail("unknown key '" + key +
+                "', expected one of 'tensors', 'prefix', 'transpose', 'begin', 'of', 'blocks', 'experts', "
+                "'stacked', 'halves', 'row'");
   if (node.has("experts"))
     source.experts = node.at("experts").integer(1, kMaxElements);
   if (source.experts && (shape.empty() || shape[0] != source.experts))
@@ -191,16 +134,16 @@ Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
     source.tensors.push_back(tensors.at(i).string());
     bool isOfExperts = source.tensors.back().find("{e}") != std::string::npos;
     if (isOfExperts != (source.experts > 0 && !source.stacked))
-      fail(tensors.at(i).path, std::string("expected a name ") + (isOfExperts ? "without" : "with") + " '{e}' " +
-                                   (isOfExperts ? "where there are no 'experts' apart" : "of 'experts'") +
-                                   " but got '" + source.tensors.back() + "'");
+      tensors.at(i).fail(std::string("expected a name ") + (isOfExperts ? "without" : "with") + " '{e}' " +
+                         (isOfExperts ? "where there are no 'experts' apart" : "of 'experts'") + " but got '" +
+                         source.tensors.back() + "'");
   }
   if (node.has("prefix"))
     source.prefix = node.at("prefix").string();
   for (size_t i = 0; i < tensors.size(); ++i)
     if (source.tensors[i].compare(0, source.prefix.size(), source.prefix) != 0)
-      fail(tensors.at(i).path,
-           "expected a name that begins with '" + source.prefix + "' but got '" + source.tensors[i] + "'");
+      tensors.at(i).fail("expected a name that begins with '" + source.prefix + "' but got '" + source.tensors[i] +
+                         "'");
   std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
   source.transpose = node.has("transpose") && node.at("transpose").boolean();
   if (source.transpose && part.size() > 2)
@@ -212,8 +155,8 @@ Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
   int64_t count = source.halves ? 2 : static_cast<int64_t>(source.tensors.size());
   int64_t columns = part.empty() ? 1 : part.back();
   if (columns % count != 0)
-    fail(tensors.path, "expected one name" + std::string(source.halves ? " without 'halves'" : "") + " for " +
-                           std::to_string(columns) + " columns, which two cannot share, but got 2");
+    tensors.fail("expected one name" + std::string(source.halves ? " without 'halves'" : "") + " for " +
+                 std::to_string(columns) + " columns, which two cannot share, but got 2");
   if (node.has("begin") || node.has("of") || node.has("blocks")) {
     if (node.has("blocks"))
       source.blocks = node.at("blocks").integer(1, std::max<int64_t>(1, columns / count));
@@ -227,15 +170,15 @@ Source parseSource(const Node &node, const std::vector<int64_t> &shape) {
   return source;
 }
 
-Value parseValue(const Node &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
+Value parseValue(const JsonNode &node, const std::vector<std::string> &roles, const std::vector<Group> &groups,
                  RankRange ranks) {
   Value value;
   value.name = node.at("name").string();
   value.role = roles[static_cast<size_t>(indexOf(roles, node.at("role"), "role"))];
-  Node dtype = node.at("dtype");
+  JsonNode dtype = node.at("dtype");
   value.dtype = dtypeFromName(dtype.string());
   if (value.dtype < 0)
-    fail(dtype.path, "unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32', 'f16'");
+    dtype.fail("unknown dtype '" + dtype.string() + "', expected one of 'f32', 'f64', 'bf16', 'i32', 'f16'");
   value.shape = parseShape(node.at("shape"));
   value.localShape = parseShape(node.at("local_shape"));
   value.updated = node.has("updated") && node.at("updated").boolean();
@@ -247,9 +190,9 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
     value.below = node.at("below").integer(1, INT32_MAX);
   if (node.has("source"))
     value.source = parseSource(node.at("source"), value.shape);
-  Node layout = node.at("layout");
+  JsonNode layout = node.at("layout");
   if (layout.size() != value.shape.size() || value.localShape.size() != value.shape.size())
-    fail(node.path, "expected shape, local_shape and layout of '" + value.name + "' to have equally many dimensions");
+    node.fail("expected shape, local_shape and layout of '" + value.name + "' to have equally many dimensions");
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     value.layout.emplace_back();
     for (size_t i = 0; i < layout.at(dim).size(); ++i)
@@ -259,26 +202,26 @@ Value parseValue(const Node &node, const std::vector<std::string> &roles, const 
   for (size_t dim = 0; dim < layout.size(); ++dim) {
     int64_t shards = shardsOf(value, dim, groups);
     if (value.localShape[dim] * shards != value.shape[dim])
-      fail(node.path, "local_shape " + shapeText(value.localShape) + " of '" + value.name + "' does not fit shape " +
-                          shapeText(value.shape) + ": dimension " + std::to_string(dim) + " is cut into " +
-                          std::to_string(shards) + " parts");
+      node.fail("local_shape " + shapeText(value.localShape) + " of '" + value.name + "' does not fit shape " +
+                shapeText(value.shape) + ": dimension " + std::to_string(dim) + " is cut into " +
+                std::to_string(shards) + " parts");
   }
   return value;
 }
 
-std::vector<Value> parseValues(const Node &node, const std::vector<std::string> &roles,
+std::vector<Value> parseValues(const JsonNode &node, const std::vector<std::string> &roles,
                                const std::vector<Group> &groups, RankRange ranks) {
   std::vector<Value> values;
   std::set<std::string> seen;
   for (size_t i = 0; i < node.size(); ++i) {
     values.push_back(parseValue(node.at(i), roles, groups, ranks));
     if (!seen.insert(values.back().name).second)
-      fail(node.at(i).path, "the name '" + values.back().name + "' is used twice");
+      node.at(i).fail("the name '" + values.back().name + "' is used twice");
   }
   return values;
 }
 
-Op parseOp(const Node &node, const std::vector<std::string> &streams, const std::vector<Group> &groups) {
+Op parseOp(const JsonNode &node, const std::vector<std::string> &streams, const std::vector<Group> &groups) {
   Op op;
   op.name = node.at("name").string();
   op.label = node.at("label").string();
@@ -297,7 +240,7 @@ Op parseOp(const Node &node, const std::vector<std::string> &streams, const std:
   return op;
 }
 
-Program parseProgram(const Node &node, const std::vector<Group> &groups, RankRange ranks) {
+Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, RankRange ranks) {
   Program program;
   program.firstRank = ranks.first;
   program.numRanks = ranks.count;
@@ -307,28 +250,28 @@ Program parseProgram(const Node &node, const std::vector<Group> &groups, RankRan
   program.results = parseValues(node.at("results"), {"output", "loss", "metric", "gradient"}, groups, ranks);
   program.arenaBytes[MOERT_SPACE_DEVICE] = node.at("arenas").at("device").integer(0, kMaxBytes);
   program.arenaBytes[MOERT_SPACE_HOST_PINNED] = node.at("arenas").at("host_pinned").integer(0, kMaxBytes);
-  Node streams = node.at("streams");
+  JsonNode streams = node.at("streams");
   for (size_t i = 0; i < streams.size(); ++i)
     program.streams.push_back(streams.at(i).string());
   if (std::set<std::string>(program.streams.begin(), program.streams.end()).size() != program.streams.size())
-    fail(streams.path, "a stream is named twice");
+    streams.fail("a stream is named twice");
   program.events = node.at("events").integer(0, INT32_MAX);
-  Node ops = node.at("ops");
+  JsonNode ops = node.at("ops");
   for (size_t i = 0; i < ops.size(); ++i)
     program.ops.push_back(parseOp(ops.at(i), program.streams, groups));
   return program;
 }
 
 /// The ranks of a program, which begin where those of the one before end.
-RankRange parseRanks(const Node &node, int64_t begin, int64_t world) {
-  Node first = node.at("first_rank"), count = node.at("ranks");
+RankRange parseRanks(const JsonNode &node, int64_t begin, int64_t world) {
+  JsonNode first = node.at("first_rank"), count = node.at("ranks");
   if (int64_t rank = first.integer(0, kMaxWorld); rank != begin)
-    fail(first.path, "expected " + std::to_string(begin) + ", the first rank that no program before is for, but got " +
-                         std::to_string(rank));
+    first.fail("expected " + std::to_string(begin) + ", the first rank that no program before is for, but got " +
+               std::to_string(rank));
   RankRange ranks{begin, count.integer(1, kMaxWorld)};
   if (ranks.count > world - begin)
-    fail(count.path, "expected at most " + std::to_string(world - begin) + ", the ranks of the world from " +
-                         std::to_string(begin) + " on, but got " + std::to_string(ranks.count));
+    count.fail("expected at most " + std::to_string(world - begin) + ", the ranks of the world from " +
+               std::to_string(begin) + " on, but got " + std::to_string(ranks.count));
   return ranks;
 }
 
@@ -346,7 +289,7 @@ std::string layoutText(const Value &value, const std::vector<Group> &groups) {
 /// Values of one name are one global value. The programs stand at `node`.
 class SameValues {
 public:
-  SameValues(const Node &node, const std::vector<Group> &groups) : node(node), groups(groups) {}
+  SameValues(const JsonNode &node, const std::vector<Group> &groups) : node(node), groups(groups) {}
 
   /// `values` are those of program `index`, at its key `key`.
   void check(const std::vector<Value> &values, size_t index, const char *key) {
@@ -358,7 +301,7 @@ public:
   }
 
 private:
-  void compare(const Value &value, const Value &other, size_t program, const Node &at) const {
+  void compare(const Value &value, const Value &other, size_t program, const JsonNode &at) const {
     auto expect = [&](const char *key, const std::string &mine, const std::string &theirs) {
       if (mine != theirs)
         fail(at.path + "." + key, "expected " + theirs + ", as '" + value.name + "' has in programs[" +
@@ -372,15 +315,15 @@ private:
     expect("updated", value.updated ? "true" : "false", other.updated ? "true" : "false");
   }
 
-  Node node;
+  JsonNode node;
   const std::vector<Group> &groups;
   /// By key and name, the program that has the value first.
   std::map<std::pair<std::string, std::string>, std::pair<size_t, const Value *>> first;
 };
 
-std::vector<Program> parsePrograms(const Node &node, const std::vector<Group> &groups, int64_t world) {
+std::vector<Program> parsePrograms(const JsonNode &node, const std::vector<Group> &groups, int64_t world) {
   if (node.size() == 0)
-    fail(node.path, "expected at least one program but got none");
+    node.fail("expected at least one program but got none");
   std::vector<Program> programs;
   int64_t covered = 0;
   for (size_t i = 0; i < node.size(); ++i) {
@@ -389,8 +332,8 @@ std::vector<Program> parsePrograms(const Node &node, const std::vector<Group> &g
     covered += ranks.count;
   }
   if (covered != world)
-    fail(node.path, "expected programs for all " + std::to_string(world) + " ranks of the world but they are for " +
-                        std::to_string(covered));
+    node.fail("expected programs for all " + std::to_string(world) + " ranks of the world but they are for " +
+              std::to_string(covered));
   SameValues same(node, groups);
   for (size_t i = 0; i < programs.size(); ++i) {
     same.check(programs[i].arguments, i, "arguments");
@@ -399,7 +342,7 @@ std::vector<Program> parsePrograms(const Node &node, const std::vector<Group> &g
   return programs;
 }
 
-Metadata parsePlan(const Node &top) {
+Metadata parsePlan(const JsonNode &top) {
   Metadata metadata;
   metadata.world = top.at("world").integer(1, kMaxWorld);
   if (top.has("chunks"))
@@ -417,17 +360,17 @@ Metadata parsePlan(const Node &top) {
   return metadata;
 }
 
-std::vector<Metadata> parseVariants(const Node &node, const std::string &cluster) {
+std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &cluster) {
   if (node.size() == 0)
-    fail(node.path, "expected at least one variant but got none");
+    node.fail("expected at least one variant but got none");
   std::vector<Metadata> variants;
   for (size_t i = 0; i < node.size(); ++i) {
-    Node item = node.at(i);
+    JsonNode item = node.at(i);
     int64_t batch = item.at("batch").integer(1, kMaxElements), sequence = item.at("sequence").integer(1, kMaxElements);
     int64_t world = variants.empty() ? 0 : variants.front().world;
     if (int64_t ranks = item.at("world").integer(1, kMaxWorld); world && ranks != world)
-      fail(item.path, "expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
-                          std::to_string(ranks));
+      item.fail("expected a world of " + std::to_string(world) + " ranks as in the first variant but got " +
+                std::to_string(ranks));
     variants.push_back(parsePlan(item));
     variants.back().batch = batch;
     variants.back().sequence = sequence;
@@ -438,7 +381,7 @@ std::vector<Metadata> parseVariants(const Node &node, const std::string &cluster
 }
 
 std::vector<Metadata> parse(const json &root) {
-  Node top{root, ""};
+  JsonNode top{root, ""};
   checkVersion(top.at("moeplan"), kMetadataVersion);
   checkVersion(top.at("abi"), MOERT_ABI_VERSION);
   if (top.has("variants"))
@@ -492,8 +435,9 @@ std::vector<Value> resultsOf(std::span<const Program> programs) { return valuesO
 Status parseMetadata(std::string_view text, std::vector<Metadata> &variants) {
   try {
     variants = parse(json::parse(text));
-  } catch (const MetadataError &error) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, error.message);
+  } catch (const JsonError &error) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "plan metadata: " + (error.path.empty() ? "top level" : error.path) + ": " + error.message);
   } catch (const json::exception &error) {
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("plan metadata is not JSON: ") + error.what());
   }

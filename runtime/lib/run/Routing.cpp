@@ -3,6 +3,7 @@
 #include "run/Routing.h"
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 
 namespace moert::run {
@@ -172,6 +173,17 @@ Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
   return {};
 }
 
+Status readRoutingFile(const std::string &path, std::vector<RoutingLine> &lines) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return invalid("'" + path + "': cannot be opened");
+  const std::string content(std::istreambuf_iterator<char>(file), {});
+  RoutingReader reader(content);
+  for (RoutingLine line; reader.next(line);)
+    lines.push_back(std::move(line));
+  return reader.error().empty() ? Status{} : invalid(path + ":" + text(reader.number()) + ": " + reader.error());
+}
+
 Status checkLine(const RoutingLine &line, const RoutedLayer &layer, const std::string &path) {
   LineChecker checker(line, layer, path);
   checker.checkRanks(line.counts, "counts");
@@ -229,7 +241,7 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
 /// Each iteration must have each layer once.
 Status Routing::read(const std::string &path) {
   std::vector<RoutingLine> lines;
-  if (Status status = readRoutingTrace(path, lines); !status.ok())
+  if (Status status = readRoutingFile(path, lines); !status.ok())
     return status;
   std::map<int64_t, std::map<int64_t, RoutingLine>> sorted;
   for (RoutingLine &line : lines) {
@@ -321,7 +333,7 @@ Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
     return status;
   for (const RoutingLine &line : lines)
     if (writes)
-      writeRoutingLine(line, *recordFile);
+      *recordFile << routingText(line);
   if (!keepsAll)
     kept.clear();
   if (keeps)

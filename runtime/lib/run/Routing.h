@@ -10,9 +10,9 @@
 #define MOERT_RUN_ROUTING_H
 
 #include "core/OutputFile.h"
+#include "moert/routing_file.h"
 #include "run/Options.h"
 #include "run/Plan.h"
-#include "run/RoutingTrace.h"
 
 #include <array>
 #include <map>
@@ -38,6 +38,8 @@ struct RoutedLayer {
 /// an error.
 Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers);
 
+/// Reads a file of routing; whether it suits a plan is not asked. An error begins with "PATH:LINE: ".
+Status readRoutingFile(const std::string &path, std::vector<RoutingLine> &lines);
 /// Checks a line of `path` for that layer.
 Status checkLine(const RoutingLine &line, const RoutedLayer &layer, const std::string &path);
 

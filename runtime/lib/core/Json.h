@@ -1,0 +1,76 @@
+//===- Json.h - typed reads of JSON, which say where something is wrong ----===//
+#ifndef MOERT_CORE_JSON_H
+#define MOERT_CORE_JSON_H
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// Thrown inside readers only, which put it into the words of their files.
+struct JsonError {
+  std::string path; ///< as JsonNode's
+  std::string message;
+};
+
+/// A JSON value and where it was found: `a.b[2]`, or empty at the top level. What does not fit is a JsonError.
+struct JsonNode {
+  const nlohmann::json &value;
+  std::string path;
+
+  [[noreturn]] void fail(const std::string &message) const { throw JsonError{path, message}; }
+  /// `expected WHAT but got`, and the value.
+  void require(bool fits, std::string_view what) const {
+    if (!fits)
+      fail("expected " + std::string(what) + " but got " + value.dump());
+  }
+  /// The same with the value's type.
+  void requireType(bool fits, std::string_view what) const {
+    if (!fits)
+      fail("expected " + std::string(what) + " but got " + value.type_name());
+  }
+
+  bool has(const char *key) const { return value.is_object() && value.contains(key); }
+  JsonNode at(const char *key) const {
+    requireType(value.is_object(), "an object");
+    auto it = value.find(key);
+    if (it == value.end())
+      fail(std::string("missing key '") + key + "'");
+    return {*it, path.empty() ? key : path + "." + key};
+  }
+
+  size_t size() const {
+    requireType(value.is_array(), "an array");
+    return value.size();
+  }
+  /// Below the size.
+  JsonNode at(size_t index) const { return {value[index], path + "[" + std::to_string(index) + "]"}; }
+
+  bool boolean() const {
+    require(value.is_boolean(), "true or false");
+    return value.get<bool>();
+  }
+  std::string string() const {
+    requireType(value.is_string(), "a string");
+    return value.get<std::string>();
+  }
+  int64_t integer(int64_t low, int64_t high) const {
+    require(value.is_number_integer(), "an integer");
+    bool huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+    int64_t number = huge ? INT64_MAX : value.get<int64_t>();
+    if (number < low || number > high)
+      require(false, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
+    return number;
+  }
+  double amount() const {
+    require(value.is_number() && value.get<double>() >= 0, "a number that is not negative");
+    return value.get<double>();
+  }
+};
+
+} // namespace moert
+
+#endif // MOERT_CORE_JSON_H
