@@ -1,9 +1,8 @@
 //===- Safetensors.cpp - reading and writing .safetensors files -----------===//
 
 #include "run/Safetensors.h"
+#include "core/Json.h"
 #include "run/Replace.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -32,54 +31,47 @@ namespace {
 /// As in the reference implementation.
 constexpr int64_t kMaxHeader = 100'000'000;
 
-struct FormatError {
-  std::string message;
-};
+[[noreturn]] void fail(const std::string &message) { throw JsonError{"", message}; }
 
-[[noreturn]] void fail(const std::string &message) { throw FormatError{message}; }
-
-int64_t integerAt(const json &value, const std::string &what) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-    fail(what + ": expected an integer that is not negative but got " + value.dump());
-  return value.get<int64_t>();
+int64_t integerOf(const JsonNode &node) {
+  bool fits = node.value.is_number_unsigned() && node.value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX);
+  node.require(fits, "an integer that is not negative");
+  return node.value.get<int64_t>();
 }
 
-const json &member(const json &object, const char *key, const std::string &tensor) {
-  auto it = object.find(key);
-  if (it == object.end())
-    fail("tensor '" + tensor + "': missing '" + key + "'");
-  return *it;
+/// The member `key` of a tensor's object, whose errors are the tensor's.
+JsonNode member(const JsonNode &tensor, const char *key) {
+  auto it = tensor.value.find(key);
+  if (it == tensor.value.end())
+    tensor.fail(std::string("missing '") + key + "'");
+  return {*it, tensor.path};
 }
 
-SafetensorsFile::Entry parseEntry(const std::string &name, const json &object, int64_t dataBytes) {
-  std::string what = "tensor '" + name + "'";
-  if (!object.is_object())
-    fail(what + ": expected an object but got " + object.type_name());
+SafetensorsFile::Entry parseEntry(const JsonNode &tensor, int64_t dataBytes) {
+  tensor.requireType(tensor.value.is_object(), "an object");
   SafetensorsFile::Entry entry;
-  const json &dtype = member(object, "dtype", name);
+  const json &dtype = member(tensor, "dtype").value;
   if (!dtype.is_string() || fileDtypeSize(dtype.get<std::string>()) == 0)
-    fail(what + ": unknown dtype " + dtype.dump() + ", expected one of F32, F64, BF16, F16, of integers, BOOL, or F8");
+    tensor.fail("unknown dtype " + dtype.dump() + ", expected one of F32, F64, BF16, F16, of integers, BOOL, or F8");
   entry.dtype = dtype.get<std::string>();
-  const json &shape = member(object, "shape", name);
-  if (!shape.is_array())
-    fail(what + ": expected the shape to be an array but got " + shape.type_name());
+  const JsonNode shape = member(tensor, "shape");
+  shape.requireType(shape.value.is_array(), "the shape to be an array");
   int64_t bytes = fileDtypeSize(entry.dtype);
-  for (const json &dim : shape) {
-    entry.shape.push_back(integerAt(dim, what + ": shape"));
+  for (const json &dim : shape.value) {
+    entry.shape.push_back(integerOf({dim, tensor.path + ": shape"}));
     if (__builtin_mul_overflow(bytes, entry.shape.back(), &bytes))
-      fail(what + ": the shape is too large");
+      tensor.fail("the shape is too large");
   }
-  const json &offsets = member(object, "data_offsets", name);
-  if (!offsets.is_array() || offsets.size() != 2)
-    fail(what + ": expected data_offsets to be two integers but got " + offsets.dump());
-  entry.begin = integerAt(offsets[0], what + ": data_offsets");
-  entry.end = integerAt(offsets[1], what + ": data_offsets");
+  const JsonNode offsets = member(tensor, "data_offsets");
+  offsets.require(offsets.value.is_array() && offsets.value.size() == 2, "data_offsets to be two integers");
+  entry.begin = integerOf({offsets.value[0], tensor.path + ": data_offsets"});
+  entry.end = integerOf({offsets.value[1], tensor.path + ": data_offsets"});
   if (entry.begin > entry.end || entry.end > dataBytes)
-    fail(what + ": data_offsets " + offsets.dump() + " lie outside the " + std::to_string(dataBytes) +
-         " bytes of data");
+    tensor.fail("data_offsets " + offsets.value.dump() + " lie outside the " + std::to_string(dataBytes) +
+                " bytes of data");
   if (entry.end - entry.begin != bytes)
-    fail(what + ": expected " + std::to_string(bytes) + " bytes for " + entry.dtype + " " + shapeText(entry.shape) +
-         " but data_offsets have " + std::to_string(entry.end - entry.begin));
+    tensor.fail("expected " + std::to_string(bytes) + " bytes for " + entry.dtype + " " + shapeText(entry.shape) +
+                " but data_offsets have " + std::to_string(entry.end - entry.begin));
   return entry;
 }
 
@@ -125,14 +117,14 @@ void checkLayout(const std::map<std::string, SafetensorsFile::Entry> &tensors, i
 Status SafetensorsFile::parseHeader(const std::string &text, int64_t dataBytes) {
   try {
     json header = parseStrictly(text);
-    if (!header.is_object())
-      fail(std::string("expected the header to be an object but got ") + header.type_name());
+    JsonNode{header, ""}.requireType(header.is_object(), "the header to be an object");
     for (const auto &[name, object] : header.items())
       if (name != "__metadata__")
-        tensors[name] = parseEntry(name, object, dataBytes);
+        tensors[name] = parseEntry({object, "tensor '" + name + "'"}, dataBytes);
     checkLayout(tensors, dataBytes);
-  } catch (const FormatError &error) {
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "'" + path + "': " + error.message);
+  } catch (const JsonError &error) {
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "'" + path + "': " + (error.path.empty() ? "" : error.path + ": ") + error.message);
   } catch (const json::exception &error) {
     // The message may quote bytes of the file that are not text.
     std::string message = error.what();
