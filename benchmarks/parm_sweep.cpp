@@ -18,7 +18,7 @@
 #include "CompileCommandLine.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/Report.h"
 #include "moe/Support/ShareDir.h"

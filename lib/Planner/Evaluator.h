@@ -3,7 +3,7 @@
 #define MOE_LIB_PLANNER_EVALUATOR_H
 
 #include "moe/Cost/CostModel.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Planner/Candidate.h"
 #include "moe/Planner/Planner.h"
 #include "moe/Simulator/Prediction.h"

@@ -6,7 +6,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Planner/AutoSchedule.h"
 
 using namespace mlir;

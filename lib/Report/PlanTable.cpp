@@ -6,8 +6,8 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
 #include "moe/Planner/Explanation.h"
 
 using namespace mlir;

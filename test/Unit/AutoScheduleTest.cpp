@@ -16,7 +16,7 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Simulator/Prediction.h"
 #include "moe/Simulator/RoutingSource.h"

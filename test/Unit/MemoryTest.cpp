@@ -1,5 +1,5 @@
 //===- MemoryTest.cpp - what a plan needs on a device ---------------------===//
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"

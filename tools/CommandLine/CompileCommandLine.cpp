@@ -10,8 +10,9 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Planner/AutoParallel.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
@@ -291,7 +292,7 @@ LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluste
     return success();
   std::string report;
   llvm::raw_string_ostream stream(report);
-  printMemory(getLargestProgram(plan), stream);
+  plan::printMemory(getLargestProgram(plan), stream);
   InFlightDiagnostic error = emitUsageError(*plan.getContext()) << *shortage;
   error.attachNote() << report;
   return error;

@@ -2,6 +2,9 @@
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 
 using namespace mlir;
 using namespace mlir::plan;
@@ -88,4 +91,37 @@ SmallVector<ArenaReport, 2> mlir::plan::reportMemory(func::FuncOp program) {
       reports.back().arenaBytes = bytes.getInt();
   }
   return reports;
+}
+
+static void printArena(ArenaReport &arena, raw_ostream &os) {
+  os << "arena '" << stringifySpace(arena.space) << "': " << arena.arenaBytes << " bytes";
+  if (!arena.peak) {
+    os << "\n";
+    return;
+  }
+  // Enough to see what to change; the rest is usually small.
+  constexpr size_t shown = 10;
+  os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
+  for (LiveBuffer &buffer : MutableArrayRef(arena.live).take_front(shown))
+    os << llvm::format("%14lld  %s\n", static_cast<long long>(buffer.bytes), buffer.writer.describe().c_str());
+  if (arena.live.size() > shown)
+    os << "                and " << arena.live.size() - shown << " smaller ones\n";
+}
+
+void mlir::plan::printMemory(func::FuncOp program, raw_ostream &os) {
+  moe::ProgramMemory memory = moe::getMemory(program);
+  os << "memory of one rank: " << memory.getPlanBytes() << " bytes, arguments and results included\n";
+  auto print = [&](int64_t bytes, StringRef what) {
+    if (bytes > 0)
+      os << llvm::format("%14lld  ", static_cast<long long>(bytes)) << what << "\n";
+  };
+  print(memory.parameters, "parameters");
+  print(memory.gradients, "their gradients");
+  print(memory.states, "the optimizer's states");
+  print(memory.values, "inputs, outputs and their gradients");
+  print(memory.arena, "arena 'device'");
+  if (memory.getOptimizerStates() > 0)
+    os << "with Adam's two states of " << memory.parameters << " bytes: " << memory.getDeviceBytes() << " bytes\n";
+  for (ArenaReport &arena : reportMemory(program))
+    printArena(arena, os);
 }

@@ -36,6 +36,9 @@ struct ArenaReport {
 /// One report for each memory space, in the order of `Space`. `program` passes verifyRankProgram.
 SmallVector<ArenaReport, 2> reportMemory(func::FuncOp program);
 
+/// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
+void printMemory(func::FuncOp program, raw_ostream &os);
+
 } // namespace mlir::plan
 
 #endif // MOE_DIALECT_PLAN_TRANSFORMS_MEMORYREPORT_H

@@ -1,11 +1,10 @@
 //===- ProgramMemory.h - what a plan needs on a device ----------*- C++ -*-===//
-#ifndef MOE_DIALECT_PLAN_TRANSFORMS_PROGRAMMEMORY_H
-#define MOE_DIALECT_PLAN_TRANSFORMS_PROGRAMMEMORY_H
+#ifndef MOE_DIALECT_PLAN_IR_PROGRAMMEMORY_H
+#define MOE_DIALECT_PLAN_IR_PROGRAMMEMORY_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace mlir::moe {
 
@@ -33,9 +32,6 @@ ProgramMemory getMemory(func::FuncOp program);
 /// Of a plan's rank programs, that of the ranks that need the most of a device.
 func::FuncOp getLargestProgram(ModuleOp plan);
 
-/// Writes what memory one rank of a program at the plan stage needs, and what holds the peak of each arena.
-void printMemory(func::FuncOp program, llvm::raw_ostream &os);
-
 } // namespace mlir::moe
 
-#endif // MOE_DIALECT_PLAN_TRANSFORMS_PROGRAMMEMORY_H
+#endif // MOE_DIALECT_PLAN_IR_PROGRAMMEMORY_H

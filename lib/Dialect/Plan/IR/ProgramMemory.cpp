@@ -1,12 +1,9 @@
 //===- ProgramMemory.cpp - what a plan needs on a device ------------------===//
-#include "moe/Dialect/Plan/Transforms/ProgramMemory.h"
-
-#include "llvm/Support/Format.h"
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
-#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -49,37 +46,4 @@ func::FuncOp mlir::moe::getLargestProgram(ModuleOp plan) {
   return *llvm::max_element(programs, [](func::FuncOp a, func::FuncOp b) {
     return getMemory(a).getDeviceBytes() < getMemory(b).getDeviceBytes();
   });
-}
-
-static void printArena(plan::ArenaReport &arena, llvm::raw_ostream &os) {
-  os << "arena '" << plan::stringifySpace(arena.space) << "': " << arena.arenaBytes << " bytes";
-  if (!arena.peak) {
-    os << "\n";
-    return;
-  }
-  // Enough to see what to change; the rest is usually small.
-  constexpr size_t shown = 10;
-  os << ", at most " << arena.liveBytes << " alive, at " << arena.peak.describe() << ":\n";
-  for (plan::LiveBuffer &buffer : llvm::MutableArrayRef(arena.live).take_front(shown))
-    os << llvm::format("%14lld  %s\n", static_cast<long long>(buffer.bytes), buffer.writer.describe().c_str());
-  if (arena.live.size() > shown)
-    os << "                and " << arena.live.size() - shown << " smaller ones\n";
-}
-
-void mlir::moe::printMemory(func::FuncOp program, llvm::raw_ostream &os) {
-  ProgramMemory memory = getMemory(program);
-  os << "memory of one rank: " << memory.getPlanBytes() << " bytes, arguments and results included\n";
-  auto print = [&](int64_t bytes, StringRef what) {
-    if (bytes > 0)
-      os << llvm::format("%14lld  ", static_cast<long long>(bytes)) << what << "\n";
-  };
-  print(memory.parameters, "parameters");
-  print(memory.gradients, "their gradients");
-  print(memory.states, "the optimizer's states");
-  print(memory.values, "inputs, outputs and their gradients");
-  print(memory.arena, "arena 'device'");
-  if (memory.getOptimizerStates() > 0)
-    os << "with Adam's two states of " << memory.parameters << " bytes: " << memory.getDeviceBytes() << " bytes\n";
-  for (plan::ArenaReport &arena : plan::reportMemory(program))
-    printArena(arena, os);
 }
