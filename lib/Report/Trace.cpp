@@ -7,12 +7,11 @@
 #include "moe/Report/SimOutput.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include "moe/Support/InputFile.h"
-#include <cmath>
+#include "moe/Support/JsonReader.h"
 
 using namespace mlir::moe;
 using llvm::StringRef;
@@ -66,155 +65,50 @@ void mlir::moe::writeTrace(const SimResult &result, llvm::raw_ostream &os) {
   os << "\n]}\n";
 }
 
-namespace {
-/// Reads one trace; the first error is kept, and later reads return defaults.
-class TraceReader {
-public:
-  TraceReader(StringRef fileName) : fileName(fileName) {}
-
-  llvm::Expected<std::vector<MeasuredOp>> read(StringRef text);
-
-private:
-  llvm::Expected<json::Value> parse(StringRef text) const;
-  void readEvent(const json::Value &event, std::vector<MeasuredOp> &ops);
-  const json::Value *find(const json::Object &object, StringRef key, const Twine &expected);
-  int64_t getCount(const json::Object &object, StringRef key);
-  double getNumber(const json::Object &object, StringRef key);
-  void fail(const Twine &key, const Twine &expected, const json::Value *got);
-  llvm::Error makeError(const Twine &message) const {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), Twine(fileName) + message);
-  }
-
-  StringRef fileName;
-  std::string place; ///< as "traceEvents[3]."
-  std::string error;
-};
-} // namespace
-
-void TraceReader::fail(const Twine &key, const Twine &expected, const json::Value *got) {
-  constexpr size_t longest = 60;
-  if (!error.empty())
-    return;
-  std::string text = got ? llvm::formatv("{0}", *got).str() : "nothing";
-  if (text.size() > longest)
-    text = json::fixUTF8(StringRef(text).take_front(longest)) + "...";
-  error = ("'" + place + key + "': expected " + expected + " but got " + text).str();
+static int64_t getCount(JsonReader &reader, StringRef key) {
+  const json::Value *value = reader.find(key);
+  std::optional<int64_t> count = value ? value->getAsInteger() : std::nullopt;
+  if (count && *count >= 0)
+    return *count;
+  reader.fail(key, "an integer that is not negative");
+  return 0;
 }
 
-const json::Value *TraceReader::find(const json::Object &object, StringRef key, const Twine &expected) {
-  const json::Value *value = object.get(key);
-  if (!value)
-    fail(key, expected, nullptr);
-  return value;
+/// Only complete events are launches; others name things.
+static bool isLaunch(const JsonReader &event) {
+  const json::Value *kind = event.find("ph");
+  return kind && kind->getAsString() == "X";
 }
 
-int64_t TraceReader::getCount(const json::Object &object, StringRef key) {
-  const json::Value *value = find(object, key, "an integer that is not negative");
-  std::optional<int64_t> number = value ? value->getAsInteger() : std::nullopt;
-  if (value && (!number || *number < 0))
-    fail(key, "an integer that is not negative", value);
-  return number.value_or(0);
-}
-
-double TraceReader::getNumber(const json::Object &object, StringRef key) {
-  const json::Value *value = find(object, key, "a number");
-  std::optional<double> number = value ? value->getAsNumber() : std::nullopt;
-  if (value && (!number || !std::isfinite(*number)))
-    fail(key, "a number", value);
-  return number.value_or(0);
-}
-
-void TraceReader::readEvent(const json::Value &event, std::vector<MeasuredOp> &ops) {
-  const json::Object *object = event.getAsObject();
-  if (!object)
-    return fail("ph", "an event", &event);
-  // Only complete events are launches; others name things.
-  if (object->getString("ph") != "X")
-    return;
+static MeasuredOp readLaunch(JsonReader &event) {
+  constexpr NumberRange any{-kLargest, kLargest, true, "a number"},
+      notNegative{0, kLargest, true, "a number that is not negative"};
   MeasuredOp op;
-  op.rank = getCount(*object, "pid");
-  op.stream = getCount(*object, "tid");
-  op.begin = getNumber(*object, "ts") / microseconds;
-  double seconds = getNumber(*object, "dur") / microseconds;
-  if (seconds < 0)
-    fail("dur", "a number that is not negative", object->get("dur"));
-  op.end = op.begin + seconds;
-  const json::Value *name = find(*object, "name", "a string");
-  if (name && !name->getAsString())
-    fail("name", "a string", name);
-  const json::Value *args = find(*object, "args", "an object with 'op'");
-  if (args && !args->getAsObject())
-    fail("args", "an object with 'op'", args);
-  if (!error.empty())
-    return;
-  op.name = name->getAsString()->str();
-  place += "args.";
-  op.op = getCount(*args->getAsObject(), "op");
-  ops.push_back(std::move(op));
-}
-
-/// The line and column of a text where brackets nest deeper than `limit`; none where they do not. Brackets in strings
-/// do not count.
-static std::optional<std::pair<unsigned, unsigned>> findTooDeep(StringRef text, unsigned limit) {
-  unsigned line = 1, column = 1, depth = 0;
-  bool inString = false;
-  for (size_t i = 0; i < text.size(); ++i, ++column) {
-    char c = text[i];
-    if (c == '\n') {
-      ++line;
-      column = 0;
-    } else if (inString && c == '\\') {
-      ++i;
-      ++column;
-    } else if (c == '"') {
-      inString = !inString;
-    } else if (!inString && (c == '[' || c == '{')) {
-      if (++depth > limit)
-        return std::make_pair(line, column);
-    } else if (!inString && (c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return std::nullopt;
-}
-
-llvm::Expected<json::Value> TraceReader::parse(StringRef text) const {
-  // LLVM's parser recurses, so what it is given must not nest deeper than the stack allows; a trace needs four levels.
-  constexpr unsigned maxDepth = 64;
-  if (auto place = findTooDeep(text, maxDepth))
-    return makeError(":" + Twine(place->first) + ":" + Twine(place->second) + ": error: expected at most " +
-                     Twine(maxDepth) + " nested brackets");
-  llvm::Expected<json::Value> value = json::parse(text);
-  if (value)
-    return value;
-  // "[line:column, byte=N]: what"
-  std::string message = llvm::toString(value.takeError());
-  auto [position, what] = StringRef(message).split("]: ");
-  return makeError(":" + position.drop_front().split(',').first + ": error: expected a trace in JSON: " + what);
-}
-
-llvm::Expected<std::vector<MeasuredOp>> TraceReader::read(StringRef text) {
-  llvm::Expected<json::Value> value = parse(text);
-  if (!value)
-    return value.takeError();
-  const json::Object *object = value->getAsObject();
-  const json::Value *events = object ? object->get("traceEvents") : nullptr;
-  if (!events || !events->getAsArray())
-    return makeError(": error: 'traceEvents': expected an array, as moe-run --trace writes it");
-  std::vector<MeasuredOp> ops;
-  for (auto [number, event] : llvm::enumerate(*events->getAsArray())) {
-    place = ("traceEvents[" + Twine(number) + "].").str();
-    readEvent(event, ops);
-    if (!error.empty())
-      return makeError(": error: " + error);
-  }
-  if (ops.empty())
-    return makeError(": error: 'traceEvents': expected launches (events with \"ph\": \"X\") but got none");
-  return ops;
+  op.rank = getCount(event, "pid");
+  op.stream = getCount(event, "tid");
+  op.begin = event.getNumber("ts", any) / microseconds;
+  op.end = op.begin + event.getNumber("dur", notNegative) / microseconds;
+  op.name = event.getString("name");
+  JsonReader args = event.getObject("args");
+  op.op = getCount(args, "op");
+  return op;
 }
 
 llvm::Expected<std::vector<MeasuredOp>> mlir::moe::parseTrace(StringRef text, StringRef fileName) {
-  return TraceReader(fileName).read(text);
+  llvm::Expected<JsonReader> trace = JsonReader::parse(text, fileName, "a trace in JSON");
+  if (!trace)
+    return trace.takeError();
+  if (const json::Value *events = trace->find("traceEvents"); !events || !events->getAsArray())
+    trace->fail("traceEvents", "an array, as moe-run --trace writes it,");
+  std::vector<MeasuredOp> ops;
+  for (JsonReader &event : trace->getObjects("traceEvents"))
+    if (!trace->hasFailed() && isLaunch(event))
+      ops.push_back(readLaunch(event));
+  if (ops.empty())
+    trace->fail("traceEvents", "launches (events with \"ph\": \"X\")");
+  if (trace->hasFailed())
+    return trace->takeError();
+  return ops;
 }
 
 llvm::Expected<std::vector<MeasuredOp>> mlir::moe::loadTrace(StringRef path) {

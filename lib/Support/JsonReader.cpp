@@ -160,7 +160,7 @@ bool PlaceFinder::readString() {
 // JsonReader
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName) {
+llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName, StringRef format) {
   Place rootPlace, repeatedPlace;
   std::string repeated;
   size_t depth = PlaceFinder(text, [&](StringRef path, Place place, bool isRepeated) {
@@ -172,7 +172,7 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName)
                    }
                  }).run();
   if (depth > maxDepth)
-    return makeError(fileName, {}, "expected JSON nested at most " + Twine(maxDepth) + " deep");
+    return makeError(fileName, {}, "expected " + format + " nested at most " + Twine(maxDepth) + " deep");
   llvm::Expected<llvm::json::Value> root = llvm::json::parse(text);
   if (!root) {
     // The text of the error is "[line:column, byte=offset]: reason"; its column counts the characters of the line up to
@@ -189,7 +189,7 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName)
       place = Place();
       rest = message;
     }
-    return makeError(fileName, place, "expected JSON: " + rest);
+    return makeError(fileName, place, "expected " + format + ": " + rest);
   }
   if (!root->getAsObject())
     return makeError(fileName, rootPlace, "expected a JSON object but got " + describe(*root));

@@ -374,21 +374,23 @@ TEST(SimReport, ParseTraceErrors) {
   };
   auto event = [](const std::string &text) { return "{\"traceEvents\": [{\"ph\": \"X\"" + text + "}]}"; };
   const std::string good = R"(, "pid": 0, "tid": 0, "ts": 1, "dur": 1, "name": "add")";
-  expectError("", "run.trace:1:");
+  expectError("", "run.trace:1:1: error: expected a trace in JSON: ");
   expectError("{\"traceEvents\":\n [}", "run.trace:2:3: error: expected a trace in JSON: ");
-  expectError("[]", "'traceEvents': expected an array");
+  expectError("[]", "run.trace:1:1: error: expected a JSON object but got []");
   expectError("{\"traceEvents\": 3}", "'traceEvents': expected an array");
   expectError("{\"traceEvents\": []}", "expected launches");
-  expectError("{\"traceEvents\": [7]}", "'traceEvents[0].ph': expected an event but got 7");
+  expectError("{\"traceEvents\": [7]}", "run.trace:1:18: error: 'traceEvents[0]': expected an object but got 7");
   expectError(event(", \"pid\": -1"), "'traceEvents[0].pid': expected an integer that is not negative but got -1");
-  expectError(event(", \"pid\": 0"), "'traceEvents[0].tid': expected an integer that is not negative but got nothing");
+  expectError(event(", \"pid\": 0"),
+              "'traceEvents[0].tid': expected an integer that is not negative but the key is missing");
   expectError(event(R"(, "pid": 0, "tid": 0, "ts": "x")"), "'traceEvents[0].ts': expected a number but got \"x\"");
   expectError(event(R"(, "pid": 0, "tid": 0, "ts": 1, "dur": -2)"), "dur': expected a number that is not negative");
-  expectError(event(R"(, "pid": 0, "tid": 0, "ts": 1, "dur": 1, "name": 4)"), "name': expected a string but got 4");
-  expectError(event(good), "'traceEvents[0].args': expected an object with 'op' but got nothing");
-  expectError(event(good + ", \"args\": 1"), "'traceEvents[0].args': expected an object with 'op' but got 1");
+  expectError(event(R"(, "pid": 0, "tid": 0, "ts": 1, "dur": 1, "name": 4)"),
+              "name': expected a string that is not empty but got 4");
+  expectError(event(good), "'traceEvents[0].args': expected an object but the key is missing");
+  expectError(event(good + ", \"args\": 1"), "'traceEvents[0].args': expected an object but got 1");
   expectError(event(good + ", \"args\": {}"), "'traceEvents[0].args.op': expected an integer");
-  expectError(std::string(100000, '['), "run.trace:1:65: error: expected at most 64 nested brackets");
+  expectError(std::string(100000, '['), "run.trace:1:1: error: expected a trace in JSON nested at most 64 deep");
   expectError("{\"traceEvents\": [\"\xff\xfe\"]}", "expected a trace in JSON");
   std::string whole = writeTraceText(makeResult());
   for (size_t size = 0; size + 4 < whole.size(); size += 7)

@@ -15,7 +15,8 @@ void writeJson(const SimHeader &header, const SimResult &result, const SimReport
 /// Chrome/Perfetto, in the form in which moe-run writes it; one process for each simulated rank.
 void writeTrace(const SimResult &result, llvm::raw_ostream &os);
 
-/// Reads a trace that moe-run wrote. An error is a complete diagnostic, `file: error: 'key': expected .. but got ..`.
+/// Reads a trace that moe-run wrote. An error is a complete diagnostic, `file:line:column: error: 'key': expected ..
+/// but got ..`.
 llvm::Expected<std::vector<MeasuredOp>> loadTrace(llvm::StringRef path);
 /// loadTrace of the file's content.
 llvm::Expected<std::vector<MeasuredOp>> parseTrace(llvm::StringRef text, llvm::StringRef fileName);

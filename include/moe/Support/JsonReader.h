@@ -49,8 +49,10 @@ public:
     unsigned column = 1;
   };
 
-  /// A reader of the text's one object. The error is a complete diagnostic, `file:line:column: error: ..`.
-  static llvm::Expected<JsonReader> parse(llvm::StringRef text, llvm::StringRef fileName);
+  /// A reader of the text's one object. The error is a complete diagnostic, `file:line:column: error: ..`; of text that
+  /// is no JSON it says that `format` was expected.
+  static llvm::Expected<JsonReader> parse(llvm::StringRef text, llvm::StringRef fileName,
+                                          llvm::StringRef format = "JSON");
 
   /// From here on a key that this object lacks has its value in `values`, which must outlive the reader. A key that the
   /// file sets to null stays unset, unless the default is an object.
