@@ -101,7 +101,7 @@ def searches(suite):
         entries = []
         for entry in re.findall(r"\{(.*?)\}", compared, re.S):
             value = lambda key, text=entry: (re.search(rf'{key} = "?([^",]*)"?', text) or [None, None])[1]
-            entries.append({"schedule": value("schedule"), "chosen": value("chosen") == "true", "bytes": int(value("bytes").split()[0]),
+            entries.append({"schedule": value("schedule"), "chosen": value("verdict") == "chosen", "memory": int(value("memory").split()[0]),
                             "seconds": float(value("seconds").split()[0]),
                             "equation10": value("equation10") and float(value("equation10").split()[0])})
         suite.equal(f"{schedule}: entries", [entry["schedule"] for entry in entries], expected)
