@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Planner/Explanation.h"
 #include "moe/Planner/SearchSpace.h"
 
