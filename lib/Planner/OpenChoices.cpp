@@ -101,7 +101,7 @@ FailureOr<OwningOpRef<ModuleOp>> Search::failToFit() {
                              << smallest.whole.bytes << ", that of '" << smallest.schedule << "'";
   std::string report;
   llvm::raw_string_ostream stream(report);
-  printMemory(program, stream);
+  plan::printMemory(program, stream);
   error.attachNote() << report;
   return error;
 }

@@ -8,6 +8,7 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Planner/Explanation.h"
 
 using namespace mlir;
@@ -73,7 +74,7 @@ static void printProgram(func::FuncOp program, llvm::raw_ostream &os) {
   for (auto launch : program.getOps<plan::LaunchOp>())
     printLaunch(launch, index++, os);
   os << "\n";
-  printMemory(program, os);
+  plan::printMemory(program, os);
 }
 
 LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
