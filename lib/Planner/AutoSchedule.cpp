@@ -2,8 +2,8 @@
 #include "moe/Planner/AutoSchedule.h"
 
 #include "LayerSamples.h"
+#include "ModelStep.h"
 #include "Threads.h"
-#include "WholeModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"

@@ -2,7 +2,7 @@
 #ifndef MOE_LIB_PLANNER_MODELSAMPLES_H
 #define MOE_LIB_PLANNER_MODELSAMPLES_H
 
-#include "WholeModel.h"
+#include "ModelStep.h"
 
 #include "moe/Planner/AutoParallel.h"
 

@@ -1,5 +1,5 @@
 //===- ExplanationPage.cpp - why a schedule was taken, as a page ----------===//
-#include "Explanation.h"
+#include "ExplanationParts.h"
 
 #include "moe/Report/Explanations.h"
 

@@ -1,5 +1,5 @@
 //===- ExplanationParallel.cpp - why groups were taken --------------------===//
-#include "Explanation.h"
+#include "ExplanationParts.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"

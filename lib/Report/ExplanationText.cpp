@@ -1,5 +1,5 @@
 //===- ExplanationText.cpp - why a schedule was taken, in words -----------===//
-#include "Explanation.h"
+#include "ExplanationParts.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,6 +1,6 @@
-//===- WholeModel.h - a step of a whole model -------------------*- C++ -*-===//
-#ifndef MOE_LIB_PLANNER_WHOLEMODEL_H
-#define MOE_LIB_PLANNER_WHOLEMODEL_H
+//===- ModelStep.h - a step of a whole model --------------------*- C++ -*-===//
+#ifndef MOE_LIB_PLANNER_MODELSTEP_H
+#define MOE_LIB_PLANNER_MODELSTEP_H
 
 #include "Evaluator.h"
 
@@ -33,4 +33,4 @@ std::optional<WholeModel> measureFilledModel(const GraphReader &read, const Comp
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_PLANNER_WHOLEMODEL_H
+#endif // MOE_LIB_PLANNER_MODELSTEP_H

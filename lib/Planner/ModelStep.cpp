@@ -1,5 +1,5 @@
-//===- WholeModel.cpp - a step of a whole model ---------------------------===//
-#include "WholeModel.h"
+//===- ModelStep.cpp - a step of a whole model ----------------------------===//
+#include "ModelStep.h"
 
 #include "mlir/Parser/Parser.h"
 

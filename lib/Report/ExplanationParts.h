@@ -1,6 +1,6 @@
-//===- Explanation.h - parts of explanations --------------------*- C++ -*-===//
-#ifndef MOE_LIB_REPORT_EXPLANATION_H
-#define MOE_LIB_REPORT_EXPLANATION_H
+//===- ExplanationParts.h - parts of explanations ---------------*- C++ -*-===//
+#ifndef MOE_LIB_REPORT_EXPLANATIONPARTS_H
+#define MOE_LIB_REPORT_EXPLANATIONPARTS_H
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -17,4 +17,4 @@ void printGroups(const GroupsExplanation &explanation, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
 
-#endif // MOE_LIB_REPORT_EXPLANATION_H
+#endif // MOE_LIB_REPORT_EXPLANATIONPARTS_H
