@@ -184,6 +184,18 @@ TEST_F(Processes4, LocalSocket) {
     EXPECT_EQ(status.message, "");
 }
 
+// The look-up of a name ends with the time-out too.
+TEST_F(Processes4, Names) {
+  Socket socket;
+  options.place.host = "localhost";
+  EXPECT_EQ(Socket::connect(options.place, after(10), socket).message, "");
+  EXPECT_TRUE(socket);
+  options.place.host = "none.invalid";
+  Clock::time_point begin = Clock::now();
+  EXPECT_THAT(Socket::connect(options.place, after(1), socket).message, HasSubstr("unknown host 'none.invalid': "));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(3));
+}
+
 TEST(Handshake, Hmac) {
   // RFC 4231, cases 1, 2 and 6.
   EXPECT_EQ(hexOf(hmac(std::string(20, '\x0b'), "Hi There")),

@@ -66,7 +66,9 @@ TEST_F(Processes4, Leave) {
   stars[3].reset();
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   EXPECT_TRUE(stars[1]->failure().ok());
+  stars[0]->listen(nullptr);
   notes[0].here = {true, {{"op 5 all_to_all on group 'ep'", "k", {0, 1, 2, 3}}}, ""};
+  stars[0]->listen(&notes[0]);
   EXPECT_EQ(failureOf(2).message, "rank 3 has ended, but rank 0 waits for it in op 5 all_to_all on group 'ep'");
 }
 

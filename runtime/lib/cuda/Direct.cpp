@@ -430,12 +430,12 @@ void DirectDevice::look() {
     if (nccl)
       failure = nccl->failure();
 #endif
-    // Either way all hear of it, this process too: that aborts what waits.
+    // Either way all hear of it.
     if (late)
       static_cast<void>(processes->explain(reason));
     else if (!failure.ok())
       processes->fail(failure);
-    if (late)
+    if (late || !failure.ok())
       abort();
     lock.lock();
   }
