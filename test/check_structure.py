@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Checks the structure of the sources: which part may include which, and that only ops know the names of kernels.
+"""Checks the structure of the sources: which part may include which, that only ops know the names of kernels, and that the
+runtime reads what a call has by name.
 
 Usage: check_structure.py SOURCE_DIR
 """
@@ -127,9 +128,17 @@ def check_names(root):
                     yield f"{path}:{number}: '{name}' is a kernel: ask an interface of the op or an attribute of the launch"
 
 
+def check_positions(root):
+    """kernels.def may order the attributes and operands of a call anew."""
+    for path, text in sources(root, ("runtime/lib",), (".h", ".cpp", ".cu", ".cuh")):
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := re.search(r"\b(ints|reals|views)(\[\d|\.front\(|\.at\(\d)", line.split("//")[0]):
+                yield f"{path}:{number}: expected a name of core/Attributes.h but got the position '{match[0]}'"
+
+
 def main():
     root = sys.argv[1]
-    errors = [*check_order(), *check_includes(root), *check_names(root)]
+    errors = [*check_order(), *check_includes(root), *check_names(root), *check_positions(root)]
     print("\n".join(f"error: {error}" for error in errors), file=sys.stderr)
     return 1 if errors else 0
 

@@ -1,6 +1,7 @@
 //===- Calibrate.cpp - all measurements of the host, and the machine ------===//
 
 #include "calibrate/Calibrate.h"
+#include "core/Attributes.h"
 
 #include <ctime>
 #include <fstream>
@@ -59,7 +60,7 @@ Status measureMemory(Pool &pool, const Settings &settings, double &bytesPerSecon
   std::vector<double> seconds;
   Status status = measureKernels(pool.bench(), {make}, kPasses, silent, seconds);
   if (status.ok())
-    bytesPerSecond = static_cast<double>(2 * make().views[0].bytes()) / seconds[0];
+    bytesPerSecond = static_cast<double>(2 * make().views[operands::RowDot::a].bytes()) / seconds[0];
   return status;
 }
 

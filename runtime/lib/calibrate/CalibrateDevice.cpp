@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "core/Attributes.h"
 
 #include <algorithm>
 #include <cctype>
@@ -59,8 +60,9 @@ Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &pr
         Call call;
         call.kind = Kind::Copy;
         call.viewCount = 2;
-        call.views[toHost ? 0 : 1] = {onDevice, MOERT_F32, 1, {bytes / 4}};
-        call.views[toHost ? 1 : 0] = {onHost, MOERT_F32, 1, {bytes / 4}};
+        using operands::Copy;
+        call.views[toHost ? Copy::in : Copy::out] = {onDevice, MOERT_F32, 1, {bytes / 4}};
+        call.views[toHost ? Copy::out : Copy::in] = {onHost, MOERT_F32, 1, {bytes / 4}};
         return call;
       });
       samples.push_back({static_cast<double>(bytes), 0});

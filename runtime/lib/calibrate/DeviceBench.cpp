@@ -1,6 +1,7 @@
 //===- DeviceBench.cpp - calls on a device, by its clock ------------------===//
 
 #include "calibrate/DeviceBench.h"
+#include "core/Attributes.h"
 #include "core/Error.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, 
     Call call;
     call.kind = Kind::Copy;
     call.viewCount = 2;
-    for (View *view : {&call.views[0], &call.views[1]}) {
+    for (View *view : {&call.views[operands::Copy::in], &call.views[operands::Copy::out]}) {
       view->dtype = MOERT_F32;
       view->rank = 1;
     }

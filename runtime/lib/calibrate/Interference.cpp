@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "core/Attributes.h"
 #include "core/Error.h"
 
 #include <algorithm>
@@ -103,8 +104,8 @@ Status makeCopy(DeviceBench &bench, int64_t bytes, Work &work) {
             Call call;
             call.kind = Kind::Copy;
             call.viewCount = 2;
-            call.views[0] = {from, MOERT_F32, 1, {bytes / 4}};
-            call.views[1] = {to, MOERT_F32, 1, {bytes / 4}};
+            call.views[operands::Copy::in] = {from, MOERT_F32, 1, {bytes / 4}};
+            call.views[operands::Copy::out] = {to, MOERT_F32, 1, {bytes / 4}};
             return guarded([&] { return rank->device->launch(rank->rank, Ranks::kCopy, call); });
           }};
   return {};

@@ -103,9 +103,9 @@ Call makeDense(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_t 
   call.kind = Kind::Matmul;
   call.viewCount = 3;
   attributes::Matmul{.transposeA = grid.transposeA, .transposeB = grid.transposeB}.set(call);
-  call.views[0] = grid.transposeA ? pool.input({k, m}) : pool.input({m, k});
-  call.views[1] = grid.transposeB ? pool.input({n, k}) : pool.input({k, n});
-  call.views[2] = pool.output({m, n});
+  call.views[operands::Matmul::a] = grid.transposeA ? pool.input({k, m}) : pool.input({m, k});
+  call.views[operands::Matmul::b] = grid.transposeB ? pool.input({n, k}) : pool.input({k, n});
+  call.views[operands::Matmul::c] = pool.output({m, n});
   return call;
 }
 
