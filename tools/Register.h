@@ -10,7 +10,9 @@
 
 #include "moe/Conversion/Passes.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Passes.h"
@@ -27,6 +29,8 @@ inline void registerToolDialects(DialectRegistry &registry) {
 inline void registerToolPasses() {
   registerTransformsPasses();
   registerMoePasses();
+  registerMoeSchedulePasses();
+  registerMoeOptimizerPasses();
   registerMoeConversionPasses();
   plan::registerPlanPasses();
   registerMoeLaunchOrderPasses();

@@ -7,7 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 
 using namespace mlir;
 using namespace mlir::moe;

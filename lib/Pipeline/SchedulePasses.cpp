@@ -7,7 +7,7 @@
 #include "moe/Cost/Papers.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 #include "moe/Pipeline/Passes.h"
 
 using namespace mlir;

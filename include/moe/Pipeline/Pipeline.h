@@ -10,7 +10,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
 #include "moe/LaunchOrder/Order.h"
 
 namespace mlir {

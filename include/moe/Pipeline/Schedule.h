@@ -6,7 +6,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include "moe/Cost/Papers.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/ScheduleOptions.h"
 #include "moe/Pipeline/Pipeline.h"
 
 namespace mlir::moe {

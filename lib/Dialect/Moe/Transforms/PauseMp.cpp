@@ -12,11 +12,11 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/BaselineLayer.h"
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
-#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEPAUSEMP
-#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;

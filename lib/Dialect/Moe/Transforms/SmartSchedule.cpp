@@ -10,11 +10,11 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
-#include "moe/Dialect/Moe/Transforms/Passes.h"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOESMARTSCHEDULE
-#include "moe/Dialect/Moe/Transforms/Passes.h.inc"
+#include "moe/Dialect/Moe/Transforms/SchedulePasses.h.inc"
 } // namespace mlir::moe
 
 using namespace mlir;
