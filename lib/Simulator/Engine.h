@@ -21,8 +21,7 @@ struct Execution {
 /// other as the cost model says. Fails where it does, and where the ranks hang.
 llvm::Expected<std::vector<SimTime>> runOnDevices(const Execution &execution);
 
-/// The host runtime: the ranks of a node share processors, which take what is ready in its order. Models
-/// moert::host::Executor; change both together.
+/// The host runtime: the ranks of a node share processors, which take what is ready as moert/ExecutorPolicy.h decides.
 llvm::Expected<std::vector<SimTime>> runOnProcessors(const Execution &execution);
 
 /// A hang: `rank` is in `launch`, and `other` does not come to it. `otherLaunch` is where that rank is; none where it

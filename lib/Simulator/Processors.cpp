@@ -1,6 +1,6 @@
 //===- Processors.cpp - the host runtime in virtual time ------------------===//
 //
-// What runtime/lib/host/Executor.cpp does, on a clock that does not tick: a node's processors take jobs from a queue. A
+// Drives the executor's policy, moert/ExecutorPolicy.h, on a clock that does not tick: a node's processors take jobs. A
 // job issues a rank's launches, carries a stream on until it has to wait, or carries out one member's share of an
 // exchange. Processors that are busy at once slow each other.
 //
@@ -8,65 +8,40 @@
 #include "Engine.h"
 
 #include "IndexedHeap.h"
+#include "moert/ExecutorPolicy.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
-#include <deque>
-#include <queue>
 
 using namespace mlir::moe;
 
 namespace {
-/// An entry of a stream, as the executor keeps it.
-struct Item {
-  SimOp::Kind kind;
-  uint32_t index; ///< of the launch, or of the record that is made or waited for
-};
-
-/// The streams of a program. Each record is its own; a wait is for the last one of its event before it.
-struct Streams {
-  explicit Streams(const SimProgram &program);
-  std::vector<std::vector<Item>> items; ///< by stream
-  uint32_t numRecords = 0;
-};
-
-struct Job {
-  enum class Type : uint8_t { Issue, Stream, Share } type;
-  uint32_t index;       ///< rank, slot, or member
-  uint32_t meeting = 0; ///< of a share
+/// Of a job: since when it is ready, and into times: why it is since then and not before.
+struct Note {
   double pushed = 0;
-  int32_t trigger = -1; ///< into times: why it was pushed then and not before
+  int32_t trigger = -1;
 };
 
-/// A slot is a stream of a rank.
-struct Slot {
-  size_t head = 0;
-  /// The next in the list of those that wait for a record.
-  int32_t nextWaiting = -1;
-};
-
-struct Record {
-  bool done = false;
-  int32_t firstWaiting = -1; ///< slot
-};
-
-struct Meeting {
+struct Meeting : moert::PolicyMeeting {
   MeetingId id;
-  uint32_t arrived = 0, remaining = 0;
-  uint32_t firstRank = 0;
+  int64_t firstRank = 0;
+  std::vector<double> shares; ///< by member: seconds
+};
+
+using Policy = moert::ExecutorPolicy<double, Meeting, Note>;
+using Job = Policy::Job;
+
+/// The one at the head of a stream.
+struct Call {
   double begin = 0;
   int32_t cause = -1;
-  std::vector<double> shares; ///< by member: seconds
 };
 
 struct Processor {
   Job job{};
   Resource resource = Resource::None;
-  uint32_t launch = 0;
-  double begin = 0;
   double remaining = 0, since = 0, speed = 0;
-  int32_t cause = -1;
   /// Into times: what it was busy with last, of what has a time; issuing and shares of exchanges under way have none.
   int32_t last = -1;
   /// Into times: why its present job goes on now and not before.
@@ -74,19 +49,7 @@ struct Processor {
   bool busy = false;
 };
 
-/// A transfer whose work is done and whose links are not: an exchange, or a launch of one stream.
-struct Timer {
-  double due;
-  int32_t meeting = -1; ///< else the stream's
-  uint32_t slot = 0, launch = 0;
-  double begin = 0;
-  int32_t cause = -1;
-
-  bool operator>(const Timer &other) const { return due > other.due; }
-};
-
 struct Node {
-  std::deque<Job> ready;
   std::vector<uint32_t> idle; ///< processors
   uint32_t numBusy = 0;
 };
@@ -101,72 +64,47 @@ private:
   // The runtime's functions, by the same names.
   llvm::Error runJob(uint32_t processor);
   void issueRank(uint32_t processor);
-  llvm::Error advance(uint32_t processor);
-  llvm::Error runItem(uint32_t processor, const Item &item, bool &goesOn);
-  llvm::Error runCall(uint32_t processor, uint32_t launch, bool &goesOn);
-  void wake(uint32_t processor, Record &record);
+  llvm::Error advance(uint32_t processor, bool isDone);
+  llvm::Error runCall(uint32_t processor, uint32_t launch, bool &isDone);
   llvm::Error arrive(uint32_t processor, uint32_t launch);
   llvm::Error price(Meeting &meeting) const;
-  /// The last of the members' times.
-  int32_t complete(const Meeting &meeting);
-  /// Where links are emulated: when a transfer that began at `begin` is over at the earliest.
-  double getDue(uint32_t rank, uint32_t launch, double begin) const;
-  void expire();
+  /// Of emulated transfers.
+  bool delay(std::span<const int64_t> done);
+  /// The last of the calls' times.
+  int32_t complete(std::span<const int64_t> done);
 
-  void push(uint32_t rank, Job job, int32_t trigger);
   void work(uint32_t processor, Resource resource, double seconds);
   llvm::Error finish(uint32_t processor);
   llvm::Error dispatch();
-  llvm::Error updateNode(Node &node, uint32_t first);
+  llvm::Error updateNode(uint32_t node);
   llvm::Expected<double> getSpeed(Resource resource, uint32_t numBusy) const;
 
-  int32_t addTime(uint32_t rank, uint32_t launch, double begin, int32_t cause);
+  /// Of the call at the head of a stream.
+  int32_t addTime(int64_t stream);
   bool isLater(int32_t time, int32_t than) const {
     return time >= 0 && (than < 0 || times[time].end > times[than].end);
   }
   int32_t findCause(const Processor &processor, uint32_t rank, uint32_t launch) const;
   llvm::Error hang() const;
 
-  uint32_t getNode(uint32_t rank) const { return rank / execution.model.getProfile().devicesPerNode; }
-  uint32_t getRankOf(uint32_t slot) const { return slot / numStreams; }
-  const Streams &getStreams(uint32_t rank) const { return streams[world.programOfRank[rank]]; }
-  const std::vector<Item> &getItems(uint32_t slot) const {
-    return getStreams(getRankOf(slot)).items[slot % numStreams];
-  }
-
   const Execution &execution;
   const World &world;
   const Processors &shared; ///< of the profile
-  const uint32_t numStreams;
-  const uint32_t perNode;       ///< processors that can ever be busy: each stream has one job at a time
-  std::vector<Streams> streams; ///< by program
+  const uint32_t perNode;   ///< processors that can ever be busy: each stream has one job at a time
 
   double now = 0;
-  std::vector<Slot> slots;
-  std::vector<std::vector<Record>> records; ///< by rank
+  Policy policy;
+  std::vector<Call> calls;                  ///< by stream
   std::vector<double> issued;               ///< by rank: when it was
   std::vector<std::vector<int32_t>> timeOf; ///< by rank and launch, into times
-  std::vector<Meeting> meetings;
+  std::deque<Meeting> meetings;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> meetingNumbers; ///< by group, instance and number
   std::vector<Node> nodes;
   std::vector<Processor> processors; ///< node by node
   std::vector<uint32_t> changedNodes;
   IndexedHeap heap; ///< of processors
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers;
 };
 } // namespace
-
-Streams::Streams(const SimProgram &program) : items(std::max<size_t>(1, program.streams.size())) {
-  llvm::DenseMap<uint32_t, uint32_t> lastRecord;
-  for (const SimOp &op : program.ops) {
-    uint32_t index = op.index;
-    if (op.kind == SimOp::Kind::Record)
-      index = lastRecord[op.index] = numRecords++;
-    else if (op.kind == SimOp::Kind::Wait)
-      index = lastRecord.lookup(op.index);
-    items[op.stream].push_back({op.kind, index});
-  }
-}
 
 static uint32_t getNumNodes(const World &world, const ClusterProfile &profile) {
   return llvm::divideCeil(world.getNumRanks(), profile.devicesPerNode);
@@ -174,17 +112,17 @@ static uint32_t getNumNodes(const World &world, const ClusterProfile &profile) {
 
 Executor::Executor(const Execution &execution)
     : execution(execution), world(execution.world), shared(execution.model.getProfile().processors),
-      numStreams(std::max(1u, world.numStreams)),
-      perNode(std::min(shared.count, execution.model.getProfile().devicesPerNode * int64_t(numStreams))),
-      slots(world.getNumRanks() * numStreams), issued(world.getNumRanks(), 0),
+      perNode(std::min(shared.count,
+                       execution.model.getProfile().devicesPerNode * int64_t(std::max(1u, world.numStreams)))),
+      policy(execution.emulateLinks), issued(world.getNumRanks(), 0),
       nodes(getNumNodes(world, execution.model.getProfile())), processors(nodes.size() * perNode),
       heap(static_cast<uint32_t>(processors.size())) {
-  for (const SimProgram &program : world.programs)
-    streams.emplace_back(program);
   for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
-    records.emplace_back(getStreams(rank).numRecords);
-    timeOf.emplace_back(world.getProgram(rank).launches.size(), -1);
+    const SimProgram &program = world.getProgram(rank);
+    policy.addRank(program.streams.size(), rank / execution.model.getProfile().devicesPerNode);
+    timeOf.emplace_back(program.launches.size(), -1);
   }
+  calls.resize(policy.indexOf(world.getNumRanks(), 0));
   // The first processor is taken first.
   for (uint32_t processor = processors.size(); processor-- > 0;)
     nodes[processor / perNode].idle.push_back(processor);
@@ -194,17 +132,11 @@ Executor::Executor(const Execution &execution)
 // Jobs
 //===----------------------------------------------------------------------===//
 
-void Executor::push(uint32_t rank, Job job, int32_t trigger) {
-  job.pushed = now;
-  job.trigger = trigger;
-  nodes[getNode(rank)].ready.push_back(job);
-}
-
 /// Keeps a processor busy. What takes no time is for the caller to do at once.
 void Executor::work(uint32_t index, Resource resource, double seconds) {
   Processor &processor = processors[index];
   processor.resource = resource;
-  processor.begin = processor.since = now;
+  processor.since = now;
   processor.remaining = seconds;
   processor.speed = 0;
   processor.busy = true;
@@ -220,10 +152,9 @@ llvm::Error Executor::runJob(uint32_t index) {
     return llvm::Error::success();
   }
   case Job::Type::Stream:
-    return advance(index);
+    return advance(index, false);
   case Job::Type::Share: {
-    const Meeting &meeting = meetings[job.meeting];
-    double seconds = meeting.shares[job.index];
+    double seconds = job.meeting->shares[job.index];
     work(index, seconds > 0 ? Resource::Network : Resource::None, seconds);
     return llvm::Error::success();
   }
@@ -232,104 +163,70 @@ llvm::Error Executor::runJob(uint32_t index) {
 }
 
 void Executor::issueRank(uint32_t index) {
-  uint32_t rank = processors[index].job.index;
+  int64_t rank = processors[index].job.index;
   issued[rank] = now;
-  for (uint32_t slot = rank * numStreams; slot < rank * numStreams + getStreams(rank).items.size(); ++slot)
-    if (!getItems(slot).empty())
-      push(rank, {Job::Type::Stream, slot}, processors[index].trigger);
+  for (const SimOp &op : world.getProgram(rank).ops) {
+    int64_t stream = policy.indexOf(rank, op.stream);
+    if (op.kind == SimOp::Kind::Launch)
+      policy.submit(stream, op.index);
+    else if (op.kind == SimOp::Kind::Record)
+      policy.record(stream, op.index);
+    else
+      policy.wait(stream, op.index);
+  }
+  policy.endIssue(rank, {now, processors[index].trigger});
 }
 
-/// Runs a stream's items until one takes time or has to wait.
-llvm::Error Executor::advance(uint32_t index) {
-  uint32_t slot = processors[index].job.index;
-  const std::vector<Item> &items = getItems(slot);
-  bool goesOn = true;
-  while (slots[slot].head < items.size()) {
-    if (llvm::Error error = runItem(index, items[slots[slot].head], goesOn))
-      return error;
-    if (!goesOn)
+/// Carries the stream of a job on, whose head is done or not, until an item takes time or has to wait.
+llvm::Error Executor::advance(uint32_t index, bool isDone) {
+  int64_t stream = processors[index].job.index;
+  for (bool goesOn = isDone ? policy.pass(stream) : policy.head(stream) != nullptr; goesOn;
+       goesOn = policy.pass(stream)) {
+    const Policy::Item &item = *policy.head(stream);
+    isDone = item.type != Policy::Item::Type::Wait || !policy.mustWait(stream, item);
+    if (item.type == Policy::Item::Type::Record)
+      policy.setDone(stream, item, {now, processors[index].trigger});
+    else if (item.type == Policy::Item::Type::Call)
+      if (llvm::Error error = runCall(index, item.index, isDone))
+        return error;
+    if (!isDone)
       return llvm::Error::success();
-    ++slots[slot].head;
   }
+  policy.leave(stream, {now, processors[index].trigger});
   return llvm::Error::success();
 }
 
-llvm::Error Executor::runItem(uint32_t index, const Item &item, bool &goesOn) {
-  uint32_t slot = processors[index].job.index, rank = getRankOf(slot);
-  if (item.kind == SimOp::Kind::Launch)
-    return runCall(index, item.index, goesOn);
-  Record &record = records[rank][item.index];
-  if (item.kind == SimOp::Kind::Record) {
-    wake(index, record);
-    return llvm::Error::success();
-  }
-  goesOn = record.done;
-  if (goesOn)
-    return llvm::Error::success();
-  int32_t *last = &record.firstWaiting;
-  while (*last >= 0)
-    last = &slots[*last].nextWaiting;
-  *last = slot;
-  return llvm::Error::success();
-}
-
-void Executor::wake(uint32_t index, Record &record) {
-  record.done = true;
-  while (record.firstWaiting >= 0) {
-    uint32_t slot = record.firstWaiting;
-    record.firstWaiting = slots[slot].nextWaiting;
-    slots[slot].nextWaiting = -1;
-    ++slots[slot].head;
-    push(getRankOf(slot), {Job::Type::Stream, slot}, processors[index].trigger);
-  }
-}
-
-llvm::Error Executor::runCall(uint32_t index, uint32_t launch, bool &goesOn) {
+llvm::Error Executor::runCall(uint32_t index, uint32_t launch, bool &isDone) {
   Processor &processor = processors[index];
-  uint32_t rank = getRankOf(processor.job.index);
+  int64_t stream = processor.job.index, rank = policy.rankOf(stream);
   const LinkedLaunch &linked = world.getLinked(rank).launches[launch];
-  goesOn = false;
+  isDone = false;
   if (linked.group >= 0)
     return arrive(index, launch);
-  int32_t cause = findCause(processor, rank, launch);
+  calls[stream] = {now, findCause(processor, rank, launch)};
   double seconds = execution.costs.get(rank)[launch].seconds * execution.slowdown[rank];
-  if (seconds == 0) {
-    goesOn = true;
-    processor.last = processor.trigger = addTime(rank, launch, now, cause);
-    return llvm::Error::success();
-  }
-  processor.launch = launch;
-  processor.cause = cause;
-  work(index, linked.resource, seconds);
+  isDone = seconds == 0;
+  if (isDone)
+    processor.last = processor.trigger = addTime(stream);
+  else
+    work(index, linked.resource, seconds);
   return llvm::Error::success();
 }
 
 /// What a processor was busy with is over.
 llvm::Error Executor::finish(uint32_t index) {
   Processor &processor = processors[index];
-  Job job = processor.job;
+  const Job job = processor.job;
   processor.busy = false;
-  if (job.type == Job::Type::Stream) {
-    if (double due = getDue(getRankOf(job.index), processor.launch, processor.begin); due > now) {
-      timers.push({due, -1, job.index, processor.launch, processor.begin, processor.cause});
-    } else {
-      processor.last = processor.trigger =
-          addTime(getRankOf(job.index), processor.launch, processor.begin, processor.cause);
-      ++slots[job.index].head;
-      // Where links are emulated, a stream lets others go first after each call.
-      if (execution.emulateLinks)
-        push(getRankOf(job.index), {Job::Type::Stream, job.index}, processor.last);
-      else if (llvm::Error error = advance(index))
-        return error;
-    }
-  } else if (job.type == Job::Type::Issue) {
+  if (job.type == Job::Type::Issue) {
     issueRank(index);
-  } else if (Meeting &meeting = meetings[job.meeting]; --meeting.remaining == 0) {
-    if (double due = getDue(meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, meeting.id), meeting.begin);
-        due > now)
-      timers.push({due, static_cast<int32_t>(job.meeting)});
-    else
-      processor.last = complete(meeting);
+  } else if (job.type == Job::Type::Share) {
+    if (policy.endShare(*job.meeting) && !delay(job.meeting->streams))
+      processor.last = complete(job.meeting->streams);
+  } else if (!delay({&job.index, 1})) {
+    processor.last = processor.trigger = addTime(job.index);
+    if (llvm::Error error = advance(index, true))
+      return error;
   }
   uint32_t node = index / perNode;
   changedNodes.push_back(node);
@@ -346,24 +243,22 @@ llvm::Error Executor::finish(uint32_t index) {
 
 llvm::Error Executor::arrive(uint32_t index, uint32_t launch) {
   const Processor &processor = processors[index];
-  uint32_t rank = getRankOf(processor.job.index);
+  int64_t stream = processor.job.index, rank = policy.rankOf(stream);
   MeetingId id = world.getMeeting(rank, launch);
   auto [entry, isNew] = meetingNumbers.try_emplace({id.group, id.instance, id.number}, meetings.size());
   if (isNew)
-    meetings.push_back({id, 0, 0, rank, 0, -1, {}});
+    meetings.push_back({{std::vector<int64_t>(world.groups[id.group].size, -1)}, id, rank, {}});
   Meeting &meeting = meetings[entry->second];
   if (llvm::Error error =
           checkSameExchange(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, id), rank, launch))
     return error;
-  meeting.remaining = world.groups[id.group].size;
-  if (++meeting.arrived < meeting.remaining)
+  if (!policy.arrive(meeting, world.groups[id.group].getMember(rank), stream))
     return llvm::Error::success();
-  meeting.begin = now;
-  meeting.cause = findCause(processor, rank, launch);
+  for (Call call = {now, findCause(processor, rank, launch)}; int64_t other : meeting.streams)
+    calls[other] = call;
   if (llvm::Error error = price(meeting))
     return error;
-  for (uint32_t member = 0; member < meeting.remaining; ++member)
-    push(world.getRank(id, member), {Job::Type::Share, member, entry->second}, processor.trigger);
+  policy.startPhase(meeting, 1, {now, processor.trigger});
   return llvm::Error::success();
 }
 
@@ -386,49 +281,31 @@ llvm::Error Executor::price(Meeting &meeting) const {
   return llvm::Error::success();
 }
 
-int32_t Executor::complete(const Meeting &meeting) {
+bool Executor::delay(std::span<const int64_t> done) {
+  return policy.delay(done, now, [this](int64_t stream) {
+    const SimLaunch &launch = world.getLaunch(policy.rankOf(stream), policy.head(stream)->index);
+    return calls[stream].begin + launch.transferSeconds;
+  });
+}
+
+int32_t Executor::complete(std::span<const int64_t> done) {
   int32_t last = -1;
-  for (int64_t member = 0; member < world.groups[meeting.id.group].size; ++member) {
-    auto rank = static_cast<uint32_t>(world.getRank(meeting.id, member));
-    uint32_t launch = *world.getMeetingLaunch(rank, meeting.id);
-    uint32_t slot = rank * numStreams + world.getLinked(rank).launches[launch].stream;
-    last = addTime(rank, launch, meeting.begin, meeting.cause);
-    ++slots[slot].head;
-    push(rank, {Job::Type::Stream, slot}, last);
+  for (int64_t stream : done) {
+    last = addTime(stream);
+    policy.resume(stream, {now, last});
   }
   return last;
-}
-
-//===----------------------------------------------------------------------===//
-// Emulated links
-//===----------------------------------------------------------------------===//
-
-double Executor::getDue(uint32_t rank, uint32_t launch, double begin) const {
-  return execution.emulateLinks ? begin + world.getLaunch(rank, launch).transferSeconds : begin;
-}
-
-/// The links of the first timer are done.
-void Executor::expire() {
-  Timer timer = timers.top();
-  timers.pop();
-  if (timer.meeting >= 0) {
-    complete(meetings[timer.meeting]);
-    return;
-  }
-  uint32_t rank = getRankOf(timer.slot);
-  int32_t time = addTime(rank, timer.launch, timer.begin, timer.cause);
-  ++slots[timer.slot].head;
-  push(rank, {Job::Type::Stream, timer.slot}, time);
 }
 
 //===----------------------------------------------------------------------===//
 // Causes
 //===----------------------------------------------------------------------===//
 
-int32_t Executor::addTime(uint32_t rank, uint32_t launch, double begin, int32_t cause) {
+int32_t Executor::addTime(int64_t stream) {
+  auto rank = static_cast<uint32_t>(policy.rankOf(stream)), launch = static_cast<uint32_t>(policy.head(stream)->index);
   const LaunchCost &cost = execution.costs.get(rank)[launch];
   auto index = static_cast<int32_t>(times.size());
-  times.push_back({rank, launch, begin, now, cause, cost.rows, cost.flops, cost.bytes});
+  times.push_back({rank, launch, calls[stream].begin, now, calls[stream].cause, cost.rows, cost.flops, cost.bytes});
   return timeOf[rank][launch] = index;
 }
 
@@ -451,15 +328,14 @@ int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t 
 llvm::Error Executor::dispatch() {
   for (uint32_t index = 0; index < nodes.size(); ++index) {
     Node &node = nodes[index];
-    while (!node.ready.empty() && !node.idle.empty()) {
+    while (policy.hasReady(index) && !node.idle.empty()) {
       uint32_t number = node.idle.back();
       Processor &processor = processors[number];
-      processor.job = node.ready.front();
-      processor.trigger = processor.job.trigger;
+      processor.job = policy.take(index);
+      processor.trigger = processor.job.note.trigger;
       // It could have run before, had the processor been free.
-      if (processor.job.pushed < now && isLater(processor.last, processor.trigger))
+      if (processor.job.note.pushed < now && isLater(processor.last, processor.trigger))
         processor.trigger = processor.last;
-      node.ready.pop_front();
       if (llvm::Error error = runJob(number))
         return error;
       if (!processor.busy)
@@ -484,12 +360,12 @@ llvm::Expected<double> Executor::getSpeed(Resource resource, uint32_t numBusy) c
   return speed[numBusy - 1];
 }
 
-llvm::Error Executor::updateNode(Node &node, uint32_t first) {
-  for (uint32_t index = first; index < first + perNode; ++index) {
+llvm::Error Executor::updateNode(uint32_t node) {
+  for (uint32_t index = node * perNode; index < (node + 1) * perNode; ++index) {
     Processor &processor = processors[index];
     if (!processor.busy)
       continue;
-    llvm::Expected<double> speed = getSpeed(processor.resource, node.numBusy);
+    llvm::Expected<double> speed = getSpeed(processor.resource, nodes[node].numBusy);
     if (!speed)
       return speed.takeError();
     if (*speed == processor.speed)
@@ -504,17 +380,17 @@ llvm::Error Executor::updateNode(Node &node, uint32_t first) {
 
 llvm::Error Executor::run() {
   for (uint32_t rank = 0; rank < world.getNumRanks(); ++rank)
-    push(rank, {Job::Type::Issue, rank}, -1);
+    policy.start(rank);
   while (true) {
     if (llvm::Error error = dispatch())
       return error;
     for (uint32_t node : changedNodes)
-      if (llvm::Error error = updateNode(nodes[node], node * perNode))
+      if (llvm::Error error = updateNode(node))
         return error;
     changedNodes.clear();
-    if (!timers.empty() && timers.top().due <= heap.getTime()) {
-      now = timers.top().due;
-      expire();
+    if (policy.hasTransfers() && policy.nextEnd() <= heap.getTime()) {
+      now = policy.nextEnd();
+      complete(policy.takeTransfer());
       continue;
     }
     if (std::isinf(heap.getTime()))
@@ -523,10 +399,7 @@ llvm::Error Executor::run() {
     if (llvm::Error error = finish(heap.pop()))
       return error;
   }
-  size_t numLaunches = 0;
-  for (const std::vector<int32_t> &launches : timeOf)
-    numLaunches += launches.size();
-  return times.size() == numLaunches ? llvm::Error::success() : hang();
+  return policy.isFinished() ? llvm::Error::success() : hang();
 }
 
 llvm::Error Executor::hang() const {
@@ -538,10 +411,9 @@ llvm::Error Executor::hang() const {
       auto rank = static_cast<uint32_t>(world.getRank(meeting.id, member));
       std::optional<uint32_t> other = world.getMeetingLaunch(rank, meeting.id);
       if (other) {
-        uint32_t slot = rank * numStreams + world.getLinked(rank).launches[*other].stream;
-        size_t head = slots[slot].head;
-        if (head < getItems(slot).size() && getItems(slot)[head].kind == SimOp::Kind::Launch &&
-            getItems(slot)[head].index == *other)
+        int64_t stream = policy.indexOf(rank, world.getLinked(rank).launches[*other].stream);
+        const Policy::Item *item = policy.head(stream);
+        if (item && item->type == Policy::Item::Type::Call && item->index == *other)
           continue;
       }
       return makeHangError(world, meeting.firstRank, launch, rank, other);

@@ -13,14 +13,13 @@ constexpr std::chrono::seconds kGrace(2);
 
 Executor::Executor(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rankCount,
                    std::vector<int64_t> localRanks, Client &client, const Options &options)
-    : groups(groups), rankCount(rankCount), client(client), emulate(options.emulate), local(std::move(localRanks)),
-      ranks(static_cast<size_t>(rankCount)) {
+    : groups(groups), client(client), local(std::move(localRanks)), ranks(static_cast<size_t>(rankCount)),
+      policy(options.emulate) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
-    Rank &state = ranks[static_cast<size_t>(rank)];
-    state.program = &programs[programIndex(programs, rank)];
-    state.firstStream = static_cast<int64_t>(streams.size());
-    for (size_t stream = 0; stream < state.program->streams.size(); ++stream)
-      streams.emplace_back().rank = rank;
+    const Program &program = programs[programIndex(programs, rank)];
+    ranks[static_cast<size_t>(rank)].program = &program;
+    policy.addRank(static_cast<int64_t>(program.streams.size()));
+    streams.resize(streams.size() + program.streams.size());
   }
   int64_t workerCount = options.workers;
   if (workerCount <= 0)
@@ -40,30 +39,24 @@ Executor::~Executor() {
 }
 
 void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
-  Stream &queue = streams[static_cast<size_t>(indexOf(rank, stream))];
-  queue.items.push_back({Item::Type::Call, static_cast<int64_t>(queue.calls.size())});
+  Stream &queue = queueOf(indexOf(rank, stream));
+  policy.submit(indexOf(rank, stream), static_cast<int64_t>(queue.calls.size()));
   queue.calls.push_back(call);
   if (isCollective(call.kind))
     queue.calls.back().sequence = ranks[static_cast<size_t>(rank)].issued[channelOf(rank, call)]++;
 }
 
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
-  Rank &state = ranks[static_cast<size_t>(rank)];
-  auto signal = static_cast<int64_t>(state.signals.size());
-  state.signals.push_back({event, stream, false, {}});
-  state.lastSignal[static_cast<size_t>(event)] = signal;
-  streams[static_cast<size_t>(indexOf(rank, stream))].items.push_back({Item::Type::Record, signal});
+  policy.record(indexOf(rank, stream), event);
   return {};
 }
 
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
-  int64_t signal = ranks[static_cast<size_t>(rank)].lastSignal[static_cast<size_t>(event)];
-  if (signal < 0)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
-                             std::to_string(event) + ", which was not recorded before in this step");
-  streams[static_cast<size_t>(indexOf(rank, stream))].items.push_back({Item::Type::Wait, signal});
-  return {};
+  if (policy.wait(indexOf(rank, stream), event))
+    return {};
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                       streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
+                           std::to_string(event) + ", which was not recorded before in this step");
 }
 
 Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double timeout) {
@@ -73,10 +66,9 @@ Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double
   reset();
   issue = &issueFunction;
   inStep = true;
-  unfinished = static_cast<int64_t>(local.size());
   stepBegin = Clock::now();
   for (int64_t rank : local)
-    push({Job::Type::Issue, rank});
+    policy.start(rank);
   wakeup.notify_all();
   Status status = await(lock, timeout);
   inStep = false;
@@ -84,7 +76,7 @@ Status Executor::run(const std::function<Status(int64_t)> &issueFunction, double
 }
 
 Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
-  auto over = [this] { return running == 0 && (failed || unfinished == 0); };
+  auto over = [this] { return running == 0 && (failed || policy.isFinished()); };
   if (timeout <= 0) {
     finished.wait(lock, over);
     return failure;
@@ -103,23 +95,17 @@ Status Executor::await(std::unique_lock<std::mutex> &lock, double timeout) {
 }
 
 void Executor::reset() {
+  policy.reset();
   for (Stream &stream : streams) {
-    stream.items.clear();
     stream.calls.clear();
     stream.times.clear();
-    stream.head = 0;
     stream.current = nullptr;
   }
-  for (Rank &rank : ranks) {
-    rank.signals.clear();
-    rank.lastSignal.assign(static_cast<size_t>(rank.program->events), -1);
+  for (Rank &rank : ranks)
     for (auto &[channel, count] : rank.issued)
       count = 0;
-  }
   for (auto &[channel, sequence] : meetings)
     sequence.clear();
-  ready.clear();
-  transfers.clear();
   remote = 0;
   failure = {};
   failed = false;
@@ -130,18 +116,16 @@ void Executor::work() {
   std::unique_lock lock(mutex);
   while (true) {
     endTransfers();
-    while (!stopping && ready.empty()) {
+    while (!stopping && !policy.hasReady()) {
       sleep(lock);
       endTransfers();
     }
     if (stopping)
       return;
-    Job job = ready.front();
-    ready.pop_front();
+    Job job = policy.take();
     ++running;
     // This worker may have been the one that looked after the next transfer to end.
-    if (!transfers.empty() && idle > 0)
-      wakeup.notify_one();
+    wake(policy.hasTransfers());
     lock.unlock();
     try {
       runJob(job);
@@ -152,9 +136,9 @@ void Executor::work() {
     }
     lock.lock();
     --running;
-    if (running > 0 || !ready.empty() || !transfers.empty() || (remote > 0 && !failed))
+    if (running > 0 || policy.hasReady() || policy.hasTransfers() || (remote > 0 && !failed))
       continue;
-    if (unfinished > 0 && !failed)
+    if (!policy.isFinished() && !failed)
       failLocked(Status::error(MOERT_ERROR_HANG, stuckText()));
     finished.notify_all();
   }
@@ -163,56 +147,40 @@ void Executor::work() {
 /// Until there is something to do, or the next transfer ends.
 void Executor::sleep(std::unique_lock<std::mutex> &lock) {
   ++idle;
-  if (transfers.empty())
-    wakeup.wait(lock);
+  if (policy.hasTransfers())
+    wakeup.wait_until(lock, stepBegin + std::chrono::nanoseconds(policy.nextEnd()));
   else
-    wakeup.wait_until(lock, stepBegin + std::chrono::nanoseconds(transfers.begin()->first));
+    wakeup.wait(lock);
   --idle;
+}
+
+/// As many workers as there are jobs for them; this one takes one itself where it does not go on.
+void Executor::wake(int64_t jobs) {
+  for (int64_t i = std::min(idle, jobs); i > 0; --i)
+    wakeup.notify_one();
 }
 
 /// Completes the transfers whose time is up.
 void Executor::endTransfers() {
   int64_t ended = 0;
-  for (; !transfers.empty() && transfers.begin()->first <= now(); ++ended) {
-    Transfer transfer = transfers.begin()->second;
-    transfers.erase(transfers.begin());
-    if (transfer.meeting) {
-      complete(*transfer.meeting);
-      continue;
-    }
-    completeCall(transfer.stream, transfer.begin);
-    ++streams[static_cast<size_t>(transfer.stream)].head;
-    push({Job::Type::Stream, transfer.stream});
-  }
-  // This worker takes what one of them left.
-  if (ended > 1 && idle > 0)
-    wakeup.notify_all();
+  for (; policy.hasTransfers() && policy.nextEnd() <= now(); ++ended)
+    complete(policy.takeTransfer());
+  wake(ended - 1);
 }
 
-/// How long the call takes at least: 0 where it is no emulated transfer.
-double Executor::secondsOf(int64_t stream, const Call &call) const {
+/// When the call at the head of a stream ends at the earliest, where links are emulated.
+int64_t Executor::endOf(int64_t stream) const {
   const std::vector<Op> &ops = programOf(rankOf(stream)).ops;
-  auto op = static_cast<size_t>(call.op);
-  return emulate && op < ops.size() ? ops[op].seconds : 0;
+  auto op = static_cast<size_t>(callOf(stream, *policy.head(stream)).op);
+  double seconds = op < ops.size() ? ops[op].seconds : 0;
+  return streams[static_cast<size_t>(stream)].begin + static_cast<int64_t>(seconds * 1e9);
 }
 
-/// Whether the transfer's time is not up, so that it ends later.
-bool Executor::delay(double seconds, const Transfer &transfer) {
-  int64_t end = transfer.begin + static_cast<int64_t>(seconds * 1e9);
-  if (failed || seconds <= 0 || end <= now())
-    return false;
-  transfers.emplace(end, transfer);
-  if (idle > 0)
-    wakeup.notify_one();
-  return true;
-}
-
-/// The same for a meeting. Members of different programs may know different times: the longest counts.
-bool Executor::delayMeeting(Meeting &meeting) {
-  double seconds = 0;
-  for (size_t member = 0; emulate && member < meeting.calls.size(); ++member)
-    seconds = std::max(seconds, secondsOf(meeting.streams[member], *meeting.calls[member]));
-  return delay(seconds, {&meeting, -1, meeting.begin});
+/// Whether these are emulated transfers whose time is not up, so that they end later.
+bool Executor::delay(std::span<const int64_t> done) {
+  bool isLater = policy.delay(done, now(), [this](int64_t stream) { return endOf(stream); });
+  wake(isLater);
+  return isLater;
 }
 
 void Executor::runJob(const Job &job) {
@@ -221,7 +189,7 @@ void Executor::runJob(const Job &job) {
     return issueRank(job.index);
   case Job::Type::Stream:
     return advance(job.index);
-  case Job::Type::Pull:
+  case Job::Type::Share:
     return pull(*job.meeting, job.index);
   }
 }
@@ -234,58 +202,28 @@ void Executor::issueRank(int64_t rank) {
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(std::move(status));
-  --unfinished;
-  int64_t pushed = 0;
-  for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream) {
-    if (streams[static_cast<size_t>(stream)].items.empty())
-      continue;
-    ++unfinished;
-    if (++pushed > 1 && idle > 0)
-      wakeup.notify_one();
-    push({Job::Type::Stream, stream});
-  }
+  wake(policy.endIssue(rank) - 1);
 }
 
 void Executor::advance(int64_t stream) {
-  Stream &queue = streams[static_cast<size_t>(stream)];
-  while (queue.head < queue.items.size()) {
+  for (bool goesOn = policy.head(stream); goesOn; goesOn = policy.pass(stream)) {
     if (failed.load(std::memory_order_relaxed))
       return;
+    const Item &item = *policy.head(stream);
     // Where this stops, another worker may already have taken the stream on.
-    const Item item = queue.items[queue.head];
-    if (!runItem(stream, item))
+    if (item.type == Item::Type::Call ? !runCall(stream, callOf(stream, item)) : !runEvent(stream, item))
       return;
-    ++queue.head;
-    if (emulate && item.type == Item::Type::Call && queue.head < queue.items.size())
-      return giveWay(stream);
   }
   std::lock_guard lock(mutex);
-  --unfinished;
-}
-
-/// On a device a transfer whose time is up does not wait until the other streams have nothing to do. So where links are
-/// emulated, a stream lets others go first after each call.
-void Executor::giveWay(int64_t stream) {
-  std::lock_guard lock(mutex);
-  push({Job::Type::Stream, stream});
+  policy.leave(stream);
 }
 
 /// False where the stream has to stop here.
-bool Executor::runItem(int64_t stream, const Item &item) {
-  if (item.type == Item::Type::Call)
-    return runCall(stream, streams[static_cast<size_t>(stream)].calls[static_cast<size_t>(item.index)]);
-  return runEvent(stream, item);
-}
-
 bool Executor::runEvent(int64_t stream, const Item &item) {
   bool isWait = item.type == Item::Type::Wait;
   std::unique_lock lock(mutex);
-  Signal &signal = ranks[static_cast<size_t>(rankOf(stream))].signals[static_cast<size_t>(item.index)];
-  if (isWait && !signal.done) {
-    // When it is done the stream comes here again.
-    signal.waiting.push_back(stream);
+  if (isWait && policy.mustWait(stream, item))
     return false;
-  }
   lock.unlock();
   Status status = isWait ? client.wait(placeOf(stream), item.index) : client.record(placeOf(stream), item.index);
   lock.lock();
@@ -293,14 +231,8 @@ bool Executor::runEvent(int64_t stream, const Item &item) {
     failLocked(std::move(status));
     return false;
   }
-  if (isWait)
-    return true;
-  signal.done = true;
-  for (int64_t waiting : signal.waiting) {
-    push({Job::Type::Stream, waiting});
-    if (idle > 0)
-      wakeup.notify_one();
-  }
+  if (!isWait)
+    wake(policy.setDone(stream, item));
   return true;
 }
 
@@ -314,32 +246,32 @@ bool Executor::runCall(int64_t stream, const Call &call) {
     arrive(stream, call);
     return false;
   }
-  int64_t begin = now();
-  std::atomic<const Call *> &current = streams[static_cast<size_t>(stream)].current;
-  current = &call;
+  Stream &queue = queueOf(stream);
+  queue.begin = now();
+  queue.received = -1;
+  queue.current = &call;
   Status status = client.execute(placeOf(stream), call);
-  current = nullptr;
+  queue.current = nullptr;
   if (!status.ok()) {
     fail(located(std::move(status), stream, call));
     return false;
   }
-  if (emulate) {
+  if (policy.emulate) {
     std::lock_guard lock(mutex);
-    if (delay(secondsOf(stream, call), {nullptr, stream, begin}))
+    if (delay({&stream, 1}))
       return false;
   }
-  completeCall(stream, begin);
+  completeCall(stream, now());
   return true;
 }
 
 void Executor::startRemote(int64_t stream, const Call &call) {
-  Stream &queue = streams[static_cast<size_t>(stream)];
   {
     std::lock_guard lock(mutex);
-    queue.begin = now();
+    queueOf(stream).begin = now();
     ++remote;
   }
-  client.start(queue.rank, stream - indexOf(queue.rank, 0), call);
+  client.start(placeOf(stream).rank, placeOf(stream).stream, call);
 }
 
 void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
@@ -349,18 +281,17 @@ void Executor::complete(int64_t rank, int64_t stream, int64_t received) {
     return;
   int64_t index = indexOf(rank, stream);
   --remote;
-  completeCall(index, streams[static_cast<size_t>(index)].begin);
-  streams[static_cast<size_t>(index)].times.back().received = received;
-  ++streams[static_cast<size_t>(index)].head;
-  push({Job::Type::Stream, index});
-  wakeup.notify_one();
+  queueOf(index).received = received;
+  completeCall(index, now());
+  policy.resume(index);
+  wake(1);
 }
 
 /// Notes when the call at the head of a stream ran. Only who runs the stream may do so.
-void Executor::completeCall(int64_t stream, int64_t begin) {
-  Stream &queue = streams[static_cast<size_t>(stream)];
-  const Call &call = queue.calls[static_cast<size_t>(queue.items[queue.head].index)];
-  queue.times.push_back({call.op, client.rows(call), begin, now()});
+void Executor::completeCall(int64_t stream, int64_t end) {
+  Stream &queue = queueOf(stream);
+  const Call &call = callOf(stream, *policy.head(stream));
+  queue.times.push_back({call.op, client.rows(call), queue.begin, end, queue.received});
 }
 
 Executor::Channel Executor::channelOf(int64_t rank, const Call &call) const {
@@ -399,7 +330,7 @@ Executor::Meeting &Executor::meetingOf(int64_t rank, const Call &call) {
     Meeting &meeting = sequence.emplace_back();
     meeting.channel = channel;
     meeting.calls.resize(size);
-    meeting.streams.resize(size);
+    meeting.streams.assign(size, -1);
     meeting.places.resize(size);
     meeting.received.resize(size);
   }
@@ -430,8 +361,8 @@ void Executor::arrive(int64_t stream, const Call &call) {
   int64_t rank = rankOf(stream);
   Meeting &meeting = meetingOf(rank, call);
   auto member = static_cast<size_t>(memberOf(rank, call));
+  bool isLast = policy.arrive(meeting, static_cast<int64_t>(member), stream);
   meeting.calls[member] = &call;
-  meeting.streams[member] = stream;
   meeting.places[member] = placeOf(stream);
   for (size_t other = 0; other < meeting.calls.size(); ++other) {
     if (!meeting.calls[other] || other == member)
@@ -443,21 +374,12 @@ void Executor::arrive(int64_t stream, const Call &call) {
                                                    static_cast<int64_t>(std::max(other, member)))));
     break;
   }
-  if (++meeting.arrived < static_cast<int64_t>(meeting.calls.size()))
+  if (!isLast)
     return;
-  meeting.begin = now();
-  startPhase(meeting);
-}
-
-void Executor::startPhase(Meeting &meeting) {
-  bool joint = client.phases(*meeting.calls[0]) == 0;
-  auto size = joint ? 1 : static_cast<int64_t>(meeting.calls.size());
-  meeting.remaining = size;
-  for (int64_t member = 0; member < size; ++member)
-    push({Job::Type::Pull, member, &meeting});
-  // This worker takes one itself.
-  for (int64_t i = std::min(idle, size - 1); i > 0; --i)
-    wakeup.notify_one();
+  for (int64_t begin = now(); int64_t other : meeting.streams)
+    queueOf(other).begin = begin;
+  policy.startPhase(meeting, client.phases(call));
+  wake(meeting.remaining - 1);
 }
 
 void Executor::pull(Meeting &meeting, int64_t member) {
@@ -467,31 +389,24 @@ void Executor::pull(Meeting &meeting, int64_t member) {
   std::lock_guard lock(mutex);
   if (!status.ok())
     return failLocked(located(std::move(status), meeting.streams[static_cast<size_t>(member)], call));
-  if (--meeting.remaining > 0)
+  if (!policy.endShare(meeting))
     return;
-  if (++meeting.phase < client.phases(call))
-    startPhase(meeting);
-  else if (!delayMeeting(meeting))
-    complete(meeting);
+  if (policy.startPhase(meeting, client.phases(call)))
+    return wake(meeting.remaining - 1);
+  for (size_t i = 0; i < meeting.streams.size(); ++i)
+    queueOf(meeting.streams[i]).received = meeting.received[i];
+  if (!delay(meeting.streams))
+    complete(meeting.streams);
 }
 
-void Executor::complete(Meeting &meeting) {
+/// The calls at the heads of these streams are done.
+void Executor::complete(std::span<const int64_t> done) {
   int64_t end = now();
-  for (size_t member = 0; member < meeting.calls.size(); ++member) {
-    int64_t stream = meeting.streams[member];
-    Stream &queue = streams[static_cast<size_t>(stream)];
-    const Call &call = *meeting.calls[member];
-    queue.times.push_back({call.op, client.rows(call), meeting.begin, end, meeting.received[member]});
-    ++queue.head;
-    push({Job::Type::Stream, stream});
+  for (int64_t stream : done) {
+    completeCall(stream, end);
+    policy.resume(stream);
   }
-  for (int64_t i = std::min<int64_t>(idle, static_cast<int64_t>(meeting.calls.size()) - 1); i > 0; --i)
-    wakeup.notify_one();
-}
-
-void Executor::push(const Job &job) {
-  if (!failed)
-    ready.push_back(job);
+  wake(static_cast<int64_t>(done.size()) - 1);
 }
 
 void Executor::fail(Status status) {
@@ -505,8 +420,7 @@ void Executor::failLocked(Status status) {
     return;
   failure = std::move(status);
   failed = true;
-  ready.clear();
-  transfers.clear();
+  policy.stop();
   // Where nothing runs, no worker will say that the step is over.
   finished.notify_all();
 }

@@ -1,11 +1,7 @@
 //===- Executor.h - all ranks' streams on a pool of threads ---------------===//
 //
-// Each stream of each rank is a FIFO queue. As many workers as cores run whatever is at the head of a queue and ready.
-// A collective gets ready when its last member arrives at the head of its stream; it then runs as one task per member,
-// and all members' streams go on when the last of these is done. A send and its receive meet likewise, two members of
-// a channel of their own. So any number of ranks runs on any number of cores, and a hang is seen at once: nothing runs,
-// nothing is ready, and some queue is not empty. An emulated transfer waits for its end in a queue of times; no worker
-// is held meanwhile.
+// Drives the policy of moert/ExecutorPolicy.h with as many workers as cores. So any number of ranks runs on any number
+// of cores, and a hang is seen at once: nothing runs, nothing is ready, and some queue is not empty.
 //
 // Ranks may run in other processes too. A collective with members there is handed to the client when it comes to the
 // head of its stream, and its stream goes on when the client says that it is done.
@@ -15,12 +11,11 @@
 #define MOERT_CORE_EXECUTOR_H
 
 #include "core/Device.h"
+#include "moert/ExecutorPolicy.h"
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
-#include <map>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -109,25 +104,12 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  struct Item {
-    enum class Type : uint8_t { Call, Record, Wait } type;
-    int64_t index; ///< into calls, or of the rank's signals
-  };
   struct Stream {
-    int64_t rank = 0;
-    std::vector<Item> items;
     std::vector<Call> calls;
     std::vector<OpTime> times;
-    size_t head = 0;
-    int64_t begin = 0; ///< of the remote collective at the head
+    int64_t begin = 0;     ///< of the call at the head
+    int64_t received = -1; ///< by it, see OpTime
     std::atomic<const Call *> current = nullptr;
-  };
-  /// One recording of an event; an event that is recorded again gets a new one.
-  struct Signal {
-    int64_t event;
-    int64_t stream;
-    bool done = false;
-    std::vector<int64_t> waiting; ///< streams
   };
   /// Who meets: all members of an instance of a group, or where `from` is not -1 these two of them, a sender and a
   /// receiver.
@@ -142,52 +124,32 @@ private:
   };
   struct Rank {
     const Program *program = nullptr;
-    int64_t firstStream = 0; ///< in streams
-    std::deque<Signal> signals;
-    std::vector<int64_t> lastSignal;   ///< by event, -1 where never recorded
     std::map<Channel, int64_t> issued; ///< collectives, by who meets
     std::atomic<bool> issuing = false;
   };
-  /// A collective, or a send and its receive.
-  struct Meeting {
+  struct Meeting : PolicyMeeting {
     Channel channel;
     std::vector<const Call *> calls; ///< by member, null until it arrives
-    std::vector<int64_t> streams;    ///< by member
     std::vector<Place> places;
     std::vector<int64_t> received; ///< bytes, by member
-    int64_t arrived = 0;
-    int64_t remaining = 0;
-    int phase = 0;
-    int64_t begin = 0;
   };
-  struct Job {
-    enum class Type : uint8_t { Issue, Stream, Pull } type;
-    int64_t index; ///< rank, stream or member
-    Meeting *meeting = nullptr;
-  };
+  using Policy = ExecutorPolicy<int64_t, Meeting>; ///< times are nanoseconds of the step
+  using Item = Policy::Item;
+  using Job = Policy::Job;
 
-  /// An emulated transfer whose data has moved and whose time is not up: a collective, or the call at the head of
-  /// `stream`, which began at `begin`.
-  struct Transfer {
-    Meeting *meeting;
-    int64_t stream;
-    int64_t begin;
-  };
-
-  int64_t rankOf(int64_t stream) const { return streams[static_cast<size_t>(stream)].rank; }
+  int64_t rankOf(int64_t stream) const { return policy.rankOf(stream); }
   Place placeOf(int64_t stream) const { return {rankOf(stream), stream - indexOf(rankOf(stream), 0)}; }
-  /// Where a rank's stream is in `streams`, and where the rank's end.
-  int64_t indexOf(int64_t rank, int64_t stream) const { return ranks[static_cast<size_t>(rank)].firstStream + stream; }
-  int64_t endOf(int64_t rank) const {
-    const Rank &state = ranks[static_cast<size_t>(rank)];
-    return state.firstStream + static_cast<int64_t>(state.program->streams.size());
+  int64_t indexOf(int64_t rank, int64_t stream) const { return policy.indexOf(rank, stream); }
+  Stream &queueOf(int64_t stream) { return streams[static_cast<size_t>(stream)]; }
+  const Call &callOf(int64_t stream, const Item &item) const {
+    return streams[static_cast<size_t>(stream)].calls[static_cast<size_t>(item.index)];
   }
   const Program &programOf(int64_t rank) const { return *ranks[static_cast<size_t>(rank)].program; }
   Channel channelOf(int64_t rank, const Call &call) const;
   int64_t memberOf(int64_t rank, const Call &call) const;
   int64_t sizeOf(const Channel &channel) const;
   int64_t rankOf(const Channel &channel, int64_t member) const;
-  double secondsOf(int64_t stream, const Call &call) const;
+  int64_t endOf(int64_t stream) const;
   int64_t now() const { return std::chrono::nanoseconds(Clock::now() - stepBegin).count(); }
 
   void reset();
@@ -195,22 +157,18 @@ private:
   void runJob(const Job &job);
   void issueRank(int64_t rank);
   void advance(int64_t stream);
-  void giveWay(int64_t stream);
   void startRemote(int64_t stream, const Call &call);
-  bool runItem(int64_t stream, const Item &item);
   bool runEvent(int64_t stream, const Item &item);
   bool runCall(int64_t stream, const Call &call);
   void pull(Meeting &meeting, int64_t member);
 
   // With the mutex held.
-  void push(const Job &job);
+  void wake(int64_t jobs);
   Status await(std::unique_lock<std::mutex> &lock, double timeout);
   void arrive(int64_t stream, const Call &call);
-  void startPhase(Meeting &meeting);
-  void complete(Meeting &meeting);
-  void completeCall(int64_t stream, int64_t begin);
-  bool delay(double seconds, const Transfer &transfer);
-  bool delayMeeting(Meeting &meeting);
+  bool delay(std::span<const int64_t> done);
+  void complete(std::span<const int64_t> done);
+  void completeCall(int64_t stream, int64_t end);
   void endTransfers();
   void sleep(std::unique_lock<std::mutex> &lock);
   void failLocked(Status status);
@@ -228,9 +186,7 @@ private:
   Status located(Status status, int64_t stream, const Call &call) const;
 
   const std::vector<Group> &groups;
-  const int64_t rankCount;
   Client &client;
-  const bool emulate;
   const std::vector<int64_t> local; ///< ranks of this process
   const std::function<Status(int64_t)> *issue = nullptr;
   Clock::time_point stepBegin;
@@ -243,9 +199,7 @@ private:
   mutable std::mutex mutex;
   std::condition_variable wakeup;
   std::condition_variable finished;
-  std::deque<Job> ready;
-  std::multimap<int64_t, Transfer> transfers; ///< by the nanosecond of the step at which they end
-  int64_t unfinished = 0;                     ///< ranks not issued and streams not empty
+  Policy policy;
   int64_t running = 0;
   int64_t remote = 0; ///< collectives that the client has
   int64_t idle = 0;

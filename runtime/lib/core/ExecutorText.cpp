@@ -53,12 +53,11 @@ std::string Executor::mismatchText(const Meeting &meeting, int64_t first, int64_
 
 /// What an event has to do with a stream's standing still.
 std::string Executor::eventText(int64_t stream, const Item &item) const {
-  int64_t rank = rankOf(stream);
-  const Signal &signal = ranks[static_cast<size_t>(rank)].signals[static_cast<size_t>(item.index)];
+  const Policy::Signal &signal = policy.signalOf(stream, item);
   std::string event = "event " + std::to_string(signal.event);
   if (item.type == Item::Type::Record)
     return streamText(stream) + " is about to record " + event;
-  return streamText(stream) + " waits for " + event + " of " + streamText(indexOf(rank, signal.stream));
+  return streamText(stream) + " waits for " + event + " of " + streamText(signal.stream);
 }
 
 /// " on group 'ep' of ranks 2, 3 waits for ranks 3".
@@ -73,8 +72,8 @@ std::string Executor::missingText(const Channel &channel, const Call &call) cons
         sequence->second[index].calls[static_cast<size_t>(member)])
       continue;
     bool ended = true;
-    for (int64_t s = indexOf(other, 0); s < endOf(other); ++s)
-      ended &= streams[static_cast<size_t>(s)].head == streams[static_cast<size_t>(s)].items.size();
+    for (int64_t s = indexOf(other, 0); s < policy.endOf(other); ++s)
+      ended &= !policy.head(s);
     missing.push_back(std::to_string(other) + (ended ? " (at its end)" : ""));
   }
   std::string text = " on group '" + groups[static_cast<size_t>(channel.group)].name + "'";
@@ -85,12 +84,11 @@ std::string Executor::missingText(const Channel &channel, const Call &call) cons
 
 /// What holds up a stream that is not at its end.
 std::string Executor::waitText(int64_t stream) const {
-  const Stream &queue = streams[static_cast<size_t>(stream)];
-  const Item &item = queue.items[queue.head];
+  const Item &item = *policy.head(stream);
   std::string where = "rank " + std::to_string(rankOf(stream)) + ": ";
   if (item.type != Item::Type::Call)
     return where + eventText(stream, item);
-  const Call &call = queue.calls[static_cast<size_t>(item.index)];
+  const Call &call = callOf(stream, item);
   where += callText(stream, call);
   bool meets = isCollective(call.kind) && !client.isRemote(call);
   return where + (meets ? missingText(channelOf(rankOf(stream), call), call) : " is not done");
@@ -106,7 +104,7 @@ std::string Executor::runningLocked() const {
   for (int64_t rank : local) {
     if (ranks[static_cast<size_t>(rank)].issuing)
       lines.push_back("rank " + std::to_string(rank) + ": its program issues its calls");
-    for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
+    for (int64_t stream = indexOf(rank, 0); stream < policy.endOf(rank); ++stream)
       if (const Call *call = streams[static_cast<size_t>(stream)].current)
         lines.push_back("rank " + std::to_string(rank) + ": " + callText(stream, *call));
   }
@@ -116,7 +114,7 @@ std::string Executor::runningLocked() const {
 std::string Executor::stuckText() const {
   std::vector<std::string> lines;
   for (int64_t stream = 0; stream < static_cast<int64_t>(streams.size()); ++stream)
-    if (streams[static_cast<size_t>(stream)].head < streams[static_cast<size_t>(stream)].items.size())
+    if (policy.head(stream))
       lines.push_back(waitText(stream));
   return "hang: " + std::to_string(lines.size()) + " of " + std::to_string(streams.size()) +
          " streams cannot go on\n  " + listText(lines, "\n  ");

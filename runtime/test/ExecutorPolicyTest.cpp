@@ -1,0 +1,126 @@
+//===- ExecutorPolicyTest.cpp ---------------------------------------------===//
+
+#include "moert/ExecutorPolicy.h"
+
+#include <gmock/gmock.h>
+
+using namespace moert;
+using testing::ElementsAre;
+
+namespace {
+
+using Policy = ExecutorPolicy<int64_t, PolicyMeeting>;
+
+/// Three ranks with two streams each; what stream 2 * r + s has to do is issued by the test.
+class ExecutorPolicyTest : public testing::Test {
+protected:
+  void addRanks(Policy &policy) {
+    for (int64_t rank = 0; rank < 3; ++rank)
+      policy.addRank(2);
+  }
+  void issue(Policy &policy) {
+    for (int64_t rank = 0; rank < 3; ++rank)
+      policy.start(rank);
+    for (int64_t rank = 0; rank < 3; ++rank)
+      policy.endIssue(policy.take().index);
+  }
+  /// What the jobs that are ready are of, in their order.
+  std::vector<int64_t> takeAll(Policy &policy) {
+    std::vector<int64_t> taken;
+    while (policy.hasReady())
+      taken.push_back(policy.take().index);
+    return taken;
+  }
+};
+
+} // namespace
+
+// Streams with nothing to do are not ready, the others in order; a stream that ends is finished.
+TEST_F(ExecutorPolicyTest, IssueMakesStreamsReady) {
+  Policy policy(false);
+  addRanks(policy);
+  for (int64_t stream : {5, 0, 3})
+    policy.submit(stream, 0);
+  issue(policy);
+  EXPECT_THAT(takeAll(policy), ElementsAre(0, 3, 5));
+  for (int64_t stream : {0, 3, 5}) {
+    EXPECT_FALSE(policy.isFinished());
+    EXPECT_FALSE(policy.pass(stream));
+    policy.leave(stream);
+  }
+  EXPECT_TRUE(policy.isFinished());
+}
+
+// A stream goes on after a call, unless links are emulated; after an event it always does.
+TEST_F(ExecutorPolicyTest, GivesWay) {
+  for (bool emulate : {false, true}) {
+    Policy policy(emulate);
+    addRanks(policy);
+    policy.record(0, 7);
+    policy.submit(0, 0);
+    policy.submit(0, 1);
+    policy.submit(2, 0);
+    issue(policy);
+    EXPECT_EQ(policy.take().index, 0);
+    EXPECT_TRUE(policy.pass(0));
+    EXPECT_EQ(policy.pass(0), !emulate);
+    policy.leave(0);
+    EXPECT_THAT(takeAll(policy), ElementsAre(2, 0));
+  }
+}
+
+// Who waits for an event gets ready in the order in which it came, and comes to the wait again.
+TEST_F(ExecutorPolicyTest, EventsWakeInOrder) {
+  Policy policy(false);
+  policy.addRank(3);
+  EXPECT_FALSE(policy.wait(1, 4));
+  policy.record(0, 4);
+  for (int64_t stream : {2, 1})
+    EXPECT_TRUE(policy.wait(stream, 4));
+  for (int64_t stream : {2, 1})
+    EXPECT_TRUE(policy.mustWait(stream, *policy.head(stream)));
+  EXPECT_EQ(policy.setDone(0, *policy.head(0)), 2);
+  EXPECT_THAT(takeAll(policy), ElementsAre(2, 1));
+  EXPECT_FALSE(policy.mustWait(1, *policy.head(1)));
+}
+
+// Each phase has a share of each member, or where there are none one share in all.
+TEST_F(ExecutorPolicyTest, MeetingsHavePhases) {
+  Policy policy(false);
+  addRanks(policy);
+  for (int phases : {0, 1, 2}) {
+    PolicyMeeting meeting{{-1, -1, -1}};
+    EXPECT_FALSE(policy.arrive(meeting, 2, 5));
+    EXPECT_FALSE(policy.arrive(meeting, 0, 1));
+    EXPECT_TRUE(policy.arrive(meeting, 1, 2));
+    int64_t shares = 0;
+    while (policy.startPhase(meeting, phases))
+      for (int64_t member : takeAll(policy)) {
+        EXPECT_EQ(member, shares++ % 3);
+        EXPECT_EQ(policy.endShare(meeting), member == 2 || phases == 0);
+      }
+    EXPECT_EQ(shares, phases == 0 ? 1 : 3 * phases);
+  }
+}
+
+// The last end of those that meet counts, and of equal ends the one that was first done.
+TEST_F(ExecutorPolicyTest, TransfersEndInOrder) {
+  Policy policy(true);
+  addRanks(policy);
+  auto endOf = [](int64_t stream) { return stream < 4 ? 10 : 2 * stream; };
+  for (std::vector<int64_t> done : {std::vector<int64_t>{3}, {0, 5}, {1}, {4}})
+    EXPECT_EQ(policy.delay(done, 8, endOf), done[0] != 4);
+  EXPECT_EQ(policy.nextEnd(), 10);
+  EXPECT_THAT(policy.takeTransfer(), ElementsAre(3));
+  EXPECT_THAT(policy.takeTransfer(), ElementsAre(0, 5));
+  EXPECT_THAT(policy.takeTransfer(), ElementsAre(1));
+  EXPECT_FALSE(policy.delay(std::vector<int64_t>{3}, 10, endOf));
+  // Nothing gets ready any more, until all is forgotten.
+  policy.stop();
+  EXPECT_FALSE(policy.delay(std::vector<int64_t>{3}, 8, endOf));
+  policy.start(0);
+  EXPECT_FALSE(policy.hasReady());
+  policy.reset();
+  policy.start(0);
+  EXPECT_TRUE(policy.hasReady());
+}
