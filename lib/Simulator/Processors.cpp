@@ -49,11 +49,6 @@ struct Processor {
   bool busy = false;
 };
 
-struct Node {
-  std::vector<uint32_t> idle; ///< processors
-  uint32_t numBusy = 0;
-};
-
 class Executor {
 public:
   explicit Executor(const Execution &execution);
@@ -93,21 +88,31 @@ private:
   const uint32_t perNode;   ///< processors that can ever be busy: each stream has one job at a time
 
   double now = 0;
+  std::vector<moert::PolicyProgram> programs;
   Policy policy;
   std::vector<Call> calls;                  ///< by stream
   std::vector<double> issued;               ///< by rank: when it was
   std::vector<std::vector<int32_t>> timeOf; ///< by rank and launch, into times
   std::deque<Meeting> meetings;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> meetingNumbers; ///< by group, instance and number
-  std::vector<Node> nodes;
-  std::vector<Processor> processors; ///< node by node
+  std::vector<std::vector<uint32_t>> idle;                                     ///< by node: processors
+  std::vector<Processor> processors;                                           ///< node by node
   std::vector<uint32_t> changedNodes;
   IndexedHeap heap; ///< of processors
 };
 } // namespace
 
-static uint32_t getNumNodes(const World &world, const ClusterProfile &profile) {
-  return llvm::divideCeil(world.getNumRanks(), profile.devicesPerNode);
+static moert::PolicyProgram makeQueues(const SimProgram &program) {
+  moert::PolicyProgram queues(program.streams.size());
+  for (const SimOp &op : program.ops) {
+    if (op.kind == SimOp::Kind::Launch)
+      queues.submit(op.stream, op.index);
+    else if (op.kind == SimOp::Kind::Record)
+      queues.record(op.stream, op.index);
+    else
+      queues.wait(op.stream, op.index);
+  }
+  return queues;
 }
 
 Executor::Executor(const Execution &execution)
@@ -115,17 +120,18 @@ Executor::Executor(const Execution &execution)
       perNode(std::min(shared.count,
                        execution.model.getProfile().devicesPerNode * int64_t(std::max(1u, world.numStreams)))),
       policy(execution.emulateLinks), issued(world.getNumRanks(), 0),
-      nodes(getNumNodes(world, execution.model.getProfile())), processors(nodes.size() * perNode),
-      heap(static_cast<uint32_t>(processors.size())) {
+      idle(llvm::divideCeil(world.getNumRanks(), execution.model.getProfile().devicesPerNode)),
+      processors(idle.size() * perNode), heap(static_cast<uint32_t>(processors.size())) {
+  for (const SimProgram &program : world.programs)
+    programs.push_back(makeQueues(program));
   for (int64_t rank = 0; rank < world.getNumRanks(); ++rank) {
-    const SimProgram &program = world.getProgram(rank);
-    policy.addRank(program.streams.size(), rank / execution.model.getProfile().devicesPerNode);
-    timeOf.emplace_back(program.launches.size(), -1);
+    policy.addRank(programs[world.programOfRank[rank]], rank / execution.model.getProfile().devicesPerNode);
+    timeOf.emplace_back(world.getProgram(rank).launches.size(), -1);
   }
   calls.resize(policy.indexOf(world.getNumRanks(), 0));
   // The first processor is taken first.
   for (uint32_t processor = processors.size(); processor-- > 0;)
-    nodes[processor / perNode].idle.push_back(processor);
+    idle[processor / perNode].push_back(processor);
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,36 +150,18 @@ void Executor::work(uint32_t index, Resource resource, double seconds) {
 
 llvm::Error Executor::runJob(uint32_t index) {
   const Job &job = processors[index].job;
-  switch (job.type) {
-  case Job::Type::Issue: {
-    double seconds =
-        execution.model.getProfile().launchSeconds * static_cast<double>(world.getProgram(job.index).launches.size());
-    work(index, Resource::None, seconds);
-    return llvm::Error::success();
-  }
-  case Job::Type::Stream:
+  if (job.type == Job::Type::Stream)
     return advance(index, false);
-  case Job::Type::Share: {
-    double seconds = job.meeting->shares[job.index];
-    work(index, seconds > 0 ? Resource::Network : Resource::None, seconds);
-    return llvm::Error::success();
-  }
-  }
+  bool isIssue = job.type == Job::Type::Issue;
+  double seconds = isIssue ? execution.model.getProfile().launchSeconds * world.getProgram(job.index).launches.size()
+                           : job.meeting->shares[job.index];
+  work(index, isIssue || seconds == 0 ? Resource::None : Resource::Network, seconds);
   return llvm::Error::success();
 }
 
 void Executor::issueRank(uint32_t index) {
   int64_t rank = processors[index].job.index;
   issued[rank] = now;
-  for (const SimOp &op : world.getProgram(rank).ops) {
-    int64_t stream = policy.indexOf(rank, op.stream);
-    if (op.kind == SimOp::Kind::Launch)
-      policy.submit(stream, op.index);
-    else if (op.kind == SimOp::Kind::Record)
-      policy.record(stream, op.index);
-    else
-      policy.wait(stream, op.index);
-  }
   policy.endIssue(rank, {now, processors[index].trigger});
 }
 
@@ -228,12 +216,9 @@ llvm::Error Executor::finish(uint32_t index) {
     if (llvm::Error error = advance(index, true))
       return error;
   }
-  uint32_t node = index / perNode;
-  changedNodes.push_back(node);
-  if (!processor.busy) {
-    --nodes[node].numBusy;
-    nodes[node].idle.push_back(index);
-  }
+  changedNodes.push_back(index / perNode);
+  if (!processor.busy)
+    idle[index / perNode].push_back(index);
   return llvm::Error::success();
 }
 
@@ -326,12 +311,11 @@ int32_t Executor::findCause(const Processor &processor, uint32_t rank, uint32_t 
 
 /// Idle processors take what is ready, in its order.
 llvm::Error Executor::dispatch() {
-  for (uint32_t index = 0; index < nodes.size(); ++index) {
-    Node &node = nodes[index];
-    while (policy.hasReady(index) && !node.idle.empty()) {
-      uint32_t number = node.idle.back();
+  for (uint32_t node = 0; node < idle.size(); ++node)
+    while (policy.hasReady(node) && !idle[node].empty()) {
+      uint32_t number = idle[node].back();
       Processor &processor = processors[number];
-      processor.job = policy.take(index);
+      processor.job = policy.take(node);
       processor.trigger = processor.job.note.trigger;
       // It could have run before, had the processor been free.
       if (processor.job.note.pushed < now && isLater(processor.last, processor.trigger))
@@ -340,11 +324,9 @@ llvm::Error Executor::dispatch() {
         return error;
       if (!processor.busy)
         continue;
-      node.idle.pop_back();
-      ++node.numBusy;
-      changedNodes.push_back(index);
+      idle[node].pop_back();
+      changedNodes.push_back(node);
     }
-  }
   return llvm::Error::success();
 }
 
@@ -365,7 +347,7 @@ llvm::Error Executor::updateNode(uint32_t node) {
     Processor &processor = processors[index];
     if (!processor.busy)
       continue;
-    llvm::Expected<double> speed = getSpeed(processor.resource, nodes[node].numBusy);
+    llvm::Expected<double> speed = getSpeed(processor.resource, perNode - idle[node].size());
     if (!speed)
       return speed.takeError();
     if (*speed == processor.speed)
@@ -404,20 +386,12 @@ llvm::Error Executor::run() {
 
 llvm::Error Executor::hang() const {
   for (const Meeting &meeting : meetings) {
-    if (meeting.arrived == world.groups[meeting.id.group].size)
+    auto missing = llvm::find(meeting.streams, -1);
+    if (missing == meeting.streams.end())
       continue;
-    uint32_t launch = *world.getMeetingLaunch(meeting.firstRank, meeting.id);
-    for (int64_t member = 0; member < world.groups[meeting.id.group].size; ++member) {
-      auto rank = static_cast<uint32_t>(world.getRank(meeting.id, member));
-      std::optional<uint32_t> other = world.getMeetingLaunch(rank, meeting.id);
-      if (other) {
-        int64_t stream = policy.indexOf(rank, world.getLinked(rank).launches[*other].stream);
-        const Policy::Item *item = policy.head(stream);
-        if (item && item->type == Policy::Item::Type::Call && item->index == *other)
-          continue;
-      }
-      return makeHangError(world, meeting.firstRank, launch, rank, other);
-    }
+    int64_t rank = world.getRank(meeting.id, missing - meeting.streams.begin());
+    return makeHangError(world, meeting.firstRank, *world.getMeetingLaunch(meeting.firstRank, meeting.id), rank,
+                         world.getMeetingLaunch(rank, meeting.id));
   }
   return makeError("the step does not end: a launch takes infinitely long");
 }

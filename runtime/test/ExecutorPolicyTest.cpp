@@ -11,13 +11,14 @@ namespace {
 
 using Policy = ExecutorPolicy<int64_t, PolicyMeeting>;
 
-/// Three ranks with two streams each; what stream 2 * r + s has to do is issued by the test.
+/// Three ranks with two streams each.
 class ExecutorPolicyTest : public testing::Test {
 protected:
   void addRanks(Policy &policy) {
-    for (int64_t rank = 0; rank < 3; ++rank)
-      policy.addRank(2);
+    for (const PolicyProgram &program : programs)
+      policy.addRank(program);
   }
+  void submit(int64_t stream) { programs[static_cast<size_t>(stream / 2)].submit(stream % 2, 0); }
   void issue(Policy &policy) {
     for (int64_t rank = 0; rank < 3; ++rank)
       policy.start(rank);
@@ -31,6 +32,8 @@ protected:
       taken.push_back(policy.take().index);
     return taken;
   }
+
+  std::vector<PolicyProgram> programs = std::vector(3, PolicyProgram(2));
 };
 
 } // namespace
@@ -40,7 +43,7 @@ TEST_F(ExecutorPolicyTest, IssueMakesStreamsReady) {
   Policy policy(false);
   addRanks(policy);
   for (int64_t stream : {5, 0, 3})
-    policy.submit(stream, 0);
+    submit(stream);
   issue(policy);
   EXPECT_THAT(takeAll(policy), ElementsAre(0, 3, 5));
   for (int64_t stream : {0, 3, 5}) {
@@ -53,13 +56,12 @@ TEST_F(ExecutorPolicyTest, IssueMakesStreamsReady) {
 
 // A stream goes on after a call, unless links are emulated; after an event it always does.
 TEST_F(ExecutorPolicyTest, GivesWay) {
+  programs[0].record(0, 7);
+  for (int64_t stream : {0, 0, 2})
+    submit(stream);
   for (bool emulate : {false, true}) {
     Policy policy(emulate);
     addRanks(policy);
-    policy.record(0, 7);
-    policy.submit(0, 0);
-    policy.submit(0, 1);
-    policy.submit(2, 0);
     issue(policy);
     EXPECT_EQ(policy.take().index, 0);
     EXPECT_TRUE(policy.pass(0));
@@ -72,15 +74,19 @@ TEST_F(ExecutorPolicyTest, GivesWay) {
 // Who waits for an event gets ready in the order in which it came, and comes to the wait again.
 TEST_F(ExecutorPolicyTest, EventsWakeInOrder) {
   Policy policy(false);
-  policy.addRank(3);
-  EXPECT_FALSE(policy.wait(1, 4));
-  policy.record(0, 4);
-  for (int64_t stream : {2, 1})
-    EXPECT_TRUE(policy.wait(stream, 4));
-  for (int64_t stream : {2, 1})
+  PolicyProgram program(4);
+  EXPECT_FALSE(program.wait(1, 4));
+  program.record(0, 4);
+  for (int64_t stream : {1, 2, 3})
+    EXPECT_TRUE(program.wait(stream, 4));
+  policy.addRank(program);
+  policy.start(0);
+  policy.endIssue(policy.take().index);
+  EXPECT_THAT(takeAll(policy), ElementsAre(0, 1, 2, 3));
+  for (int64_t stream : {2, 1, 3})
     EXPECT_TRUE(policy.mustWait(stream, *policy.head(stream)));
-  EXPECT_EQ(policy.setDone(0, *policy.head(0)), 2);
-  EXPECT_THAT(takeAll(policy), ElementsAre(2, 1));
+  EXPECT_EQ(policy.setDone(0, *policy.head(0)), 3);
+  EXPECT_THAT(takeAll(policy), ElementsAre(2, 1, 3));
   EXPECT_FALSE(policy.mustWait(1, *policy.head(1)));
 }
 

@@ -18,10 +18,54 @@
 #include <deque>
 #include <map>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace moert {
+
+/// What a rank issues on each of its streams.
+class PolicyProgram {
+public:
+  struct Item {
+    enum class Type : uint8_t { Call, Record, Wait } type;
+    int32_t index; ///< as the call was submitted, or of the signal
+  };
+  /// One recording of an event; an event that is recorded again gets a new one.
+  struct Signal {
+    int64_t event, stream;
+  };
+  std::vector<std::vector<Item>> items; ///< by stream
+  std::vector<Signal> signals;
+
+  explicit PolicyProgram(int64_t streams = 0) : items(static_cast<size_t>(streams)) {}
+  void submit(int64_t stream, int32_t call) { add(stream, {Item::Type::Call, call}); }
+  void record(int64_t stream, int64_t event) {
+    lastSignal.resize(std::max(lastSignal.size(), static_cast<size_t>(event) + 1), -1);
+    lastSignal[static_cast<size_t>(event)] = static_cast<int32_t>(signals.size());
+    add(stream, {Item::Type::Record, static_cast<int32_t>(signals.size())});
+    signals.push_back({event, stream});
+  }
+  /// False where the event was not recorded before.
+  bool wait(int64_t stream, int64_t event) {
+    auto index = static_cast<size_t>(event);
+    if (index >= lastSignal.size() || lastSignal[index] < 0)
+      return false;
+    add(stream, {Item::Type::Wait, lastSignal[index]});
+    return true;
+  }
+  void clear() {
+    for (std::vector<Item> &queue : items)
+      queue.clear();
+    signals.clear();
+    lastSignal.clear();
+  }
+
+private:
+  void add(int64_t stream, Item item) { items[static_cast<size_t>(stream)].push_back(item); }
+
+  std::vector<int32_t> lastSignal; ///< by event, -1 where never recorded
+};
 
 /// A collective, or a send and its receive.
 struct PolicyMeeting {
@@ -33,26 +77,15 @@ struct PolicyMeeting {
 
 /// `Meeting` is a PolicyMeeting, or derives from it. A `Note` goes with each job that gets ready.
 ///
-/// `head` and `pass` of a stream are for the worker alone that carries it on, `submit`, `record` and `wait` for who
-/// issues its rank. All else is for one thread at a time.
+/// `head` and `pass` of a stream are for the worker alone that carries it on. All else is for one thread at a time.
 template <class Time, class Meeting, class Note = std::monostate> class ExecutorPolicy {
 public:
-  struct Item {
-    enum class Type : uint8_t { Call, Record, Wait } type;
-    int64_t index; ///< as the call was submitted, or of the rank's signals
-  };
+  using Item = PolicyProgram::Item;
   struct Job {
     enum class Type : uint8_t { Issue, Stream, Share } type;
     int64_t index; ///< rank, stream or member
     Meeting *meeting = nullptr;
     Note note{};
-  };
-  /// One recording of an event; an event that is recorded again gets a new one.
-  struct Signal {
-    int64_t event;
-    int64_t stream;
-    bool done = false;
-    std::vector<int64_t> waiting; ///< streams
   };
   /// Where links are emulated, a stream lets others go first after each call: on a device a transfer whose time is up
   /// does not wait until the other streams have nothing to do.
@@ -60,23 +93,18 @@ public:
 
   explicit ExecutorPolicy(bool emulate) : emulate(emulate) {}
 
-  /// The next rank. Its jobs are for the workers of `pool`; pools are numbered from 0.
-  void addRank(int64_t streamCount, int64_t pool = 0) {
-    streams.resize(streams.size() + static_cast<size_t>(streamCount), {static_cast<int64_t>(ranks.size()), {}});
-    ranks.push_back({pool, {}, {}});
+  /// The next rank, which issues what is in `program` by then. Its jobs are for the workers of `pool`, from 0 on.
+  void addRank(const PolicyProgram &program, int64_t pool = 0) {
+    for (const std::vector<Item> &items : program.items)
+      streams.push_back({static_cast<int64_t>(ranks.size()), &items});
+    ranks.push_back({&program, pool, {}});
     firstStream.push_back(static_cast<int64_t>(streams.size()));
     ready.resize(std::max(ready.size(), static_cast<size_t>(pool) + 1));
   }
-  /// Forgets what was issued, and how far it came.
+  /// To the beginning, where nothing is issued.
   void reset() {
-    for (Stream &stream : streams) {
-      stream.items.clear();
-      stream.head = 0;
-    }
-    for (Rank &rank : ranks) {
-      rank.signals.clear();
-      rank.lastSignal.clear();
-    }
+    for (Stream &stream : streams)
+      stream = {stream.rank, stream.items};
     stop();
     stopped = false;
     unfinished = 0;
@@ -94,24 +122,6 @@ public:
   int64_t indexOf(int64_t rank, int64_t stream) const { return firstStream[static_cast<size_t>(rank)] + stream; }
   int64_t endOf(int64_t rank) const { return indexOf(rank + 1, 0); }
 
-  // What a rank issues.
-  void submit(int64_t stream, int64_t call) { itemsOf(stream).push_back({Item::Type::Call, call}); }
-  void record(int64_t stream, int64_t event) {
-    Rank &rank = ranks[static_cast<size_t>(rankOf(stream))];
-    itemsOf(stream).push_back({Item::Type::Record, static_cast<int64_t>(rank.signals.size())});
-    rank.lastSignal[event] = static_cast<int64_t>(rank.signals.size());
-    rank.signals.push_back({event, stream, false, {}});
-  }
-  /// False where the event was not recorded before.
-  bool wait(int64_t stream, int64_t event) {
-    const std::map<int64_t, int64_t> &last = ranks[static_cast<size_t>(rankOf(stream))].lastSignal;
-    auto signal = last.find(event);
-    if (signal == last.end())
-      return false;
-    itemsOf(stream).push_back({Item::Type::Wait, signal->second});
-    return true;
-  }
-
   /// A rank is to issue.
   void start(int64_t rank) {
     ++unfinished;
@@ -119,6 +129,7 @@ public:
   }
   /// It has. Returns how many streams got ready.
   int64_t endIssue(int64_t rank, const Note &note = {}) {
+    ranks[static_cast<size_t>(rank)].signals.assign(ranks[static_cast<size_t>(rank)].program->signals.size(), {});
     int64_t before = --unfinished;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
       if (head(stream)) {
@@ -131,7 +142,7 @@ public:
   /// What the stream is at; null at its end.
   const Item *head(int64_t stream) const {
     const Stream &queue = streams[static_cast<size_t>(stream)];
-    return queue.head < queue.items.size() ? &queue.items[queue.head] : nullptr;
+    return queue.head < queue.items->size() ? &(*queue.items)[queue.head] : nullptr;
   }
   /// The head is done. Whether the worker goes on with the next item; else it leaves the stream.
   bool pass(int64_t stream) {
@@ -152,24 +163,26 @@ public:
     makeReady(stream, note);
   }
 
-  /// Of a Record or a Wait of the stream.
-  const Signal &signalOf(int64_t stream, const Item &item) const {
-    return ranks[static_cast<size_t>(rankOf(stream))].signals[static_cast<size_t>(item.index)];
-  }
   /// Whether the stream has to wait. It comes to this item again.
   bool mustWait(int64_t stream, const Item &item) {
-    Signal &signal = getSignal(stream, item);
+    Signal &signal = signalOf(stream, item);
+    int64_t *last = &signal.firstWaiting;
+    while (!signal.done && *last >= 0)
+      last = &streams[static_cast<size_t>(*last)].nextWaiting;
     if (!signal.done)
-      signal.waiting.push_back(stream);
+      *last = stream;
     return !signal.done;
   }
   /// Returns how many streams got ready.
   int64_t setDone(int64_t stream, const Item &item, const Note &note = {}) {
-    Signal &signal = getSignal(stream, item);
+    Signal &signal = signalOf(stream, item);
     signal.done = true;
-    for (int64_t waiting : signal.waiting)
+    int64_t count = 0;
+    for (int64_t waiting = signal.firstWaiting; waiting >= 0; ++count) {
       makeReady(waiting, note);
-    return static_cast<int64_t>(signal.waiting.size());
+      waiting = std::exchange(streams[static_cast<size_t>(waiting)].nextWaiting, -1);
+    }
+    return count;
   }
 
   /// Whether the member is the last.
@@ -220,18 +233,24 @@ public:
 private:
   struct Stream {
     int64_t rank;
-    std::vector<Item> items;
+    const std::vector<Item> *items;
     size_t head = 0;
+    int64_t nextWaiting = -1; ///< stream that waits for the same signal
+  };
+  struct Signal {
+    bool done = false;
+    int64_t firstWaiting = -1; ///< stream
   };
   struct Rank {
+    const PolicyProgram *program;
     int64_t pool;
     std::vector<Signal> signals;
-    std::map<int64_t, int64_t> lastSignal; ///< by event
   };
 
   void makeReady(int64_t stream, const Note &note) { push({Job::Type::Stream, stream, nullptr, note}); }
-  std::vector<Item> &itemsOf(int64_t stream) { return streams[static_cast<size_t>(stream)].items; }
-  Signal &getSignal(int64_t stream, const Item &item) { return const_cast<Signal &>(signalOf(stream, item)); }
+  Signal &signalOf(int64_t stream, const Item &item) {
+    return ranks[static_cast<size_t>(rankOf(stream))].signals[static_cast<size_t>(item.index)];
+  }
   void push(const Job &job) {
     int64_t rank = job.index;
     if (job.type != Job::Type::Issue)

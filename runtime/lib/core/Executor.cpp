@@ -16,10 +16,11 @@ Executor::Executor(std::span<const Program> programs, const std::vector<Group> &
     : groups(groups), client(client), local(std::move(localRanks)), ranks(static_cast<size_t>(rankCount)),
       policy(options.emulate) {
   for (int64_t rank = 0; rank < rankCount; ++rank) {
-    const Program &program = programs[programIndex(programs, rank)];
-    ranks[static_cast<size_t>(rank)].program = &program;
-    policy.addRank(static_cast<int64_t>(program.streams.size()));
-    streams.resize(streams.size() + program.streams.size());
+    Rank &state = ranks[static_cast<size_t>(rank)];
+    state.program = &programs[programIndex(programs, rank)];
+    state.queues = PolicyProgram(static_cast<int64_t>(state.program->streams.size()));
+    policy.addRank(state.queues);
+    streams.resize(streams.size() + state.program->streams.size());
   }
   int64_t workerCount = options.workers;
   if (workerCount <= 0)
@@ -40,19 +41,19 @@ Executor::~Executor() {
 
 void Executor::submit(int64_t rank, int64_t stream, const Call &call) {
   Stream &queue = queueOf(indexOf(rank, stream));
-  policy.submit(indexOf(rank, stream), static_cast<int64_t>(queue.calls.size()));
+  ranks[static_cast<size_t>(rank)].queues.submit(stream, static_cast<int32_t>(queue.calls.size()));
   queue.calls.push_back(call);
   if (isCollective(call.kind))
     queue.calls.back().sequence = ranks[static_cast<size_t>(rank)].issued[channelOf(rank, call)]++;
 }
 
 Status Executor::record(int64_t rank, int64_t event, int64_t stream) {
-  policy.record(indexOf(rank, stream), event);
+  ranks[static_cast<size_t>(rank)].queues.record(stream, event);
   return {};
 }
 
 Status Executor::wait(int64_t rank, int64_t event, int64_t stream) {
-  if (policy.wait(indexOf(rank, stream), event))
+  if (ranks[static_cast<size_t>(rank)].queues.wait(stream, event))
     return {};
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                        streamText(indexOf(rank, stream)) + " of rank " + std::to_string(rank) + " waits for event " +
@@ -101,9 +102,11 @@ void Executor::reset() {
     stream.times.clear();
     stream.current = nullptr;
   }
-  for (Rank &rank : ranks)
+  for (Rank &rank : ranks) {
+    rank.queues.clear();
     for (auto &[channel, count] : rank.issued)
       count = 0;
+  }
   for (auto &[channel, sequence] : meetings)
     sequence.clear();
   remote = 0;

@@ -124,6 +124,7 @@ private:
   };
   struct Rank {
     const Program *program = nullptr;
+    PolicyProgram queues;
     std::map<Channel, int64_t> issued; ///< collectives, by who meets
     std::atomic<bool> issuing = false;
   };
