@@ -33,10 +33,10 @@ std::string ownFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-/// The module of a backend; empty where there is none. In the folder MOERT_BACKENDS where that is set; else beside this
-/// library, or of a program that has the runtime in itself in the folder of libraries.
+/// The module of a backend; empty where there is none. In the folder MOERT_BACKENDS where that is set, or beside this
+/// library.
 std::string findModule(const std::string &name) {
-  std::vector<std::string> folders = {ownFolder(), ownFolder() + "/../lib"};
+  std::vector<std::string> folders = {ownFolder()};
   if (const char *folder = std::getenv("MOERT_BACKENDS"))
     folders.insert(folders.begin(), folder);
   for (const std::string &folder : folders) {
