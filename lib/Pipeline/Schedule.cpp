@@ -158,6 +158,8 @@ struct Entry {
   bool needsExchanges = false;
   /// Of a rewrite of layers: whether it leaves such exchanges.
   bool leavesExchanges = true;
+  /// Of a rewrite of layers: whether members of mp share the tokens that all of them have.
+  bool sharesTokens = false;
   /// Whether 'auto' tries it (getCombinations).
   bool isCombined = false;
   /// The pass that may leave layers as they are. `drop` takes this part away where it left them all.
@@ -177,13 +179,14 @@ static constexpr Kind kOrderOfPasses[] = {Kind::Layer,     Kind::Gate,     Kind:
 
 template <LayerRewrite rewrite>
 static Entry makeLayer(StringLiteral name, AddPasses *addPasses, StringLiteral pass, bool leavesExchanges,
-                       bool isCombined) {
+                       bool sharesTokens, bool isCombined) {
   return {.name = name,
           .kind = Kind::Layer,
           .read = readLayer<rewrite>,
           .write = writeLayer<rewrite>,
           .addPasses = addPasses,
           .leavesExchanges = leavesExchanges,
+          .sharesTokens = sharesTokens,
           .isCombined = isCombined,
           .pass = pass,
           .drop = dropLayer};
@@ -286,6 +289,7 @@ static const Entry &getEntry(LayerRewrite rewrite) {
 }
 StringRef mlir::moe::getName(LayerRewrite rewrite) { return getEntry(rewrite).name; }
 bool ParsedSchedule::hasExchanges() const { return getEntry(layer).leavesExchanges; }
+bool ParsedSchedule::sharesTokens() const { return getEntry(layer).sharesTokens; }
 
 StringRef mlir::moe::getName(Strategy strategy) {
   ParsedSchedule schedule;

@@ -14,6 +14,7 @@
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/SearchSpace.h"
 
 #include <atomic>
@@ -152,10 +153,13 @@ CompileOptions ParallelSearch::getOptions(const Candidate &candidate) const {
 SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) const {
   if (options.schedule != "auto")
     return {options.schedule};
-  SmallVector<std::string> schedules = {"baseline"};
-  // Without duplicates of tokens the others come to the same.
-  if (parallel.getMp() > 1)
-    schedules.append({"s1", "s2", "ppmoe"});
+  SmallVector<std::string> schedules;
+  for (const ParsedSchedule &schedule : getCombinations()) {
+    bool isLayerAlone = !schedule.saa && !schedule.dependsOnRouting();
+    // Where no tokens are there twice, those that share them come to the same.
+    if (isLayerAlone && (parallel.getMp() > 1 || !schedule.sharesTokens()))
+      schedules.push_back(schedule.getName());
+  }
   return schedules;
 }
 

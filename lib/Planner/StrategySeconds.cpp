@@ -33,15 +33,16 @@ static Chunk getChunk(LayerOp layer, const ParsedSchedule &schedule, ParallelAtt
   int64_t tokens = x.getDimSize(0), groups = std::max<int64_t>(layer.getGroups(), parallel.getDp());
   int64_t dispatched = layer.isDropless() ? tokens * static_cast<int64_t>(layer.getTopK())
                                           : groups * layer.getCapacity(tokens / groups) * layer.getNumExperts();
-  // In S1 and S2 a rank dispatches its own share; each shard of an expert gets all rows either way.
-  double members = schedule.layer == LayerRewrite::Baseline ? 1 : static_cast<double>(parallel.getMp());
+  // A rank may dispatch its own share, as in S1 and S2; each shard of an expert gets all rows either way.
+  bool shares = schedule.sharesTokens();
+  double members = shares ? static_cast<double>(parallel.getMp()) : 1;
   double rows = static_cast<double>(dispatched) / static_cast<double>(parallel.getDp()) *
                 static_cast<double>(parallel.getEsp()) / members;
   chunk.rows = std::max<int64_t>(1, static_cast<int64_t>(rows) / schedule.chunks);
   chunk.embedding = x.getDimSize(1);
   chunk.hidden = std::max<int64_t>(1, w2.getDimSize(1) / parallel.getEsp());
   chunk.experts = std::max<int64_t>(1, w2.getDimSize(0) / parallel.getEp());
-  chunk.members = schedule.layer == LayerRewrite::Baseline ? parallel.getEp() : parallel.getEp() * parallel.getEsp();
+  chunk.members = shares ? parallel.getEp() * parallel.getEsp() : parallel.getEp();
   llvm::raw_string_ostream(chunk.dtype) << x.getElementType();
   chunk.elementBytes = std::max<int64_t>(1, x.getElementTypeBitWidth() / 8);
   return chunk;

@@ -49,6 +49,8 @@ struct ParsedSchedule {
 
   /// Whether rows go to their experts, so that there is something to divide.
   bool hasExchanges() const;
+  /// Whether the members of mp share the tokens that all of them have, so that each dispatches a part of them.
+  bool sharesTokens() const;
   /// Whether exchanges and computation of a layer can overlap.
   bool canOverlap() const { return chunks != 1 || dependsOnRouting(); }
   /// Whether what is exchanged when, or at all, depends on what the tokens choose.
