@@ -10,10 +10,14 @@
 #include "run/Trace.h"
 #include "run/Train.h"
 
+#include <chrono>
 #include <exception>
+#include <thread>
 
 namespace moert::run {
 namespace {
+
+constexpr std::chrono::seconds kUntilFirstHasSpoken(2);
 
 enum ExitStatus { Done = 0, CheckFailed = 1, BadInput = 2 };
 
@@ -70,6 +74,9 @@ int conclude(const Options &options, const Status &status, const std::vector<std
   // In one piece: other processes write too.
   if (!status.ok() && !isSaid)
     err << who + "error: " + status.message + "\n";
+  // Launchers end all processes once one has ended badly. Rank 0 must not be ended before it has said it.
+  if (isSaid)
+    std::this_thread::sleep_for(kUntilFirstHasSpoken);
   return failures.empty() ? exitStatus(status) : CheckFailed;
 }
 
