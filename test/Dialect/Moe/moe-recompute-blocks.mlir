@@ -18,3 +18,37 @@ func.func @blocks(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x16xf32>
   %5 = moe.matmul %4, %c : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
   return %5 : tensor<8x4xf32>
 }
+
+// x and as much more are handed over from one norm to the next, but less behind them: no block ends between these.
+// CHECK-LABEL: func.func @plateau
+func.func @plateau(%in: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x16xf32> {moe.role = "parameter"},
+                   %b: tensor<16x8xf32> {moe.role = "parameter"}, %g: tensor<16xf32> {moe.role = "parameter"}) -> tensor<8x8xf32> {
+  %x = moe.scale %in {factor = 2.0} : tensor<8x8xf32>
+  // CHECK: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+  // CHECK-COUNT-4: moe.norm {{.*}}moe.residual = #moe<residual recompute>
+  // CHECK: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+  // CHECK: moe.add
+  // CHECK-NOT: moe.residual
+  // CHECK: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+  // CHECK-COUNT-4: moe.norm {{.*}}moe.residual = #moe<residual recompute>
+  // CHECK: moe.matmul {{.*}}moe.residual = #moe<residual recompute>
+  // CHECK: moe.add
+  // CHECK-NOT: moe.residual
+  // CHECK: return
+  %q0 = moe.matmul %x, %a : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %q1 = moe.norm %q0, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %q2 = moe.norm %q1, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %q3 = moe.norm %q2, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %q4 = moe.norm %q3, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %q = moe.matmul %q4, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %y = moe.add %x, %q : tensor<8x8xf32>
+  %r0 = moe.matmul %y, %a : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %r1 = moe.norm %r0, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %r2 = moe.norm %r1, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %r3 = moe.norm %r2, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %r4 = moe.norm %r3, %g {kind = #moe<norm rms>, eps = 1.0e-6} : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %r = moe.matmul %r4, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %z = moe.add %y, %r : tensor<8x8xf32>
+  %end = moe.scale %z {factor = 0.5} : tensor<8x8xf32>
+  return %end : tensor<8x8xf32>
+}

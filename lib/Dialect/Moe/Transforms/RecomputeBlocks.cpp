@@ -16,13 +16,26 @@ using namespace mlir::moe;
 /// Sizes that differ by less are the same: scalars pass from layer to layer, too.
 static bool isAbout(int64_t size, int64_t other) { return std::abs(size - other) <= other / 10; }
 
-/// The cuts between blocks: those where as much is handed over as at most of them.
+/// Whether more is handed over, or nothing, on both sides, where that changes. Between q, k and v and the attention as
+/// much is handed over for some ops, but less behind them.
+static bool isNarrow(ArrayRef<int64_t> crossing, size_t cut) {
+  auto isWider = [&](auto sizes) {
+    auto it = llvm::find_if(sizes, [&](int64_t size) { return size != crossing[cut]; });
+    return it == sizes.end() || *it == 0 || *it > crossing[cut];
+  };
+  return isWider(llvm::reverse(crossing.take_front(cut))) && isWider(crossing.drop_front(cut));
+}
+
+/// The cuts between blocks: the narrow ones where as much is handed over as at most of them.
 static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
-  SmallVector<size_t> most;
-  for (size_t cut : program.cuts) {
+  SmallVector<size_t> narrow, most;
+  for (size_t cut : program.cuts)
+    if (program.crossing[cut] > 0 && isNarrow(program.crossing, cut))
+      narrow.push_back(cut);
+  for (size_t cut : narrow) {
     SmallVector<size_t> alike;
-    for (size_t other : program.cuts)
-      if (program.crossing[cut] > 0 && isAbout(program.crossing[other], program.crossing[cut]))
+    for (size_t other : narrow)
+      if (isAbout(program.crossing[other], program.crossing[cut]))
         alike.push_back(other);
     if (alike.size() > most.size())
       most = alike;

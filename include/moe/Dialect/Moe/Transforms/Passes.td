@@ -154,7 +154,7 @@ def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
   let description = [{
     Sets `moe.residual` to recompute, or recommunicate, on the ops of a forward SPMD program but for those whose results pass
     from one block to another, those behind the last such place (the head and the loss), and those that have it already. Blocks
-    end where moe-cut-stages may cut and about as much is handed over as at most other such places.
+    end where moe-cut-stages may cut, more is handed over on both sides, and about as much as at most other such places.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
