@@ -265,7 +265,6 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
   int64_t frequent = *llvm::max_element(
       kinds, [&](int64_t a, int64_t b) { return llvm::count(source.kinds, a) < llvm::count(source.kinds, b); });
   CompileOptions one = getSampleOptions(getOptions(smallest));
-  one.microBatches = 1;
   std::string reason;
   std::optional<ModelCost> cost = sampleModel(source, {frequent}, smallest.batch, one, reason);
   if (!cost)
