@@ -34,58 +34,29 @@ template <class Bits> void perturbBits(View value, Bits infinity, const Perturba
   }
 }
 
-/// Whether a call computes its floating outputs: not where it only fetches or moves values.
+/// Whether a call computes its floating outputs: not where it only fetches or moves values. Those that do are named;
+/// kernels whose outputs are indices alone need not be.
 bool computes(const Call &call) {
   switch (call.kind) {
   case Kind::Cast:
     return dtypeSize(call.views[operands::Cast::out].dtype) < dtypeSize(call.views[operands::Cast::in].dtype);
   case Kind::Dispatch:
     return bool(call.views[operands::Dispatch::weights]);
-  case Kind::Activation:
-  case Kind::ActivationGrad:
-  case Kind::Adam:
-  case Kind::Add:
-  case Kind::AppendToHeadsGrad:
-  case Kind::Attention:
-  case Kind::AttentionBiasGrad:
-  case Kind::AttentionGrad:
-  case Kind::AttentionSinksGrad:
-  case Kind::BiasAdd:
-  case Kind::BiasGrad:
-  case Kind::ClipFactor:
-  case Kind::Combine:
-  case Kind::Divide:
-  case Kind::Dropout:
-  case Kind::EmbeddingGrad:
-  case Kind::GroupedMatmul:
-  case Kind::GroupedMatmulWgrad:
-  case Kind::InverseRoot:
-  case Kind::InverseRootGrad:
-  case Kind::LabelSum:
-  case Kind::LocalReduce:
-  case Kind::Matmul:
-  case Kind::Norm:
-  case Kind::NormGrad:
-  case Kind::NormWgrad:
-  case Kind::PickGrad:
-  case Kind::RelativeBiasGrad:
-  case Kind::Rotary:
-  case Kind::Route:
-  case Kind::RouteGrad:
-  case Kind::RouterMeans:
-  case Kind::RouterMeansGrad:
-  case Kind::RowDot:
-  case Kind::RowLogsumexp:
-  case Kind::RowLogsumexpGrad:
-  case Kind::RowScale:
-  case Kind::Scale:
-  case Kind::Sgd:
-  case Kind::SlotDot:
-  case Kind::SquareRoot:
-  case Kind::SumSquares:
-    return true;
-  default:
+  case Kind::AppendToHeads:
+  case Kind::Clamp:
+  case Kind::ClampGrad:
+  case Kind::Copy:
+  case Kind::Dump:
+  case Kind::Embedding:
+  case Kind::Fill:
+  case Kind::LabelCount:
+  case Kind::LabelSumGrad:
+  case Kind::Pick:
+  case Kind::RelativeBias:
+  case Kind::Slice:
     return false;
+  default:
+    return !isCollective(call.kind);
   }
 }
 
