@@ -128,7 +128,7 @@ double slowKeep(const Case &of, int64_t b, int64_t h, int64_t i, int64_t j, int3
   const int64_t modelHeads = o.part.parts * o.heads, sequence = of.sequences * o.rows.index() + b;
   const int64_t row = (sequence * modelHeads + o.part.index() * o.heads + h) * o.qLength + i;
   double factor;
-  DropoutFactors<double>::run(DropoutMask(o.seed, step, o.dropout), row, j, 1, &factor);
+  dropoutFactors(DropoutMask(o.seed, step, o.dropout), row, j, 1, &factor);
   return factor;
 }
 

@@ -104,7 +104,7 @@ TEST(KernelsEmbedding, CastToF16) {
   EXPECT_EQ(brain, (std::vector<uint16_t>{0x3f80, 0x3f80, 0x3f80, 0xb380, 0x7f80, 0x4780, 0}));
 }
 
-// The loop that is compiled for several instruction sets converts as one value after the other.
+// The vectorised loop converts as one value after the other.
 TEST(KernelsEmbedding, CastAllF16) {
   std::vector<uint16_t> bits(0x10000), again(0x10000);
   std::iota(bits.begin(), bits.end(), uint16_t(0));

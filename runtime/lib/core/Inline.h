@@ -2,8 +2,8 @@
 #ifndef MOERT_CORE_INLINE_H
 #define MOERT_CORE_INLINE_H
 
-/// What is called in a loop that is compiled for several instruction sets: a function of its own would be compiled for
-/// the least of them. Kernels of CUDA may call it too.
+/// What a vectorised loop calls. Attention's loops are compiled for several instruction sets: a function of its own
+/// would be compiled for the least of them. Kernels of CUDA may call it too.
 #ifdef __CUDACC__
 #define MOERT_INLINE __host__ __device__ __forceinline__
 #else

@@ -1,8 +1,6 @@
 //===- KernelSupport.h - what the host kernels share -----------------------===//
 //
-// What of operands is theirs to check, type dispatch, scratch memory, and vectorisation: a kernel's inner loop is a
-// struct with an always-inlined `run`, compiled once per instruction set and chosen at run time, so that one library
-// runs everywhere.
+// What of operands is theirs to check, type dispatch, scratch memory, and what vectorised loops call.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_HOST_KERNELSUPPORT_H
@@ -120,47 +118,7 @@ template <class Tag, class T> T *scratch(int64_t count) {
   return static_cast<T *>(memory.get());
 }
 
-// --- Vectorisation -----------------------------------------------------------
-
-enum class CpuLevel { Baseline, Avx2, Avx512 };
-
-inline CpuLevel cpuLevel() {
-#ifdef MOERT_X86
-  static const CpuLevel level = [] {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-      return CpuLevel::Baseline;
-    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    return wide ? CpuLevel::Avx512 : CpuLevel::Avx2;
-  }();
-  return level;
-#else
-  return CpuLevel::Baseline;
-#endif
-}
-
-#ifdef MOERT_X86
-template <class Kernel, class... Args> __attribute__((target("avx2,fma"))) auto runAvx2(Args... args) {
-  return Kernel::run(args...);
-}
-template <class Kernel, class... Args>
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))) auto runAvx512(Args... args) {
-  return Kernel::run(args...);
-}
-#endif
-
-/// Kernel::run(args...), compiled for the best instruction set of this machine. `run` and all that it calls must be
-/// MOERT_INLINE. Not target_clones: its resolvers run before a sanitizer is ready, and it takes no templates.
-template <class Kernel, class... Args> auto runVectorised(Args... args) {
-#ifdef MOERT_X86
-  if (cpuLevel() == CpuLevel::Avx512)
-    return runAvx512<Kernel>(args...);
-  if (cpuLevel() == CpuLevel::Avx2)
-    return runAvx2<Kernel>(args...);
-#endif
-  return Kernel::run(args...);
-}
+// --- Vectorised loops --------------------------------------------------------
 
 MOERT_INLINE float vectorExp(float x) { return ::expf(x); }
 MOERT_INLINE double vectorExp(double x) { return ::exp(x); }

@@ -7,23 +7,21 @@ namespace moert::host {
 namespace {
 
 /// `row` and `column` are where x begins in the whole value.
-template <class T, class Mask> struct DropRows {
-  static MOERT_INLINE void run(const T *x, T *out, int64_t rows, int64_t columns, Mask mask, int64_t row,
-                               int64_t column) {
-    constexpr int64_t most = 256;
-    T factors[most];
-    for (int64_t s = 0; s < rows; ++s)
-      for (int64_t begin = 0; begin < columns; begin += most) {
-        const int64_t count = std::min(most, columns - begin);
-        const T *in = x + s * columns + begin;
-        T *to = out + s * columns + begin;
-        DropoutFactors<T>::run(mask, row + s, column + begin, count, factors);
-        MOERT_SIMD
-        for (int64_t i = 0; i < count; ++i)
-          to[i] = factors[i] * in[i];
-      }
-  }
-};
+template <class T, class Mask>
+void dropRows(const T *x, T *out, int64_t rows, int64_t columns, Mask mask, int64_t row, int64_t column) {
+  constexpr int64_t most = 256;
+  T factors[most];
+  for (int64_t s = 0; s < rows; ++s)
+    for (int64_t begin = 0; begin < columns; begin += most) {
+      const int64_t count = std::min(most, columns - begin);
+      const T *in = x + s * columns + begin;
+      T *to = out + s * columns + begin;
+      dropoutFactors(mask, row + s, column + begin, count, factors);
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = factors[i] * in[i];
+    }
+}
 
 } // namespace
 
@@ -34,8 +32,8 @@ Status dropout(View x, View step, View out, int64_t seed, Part rows, Part column
   auto run = [&](auto mask) {
     withFloating(x.dtype, [&](auto zero) {
       using T = decltype(zero);
-      runVectorised<DropRows<T, decltype(mask)>>(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask,
-                                                 rows.index() * x.dims[0], columns.index() * x.dims[1]);
+      dropRows(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1], mask, rows.index() * x.dims[0],
+               columns.index() * x.dims[1]);
     });
   };
   if (const int32_t at = *step.as<const int32_t>(); noise.jitter)

@@ -13,7 +13,7 @@ namespace moert::host {
 namespace {
 
 // --- Activations -------------------------------------------------------------
-// `value(x)` and `gradient(x, g)` of one element; the gated ones take a (gate, up) pair and return a pair of gradients.
+// `value(x)` and `gradient(x, g)` of one element; the Gated ones take a (gate, up) pair and return a pair of gradients.
 // Bounds are opaque members, read once before the loop. Arguments beyond them give the limit, also for infinities.
 
 template <class T> struct Relu {
@@ -71,17 +71,19 @@ template <class T> struct GeluTanh {
   }
 };
 
+struct Gated {};
+
 template <class T> struct Pair {
   T gate, up;
 };
 
-template <class T> struct Swiglu {
+template <class T> struct Swiglu : Gated {
   Silu<T> silu;
   MOERT_INLINE T value(T gate, T up) const { return silu.value(gate) * up; }
   MOERT_INLINE Pair<T> gradient(T gate, T up, T g) const { return {g * up * silu.slope(gate), g * silu.value(gate)}; }
 };
 
-template <class T> struct ClampedSwiglu {
+template <class T> struct ClampedSwiglu : Gated {
   T limit = opaque(expLimit<T>), alpha, bound, lowest;
   explicit ClampedSwiglu(ActivationForm form)
       : alpha(T(form.alpha)), bound(T(form.limit)), lowest(-opaque(expLimit<T>) / T(form.alpha)) {}
@@ -97,78 +99,44 @@ template <class T> struct ClampedSwiglu {
   }
 };
 
-template <class T, template <class> class Function> struct Forward {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t count) {
-    const Function<T> f;
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = f.value(in[i]);
-  }
-};
-
-template <class T, template <class> class Function> struct Backward {
-  static MOERT_INLINE void run(const T *in, const T *grad, T *out, int64_t count) {
-    const Function<T> f;
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = f.gradient(in[i], grad[i]);
-  }
-};
-
-template <class T, template <class> class Function> struct GatedForward {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t count, Function<T> f) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
+template <class T, class Function> void forward(Function f, const T *in, T *out, int64_t count) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    if constexpr (std::is_base_of_v<Gated, Function>)
       out[i] = f.value(in[2 * i], in[2 * i + 1]);
-  }
-};
+    else
+      out[i] = f.value(in[i]);
+}
 
-template <class T, template <class> class Function> struct GatedBackward {
-  static MOERT_INLINE void run(const T *in, const T *grad, T *out, int64_t count, Function<T> f) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i) {
+template <class T, class Function> void backward(Function f, const T *in, const T *grad, T *out, int64_t count) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    if constexpr (std::is_base_of_v<Gated, Function>) {
       Pair<T> pair = f.gradient(in[2 * i], in[2 * i + 1], grad[i]);
       out[2 * i] = pair.gate;
       out[2 * i + 1] = pair.up;
+    } else {
+      out[i] = f.gradient(in[i], grad[i]);
     }
-  }
-};
-
-template <class T> void activationOf(ActivationForm form, const T *in, T *out, int64_t count) {
-  switch (form.kind) {
-  case MOERT_RELU:
-    return runVectorised<Forward<T, Relu>>(in, out, count);
-  case MOERT_GELU:
-    return runVectorised<Forward<T, Gelu>>(in, out, count);
-  case MOERT_SILU:
-    return runVectorised<Forward<T, Silu>>(in, out, count);
-  case MOERT_SWIGLU:
-    return runVectorised<GatedForward<T, Swiglu>>(in, out, count, Swiglu<T>());
-  case MOERT_SWIGLU_CLAMPED:
-    return runVectorised<GatedForward<T, ClampedSwiglu>>(in, out, count, ClampedSwiglu<T>(form));
-  case MOERT_GELU_TANH:
-    return runVectorised<Forward<T, GeluTanh>>(in, out, count);
-  default:
-    return runVectorised<Forward<T, Sigmoid>>(in, out, count);
-  }
 }
 
-template <class T> void activationGradOf(ActivationForm form, const T *in, const T *grad, T *out, int64_t count) {
+/// use(f) with the activation of a form.
+template <class T, class Use> void withActivation(ActivationForm form, Use use) {
   switch (form.kind) {
   case MOERT_RELU:
-    return runVectorised<Backward<T, Relu>>(in, grad, out, count);
+    return use(Relu<T>());
   case MOERT_GELU:
-    return runVectorised<Backward<T, Gelu>>(in, grad, out, count);
+    return use(Gelu<T>());
   case MOERT_SILU:
-    return runVectorised<Backward<T, Silu>>(in, grad, out, count);
+    return use(Silu<T>());
   case MOERT_SWIGLU:
-    return runVectorised<GatedBackward<T, Swiglu>>(in, grad, out, count, Swiglu<T>());
+    return use(Swiglu<T>());
   case MOERT_SWIGLU_CLAMPED:
-    return runVectorised<GatedBackward<T, ClampedSwiglu>>(in, grad, out, count, ClampedSwiglu<T>(form));
+    return use(ClampedSwiglu<T>(form));
   case MOERT_GELU_TANH:
-    return runVectorised<Backward<T, GeluTanh>>(in, grad, out, count);
+    return use(GeluTanh<T>());
   default:
-    return runVectorised<Backward<T, Sigmoid>>(in, grad, out, count);
+    return use(Sigmoid<T>());
   }
 }
 
@@ -181,48 +149,44 @@ int64_t usedElements(Checker &check, View in, View counts, View half) {
 
 // --- Biases ------------------------------------------------------------------
 
-template <class T> struct BiasRows {
-  static MOERT_INLINE void run(const T *rows, const T *bias, T *out, int64_t count, int64_t columns, T scale) {
-    for (int64_t r = 0; r < count; ++r) {
-      const T *from = rows + r * columns;
-      T *to = out + r * columns;
-      MOERT_SIMD
-      for (int64_t n = 0; n < columns; ++n)
-        to[n] = from[n] + scale * bias[n];
-    }
+template <class T> void biasRows(const T *rows, const T *bias, T *out, int64_t count, int64_t columns, T scale) {
+  for (int64_t r = 0; r < count; ++r) {
+    const T *from = rows + r * columns;
+    T *to = out + r * columns;
+    MOERT_SIMD
+    for (int64_t n = 0; n < columns; ++n)
+      to[n] = from[n] + scale * bias[n];
   }
-};
+}
 
 /// out[n] = scale * sum of rows[:,n]; `sum` is scratch for `columns` doubles. Four rows are added in T before they join
 /// the sum, which halves the cost of the conversion and loses at most two roundings.
-template <class T> struct SumRows {
-  static MOERT_INLINE void run(const T *rows, const T *addend, T *out, double *sum, int64_t count, int64_t columns,
-                               double scale) {
-    std::fill_n(sum, columns, 0.0);
-    int64_t r = 0;
-    for (; r + 4 <= count; r += 4) {
-      const T *a = rows + r * columns, *b = a + columns, *c = b + columns, *d = c + columns;
-      MOERT_SIMD
-      for (int64_t n = 0; n < columns; ++n)
-        sum[n] += static_cast<double>((a[n] + b[n]) + (c[n] + d[n]));
-    }
-    for (; r < count; ++r) {
-      const T *row = rows + r * columns;
-      MOERT_SIMD
-      for (int64_t n = 0; n < columns; ++n)
-        sum[n] += static_cast<double>(row[n]);
-    }
-    if (!addend) {
-      MOERT_SIMD
-      for (int64_t n = 0; n < columns; ++n)
-        out[n] = static_cast<T>(scale * sum[n]);
-      return;
-    }
+template <class T>
+void sumRows(const T *rows, const T *addend, T *out, double *sum, int64_t count, int64_t columns, double scale) {
+  std::fill_n(sum, columns, 0.0);
+  int64_t r = 0;
+  for (; r + 4 <= count; r += 4) {
+    const T *a = rows + r * columns, *b = a + columns, *c = b + columns, *d = c + columns;
     MOERT_SIMD
     for (int64_t n = 0; n < columns; ++n)
-      out[n] = static_cast<T>(static_cast<double>(addend[n]) + scale * sum[n]);
+      sum[n] += static_cast<double>((a[n] + b[n]) + (c[n] + d[n]));
   }
-};
+  for (; r < count; ++r) {
+    const T *row = rows + r * columns;
+    MOERT_SIMD
+    for (int64_t n = 0; n < columns; ++n)
+      sum[n] += static_cast<double>(row[n]);
+  }
+  if (!addend) {
+    MOERT_SIMD
+    for (int64_t n = 0; n < columns; ++n)
+      out[n] = static_cast<T>(scale * sum[n]);
+    return;
+  }
+  MOERT_SIMD
+  for (int64_t n = 0; n < columns; ++n)
+    out[n] = static_cast<T>(static_cast<double>(addend[n]) + scale * sum[n]);
+}
 
 /// Where the rows of each expert start, in the three forms of moert_bias_add; the plain form is one expert.
 std::vector<int64_t> offsetsOf(Checker &check, View rows, View counts) {
@@ -240,47 +204,28 @@ std::vector<int64_t> offsetsOf(Checker &check, View rows, View counts) {
 
 // --- Sums and copies ---------------------------------------------------------
 
-template <class T> struct AddAll {
-  static MOERT_INLINE void run(const T *a, const T *b, T *out, int64_t count) {
+template <class T> void reduceChunk(const T *in, T *out, int64_t parts, int64_t stride, int64_t count) {
+  if (parts == 0)
+    std::fill_n(out, count, T(0));
+  else
+    std::copy_n(in, count, out);
+  for (int64_t p = 1; p < parts; ++p) {
+    const T *part = in + p * stride;
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      out[i] = a[i] + b[i];
+      out[i] += part[i];
   }
-};
-
-template <class T> struct ScaleAll {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t count, T factor) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = factor * in[i];
-  }
-};
+}
 
 /// in [outer, parts, inner] -> out [outer, inner], summed in the order of the parts. `inner` is cut so that the sums
 /// stay in the first-level cache.
-template <class T> struct ReduceMiddle {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t outer, int64_t parts, int64_t inner) {
-    constexpr int64_t chunk = 2048;
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t begin = 0; begin < inner; begin += chunk)
-        reduceChunk(in + o * parts * inner + begin, out + o * inner + begin, parts, inner,
-                    std::min(chunk, inner - begin));
-  }
-
-private:
-  static MOERT_INLINE void reduceChunk(const T *in, T *out, int64_t parts, int64_t stride, int64_t count) {
-    if (parts == 0)
-      std::fill_n(out, count, T(0));
-    else
-      std::copy_n(in, count, out);
-    for (int64_t p = 1; p < parts; ++p) {
-      const T *part = in + p * stride;
-      MOERT_SIMD
-      for (int64_t i = 0; i < count; ++i)
-        out[i] += part[i];
-    }
-  }
-};
+template <class T> void reduceMiddle(const T *in, T *out, int64_t outer, int64_t parts, int64_t inner) {
+  constexpr int64_t chunk = 2048;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t begin = 0; begin < inner; begin += chunk)
+      reduceChunk(in + o * parts * inner + begin, out + o * inner + begin, parts, inner,
+                  std::min(chunk, inner - begin));
+}
 
 } // namespace
 
@@ -291,7 +236,7 @@ Status activation(View in, View counts, View out, ActivationForm form) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    activationOf<T>(form, in.as<const T>(), out.as<T>(), count);
+    withActivation<T>(form, [&](auto f) { forward(f, in.as<const T>(), out.as<T>(), count); });
   });
   return {};
 }
@@ -303,7 +248,7 @@ Status activationGrad(View in, View grad, View counts, View out, ActivationForm 
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    activationGradOf<T>(form, in.as<const T>(), grad.as<const T>(), out.as<T>(), count);
+    withActivation<T>(form, [&](auto f) { backward(f, in.as<const T>(), grad.as<const T>(), out.as<T>(), count); });
   });
   return {};
 }
@@ -317,8 +262,8 @@ Status biasAdd(View rows, View bias, View counts, View out, double scale) {
     using T = decltype(zero);
     const int64_t columns = columnsOf(rows);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
-      runVectorised<BiasRows<T>>(rows.as<const T>() + offsets[e] * columns, bias.as<const T>() + e * columns,
-                                 out.as<T>() + offsets[e] * columns, offsets[e + 1] - offsets[e], columns, T(scale));
+      biasRows(rows.as<const T>() + offsets[e] * columns, bias.as<const T>() + e * columns,
+               out.as<T>() + offsets[e] * columns, offsets[e + 1] - offsets[e], columns, T(scale));
   });
   return {};
 }
@@ -334,9 +279,8 @@ Status biasGrad(View grads, View counts, View addend, View out, double scale) {
     const int64_t columns = columnsOf(grads);
     double *sum = scratch<Tag, double>(columns);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
-      runVectorised<SumRows<T>>(grads.as<const T>() + offsets[e] * columns,
-                                addend ? addend.as<const T>() + e * columns : nullptr, out.as<T>() + e * columns, sum,
-                                offsets[e + 1] - offsets[e], columns, scale);
+      sumRows(grads.as<const T>() + offsets[e] * columns, addend ? addend.as<const T>() + e * columns : nullptr,
+              out.as<T>() + e * columns, sum, offsets[e + 1] - offsets[e], columns, scale);
   });
   return {};
 }
@@ -347,7 +291,12 @@ Status add(View a, View b, View out) {
     return check.take();
   withFloating(a.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<AddAll<T>>(a.as<const T>(), b.as<const T>(), out.as<T>(), a.elements());
+    const T *x = a.as<const T>(), *y = b.as<const T>();
+    T *sum = out.as<T>();
+    const int64_t count = a.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      sum[i] = x[i] + y[i];
   });
   return {};
 }
@@ -358,7 +307,12 @@ Status scale(View in, View out, double factor) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<ScaleAll<T>>(in.as<const T>(), out.as<T>(), in.elements(), T(factor));
+    const T *from = in.as<const T>(), by = T(factor);
+    T *to = out.as<T>();
+    const int64_t count = in.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = by * from[i];
   });
   return {};
 }
@@ -402,7 +356,7 @@ Status localReduce(View in, View out, int64_t dim, int64_t blocks) {
   const int64_t outer = product(out, 0, dim) * blocks;
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<ReduceMiddle<T>>(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer);
+    reduceMiddle(in.as<const T>(), out.as<T>(), outer, copies, out.elements() / outer);
   });
   return {};
 }

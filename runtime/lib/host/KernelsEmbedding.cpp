@@ -6,45 +6,12 @@
 namespace moert::host {
 namespace {
 
-template <class T> struct FillAll {
-  static MOERT_INLINE void run(T *out, int64_t count, T value) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = value;
-  }
-};
-
-// --- Casts -------------------------------------------------------------------
-
-template <class From, class To> struct CastAll {
-  static MOERT_INLINE void run(const From *in, To *out, int64_t count) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = convert<To>(in[i]);
-  }
-};
-
-// --- Embeddings --------------------------------------------------------------
-
 /// A copy is a plain loop: memcpy of rows of a few KB is slower than it.
-template <class T> MOERT_INLINE void copyRow(const T *in, T *out, int64_t count) {
+template <class T> void copyRow(const T *in, T *out, int64_t count) {
   MOERT_SIMD
   for (int64_t i = 0; i < count; ++i)
     out[i] = in[i];
 }
-
-template <class T> struct GatherRows {
-  static MOERT_INLINE void run(const int32_t *ids, const T *table, T *out, int64_t tokens, int64_t first, int64_t size,
-                               int64_t columns) {
-    for (int64_t s = 0; s < tokens; ++s) {
-      const int64_t row = ids[s] - first;
-      if (row >= 0 && row < size)
-        copyRow(table + row * columns, out + s * columns, columns);
-      else
-        std::fill_n(out + s * columns, columns, T(0));
-    }
-  }
-};
 
 /// The tokens of each row of a table's part but of the id `padding`, in their order: those of row v are
 /// tokens[offsets[v], offsets[v + 1]).
@@ -74,31 +41,29 @@ TokensOfRows sortByRow(const int32_t *ids, int64_t count, int64_t first, int64_t
 }
 
 /// Each row of the table is written once, so that a table which is much larger than the tokens costs one pass.
-template <class T> struct SumTokens {
-  static MOERT_INLINE void run(TokensOfRows of, const T *grads, const T *addend, T *out, double *sum, int64_t size,
-                               int64_t columns) {
-    for (int64_t v = 0; v < size; ++v) {
-      T *to = out + v * columns;
-      const T *from = addend ? addend + v * columns : nullptr;
-      const int64_t *token = of.tokens + of.offsets[v], *end = of.tokens + of.offsets[v + 1];
-      if (token == end) {
-        if (!from)
-          std::fill_n(to, columns, T(0));
-        else if (from != to)
-          copyRow(from, to, columns);
-        continue;
-      }
-      std::fill_n(sum, columns, 0.0);
-      if (from)
-        addTo(sum, from, columns);
-      for (; token != end; ++token)
-        addTo(sum, grads + *token * columns, columns);
-      MOERT_SIMD
-      for (int64_t m = 0; m < columns; ++m)
-        to[m] = static_cast<T>(sum[m]);
+template <class T>
+void sumTokens(TokensOfRows of, const T *grads, const T *addend, T *out, double *sum, int64_t size, int64_t columns) {
+  for (int64_t v = 0; v < size; ++v) {
+    T *to = out + v * columns;
+    const T *from = addend ? addend + v * columns : nullptr;
+    const int64_t *token = of.tokens + of.offsets[v], *end = of.tokens + of.offsets[v + 1];
+    if (token == end) {
+      if (!from)
+        std::fill_n(to, columns, T(0));
+      else if (from != to)
+        copyRow(from, to, columns);
+      continue;
     }
+    std::fill_n(sum, columns, 0.0);
+    if (from)
+      addTo(sum, from, columns);
+    for (; token != end; ++token)
+      addTo(sum, grads + *token * columns, columns);
+    MOERT_SIMD
+    for (int64_t m = 0; m < columns; ++m)
+      to[m] = static_cast<T>(sum[m]);
   }
-};
+}
 
 } // namespace
 
@@ -133,11 +98,11 @@ Status fill(View out, double value) {
   if (!check.ok())
     return check.take();
   if (out.dtype == MOERT_I32)
-    runVectorised<FillAll<int32_t>>(out.as<int32_t>(), out.elements(), static_cast<int32_t>(value));
+    std::fill_n(out.as<int32_t>(), out.elements(), static_cast<int32_t>(value));
   else
     withFloating(out.dtype, [&](auto zero) {
       using T = decltype(zero);
-      runVectorised<FillAll<T>>(out.as<T>(), out.elements(), T(value));
+      std::fill_n(out.as<T>(), out.elements(), T(value));
     });
   return {};
 }
@@ -147,9 +112,13 @@ Status cast(View in, View out) {
     return status;
   withAnyFloating(in.dtype, [&](auto from) {
     withAnyFloating(out.dtype, [&](auto to) {
-      using From = decltype(from);
       using To = decltype(to);
-      runVectorised<CastAll<From, To>>(in.as<const From>(), out.as<To>(), in.elements());
+      const auto *source = in.as<const decltype(from)>();
+      To *target = out.as<To>();
+      const int64_t count = in.elements();
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        target[i] = convert<To>(source[i]);
     });
   });
   return {};
@@ -163,8 +132,14 @@ Status embedding(View ids, View table, View out, Part part) {
     return check.take();
   withFloating(table.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<GatherRows<T>>(ids.as<const int32_t>(), table.as<const T>(), out.as<T>(), tokens, part.index() * size,
-                                 size, columns);
+    for (int64_t s = 0; s < tokens; ++s) {
+      const int64_t row = ids.as<const int32_t>()[s] - part.index() * size;
+      T *to = out.as<T>() + s * columns;
+      if (row >= 0 && row < size)
+        copyRow(table.as<const T>() + row * columns, to, columns);
+      else
+        std::fill_n(to, columns, T(0));
+    }
   });
   return {};
 }
@@ -179,8 +154,8 @@ Status embeddingGrad(View ids, View grads, View addend, View out, Part part, int
   withFloating(grads.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    runVectorised<SumTokens<T>>(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(),
-                                scratch<Tag, double>(columns), size, columns);
+    sumTokens(sorted, grads.as<const T>(), addend.as<const T>(), out.as<T>(), scratch<Tag, double>(columns), size,
+              columns);
   });
   return {};
 }

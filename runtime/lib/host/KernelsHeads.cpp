@@ -3,13 +3,6 @@
 #include "host/ModelSupport.h"
 
 namespace moert::host {
-namespace {
-
-template <class T> struct AddRow {
-  static MOERT_INLINE void run(const T *in, double *sum, int64_t count) { addTo(sum, in, count); }
-};
-
-} // namespace
 
 Status appendToHeads(View x, View shared, View out) {
   Checker check = checkOperands(Kind::AppendToHeads, checkAppendToHeads, x, shared, out);
@@ -42,7 +35,7 @@ Status appendToHeadsGrad(View grads, View gradX, View gradShared) {
       std::fill_n(sums, shape.shared, 0.0);
       for (int64_t h = 0; h < shape.heads; ++h, from += shape.own + shape.shared) {
         own = std::copy_n(from, shape.own, own);
-        runVectorised<AddRow<T>>(from + shape.own, sums, shape.shared);
+        addTo(sums, from + shape.own, shape.shared);
       }
       common = std::transform(sums, sums + shape.shared, common, [](double sum) { return static_cast<T>(sum); });
     }

@@ -13,7 +13,7 @@ struct RunningSum {
   double reference = -std::numeric_limits<double>::infinity(), sum = 0;
 
   /// Adds `part`, a sum of exp(x - largest).
-  MOERT_INLINE void add(double largest, double part) {
+  void add(double largest, double part) {
     if (largest > reference) {
       sum *= std::isinf(reference) ? 1 : std::exp(reference - largest);
       reference = largest;
@@ -25,42 +25,32 @@ struct RunningSum {
 };
 
 /// The columns come in blocks that stay in the first-level cache between their maximum and their sum.
-template <class T> struct LogsumexpRows {
-  static MOERT_INLINE void run(const T *x, T *out, int64_t rows, int64_t columns) {
-    const T limit = opaque(expLimit<T>);
-    for (int64_t s = 0; s < rows; ++s)
-      out[s] = ofRow(x + s * columns, columns, limit);
+template <class T> T logsumexp(const T *x, int64_t columns, T limit) {
+  RunningSum running;
+  T powers[kSumPart];
+  for (int64_t begin = 0; begin < columns; begin += kSumPart) {
+    const int64_t count = std::min(kSumPart, columns - begin);
+    const T largest = maximum(x + begin, count);
+    running.add(largest, expPart(x + begin, powers, count, std::isinf(largest) ? T(0) : largest, limit));
   }
+  // Where all are -inf the sum is zero; NaN reaches the result through it.
+  if (std::isinf(running.reference) && running.sum == running.sum)
+    return static_cast<T>(running.reference);
+  return static_cast<T>(running.reference + std::log(running.sum));
+}
 
-private:
-  static MOERT_INLINE T ofRow(const T *x, int64_t columns, T limit) {
-    RunningSum running;
-    T powers[kSumPart];
-    for (int64_t begin = 0; begin < columns; begin += kSumPart) {
-      const int64_t count = std::min(kSumPart, columns - begin);
-      const T largest = maximum(x + begin, count);
-      running.add(largest, expPart(x + begin, powers, count, std::isinf(largest) ? T(0) : largest, limit));
-    }
-    // Where all are -inf the sum is zero; NaN reaches the result through it.
-    if (std::isinf(running.reference) && running.sum == running.sum)
-      return static_cast<T>(running.reference);
-    return static_cast<T>(running.reference + std::log(running.sum));
+template <class T>
+void logsumexpGradRows(const T *x, const T *lse, const T *grads, T *out, int64_t rows, int64_t columns) {
+  const T limit = opaque(expLimit<T>);
+  for (int64_t s = 0; s < rows; ++s) {
+    const T *in = x + s * columns;
+    T *to = out + s * columns;
+    const T below = lse[s], grad = grads[s];
+    MOERT_SIMD
+    for (int64_t j = 0; j < columns; ++j)
+      to[j] = grad * expOrZero(in[j] - below, limit);
   }
-};
-
-template <class T> struct LogsumexpGradRows {
-  static MOERT_INLINE void run(const T *x, const T *lse, const T *grads, T *out, int64_t rows, int64_t columns) {
-    const T limit = opaque(expLimit<T>);
-    for (int64_t s = 0; s < rows; ++s) {
-      const T *in = x + s * columns;
-      T *to = out + s * columns;
-      const T below = lse[s], grad = grads[s];
-      MOERT_SIMD
-      for (int64_t j = 0; j < columns; ++j)
-        to[j] = grad * expOrZero(in[j] - below, limit);
-    }
-  }
-};
+}
 
 /// label - first where this part has it, else -1.
 int64_t columnOf(int32_t label, int64_t first, int64_t size) {
@@ -76,7 +66,9 @@ Status rowLogsumexp(View x, View out) {
     return check.take();
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<LogsumexpRows<T>>(x.as<const T>(), out.as<T>(), x.dims[0], x.dims[1]);
+    const T limit = opaque(expLimit<T>);
+    for (int64_t s = 0; s < x.dims[0]; ++s)
+      out.as<T>()[s] = logsumexp(x.as<const T>() + s * x.dims[1], x.dims[1], limit);
   });
   return {};
 }
@@ -87,8 +79,7 @@ Status rowLogsumexpGrad(View x, View lse, View grads, View out) {
     return check.take();
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<LogsumexpGradRows<T>>(x.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>(), x.dims[0],
-                                        x.dims[1]);
+    logsumexpGradRows(x.as<const T>(), lse.as<const T>(), grads.as<const T>(), out.as<T>(), x.dims[0], x.dims[1]);
   });
   return {};
 }

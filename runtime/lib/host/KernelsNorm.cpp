@@ -13,7 +13,7 @@ template <class T> struct Moments {
   T mean, factor;
 };
 
-template <class T> MOERT_INLINE double sumOf(const T *x, int64_t count) {
+template <class T> double sumOf(const T *x, int64_t count) {
   double result = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart) {
     const int64_t end = std::min(begin + kSumPart, count);
@@ -26,7 +26,7 @@ template <class T> MOERT_INLINE double sumOf(const T *x, int64_t count) {
   return result;
 }
 
-template <class T> MOERT_INLINE double squaresOf(const T *x, T mean, int64_t count) {
+template <class T> double squaresOf(const T *x, T mean, int64_t count) {
   double result = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart) {
     const int64_t end = std::min(begin + kSumPart, count);
@@ -40,7 +40,7 @@ template <class T> MOERT_INLINE double squaresOf(const T *x, T mean, int64_t cou
 }
 
 /// The variance takes a second pass: the mean of squares less the squared mean would cancel.
-template <class T> MOERT_INLINE Moments<T> momentsOf(const T *x, int64_t count, int64_t kind, double eps) {
+template <class T> Moments<T> momentsOf(const T *x, int64_t count, int64_t kind, double eps) {
   if (kind == MOERT_NO_NORM)
     return {0, 1};
   const double size = static_cast<double>(count);
@@ -48,33 +48,31 @@ template <class T> MOERT_INLINE Moments<T> momentsOf(const T *x, int64_t count, 
   return {mean, static_cast<T>(1 / std::sqrt(squaresOf(x, mean, count) / size + eps))};
 }
 
-template <class T> struct NormBlocks {
-  static MOERT_INLINE void run(const T *x, const T *gamma, const T *beta, T *out, int64_t blocks, int64_t count,
-                               int64_t kind, double eps) {
-    for (int64_t b = 0; b < blocks; ++b) {
-      const T *in = x + b * count;
-      T *to = out + b * count;
-      const Moments<T> m = momentsOf(in, count, kind, eps);
-      if (beta) {
-        MOERT_SIMD
-        for (int64_t i = 0; i < count; ++i)
-          to[i] = (in[i] - m.mean) * m.factor * gamma[i] + beta[i];
-      } else {
-        MOERT_SIMD
-        for (int64_t i = 0; i < count; ++i)
-          to[i] = (in[i] - m.mean) * m.factor * gamma[i];
-      }
+template <class T>
+void normBlocks(const T *x, const T *gamma, const T *beta, T *out, int64_t blocks, int64_t count, int64_t kind,
+                double eps) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const T *in = x + b * count;
+    T *to = out + b * count;
+    const Moments<T> m = momentsOf(in, count, kind, eps);
+    if (beta) {
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = (in[i] - m.mean) * m.factor * gamma[i] + beta[i];
+    } else {
+      MOERT_SIMD
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = (in[i] - m.mean) * m.factor * gamma[i];
     }
   }
-};
+}
 
 /// Means of h = grads gamma, and of n(x) h.
 template <class T> struct Means {
   T plain, normed;
 };
 
-template <class T>
-MOERT_INLINE Means<T> meansOf(const T *x, const T *gamma, const T *grads, Moments<T> m, int64_t count) {
+template <class T> Means<T> meansOf(const T *x, const T *gamma, const T *grads, Moments<T> m, int64_t count) {
   double plain = 0, normed = 0;
   for (int64_t begin = 0; begin < count; begin += kSumPart) {
     const int64_t end = std::min(begin + kSumPart, count);
@@ -92,85 +90,49 @@ MOERT_INLINE Means<T> meansOf(const T *x, const T *gamma, const T *grads, Moment
 }
 
 /// out = factor (h - mean(h) - n mean(h n)), h = grads gamma; RMS norms subtract no mean, no norm neither.
-template <class T> struct NormGradBlocks {
-  static MOERT_INLINE void run(const T *x, const T *gamma, const T *grads, T *out, int64_t blocks, int64_t count,
-                               int64_t kind, double eps) {
-    for (int64_t b = 0; b < blocks; ++b) {
-      const T *in = x + b * count, *grad = grads + b * count;
-      T *to = out + b * count;
-      const Moments<T> m = momentsOf(in, count, kind, eps);
-      const Means<T> means = kind == MOERT_NO_NORM ? Means<T>{0, 0} : meansOf(in, gamma, grad, m, count);
-      const T shift = kind == MOERT_LAYER_NORM ? means.plain : T(0);
-      MOERT_SIMD
-      for (int64_t i = 0; i < count; ++i)
-        to[i] = m.factor * (grad[i] * gamma[i] - shift - (in[i] - m.mean) * m.factor * means.normed);
-    }
+template <class T>
+void normGradBlocks(const T *x, const T *gamma, const T *grads, T *out, int64_t blocks, int64_t count, int64_t kind,
+                    double eps) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const T *in = x + b * count, *grad = grads + b * count;
+    T *to = out + b * count;
+    const Moments<T> m = momentsOf(in, count, kind, eps);
+    const Means<T> means = kind == MOERT_NO_NORM ? Means<T>{0, 0} : meansOf(in, gamma, grad, m, count);
+    const T shift = kind == MOERT_LAYER_NORM ? means.plain : T(0);
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = m.factor * (grad[i] * gamma[i] - shift - (in[i] - m.mean) * m.factor * means.normed);
   }
-};
+}
+
+template <class T> void addFour(const T *x, const T *grads, double *sum, int64_t count, int64_t kind, double eps) {
+  const T *x1 = x + count, *x2 = x1 + count, *x3 = x2 + count;
+  const T *g1 = grads + count, *g2 = g1 + count, *g3 = g2 + count;
+  const Moments<T> m0 = momentsOf(x, count, kind, eps), m1 = momentsOf(x1, count, kind, eps),
+                   m2 = momentsOf(x2, count, kind, eps), m3 = momentsOf(x3, count, kind, eps);
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i) {
+    const T first = (x[i] - m0.mean) * m0.factor * grads[i] + (x1[i] - m1.mean) * m1.factor * g1[i];
+    const T second = (x2[i] - m2.mean) * m2.factor * g2[i] + (x3[i] - m3.mean) * m3.factor * g3[i];
+    sum[i] += static_cast<double>(first + second);
+  }
+}
 
 /// Adds n(x) * grads of all blocks to `sum`. As many as four are added in T before they join it, which saves
 /// conversions and loses two roundings.
-template <class T> struct NormWgradBlocks {
-  static MOERT_INLINE void run(const T *x, const T *grads, double *sum, int64_t blocks, int64_t count, int64_t kind,
-                               double eps) {
-    int64_t b = 0;
-    for (; b + 4 <= blocks; b += 4)
-      addFour(x + b * count, grads + b * count, sum, count, kind, eps);
-    for (; b < blocks; ++b) {
-      const T *in = x + b * count, *grad = grads + b * count;
-      const Moments<T> m = momentsOf(in, count, kind, eps);
-      MOERT_SIMD
-      for (int64_t i = 0; i < count; ++i)
-        sum[i] += static_cast<double>((in[i] - m.mean) * m.factor * grad[i]);
-    }
-  }
-
-private:
-  static MOERT_INLINE void addFour(const T *x, const T *grads, double *sum, int64_t count, int64_t kind, double eps) {
-    const T *x1 = x + count, *x2 = x1 + count, *x3 = x2 + count;
-    const T *g1 = grads + count, *g2 = g1 + count, *g3 = g2 + count;
-    const Moments<T> m0 = momentsOf(x, count, kind, eps), m1 = momentsOf(x1, count, kind, eps),
-                     m2 = momentsOf(x2, count, kind, eps), m3 = momentsOf(x3, count, kind, eps);
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i) {
-      const T first = (x[i] - m0.mean) * m0.factor * grads[i] + (x1[i] - m1.mean) * m1.factor * g1[i];
-      const T second = (x2[i] - m2.mean) * m2.factor * g2[i] + (x3[i] - m3.mean) * m3.factor * g3[i];
-      sum[i] += static_cast<double>(first + second);
-    }
-  }
-};
-
-template <class T> struct InverseRootAll {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t count, T scale, T eps) {
+template <class T>
+void normWgradBlocks(const T *x, const T *grads, double *sum, int64_t blocks, int64_t count, int64_t kind, double eps) {
+  int64_t b = 0;
+  for (; b + 4 <= blocks; b += 4)
+    addFour(x + b * count, grads + b * count, sum, count, kind, eps);
+  for (; b < blocks; ++b) {
+    const T *in = x + b * count, *grad = grads + b * count;
+    const Moments<T> m = momentsOf(in, count, kind, eps);
     MOERT_SIMD
     for (int64_t i = 0; i < count; ++i)
-      out[i] = 1 / std::sqrt(scale * in[i] + eps);
+      sum[i] += static_cast<double>((in[i] - m.mean) * m.factor * grad[i]);
   }
-};
-
-template <class T> struct InverseRootGradAll {
-  static MOERT_INLINE void run(const T *root, const T *grads, T *out, int64_t count, T factor) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = factor * (root[i] * root[i] * root[i]) * grads[i];
-  }
-};
-
-template <class T> struct ClampAll {
-  static MOERT_INLINE void run(const T *in, T *out, int64_t count, T limit) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = in[i] > limit ? limit : in[i] < -limit ? -limit : in[i];
-  }
-};
-
-template <class T> struct ClampGradAll {
-  static MOERT_INLINE void run(const T *in, const T *grads, T *out, int64_t count, T limit) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = in[i] >= -limit && in[i] <= limit ? grads[i] : T(0);
-  }
-};
+}
 
 } // namespace
 
@@ -181,8 +143,7 @@ Status norm(View x, View gamma, View beta, View out, int64_t kind, double eps) {
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<NormBlocks<T>>(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks, count,
-                                 kind, eps);
+    normBlocks(x.as<const T>(), gamma.as<const T>(), beta.as<const T>(), out.as<T>(), blocks, count, kind, eps);
   });
   return {};
 }
@@ -194,8 +155,7 @@ Status normGrad(View x, View gamma, View grads, View out, int64_t kind, double e
   const int64_t count = gamma.dims[0], blocks = x.elements() / count;
   withFloating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<NormGradBlocks<T>>(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks,
-                                     count, kind, eps);
+    normGradBlocks(x.as<const T>(), gamma.as<const T>(), grads.as<const T>(), out.as<T>(), blocks, count, kind, eps);
   });
   return {};
 }
@@ -211,7 +171,7 @@ Status normWgrad(View x, View grads, View addend, View out, int64_t kind, double
     double *sum = scratch<Tag, double>(count);
     for (int64_t i = 0; i < count; ++i)
       sum[i] = addend ? static_cast<double>(addend.as<const T>()[i]) : 0.0;
-    runVectorised<NormWgradBlocks<T>>(x.as<const T>(), grads.as<const T>(), sum, blocks, count, kind, eps);
+    normWgradBlocks(x.as<const T>(), grads.as<const T>(), sum, blocks, count, kind, eps);
     for (int64_t i = 0; i < count; ++i)
       out.as<T>()[i] = static_cast<T>(sum[i]);
   });
@@ -224,7 +184,12 @@ Status inverseRoot(View in, View out, double scale, double eps) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<InverseRootAll<T>>(in.as<const T>(), out.as<T>(), in.elements(), T(scale), T(eps));
+    const T *x = in.as<const T>(), factor = T(scale), least = T(eps);
+    T *root = out.as<T>();
+    const int64_t count = in.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      root[i] = 1 / std::sqrt(factor * x[i] + least);
   });
   return {};
 }
@@ -235,8 +200,12 @@ Status inverseRootGrad(View root, View grads, View out, double scale) {
     return check.take();
   withFloating(root.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<InverseRootGradAll<T>>(root.as<const T>(), grads.as<const T>(), out.as<T>(), root.elements(),
-                                         T(-scale / 2));
+    const T *y = root.as<const T>(), *grad = grads.as<const T>(), factor = T(-scale / 2);
+    T *to = out.as<T>();
+    const int64_t count = root.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = factor * (y[i] * y[i] * y[i]) * grad[i];
   });
   return {};
 }
@@ -247,7 +216,12 @@ Status clamp(View in, View out, double limit) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<ClampAll<T>>(in.as<const T>(), out.as<T>(), in.elements(), T(limit));
+    const T *x = in.as<const T>(), most = T(limit);
+    T *to = out.as<T>();
+    const int64_t count = in.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
   });
   return {};
 }
@@ -258,7 +232,12 @@ Status clampGrad(View in, View grads, View out, double limit) {
     return check.take();
   withFloating(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<ClampGradAll<T>>(in.as<const T>(), grads.as<const T>(), out.as<T>(), in.elements(), T(limit));
+    const T *x = in.as<const T>(), *grad = grads.as<const T>(), most = T(limit);
+    T *to = out.as<T>();
+    const int64_t count = in.elements();
+    MOERT_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = x[i] >= -most && x[i] <= most ? grad[i] : T(0);
   });
   return {};
 }

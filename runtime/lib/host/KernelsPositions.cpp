@@ -27,17 +27,15 @@ const double *frequencies(const RotaryOptions &options) {
 }
 
 /// The cosines and sines of one position's angles, times the scale.
-template <class T> struct Angles {
-  static MOERT_INLINE void run(const double *frequency, T *cosine, T *sine, int64_t pairs, double position,
-                               double scale) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < pairs; ++i) {
-      const double angle = position * frequency[i];
-      cosine[i] = static_cast<T>(scale * ::cos(angle));
-      sine[i] = static_cast<T>(scale * ::sin(angle));
-    }
+template <class T>
+void fillAngles(const double *frequency, T *cosine, T *sine, int64_t pairs, double position, double scale) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < pairs; ++i) {
+    const double angle = position * frequency[i];
+    cosine[i] = static_cast<T>(scale * ::cos(angle));
+    sine[i] = static_cast<T>(scale * ::sin(angle));
   }
-};
+}
 
 /// Where in a row the rotated columns are.
 struct RotaryShape {
@@ -45,41 +43,39 @@ struct RotaryShape {
   bool interleaved;
 };
 
-template <class T> struct RotateRow {
-  static MOERT_INLINE void run(const T *x, T *out, const T *cosine, const T *sine, RotaryShape shape) {
-    for (int64_t h = 0; h < shape.heads; ++h) {
-      const T *in = x + h * shape.headDim;
-      T *to = out + h * shape.headDim;
-      const int64_t end = shape.begin + 2 * shape.pairs;
-      if (in != to) {
-        std::copy_n(in, shape.begin, to);
-        std::copy_n(in + end, shape.headDim - end, to + end);
-      }
-      if (shape.interleaved)
-        rotateNeighbours(in + shape.begin, to + shape.begin, cosine, sine, shape.pairs);
-      else
-        rotateHalves(in + shape.begin, to + shape.begin, cosine, sine, shape.pairs);
-    }
+template <class T> void rotateHalves(const T *in, T *out, const T *cosine, const T *sine, int64_t pairs) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < pairs; ++i) {
+    const T a = in[i], b = in[i + pairs];
+    out[i] = a * cosine[i] - b * sine[i];
+    out[i + pairs] = b * cosine[i] + a * sine[i];
   }
+}
 
-private:
-  static MOERT_INLINE void rotateHalves(const T *in, T *out, const T *cosine, const T *sine, int64_t pairs) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < pairs; ++i) {
-      const T a = in[i], b = in[i + pairs];
-      out[i] = a * cosine[i] - b * sine[i];
-      out[i + pairs] = b * cosine[i] + a * sine[i];
-    }
+template <class T> void rotateNeighbours(const T *in, T *out, const T *cosine, const T *sine, int64_t pairs) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < pairs; ++i) {
+    const T a = in[2 * i], b = in[2 * i + 1];
+    out[2 * i] = a * cosine[i] - b * sine[i];
+    out[2 * i + 1] = b * cosine[i] + a * sine[i];
   }
-  static MOERT_INLINE void rotateNeighbours(const T *in, T *out, const T *cosine, const T *sine, int64_t pairs) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < pairs; ++i) {
-      const T a = in[2 * i], b = in[2 * i + 1];
-      out[2 * i] = a * cosine[i] - b * sine[i];
-      out[2 * i + 1] = b * cosine[i] + a * sine[i];
+}
+
+template <class T> void rotateRow(const T *x, T *out, const T *cosine, const T *sine, RotaryShape shape) {
+  for (int64_t h = 0; h < shape.heads; ++h) {
+    const T *in = x + h * shape.headDim;
+    T *to = out + h * shape.headDim;
+    const int64_t end = shape.begin + 2 * shape.pairs;
+    if (in != to) {
+      std::copy_n(in, shape.begin, to);
+      std::copy_n(in + end, shape.headDim - end, to + end);
     }
+    if (shape.interleaved)
+      rotateNeighbours(in + shape.begin, to + shape.begin, cosine, sine, shape.pairs);
+    else
+      rotateHalves(in + shape.begin, to + shape.begin, cosine, sine, shape.pairs);
   }
-};
+}
 
 // --- Relative biases ---------------------------------------------------------
 
@@ -91,10 +87,6 @@ const int64_t *bucketsOf(int64_t queries, int64_t keys, int64_t buckets, bool bi
     result[at] = relativeBucket(at + 1 - queries, buckets, bidirectional, maxDistance);
   return result;
 }
-
-template <class T> struct AddRow {
-  static MOERT_INLINE void run(const T *in, double *sum, int64_t count) { addTo(sum, in, count); }
-};
 
 } // namespace
 
@@ -111,11 +103,10 @@ Status rotary(View x, View out, const RotaryOptions &options) {
     T *cosine = scratch<Tag, T>(2 * pairs), *sine = cosine + pairs;
     // One position of all sequences at a time: its angles are computed once.
     for (int64_t position = 0; position < std::min(options.period, x.dims[0]); ++position) {
-      runVectorised<Angles<T>>(frequency, cosine, sine, pairs, static_cast<double>(options.direction * position),
-                               rotaryScale(options, position));
+      fillAngles(frequency, cosine, sine, pairs, static_cast<double>(options.direction * position),
+                 rotaryScale(options, position));
       for (int64_t s = position; s < x.dims[0]; s += options.period)
-        runVectorised<RotateRow<T>>(x.as<const T>() + s * columns, out.as<T>() + s * columns,
-                                    static_cast<const T *>(cosine), static_cast<const T *>(sine), shape);
+        rotateRow(x.as<const T>() + s * columns, out.as<T>() + s * columns, cosine, sine, shape);
     }
   });
   return {};
@@ -158,7 +149,7 @@ Status relativeBiasGrad(View grads, View addend, View out, bool bidirectional, i
     for (int64_t h = 0; h < heads; ++h) {
       std::fill_n(sums, queries + keys + buckets, 0.0);
       for (int64_t i = 0; i < queries; ++i)
-        runVectorised<AddRow<T>>(grads.as<const T>() + (h * queries + i) * keys, sums + queries - 1 - i, keys);
+        addTo(sums + queries - 1 - i, grads.as<const T>() + (h * queries + i) * keys, keys);
       for (int64_t at = 0; at < queries + keys - 1; ++at)
         ofBuckets[bucket[at]] += sums[at];
       for (int64_t b = 0; b < buckets; ++b)

@@ -5,10 +5,7 @@
 // group, which are the same in both.
 //
 //===----------------------------------------------------------------------===//
-#include "host/KernelSupport.h"
-#include "host/Kernels.h"
-
-#include <algorithm>
+#include "host/ModelSupport.h"
 
 namespace moert::host {
 namespace {
@@ -16,61 +13,39 @@ namespace {
 // --- Scores ------------------------------------------------------------------
 
 /// The softmax of each row. Logits more than expLimit below the largest get exactly 0, so that -inf masks an expert.
-template <class T> struct SoftmaxRows {
-  static MOERT_INLINE void run(const T *logits, T *scores, int64_t tokens, int64_t experts) {
-    const T limit = opaque(expLimit<T>);
-    for (int64_t s = 0; s < tokens; ++s) {
-      const T *in = logits + s * experts;
-      T *out = scores + s * experts;
-      const T largest = maximum(in, experts);
-      T sum = 0;
-      MOERT_SIMD_SUM(sum)
-      for (int64_t e = 0; e < experts; ++e) {
-        T below = in[e] - largest, power = vectorExp(atLeast(below, -limit));
-        out[e] = below < -limit ? T(0) : power;
-        sum += out[e];
-      }
-      const T factor = 1 / sum;
-      MOERT_SIMD
-      for (int64_t e = 0; e < experts; ++e)
-        out[e] *= factor;
-    }
+/// NaNs reach every score through the sum.
+template <class T> void softmaxRows(const T *logits, T *scores, int64_t tokens, int64_t experts) {
+  const T limit = opaque(expLimit<T>);
+  for (int64_t s = 0; s < tokens; ++s) {
+    const T *in = logits + s * experts;
+    T *out = scores + s * experts;
+    const T factor = 1 / expPart(in, out, experts, maximum(in, experts), limit);
+    MOERT_SIMD
+    for (int64_t e = 0; e < experts; ++e)
+      out[e] *= factor;
   }
-
-private:
-  /// NaNs are passed over here; they reach every score through the sum.
-  static MOERT_INLINE T maximum(const T *in, int64_t count) {
-    T largest = -std::numeric_limits<T>::infinity();
-    _Pragma("omp simd reduction(max : largest)") for (int64_t e = 0; e < count; ++e) largest =
-        in[e] > largest ? in[e] : largest;
-    return largest;
-  }
-};
+}
 
 /// Row by row, so that an expert's place in its vector, and with it the last bit, is the same for all tokens.
-template <class T> struct SigmoidRows {
-  static MOERT_INLINE void run(const T *logits, T *scores, int64_t tokens, int64_t experts) {
-    const T limit = opaque(expLimit<T>);
-    for (int64_t s = 0; s < tokens; ++s) {
-      const T *in = logits + s * experts;
-      T *out = scores + s * experts;
-      MOERT_SIMD
-      for (int64_t e = 0; e < experts; ++e)
-        out[e] = 1 / (1 + expOfMinus(in[e], limit));
-    }
+template <class T> void sigmoidRows(const T *logits, T *scores, int64_t tokens, int64_t experts) {
+  const T limit = opaque(expLimit<T>);
+  for (int64_t s = 0; s < tokens; ++s) {
+    const T *in = logits + s * experts;
+    T *out = scores + s * experts;
+    MOERT_SIMD
+    for (int64_t e = 0; e < experts; ++e)
+      out[e] = 1 / (1 + expOfMinus(in[e], limit));
   }
-};
+}
 
 /// keys = scores + bias, NaN becoming the lowest of all.
-template <class T> struct SelectionKeys {
-  static MOERT_INLINE void run(const T *scores, const T *bias, T *keys, int64_t experts) {
-    const T lowest = -std::numeric_limits<T>::infinity();
-    for (int64_t e = 0; e < experts; ++e) {
-      T key = bias ? scores[e] + bias[e] : scores[e];
-      keys[e] = key == key ? key : lowest;
-    }
+template <class T> void selectionKeys(const T *scores, const T *bias, T *keys, int64_t experts) {
+  const T lowest = -std::numeric_limits<T>::infinity();
+  for (int64_t e = 0; e < experts; ++e) {
+    T key = bias ? scores[e] + bias[e] : scores[e];
+    keys[e] = key == key ? key : lowest;
   }
-};
+}
 
 // --- Choice ------------------------------------------------------------------
 
@@ -78,10 +53,10 @@ template <class T> struct SelectionKeys {
 /// caller's.
 template <class T> class Best {
 public:
-  MOERT_INLINE Best(int32_t *index, T *key, int64_t k) : index(index), key(key), k(k) {}
+  Best(int32_t *index, T *key, int64_t k) : index(index), key(key), k(k) {}
 
   /// Offers keys[begin, end). Blocks whose maximum does not reach the k-th best so far cost one vector comparison.
-  MOERT_INLINE void offer(const T *keys, int64_t begin, int64_t end) {
+  void offer(const T *keys, int64_t begin, int64_t end) {
     constexpr int64_t block = 16;
     int64_t e = begin;
     for (; e < end && used < k; ++e)
@@ -102,7 +77,7 @@ public:
   }
 
 private:
-  MOERT_INLINE void insert(T value, int64_t e) {
+  void insert(T value, int64_t e) {
     int64_t at = used < k ? used++ : k - 1;
     for (; at > 0 && key[at - 1] < value; --at) {
       key[at] = key[at - 1];
@@ -130,8 +105,7 @@ struct RouteShape {
 };
 
 /// Group keys [expertGroups]: the largest, or the two largest added, of the keys of each group's experts.
-template <class T>
-MOERT_INLINE void scoreGroups(const T *keys, T *groupKeys, int64_t groups, int64_t size, int64_t groupScore) {
+template <class T> void scoreGroups(const T *keys, T *groupKeys, int64_t groups, int64_t size, int64_t groupScore) {
   const T lowest = -std::numeric_limits<T>::infinity();
   for (int64_t g = 0; g < groups; ++g) {
     T first = lowest, second = lowest;
@@ -144,26 +118,25 @@ MOERT_INLINE void scoreGroups(const T *keys, T *groupKeys, int64_t groups, int64
   }
 }
 
-template <class T> struct ChooseAll {
-  static MOERT_INLINE void run(const T *scores, const T *bias, int32_t *chosen, const RouteShape &shape,
-                               const RouteOptions &options, ChoiceScratch<T> memory) {
-    const int64_t size = shape.experts / options.expertGroups;
-    for (int64_t s = 0; s < shape.tokens; ++s) {
-      SelectionKeys<T>::run(scores + s * shape.experts, bias, memory.keys, shape.experts);
-      Best<T> best(chosen + s * shape.choices, memory.bestKeys, shape.choices);
-      if (options.topGroups >= options.expertGroups) {
-        best.offer(memory.keys, 0, shape.experts);
-        continue;
-      }
-      scoreGroups(memory.keys, memory.groupKeys, options.expertGroups, size, options.groupScore);
-      Best<T>(memory.bestGroups, memory.bestKeys, options.topGroups).offer(memory.groupKeys, 0, options.expertGroups);
-      // In the order of experts, so that ties go to the lower index.
-      std::sort(memory.bestGroups, memory.bestGroups + options.topGroups);
-      for (int64_t g = 0; g < options.topGroups; ++g)
-        best.offer(memory.keys, memory.bestGroups[g] * size, (memory.bestGroups[g] + 1) * size);
+template <class T>
+void chooseAll(const T *scores, const T *bias, int32_t *chosen, const RouteShape &shape, const RouteOptions &options,
+               ChoiceScratch<T> memory) {
+  const int64_t size = shape.experts / options.expertGroups;
+  for (int64_t s = 0; s < shape.tokens; ++s) {
+    selectionKeys(scores + s * shape.experts, bias, memory.keys, shape.experts);
+    Best<T> best(chosen + s * shape.choices, memory.bestKeys, shape.choices);
+    if (options.topGroups >= options.expertGroups) {
+      best.offer(memory.keys, 0, shape.experts);
+      continue;
     }
+    scoreGroups(memory.keys, memory.groupKeys, options.expertGroups, size, options.groupScore);
+    Best<T>(memory.bestGroups, memory.bestKeys, options.topGroups).offer(memory.groupKeys, 0, options.expertGroups);
+    // In the order of experts, so that ties go to the lower index.
+    std::sort(memory.bestGroups, memory.bestGroups + options.topGroups);
+    for (int64_t g = 0; g < options.topGroups; ++g)
+      best.offer(memory.keys, memory.bestGroups[g] * size, (memory.bestGroups[g] + 1) * size);
   }
-};
+}
 
 template <class T>
 void choosePlainly(View scores, View bias, View experts, const RouteShape &shape, const RouteOptions &options) {
@@ -174,8 +147,7 @@ void choosePlainly(View scores, View bias, View experts, const RouteShape &shape
   ChoiceScratch<T> memory{scratch<Keys, T>(shape.experts), scratch<GroupKeys, T>(options.expertGroups),
                           scratch<BestKeys, T>(std::max(shape.choices, options.topGroups)),
                           scratch<Groups, int32_t>(options.topGroups)};
-  runVectorised<ChooseAll<T>, const T *, const T *, int32_t *, const RouteShape &, const RouteOptions &>(
-      scores.as<const T>(), bias.as<const T>(), experts.as<int32_t>(), shape, options, memory);
+  chooseAll(scores.as<const T>(), bias.as<const T>(), experts.as<int32_t>(), shape, options, memory);
 }
 
 // --- The topology-aware gate -------------------------------------------------
@@ -224,7 +196,7 @@ template <class T> int64_t chooseWanted(const Gate<T> &gate, int64_t j) {
     const int64_t expert =
         gate.local[s].experts ? gate.choose(s, j, gate.wishes[s]) : gate.chosen[s * gate.choices + j];
     T key;
-    SelectionKeys<T>::run(gate.scores + s * gate.experts + expert, gate.bias ? gate.bias + expert : nullptr, &key, 1);
+    selectionKeys(gate.scores + s * gate.experts + expert, gate.bias ? gate.bias + expert : nullptr, &key, 1);
     gate.remote[count] = {key, s};
     count += expert < gate.home || expert >= gate.home + gate.size;
   }
@@ -232,27 +204,24 @@ template <class T> int64_t chooseWanted(const Gate<T> &gate, int64_t j) {
 }
 
 /// Gives the tokens of remote[begin, end) the best expert at home that they have not chosen.
-template <class T> struct ChooseAtHome {
-  static MOERT_INLINE void run(const Gate<T> &gate, int64_t j, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t s = gate.remote[i].token;
-      if (!gate.local[s].experts)
-        rank(gate, s);
-      gate.choose(s, j, gate.local[s]);
-    }
-  }
+template <class T> void rank(const Gate<T> &gate, int64_t s) {
+  int32_t *experts = gate.localExperts + s * gate.choices;
+  selectionKeys(gate.scores + s * gate.experts + gate.home, gate.bias ? gate.bias + gate.home : nullptr, gate.keys,
+                gate.size);
+  Best<T>(experts, gate.bestKeys, gate.choices).offer(gate.keys, 0, gate.size);
+  for (int64_t j = 0; j < gate.choices; ++j)
+    experts[j] += static_cast<int32_t>(gate.home);
+  gate.local[s].experts = experts;
+}
 
-private:
-  static MOERT_INLINE void rank(const Gate<T> &gate, int64_t s) {
-    int32_t *experts = gate.localExperts + s * gate.choices;
-    SelectionKeys<T>::run(gate.scores + s * gate.experts + gate.home, gate.bias ? gate.bias + gate.home : nullptr,
-                          gate.keys, gate.size);
-    Best<T>(experts, gate.bestKeys, gate.choices).offer(gate.keys, 0, gate.size);
-    for (int64_t j = 0; j < gate.choices; ++j)
-      experts[j] += static_cast<int32_t>(gate.home);
-    gate.local[s].experts = experts;
+template <class T> void chooseAtHome(const Gate<T> &gate, int64_t j, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t s = gate.remote[i].token;
+    if (!gate.local[s].experts)
+      rank(gate, s);
+    gate.choose(s, j, gate.local[s]);
   }
-};
+}
 
 /// Turns the plain gate's choices of a group, gate.chosen, into those of the topology-aware gate.
 template <class T> void stayInGroup(const Gate<T> &gate, int64_t leave) {
@@ -268,7 +237,7 @@ template <class T> void stayInGroup(const Gate<T> &gate, int64_t leave) {
     if (count > leave && leave > 0)
       std::nth_element(gate.remote, gate.remote + leave, gate.remote + count);
     if (count > leave)
-      runVectorised<ChooseAtHome<T>, const Gate<T> &>(gate, j, leave, count);
+      chooseAtHome(gate, j, leave, count);
   }
 }
 
@@ -382,7 +351,7 @@ void groupLoads(const int32_t *experts, double *loads, const RouteShape &shape, 
 }
 
 /// What a score is multiplied by to give the probability P averages: 1 for softmax, 1 / (sum of the row) for sigmoid.
-template <class T> MOERT_INLINE double normaliser(const T *scores, int64_t experts, int64_t kind) {
+template <class T> double normaliser(const T *scores, int64_t experts, int64_t kind) {
   if (kind == MOERT_SOFTMAX)
     return 1.0;
   double sum = 0;
@@ -393,18 +362,16 @@ template <class T> MOERT_INLINE double normaliser(const T *scores, int64_t exper
 }
 
 /// sums[e] = the sum over `tokens` rows of the normalised scores.
-template <class T> struct SumProbabilities {
-  static MOERT_INLINE void run(const T *scores, double *sums, int64_t tokens, int64_t experts, int64_t kind) {
-    std::fill_n(sums, experts, 0.0);
-    for (int64_t s = 0; s < tokens; ++s) {
-      const T *row = scores + s * experts;
-      const double factor = normaliser(row, experts, kind);
-      MOERT_SIMD
-      for (int64_t e = 0; e < experts; ++e)
-        sums[e] += factor * static_cast<double>(row[e]);
-    }
+template <class T> void sumProbabilities(const T *scores, double *sums, int64_t tokens, int64_t experts, int64_t kind) {
+  std::fill_n(sums, experts, 0.0);
+  for (int64_t s = 0; s < tokens; ++s) {
+    const T *row = scores + s * experts;
+    const double factor = normaliser(row, experts, kind);
+    MOERT_SIMD
+    for (int64_t e = 0; e < experts; ++e)
+      sums[e] += factor * static_cast<double>(row[e]);
   }
-};
+}
 
 template <class T>
 double auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape &shape, int64_t kind) {
@@ -416,8 +383,7 @@ double auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape &
   double total = 0;
   for (int64_t g = 0; g < shape.groups; ++g) {
     groupLoads(experts, loads, shape, g);
-    runVectorised<SumProbabilities<T>>(scores + g * shape.groupTokens() * shape.experts, sums, shape.groupTokens(),
-                                       shape.experts, kind);
+    sumProbabilities(scores + g * shape.groupTokens() * shape.experts, sums, shape.groupTokens(), shape.experts, kind);
     for (int64_t e = 0; e < shape.experts; ++e)
       total += loads[e] * sums[e];
   }
@@ -428,8 +394,8 @@ double auxiliaryLoss(const T *scores, const int32_t *experts, const RouteShape &
 
 /// toScores[experts[j]] += the gradient of the score behind each weight of one token.
 template <class T>
-MOERT_INLINE void weightGradient(const T *scores, const int32_t *experts, const T *grads, T *toScores, int64_t choices,
-                                 bool renormalize, T scale) {
+void weightGradient(const T *scores, const int32_t *experts, const T *grads, T *toScores, int64_t choices,
+                    bool renormalize, T scale) {
   T sum = 0, inner = 0;
   for (int64_t j = 0; renormalize && j < choices; ++j) {
     sum += scores[experts[j]];
@@ -442,7 +408,7 @@ MOERT_INLINE void weightGradient(const T *scores, const int32_t *experts, const 
 
 /// toScores += the gradient of the auxiliary loss, given its gradient by the normalised scores.
 template <class T>
-MOERT_INLINE void auxGradient(const T *scores, const T *toProbabilities, T *toScores, int64_t experts, int64_t kind) {
+void auxGradient(const T *scores, const T *toProbabilities, T *toScores, int64_t experts, int64_t kind) {
   const T factor = static_cast<T>(normaliser(scores, experts, kind));
   T mean = 0;
   if (kind != MOERT_SOFTMAX)
@@ -453,8 +419,7 @@ MOERT_INLINE void auxGradient(const T *scores, const T *toProbabilities, T *toSc
 }
 
 /// out = the gradient of the logits from that of the scores, through the softmax or the sigmoid.
-template <class T>
-MOERT_INLINE void scoreGradient(const T *scores, const T *toScores, T *out, int64_t experts, int64_t kind) {
+template <class T> void scoreGradient(const T *scores, const T *toScores, T *out, int64_t experts, int64_t kind) {
   if (kind == MOERT_SOFTMAX) {
     const T mean = dotProduct(scores, toScores, experts);
     MOERT_SIMD
@@ -480,21 +445,19 @@ template <class T> struct GradientArguments {
   T routingScale;
 };
 
-template <class T> struct GradientRows {
-  static MOERT_INLINE void run(GradientArguments<T> a) {
-    const int64_t experts = a.shape.experts, choices = a.shape.choices;
-    for (int64_t s = a.first; s < a.last; ++s) {
-      const T *scores = a.scores + s * experts;
-      std::fill_n(a.toScores, experts, T(0));
-      if (a.weightGrads)
-        weightGradient(scores, a.experts + s * choices, a.weightGrads + s * choices, a.toScores, choices, a.renormalize,
-                       a.routingScale);
-      if (a.toProbabilities)
-        auxGradient(scores, a.toProbabilities, a.toScores, experts, a.kind);
-      scoreGradient(scores, a.toScores, a.out + s * experts, experts, a.kind);
-    }
+template <class T> void gradientRows(GradientArguments<T> a) {
+  const int64_t experts = a.shape.experts, choices = a.shape.choices;
+  for (int64_t s = a.first; s < a.last; ++s) {
+    const T *scores = a.scores + s * experts;
+    std::fill_n(a.toScores, experts, T(0));
+    if (a.weightGrads)
+      weightGradient(scores, a.experts + s * choices, a.weightGrads + s * choices, a.toScores, choices, a.renormalize,
+                     a.routingScale);
+    if (a.toProbabilities)
+      auxGradient(scores, a.toProbabilities, a.toScores, experts, a.kind);
+    scoreGradient(scores, a.toScores, a.out + s * experts, experts, a.kind);
   }
-};
+}
 
 /// Routing group by routing group; `arguments` holds all but what depends on the group.
 template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gradAux) {
@@ -513,7 +476,7 @@ template <class T> void gradientOfGroups(GradientArguments<T> arguments, View gr
         toProbabilities[e] = static_cast<T>(factor * loads[e]);
       arguments.toProbabilities = toProbabilities;
     }
-    runVectorised<GradientRows<T>>(arguments);
+    gradientRows(arguments);
   }
 }
 
@@ -547,9 +510,9 @@ Status route(View logits, View selectionBias, View scores, View experts, View sl
   withFloating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (options.score == MOERT_SOFTMAX)
-      runVectorised<SoftmaxRows<T>>(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
+      softmaxRows(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
     else
-      runVectorised<SigmoidRows<T>>(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
+      sigmoidRows(logits.as<const T>(), scores.as<T>(), shape.tokens, shape.experts);
     if (forced)
       std::copy_n(forced.as<const int32_t>(), forced.elements(), experts.as<int32_t>());
     else

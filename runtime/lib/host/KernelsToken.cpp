@@ -11,13 +11,11 @@
 namespace moert::host {
 namespace {
 
-struct ScaleRow {
-  template <class T> static MOERT_INLINE void run(const T *in, T *out, T factor, int64_t count) {
-    MOERT_SIMD
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = factor * in[i];
-  }
-};
+template <class T> void scaleRow(const T *in, T *out, T factor, int64_t count) {
+  MOERT_SIMD
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = factor * in[i];
+}
 
 /// Checks slots [S,k] to be rows of a buffer of `rows` rows, or -1.
 void checkSlots(Checker &check, View slots, int64_t rows) {
@@ -45,106 +43,79 @@ const int64_t *invertSlots(Checker &check, View slots, int64_t rows) {
   return source;
 }
 
+/// out = the weighted sum of so many rows, or that added to it.
+template <int Parts, class T> void sumOf(const T *const *rows, const T *weights, T *out, int64_t columns, bool add) {
+  const T *r0 = rows[0], *r1 = rows[Parts > 1 ? 1 : 0], *r2 = rows[Parts > 2 ? 2 : 0], *r3 = rows[Parts > 3 ? 3 : 0];
+  const T w0 = weights[0], w1 = weights[Parts > 1 ? 1 : 0], w2 = weights[Parts > 2 ? 2 : 0],
+          w3 = weights[Parts > 3 ? 3 : 0];
+  auto element = [&](int64_t m) __attribute__((always_inline)) {
+    T value = w0 * r0[m];
+    if constexpr (Parts > 1)
+      value += w1 * r1[m];
+    if constexpr (Parts > 2)
+      value += w2 * r2[m];
+    if constexpr (Parts > 3)
+      value += w3 * r3[m];
+    return value;
+  };
+  if (add) {
+    MOERT_SIMD
+    for (int64_t m = 0; m < columns; ++m)
+      out[m] += element(m);
+  } else {
+    MOERT_SIMD
+    for (int64_t m = 0; m < columns; ++m)
+      out[m] = element(m);
+  }
+}
+
 /// One output row of combine: the weighted sum of `choices` rows. Up to four are summed in one pass, so that for usual
 /// k the output is written once.
-template <class T> struct CombineRow {
-  static MOERT_INLINE void run(const T *const *rows, const T *weights, int64_t choices, T *out, int64_t columns) {
-    if (choices == 0)
-      std::fill_n(out, columns, T(0));
-    for (int64_t j = 0; j < choices; j += 4) {
-      const int64_t parts = std::min<int64_t>(choices - j, 4);
-      if (parts == 4)
-        sum<4>(rows + j, weights + j, out, columns, j > 0);
-      else if (parts == 3)
-        sum<3>(rows + j, weights + j, out, columns, j > 0);
-      else if (parts == 2)
-        sum<2>(rows + j, weights + j, out, columns, j > 0);
-      else
-        sum<1>(rows + j, weights + j, out, columns, j > 0);
+template <class T> void combineRow(const T *const *rows, const T *weights, int64_t choices, T *out, int64_t columns) {
+  if (choices == 0)
+    std::fill_n(out, columns, T(0));
+  for (int64_t j = 0; j < choices; j += 4) {
+    const int64_t parts = std::min<int64_t>(choices - j, 4);
+    if (parts == 4)
+      sumOf<4>(rows + j, weights + j, out, columns, j > 0);
+    else if (parts == 3)
+      sumOf<3>(rows + j, weights + j, out, columns, j > 0);
+    else if (parts == 2)
+      sumOf<2>(rows + j, weights + j, out, columns, j > 0);
+    else
+      sumOf<1>(rows + j, weights + j, out, columns, j > 0);
+  }
+}
+
+template <class T>
+void combineAll(const T *rows, const int32_t *slots, const T *weights, T *out, int64_t tokens, int64_t choices,
+                int64_t columns, const T **source, T *factor) {
+  for (int64_t s = 0; s < tokens; ++s) {
+    int64_t used = 0;
+    for (int64_t j = 0; j < choices; ++j) {
+      const int64_t choice = s * choices + j;
+      if (slots[choice] < 0)
+        continue;
+      source[used] = rows + slots[choice] * columns;
+      factor[used++] = weights ? weights[choice] : T(1);
     }
+    combineRow(source, factor, used, out + s * columns, columns);
   }
-
-private:
-  template <int Parts>
-  static MOERT_INLINE void sum(const T *const *rows, const T *weights, T *out, int64_t columns, bool add) {
-    const T *r0 = rows[0], *r1 = rows[Parts > 1 ? 1 : 0], *r2 = rows[Parts > 2 ? 2 : 0], *r3 = rows[Parts > 3 ? 3 : 0];
-    const T w0 = weights[0], w1 = weights[Parts > 1 ? 1 : 0], w2 = weights[Parts > 2 ? 2 : 0],
-            w3 = weights[Parts > 3 ? 3 : 0];
-    auto element = [&](int64_t m) __attribute__((always_inline)) {
-      T value = w0 * r0[m];
-      if constexpr (Parts > 1)
-        value += w1 * r1[m];
-      if constexpr (Parts > 2)
-        value += w2 * r2[m];
-      if constexpr (Parts > 3)
-        value += w3 * r3[m];
-      return value;
-    };
-    if (add) {
-      MOERT_SIMD
-      for (int64_t m = 0; m < columns; ++m)
-        out[m] += element(m);
-    } else {
-      MOERT_SIMD
-      for (int64_t m = 0; m < columns; ++m)
-        out[m] = element(m);
-    }
-  }
-};
-
-template <class T> struct CombineAll {
-  static MOERT_INLINE void run(const T *rows, const int32_t *slots, const T *weights, T *out, int64_t tokens,
-                               int64_t choices, int64_t columns, const T **source, T *factor) {
-    for (int64_t s = 0; s < tokens; ++s) {
-      int64_t used = 0;
-      for (int64_t j = 0; j < choices; ++j) {
-        const int64_t choice = s * choices + j;
-        if (slots[choice] < 0)
-          continue;
-        source[used] = rows + slots[choice] * columns;
-        factor[used++] = weights ? weights[choice] : T(1);
-      }
-      CombineRow<T>::run(source, factor, used, out + s * columns, columns);
-    }
-  }
-};
-
-template <class T> struct SlotDotAll {
-  static MOERT_INLINE void run(const T *tokens, const T *rows, const int32_t *slots, T *out, int64_t count,
-                               int64_t choices, int64_t columns) {
-    for (int64_t i = 0; i < count * choices; ++i)
-      out[i] = slots[i] < 0 ? T(0) : dotProduct(tokens + i / choices * columns, rows + slots[i] * columns, columns);
-  }
-};
-
-template <class T> struct RowDotAll {
-  static MOERT_INLINE void run(const T *a, const T *b, T *out, int64_t rows, int64_t columns) {
-    for (int64_t s = 0; s < rows; ++s)
-      out[s] = dotProduct(a + s * columns, b + s * columns, columns);
-  }
-};
-
-template <class T> struct RowScaleAll {
-  static MOERT_INLINE void run(const T *rows, const T *factors, T *out, int64_t count, int64_t columns) {
-    for (int64_t s = 0; s < count; ++s)
-      ScaleRow::run(rows + s * columns, out + s * columns, factors[s], columns);
-  }
-};
+}
 
 /// Writes the rows in order. A copy is a product with 1: memcpy of rows of a few KB is slower than this loop.
-template <class T> struct DispatchAll {
-  static MOERT_INLINE void run(const T *tokens, const int64_t *source, const T *weights, T *out, int64_t rows,
-                               int64_t choices, int64_t columns) {
-    for (int64_t row = 0; row < rows; ++row) {
-      T *to = out + row * columns;
-      const T *from = tokens + (source[row] < 0 ? 0 : source[row] / choices) * columns;
-      if (source[row] < 0)
-        std::fill_n(to, columns, T(0));
-      else
-        ScaleRow::run(from, to, weights ? weights[source[row]] : T(1), columns);
-    }
+template <class T>
+void dispatchAll(const T *tokens, const int64_t *source, const T *weights, T *out, int64_t rows, int64_t choices,
+                 int64_t columns) {
+  for (int64_t row = 0; row < rows; ++row) {
+    T *to = out + row * columns;
+    const T *from = tokens + (source[row] < 0 ? 0 : source[row] / choices) * columns;
+    if (source[row] < 0)
+      std::fill_n(to, columns, T(0));
+    else
+      scaleRow(from, to, weights ? weights[source[row]] : T(1), columns);
   }
-};
+}
 
 } // namespace
 
@@ -159,8 +130,7 @@ Status dispatch(View tokens, View slots, View weights, View out) {
     return check.take();
   withFloating(tokens.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<DispatchAll<T>>(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1],
-                                  columns);
+    dispatchAll(tokens.as<const T>(), source, weights.as<const T>(), out.as<T>(), rows, slots.dims[1], columns);
   });
   return {};
 }
@@ -174,8 +144,8 @@ Status combine(View rows, View slots, View weights, View out) {
   withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     struct Tag;
-    runVectorised<CombineAll<T>>(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(),
-                                 count, choices, columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
+    combineAll(rows.as<const T>(), slots.as<const int32_t>(), weights.as<const T>(), out.as<T>(), count, choices,
+               columns, scratch<Tag, const T *>(choices), scratch<Tag, T>(choices));
   });
   return {};
 }
@@ -187,8 +157,12 @@ Status slotDot(View tokens, View rows, View slots, View out) {
     return check.take();
   withFloating(tokens.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<SlotDotAll<T>>(tokens.as<const T>(), rows.as<const T>(), slots.as<const int32_t>(), out.as<T>(),
-                                 tokens.dims[0], slots.dims[1], tokens.dims[1]);
+    const int64_t choices = slots.dims[1], columns = tokens.dims[1];
+    for (int64_t i = 0; i < slots.elements(); ++i) {
+      const int64_t row = slots.as<const int32_t>()[i];
+      const T *token = tokens.as<const T>() + i / choices * columns;
+      out.as<T>()[i] = row < 0 ? T(0) : dotProduct(token, rows.as<const T>() + row * columns, columns);
+    }
   });
   return {};
 }
@@ -236,7 +210,9 @@ Status rowScale(View rows, View factors, View out) {
     return check.take();
   withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<RowScaleAll<T>>(rows.as<const T>(), factors.as<const T>(), out.as<T>(), rows.dims[0], rows.dims[1]);
+    const int64_t columns = rows.dims[1];
+    for (int64_t s = 0; s < rows.dims[0]; ++s)
+      scaleRow(rows.as<const T>() + s * columns, out.as<T>() + s * columns, factors.as<const T>()[s], columns);
   });
   return {};
 }
@@ -247,7 +223,9 @@ Status rowDot(View a, View b, View out) {
     return check.take();
   withFloating(a.dtype, [&](auto zero) {
     using T = decltype(zero);
-    runVectorised<RowDotAll<T>>(a.as<const T>(), b.as<const T>(), out.as<T>(), a.dims[0], a.dims[1]);
+    const int64_t columns = a.dims[1];
+    for (int64_t s = 0; s < a.dims[0]; ++s)
+      out.as<T>()[s] = dotProduct(a.as<const T>() + s * columns, b.as<const T>() + s * columns, columns);
   });
   return {};
 }

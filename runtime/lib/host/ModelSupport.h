@@ -43,7 +43,7 @@ template <class T> MOERT_INLINE T expOrZero(T x, T limit) {
 /// So many elements are summed in T before they join a sum in double precision.
 inline constexpr int64_t kSumPart = 512;
 
-/// out = exp(in - reference), for as many elements as kSumPart at most; returns the sum. Two loops: in one that also
+/// out = exp(in - reference), for some elements, such as kSumPart; returns the sum in T. Two loops: in one that also
 /// adds GCC calls the scalar exp.
 template <class T> MOERT_INLINE T expPart(const T *in, T *out, int64_t count, T reference, T limit) {
   MOERT_SIMD
