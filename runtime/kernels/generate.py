@@ -30,11 +30,11 @@ class Operand:
 @dataclass
 class Attribute:
     name: str
-    type: str  # int, flag, real, or an enum of moert.h
+    type: str  # int, flag, real, positive, or an enum of moert.h
 
     @property
     def is_real(self):
-        return self.type == "real"
+        return self.type in ("real", "positive")
 
 
 @dataclass
@@ -139,9 +139,9 @@ def read_operand(output):
 def read_attribute(text):
     if match := re.fullmatch(r"@(rank|members?)(?: (\w+))?", text):
         return Place(match[1], match[2] or match[1])
-    match = re.fullmatch(r"(\w+)(?:: (int|flag|real|moert_\w+))?", text)
+    match = re.fullmatch(r"(\w+)(?:: (int|flag|real|positive|moert_\w+))?", text)
     if not match:
-        raise Wrong(f"expected an attribute, 'name[: int, flag, real or an enum]', but got '{text}'")
+        raise Wrong(f"expected an attribute, 'name[: int, flag, real, positive or an enum]', but got '{text}'")
     return Attribute(match[1], match[2] or "int")
 
 
@@ -274,7 +274,7 @@ def cxx_parameter(item):
         return "View " + camel(item.name)
     if isinstance(item, Place):
         return "int64_t " + camel(item.name)
-    return {"flag": "bool ", "real": "double "}.get(item.type, "int64_t ") + camel(item.name)
+    return {"flag": "bool ", "real": "double ", "positive": "double "}.get(item.type, "int64_t ") + camel(item.name)
 
 
 def parameters(kernel):
@@ -299,13 +299,21 @@ def shape_flags(kernel):
     return [value.name for value in kernel.values if value.name in words]
 
 
+def places_in(items):
+    """How a kernel reads each operand or attribute, by its name: a member of a struct by way of that."""
+    return {part.name: camel(part.name) if item is part else f"{item.name}.{camel(part.name)}"
+            for item in items for part in flatten([item])}
+
+
 def check_of(kernel):
     declared, arguments = parameters(kernel)
-    views = ", ".join(f"{item.name}.{camel(part.name)}" if item is not part else camel(item.name)
-                      for item in kernel.inputs + kernel.outputs for part in flatten([item]))
+    views = ", ".join(places_in(kernel.inputs + kernel.outputs).values())
     flags = ", ".join(map(camel, shape_flags(kernel)))
     rest = f"checkRestOf{kind(kernel)}" if kernel.checked else "checkNoMore"
-    return f"MOERT_CHECK({kind(kernel)}, ({declared}), ({{{views}}}, {{{flags}}}), {rest}(check, {arguments}))"
+    found = places_in(kernel.attributes)
+    rests = [f'checkPositive(check, "{a.name}", {found[a.name]})' for a in kernel.values if a.type == "positive"]
+    rests.append(f"{rest}(check, {arguments})")
+    return f"MOERT_CHECK({kind(kernel)}, ({declared}), ({{{views}}}, {{{flags}}}), ({', '.join(rests)}))"
 
 
 def attributes(kernel):

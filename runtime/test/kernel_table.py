@@ -46,7 +46,7 @@ WRONG = [
     ("add(a[a, b, c, d], e[e, f, g, h], i[i, j, k, l], m[m]);", "'add' has more than 12 names of dimensions"),
     ("add(a) -> (out = b);", "'add': 'out' names 'b', which is none of its inputs"),
     ("add(a, a) -> (out);", "'add' has two operands of one name"),
-    ("add(a) -> (out) [n: float];", "expected an attribute, 'name[: int, flag, real or an enum]', but got 'n: float'"),
+    ("add(a) -> (out) [n: float];", "expected an attribute, 'name[: int, flag, real, positive or an enum]', but got 'n: float'"),
     ("add(a) -> (out) [Part part(n)];", "expected a struct that a line 'struct Part;' declares but got 'Part'"),
     ("add(a) -> (out) quickly;", "unknown word 'quickly' behind 'add'"),
     ("add(a) -> (out) ragged b;", "'add': 'ragged' names 'b', which is none of its inputs"),

@@ -128,6 +128,9 @@ Checker &Checker::operands(const View *views, const bool *flags) {
 }
 
 template <class... Arguments> static void checkNoMore(const Arguments &...) {}
+static void checkPositive(Checker &check, const char *name, double value) {
+  check.that(value > 0, [&] { return joined("expected '", name, "' above 0 but got ", value); });
+}
 
 #define MOERT_CHECK(kind, parameters, operandsAndFlags, rest)                                                          \
   Status check##kind parameters {                                                                                      \

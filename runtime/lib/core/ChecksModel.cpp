@@ -29,10 +29,6 @@ void checkBlocks(Checker &check, View x, const char *name, View vector, int64_t 
   });
 }
 
-void checkLimit(Checker &check, double limit) {
-  check.that(limit > 0, [&] { return joined("expected 'limit' above 0 but got ", limit); });
-}
-
 /// `means` are [G, ..]; G divides the tokens.
 void checkMeans(Checker &check, View logits, const char *name, View means) {
   const int64_t groups = means.dims[0];
@@ -77,10 +73,6 @@ void checkRestOfNormGrad(Checker &check, View x, View gamma, View, View, int64_t
 void checkRestOfNormWgrad(Checker &check, View x, View, View, View out, int64_t kind, double eps) {
   checkBlocks(check, x, "out", out, kind, eps);
 }
-
-void checkRestOfClamp(Checker &check, View, View, double limit) { checkLimit(check, limit); }
-
-void checkRestOfClampGrad(Checker &check, View, View, View, double limit) { checkLimit(check, limit); }
 
 // --- Losses ------------------------------------------------------------------
 

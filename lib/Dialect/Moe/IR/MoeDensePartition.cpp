@@ -45,32 +45,6 @@ static int64_t getTokenShard(int64_t tokens, ParallelAttr parallel) { return tok
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-LogicalResult ScaleOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
-                                    SmallVectorImpl<LayoutAttr> &results) {
-  if (!operands[0])
-    operands[0] = LayoutAttr::get(getContext(), ::getType(getResult()).getRank());
-  results.push_back(operands[0]);
-  return success();
-}
-LogicalResult ScaleOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
-                                 SmallVectorImpl<Value> &results) {
-  results.push_back(builder.create<ScaleOp>(getLoc(), operands[0], getFactorAttr()));
-  return success();
-}
-
-LogicalResult ClampOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,
-                                    SmallVectorImpl<LayoutAttr> &results) {
-  if (!operands[0])
-    operands[0] = LayoutAttr::get(getContext(), ::getType(getResult()).getRank());
-  results.push_back(operands[0]);
-  return success();
-}
-LogicalResult ClampOp::partition(OpBuilder &builder, ParallelAttr, int64_t, ArrayRef<LayoutAttr>, ValueRange operands,
-                                 SmallVectorImpl<Value> &results) {
-  results.push_back(builder.create<ClampOp>(getLoc(), operands[0], getLimitAttr()));
-  return success();
-}
-
 LogicalResult FillOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr>, SmallVectorImpl<LayoutAttr> &results) {
   results.push_back(LayoutAttr::get(getContext(), ::getType(getResult()).getRank()));
   return success();

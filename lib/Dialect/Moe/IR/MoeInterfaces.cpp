@@ -106,4 +106,18 @@ Value mlir::moe::cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange ro
   return result;
 }
 
+void mlir::moe::inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands,
+                                        SmallVectorImpl<LayoutAttr> &results) {
+  if (!operands[0])
+    operands[0] = LayoutAttr::get(op->getContext(), cast<RankedTensorType>(op->getResult(0).getType()).getRank());
+  results.push_back(operands[0]);
+}
+
+Value mlir::moe::cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands) {
+  Operation *clone = builder.clone(*op);
+  clone->setOperands(operands);
+  clone->getResult(0).setType(operands[0].getType());
+  return clone->getResult(0);
+}
+
 #include "moe/Dialect/Moe/IR/MoeInterfaces.cpp.inc"

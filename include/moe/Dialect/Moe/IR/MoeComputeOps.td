@@ -36,7 +36,7 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
 
 def Moe_ScaleOp : Moe_Op<"scale", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_Rowwise, Moe_CostOwn,
-    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+    Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>, Moe_PartitionElementwise]> {
   let summary = "product with a constant, at both levels";
   let description = [{
     `result[i] = factor * input[i]`.
@@ -231,7 +231,7 @@ defvar Moe_ActivationForm = (ins Moe_ActivationAttr:$kind, DefaultValuedAttr<F64
 def Moe_ActivationOp : Moe_Op<"activation", [
     Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>,
-    DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+    Moe_Partition]> {
   let summary = "activation function, elementwise or gated, at both levels";
   let description = [{
     relu, gelu (exact), gelu_tanh (GPT-2's `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`), silu and sigmoid are elementwise. The swiglu kinds take interleaved (gate, up) column pairs and give

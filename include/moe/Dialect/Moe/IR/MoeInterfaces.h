@@ -52,6 +52,10 @@ bool hasRowsFor(Type type, GroupAttr group);
 /// As MoeRowwiseOpInterface::buildOnRowPart says.
 Value cloneOnRowPart(Operation *op, OpBuilder &builder, ValueRange rows);
 
+/// As the defaults of MoePartitionOpInterface say.
+void inferElementwiseLayouts(Operation *op, MutableArrayRef<LayoutAttr> operands, SmallVectorImpl<LayoutAttr> &results);
+Value cloneOnShard(Operation *op, OpBuilder &builder, ValueRange operands);
+
 /// The number of a result among those of its op, as in CountsRule::output.
 inline int64_t getResultNumber(Value result) { return cast<OpResult>(result).getResultNumber(); }
 /// Whether a tensor of this type may hold counts of routed rows.

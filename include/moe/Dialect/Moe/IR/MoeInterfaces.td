@@ -217,7 +217,8 @@ def MoeStepCountOpInterface : OpInterface<"MoeStepCountOpInterface"> {
 
 def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{How a model-graph (L0) op is laid out over ranks and becomes part of the SPMD program (L1).}];
+  let description = [{How a model-graph (L0) op is laid out over ranks and becomes part of the SPMD program (L1). The default is
+    an elementwise op of one operand: it takes any layout and keeps it.}];
   let methods = [
     InterfaceMethod<[{
       Fills the layouts of operands that are null (not decided yet) and gives those of the results. Fails with an error
@@ -225,13 +226,19 @@ def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
     }], "::llvm::LogicalResult", "inferLayouts",
       (ins "::mlir::moe::ParallelAttr":$parallel,
            "::llvm::MutableArrayRef<::mlir::moe::LayoutAttr>":$operands,
-           "::llvm::SmallVectorImpl<::mlir::moe::LayoutAttr> &":$results)>,
+           "::llvm::SmallVectorImpl<::mlir::moe::LayoutAttr> &":$results), [{}], [{
+        inferElementwiseLayouts($_op, operands, results);
+        return ::mlir::success();
+      }]>,
     InterfaceMethod<[{
       Builds the baseline per-rank program from the operands' shards, which have those `layouts`. Capacity, slots and auxiliary loss are per group of
       tokens; `groups` is the least number of such groups in the whole model, one for each token shard.
     }], "::llvm::LogicalResult", "partition",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel, "int64_t":$groups,
-           "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results)>
+           "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results), [{}], [{
+        results.push_back(cloneOnShard($_op, builder, operands));
+        return ::mlir::success();
+      }]>
   ];
 }
 

@@ -5,7 +5,7 @@
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 def Moe_LayerOp : Moe_Op<"layer", [
-    AttrSizedOperandSegments, Moe_CostOwn, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+    AttrSizedOperandSegments, Moe_CostOwn, Moe_Partition]> {
   let summary = "a Mixture-of-Experts layer of a model graph";
   let description = [{
     For tokens `x` [N, M], E experts and the k best of them for each token:
@@ -114,7 +114,7 @@ def Moe_LayerOp : Moe_Op<"layer", [
 def Moe_AddOp : Moe_Op<"add", [
     SameOperandsAndResultType, Commutative, Moe_Spmd, Moe_Differentiable,
     DeclareOpInterfaceMethods<MoeRowwiseOpInterface, ["getNumRowOperands"]>, Moe_CostOwn,
-    Moe_Kernel<["getInPlaceInputs"]>, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+    Moe_Kernel<["getInPlaceInputs"]>, Moe_Partition]> {
   let summary = "elementwise sum, at both levels";
   let description = [{
     `result[i] = lhs[i] + rhs[i]`. At L0 both have one layout; at L1 it is rank-local.

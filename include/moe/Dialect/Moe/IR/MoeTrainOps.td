@@ -9,7 +9,7 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 //===----------------------------------------------------------------------===//
 
 def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
-    Moe_Cost, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+    Moe_Cost, Moe_Partition]> {
   let summary = "mean negative log-likelihood of the labels, in a model graph";
   let description = [{
     `loss = mean over the s with labels[s] >= 0 of (ln sum_j exp(logits[s,j]) - logits[s, labels[s]])`.
@@ -248,7 +248,7 @@ def Moe_CastOp : Moe_Op<"cast", [
 //===----------------------------------------------------------------------===//
 
 def Moe_RouterMeansOp : Moe_Op<"router_means", [
-    Moe_Spmd, Moe_Differentiable, Moe_Cost, DeclareOpInterfaceMethods<MoePartitionOpInterface>,
+    Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelParams"]>]> {
   let summary = "what losses of routers are made of, at both levels";
   let description = [{
@@ -311,7 +311,7 @@ def Moe_RouterMeansGradOp : Moe_Op<"router_means_grad", [
 }
 
 def Moe_RouterLossOp : Moe_Op<"router_loss", [
-    Moe_Cost, DeclareOpInterfaceMethods<MoePartitionOpInterface>]> {
+    Moe_Cost, Moe_Partition]> {
   let summary = "loss of routers, in a model graph";
   let description = [{
     The mean over the G groups of `balance E sum_e loads[g,e] shares[g,e] + square squares[g,0]`, of the sums over layers of what
