@@ -257,8 +257,8 @@ static CompileOptions getSampleOptions(CompileOptions options) {
   return options;
 }
 
-/// Of groups that differ in pp alone, from one sample of the most frequent block, on the fewest data-parallel ranks. The
-/// optimizer's states are left out, since more ranks may divide them.
+/// Of groups that differ in pp alone, from one sample of the most frequent block, on the fewest data-parallel ranks.
+/// The optimizer's states are left out, since more ranks may divide them.
 void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
   Candidate &smallest = *alike.back();
   smallest.schedule = getSchedules(smallest.parallel).front();
