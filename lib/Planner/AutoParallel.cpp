@@ -61,6 +61,7 @@ private:
   }
   /// Those that may be taken, the fastest first.
   SmallVector<Candidate *> sort();
+  bool compileWhole(Candidate &candidate);
   void compileNearest();
   LogicalResult failToFind();
   LogicalResult setFigures(OwningOpRef<ModuleOp> &module, Candidate &best) const;
@@ -363,24 +364,32 @@ SmallVector<Candidate *> ParallelSearch::sort() {
   return sorted;
 }
 
-/// The nearest by estimate as they are.
+/// Whether it can be, and fits.
+bool ParallelSearch::compileWhole(Candidate &candidate) {
+  std::string reason;
+  std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, candidate.parallel, candidate.batch),
+                                                       getOptions(candidate), /*limit=*/0, reason);
+  if (!whole) {
+    refuse(candidate, Verdict::Illegal, reason);
+    return false;
+  }
+  candidate.whole = whole->step;
+  candidate.verdict = Verdict::Compiled;
+  if (fits(candidate.whole.bytes))
+    return true;
+  refuseSize(candidate, describeMemory(whole->memory));
+  return false;
+}
+
+/// The nearest by estimate as they are, and all that by their estimates are faster than the fastest of these.
 void ParallelSearch::compileNearest() {
   constexpr size_t compared = 3;
-  visitBest("whole plans", sort(), compared, [&](Candidate &candidate) {
-    std::string reason;
-    std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, candidate.parallel, candidate.batch),
-                                                         getOptions(candidate), /*limit=*/0, reason);
-    if (!whole) {
-      refuse(candidate, Verdict::Illegal, reason);
-      return false;
-    }
-    candidate.whole = whole->step;
-    candidate.verdict = Verdict::Compiled;
-    if (fits(candidate.whole.bytes))
-      return true;
-    refuseSize(candidate, describeMemory(whole->memory));
-    return false;
-  });
+  visitBest("whole plans", sort(), compared, [&](Candidate &candidate) { return compileWhole(candidate); });
+  SmallVector<Candidate *> sorted = sort(), faster;
+  for (Candidate *candidate : sorted)
+    if (candidate->verdict == Verdict::Estimated && getCost(*candidate) < getCost(*sorted.front()))
+      faster.push_back(candidate);
+  visitAll("whole plans that may be faster", faster.size(), [&](size_t index) { compileWhole(*faster[index]); });
 }
 
 //===----------------------------------------------------------------------===//
