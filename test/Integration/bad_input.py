@@ -21,6 +21,9 @@ import safetensors
 TIMEOUT = 60
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
+with open(os.path.join(ROOT, "include/moe/Pipeline/LayerRewrites.def")) as table:
+    REWRITES = re.findall(r'^LAYER_REWRITE\(\w+, "([^"]+)"', table.read(), re.M)
+
 LAYER = """\
 func.func @model(%x: tensor<16x8xf32> {moe.name = "x", moe.role = "input"},
                  %gate: tensor<8x4xf32> {moe.name = "layer0.gate", moe.role = "parameter"},
@@ -210,7 +213,7 @@ def compile_options(suite):
     for name in ("pipeline", "mpipe-s0", "mpipe-s5", "mpipe", "s1:2", "mpipe-s1:2", "s1+", "+s1", "pipeline2", "auto:pipeline", "shadows",
                  "smart2", "topology-gate:1", "topology-gate:", "topology"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            r"made of baseline, .*, auto, saa, pipeline:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
+            rf"made of {', '.join(REWRITES)}, auto, saa, pipeline:N\|auto\[,RING\], mpipe-s1, mpipe-s2, mpipe-s3, mpipe-s4, mpipe-auto, "
             r"shadow\[:MAX,POLICY\], smart\[:RANKS,ORDER\], topology-gate, joined by '\+', "
             rf"but got '{re.escape(name)}'")
     for count in ("0", "65", "-1", "x", "", "2x", "1.5", "99999999999999999999", "2:4", "AUTO", "2,", "2,0", "2,65", "2,x", ",2", "auto,",

@@ -16,8 +16,8 @@ using namespace mlir::moe;
 /// Sizes that differ by less are the same: scalars pass from layer to layer, too.
 static bool isAbout(int64_t size, int64_t other) { return std::abs(size - other) <= other / 10; }
 
-/// Whether more is handed over, or nothing, on both sides, where that changes. Between q, k and v and the attention as
-/// much is handed over for some ops, but less behind them.
+/// Whether more is handed over, or nothing, on both sides: each side counts where it first differs. No block ends between
+/// q, k and v and the attention: as much is handed over for some ops there, but less behind them.
 static bool isNarrow(ArrayRef<int64_t> crossing, size_t cut) {
   auto isWider = [&](auto sizes) {
     auto it = llvm::find_if(sizes, [&](int64_t size) { return size != crossing[cut]; });

@@ -35,9 +35,11 @@ def Moe_Index2D : Moe_RankedTensor<[I32], [2], "2-D tensor of i32">;
 
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)>;
 
-/// How an L1 op differs from the interfaces' defaults is listed op by op.
+/// An L0 op partitions itself, or by the default.
 defvar Moe_Partition = DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition"]>;
 defvar Moe_PartitionElementwise = DeclareOpInterfaceMethods<MoePartitionOpInterface>;
+
+/// How an L1 op differs from the interfaces' defaults is listed op by op.
 defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["getIndexRule"]>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "getIndexRule"]>;
 defvar Moe_SpmdGroup = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "inferPlacements"]>;

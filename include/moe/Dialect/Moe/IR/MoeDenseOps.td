@@ -8,7 +8,6 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 // ops are of both levels: on global tensors in a model graph, on a rank's shards in an SPMD program. What works on one of
 // `parts` equal parts of something works on part (rank / stride) mod parts, as in moert.h.
 
-
 def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "the position of each token in its sequence";
   let description = [{

@@ -153,8 +153,9 @@ def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
   let summary = "keep for the backward only what blocks hand over";
   let description = [{
     Sets `moe.residual` to recompute, or recommunicate, on the ops of a forward SPMD program but for those whose results pass
-    from one block to another, those behind the last such place (the head and the loss), and those that have it already. Blocks
-    end where moe-cut-stages may cut, more is handed over on both sides, and about as much as at most other such places.
+    from one block to another, those behind the last such place (the head and the loss), and those that have it already. A
+    block ends where moe-cut-stages may cut and more, or nothing, is handed over on both sides. Of these places it is those where
+    about as much is handed over as at most of them.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
