@@ -39,6 +39,20 @@ void mlir::moe::registerDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
+static constexpr std::pair<Recompute, StringLiteral> kRecomputeNames[] = {
+    {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Block, "block"}};
+
+StringRef mlir::moe::getName(Recompute recompute) {
+  return llvm::find_if(kRecomputeNames, [&](const auto &one) { return one.first == recompute; })->second;
+}
+
+std::optional<Recompute> mlir::moe::parseRecompute(StringRef name) {
+  for (const auto &[recompute, known] : kRecomputeNames)
+    if (name == known)
+      return recompute;
+  return std::nullopt;
+}
+
 /// A stage: the only place where the compiler makes a pass manager, so that `runner` sees all. `run` does what the
 /// passes describe, where they are not run themselves.
 static LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
@@ -92,8 +106,10 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
   if (options.parallel.getPp() > 1)
     passes.addNestedPass<func::FuncOp>(createMoeCutStages({options.parallel.getPp() * options.interleave}));
-  if (options.recompute)
-    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks());
+  else if (options.markParts)
+    passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0}));
+  if (options.recompute != Recompute::None)
+    passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks({options.recompute == Recompute::Selective}));
   return success();
 }
 
@@ -113,7 +129,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (options.train || options.optimizer)
     addSimplification(passes);
   int64_t pp = reference ? 1 : options.parallel.getPp();
-  if (options.microBatches > 1 || pp > 1)
+  if (options.microBatches > 1 || pp > 1 || options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
@@ -324,7 +340,7 @@ static LogicalResult checkPrograms(ModuleOp plan) {
 /// The rank program and, behind it, the reference.
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
                                                             const PipelineOptions &options) {
-  if (options.recompute && schedule.getRing() > 0)
+  if (options.recompute != Recompute::None && schedule.getRing() > 0)
     return emitError(UnknownLoc::get(prepared.getContext()))
            << "expected --recompute without memory reuse but got --schedule=" << schedule.getName()
            << ": a ring holds the values of " << schedule.getRing()

@@ -154,13 +154,17 @@ static double getInterval(const SimResult &step, const CompileOptions &options) 
   return (sum(1) - sum(2)) / static_cast<double>(each);
 }
 
-llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
+llvm::Expected<Prediction> Evaluator::Plan::predict() {
   llvm::Expected<const CostModel *> model = evaluator.getModel();
   if (!model)
     return model.takeError();
   if (llvm::Error error = addPrograms())
     return error;
-  llvm::Expected<Prediction> prediction = predict(*module, "", std::exchange(programs, {}), **model, &trace);
+  return moe::predict(*module, "", std::exchange(programs, {}), **model, &trace);
+}
+
+llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
+  llvm::Expected<Prediction> prediction = predict();
   if (!prediction)
     return prediction.takeError();
   const SimReport &report = prediction->report;

@@ -54,6 +54,7 @@ public:
   std::string describePeak() const;
   /// Seconds of the busiest stream, which no order can go below.
   llvm::Expected<double> getBound();
+  llvm::Expected<Prediction> predict();
   llvm::Expected<StepFigures> simulate();
 
 private:

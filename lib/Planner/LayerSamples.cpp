@@ -108,7 +108,8 @@ static CompileOptions getLayerOptions(CompileOptions options) {
   int64_t stages = options.parallel.getPp();
   options.parallel = getStageParallel(options.parallel);
   options.microBatches = options.interleave = 1;
-  options.recompute = options.sequenceParallel = false;
+  options.recompute = Recompute::None;
+  options.sequenceParallel = false;
   options.optimizer.reset();
   options.memoryLimit = 0;
   // The launches of a pipeline's stages stay in the program's order.

@@ -26,6 +26,7 @@ public:
 
   /// A step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
   std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
+  std::optional<SampledParts> sampleParts();
 
 private:
   /// `options` in the context.
@@ -82,6 +83,48 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   }
   whole.step = std::move(*step);
   return whole;
+}
+
+/// What moe-cut-stages says of its parts; nothing where it did not run.
+static SmallVector<SampledPart> getParts(ModuleOp plan) {
+  func::FuncOp program = plan::getRankPrograms(plan).front();
+  auto seconds = program->getAttrOfType<DenseF64ArrayAttr>(kPartSecondsAttrName);
+  auto receive = program->getAttrOfType<DenseF64ArrayAttr>(kPartReceiveAttrName);
+  auto bytes = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName);
+  SmallVector<SampledPart> parts;
+  if (!seconds || !receive || !bytes)
+    return parts;
+  for (auto [own, before, handed] : llvm::zip_equal(seconds.asArrayRef(), receive.asArrayRef(), bytes.asArrayRef()))
+    parts.push_back({{}, own, before, handed});
+  return parts;
+}
+
+std::optional<SampledParts> ModelMeasure::sampleParts() {
+  if (failed(graph))
+    return std::nullopt;
+  CompileOptions few = options;
+  few.microBatches = std::min<int64_t>(options.microBatches, 2);
+  few.markParts = true;
+  Evaluator evaluator(few);
+  std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
+  if (!plan)
+    return std::nullopt;
+  SampledParts sample{getParts(plan->getModule()), 0};
+  llvm::Expected<Prediction> prediction = plan->predict();
+  if (!prediction) {
+    reason = llvm::toString(prediction.takeError());
+    return std::nullopt;
+  }
+  ProgramCost cost = getPartCosts(prediction->result, plan->getMemory(), sample.parts.size());
+  for (auto [part, own] : llvm::zip_equal(sample.parts, cost.parts))
+    part.cost = std::move(own);
+  sample.tailPeak = cost.tailPeak;
+  return sample;
+}
+
+std::optional<SampledParts> mlir::moe::sampleParts(const GraphReader &read, const CompileOptions &options,
+                                                   std::string &reason) {
+  return ModelMeasure(read, options, reason).sampleParts();
 }
 
 std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const CompileOptions &options,

@@ -3,6 +3,7 @@
 #define MOE_LIB_PLANNER_MODELSTEP_H
 
 #include "Evaluator.h"
+#include "PartCosts.h"
 
 #include <functional>
 
@@ -30,6 +31,20 @@ std::optional<WholeModel> measureModel(const GraphReader &read, const CompileOpt
 /// bytes is not simulated; 0: any is.
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const CompileOptions &options, int64_t limit,
                                              std::string &reason);
+
+/// A part of a program, with the figures by which stages are cut.
+struct SampledPart {
+  PartCost cost;
+  double cutSeconds = 0, receiveSeconds = 0; ///< as ProgramParts has them
+  double receivedBytes = 0;                  ///< of a micro-batch, from the parts before
+};
+struct SampledParts {
+  SmallVector<SampledPart> parts;
+  double tailPeak = 0; ///< as ProgramCost has it
+};
+/// Compiles and simulates a step of one stage in one micro-batch or, where options.microBatches is more, in two, and
+/// says what each part of it costs. As measureModel in all else.
+std::optional<SampledParts> sampleParts(const GraphReader &read, const CompileOptions &options, std::string &reason);
 
 } // namespace mlir::moe
 

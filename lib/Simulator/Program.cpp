@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
@@ -49,6 +50,8 @@ void ProgramMaker::addBuffer(Value value, bool isArgument) {
   SimBuffer buffer;
   buffer.bytes = plan::getByteSize(type);
   buffer.isArgument = isArgument;
+  if (auto place = value.getDefiningOp<plan::BufferOp>())
+    buffer.offset = place.getOffset() ? static_cast<int64_t>(*place.getOffset()) : -1;
   auto space = dyn_cast_or_null<plan::SpaceAttr>(type.getMemorySpace());
   buffer.isHost = space && space.getValue() == plan::Space::host_pinned;
   buffer.dtype = getDTypeName(type.getElementType()).str();
@@ -140,6 +143,12 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   llvm::append_range(launch.counts, op.getCountsRules());
   if (std::optional<APFloat> seconds = op.getSeconds())
     launch.transferSeconds = seconds->convertToDouble();
+  if (auto microBatch = op->getAttrOfType<ChunkAttr>(kMicroBatchAttrName))
+    launch.microBatch = static_cast<int32_t>(microBatch.getIndex());
+  if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName)) {
+    launch.stage = static_cast<int32_t>(stage.getIndex());
+    launch.isBackward = stage.getBackward();
+  }
   launch.stream = getStream(op.getStreamOrDefault());
   if (op.getPeer())
     launch.group = addChannel(op);

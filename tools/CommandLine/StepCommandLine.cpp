@@ -23,8 +23,11 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                    cl::init(1), cl::cat(category)),
       interleave("interleave", cl::desc("Stages of the pipeline for each of its devices (interleaved 1F1B)"),
                  cl::init(1), cl::cat(category)),
-      recompute("recompute", cl::desc("Keep only what blocks hand over to each other, compute the rest again"),
-                cl::init(false), cl::cat(category)),
+      recompute(
+          "recompute",
+          cl::desc("What the backward computes again instead of keeping it: none, selective (norms, activations and "
+                   "other ops that only move memory) or block (all that a block does; the same as --recompute)"),
+          cl::value_desc("none|selective|block"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
       sequenceParallel("sequence-parallel",
                        cl::desc("Norms, dropout and residual sums on each rank's part of the tokens, divided over mp"),
                        cl::init(false), cl::cat(category)) {}
@@ -83,7 +86,13 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   options.interleave = interleave;
   if (!isOpen && failed(checkInterleave(context, options)))
     return failure();
-  options.recompute = recompute;
+  if (recompute.getNumOccurrences()) {
+    std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);
+    if (!parsed)
+      return emitUsageError(context) << "expected --recompute to be none, selective or block but got '" << recompute
+                                     << "'";
+    options.recompute = *parsed;
+  }
   options.sequenceParallel = sequenceParallel;
   if (optimizer.empty())
     return success();

@@ -31,7 +31,8 @@ private:
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
   llvm::cl::opt<bool> zero;
   llvm::cl::opt<int64_t> microBatches, interleave;
-  llvm::cl::opt<bool> recompute, sequenceParallel;
+  llvm::cl::opt<std::string> recompute;
+  llvm::cl::opt<bool> sequenceParallel;
 };
 
 } // namespace mlir::moe

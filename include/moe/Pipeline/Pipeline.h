@@ -28,6 +28,12 @@ void registerDialects(DialectRegistry &registry);
 /// How far to compile: to the forward program in its schedule, to all of the rank program, or to a plan.
 enum class Stage { Forward, Spmd, Plan };
 
+/// What the backward computes again instead of keeping it: nothing; ops that only move memory; all that a block does.
+enum class Recompute { None, Selective, Block };
+/// "none", "selective", "block".
+StringRef getName(Recompute recompute);
+std::optional<Recompute> parseRecompute(StringRef name);
+
 /// A program is as long as its micro-batches are many.
 inline constexpr int64_t kMaxMicroBatches = 1024;
 
@@ -46,8 +52,10 @@ struct PipelineOptions {
   /// Stages of a pipeline for each of its devices: more than one is interleaved 1F1B, for which micro-batches are a
   /// multiple of pp.
   int64_t interleave = 1;
-  /// Keep for the backward only what blocks hand over to each other, and compute the rest again.
-  bool recompute = false;
+  Recompute recompute = Recompute::None;
+  /// Launches say which part of the program they belong to, in the forward or the backward: the parts that stages can be
+  /// made of (moe-cut-stages with stages=0). For samples, which have one stage.
+  bool markParts = false;
   /// Norms, dropout and residual sums on each rank's part of the tokens over mp (moe-sequence-parallel).
   bool sequenceParallel = false;
   /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.

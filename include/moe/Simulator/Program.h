@@ -54,6 +54,7 @@ struct SimGroup {
 /// A place of the program's memory, an argument, or a view of one of them.
 struct SimBuffer {
   int64_t bytes = 0;
+  int64_t offset = -1; ///< into the arena; -1 where it has no place there
   /// Of a view: the buffer that it is part of, which is no view itself. A view has no bytes and no launches of its own.
   int32_t base = -1;
   /// Of a view: where in the base, along dimension 0, what it is a part of begins; -1 where it is no view, or of
@@ -80,6 +81,9 @@ struct SimLaunch {
   /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
   double transferSeconds = 0;
   uint32_t stream = 0;
+  /// Which unit of a pipeline it belongs to: micro-batch, stage and direction; -1 where it belongs to none.
+  int32_t microBatch = -1, stage = -1;
+  bool isBackward = false;
   int32_t group = -1;     ///< of a collective
   int32_t partGroup = -1; ///< of a launch that meets nobody but does its member's part of something
   llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent

@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include "moe/Conversion/Passes.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 
@@ -94,12 +95,14 @@ void ProgramConverter::launch(Operation *op, MoeKernelOpInterface kernel, ValueR
   auto array = [&](ArrayRef<int64_t> values) {
     return values.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(values);
   };
-  builder.create<plan::LaunchOp>(op->getLoc(), builder.getStringAttr(kernel.getKernelName()), inputs, outputs,
-                                 params.empty() ? ArrayAttr() : builder.getArrayAttr(params),
-                                 kernel.isCollective() ? builder.getUnitAttr() : UnitAttr(), kernel.getKernelGroup(),
-                                 /*stream=*/StringAttr(), getLabel(op->getLoc()), array(absent), array(inPlace),
-                                 getCost(op), op->getAttrOfType<ChunkAttr>(kChunkAttrName), /*seconds=*/FloatAttr(),
-                                 peer ? builder.getI64IntegerAttr(*peer) : IntegerAttr(), getCounts(op));
+  auto launch = builder.create<plan::LaunchOp>(
+      op->getLoc(), builder.getStringAttr(kernel.getKernelName()), inputs, outputs,
+      params.empty() ? ArrayAttr() : builder.getArrayAttr(params),
+      kernel.isCollective() ? builder.getUnitAttr() : UnitAttr(), kernel.getKernelGroup(),
+      /*stream=*/StringAttr(), getLabel(op->getLoc()), array(absent), array(inPlace), getCost(op),
+      op->getAttrOfType<ChunkAttr>(kChunkAttrName), /*seconds=*/FloatAttr(),
+      peer ? builder.getI64IntegerAttr(*peer) : IntegerAttr(), getCounts(op));
+  inheritUnit(op, launch);
 }
 
 Value ProgramConverter::createBuffer(Type tensor, Location loc, plan::Space space, RingAttr ring) {

@@ -88,6 +88,9 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kScheduleChoicesAttrName && isa<FunctionOpInterface>(op))
     return success();
+  if (llvm::is_contained({kPartSecondsAttrName, kPartReceiveAttrName, kPartBytesAttrName}, attribute.getName()) &&
+      isa<FunctionOpInterface>(op) && isa<DenseF64ArrayAttr>(attribute.getValue()))
+    return success();
   if (attribute.getName() == kRanksAttrName && isa<FunctionOpInterface>(op)) {
     auto ranks = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
     if (ranks && ranks.size() == 2 && ranks[0] >= 0 && ranks[1] > 0)

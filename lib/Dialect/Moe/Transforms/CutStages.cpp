@@ -5,8 +5,6 @@
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
-#include <limits>
-
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOECUTSTAGES
 #include "moe/Dialect/Moe/Transforms/Passes.h.inc"
@@ -21,9 +19,12 @@ class Cutter {
 public:
   explicit Cutter(func::FuncOp function);
 
-  /// The first op of each stage, such that the slowest takes as little time as possible; empty where there are too few
-  /// places to cut.
-  SmallVector<size_t> cut(int64_t stages);
+  /// The first op of each stage; empty where there are too few places to cut.
+  SmallVector<size_t> cut(int64_t stages) const;
+  /// What lies between two places to cut.
+  ProgramParts getParts() const;
+  /// Writes that on the function.
+  void describeParts(func::FuncOp function) const;
   ArrayRef<Operation *> getOps() const { return program.ops; }
   size_t getMostStages() const { return program.cuts.size() - 1; }
 
@@ -34,12 +35,6 @@ private:
   /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
   double getUse(Operation *op, const OpCost &cost) const;
   double getExchangeSeconds(GroupAttr group, const OpCost &cost) const;
-  /// Of the ops from one cut to another, with what the first one's stage receives.
-  double getSeconds(size_t from, size_t to) const {
-    size_t first = program.cuts[from];
-    return before[program.cuts[to]] - before[first] + static_cast<double>(program.crossing[first]) / rates.outsideBytes;
-  }
-
   ProgramCuts program;
   ClusterRates rates;
   int64_t world = 0;
@@ -101,30 +96,27 @@ double Cutter::getSeconds(Operation *op) const {
   return seconds * getUse(op, cost);
 }
 
-SmallVector<size_t> Cutter::cut(int64_t stages) {
-  if (getMostStages() < static_cast<size_t>(stages))
-    return {};
-  ArrayRef<size_t> cuts = program.cuts;
-  // best[k][to]: the slowest of k + 1 stages of what is before `to`; from[k][to]: where the last of them begins.
-  constexpr double never = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> best(stages, std::vector<double>(cuts.size(), never));
-  std::vector<std::vector<size_t>> from(stages, std::vector<size_t>(cuts.size(), 0));
-  for (size_t to = 1; to < cuts.size(); ++to)
-    best[0][to] = getSeconds(0, to);
-  for (int64_t stage = 1; stage < stages; ++stage)
-    for (size_t to = stage + 1; to < cuts.size(); ++to)
-      for (size_t begin = stage; begin < to; ++begin)
-        if (double slowest = std::max(best[stage - 1][begin], getSeconds(begin, to)); slowest < best[stage][to]) {
-          best[stage][to] = slowest;
-          from[stage][to] = begin;
-        }
-  SmallVector<size_t> first(stages, 0);
-  size_t to = cuts.size() - 1;
-  for (int64_t stage = stages - 1; stage > 0; --stage) {
-    to = from[stage][to];
-    first[stage] = cuts[to];
+ProgramParts Cutter::getParts() const {
+  ProgramParts parts;
+  for (auto [from, to] : llvm::zip(program.cuts, ArrayRef(program.cuts).drop_front())) {
+    parts.seconds.push_back(before[to] - before[from]);
+    parts.receive.push_back(static_cast<double>(program.crossing[from]) / rates.outsideBytes);
   }
-  return first;
+  return parts;
+}
+
+void Cutter::describeParts(func::FuncOp function) const {
+  Builder builder(function.getContext());
+  ProgramParts parts = getParts();
+  auto bytes = llvm::map_to_vector(ArrayRef(program.cuts).drop_back(),
+                                   [&](size_t cut) { return static_cast<double>(program.crossing[cut]); });
+  function->setAttr(kPartSecondsAttrName, builder.getDenseF64ArrayAttr(parts.seconds));
+  function->setAttr(kPartReceiveAttrName, builder.getDenseF64ArrayAttr(parts.receive));
+  function->setAttr(kPartBytesAttrName, builder.getDenseF64ArrayAttr(bytes));
+}
+
+SmallVector<size_t> Cutter::cut(int64_t stages) const {
+  return llvm::map_to_vector(cutIntoStages(getParts(), stages), [&](size_t part) { return program.cuts[part]; });
 }
 
 namespace {
@@ -133,17 +125,19 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (stages < 1 || !function.getBody().hasOneBlock()) {
-      function.emitError() << "expected a body of one block and at least one stage but got " << int64_t(stages);
+    if (stages < 0 || !function.getBody().hasOneBlock()) {
+      function.emitError() << "expected a body of one block and a number of stages but got " << int64_t(stages);
       return signalPassFailure();
     }
     Cutter cutter(function);
-    SmallVector<size_t> first = cutter.cut(stages);
+    SmallVector<size_t> first = cutter.cut(stages ? int64_t(stages) : static_cast<int64_t>(cutter.getMostStages()));
     if (first.empty()) {
       function.emitError() << "expected at most " << cutter.getMostStages()
                            << " stages, since the model can be cut in no more places, but got " << int64_t(stages);
       return signalPassFailure();
     }
+    if (stages == 0)
+      cutter.describeParts(function);
     size_t stage = 0;
     for (auto [number, op] : llvm::enumerate(cutter.getOps())) {
       while (stage + 1 < first.size() && number >= first[stage + 1])

@@ -16,8 +16,8 @@ using namespace mlir::moe;
 /// Sizes that differ by less are the same: scalars pass from layer to layer, too.
 static bool isAbout(int64_t size, int64_t other) { return std::abs(size - other) <= other / 10; }
 
-/// Whether more is handed over, or nothing, on both sides: each side counts where it first differs. No block ends between
-/// q, k and v and the attention: as much is handed over for some ops there, but less behind them.
+/// Whether more is handed over, or nothing, on both sides: each side counts where it first differs. No block ends
+/// between q, k and v and the attention: as much is handed over for some ops there, but less behind them.
 static bool isNarrow(ArrayRef<int64_t> crossing, size_t cut) {
   auto isWider = [&](auto sizes) {
     auto it = llvm::find_if(sizes, [&](int64_t size) { return size != crossing[cut]; });
@@ -43,6 +43,12 @@ static SmallVector<size_t> findBlocks(const ProgramCuts &program) {
   return most;
 }
 
+/// Whether the op only moves memory, so that computing it again takes little time.
+static bool movesMemory(Operation *op) {
+  auto priced = dyn_cast<MoeCostOpInterface>(op);
+  return priced && priced.getOpCost().resource == Resource::Memory;
+}
+
 namespace {
 struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks> {
   using Base::Base;
@@ -64,7 +70,7 @@ struct MoeRecomputeBlocks : moe::impl::MoeRecomputeBlocksBase<MoeRecomputeBlocks
         return it != numbers.end() && getBlock(it->second) != getBlock(number);
       });
       auto kernel = dyn_cast<MoeKernelOpInterface>(op);
-      if (isHandedOver || !kernel || op->hasAttr(kResidualAttrName))
+      if (isHandedOver || !kernel || op->hasAttr(kResidualAttrName) || (selective && !movesMemory(op)))
         continue;
       Residual residual = kernel.isCollective() ? Residual::recommunicate : Residual::recompute;
       op->setAttr(kResidualAttrName, ResidualAttr::get(&getContext(), residual));

@@ -6,8 +6,6 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 
-#include <map>
-
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -127,91 +125,4 @@ ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
       program.cuts.push_back(number);
   program.cuts.push_back(program.ops.size());
   return program;
-}
-
-//===----------------------------------------------------------------------===//
-// The order of units
-//===----------------------------------------------------------------------===//
-
-/// Unit `number` of device `device` among its forwards, or its backwards: as many micro-batches as there are devices
-/// pass one of its stages, then the next one.
-static PipelineUnit getUnit(int64_t number, int64_t device, int64_t devices, int64_t chunks, bool backward) {
-  int64_t round = number / (devices * chunks), inRound = number % (devices * chunks);
-  int64_t chunk = inRound / devices;
-  if (backward)
-    chunk = chunks - 1 - chunk;
-  // Without chunks, one after the other.
-  int64_t microBatch = chunks == 1 ? number : round * devices + inRound % devices;
-  return {microBatch, chunk * devices + device, backward};
-}
-
-/// As many forwards as it takes until the first backward arrives, then one forward and one backward in turn.
-static SmallVector<PipelineUnit> getDeviceOrder(int64_t device, int64_t devices, int64_t chunks, int64_t microBatches,
-                                                bool hasBackward) {
-  int64_t units = microBatches * chunks;
-  int64_t first = chunks == 1 ? devices - 1 - device : 2 * (devices - 1 - device) + (chunks - 1) * devices;
-  int64_t warmUp = hasBackward ? std::min(units, first) : units;
-  SmallVector<PipelineUnit> order;
-  for (int64_t unit = 0; unit < warmUp; ++unit)
-    order.push_back(getUnit(unit, device, devices, chunks, false));
-  for (int64_t unit = warmUp; unit < units + warmUp && hasBackward; ++unit) {
-    if (unit < units)
-      order.push_back(getUnit(unit, device, devices, chunks, false));
-    order.push_back(getUnit(unit - warmUp, device, devices, chunks, true));
-  }
-  return order;
-}
-
-namespace {
-/// Plays the devices' orders, a backward taking twice the time of a forward.
-class PipelineClock {
-public:
-  explicit PipelineClock(int64_t stages) : stages(stages) {}
-
-  /// When what the unit needs is there; none while that is not known.
-  std::optional<int64_t> getReady(const PipelineUnit &unit) const {
-    if (!unit.backward)
-      return unit.stage == 0 ? std::optional<int64_t>(0) : getEnd({unit.microBatch, unit.stage - 1, false});
-    if (unit.stage == stages - 1)
-      return getEnd({unit.microBatch, unit.stage, false});
-    return getEnd({unit.microBatch, unit.stage + 1, true});
-  }
-  int64_t run(const PipelineUnit &unit, int64_t begin) { return ends[unit] = begin + (unit.backward ? 2 : 1); }
-
-private:
-  std::optional<int64_t> getEnd(const PipelineUnit &unit) const {
-    auto it = ends.find(unit);
-    return it == ends.end() ? std::nullopt : std::optional<int64_t>(it->second);
-  }
-
-  int64_t stages;
-  std::map<PipelineUnit, int64_t> ends;
-};
-} // namespace
-
-SmallVector<PipelineUnit> mlir::moe::getPipelineOrder(int64_t devices, int64_t stages, int64_t microBatches,
-                                                      bool hasBackward) {
-  SmallVector<SmallVector<PipelineUnit>> orders;
-  for (int64_t device = 0; device < devices; ++device)
-    orders.push_back(getDeviceOrder(device, devices, stages / devices, microBatches, hasBackward));
-  PipelineClock clock(stages);
-  SmallVector<int64_t> free(devices, 0);
-  SmallVector<size_t> next(devices, 0);
-  SmallVector<PipelineUnit> order;
-  // The one that can begin first goes first.
-  while (true) {
-    std::optional<std::pair<int64_t, int64_t>> best;
-    for (int64_t device = 0; device < devices; ++device) {
-      if (next[device] == orders[device].size())
-        continue;
-      if (std::optional<int64_t> ready = clock.getReady(orders[device][next[device]]))
-        best = best ? std::min(*best, {std::max(*ready, free[device]), device})
-                    : std::pair(std::max(*ready, free[device]), device);
-    }
-    if (!best)
-      return order;
-    auto [begin, device] = *best;
-    order.push_back(orders[device][next[device]++]);
-    free[device] = clock.run(order.back(), begin);
-  }
 }

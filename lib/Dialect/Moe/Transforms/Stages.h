@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 
-#include <compare>
+#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
 
 namespace mlir::moe {
 
@@ -25,20 +25,6 @@ struct ProgramCuts {
   SmallVector<size_t> cuts;
 };
 ProgramCuts findCuts(func::FuncOp function);
-
-/// What a stage does for one micro-batch: its forward or its backward.
-struct PipelineUnit {
-  int64_t microBatch = 0, stage = 0;
-  bool backward = false;
-
-  auto operator<=>(const PipelineUnit &) const = default;
-};
-
-/// The units of all stages in an order in which each comes behind those whose results it needs, and those of each
-/// device are in its order of 1F1B; with several stages for each device (stage s is of device s mod devices) that of
-/// interleaved 1F1B (Narayanan et al., SC 2021, section 2.2). Without a backward all forwards. `stages` is a multiple
-/// of `devices`; with more than one each, `microBatches` too.
-SmallVector<PipelineUnit> getPipelineOrder(int64_t devices, int64_t stages, int64_t microBatches, bool hasBackward);
 
 } // namespace mlir::moe
 

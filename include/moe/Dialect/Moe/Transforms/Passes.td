@@ -140,23 +140,34 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
     to it. Cuts are where less is handed over than next to them: between blocks, and between the parts of a block. Ops that
     need no inputs, and those that are next to nothing, belong to no stage: each makes them itself.
 
-    To run behind the passes that make the schedule and before moe-accumulate and moe-differentiate, whose ops belong to the
-    stages of those that they are made of.
+    The pass runs after those that make the schedule, and before moe-accumulate and moe-differentiate. The ops that these two
+    make belong to the stages of the ops that they are made of.
+
+    With `stages=0` each part between two places to cut is a stage of its own. The function then says for each part the
+    seconds that it takes (`moe.part_seconds`), and the seconds and bytes to receive (`moe.part_receive`, `moe.part_bytes`).
   }];
   let options = [
-    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many">
+    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many; 0 for as many as can be">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
-  let summary = "keep for the backward only what blocks hand over";
+  let summary = "keep less for the backward, and compute it again";
   let description = [{
-    Sets `moe.residual` to recompute, or recommunicate, on the ops of a forward SPMD program but for those whose results pass
-    from one block to another, those behind the last such place (the head and the loss), and those that have it already. A
-    block ends where moe-cut-stages may cut and more, or nothing, is handed over on both sides. Of these places it is those where
-    about as much is handed over as at most of them.
+    Sets `moe.residual` on the ops of the blocks of a forward SPMD program: recompute, or for an exchange recommunicate. Three
+    kinds of ops keep their results: those that hand a result to another block, those after the last block (the head and
+    the loss), and those that have `moe.residual` already.
+
+    A block ends where moe-cut-stages may cut and more, or nothing, is handed over on both sides. Of these places the pass
+    takes those where about as much is handed over as at most of them.
+
+    With `selective` only ops that move memory are computed again, such as norms, activations and permutations. Products,
+    attention and exchanges keep their results.
   }];
+  let options = [
+    Option<"selective", "selective", "bool", /*default=*/"false", "Compute only ops that move memory again">
+  ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 

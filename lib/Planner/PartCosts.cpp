@@ -1,0 +1,244 @@
+//===- PartCosts.cpp - the costs of a program, part by part ---------------===//
+//
+// A unit is what a part does for one micro-batch, in the forward or in the backward. Each launch belongs to a unit, or
+// to the tail of the step. The seconds of a unit are how far its launches move the clock of the program on. The bytes
+// of a buffer are held, kept or passing, depending on the units of its first and its last launch.
+//
+//===----------------------------------------------------------------------===//
+#include "PartCosts.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+/// Which unit a launch belongs to; a part of -1 says the tail.
+struct Unit {
+  int32_t microBatch = -1, part = -1;
+  bool isBackward = false;
+
+  bool isTail() const { return part < 0; }
+  bool operator==(const Unit &) const = default;
+};
+
+/// Buffers that take each other's place.
+struct Block {
+  double bytes = 0;
+  int32_t first = 0, last = 0; ///< launches
+  bool isArgument = false;
+};
+
+class PartCosts {
+public:
+  PartCosts(const SimResult &step, size_t numParts)
+      : step(step), program(step.programs[step.ranks.front().program]), cost{SmallVector<PartCost>(numParts), 0} {}
+
+  ProgramCost get(const ProgramMemory &memory);
+
+private:
+  void findUnits();
+  void addSeconds();
+  void findBlocks();
+  void assignTail();
+  void addBytes(const ProgramMemory &memory);
+  void addPassing();
+  void setLayers(ArrayRef<double> seconds);
+  /// The block of each operand of a launch that has one.
+  SmallVector<size_t> getBlocks(const SimLaunch &launch) const;
+  PartCost &getPart(int32_t part) { return part < 0 ? cost.parts.back() : cost.parts[part]; }
+
+  const SimResult &step;
+  const SimProgram &program;
+  ProgramCost cost;
+  std::vector<Unit> units; ///< by launch
+  int32_t lastMicroBatch = 0;
+  std::vector<Block> blocks;
+  std::vector<int32_t> blockOf;    ///< by buffer; -1: none
+  std::vector<int32_t> partOf;     ///< by block; -1: not known
+  std::vector<int32_t> tailPartOf; ///< by launch of the tail; -1: of no part
+};
+} // namespace
+
+/// A launch that says no part does something for the launches after it.
+void PartCosts::findUnits() {
+  units.resize(program.launches.size());
+  Unit next;
+  for (size_t launch = units.size(); launch-- > 0;) {
+    const SimLaunch &one = program.launches[launch];
+    if (one.stage >= 0)
+      next = {std::max(0, one.microBatch), one.stage, one.isBackward};
+    units[launch] = next;
+    lastMicroBatch = std::max(lastMicroBatch, next.microBatch);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Seconds
+//===----------------------------------------------------------------------===//
+
+void PartCosts::setLayers(ArrayRef<double> seconds) {
+  std::vector<llvm::StringMap<double>> layers(cost.parts.size());
+  for (auto [launch, unit, took] : llvm::zip(program.launches, units, seconds))
+    if (!unit.isTail() && !unit.isBackward)
+      layers[unit.part][StringRef(launch.label).split('.').first] += took;
+  for (auto [part, names] : llvm::zip(cost.parts, layers))
+    if (!names.empty())
+      part.layer = llvm::max_element(names, [](const auto &a, const auto &b) { return a.second < b.second; })->first();
+}
+
+void PartCosts::addSeconds() {
+  std::vector<double> ends(units.size(), 0), took(units.size(), 0);
+  for (const SimTime &time : step.times)
+    if (time.rank == 0)
+      ends[time.launch] = time.end;
+  double clock = 0;
+  for (auto [end, seconds] : llvm::zip(ends, took)) {
+    seconds = std::max(0.0, end - clock);
+    clock = std::max(clock, end);
+  }
+  for (auto [launch, unit] : llvm::enumerate(units)) {
+    if (unit.isTail()) {
+      getPart(tailPartOf[launch]).once += took[launch];
+      continue;
+    }
+    PartCost &part = cost.parts[unit.part];
+    part.once += took[launch];
+    if (unit.microBatch == lastMicroBatch)
+      (unit.isBackward ? part.backward : part.forward) += took[launch];
+  }
+  for (PartCost &part : cost.parts)
+    part.once -= (part.forward + part.backward) * (lastMicroBatch + 1);
+  setLayers(took);
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+/// A buffer that begins where another one ends, at the launch that ends it, takes its place.
+void PartCosts::findBlocks() {
+  blockOf.assign(program.buffers.size(), -1);
+  std::map<int64_t, SmallVector<size_t>> atOffset;
+  for (auto [number, buffer] : llvm::enumerate(program.buffers)) {
+    if (buffer.base >= 0 || buffer.isHost || buffer.firstLaunch < 0)
+      continue;
+    if (!buffer.isArgument) {
+      atOffset[buffer.offset].push_back(number);
+      continue;
+    }
+    blockOf[number] = static_cast<int32_t>(blocks.size());
+    blocks.push_back({static_cast<double>(buffer.bytes), buffer.firstLaunch, buffer.lastLaunch, true});
+  }
+  for (auto &[offset, buffers] : atOffset) {
+    llvm::stable_sort(
+        buffers, [&](size_t a, size_t b) { return program.buffers[a].firstLaunch < program.buffers[b].firstLaunch; });
+    for (auto [index, number] : llvm::enumerate(buffers)) {
+      const SimBuffer &buffer = program.buffers[number];
+      if (index == 0 || blocks.back().last != buffer.firstLaunch)
+        blocks.push_back({0, buffer.firstLaunch, buffer.lastLaunch, false});
+      Block &block = blocks.back();
+      block.bytes = std::max(block.bytes, static_cast<double>(buffer.bytes));
+      block.last = std::max(block.last, buffer.lastLaunch);
+      blockOf[number] = static_cast<int32_t>(blocks.size()) - 1;
+    }
+  }
+}
+
+SmallVector<size_t> PartCosts::getBlocks(const SimLaunch &launch) const {
+  SmallVector<size_t> result;
+  auto add = [&](ArrayRef<int32_t> buffers) {
+    for (int32_t buffer : buffers) {
+      if (buffer < 0)
+        continue;
+      int32_t base = program.buffers[buffer].base;
+      if (int32_t block = blockOf[base < 0 ? buffer : base]; block >= 0)
+        result.push_back(block);
+    }
+  };
+  add(launch.inputs);
+  add(launch.outputs);
+  return result;
+}
+
+/// A launch of the tail belongs to the part of its largest operand, as when a pipeline is divided into stages. So do
+/// its other operands.
+void PartCosts::assignTail() {
+  partOf.assign(blocks.size(), -1);
+  for (auto [number, block] : llvm::enumerate(blocks))
+    partOf[number] = units[block.first].part;
+  tailPartOf.assign(units.size(), -1);
+  for (auto [number, launch] : llvm::enumerate(program.launches)) {
+    if (!units[number].isTail())
+      continue;
+    SmallVector<size_t> operands = getBlocks(launch);
+    double most = -1;
+    for (size_t block : operands)
+      if (partOf[block] >= 0 && blocks[block].bytes > most) {
+        most = blocks[block].bytes;
+        tailPartOf[number] = partOf[block];
+      }
+    for (size_t block : operands)
+      if (partOf[block] < 0)
+        partOf[block] = tailPartOf[number];
+  }
+}
+
+void PartCosts::addBytes(const ProgramMemory &memory) {
+  // The optimizer's states, where the runtime's user holds them, are in proportion to the arguments.
+  double arguments = 0;
+  for (const Block &block : blocks)
+    arguments += block.isArgument ? block.bytes : 0;
+  double factor = arguments > 0 ? 1 + static_cast<double>(memory.getOptimizerStates()) / arguments : 1;
+  for (auto [number, block] : llvm::enumerate(blocks)) {
+    Unit first = units[block.first], last = units[block.last];
+    if (block.isArgument)
+      getPart(partOf[number]).held += block.bytes * factor;
+    else if (!first.isTail() && (last.isTail() || first.microBatch != last.microBatch))
+      cost.parts[first.part].held += block.bytes;
+    else if (first.microBatch == lastMicroBatch && !first.isBackward && last.isBackward)
+      // The stage that uses a value last has it, and not the one that makes it.
+      cost.parts[last.part].kept += block.bytes;
+  }
+}
+
+/// The buffers that are neither held nor kept, launch by launch.
+void PartCosts::addPassing() {
+  std::vector<double> change(units.size() + 1, 0);
+  for (const Block &block : blocks) {
+    const Unit &first = units[block.first], &last = units[block.last];
+    bool isPassing = !block.isArgument && first.microBatch == last.microBatch &&
+                     (first.isTail() || first.isBackward == last.isBackward);
+    if (!isPassing)
+      continue;
+    change[block.first] += block.bytes;
+    change[block.last + 1] -= block.bytes;
+  }
+  double bytes = 0;
+  for (auto [launch, unit] : llvm::enumerate(units)) {
+    bytes += change[launch];
+    if (!unit.isTail() && unit.microBatch != lastMicroBatch)
+      continue;
+    double &peak = unit.isTail()     ? cost.tailPeak
+                   : unit.isBackward ? cost.parts[unit.part].backwardPeak
+                                     : cost.parts[unit.part].forwardPeak;
+    peak = std::max(peak, bytes);
+  }
+}
+
+ProgramCost PartCosts::get(const ProgramMemory &memory) {
+  findUnits();
+  findBlocks();
+  assignTail();
+  addSeconds();
+  addBytes(memory);
+  addPassing();
+  return std::move(cost);
+}
+
+ProgramCost mlir::moe::getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts) {
+  return PartCosts(step, numParts).get(memory);
+}

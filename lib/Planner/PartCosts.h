@@ -1,0 +1,35 @@
+//===- PartCosts.h - the costs of a program, part by part -------*- C++ -*-===//
+#ifndef MOE_LIB_PLANNER_PARTCOSTS_H
+#define MOE_LIB_PLANNER_PARTCOSTS_H
+
+#include "moe/Dialect/Plan/IR/ProgramMemory.h"
+#include "moe/Simulator/Simulator.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace mlir::moe {
+
+/// A part of a model on one rank: what lies between two places where moe-cut-stages may cut.
+struct PartCost {
+  double forward = 0, backward = 0; ///< seconds for each micro-batch
+  double once = 0;                  ///< seconds once a step: sums of gradients, the optimizer
+  double held = 0;                  ///< bytes for the whole step: parameters, gradients, states
+  double kept = 0;                  ///< bytes between forward and backward, for each micro-batch under way
+  /// Most bytes in use during the forward and the backward, without those held and kept.
+  double forwardPeak = 0, backwardPeak = 0;
+  std::string layer; ///< the name of the layer that takes most of its time, up to a dot
+};
+
+/// A program whose launches say which part they belong to (PipelineOptions::markParts).
+struct ProgramCost {
+  SmallVector<PartCost> parts;
+  double tailPeak = 0; ///< most bytes in use after the last micro-batch, without those held
+};
+
+/// Of the first simulated rank. Where there are several micro-batches, seconds and bytes are those of the last one;
+/// what the others take more or less is in `once`. `memory` is the program's.
+ProgramCost getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_PLANNER_PARTCOSTS_H

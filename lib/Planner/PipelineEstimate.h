@@ -1,0 +1,31 @@
+//===- PipelineEstimate.h - a step of a pipeline, from its parts -*- C++ -*-===//
+#ifndef MOE_LIB_PLANNER_PIPELINEESTIMATE_H
+#define MOE_LIB_PLANNER_PIPELINEESTIMATE_H
+
+#include "ModelSamples.h"
+
+namespace mlir::moe {
+
+/// The shape of a pipeline: stage s is on device s mod `devices`.
+struct PipelineShape {
+  int64_t devices = 1, interleave = 1, microBatches = 1;
+  bool hasBackward = true;
+
+  int64_t getStages() const { return devices * interleave; }
+};
+
+struct PipelineEstimate {
+  double seconds = 0;
+  double bytes = 0; ///< of the device that needs the most
+};
+
+/// Cuts the model into stages as moe-cut-stages does, and plays them in the order of moe-order-micro-batches. `kindOf`:
+/// the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
+/// next stage. Nothing where the model has too few parts.
+std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
+                                                 const PipelineShape &shape,
+                                                 function_ref<double(double)> getTransferSeconds);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_PLANNER_PIPELINEESTIMATE_H
