@@ -321,6 +321,14 @@ static LogicalResult checkPrograms(ModuleOp plan) {
       llvm::all_of(plan::getRankPrograms(plan), [](func::FuncOp program) { return succeeded(checkSizes(program)); }));
 }
 
+/// Records what a step does for the model. The backward of a product is two products of the same size.
+static void setWork(ModuleOp plan, ModuleOp graph, const PipelineOptions &options) {
+  Builder builder(plan.getContext());
+  double flops = getModelFlops(graph) * static_cast<double>(options.microBatches) * (options.train ? 3 : 1);
+  plan->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(flops));
+  plan->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(getTokens(graph) * options.microBatches));
+}
+
 /// The rank program and, behind it, the reference.
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
                                                             const PipelineOptions &options) {
@@ -347,6 +355,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   Builder builder(prepared.getContext());
   (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(applied));
   (**module)->setAttr(plan::kModeAttrName, builder.getStringAttr(options.train ? "train" : "forward"));
+  setWork(**module, prepared, options);
   if (options.stage == Stage::Plan) {
     if (failed(finishPlan(**module, options)))
       return failure();
@@ -399,6 +408,12 @@ int64_t mlir::moe::getTokens(ModuleOp graph) {
       return type.getDimSize(0);
   }
   return 0;
+}
+
+double mlir::moe::getModelFlops(ModuleOp graph) {
+  double flops = 0;
+  graph.walk([&](MoeCostOpInterface op) { flops += op.getModelFlops(); });
+  return flops;
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const PipelineOptions &options) {
