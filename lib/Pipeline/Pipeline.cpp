@@ -321,12 +321,10 @@ static LogicalResult checkPrograms(ModuleOp plan) {
       llvm::all_of(plan::getRankPrograms(plan), [](func::FuncOp program) { return succeeded(checkSizes(program)); }));
 }
 
-/// Records what a step does for the model. The backward of a product is two products of the same size.
-static void setWork(ModuleOp plan, ModuleOp graph, const PipelineOptions &options) {
+static void setWork(ModuleOp plan, const StepWork &work) {
   Builder builder(plan.getContext());
-  double flops = getModelFlops(graph) * static_cast<double>(options.microBatches) * (options.train ? 3 : 1);
-  plan->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(flops));
-  plan->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(getTokens(graph) * options.microBatches));
+  plan->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(work.modelFlops));
+  plan->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(static_cast<int64_t>(work.tokens)));
 }
 
 /// The rank program and, behind it, the reference.
@@ -355,7 +353,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   Builder builder(prepared.getContext());
   (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(applied));
   (**module)->setAttr(plan::kModeAttrName, builder.getStringAttr(options.train ? "train" : "forward"));
-  setWork(**module, prepared, options);
+  setWork(**module, getModelWork(prepared, options));
   if (options.stage == Stage::Plan) {
     if (failed(finishPlan(**module, options)))
       return failure();
@@ -410,10 +408,11 @@ int64_t mlir::moe::getTokens(ModuleOp graph) {
   return 0;
 }
 
-double mlir::moe::getModelFlops(ModuleOp graph) {
-  double flops = 0;
-  graph.walk([&](MoeCostOpInterface op) { flops += op.getModelFlops(); });
-  return flops;
+StepWork mlir::moe::getModelWork(ModuleOp graph, const PipelineOptions &options) {
+  StepWork microBatch{0, static_cast<double>(getTokens(graph))};
+  // The backward of a product is two products of the same size.
+  graph.walk([&](MoeCostOpInterface op) { microBatch.modelFlops += op.getModelFlops() * (options.train ? 3 : 1); });
+  return microBatch * static_cast<double>(options.microBatches);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const PipelineOptions &options) {

@@ -24,8 +24,8 @@ struct StepParts {
   double compute = 0; ///< a launch of matrix or memory work is under way
   /// No computation, but an exchange with ranks of the same pipeline stage is under way.
   double exposedCommunication = 0;
-  /// Neither, because of the pipeline: the rank waits for what another stage computes or hands over, or has ended before
-  /// another stage.
+  /// Neither, because of the pipeline: the rank waits for what another stage computes or hands over, or has ended
+  /// before another stage.
   double bubble = 0;
   double other = 0; ///< the rest: copies, waits for issue and for slower ranks of the same stage
 
@@ -81,18 +81,23 @@ struct RooflinePoint {
   double getShareOfIdeal() const { return ideal > 0 ? mean / ideal : 0; }
 };
 
-/// What a step does for the model, on all ranks together. 0: not known, as of a plan that was not made of a model graph.
+/// What a step does for the model. 0: not known, as of a plan that was not made of a model graph.
 struct StepWork {
   double modelFlops = 0; ///< by the model's definition: no recomputation, no padding
   double tokens = 0;
+
+  StepWork operator*(double factor) const { return {modelFlops * factor, tokens * factor}; }
 };
 
-/// The speed of a step. 0: not known.
+/// How fast a device does its share of the work. 0: not known.
 struct StepSpeed {
-  double flopsPerSecond = 0, tokensPerSecond = 0; ///< StepWork of one device in a second
+  double flopsPerSecond = 0, tokensPerSecond = 0;
   /// Model FLOPs utilization: flopsPerSecond / the peak of the dtype in which most FLOPs of products are.
   double mfu = 0;
 };
+
+/// Of one device: `work` is its share of the step's, `peakFlops` its peak in FLOP/s.
+StepSpeed getSpeed(const StepWork &work, double seconds, double peakFlops);
 
 struct SimReport {
   int64_t numRanks = 0;           ///< of the cluster, not only the simulated ones
@@ -102,7 +107,7 @@ struct SimReport {
   std::vector<KernelUse> kernels; ///< most seconds first
   std::vector<CriticalPiece> criticalPath;
   CriticalUse critical;
-  StepWork work;
+  StepWork work; ///< of all ranks together
   StepSpeed speed;
   /// The plan itself, which has no schedule's name here, and what was simulated beside it.
   RooflinePoint roofline;
