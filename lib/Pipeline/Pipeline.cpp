@@ -337,6 +337,12 @@ static LogicalResult checkPrograms(ModuleOp plan) {
       llvm::all_of(plan::getRankPrograms(plan), [](func::FuncOp program) { return succeeded(checkSizes(program)); }));
 }
 
+static void setWork(ModuleOp plan, const StepWork &work) {
+  Builder builder(plan.getContext());
+  plan->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(work.modelFlops));
+  plan->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(static_cast<int64_t>(work.tokens)));
+}
+
 /// The rank program and, behind it, the reference.
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
                                                             const PipelineOptions &options) {
@@ -363,6 +369,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   Builder builder(prepared.getContext());
   (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(applied));
   (**module)->setAttr(plan::kModeAttrName, builder.getStringAttr(options.train ? "train" : "forward"));
+  setWork(**module, getModelWork(prepared, options));
   if (options.stage == Stage::Plan) {
     if (failed(finishPlan(**module, options)))
       return failure();
@@ -415,6 +422,13 @@ int64_t mlir::moe::getTokens(ModuleOp graph) {
       return type.getDimSize(0);
   }
   return 0;
+}
+
+StepWork mlir::moe::getModelWork(ModuleOp graph, const PipelineOptions &options) {
+  StepWork microBatch{0, static_cast<double>(getTokens(graph))};
+  // The backward of a product is two products of the same size.
+  graph.walk([&](MoeCostOpInterface op) { microBatch.modelFlops += op.getModelFlops() * (options.train ? 3 : 1); });
+  return microBatch * static_cast<double>(options.microBatches);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const PipelineOptions &options) {

@@ -479,11 +479,14 @@ std::optional<Margin> ParallelSearch::getMargin(const Candidate &best) const {
 }
 
 void ParallelSearch::explain(ModuleOp module, const std::optional<Margin> &margin) {
-  double rankTokens = static_cast<double>(tokens) / static_cast<double>(request.world);
+  // However a model is divided, a token takes as many FLOPs.
+  const StepFigures &taken =
+      llvm::find_if(candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; })->whole;
+  double share = static_cast<double>(tokens) / static_cast<double>(request.world);
+  StepWork work = taken.work * (taken.work.tokens > 0 ? share / taken.work.tokens : 0);
   for (Candidate &candidate : candidates) {
     candidate.secondsPerSequence = getSecondsPerSequence(candidate);
-    if (candidate.secondsPerSequence > 0)
-      candidate.tokensPerSecond = rankTokens / candidate.secondsPerSequence;
+    candidate.speed = getSpeed(work, candidate.secondsPerSequence, taken.peakFlops);
   }
   setExplanation(module, GroupsExplanation{std::move(candidates), request.objective, !stopped, margin});
 }

@@ -385,11 +385,11 @@ static void addMargin(ScheduleExplanation &result) {
 
 /// Where steps of the whole graph are known.
 static void addThroughput(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {
-  auto tokens = static_cast<double>(getTokens(graph) * options.microBatches);
-  auto ranks = static_cast<double>(options.parallel.getWorld());
-  for (Candidate &candidate : result.candidates)
-    if (double seconds = isOneLayer(graph) ? candidate.estimate.seconds : candidate.whole.seconds; seconds > 0)
-      candidate.tokensPerSecond = tokens / seconds / ranks;
+  StepWork work = getModelWork(graph, options) * (1 / static_cast<double>(options.parallel.getWorld()));
+  for (Candidate &candidate : result.candidates) {
+    const StepFigures &step = isOneLayer(graph) ? candidate.estimate : candidate.whole;
+    candidate.speed = getSpeed(work, step.seconds, step.peakFlops);
+  }
 }
 
 FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const CompileOptions &options) {

@@ -130,10 +130,10 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
-/// StepFigures::interval. The first stage needs as long for the last micro-batch but one: without --interleave, where
-/// it is not known, it is at one forward and one backward in turn then, and waits for the slowest stage. Its sends for
-/// the last micro-batch may be late.
-static double getInterval(const SimResult &step, const CompileOptions &options) {
+/// Sets `interval` and its parts. The first stage needs as long for the last micro-batch but one: without --interleave,
+/// where it is not known, it is at one forward and one backward in turn then, as all other stages are, and waits for
+/// the slowest stage. Its sends for the last micro-batch may be late.
+static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
   const SimProgram &program = step.programs.front();
   const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
   std::vector<double> sends;
@@ -147,11 +147,13 @@ static double getInterval(const SimResult &step, const CompileOptions &options) 
   // Several for each micro-batch, where several values are handed over.
   auto each = static_cast<ptrdiff_t>(sends.size()) / options.microBatches;
   if (options.interleave > 1 || options.microBatches < 3 || each == 0)
-    return 0;
-  auto sum = [&](ptrdiff_t last) {
-    return std::accumulate(sends.end() - (last + 1) * each, sends.end() - last * each, 0.0);
+    return;
+  auto getMean = [&](ptrdiff_t last) {
+    return std::accumulate(sends.end() - (last + 1) * each, sends.end() - last * each, 0.0) / static_cast<double>(each);
   };
-  return (sum(1) - sum(2)) / static_cast<double>(each);
+  double begin = getMean(2), end = getMean(1);
+  figures.interval = end - begin;
+  figures.intervalParts = getStepParts(step, begin, end);
 }
 
 llvm::Expected<Prediction> Evaluator::Plan::predict() {
@@ -170,8 +172,10 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   const SimReport &report = prediction->report;
   StepFigures step;
   step.seconds = prediction->result.seconds;
-  step.interval = getInterval(prediction->result, evaluator.options);
-  step.exposed = report.mean.exposedCommunication;
+  setInterval(step, prediction->result, evaluator.options);
+  step.parts = report.mean;
+  step.work = report.work * (1 / static_cast<double>(report.numRanks));
+  step.peakFlops = prediction->result.roofline.peakFlops;
   for (const KernelUse &kernel : report.kernels) {
     step.flops += kernel.flops;
     if (kernel.resource == Resource::Network)

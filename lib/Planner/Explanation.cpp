@@ -54,6 +54,21 @@ SmallVector<const Candidate *> mlir::moe::sortBySeconds(ArrayRef<Candidate> cand
 // Fields
 //===----------------------------------------------------------------------===//
 
+/// Where the seconds of a step go.
+template <class Parts, class Field> static void visitParts(Parts &parts, Field &field) {
+  field("compute", parts.compute);
+  field("exposed", parts.exposedCommunication);
+  field("bubble", parts.bubble);
+  field("other", parts.other);
+}
+
+/// How fast a whole step is.
+template <class Speed, class Field> static void visitSpeed(Speed &speed, Field &field) {
+  field("tokens_per_second", speed.tokensPerSecond);
+  field("flops_per_second", speed.flopsPerSecond);
+  field("mfu", speed.mfu);
+}
+
 namespace {
 /// A schedule that 'auto' compares.
 struct ScheduleFields {
@@ -65,7 +80,7 @@ struct ScheduleFields {
     field("reason", one.reason);
     field("bound", one.bound);
     field("seconds", one.estimate.seconds);
-    field("exposed", one.estimate.exposed);
+    visitParts(one.estimate.parts, field);
     field("flops", one.estimate.flops);
     field("bytes_sent", one.estimate.bytesSent);
     field("memory", one.estimate.bytes);
@@ -74,7 +89,9 @@ struct ScheduleFields {
     field("overlaps", one.overlaps);
     field("model_seconds", one.whole.seconds);
     field("model_memory", one.whole.bytes);
-    field("tokens_per_second", one.tokensPerSecond);
+    field("model_exposed", one.whole.parts.exposedCommunication);
+    field("model_bubble", one.whole.parts.bubble);
+    visitSpeed(one.speed, field);
   }
 };
 
@@ -92,8 +109,9 @@ struct GroupsFields {
     field("seconds", one.whole.seconds);
     field("memory", one.whole.bytes);
     field("uncertainty", one.whole.uncertainty);
+    visitParts(one.whole.parts, field);
     field("seconds_per_sequence", one.secondsPerSequence);
-    field("tokens_per_second", one.tokensPerSecond);
+    visitSpeed(one.speed, field);
   }
 };
 

@@ -218,7 +218,8 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
       return step.takeError();
     double seconds = step->seconds * sample.count;
     sum.seconds += seconds;
-    sum.exposed += step->exposed * sample.count;
+    sum.parts.add(step->parts, sample.count);
+    sum.peakFlops = step->peakFlops;
     sum.flops += step->flops * sample.count;
     sum.bytesSent += step->bytesSent * sample.count;
     uncertain += step->uncertainty * step->seconds * sample.count;

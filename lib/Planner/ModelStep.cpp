@@ -143,15 +143,21 @@ std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read,
   std::optional<WholeModel> whole = model.measure(count, limit);
   if (!whole || count == all || !whole->peak.empty())
     return whole;
-  double interval = whole->step.interval;
-  if (interval == 0) {
+  StepFigures &step = whole->step;
+  if (step.interval == 0) {
     int64_t more = isInterleaved ? 3 * pp : count + 1;
     std::optional<WholeModel> longer = model.measure(more, limit);
     if (!longer || !longer->peak.empty())
       return longer;
-    interval = (longer->step.seconds - whole->step.seconds) / static_cast<double>(more - count);
-    whole->step.bytes = std::max(whole->step.bytes, longer->step.bytes);
+    double each = 1 / static_cast<double>(more - count);
+    step.interval = (longer->step.seconds - step.seconds) * each;
+    step.intervalParts.add(longer->step.parts, each);
+    step.intervalParts.add(step.parts, -each);
+    step.bytes = std::max(step.bytes, longer->step.bytes);
   }
-  whole->step.seconds += static_cast<double>(all - count) * interval;
+  auto added = static_cast<double>(all - count);
+  step.seconds += added * step.interval;
+  step.parts.add(step.intervalParts, added);
+  step.work = step.work * (static_cast<double>(all) / static_cast<double>(count));
   return whole;
 }

@@ -46,7 +46,7 @@ static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream
     os << llvm::format("%3s%s %-34s %6lld %6lld %10.3f %10s %10.3f %12.4f %10.0f  ", taken, near, groups.c_str(),
                        static_cast<long long>(one->batch), static_cast<long long>(one->microBatches),
                        one->estimate.seconds * 1e3, step.c_str(), static_cast<double>(one->getBytes()) / 1e9,
-                       one->secondsPerSequence * 1e3, one->tokensPerSecond)
+                       one->secondsPerSequence * 1e3, one->speed.tokensPerSecond)
        << one->schedule << "\n";
   }
 }

@@ -29,8 +29,8 @@ static void printCandidate(const Candidate &one, const std::optional<Margin> &ma
   const StepFigures &step = one.estimate;
   const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, one.schedule) ? "~" : " ";
   os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, near, one.schedule.c_str(),
-                     step.seconds * milli, step.exposed * milli, static_cast<double>(step.bytes) * giga,
-                     step.flops * giga, step.bytesSent * mega)
+                     step.seconds * milli, step.parts.exposedCommunication * milli,
+                     static_cast<double>(step.bytes) * giga, step.flops * giga, step.bytesSent * mega)
      << step.limit;
   if (one.order)
     os << "; --order=" << getName(*one.order);
@@ -46,7 +46,7 @@ bool mlir::moe::isClose(const std::optional<Margin> &margin, const std::string &
 static void printThroughput(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
   if (!explanation.best)
     return;
-  if (double tokens = explanation.candidates[*explanation.best].tokensPerSecond; tokens > 0)
+  if (double tokens = explanation.candidates[*explanation.best].speed.tokensPerSecond; tokens > 0)
     os << llvm::format("\ntokens a second on each device: %.0f\n", tokens);
 }
 

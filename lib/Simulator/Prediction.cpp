@@ -22,6 +22,15 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   return header;
 }
 
+StepWork mlir::moe::getStepWork(ModuleOp plan) {
+  StepWork work;
+  if (auto flops = plan->getAttrOfType<FloatAttr>(plan::kModelFlopsAttrName))
+    work.modelFlops = flops.getValueAsDouble();
+  if (auto tokens = plan->getAttrOfType<IntegerAttr>(plan::kTokensAttrName))
+    work.tokens = static_cast<double>(tokens.getInt());
+  return work;
+}
+
 llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName, const ClusterProfile &cluster,
                                               const RoutingSource *routing) {
   llvm::Expected<std::vector<SimProgram>> programs = makeSimPrograms(plan);
@@ -58,6 +67,6 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
   Prediction prediction{makeSimHeader(plan, planName, model.getProfile()), std::move(*result), {}};
   prediction.header.form = "closed-form";
   prediction.header.routing = routing && routing->getNumLayers() > 0 ? "trace" : "even";
-  prediction.report = makeReport(prediction.result);
+  prediction.report = makeReport(prediction.result, getStepWork(plan));
   return prediction;
 }

@@ -1,6 +1,8 @@
 //===- Report.cpp - what follows from the times of a step -----------------===//
 #include "moe/Simulator/Report.h"
 
+#include "StepParts.h"
+
 #include "moe/Cost/Papers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -119,20 +121,17 @@ std::vector<MemoryPoint> mlir::moe::getMemoryOverTime(const SimResult &result, u
   return followMemory(times);
 }
 
-static RankUse getRankUse(const RankTimes &rank, double step) {
-  RankUse use;
+static RankUse getRankUse(const RankTimes &rank, const StepParts &parts, double step) {
+  RankUse use{parts};
   for (auto [number, name] : llvm::enumerate(rank.program->streams)) {
     double busy = getBusySeconds(rank, [&](const SimLaunch &launch) { return launch.stream == number; });
     use.streams.push_back({name, busy, step - busy});
   }
-  auto getSeconds = [&](std::initializer_list<Kind> kinds) {
-    return getBusySeconds(
-        rank, [&](const SimLaunch &launch) { return llvm::is_contained(kinds, getKind(launch.cost.resource)); });
+  auto getSeconds = [&](Kind kind) {
+    return getBusySeconds(rank, [&](const SimLaunch &launch) { return getKind(launch.cost.resource) == kind; });
   };
-  use.compute = getSeconds({Kind::Compute});
-  use.communication = getSeconds({Kind::Communication});
-  use.copy = getSeconds({Kind::Copy});
-  use.exposedCommunication = std::max(0.0, getSeconds({Kind::Compute, Kind::Communication}) - use.compute);
+  use.communication = getSeconds(Kind::Communication);
+  use.copy = getSeconds(Kind::Copy);
   for (const MemoryPoint &point : followMemory(rank))
     use.peakBytes = std::max(use.peakBytes, point.bytes);
   return use;
@@ -143,10 +142,9 @@ static RankUse getMeanUse(const SimResult &result, const SimReport &report) {
   RankUse mean;
   for (auto [rank, use] : llvm::zip_equal(result.ranks, report.ranks)) {
     double weight = static_cast<double>(rank.count) / static_cast<double>(report.numRanks);
-    mean.compute += weight * use.compute;
+    mean.add(use, weight);
     mean.communication += weight * use.communication;
     mean.copy += weight * use.copy;
-    mean.exposedCommunication += weight * use.exposedCommunication;
     mean.peakBytes += weight * use.peakBytes;
     for (const StreamUse &stream : use.streams) {
       auto found = llvm::find_if(mean.streams, [&](const StreamUse &other) { return other.stream == stream.stream; });
@@ -259,12 +257,21 @@ static RooflinePoint makeRooflinePoint(const SimResult &result, int64_t numRanks
   return point;
 }
 
-SimReport mlir::moe::makeReport(const SimResult &result) {
+StepSpeed mlir::moe::getSpeed(const StepWork &work, double seconds, double peakFlops) {
+  if (seconds <= 0)
+    return {};
+  StepSpeed speed{work.modelFlops / seconds, work.tokens / seconds};
+  if (peakFlops > 0)
+    speed.mfu = speed.flopsPerSecond / peakFlops;
+  return speed;
+}
+
+SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
   SimReport report;
   for (const SimRank &rank : result.ranks)
     report.numRanks += rank.count;
-  for (const RankTimes &rank : splitByRank(result))
-    report.ranks.push_back(getRankUse(rank, result.seconds));
+  for (auto [rank, parts] : llvm::zip_equal(splitByRank(result), getPartsByRank(result, 0, result.seconds)))
+    report.ranks.push_back(getRankUse(rank, parts, result.seconds));
   report.mean = getMeanUse(result, report);
   auto *largest = std::max_element(report.ranks.data(), report.ranks.data() + report.ranks.size(),
                                    [](const RankUse &a, const RankUse &b) { return a.peakBytes < b.peakBytes; });
@@ -272,6 +279,10 @@ SimReport mlir::moe::makeReport(const SimResult &result) {
   report.criticalPath = findCriticalPath(result);
   report.critical = sumCriticalPath(result, report.criticalPath);
   report.kernels = sumKernels(result, report);
+  report.work = work;
+  if (report.numRanks > 0)
+    report.speed =
+        getSpeed(work * (1 / static_cast<double>(report.numRanks)), result.seconds, result.roofline.peakFlops);
   report.roofline = makeRooflinePoint(result, report.numRanks);
   return report;
 }

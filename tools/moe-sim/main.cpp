@@ -281,7 +281,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<SimResult> result = simulatePlan(context, plan, *cluster, /*isFirst=*/true);
   if (failed(result))
     return failure();
-  SimReport report = makeReport(*result);
+  SimReport report = makeReport(*result, getStepWork(plan));
   if (failed(addOthers(context, **input, *options, report)))
     return failure();
   return writeOutputs(context, makeHeader(plan, *cluster), *result, report);

@@ -12,6 +12,7 @@
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
 #include "moe/LaunchOrder/Order.h"
+#include "moe/Simulator/Report.h"
 
 namespace mlir {
 class DialectRegistry;
@@ -79,6 +80,9 @@ FailureOr<ParallelAttr> parseParallel(MLIRContext *context, StringRef text);
 
 /// Tokens of all ranks in a micro-batch of a model graph: rows of its first input. 0 where it has none.
 int64_t getTokens(ModuleOp graph);
+
+/// What a step of a model graph with `options` does for the model, on all ranks together. compileSchedule() records it.
+StepWork getModelWork(ModuleOp graph, const PipelineOptions &options);
 
 /// A copy of a model graph (one function) for `options`, without layers that nobody needs. Fails where the graph or the
 /// options cannot be compiled, whatever the schedule.

@@ -13,6 +13,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/LaunchOrder/Order.h"
+#include "moe/Simulator/Report.h"
 
 namespace mlir::moe {
 
@@ -40,13 +41,19 @@ struct StepFigures {
   /// Seconds from one micro-batch to the next once the pipeline is full: those of the slowest stage. 0 where the step
   /// does not tell.
   double interval = 0;
-  double exposed = 0; ///< seconds with communication and no computation, mean over ranks
+  /// Where the seconds of the step, and those of `interval`, go; of the mean rank.
+  StepParts parts, intervalParts;
+  StepWork work;        ///< one rank's share of it: the step's, divided by the ranks
+  double peakFlops = 0; ///< FLOP/s of a device, in the dtype in which most FLOPs of products are; 0: not known
   double flops = 0;
   double bytesSent = 0;
   int64_t bytes = 0; ///< of device memory, with the optimizer's states, on the rank that needs the most
   /// How far the step may be off, relative to it, as the profile's measured fits say; 0 where they say nothing.
   double uncertainty = 0;
   std::string limit; ///< the stream that is busiest, and how much of the step: "compute 83%"
+
+  /// Of one device; zeros where it is not known.
+  StepSpeed getSpeed() const { return moe::getSpeed(work, seconds, peakFlops); }
 };
 
 struct Candidate {
@@ -69,7 +76,7 @@ struct Candidate {
   /// Seconds by MPipeMoE's Eq. 10, where that is asked.
   std::optional<double> equation10;
   double secondsPerSequence = 0; ///< of the world's sequences; of a fixed graph, of a micro-batch
-  double tokensPerSecond = 0;    ///< of a device, in whole steps; 0 where a step is not known
+  StepSpeed speed;               ///< of a device, in whole steps; zeros where a step is not known
 
   /// The closest that is known.
   double getStepSeconds() const { return whole.seconds > 0 ? whole.seconds : estimate.seconds; }

@@ -12,6 +12,9 @@ namespace mlir::moe {
 /// What the outputs of a simulation say of the plan and the cluster; form and routing are the caller's.
 SimHeader makeSimHeader(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster);
 
+/// What the plan says of a step's work; zeros where it says nothing.
+StepWork getStepWork(ModuleOp plan);
+
 /// How long a step of a module at the plan stage takes on `cluster`, in closed form. `routing` may be null, for an
 /// even one.
 struct Prediction {

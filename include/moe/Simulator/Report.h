@@ -19,12 +19,26 @@ struct StreamUse {
   double busy = 0, idle = 0; ///< seconds; they add up to the step
 };
 
+/// Where the seconds of a rank, or of the mean rank, go. The parts add up to the whole.
+struct StepParts {
+  double compute = 0; ///< a launch of matrix or memory work is under way
+  /// No computation, but an exchange with ranks of the same pipeline stage is under way.
+  double exposedCommunication = 0;
+  /// Neither, because of the pipeline: the rank waits for what another stage computes or hands over, or has ended
+  /// before another stage.
+  double bubble = 0;
+  double other = 0; ///< the rest: copies, waits for issue and for slower ranks of the same stage
+
+  double getSum() const { return compute + exposedCommunication + bubble + other; }
+  /// Adds `factor` times `parts`.
+  void add(const StepParts &parts, double factor);
+};
+
 /// One rank's step. Matrix and memory work is computation, work of the host link is copying.
-struct RankUse {
+struct RankUse : StepParts {
   std::vector<StreamUse> streams;
-  double compute = 0, communication = 0, copy = 0; ///< seconds with any such launch under way
-  double exposedCommunication = 0;                 ///< seconds with communication and no computation under way
-  double peakBytes = 0;                            ///< of device memory: arguments and live buffers
+  double communication = 0, copy = 0; ///< seconds with any such launch under way
+  double peakBytes = 0;               ///< of device memory: arguments and live buffers
 };
 
 /// All launches of one kernel name: sums over the simulated ranks' counts, divided by the number of ranks.
@@ -67,6 +81,24 @@ struct RooflinePoint {
   double getShareOfIdeal() const { return ideal > 0 ? mean / ideal : 0; }
 };
 
+/// What a step does for the model. 0: not known, as of a plan that was not made of a model graph.
+struct StepWork {
+  double modelFlops = 0; ///< by the model's definition: no recomputation, no padding
+  double tokens = 0;
+
+  StepWork operator*(double factor) const { return {modelFlops * factor, tokens * factor}; }
+};
+
+/// How fast a device does its share of the work. 0: not known.
+struct StepSpeed {
+  double flopsPerSecond = 0, tokensPerSecond = 0;
+  /// Model FLOPs utilization: flopsPerSecond / the peak of the dtype in which most FLOPs of products are.
+  double mfu = 0;
+};
+
+/// Of one device: `work` is its share of the step's, `peakFlops` its peak in FLOP/s.
+StepSpeed getSpeed(const StepWork &work, double seconds, double peakFlops);
+
 struct SimReport {
   int64_t numRanks = 0;           ///< of the cluster, not only the simulated ones
   std::vector<RankUse> ranks;     ///< as SimResult::ranks
@@ -75,12 +107,16 @@ struct SimReport {
   std::vector<KernelUse> kernels; ///< most seconds first
   std::vector<CriticalPiece> criticalPath;
   CriticalUse critical;
+  StepWork work; ///< of all ranks together
+  StepSpeed speed;
   /// The plan itself, which has no schedule's name here, and what was simulated beside it.
   RooflinePoint roofline;
   std::vector<RooflinePoint> others;
 };
 
-SimReport makeReport(const SimResult &result);
+SimReport makeReport(const SimResult &result, const StepWork &work = {});
+/// The parts of the mean rank's seconds from `begin` to `end`.
+StepParts getStepParts(const SimResult &result, double begin, double end);
 /// Device memory of simulated rank `rank`. A buffer lives from the begin of its first launch to the end of its last, an
 /// argument always; host-pinned buffers are not counted.
 std::vector<MemoryPoint> getMemoryOverTime(const SimResult &result, uint32_t rank);

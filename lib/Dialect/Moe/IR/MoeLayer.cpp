@@ -101,22 +101,36 @@ LogicalResult LayerOp::verify() {
   return verifyRouted(*this, "aux", getAux(), {});
 }
 
+/// Both products of `groups` experts as one, each with `rows` rows.
+static GemmShape getExpertShape(LayerOp op, int64_t groups, int64_t rows) {
+  int64_t hidden = op.getW2().getType().getDimSize(1);
+  return {groups, rows, op.getW1().getType().getDimSize(2) + hidden, op.getX().getType().getDimSize(1)};
+}
+
+/// Gate and shared expert, which see each token once.
+static double getDenseFlops(LayerOp op) {
+  double weights = 0;
+  for (Value value : {Value(op.getGate()), Value(op.getSharedW1()), Value(op.getSharedW2())})
+    if (value)
+      weights += static_cast<double>(cast<RankedTensorType>(value.getType()).getNumElements());
+  return 2.0 * static_cast<double>(op.getX().getType().getDimSize(0)) * weights;
+}
+
 OpCost LayerOp::getOpCost() {
-  int64_t tokens = getX().getType().getDimSize(0), model = getX().getType().getDimSize(1);
-  int64_t experts = getNumExperts(), groups = getGroups(), columns = getW1().getType().getDimSize(2);
+  int64_t tokens = getX().getType().getDimSize(0), experts = getNumExperts(), groups = getGroups();
   int64_t rows =
       isDropless() ? tokens * static_cast<int64_t>(getTopK()) / experts : groups * getCapacity(tokens / groups);
   OpCost cost = getMemoryCost(*this);
   cost.resource = Resource::Matrix;
-  // Both products as one; gate and shared expert besides.
-  cost.gemm = {experts, rows, columns + getW2().getType().getDimSize(1), model};
-  auto dense = [&](Value weights) {
-    return weights ? 2.0 * static_cast<double>(tokens) *
-                         static_cast<double>(cast<RankedTensorType>(weights.getType()).getNumElements())
-                   : 0.0;
-  };
-  cost.flops = cost.gemm.getFlops() + dense(getGate()) + dense(getSharedW1()) + dense(getSharedW2());
+  cost.gemm = getExpertShape(*this, experts, rows);
+  cost.flops = cost.gemm.getFlops() + getDenseFlops(*this);
   return cost;
+}
+
+/// Each of a token's k choices counts, whether or not a capacity has a place for it.
+double LayerOp::getModelFlops() {
+  int64_t choices = getX().getType().getDimSize(0) * static_cast<int64_t>(getTopK());
+  return getExpertShape(*this, 1, choices).getFlops() + getDenseFlops(*this);
 }
 
 //===----------------------------------------------------------------------===//

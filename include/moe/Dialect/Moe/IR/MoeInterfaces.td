@@ -67,6 +67,15 @@ def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
     InterfaceMethod<[{
       The default reads every operand and writes every result once and computes nothing.
     }], "::mlir::moe::OpCost", "getOpCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>,
+    InterfaceMethod<[{
+      The floating-point operations of products that the model needs by its definition, whatever a plan adds to them: empty
+      places of experts with a capacity, recomputation. Of a model-graph op; the default is what getOpCost() says of an op
+      that keeps the matrix units busy, and 0 for other ops.
+    }], "double", "getModelFlops", (ins), "",
+      [{
+        ::mlir::moe::OpCost cost = $_op.getOpCost();
+        return cost.resource == ::mlir::moe::Resource::Matrix ? cost.flops : 0.0;
+      }]>,
     InterfaceMethod<[{The group whose members the exchange of getOpCost() is between; null where there is none.}],
       "::mlir::moe::GroupAttr", "getCostGroup", (ins), "", [{ return {}; }]>
   ];

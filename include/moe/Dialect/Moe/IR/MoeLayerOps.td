@@ -5,7 +5,8 @@
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
 def Moe_LayerOp : Moe_Op<"layer", [
-    AttrSizedOperandSegments, Moe_CostOwn, Moe_Partition]> {
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost", "getModelFlops"]>,
+    Moe_Partition]> {
   let summary = "a Mixture-of-Experts layer of a model graph";
   let description = [{
     For tokens `x` [N, M], E experts and the k best of them for each token:

@@ -1,0 +1,114 @@
+//===- StepParts.cpp - where the seconds of a step go ---------------------===//
+#include "StepParts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir::moe;
+
+void StepParts::add(const StepParts &parts, double factor) {
+  compute += factor * parts.compute;
+  exposedCommunication += factor * parts.exposedCommunication;
+  bubble += factor * parts.bubble;
+  other += factor * parts.other;
+}
+
+namespace {
+/// Divides the seconds from `begin` to `end` of one rank.
+class Divider {
+public:
+  Divider(const SimResult &result, uint32_t rank, double begin, double end)
+      : result(result), rank(rank), begin(begin), end(end) {}
+
+  /// Whether the rank works in this launch of its own: it computes, or exchanges with ranks of its stage.
+  bool isWork(const SimTime &time) const { return isComputation(time) || (isExchange(time) && !isHandover(time)); }
+  /// `work` is all of the rank, in order of the begins.
+  StepParts divide(llvm::ArrayRef<const SimTime *> work) const;
+
+private:
+  const SimLaunch &getLaunch(const SimTime &time) const {
+    return result.programs[result.ranks[time.rank].program].launches[time.launch];
+  }
+  bool isComputation(const SimTime &time) const {
+    Resource resource = getLaunch(time).cost.resource;
+    return resource == Resource::Matrix || resource == Resource::Memory;
+  }
+  bool isExchange(const SimTime &time) const { return getLaunch(time).cost.resource == Resource::Network; }
+  /// Between stages.
+  bool isHandover(const SimTime &time) const {
+    int32_t group = getLaunch(time).group;
+    return group >= 0 &&
+           result.programs[result.ranks[time.rank].program].groups[static_cast<size_t>(group)].isChannel();
+  }
+  bool isOfOtherStage(const SimTime &time) const {
+    return result.ranks[time.rank].program != result.ranks[rank].program;
+  }
+  double clip(double from, double to) const { return std::max(0.0, std::min(to, end) - std::max(from, begin)); }
+  double getBubble(int32_t cause, double idleSince, double idleUntil) const;
+
+  const SimResult &result;
+  uint32_t rank;
+  double begin, end;
+};
+} // namespace
+
+/// The rank has been idle from `idleSince` to `idleUntil`, when `cause`, into the times, let it go on. The time before
+/// the last thing that the pipeline did in between is its bubble: going back, that is the first one found.
+double Divider::getBubble(int32_t cause, double idleSince, double idleUntil) const {
+  while (cause >= 0) {
+    const SimTime &time = result.times[static_cast<size_t>(cause)];
+    if (time.end <= idleSince)
+      break;
+    if (isHandover(time) || isOfOtherStage(time))
+      return clip(idleSince, std::min(time.end, idleUntil));
+    cause = time.cause;
+  }
+  return 0;
+}
+
+StepParts Divider::divide(llvm::ArrayRef<const SimTime *> work) const {
+  StepParts parts;
+  double computedUntil = 0, busyUntil = 0, busy = 0;
+  for (const SimTime *time : work) {
+    if (time->begin > busyUntil)
+      parts.bubble += getBubble(time->cause, busyUntil, time->begin);
+    if (isComputation(*time)) {
+      parts.compute += clip(std::max(time->begin, computedUntil), time->end);
+      computedUntil = std::max(computedUntil, time->end);
+    }
+    busy += clip(std::max(time->begin, busyUntil), time->end);
+    busyUntil = std::max(busyUntil, time->end);
+  }
+  // What ended last is what the rank had to wait for in the end.
+  parts.bubble += getBubble(static_cast<int32_t>(result.times.size()) - 1, busyUntil, result.seconds);
+  parts.exposedCommunication = std::max(0.0, busy - parts.compute);
+  parts.other = std::max(0.0, end - begin - busy - parts.bubble);
+  return parts;
+}
+
+std::vector<StepParts> mlir::moe::getPartsByRank(const SimResult &result, double begin, double end) {
+  std::vector<Divider> dividers;
+  for (uint32_t rank = 0; rank < result.ranks.size(); ++rank)
+    dividers.emplace_back(result, rank, begin, end);
+  std::vector<std::vector<const SimTime *>> work(result.ranks.size());
+  for (const SimTime &time : result.times)
+    if (dividers[time.rank].isWork(time))
+      work[time.rank].push_back(&time);
+  std::vector<StepParts> parts;
+  for (auto [divider, times] : llvm::zip_equal(dividers, work)) {
+    llvm::stable_sort(times, [](const SimTime *a, const SimTime *b) { return a->begin < b->begin; });
+    parts.push_back(divider.divide(times));
+  }
+  return parts;
+}
+
+StepParts mlir::moe::getStepParts(const SimResult &result, double begin, double end) {
+  double ranks = 0;
+  for (const SimRank &rank : result.ranks)
+    ranks += static_cast<double>(rank.count);
+  StepParts mean;
+  for (auto [rank, parts] : llvm::zip_equal(result.ranks, getPartsByRank(result, begin, end)))
+    mean.add(parts, static_cast<double>(rank.count) / ranks);
+  return mean;
+}
