@@ -1,7 +1,7 @@
 //===- AutoParallel.cpp - the best groups for a model on a cluster --------===//
 #include "moe/Planner/AutoParallel.h"
 
-#include "ModelSamples.h"
+#include "StepEstimator.h"
 #include "Threads.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -9,7 +9,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Process.h"
 
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
@@ -29,16 +28,22 @@ public:
   ParallelSearch(const ModelSource &source, const ParallelRequest &request, const CompileOptions &options)
       : source(source), request(request), options(options), context(options.parallel.getContext()) {}
 
-  FailureOr<OwningOpRef<ModuleOp>> run();
+  /// Finds the best; null after an error.
+  Candidate *run();
+  GroupsExplanation explain();
+  /// The plan of the best, or of the next where that turns out too large.
+  FailureOr<OwningOpRef<ModuleOp>> compileBest();
 
 private:
   bool isSampled() const { return !source.kinds.empty(); }
   LogicalResult addSpace();
-  /// The batch of each data-parallel rank, and micro-batches; a reason where there are none.
-  void setBatches(Candidate &candidate) const;
-  CompileOptions getOptions(const Candidate &candidate) const;
+  void addCandidate(ParallelAttr parallel);
+  /// The batch, and micro-batches; a reason where there are none.
+  void setBatch(Candidate &candidate, int64_t batch) const;
+  CompileOptions getOptions(const Candidate &candidate) const { return getCandidateOptions(candidate, options); }
   /// Schedules that are simple enough to be tried with all groups.
   SmallVector<std::string> getSchedules(ParallelAttr parallel) const;
+  SmallVector<int64_t> getInterleaves(const Candidate &candidate) const;
   bool fits(int64_t bytes) const { return limit == 0 || bytes <= limit; }
   void refuse(Candidate &candidate, Verdict verdict, const std::string &reason) const {
     candidate.verdict = verdict;
@@ -51,6 +56,11 @@ private:
   void roughlyEstimate(MutableArrayRef<Candidate *> alike);
   void estimateNearest();
   void estimate(Candidate &candidate);
+  void compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
+                  std::string &reason, std::optional<int64_t> sampledDp = std::nullopt) const;
+  void compareBatches(std::optional<Candidate> &best, std::string &reason) const;
+  void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
+               std::optional<int64_t> sampledDp = std::nullopt) const;
   /// Seconds, by which candidates are compared.
   double getCost(const Candidate &candidate) const {
     return request.objective == Objective::StepTime ? candidate.getStepSeconds() : getSecondsPerSequence(candidate);
@@ -63,19 +73,19 @@ private:
   SmallVector<Candidate *> sort();
   bool compileWhole(Candidate &candidate);
   void compileNearest();
-  LogicalResult failToFind();
+  void failToFind();
   LogicalResult setFigures(OwningOpRef<ModuleOp> &module, Candidate &best) const;
-  void explain(ModuleOp module, const std::optional<Margin> &margin);
-  FailureOr<OwningOpRef<ModuleOp>> finish();
   FailureOr<OwningOpRef<ModuleOp>> compileOne(const Candidate &candidate, bool findChanges);
   void searchNearest();
   Candidate *choose();
   std::optional<Margin> getMargin(const Candidate &best) const;
-  void showProgress(StringRef what, size_t done, size_t all) const;
+  void showProgress(StringRef phase, size_t done, size_t all);
   /// Does 0 to `count` - 1, or fewer where the search is stopped; each must leave the others alone.
-  void visitAll(StringRef what, size_t count, function_ref<void(size_t)> run);
+  void visitAll(StringRef phase, size_t count, function_ref<void(size_t)> run);
   /// Asks `isGood` of one after the other until it has been so of `enough`.
-  void visitBest(StringRef what, ArrayRef<Candidate *> sorted, size_t enough, function_ref<bool(Candidate &)> isGood);
+  void visitBest(StringRef phase, ArrayRef<Candidate *> sorted, size_t enough, function_ref<bool(Candidate &)> isGood);
+  /// Notes `candidate` as the best so far, if it is.
+  void noteBest(const Candidate &candidate);
   /// What is known from now on is all that there will be.
   bool isStopped() { return stopped = stopped || options.isStoppedEarly(); }
 
@@ -85,9 +95,11 @@ private:
   MLIRContext *context;
   int64_t limit = 0;
   int64_t tokens = 0; ///< of a sequence; of a fixed graph, of a micro-batch
-  SmallVector<int64_t> kinds;
-  SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`
+  std::optional<StepEstimator> estimator;
   std::vector<Candidate> candidates;
+  std::optional<Margin> margin;
+  std::mutex progress;
+  std::optional<Candidate> bestSoFar;
   std::atomic<bool> stopped = false;
 };
 } // namespace
@@ -98,19 +110,40 @@ private:
 
 static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
 
-void ParallelSearch::setBatches(Candidate &candidate) const {
-  candidate.batch = request.batch;
+void ParallelSearch::setBatch(Candidate &candidate, int64_t batch) const {
+  candidate.batch = batch;
   candidate.microBatches = request.microBatches;
-  int64_t pp = candidate.parallel.getPp(), sequences = candidate.batch * candidate.parallel.getDp();
-  if (request.globalBatch) {
-    candidate.microBatches = *request.globalBatch / sequences;
-    if (candidate.microBatches < 1 || *request.globalBatch % sequences != 0)
-      return refuse(candidate, Verdict::Illegal, "dp x --batch does not divide the global batch");
-    if (candidate.microBatches > kMaxMicroBatches)
-      return refuse(candidate, Verdict::Illegal,
-                    "the global batch is more than " + std::to_string(kMaxMicroBatches) + " micro-batches");
-  }
-  if (options.interleave > 1 && (pp == 1 || candidate.microBatches % pp != 0))
+  if (!request.globalBatch)
+    return;
+  int64_t sequences = candidate.batch * candidate.parallel.getDp();
+  candidate.microBatches = *request.globalBatch / sequences;
+  if (candidate.microBatches < 1 || *request.globalBatch % sequences != 0)
+    return refuse(candidate, Verdict::Illegal, "dp x --batch does not divide the global batch");
+  if (candidate.microBatches > kMaxMicroBatches)
+    refuse(candidate, Verdict::Illegal,
+           "the global batch is more than " + std::to_string(kMaxMicroBatches) + " micro-batches");
+}
+
+SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate) const {
+  int64_t pp = candidate.parallel.getPp();
+  SmallVector<int64_t> legal;
+  for (int64_t interleave : request.space.interleaves)
+    if (interleave == 1 || (pp > 1 && candidate.microBatches % pp == 0))
+      legal.push_back(interleave);
+  return legal;
+}
+
+/// With the first of all that the request leaves open, and the first batch that divides the global one.
+void ParallelSearch::addCandidate(ParallelAttr parallel) {
+  Candidate &candidate = candidates.emplace_back();
+  candidate.parallel = parallel;
+  candidate.interleave = request.space.interleaves.front();
+  candidate.recompute = request.space.recomputes.front();
+  candidate.zero = request.space.zeros.front();
+  candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
+  candidate.verdict = Verdict::Skipped;
+  setBatch(candidate, request.space.batches.front());
+  if (candidate.verdict != Verdict::Illegal && getInterleaves(candidate).empty())
     refuse(candidate, Verdict::Illegal, "--interleave needs a pipeline, and micro-batches that are a multiple of pp");
 }
 
@@ -130,19 +163,20 @@ LogicalResult ParallelSearch::addSpace() {
   });
   int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
   for (ParallelAttr parallel :
-       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode)) {
-    Candidate &candidate = candidates.emplace_back();
-    candidate.parallel = parallel;
-    candidate.verdict = Verdict::Skipped;
-    setBatches(candidate);
-  }
+       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode))
+    addCandidate(parallel);
   return success();
 }
 
-CompileOptions ParallelSearch::getOptions(const Candidate &candidate) const {
+CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const CompileOptions &options) {
   CompileOptions one = options;
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
+  one.interleave = candidate.interleave;
+  one.recompute = candidate.recompute;
+  one.sequenceParallel = candidate.sequenceParallel;
+  if (one.optimizer)
+    one.optimizer->zero = candidate.zero;
   one.stage = Stage::Plan;
   one.reference = false;
   one.memoryLimit = 0;
@@ -164,38 +198,41 @@ SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) con
   return schedules;
 }
 
-void ParallelSearch::showProgress(StringRef what, size_t done, size_t all) const {
-  if (llvm::sys::Process::StandardErrIsDisplayed())
-    llvm::errs() << "\r\x1b[K" << what << ": " << done << " of " << all;
+void ParallelSearch::noteBest(const Candidate &candidate) {
+  if (candidate.verdict != Verdict::Estimated && candidate.verdict != Verdict::Compiled)
+    return;
+  auto rank = [&](const Candidate &one) { return std::pair(one.verdict != Verdict::Compiled, getCost(one)); };
+  std::lock_guard lock(progress);
+  if (!bestSoFar || rank(candidate) < rank(*bestSoFar))
+    bestSoFar = candidate;
 }
 
-static void endProgress() {
-  if (llvm::sys::Process::StandardErrIsDisplayed())
-    llvm::errs() << "\n";
+void ParallelSearch::showProgress(StringRef phase, size_t done, size_t all) {
+  std::lock_guard lock(progress);
+  if (request.showProgress)
+    request.showProgress({phase, done, all, bestSoFar ? &*bestSoFar : nullptr});
 }
 
-void ParallelSearch::visitAll(StringRef what, size_t count, function_ref<void(size_t)> run) {
-  std::mutex mutex;
-  size_t done = 0;
+void ParallelSearch::visitAll(StringRef phase, size_t count, function_ref<void(size_t)> run) {
+  std::atomic<size_t> done = 0;
+  showProgress(phase, 0, count);
   forAll(context, count, [&](size_t index) {
     if (isStopped())
       return;
     run(index);
-    std::lock_guard lock(mutex);
-    showProgress(what, ++done, count);
+    showProgress(phase, ++done, count);
   });
-  endProgress();
 }
 
-void ParallelSearch::visitBest(StringRef what, ArrayRef<Candidate *> sorted, size_t enough,
+void ParallelSearch::visitBest(StringRef phase, ArrayRef<Candidate *> sorted, size_t enough,
                                function_ref<bool(Candidate &)> isGood) {
+  showProgress(phase, 0, enough);
   takeWhileFew(
       context, sorted.size(), enough, [&](size_t index) { return !isStopped() && isGood(*sorted[index]); },
       [&](size_t good) {
-        showProgress(what, good, enough);
+        showProgress(phase, good, enough);
         return !isStopped();
       });
-  endProgress();
 }
 
 void ParallelSearch::refuseSize(Candidate &candidate, StringRef what) {
@@ -251,40 +288,45 @@ void ParallelSearch::measureWhole(Candidate &candidate) {
 // Whole models
 //===----------------------------------------------------------------------===//
 
-/// `options` for a sample, which has all blocks in one stage.
-static CompileOptions getSampleOptions(CompileOptions options) {
-  options.parallel = getStageParallel(options.parallel);
-  options.interleave = 1;
-  return options;
+/// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less.
+void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
+                             std::optional<int64_t> sampledDp) const {
+  std::string why;
+  std::optional<PipelineEstimate> step = const_cast<StepEstimator &>(*estimator).estimate(one, why, sampledDp);
+  if (reason.empty())
+    reason = why;
+  if (!step)
+    return;
+  one.estimate.seconds = step->seconds;
+  one.estimate.bytes = static_cast<int64_t>(step->bytes * one.memoryScale);
+  auto rank = [&](const Candidate &other) {
+    return std::pair(fits(other.estimate.bytes) ? 0 : other.estimate.bytes, other.estimate.seconds);
+  };
+  if (!best || rank(one) < rank(*best))
+    best = std::move(one);
 }
 
-/// Of groups that differ in pp alone, from one sample of the most frequent block, on the fewest data-parallel ranks.
-/// The optimizer's states are left out, since more ranks may divide them.
+/// Of groups that differ in pp alone, from samples that they share: those of the most data-parallel ranks. Fewer ranks
+/// divide the optimizer's states among fewer, so that they need more memory.
 void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
-  Candidate &smallest = *alike.back();
-  smallest.schedule = getSchedules(smallest.parallel).front();
-  int64_t frequent = *llvm::max_element(
-      kinds, [&](int64_t a, int64_t b) { return llvm::count(source.kinds, a) < llvm::count(source.kinds, b); });
-  CompileOptions one = getSampleOptions(getOptions(smallest));
-  std::string reason;
-  std::optional<ModelCost> cost = sampleModel(source, {frequent}, smallest.batch, one, reason);
-  if (!cost)
-    for (Candidate *candidate : alike)
-      refuse(*candidate, Verdict::Illegal, reason);
-  if (!cost)
-    return;
-  cost->kinds.front().held = cost->kinds.front().parameters * (options.train ? 2 : 1);
-  SmallVector<size_t> blocks(source.kinds.size(), 0);
+  int64_t dp = alike.front()->parallel.getDp();
+  ArrayRef<Recompute> recomputes = request.space.recomputes;
   for (Candidate *candidate : alike) {
-    PipelineEstimate rough =
-        estimatePipeline(*cost, blocks, candidate->parallel.getPp(), options.interleave, candidate->microBatches);
-    candidate->estimate.seconds = rough.seconds;
-    // Without what lies on the ends of the pipeline, and without states, which more ranks may divide.
-    candidate->estimate.bytes = static_cast<int64_t>(rough.bytes - cost->rest.held);
-    candidate->verdict = Verdict::Slower;
-    candidate->reason = "by a rough estimate";
+    std::optional<Candidate> best;
+    std::string reason;
+    // The schedules are compared with what needs the least memory.
+    for (const std::string &schedule : getSchedules(candidate->parallel))
+      compareAll(*candidate, schedule, recomputes.back(), best, reason, dp);
+    if (best && recomputes.size() > 1)
+      compareAll(*candidate, best->schedule, recomputes.front(), best, reason, dp);
+    if (!best) {
+      refuse(*candidate, Verdict::Illegal, reason);
+      continue;
+    }
+    *candidate = *best;
+    refuse(*candidate, Verdict::Slower, "by a rough estimate");
     if (!fits(candidate->estimate.bytes))
-      refuseSize(*candidate, "by a rough estimate without the optimizer's states");
+      refuseSize(*candidate, "by a rough estimate that leaves out some of the optimizer's states");
   }
 }
 
@@ -295,7 +337,9 @@ void ParallelSearch::roughlyEstimateAll() {
     if (candidate.verdict == Verdict::Illegal)
       continue;
     ParallelAttr all = candidate.parallel;
-    std::string name = llvm::formatv("{0} {1} {2} {3}", all.getMp(), all.getEp(), all.getEsp(), candidate.batch);
+    // A pipeline's launches stay in the program's order, so that its samples are others.
+    std::string name =
+        llvm::formatv("{0} {1} {2} {3} {4}", all.getMp(), all.getEp(), all.getEsp(), candidate.batch, all.getPp() > 1);
     auto [place, isNew] = places.try_emplace(name, groups.size());
     if (isNew)
       groups.emplace_back();
@@ -304,42 +348,69 @@ void ParallelSearch::roughlyEstimateAll() {
   visitAll("rough estimates", groups.size(), [&](size_t index) { roughlyEstimate(groups[index]); });
 }
 
-void ParallelSearch::estimate(Candidate &candidate) {
-  std::string first, best;
-  std::optional<PipelineEstimate> fastest;
-  for (const std::string &schedule : getSchedules(candidate.parallel)) {
-    candidate.schedule = schedule;
-    std::string reason;
-    std::optional<ModelCost> cost =
-        sampleModel(source, kinds, candidate.batch, getSampleOptions(getOptions(candidate)), reason);
-    if (first.empty())
-      first = reason;
-    if (!cost)
-      continue;
-    PipelineEstimate one =
-        estimatePipeline(*cost, kindOf, candidate.parallel.getPp(), options.interleave, candidate.microBatches);
-    auto rank = [&](const PipelineEstimate &one) {
-      return std::pair(fits(static_cast<int64_t>(one.bytes)) ? 0 : one.bytes, one.seconds);
-    };
-    if (fastest && rank(*fastest) <= rank(one))
-      continue;
-    fastest = one;
-    best = schedule;
+/// `like` in a schedule, with each number of stages of a device that can be.
+void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
+                                std::string &reason, std::optional<int64_t> sampledDp) const {
+  like.schedule = schedule.str();
+  like.recompute = recompute;
+  for (int64_t interleave : getInterleaves(like)) {
+    like.interleave = interleave;
+    compare(like, best, reason, sampledDp);
   }
-  if (!fastest)
-    return refuse(candidate, Verdict::Illegal, first);
-  candidate.schedule = best;
-  candidate.estimate.seconds = fastest->seconds;
-  candidate.estimate.bytes = static_cast<int64_t>(fastest->bytes);
-  candidate.reason.clear();
-  candidate.verdict = Verdict::Estimated;
+}
+
+/// Larger micro-batches than `best` has, while they are better.
+void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string &reason) const {
+  for (int64_t batch : request.space.batches) {
+    if (batch <= best->batch)
+      continue;
+    Candidate one = *best;
+    setBatch(one, batch);
+    if (one.verdict == Verdict::Illegal)
+      return;
+    for (Recompute recompute : request.space.recomputes)
+      compareAll(one, one.schedule, recompute, best, reason);
+    if (best->batch != batch)
+      return;
+  }
+}
+
+/// The fastest that fits. What the request leaves open is varied in turn, each from the best of what was varied before.
+void ParallelSearch::estimate(Candidate &candidate) {
+  std::optional<Candidate> best;
+  std::string reason;
+  const StepSpace &space = request.space;
+  candidate.verdict = Verdict::Skipped;
+  SmallVector<std::string> schedules = getSchedules(candidate.parallel);
+  std::string likely = candidate.schedule.empty() ? schedules.front() : candidate.schedule;
+  for (Recompute recompute : space.recomputes)
+    compareAll(candidate, likely, recompute, best, reason);
+  for (const std::string &schedule : schedules)
+    if (schedule != likely)
+      compareAll(best ? *best : candidate, schedule, best ? best->recompute : space.recomputes.back(), best, reason);
+  if (!best)
+    return refuse(candidate, Verdict::Illegal, reason);
+  compareBatches(best, reason);
+  auto vary = [&](auto Candidate::*member, auto values) {
+    for (auto value : ArrayRef(values).drop_front()) {
+      Candidate one = *best;
+      one.*member = value;
+      compare(one, best, reason);
+    }
+  };
+  vary(&Candidate::zero, ArrayRef(space.zeros));
+  if (candidate.parallel.getMp() > 1)
+    vary(&Candidate::sequenceParallel, ArrayRef(space.sequenceParallels));
+  candidate = std::move(*best);
+  refuse(candidate, Verdict::Estimated, "");
   if (!fits(candidate.estimate.bytes))
     refuseSize(candidate, "by samples");
+  noteBest(candidate);
 }
 
 /// Closer estimates in the order of the rough ones, until enough fit.
 void ParallelSearch::estimateNearest() {
-  constexpr size_t enough = 10;
+  constexpr size_t enough = 24;
   SmallVector<Candidate *> sorted;
   for (Candidate &candidate : candidates)
     if (candidate.verdict == Verdict::Slower)
@@ -364,7 +435,8 @@ SmallVector<Candidate *> ParallelSearch::sort() {
   return sorted;
 }
 
-/// Whether it can be, and fits.
+/// Whether it can be, and fits. What needs more than was estimated is estimated again, with that much more: it may fit
+/// with less kept for the backward.
 bool ParallelSearch::compileWhole(Candidate &candidate) {
   std::string reason;
   std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, candidate.parallel, candidate.batch),
@@ -373,30 +445,46 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
     refuse(candidate, Verdict::Illegal, reason);
     return false;
   }
-  candidate.whole = whole->step;
-  candidate.verdict = Verdict::Compiled;
-  if (fits(candidate.whole.bytes))
+  if (fits(whole->step.bytes)) {
+    candidate.whole = whole->step;
+    candidate.verdict = Verdict::Compiled;
+    noteBest(candidate);
     return true;
+  }
+  if (candidate.memoryScale == 1 && whole->step.bytes > candidate.estimate.bytes) {
+    candidate.memoryScale = static_cast<double>(whole->step.bytes) / static_cast<double>(candidate.estimate.bytes);
+    estimate(candidate);
+    if (candidate.verdict == Verdict::Estimated)
+      return false;
+  }
+  candidate.whole = whole->step;
   refuseSize(candidate, describeMemory(whole->memory));
   return false;
 }
 
-/// The nearest by estimate as they are, and all that by their estimates are faster than the fastest of these.
+/// The nearest by estimate, then all that by their estimates may be faster than the fastest of these.
 void ParallelSearch::compileNearest() {
-  constexpr size_t compared = 3;
+  constexpr size_t compared = 2;
   visitBest("whole plans", sort(), compared, [&](Candidate &candidate) { return compileWhole(candidate); });
-  SmallVector<Candidate *> sorted = sort(), faster;
-  for (Candidate *candidate : sorted)
-    if (candidate->verdict == Verdict::Estimated && getCost(*candidate) < getCost(*sorted.front()))
-      faster.push_back(candidate);
-  visitAll("whole plans that may be faster", faster.size(), [&](size_t index) { compileWhole(*faster[index]); });
+  while (!isStopped()) {
+    SmallVector<Candidate *> sorted = sort(), faster;
+    for (Candidate *candidate : sorted)
+      if (candidate->verdict == Verdict::Estimated &&
+          (sorted.front()->verdict == Verdict::Estimated || getCost(*candidate) < getCost(*sorted.front())))
+        faster.push_back(candidate);
+    if (faster.empty())
+      return;
+    // The fastest of these may rule out the others.
+    faster.truncate(std::min(faster.size(), compared));
+    visitAll("whole plans that may be faster", faster.size(), [&](size_t index) { compileWhole(*faster[index]); });
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // The choice
 //===----------------------------------------------------------------------===//
 
-LogicalResult ParallelSearch::failToFind() {
+void ParallelSearch::failToFind() {
   const Candidate *smallest = nullptr, *illegal = nullptr;
   for (const Candidate &candidate : candidates) {
     if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.getBytes() < smallest->getBytes()))
@@ -404,32 +492,14 @@ LogicalResult ParallelSearch::failToFind() {
     if (candidate.verdict == Verdict::Illegal && !illegal)
       illegal = &candidate;
   }
+  InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks ";
   if (stopped)
-    return emitUsageError(context) << "expected groups of " << request.world
-                                   << " ranks but the search was interrupted before any "
-                                   << (smallest ? "that fit " : "") << "were compared";
-  if (smallest)
-    return emitUsageError(context) << "expected groups of " << request.world << " ranks in which a plan has at most "
-                                   << limit << " bytes a rank, but the smallest of " << candidates.size()
-                                   << " needs more, that of " << describe(smallest->parallel) << ": "
-                                   << smallest->reason;
-  InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks that can be";
-  if (illegal)
-    error << ", but of " << describe(illegal->parallel) << " the passes say: " << illegal->reason;
-  return error;
-}
-
-FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const Candidate &candidate, bool findChanges) {
-  CompileOptions one = options;
-  one.parallel = candidate.parallel;
-  one.microBatches = candidate.microBatches;
-  one.findChanges = findChanges;
-  if (isStopped())
-    one.schedule = candidate.schedule;
-  else if (options.schedule == "auto")
-    one.memoryLimit = limit;
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, candidate.parallel.getDp(), candidate.batch, {});
-  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
+    error << "but the search was interrupted before any " << (smallest ? "that fit " : "") << "were compared";
+  else if (smallest)
+    error << "in which a plan has at most " << limit << " bytes a rank, but the smallest of " << candidates.size()
+          << " needs more, that of " << describe(*smallest) << ": " << smallest->reason;
+  else
+    error << "that can be" << (illegal ? ", but of " + describe(*illegal) + " the passes say: " + illegal->reason : "");
 }
 
 /// Some of the nearest in the best schedule of each.
@@ -453,6 +523,7 @@ void ParallelSearch::searchNearest() {
     candidate.whole = whole->step;
     candidate.schedule = whole->schedule;
     candidate.verdict = Verdict::Compiled;
+    noteBest(candidate);
     return true;
   });
 }
@@ -463,22 +534,26 @@ Candidate *ParallelSearch::choose() {
   if (options.schedule == "auto" && !isSampled() && !isStopped())
     searchNearest();
   SmallVector<Candidate *> sorted = sort();
-  return sorted.empty() ? nullptr : sorted.front();
+  if (sorted.empty())
+    return nullptr;
+  margin = getMargin(*sorted.front());
+  return sorted.front();
 }
 
-/// How far `best` is from the others that were compared in the same way.
+/// How far `best` is from the others. An estimate is as uncertain as estimates are.
 std::optional<Margin> ParallelSearch::getMargin(const Candidate &best) const {
   auto getChoice = [&](const Candidate &one) {
-    return Choice{describe(one.parallel), getCost(one), one.whole.uncertainty};
+    double own = one.whole.seconds > 0 ? one.whole.uncertainty : isSampled() ? kEstimateError : 0;
+    return Choice{describe(one), getCost(one), own};
   };
   SmallVector<Choice> others;
   for (const Candidate &one : candidates)
-    if (&one != &best && one.verdict == best.verdict)
+    if (&one != &best && (one.verdict == Verdict::Estimated || one.verdict == Verdict::Compiled))
       others.push_back(getChoice(one));
   return moe::getMargin(getChoice(best), std::move(others));
 }
 
-void ParallelSearch::explain(ModuleOp module, const std::optional<Margin> &margin) {
+GroupsExplanation ParallelSearch::explain() {
   // However a model is divided, a token takes as many FLOPs.
   const StepFigures &taken =
       llvm::find_if(candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; })->whole;
@@ -488,7 +563,49 @@ void ParallelSearch::explain(ModuleOp module, const std::optional<Margin> &margi
     candidate.secondsPerSequence = getSecondsPerSequence(candidate);
     candidate.speed = getSpeed(work, candidate.secondsPerSequence, taken.peakFlops);
   }
-  setExplanation(module, GroupsExplanation{std::move(candidates), request.objective, !stopped, margin});
+  return {std::move(candidates), request.objective, !stopped, margin};
+}
+
+Candidate *ParallelSearch::run() {
+  if (failed(addSpace()))
+    return nullptr;
+  limit = options.memoryLimit;
+  // What a host has is not known here.
+  if (limit == 0 && options.cluster->processors.count == 0)
+    limit = static_cast<int64_t>(options.cluster->memoryBytes);
+  if (isSampled()) {
+    estimator.emplace(source, options, request.world);
+    roughlyEstimateAll();
+    estimateNearest();
+    compileNearest();
+  } else {
+    visitAll("groups", candidates.size(), [&](size_t index) {
+      if (candidates[index].verdict != Verdict::Illegal)
+        measureWhole(candidates[index]);
+    });
+  }
+  Candidate *best = choose();
+  if (!best)
+    failToFind();
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// A plan of the best
+//===----------------------------------------------------------------------===//
+
+FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileOne(const Candidate &candidate, bool findChanges) {
+  CompileOptions one = getOptions(candidate);
+  one.stage = options.stage;
+  one.reference = options.reference;
+  one.memoryLimit = options.memoryLimit;
+  one.findChanges = findChanges;
+  if (!isStopped())
+    one.schedule = options.schedule;
+  if (options.schedule == "auto" && !isStopped())
+    one.memoryLimit = limit;
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, candidate.parallel.getDp(), candidate.batch, {});
+  return failed(graph) ? FailureOr<OwningOpRef<ModuleOp>>(failure()) : compile(**graph, one);
 }
 
 /// Of the plan that is taken.
@@ -503,47 +620,35 @@ LogicalResult ParallelSearch::setFigures(OwningOpRef<ModuleOp> &module, Candidat
   return success();
 }
 
-FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::finish() {
-  while (Candidate *best = choose()) {
-    std::optional<Margin> margin = getMargin(*best);
+FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileBest() {
+  for (Candidate *best = run(); best; best = choose()) {
     FailureOr<OwningOpRef<ModuleOp>> module = compileOne(*best, options.findChanges);
     if (failed(module) || failed(setFigures(*module, *best)))
       return failure();
     if (fits(best->whole.bytes)) {
-      explain(**module, margin);
+      setExplanation(**module, explain());
       return module;
     }
     // More micro-batches, and another schedule, took more than the plan that was compared.
     refuseSize(*best, describeMemory(getMemory(getLargestProgram(**module))));
+    if (sort().empty())
+      failToFind();
   }
-  return failToFind();
+  return failure();
 }
 
-FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::run() {
-  if (failed(addSpace()))
+FailureOr<GroupsExplanation> mlir::moe::chooseParallel(const ModelSource &source, const ParallelRequest &request,
+                                                       const CompileOptions &options) {
+  ParallelSearch search(source, request, options);
+  Candidate *best = search.run();
+  if (!best)
     return failure();
-  limit = options.memoryLimit;
-  // What a host has is not known here.
-  if (limit == 0 && options.cluster->processors.count == 0)
-    limit = static_cast<int64_t>(options.cluster->memoryBytes);
-  kinds = getKinds(source);
-  for (int64_t kind : source.kinds)
-    kindOf.push_back(llvm::find(kinds, kind) - kinds.begin());
-  if (isSampled()) {
-    roughlyEstimateAll();
-    estimateNearest();
-    compileNearest();
-    return finish();
-  }
-  visitAll("groups", candidates.size(), [&](size_t index) {
-    if (candidates[index].verdict != Verdict::Illegal)
-      measureWhole(candidates[index]);
-  });
-  return finish();
+  best->verdict = Verdict::Chosen;
+  return search.explain();
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileBestParallel(const ModelSource &source,
                                                                 const ParallelRequest &request,
                                                                 const CompileOptions &options) {
-  return ParallelSearch(source, request, options).run();
+  return ParallelSearch(source, request, options).compileBest();
 }

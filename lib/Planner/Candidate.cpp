@@ -26,3 +26,25 @@ std::string mlir::moe::describe(ParallelAttr parallel) {
                                  << ",esp=" << parallel.getEsp();
   return text;
 }
+
+std::string mlir::moe::describe(const Candidate &candidate) {
+  std::string batch = candidate.batch > 1 ? ",batch=" + std::to_string(candidate.batch) : "";
+  return describe(candidate.parallel) + batch;
+}
+
+std::string mlir::moe::describeOptions(const Candidate &one) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "--parallel=" << describe(one.parallel) << " --batch=" << one.batch << " --micro-batches=" << one.microBatches;
+  if (one.interleave > 1)
+    os << " --interleave=" << one.interleave;
+  if (one.recompute != Recompute::None)
+    os << " --recompute=" << getName(one.recompute);
+  if (one.zero)
+    os << " --zero";
+  if (one.sequenceParallel)
+    os << " --sequence-parallel";
+  if (!one.schedule.empty() && one.schedule != "baseline")
+    os << " --schedule=" << one.schedule;
+  return text;
+}

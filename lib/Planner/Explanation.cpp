@@ -101,6 +101,10 @@ struct GroupsFields {
     field("parallel", one.parallel);
     field("batch", one.batch);
     field("micro_batches", one.microBatches);
+    field("interleave", one.interleave);
+    field("recompute", one.recompute);
+    field("zero", one.zero);
+    field("sequence_parallel", one.sequenceParallel);
     field("schedule", one.schedule);
     field("verdict", one.verdict);
     field("reason", one.reason);
@@ -194,6 +198,10 @@ public:
   void operator()(StringRef name, Verdict verdict) { (*this)(name, getName(verdict).str()); }
   void operator()(StringRef name, Objective objective) { (*this)(name, getName(objective).str()); }
   void operator()(StringRef name, OrderPolicy order) { (*this)(name, getName(order).str()); }
+  void operator()(StringRef name, Recompute recompute) {
+    if (all || recompute != Recompute::None)
+      (*this)(name, getName(recompute).str());
+  }
   void operator()(StringRef name, ParallelAttr parallel) { (*this)(name, describe(parallel)); }
   template <class T> void operator()(StringRef name, const std::optional<T> &value) {
     if (value)
@@ -256,6 +264,7 @@ public:
   void operator()(StringRef name, Verdict &verdict) { parse(name, verdict, parseVerdict); }
   void operator()(StringRef name, Objective &objective) { parse(name, objective, parseObjective); }
   void operator()(StringRef name, OrderPolicy &order) { parse(name, order, parseOrderPolicy); }
+  void operator()(StringRef name, Recompute &recompute) { parse(name, recompute, parseRecompute); }
   void operator()(StringRef name, ParallelAttr &parallel) {
     if (auto attribute = fields.getAs<StringAttr>(name))
       parallel = parseParallel(getContext(), attribute.getValue()).value_or(ParallelAttr());

@@ -38,9 +38,9 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
   if (!sample)
     return std::nullopt;
   std::vector<SmallVector<SampledPart>> layers = groupByLayer(sample->parts);
-  // The embedding takes so little time that it may be in one part with the first block.
-  bool hasBegin = layers.size() == kinds.size() + 2;
-  if (!hasBegin && layers.size() != kinds.size() + 1) {
+  // The embedding takes so little time that it may be in one part with the first block. A model may be blocks alone.
+  bool hasBegin = layers.size() == kinds.size() + 2, hasEnd = layers.size() > kinds.size();
+  if (layers.size() < kinds.size() || layers.size() > kinds.size() + 2) {
     reason = "expected the parts of a sample to be of " + std::to_string(kinds.size()) +
              " blocks and what is before and after them, but got " + std::to_string(layers.size()) + " layers";
     return std::nullopt;
@@ -48,8 +48,10 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
   ModelCost cost;
   if (hasBegin)
     cost.begin = std::move(layers.front());
-  cost.end = std::move(layers.back());
-  cost.kindParts.assign(std::make_move_iterator(layers.begin() + hasBegin), std::make_move_iterator(layers.end() - 1));
+  if (hasEnd)
+    cost.end = std::move(layers.back());
+  cost.kindParts.assign(std::make_move_iterator(layers.begin() + hasBegin),
+                        std::make_move_iterator(layers.end() - hasEnd));
   cost.tailPeak = sample->tailPeak;
   return cost;
 }

@@ -3,10 +3,16 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
-
 using namespace mlir;
 using namespace mlir::moe;
+
+ArrayRef<PipelineUnit> PipelineOrders::get(const PipelineShape &shape, int64_t microBatches) {
+  std::lock_guard lock(mutex);
+  SmallVector<PipelineUnit> &order = orders[{shape.devices, shape.interleave, microBatches, shape.hasBackward}];
+  if (order.empty())
+    order = getPipelineOrder(shape.devices, shape.getStages(), microBatches, shape.hasBackward);
+  return order;
+}
 
 namespace {
 /// What a stage does for each micro-batch, and what it needs of a device's memory.
@@ -25,8 +31,8 @@ struct Device {
 
 class PipelinePlay {
 public:
-  PipelinePlay(ArrayRef<const SampledPart *> parts, double tailPeak, const PipelineShape &shape)
-      : shape(shape), tailPeak(tailPeak), parts(parts) {}
+  PipelinePlay(ArrayRef<const SampledPart *> parts, double tailPeak, const PipelineShape &shape, PipelineOrders &orders)
+      : shape(shape), orders(orders), tailPeak(tailPeak), parts(parts) {}
 
   bool cut(function_ref<double(double)> getTransferSeconds);
   PipelineEstimate play(int64_t microBatches);
@@ -41,6 +47,7 @@ private:
   void use(Device &device, const Stage &stage, bool isBackward) const;
 
   const PipelineShape &shape;
+  PipelineOrders &orders;
   double tailPeak;
   ArrayRef<const SampledPart *> parts;
   SmallVector<Stage> stages;
@@ -105,7 +112,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
   ends.assign(shape.getStages() * microBatches * 2, 0);
   for (Device &device : devices)
     device.free = device.kept = device.peak = 0;
-  for (const PipelineUnit &unit : getPipelineOrder(shape.devices, shape.getStages(), microBatches, shape.hasBackward)) {
+  for (const PipelineUnit &unit : orders.get(shape, microBatches)) {
     const Stage &stage = stages[unit.stage];
     Device &device = devices[unit.stage % shape.devices];
     device.free = getEnd(unit) =
@@ -121,7 +128,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
 }
 
 std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                            const PipelineShape &shape,
+                                                            const PipelineShape &shape, PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
   SmallVector<const SampledPart *> parts;
   auto add = [&](ArrayRef<SampledPart> some) {
@@ -132,7 +139,7 @@ std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cos
   for (size_t kind : kindOf)
     add(cost.kindParts[kind]);
   add(cost.end);
-  PipelinePlay pipeline(parts, cost.tailPeak, shape);
+  PipelinePlay pipeline(parts, cost.tailPeak, shape, orders);
   if (!pipeline.cut(getTransferSeconds))
     return std::nullopt;
   // Once the pipeline is full, each round of micro-batches takes as long as the one before.

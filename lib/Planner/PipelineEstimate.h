@@ -4,6 +4,11 @@
 
 #include "ModelSamples.h"
 
+#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+
+#include <map>
+#include <mutex>
+
 namespace mlir::moe {
 
 /// The shape of a pipeline: stage s is on device s mod `devices`.
@@ -12,6 +17,16 @@ struct PipelineShape {
   bool hasBackward = true;
 
   int64_t getStages() const { return devices * interleave; }
+};
+
+/// Orders of pipelines, each made once. Several threads may use them.
+class PipelineOrders {
+public:
+  ArrayRef<PipelineUnit> get(const PipelineShape &shape, int64_t microBatches);
+
+private:
+  std::mutex mutex;
+  std::map<std::tuple<int64_t, int64_t, int64_t, bool>, SmallVector<PipelineUnit>> orders;
 };
 
 struct PipelineEstimate {
@@ -23,7 +38,7 @@ struct PipelineEstimate {
 /// the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
 /// next stage. Nothing where the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                 const PipelineShape &shape,
+                                                 const PipelineShape &shape, PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);
 
 } // namespace mlir::moe

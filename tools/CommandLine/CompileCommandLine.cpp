@@ -13,7 +13,6 @@
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
-#include "moe/Planner/AutoParallel.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
 
@@ -51,6 +50,12 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                   cl::desc("Bytes that one rank may use; more chunks and less kept are tried; 0 for no limit"),
                   cl::init(0), cl::cat(category)),
       world("world", cl::desc("Ranks, with --parallel=auto"), cl::init(0), cl::cat(category)),
+      vary("vary",
+           cl::desc(
+               "What --parallel=auto may choose besides groups: all, none, or a list of batch, interleave, recompute, "
+               "sequence-parallel and zero. An option that is given is fixed. batch needs --global-batch, zero "
+               "needs --optimizer"),
+           cl::init("all"), cl::cat(category)),
       globalBatch(
           "global-batch",
           cl::desc("Sequences of a step of all ranks, dp x --batch x micro-batches; instead of --micro-batches"),
@@ -135,23 +140,27 @@ FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRCon
   return std::optional(GlobalBatch{globalBatch, shapes->front().batch});
 }
 
-FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &context, llvm::SourceMgr &sources,
-                                                                 const char *argv0,
-                                                                 const CompileOptions &options) const {
-  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
-  if (failed(shapes))
-    return failure();
-  if (shapes->size() > 1)
-    return emitUsageError(context) << "expected one --batch and one --seq with --parallel=auto";
-  ParallelRequest request;
-  request.world = world;
-  request.batch = shapes->front().batch;
-  request.microBatches = options.microBatches;
-  if (globalBatch.getNumOccurrences())
-    request.globalBatch = globalBatch;
-  request.objective = *parseObjective(objective);
+LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request,
+                                           const CompileOptions &options, int64_t givenBatch) const {
+  static constexpr StringLiteral known[] = {"batch", "interleave", "recompute", "sequence-parallel", "zero"};
+  SmallVector<StringRef> names;
+  StringRef(vary).split(names, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  bool isAll = vary == "all", isNone = vary == "none";
+  for (StringRef name : names)
+    if (!isAll && !isNone && !llvm::is_contained(known, name))
+      return emitUsageError(context) << "expected --vary to be all, none, or a list of " << llvm::join(ArrayRef(known), ", ")
+                                     << " but got '" << name << "'";
+  auto isFree = [&](StringRef name) { return isAll || (!isNone && llvm::is_contained(names, name)); };
+  step.setSpace(request.space, options, isFree);
+  request.space.batches = {givenBatch};
+  if (!importing.hasBatch() && globalBatch.getNumOccurrences() && isFree("batch"))
+    request.space.batches = {1, 2, 4, 8};
+  return success();
+}
+
+FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                                     int64_t seq) const {
   ModelSource source;
-  std::string text;
   if (isGraph()) {
     FailureOr<OwningOpRef<ModuleOp>> read = readModule(context, sources, argv0, /*dataParallel=*/1);
     if (failed(read))
@@ -159,14 +168,16 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
     if (isSpmdProgram(**read))
       return emitUsageError(context) << "expected --parallel=auto with a model only: '" << input
                                      << "' is the program of a rank, which has its groups";
+    std::string text;
     llvm::raw_string_ostream(text) << **read;
     source.isFixed = true;
-    source.read = [&](MLIRContext &own, int64_t, int64_t, ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
+    source.read = [text = std::move(text)](MLIRContext &own, int64_t, int64_t,
+                                           ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
       if (OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(text, &own))
         return graph;
       return failure();
     };
-    return compileBestParallel(source, request, options);
+    return source;
   }
   llvm::Expected<std::vector<int64_t>> kinds = importing.getBlockKinds(input, argv0);
   if (!kinds) {
@@ -174,15 +185,55 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
     return failure();
   }
   source.kinds = std::move(*kinds);
-  source.read = [&](MLIRContext &own, int64_t dataParallel, int64_t batch,
-                    ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
+  source.read = [this, argv0, seq](MLIRContext &own, int64_t dataParallel, int64_t batch,
+                                   ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
     llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        own, input, argv0, dataParallel, /*loss=*/mode == "train", ImportShape{batch, shapes->front().seq}, blocks);
+        own, input, argv0, dataParallel, /*loss=*/mode == "train", ImportShape{batch, seq}, blocks);
     if (module)
       return std::move(*module);
     return reportError(own, module.takeError());
   };
-  return compileBestParallel(source, request, options);
+  return source;
+}
+
+FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &context, llvm::SourceMgr &sources,
+                                                             const char *argv0, const CompileOptions &options) const {
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  if (failed(shapes))
+    return failure();
+  if (shapes->size() > 1)
+    return emitUsageError(context) << "expected one --batch and one --seq with --parallel=auto";
+  ParallelSearchInput search;
+  search.options = options;
+  search.request.world = world;
+  search.request.microBatches = options.microBatches;
+  if (globalBatch.getNumOccurrences())
+    search.request.globalBatch = globalBatch;
+  search.request.objective = *parseObjective(objective);
+  if (failed(setSpace(context, search.request, options, shapes->front().batch)))
+    return failure();
+  FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
+  if (failed(source))
+    return failure();
+  search.source = std::move(*source);
+  return search;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &context, llvm::SourceMgr &sources,
+                                                                 const char *argv0,
+                                                                 const CompileOptions &options) const {
+  FailureOr<ParallelSearchInput> search = getSearch(context, sources, argv0, options);
+  if (failed(search))
+    return failure();
+  SearchWatch watch;
+  watch.attach(search->request, search->options);
+  FailureOr<OwningOpRef<ModuleOp>> plan = failure();
+  if (failed(watch.run([&]() -> LogicalResult {
+        plan = compileBestParallel(search->source, search->request, search->options);
+        return plan;
+      })))
+    return failure();
+  return plan;
 }
 
 std::string CompileCommandLine::findCluster(const char *argv0) const {

@@ -6,11 +6,19 @@
 #include "llvm/Support/ThreadPool.h"
 
 #include "ImportCommandLine.h"
+#include "SearchWatch.h"
 #include "StepCommandLine.h"
 #include "moe/Cost/ClusterProfile.h"
 #include "moe/Planner/Planner.h"
 
 namespace mlir::moe {
+
+/// What --parallel=auto searches.
+struct ParallelSearchInput {
+  ModelSource source; ///< refers to the command line
+  ParallelRequest request;
+  CompileOptions options;
+};
 
 /// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
 /// --cluster,
@@ -21,13 +29,18 @@ public:
   explicit CompileCommandLine(llvm::cl::OptionCategory &category);
 
   llvm::StringRef getInput() const { return input; }
+  llvm::StringRef getDType() const { return importing.getDType(); }
+  bool isTraining() const { return mode == "train"; }
   /// Options of compile(), which refer to the cluster.
   FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel=auto leaves the groups open.
   bool isOpen() const { return parallel == "auto"; }
-  /// The plan of the best groups; `options` are getOptions()'.
+  /// `options` are getOptions()'.
+  FailureOr<ParallelSearchInput> getSearch(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                           const CompileOptions &options) const;
+  /// The plan of the best groups; `options` are getOptions()'. Shows progress; an interrupt ends it.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                const CompileOptions &options) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
@@ -43,11 +56,18 @@ public:
                                               std::optional<ImportShape> shape = std::nullopt) const;
 
 private:
+  FailureOr<ModelSource> getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                   int64_t seq) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
+  /// What --vary leaves open; `givenBatch` is --batch.
+  LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const CompileOptions &options,
+                         int64_t givenBatch) const;
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, objective;
-  llvm::cl::opt<int64_t> memoryLimit, world, globalBatch;
+  llvm::cl::opt<int64_t> memoryLimit, world;
+  llvm::cl::opt<std::string> vary;
+  llvm::cl::opt<int64_t> globalBatch;
   llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;
   ImportCommandLine importing;

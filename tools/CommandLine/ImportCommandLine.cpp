@@ -190,3 +190,17 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
   }
   return importModel(context, *config, options);
 }
+
+llvm::StringRef ImportCommandLine::getDType() const {
+  switch (dtype) {
+  case ImportType::f32:
+    return "f32";
+  case ImportType::f64:
+    return "f64";
+  case ImportType::bf16:
+    return "bf16";
+  case ImportType::f16:
+    return "f16";
+  }
+  llvm_unreachable("all types have a name");
+}

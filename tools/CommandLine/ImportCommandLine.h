@@ -40,6 +40,8 @@ public:
   /// and of models of an encoder and a decoder.
   llvm::Expected<std::vector<int64_t>> getBlockKinds(llvm::StringRef input, const char *argv0) const;
 
+  /// --dtype: "f32", ..
+  llvm::StringRef getDType() const;
   /// --batch where it is given.
   bool hasBatch() const { return batch.getNumOccurrences() > 0; }
 

@@ -104,3 +104,22 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   options.optimizer = *step;
   return success();
 }
+
+void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
+                               function_ref<bool(StringRef)> isFree) const {
+  auto isOpen = [&](const cl::Option &option) { return !option.getNumOccurrences() && isFree(option.ArgStr); };
+  space.interleaves = {options.interleave};
+  space.recomputes = {options.recompute};
+  space.zeros = {options.optimizer && options.optimizer->zero};
+  space.sequenceParallels = {options.sequenceParallel};
+  if (isOpen(sequenceParallel))
+    space.sequenceParallels = {false, true};
+  if (!options.train)
+    return;
+  if (isOpen(interleave))
+    space.interleaves = {1, 2, 4, 8};
+  if (isOpen(recompute))
+    space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Block};
+  if (isOpen(zero) && options.optimizer)
+    space.zeros = {true, false};
+}

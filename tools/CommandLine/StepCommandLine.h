@@ -4,7 +4,7 @@
 
 #include "llvm/Support/CommandLine.h"
 
-#include "moe/Planner/Planner.h"
+#include "moe/Planner/AutoParallel.h"
 
 namespace mlir::moe {
 
@@ -23,6 +23,9 @@ public:
   /// reported at an unknown place.
   LogicalResult setOptions(MLIRContext &context, CompileOptions &options, std::optional<GlobalBatch> globalBatch,
                            bool isOpen) const;
+
+  /// Leaves each of the step's options that `isFree` names open in `space`, unless it was given.
+  void setSpace(StepSpace &space, const CompileOptions &options, function_ref<bool(StringRef)> isFree) const;
 
 private:
   FailureOr<MoeOptimizeOptions> getOptimizer(MLIRContext &context) const;

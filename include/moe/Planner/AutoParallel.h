@@ -30,22 +30,51 @@ struct ModelSource {
   bool isFixed = false;
 };
 
+/// What the search may choose besides groups and the schedule. Each list has at least one value. The first one is tried
+/// first.
+struct StepSpace {
+  /// Sequences of each data-parallel rank in a micro-batch. More than one only where a global batch is given, since
+  /// candidates would differ in the tokens of a step.
+  SmallVector<int64_t> batches = {1};
+  SmallVector<int64_t> interleaves = {1};
+  SmallVector<Recompute> recomputes = {Recompute::None};
+  SmallVector<bool> zeros = {false}, sequenceParallels = {false};
+};
+
+/// How far a search is.
+struct SearchProgress {
+  StringRef phase;
+  size_t done = 0, all = 0;
+  /// The best so far: compiled as a whole if any was, else estimated. Null before there is one.
+  const Candidate *best = nullptr;
+};
+
 struct ParallelRequest {
   int64_t world = 1;
-  /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
-  int64_t batch = 1, microBatches = 1;
+  int64_t microBatches = 1;
   /// Sequences of a step of the whole world, which make batch * dp * micro-batches: they say how many micro-batches
   /// there are. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
+  StepSpace space;
   Objective objective = Objective::Throughput;
+  /// Hears of progress, from any thread but one at a time. May be null.
+  std::function<void(const SearchProgress &)> showProgress;
 };
 
-/// Compiles `source` in the groups, and with options.schedule, that are best by the request's objective on the
-/// cluster, within options.memoryLimit or else the device's memory. options.parallel is ignored. Stopped, it takes the
-/// best of those that were compared, in the schedule that they were compared in. The module's `plan.explain_parallel`
-/// says why. Errors, such as that nothing fits, are reported at an unknown place.
+/// Chooses the groups, and all else that the request leaves open, that are best by the request's objective on the
+/// cluster, within options.memoryLimit or else the device's memory. options.parallel is ignored. Of what the request
+/// varies the options' own values are ignored too. Of a whole model the chosen candidate was compiled and simulated in
+/// as many micro-batches as fill the pipeline. Stopped, it takes the best of those that were compared. Errors, such as
+/// that nothing fits, are reported at an unknown place.
+FailureOr<GroupsExplanation> chooseParallel(const ModelSource &source, const ParallelRequest &request,
+                                            const CompileOptions &options);
+
+/// chooseParallel, then the plan of the best in options.schedule. The module's `plan.explain_parallel` says why.
 FailureOr<OwningOpRef<ModuleOp>> compileBestParallel(const ModelSource &source, const ParallelRequest &request,
                                                      const CompileOptions &options);
+
+/// The options of a candidate that `options` and a search have led to.
+CompileOptions getCandidateOptions(const Candidate &candidate, const CompileOptions &options);
 
 } // namespace mlir::moe
 

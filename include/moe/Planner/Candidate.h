@@ -13,6 +13,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/LaunchOrder/Order.h"
+#include "moe/Pipeline/Pipeline.h"
 #include "moe/Simulator/Report.h"
 
 namespace mlir::moe {
@@ -60,6 +61,10 @@ struct Candidate {
   ParallelAttr parallel; ///< null where the search does not vary it
   /// Sequences of each data-parallel rank in a micro-batch, and micro-batches of a step.
   int64_t batch = 1, microBatches = 1;
+  /// As PipelineOptions has them; `zero` is ZeRO-1.
+  int64_t interleave = 1;
+  Recompute recompute = Recompute::None;
+  bool zero = false, sequenceParallel = false;
   std::string schedule;      ///< as --schedule takes it
   std::string scheduleClass; ///< the schedule with one chunk, that keeps everything for the backward
   /// The order of launches, where it is not the one that the schedule is compiled in by itself.
@@ -73,6 +78,8 @@ struct Candidate {
   /// one micro-batch. Groups: a step of the model, from samples of its blocks.
   StepFigures estimate;
   StepFigures whole; ///< a step of the whole model, as it was compiled
+  /// Groups: how many times as much memory as estimated a compiled step of them needed, where one was too large.
+  double memoryScale = 1;
   /// Seconds by MPipeMoE's Eq. 10, where that is asked.
   std::optional<double> equation10;
   double secondsPerSequence = 0; ///< of the world's sequences; of a fixed graph, of a micro-batch
@@ -85,6 +92,11 @@ struct Candidate {
 
 /// "pp=1,dp=4,mp=2,ep=4,esp=2".
 std::string describe(ParallelAttr parallel);
+/// The groups of a candidate, and its batch where that is more than one sequence.
+std::string describe(const Candidate &candidate);
+/// The options of moe-compile that compile the candidate: "--parallel=.. --batch=.. ..". Options at their defaults are
+/// left out.
+std::string describeOptions(const Candidate &candidate);
 
 } // namespace mlir::moe
 

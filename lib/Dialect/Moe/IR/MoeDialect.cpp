@@ -105,7 +105,10 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
                            << attribute.getValue();
   }
   StringRef form;
-  if (isa<MoeDialect>(op->getDialect()) && isOpAttribute(attribute.getName(), attribute.getValue(), form)) {
+  // What a program becomes says which unit of a pipeline it belongs to, too.
+  bool isUnit = attribute.getName() == kMicroBatchAttrName || attribute.getName() == kStageAttrName;
+  bool isOfOp = isa<MoeDialect>(op->getDialect()) || (isUnit && !isa<ModuleOp, FunctionOpInterface>(op));
+  if (isOfOp && isOpAttribute(attribute.getName(), attribute.getValue(), form)) {
     if (!form.empty())
       return op->emitError() << "expected '" << attribute.getName().getValue() << "' to be " << form << " but got "
                              << attribute.getValue();

@@ -31,11 +31,15 @@ SmallVector<size_t> mlir::moe::cutIntoStages(const ProgramParts &parts, int64_t 
     best[0][to] = getSeconds(0, to);
   for (int64_t stage = 1; stage < stages; ++stage)
     for (size_t to = stage + 1; to <= count; ++to)
-      for (size_t begin = stage; begin < to; ++begin)
-        if (double slowest = std::max(best[stage - 1][begin], getSeconds(begin, to)); slowest < best[stage][to]) {
+      // The sooner a stage begins the longer it takes. Of the best the longest is taken.
+      for (size_t begin = to - 1; begin >= static_cast<size_t>(stage); --begin) {
+        if (before[to] - before[begin] > best[stage][to])
+          break;
+        if (double slowest = std::max(best[stage - 1][begin], getSeconds(begin, to)); slowest <= best[stage][to]) {
           best[stage][to] = slowest;
           from[stage][to] = begin;
         }
+      }
   SmallVector<size_t> first(stages, 0);
   for (size_t stage = stages - 1, to = count; stage > 0; --stage)
     to = first[stage] = from[stage][to];

@@ -1,0 +1,30 @@
+//===- PlanAnswer.h - how to run a model on a cluster, in three lines -*- C++ -*-===//
+#ifndef MOE_REPORT_PLANANSWER_H
+#define MOE_REPORT_PLANANSWER_H
+
+#include "llvm/Support/raw_ostream.h"
+
+#include "moe/Planner/Candidate.h"
+
+namespace mlir::moe {
+
+/// What was asked: a model on a cluster.
+struct PlanQuestion {
+  std::string model, cluster, device;
+  std::string dtype, optimizer; ///< the optimizer is empty where there is none
+  int64_t gpus = 0;
+  int64_t sequence = 0;   ///< tokens
+  double memoryLimit = 0; ///< bytes of a device; 0: not known
+};
+
+/// The question, then groups, step and memory of `chosen`, a line each. The groups have the names of Megatron-LM: TP,
+/// PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA (micro-batches of a
+/// step).
+void printAnswer(const PlanQuestion &question, const Candidate &chosen, llvm::raw_ostream &os);
+/// The same as a JSON object. `explanation` is a JSON object, or empty.
+void writeAnswer(const PlanQuestion &question, const Candidate &chosen, llvm::StringRef explanation,
+                 llvm::raw_ostream &os);
+
+} // namespace mlir::moe
+
+#endif // MOE_REPORT_PLANANSWER_H

@@ -1,0 +1,95 @@
+//===- StepEstimator.cpp - steps of whole models, from samples ------------===//
+#include "StepEstimator.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Pipeline/Schedule.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+StepEstimator::StepEstimator(const ModelSource &source, const CompileOptions &options, int64_t world)
+    : source(source), options(options), world(world), kinds(getKinds(source)) {
+  for (int64_t kind : source.kinds)
+    kindOf.push_back(llvm::find(kinds, kind) - kinds.begin());
+}
+
+/// Whether the launches have to stay in the program's order, as those of a pipeline's stages do, where they would be
+/// put into another one.
+static bool isInProgramOrder(const Candidate &candidate, const CompileOptions &options) {
+  if (candidate.parallel.getPp() == 1 || options.order)
+    return false;
+  FailureOr<ParsedSchedule> schedule = parseSchedule(candidate.parallel.getContext(), candidate.schedule);
+  return succeeded(schedule) && schedule->canOverlap();
+}
+
+/// `candidate` in one stage, on `dp` data-parallel ranks.
+static CompileOptions getSampleOptions(const Candidate &candidate, const CompileOptions &options, int64_t dp) {
+  CompileOptions one = getCandidateOptions(candidate, options);
+  ParallelAttr all = candidate.parallel;
+  one.parallel =
+      ParallelAttr::get(all.getContext(), dp * all.getMp(), /*pp=*/1, dp, all.getMp(), all.getEp(), all.getEsp());
+  one.interleave = 1;
+  if (isInProgramOrder(candidate, options))
+    one.order = OrderPolicy::Program;
+  return one;
+}
+
+const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp) {
+  ParallelAttr all = candidate.parallel;
+  std::string key =
+      llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10}", dp, all.getMp(), all.getEp(), all.getEsp(),
+                    candidate.batch, static_cast<int>(candidate.recompute), candidate.zero, candidate.sequenceParallel,
+                    candidate.schedule, isInProgramOrder(candidate, options), candidate.microBatches > 1);
+  {
+    std::lock_guard lock(mutex);
+    if (auto known = samples.find(key); known != samples.end())
+      return *known->second;
+  }
+  auto sample = std::make_unique<Sample>();
+  sample->cost = sampleModel(source, kinds, candidate.batch, getSampleOptions(candidate, options, dp), sample->reason);
+  std::lock_guard lock(mutex);
+  // Another thread may have been faster.
+  return *samples.try_emplace(key, std::move(sample)).first->second;
+}
+
+double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
+  std::lock_guard lock(mutex);
+  if (!model) {
+    llvm::Expected<std::unique_ptr<CostModel>> made = CostModel::create(*options.cluster, world, CostForm::ClosedForm);
+    if (!made) {
+      llvm::consumeError(made.takeError());
+      return 0;
+    }
+    model = std::move(*made);
+  }
+  int64_t ranks[] = {0, distance};
+  Exchange exchange;
+  exchange.collective = Collective::Broadcast;
+  exchange.payload = static_cast<int64_t>(bytes);
+  exchange.ranks = ranks;
+  llvm::Expected<double> seconds = model->getSeconds(exchange);
+  if (seconds)
+    return *seconds;
+  // What the cluster does not tell, the compiled step says.
+  llvm::consumeError(seconds.takeError());
+  return 0;
+}
+
+std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candidate, std::string &reason,
+                                                        std::optional<int64_t> sampledDp) {
+  const Sample &sample = getSample(candidate, sampledDp.value_or(candidate.parallel.getDp()));
+  if (!sample.cost) {
+    reason = sample.reason;
+    return std::nullopt;
+  }
+  PipelineShape shape{candidate.parallel.getPp(), candidate.interleave, candidate.microBatches, options.train};
+  std::optional<PipelineEstimate> estimate = estimatePipeline(*sample.cost, kindOf, shape, orders, [&](double bytes) {
+    return getTransferSeconds(world / candidate.parallel.getPp(), bytes);
+  });
+  if (!estimate)
+    reason = "the model can be cut in fewer places than " + std::to_string(shape.getStages()) + " stages need";
+  return estimate;
+}

@@ -1,0 +1,49 @@
+//===- StepEstimator.h - steps of whole models, from samples ----*- C++ -*-===//
+#ifndef MOE_LIB_PLANNER_STEPESTIMATOR_H
+#define MOE_LIB_PLANNER_STEPESTIMATOR_H
+
+#include "PipelineEstimate.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <mutex>
+
+namespace mlir::moe {
+
+/// How far an estimate may be from the compiled step, relative to it. benchmarks/README.md has the measurement.
+inline constexpr double kEstimateError = 0.05;
+
+/// Estimates steps of candidates. A sample is compiled once, whatever pipeline it is for. Several threads may use it.
+class StepEstimator {
+public:
+  /// `source` is of a whole model.
+  StepEstimator(const ModelSource &source, const CompileOptions &options, int64_t world);
+
+  /// With `sampledDp` the sample has so many data-parallel ranks, so that several candidates can share it: what a step
+  /// does once is then a little off. Nothing where the candidate cannot be; `reason` says why.
+  std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
+                                           std::optional<int64_t> sampledDp = std::nullopt);
+
+private:
+  struct Sample {
+    std::optional<ModelCost> cost;
+    std::string reason; ///< why there is none
+  };
+  const Sample &getSample(const Candidate &candidate, int64_t dp);
+  /// Seconds in which every rank of a stage hands `bytes` to the rank `distance` after it.
+  double getTransferSeconds(int64_t distance, double bytes);
+
+  const ModelSource &source;
+  const CompileOptions &options;
+  int64_t world;
+  SmallVector<int64_t> kinds;
+  SmallVector<size_t> kindOf; ///< of each block, its place in `kinds`
+  PipelineOrders orders;
+  std::mutex mutex; ///< of what follows
+  llvm::StringMap<std::unique_ptr<Sample>> samples;
+  std::unique_ptr<CostModel> model;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_PLANNER_STEPESTIMATOR_H
