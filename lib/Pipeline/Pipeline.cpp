@@ -105,9 +105,10 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
   if (options.parallel.getPp() > 1)
-    passes.addNestedPass<func::FuncOp>(createMoeCutStages({options.parallel.getPp() * options.interleave}));
+    passes.addNestedPass<func::FuncOp>(
+        createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
   else if (options.markParts)
-    passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0}));
+    passes.addNestedPass<func::FuncOp>(createMoeCutStages({/*stages=*/0, /*boundaries=*/{}}));
   if (options.recompute != Recompute::None)
     passes.addNestedPass<func::FuncOp>(createMoeRecomputeBlocks({options.recompute == Recompute::Selective}));
   return success();

@@ -133,6 +133,12 @@ SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate) 
   return legal;
 }
 
+bool GivenGroups::allow(ParallelAttr all) const {
+  auto isAs = [](std::optional<int64_t> given, int64_t size) { return !given || *given == size; };
+  return isAs(pp, all.getPp()) && isAs(dp, all.getDp()) && isAs(mp, all.getMp()) && isAs(ep, all.getEp()) &&
+         isAs(esp, all.getEsp());
+}
+
 /// With the first of all that the request leaves open, and the first batch that divides the global one.
 void ParallelSearch::addCandidate(ParallelAttr parallel) {
   Candidate &candidate = candidates.emplace_back();
@@ -164,7 +170,11 @@ LogicalResult ParallelSearch::addSpace() {
   int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
   for (ParallelAttr parallel :
        getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode))
-    addCandidate(parallel);
+    if (request.given.allow(parallel))
+      addCandidate(parallel);
+  if (candidates.empty())
+    return emitUsageError(context) << "expected sizes of groups that " << request.world
+                                   << " ranks can have, but none has the given ones";
   return success();
 }
 
@@ -173,6 +183,7 @@ CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const 
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.interleave = candidate.interleave;
+  one.stageBoundaries = candidate.stageBoundaries;
   one.recompute = candidate.recompute;
   one.sequenceParallel = candidate.sequenceParallel;
   if (one.optimizer)
@@ -298,6 +309,7 @@ void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std:
   if (!step)
     return;
   one.estimate.seconds = step->seconds;
+  one.stageBoundaries = step->stageBoundaries;
   one.estimate.bytes = static_cast<int64_t>(step->bytes * one.memoryScale);
   auto rank = [&](const Candidate &other) {
     return std::pair(fits(other.estimate.bytes) ? 0 : other.estimate.bytes, other.estimate.seconds);

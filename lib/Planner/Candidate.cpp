@@ -38,6 +38,10 @@ std::string mlir::moe::describeOptions(const Candidate &one) {
   os << "--parallel=" << describe(one.parallel) << " --batch=" << one.batch << " --micro-batches=" << one.microBatches;
   if (one.interleave > 1)
     os << " --interleave=" << one.interleave;
+  if (!one.stageBoundaries.empty()) {
+    os << " --stage-boundaries=";
+    llvm::interleave(one.stageBoundaries, os, ",");
+  }
   if (one.recompute != Recompute::None)
     os << " --recompute=" << getName(one.recompute);
   if (one.zero)

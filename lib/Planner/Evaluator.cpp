@@ -9,8 +9,6 @@
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
 #include "moe/Pipeline/Schedule.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -130,28 +128,25 @@ static std::string describeLimit(const SimReport &report, double seconds) {
   return text;
 }
 
-/// Sets `interval` and its parts. The first stage needs as long for the last micro-batch but one: without --interleave,
-/// where it is not known, it is at one forward and one backward in turn then, as all other stages are, and waits for
-/// the slowest stage. Its sends for the last micro-batch may be late.
+/// Sets `interval` and its parts: how long the first stage takes from the forward of one late micro-batch to that of
+/// the next. It does one forward and one backward in turn then, as all other stages do, and waits for the slowest
+/// stage. With
+/// --interleave that is not so.
 static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
+  if (options.interleave > 1 || options.microBatches < 3 || options.parallel.getPp() == 1)
+    return;
   const SimProgram &program = step.programs.front();
   const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });
-  std::vector<double> sends;
+  std::vector<double> ends(options.microBatches, 0);
   for (const SimTime &one : step.times) {
-    if (&step.ranks[one.rank] != rank)
+    const SimLaunch &launch = program.launches[one.launch];
+    if (&step.ranks[one.rank] != rank || launch.stage < 0 || launch.isBackward || launch.microBatch < 0)
       continue;
-    int32_t group = program.launches[one.launch].group;
-    if (group >= 0 && program.groups[group].isChannel() && program.groups[group].isSender(rank->rank))
-      sends.push_back(one.end);
+    // When the next stage takes what is sent is its own affair.
+    if (launch.group < 0 || !program.groups[launch.group].isChannel())
+      ends[launch.microBatch] = std::max(ends[launch.microBatch], one.end);
   }
-  // Several for each micro-batch, where several values are handed over.
-  auto each = static_cast<ptrdiff_t>(sends.size()) / options.microBatches;
-  if (options.interleave > 1 || options.microBatches < 3 || each == 0)
-    return;
-  auto getMean = [&](ptrdiff_t last) {
-    return std::accumulate(sends.end() - (last + 1) * each, sends.end() - last * each, 0.0) / static_cast<double>(each);
-  };
-  double begin = getMean(2), end = getMean(1);
+  double begin = ends[options.microBatches - 3], end = ends[options.microBatches - 2];
   figures.interval = end - begin;
   figures.intervalParts = getStepParts(step, begin, end);
 }

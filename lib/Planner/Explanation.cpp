@@ -102,6 +102,7 @@ struct GroupsFields {
     field("batch", one.batch);
     field("micro_batches", one.microBatches);
     field("interleave", one.interleave);
+    field("stage_boundaries", one.stageBoundaries);
     field("recompute", one.recompute);
     field("zero", one.zero);
     field("sequence_parallel", one.sequenceParallel);
@@ -197,6 +198,10 @@ public:
   }
   void operator()(StringRef name, Verdict verdict) { (*this)(name, getName(verdict).str()); }
   void operator()(StringRef name, Objective objective) { (*this)(name, getName(objective).str()); }
+  void operator()(StringRef name, const SmallVector<int64_t> &numbers) {
+    if (all || !numbers.empty())
+      fields.append(name, builder.getI64ArrayAttr(numbers));
+  }
   void operator()(StringRef name, OrderPolicy order) { (*this)(name, getName(order).str()); }
   void operator()(StringRef name, Recompute recompute) {
     if (all || recompute != Recompute::None)
@@ -263,6 +268,11 @@ public:
   }
   void operator()(StringRef name, Verdict &verdict) { parse(name, verdict, parseVerdict); }
   void operator()(StringRef name, Objective &objective) { parse(name, objective, parseObjective); }
+  void operator()(StringRef name, SmallVector<int64_t> &numbers) {
+    if (auto attribute = fields.getAs<ArrayAttr>(name))
+      for (auto number : attribute.getAsRange<IntegerAttr>())
+        numbers.push_back(number.getInt());
+  }
   void operator()(StringRef name, OrderPolicy &order) { parse(name, order, parseOrderPolicy); }
   void operator()(StringRef name, Recompute &recompute) { parse(name, recompute, parseRecompute); }
   void operator()(StringRef name, ParallelAttr &parallel) {

@@ -21,11 +21,11 @@ SmallVector<int64_t> mlir::moe::getKinds(const ModelSource &source) {
   return kinds;
 }
 
-/// Neighbouring parts of one layer.
+/// Neighbouring parts of one layer. What has no layer belongs to the one before it.
 static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> parts) {
   std::vector<SmallVector<SampledPart>> layers;
   for (const SampledPart &part : parts) {
-    if (layers.empty() || layers.back().back().cost.layer != part.cost.layer)
+    if (layers.empty() || (!part.cost.layer.empty() && layers.back().front().cost.layer != part.cost.layer))
       layers.emplace_back();
     layers.back().push_back(part);
   }

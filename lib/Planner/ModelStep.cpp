@@ -85,17 +85,13 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   return whole;
 }
 
-/// What moe-cut-stages says of its parts; nothing where it did not run.
+/// The parts that moe-cut-stages says; none where it did not run.
 static SmallVector<SampledPart> getParts(ModuleOp plan) {
-  func::FuncOp program = plan::getRankPrograms(plan).front();
-  auto seconds = program->getAttrOfType<DenseF64ArrayAttr>(kPartSecondsAttrName);
-  auto receive = program->getAttrOfType<DenseF64ArrayAttr>(kPartReceiveAttrName);
-  auto bytes = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName);
   SmallVector<SampledPart> parts;
-  if (!seconds || !receive || !bytes)
-    return parts;
-  for (auto [own, before, handed] : llvm::zip_equal(seconds.asArrayRef(), receive.asArrayRef(), bytes.asArrayRef()))
-    parts.push_back({{}, own, before, handed});
+  func::FuncOp program = plan::getRankPrograms(plan).front();
+  if (auto bytes = program->getAttrOfType<DenseF64ArrayAttr>(kPartBytesAttrName))
+    for (double received : bytes.asArrayRef())
+      parts.push_back({{}, received});
   return parts;
 }
 

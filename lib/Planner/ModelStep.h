@@ -32,11 +32,9 @@ std::optional<WholeModel> measureModel(const GraphReader &read, const CompileOpt
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const CompileOptions &options, int64_t limit,
                                              std::string &reason);
 
-/// A part of a program, with the figures by which stages are cut.
 struct SampledPart {
   PartCost cost;
-  double cutSeconds = 0, receiveSeconds = 0; ///< as ProgramParts has them
-  double receivedBytes = 0;                  ///< of a micro-batch, from the parts before
+  double receivedBytes = 0; ///< of a micro-batch, from the parts before it
 };
 struct SampledParts {
   SmallVector<SampledPart> parts;

@@ -198,7 +198,7 @@ void PartCosts::addBytes(const ProgramMemory &memory) {
     if (block.isArgument)
       getPart(partOf[number]).held += block.bytes * factor;
     else if (!first.isTail() && (last.isTail() || first.microBatch != last.microBatch))
-      cost.parts[first.part].held += block.bytes;
+      (first.isBackward ? cost.parts[first.part].gradients : cost.parts[first.part].held) += block.bytes;
     else if (first.microBatch == lastMicroBatch && !first.isBackward && last.isBackward)
       // The stage that uses a value last has it, and not the one that makes it.
       cost.parts[last.part].kept += block.bytes;

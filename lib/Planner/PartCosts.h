@@ -13,9 +13,10 @@ namespace mlir::moe {
 struct PartCost {
   double forward = 0, backward = 0; ///< seconds for each micro-batch
   double once = 0;                  ///< seconds once a step: sums of gradients, the optimizer
-  double held = 0;                  ///< bytes for the whole step: parameters, gradients, states
+  double held = 0;                  ///< bytes for the whole step: parameters, states
+  double gradients = 0;             ///< bytes from the first backward to the end of the step
   double kept = 0;                  ///< bytes between forward and backward, for each micro-batch under way
-  /// Most bytes in use during the forward and the backward, without those held and kept.
+  /// Most bytes in use during the forward and the backward, without the bytes above.
   double forwardPeak = 0, backwardPeak = 0;
   std::string layer; ///< the name of the layer that takes most of its time, up to a dot
 };
@@ -23,7 +24,7 @@ struct PartCost {
 /// A program whose launches say which part they belong to (PipelineOptions::markParts).
 struct ProgramCost {
   SmallVector<PartCost> parts;
-  double tailPeak = 0; ///< most bytes in use after the last micro-batch, without those held
+  double tailPeak = 0; ///< most bytes in use after the last micro-batch, without those held and gradients
 };
 
 /// Of the first simulated rank. Where there are several micro-batches, seconds and bytes are those of the last one;

@@ -20,12 +20,15 @@ struct Stage {
   double forward = 0, backward = 0;           ///< seconds
   double receiveSeconds = 0;                  ///< from the stage before it, and as much back to it
   double kept = 0;                            ///< bytes after the forward, until the backward
-  double forwardBytes = 0, backwardBytes = 0; ///< most bytes while it is at work, without those held
+  double gradients = 0;                       ///< bytes from the first backward on
+  double forwardBytes = 0, backwardBytes = 0; ///< most bytes while it is at work, with those kept
+  /// The same in the first backward, with the gradients that it makes.
+  double firstBackwardBytes = 0;
 };
 
 /// All stages of a device share these.
 struct Device {
-  double once = 0, held = 0, kept = 0, peak = 0;
+  double once = 0, held = 0, gradients = 0, kept = 0, peak = 0;
   double free = 0; ///< when it has done its last unit
 };
 
@@ -44,7 +47,7 @@ private:
     return ends[(unit.microBatch * shape.getStages() + unit.stage) * 2 + unit.backward];
   }
   double getEnd(const PipelineUnit &unit) const { return const_cast<PipelinePlay *>(this)->getEnd(unit); }
-  void use(Device &device, const Stage &stage, bool isBackward) const;
+  void use(Device &device, const Stage &stage, const PipelineUnit &unit) const;
 
   const PipelineShape &shape;
   PipelineOrders &orders;
@@ -52,7 +55,8 @@ private:
   ArrayRef<const SampledPart *> parts;
   SmallVector<Stage> stages;
   SmallVector<Device> devices;
-  std::vector<double> ends; ///< of units
+  SmallVector<size_t, 6> first; ///< part of each stage, and the number of parts
+  std::vector<double> ends;     ///< of units
 };
 } // namespace
 
@@ -72,15 +76,38 @@ void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
     device.once += cost.once;
     device.held += cost.held;
   }
+  double kept = stage.kept;
+  for (const SampledPart *part : llvm::reverse(own)) {
+    stage.gradients += part->cost.gradients;
+    stage.firstBackwardBytes = std::max(stage.firstBackwardBytes, kept + stage.gradients + part->cost.backwardPeak);
+    kept -= part->cost.kept;
+  }
+}
+
+/// Parts that may begin a stage: the first, and those that receive about as little as any.
+static SmallVector<size_t> findNarrow(ArrayRef<const SampledPart *> parts) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const SampledPart *part : parts.drop_front())
+    least = std::min(least, part->receivedBytes);
+  SmallVector<size_t> narrow = {0};
+  for (size_t part = 1; part < parts.size(); ++part)
+    if (parts[part]->receivedBytes <= 1.1 * least)
+      narrow.push_back(part);
+  return narrow;
 }
 
 bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
+  SmallVector<size_t> begins = findNarrow(parts);
+  begins.push_back(parts.size());
   ProgramParts all;
-  for (const SampledPart *part : parts) {
-    all.seconds.push_back(part->cutSeconds);
-    all.receive.push_back(part->receiveSeconds);
+  for (auto [begin, end] : llvm::zip(begins, ArrayRef(begins).drop_front())) {
+    double seconds = 0;
+    for (const SampledPart *part : parts.slice(begin, end - begin))
+      seconds += part->cost.forward + part->cost.backward;
+    all.seconds.push_back(seconds);
+    all.receive.push_back(0);
   }
-  SmallVector<size_t> first = cutIntoStages(all, shape.getStages());
+  first = llvm::map_to_vector<6>(cutIntoStages(all, shape.getStages()), [&](size_t part) { return begins[part]; });
   if (first.empty())
     return false;
   first.push_back(parts.size());
@@ -99,30 +126,35 @@ double PipelinePlay::getReady(const PipelineUnit &unit) const {
   return getEnd({unit.microBatch, unit.stage + 1, true}) + stages[unit.stage + 1].receiveSeconds;
 }
 
-void PipelinePlay::use(Device &device, const Stage &stage, bool isBackward) const {
-  if (isBackward)
-    device.kept -= stage.kept;
-  double bytes = isBackward ? stage.backwardBytes : stage.forwardBytes;
-  device.peak = std::max(device.peak, device.kept + bytes);
-  if (!isBackward && shape.hasBackward)
-    device.kept += stage.kept;
+void PipelinePlay::use(Device &device, const Stage &stage, const PipelineUnit &unit) const {
+  if (!unit.backward) {
+    device.peak = std::max(device.peak, device.kept + device.gradients + stage.forwardBytes);
+    device.kept += shape.hasBackward ? stage.kept : 0;
+    return;
+  }
+  device.kept -= stage.kept;
+  double bytes = unit.microBatch == 0 ? stage.firstBackwardBytes : stage.backwardBytes;
+  device.peak = std::max(device.peak, device.kept + device.gradients + bytes);
+  device.gradients += unit.microBatch == 0 ? stage.gradients : 0;
 }
 
 PipelineEstimate PipelinePlay::play(int64_t microBatches) {
   ends.assign(shape.getStages() * microBatches * 2, 0);
   for (Device &device : devices)
-    device.free = device.kept = device.peak = 0;
+    device.free = device.kept = device.gradients = device.peak = 0;
   for (const PipelineUnit &unit : orders.get(shape, microBatches)) {
     const Stage &stage = stages[unit.stage];
     Device &device = devices[unit.stage % shape.devices];
     device.free = getEnd(unit) =
         std::max(device.free, getReady(unit)) + (unit.backward ? stage.backward : stage.forward);
-    use(device, stage, unit.backward);
+    use(device, stage, unit);
   }
   PipelineEstimate estimate;
+  if (shape.devices > 1)
+    estimate.stageBoundaries.assign(first.begin(), first.end());
   for (const Device &device : devices) {
     estimate.seconds = std::max(estimate.seconds, device.free + device.once);
-    estimate.bytes = std::max(estimate.bytes, device.held + std::max(device.peak, tailPeak));
+    estimate.bytes = std::max(estimate.bytes, device.held + std::max(device.peak, device.gradients + tailPeak));
   }
   return estimate;
 }

@@ -32,9 +32,11 @@ private:
 struct PipelineEstimate {
   double seconds = 0;
   double bytes = 0; ///< of the device that needs the most
+  /// As moe-cut-stages takes them; empty without a pipeline.
+  SmallVector<int64_t> stageBoundaries;
 };
 
-/// Cuts the model into stages as moe-cut-stages does, and plays them in the order of moe-order-micro-batches. `kindOf`:
+/// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. `kindOf`:
 /// the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
 /// next stage. Nothing where the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,

@@ -32,6 +32,7 @@ static CompileOptions getSampleOptions(const Candidate &candidate, const Compile
   one.parallel =
       ParallelAttr::get(all.getContext(), dp * all.getMp(), /*pp=*/1, dp, all.getMp(), all.getEp(), all.getEsp());
   one.interleave = 1;
+  one.stageBoundaries.clear();
   if (isInProgramOrder(candidate, options))
     one.order = OrderPolicy::Program;
   return one;

@@ -140,6 +140,24 @@ FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRCon
   return std::optional(GlobalBatch{globalBatch, shapes->front().batch});
 }
 
+FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) const {
+  GivenGroups given;
+  std::pair<StringRef, std::optional<int64_t> *> sizes[] = {
+      {"pp", &given.pp}, {"dp", &given.dp}, {"mp", &given.mp}, {"ep", &given.ep}, {"esp", &given.esp}};
+  SmallVector<StringRef> texts;
+  StringRef(parallel).split(texts, ',');
+  for (StringRef text : ArrayRef(texts).drop_front()) {
+    auto [name, size] = text.split('=');
+    auto *known = llvm::find_if(sizes, [name = name](const auto &one) { return one.first == name; });
+    int64_t number = 0;
+    if (known == std::end(sizes) || size.getAsInteger(10, number) || number < 1)
+      return emitUsageError(context) << "expected --parallel=auto, or auto and sizes as in auto,pp=4,ep=8, but got '"
+                                     << text << "'";
+    *known->second = number;
+  }
+  return given;
+}
+
 LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request,
                                            const CompileOptions &options, int64_t givenBatch) const {
   static constexpr StringLiteral known[] = {"batch", "interleave", "recompute", "sequence-parallel", "zero"};
@@ -148,8 +166,8 @@ LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest
   bool isAll = vary == "all", isNone = vary == "none";
   for (StringRef name : names)
     if (!isAll && !isNone && !llvm::is_contained(known, name))
-      return emitUsageError(context) << "expected --vary to be all, none, or a list of " << llvm::join(ArrayRef(known), ", ")
-                                     << " but got '" << name << "'";
+      return emitUsageError(context) << "expected --vary to be all, none, or a list of "
+                                     << llvm::join(ArrayRef(known), ", ") << " but got '" << name << "'";
   auto isFree = [&](StringRef name) { return isAll || (!isNone && llvm::is_contained(names, name)); };
   step.setSpace(request.space, options, isFree);
   request.space.batches = {givenBatch};
@@ -210,8 +228,10 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
   if (globalBatch.getNumOccurrences())
     search.request.globalBatch = globalBatch;
   search.request.objective = *parseObjective(objective);
-  if (failed(setSpace(context, search.request, options, shapes->front().batch)))
+  FailureOr<GivenGroups> given = getGivenGroups(context);
+  if (failed(given) || failed(setSpace(context, search.request, options, shapes->front().batch)))
     return failure();
+  search.request.given = *given;
   FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
   if (failed(source))
     return failure();

@@ -35,8 +35,8 @@ public:
   FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
-  /// Whether --parallel=auto leaves the groups open.
-  bool isOpen() const { return parallel == "auto"; }
+  /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.
+  bool isOpen() const { return parallel == "auto" || llvm::StringRef(parallel).starts_with("auto,"); }
   /// `options` are getOptions()'.
   FailureOr<ParallelSearchInput> getSearch(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                            const CompileOptions &options) const;
@@ -59,6 +59,8 @@ private:
   FailureOr<ModelSource> getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                    int64_t seq) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
+  /// The sizes that --parallel=auto,.. gives.
+  FailureOr<GivenGroups> getGivenGroups(MLIRContext &context) const;
   /// What --vary leaves open; `givenBatch` is --batch.
   LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const CompileOptions &options,
                          int64_t givenBatch) const;

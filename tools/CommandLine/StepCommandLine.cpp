@@ -23,6 +23,11 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                    cl::init(1), cl::cat(category)),
       interleave("interleave", cl::desc("Stages of the pipeline for each of its devices (interleaved 1F1B)"),
                  cl::init(1), cl::cat(category)),
+      stageBoundaries(
+          "stage-boundaries",
+          cl::desc("Where the stages of a pipeline begin, as numbers of the model's parts, and the number of "
+                   "parts; moe-plan says them. Without it stages take about equal time by the cluster's rates"),
+          cl::CommaSeparated, cl::cat(category)),
       recompute(
           "recompute",
           cl::desc("What the backward computes again instead of keeping it: none, selective (norms, activations and "
@@ -84,6 +89,7 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
     return emitUsageError(context) << "expected --micro-batches from 1 to " << kMaxMicroBatches << " but got " << count;
   options.microBatches = count;
   options.interleave = interleave;
+  options.stageBoundaries.assign(stageBoundaries.begin(), stageBoundaries.end());
   if (!isOpen && failed(checkInterleave(context, options)))
     return failure();
   if (recompute.getNumOccurrences()) {

@@ -34,6 +34,7 @@ private:
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
   llvm::cl::opt<bool> zero;
   llvm::cl::opt<int64_t> microBatches, interleave;
+  llvm::cl::list<int64_t> stageBoundaries;
   llvm::cl::opt<std::string> recompute;
   llvm::cl::opt<bool> sequenceParallel;
 };

@@ -53,9 +53,12 @@ struct PipelineOptions {
   /// Stages of a pipeline for each of its devices: more than one is interleaved 1F1B, for which micro-batches are a
   /// multiple of pp.
   int64_t interleave = 1;
+  /// Where stages begin and end, as moe-cut-stages takes it; empty: where they take about equal time at the rates of
+  /// the cluster.
+  SmallVector<int64_t> stageBoundaries;
   Recompute recompute = Recompute::None;
-  /// Launches say which part of the program they belong to, in the forward or the backward: the parts that stages can be
-  /// made of (moe-cut-stages with stages=0). For samples, which have one stage.
+  /// Launches say which part of the program they belong to, in the forward or the backward: the parts that stages can
+  /// be made of (moe-cut-stages with stages=0). For samples, which have one stage.
   bool markParts = false;
   /// Norms, dropout and residual sums on each rank's part of the tokens over mp (moe-sequence-parallel).
   bool sequenceParallel = false;

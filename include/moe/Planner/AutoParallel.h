@@ -41,6 +41,13 @@ struct StepSpace {
   SmallVector<bool> zeros = {false}, sequenceParallels = {false};
 };
 
+/// Sizes of groups that are given; the others are searched.
+struct GivenGroups {
+  std::optional<int64_t> pp, dp, mp, ep, esp;
+
+  bool allow(ParallelAttr parallel) const;
+};
+
 /// How far a search is.
 struct SearchProgress {
   StringRef phase;
@@ -55,6 +62,7 @@ struct ParallelRequest {
   /// Sequences of a step of the whole world, which make batch * dp * micro-batches: they say how many micro-batches
   /// there are. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
+  GivenGroups given;
   StepSpace space;
   Objective objective = Objective::Throughput;
   /// Hears of progress, from any thread but one at a time. May be null.

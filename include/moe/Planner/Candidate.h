@@ -65,6 +65,7 @@ struct Candidate {
   int64_t interleave = 1;
   Recompute recompute = Recompute::None;
   bool zero = false, sequenceParallel = false;
+  SmallVector<int64_t> stageBoundaries;
   std::string schedule;      ///< as --schedule takes it
   std::string scheduleClass; ///< the schedule with one chunk, that keeps everything for the backward
   /// The order of launches, where it is not the one that the schedule is compiled in by itself.

@@ -88,8 +88,8 @@ static bool isOpAttribute(StringRef name, Attribute value, StringRef &form) {
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kScheduleChoicesAttrName && isa<FunctionOpInterface>(op))
     return success();
-  if (llvm::is_contained({kPartSecondsAttrName, kPartReceiveAttrName, kPartBytesAttrName}, attribute.getName()) &&
-      isa<FunctionOpInterface>(op) && isa<DenseF64ArrayAttr>(attribute.getValue()))
+  if (attribute.getName() == kPartBytesAttrName && isa<FunctionOpInterface>(op) &&
+      isa<DenseF64ArrayAttr>(attribute.getValue()))
     return success();
   if (attribute.getName() == kRanksAttrName && isa<FunctionOpInterface>(op)) {
     auto ranks = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());

@@ -21,9 +21,12 @@ public:
 
   /// The first op of each stage; empty where there are too few places to cut.
   SmallVector<size_t> cut(int64_t stages) const;
+  SmallVector<size_t> cutAt(ArrayRef<int64_t> boundaries) const {
+    return llvm::map_to_vector(boundaries.drop_back(), [&](int64_t part) { return program.cuts[part]; });
+  }
   /// What lies between two places to cut.
   ProgramParts getParts() const;
-  /// Writes that on the function.
+  /// Writes the bytes that each part receives on the function.
   void describeParts(func::FuncOp function) const;
   ArrayRef<Operation *> getOps() const { return program.ops; }
   size_t getMostStages() const { return program.cuts.size() - 1; }
@@ -106,13 +109,9 @@ ProgramParts Cutter::getParts() const {
 }
 
 void Cutter::describeParts(func::FuncOp function) const {
-  Builder builder(function.getContext());
-  ProgramParts parts = getParts();
   auto bytes = llvm::map_to_vector(ArrayRef(program.cuts).drop_back(),
                                    [&](size_t cut) { return static_cast<double>(program.crossing[cut]); });
-  function->setAttr(kPartSecondsAttrName, builder.getDenseF64ArrayAttr(parts.seconds));
-  function->setAttr(kPartReceiveAttrName, builder.getDenseF64ArrayAttr(parts.receive));
-  function->setAttr(kPartBytesAttrName, builder.getDenseF64ArrayAttr(bytes));
+  function->setAttr(kPartBytesAttrName, Builder(function.getContext()).getDenseF64ArrayAttr(bytes));
 }
 
 SmallVector<size_t> Cutter::cut(int64_t stages) const {
@@ -123,6 +122,20 @@ namespace {
 struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
   using Base::Base;
 
+  /// From 0 to the number of parts, rising.
+  LogicalResult checkBoundaries(const Cutter &cutter) {
+    ArrayRef<int64_t> given = boundaries;
+    auto parts = static_cast<int64_t>(cutter.getMostStages());
+    if (given.size() == static_cast<size_t>(stages) + 1 && given.front() == 0 && given.back() == parts &&
+        std::is_sorted(given.begin(), given.end(), std::less_equal<>()))
+      return success();
+    InFlightDiagnostic error = getOperation().emitError()
+                               << "expected boundaries of " << int64_t(stages) << " stages that rise from 0 to "
+                               << parts << ", the number of parts, but got ";
+    llvm::interleaveComma(given, error);
+    return error;
+  }
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (stages < 0 || !function.getBody().hasOneBlock()) {
@@ -130,7 +143,11 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
       return signalPassFailure();
     }
     Cutter cutter(function);
-    SmallVector<size_t> first = cutter.cut(stages ? int64_t(stages) : static_cast<int64_t>(cutter.getMostStages()));
+    if (!boundaries.empty() && failed(checkBoundaries(cutter)))
+      return signalPassFailure();
+    SmallVector<size_t> first =
+        boundaries.empty() ? cutter.cut(stages ? int64_t(stages) : static_cast<int64_t>(cutter.getMostStages()))
+                           : cutter.cutAt(boundaries);
     if (first.empty()) {
       function.emitError() << "expected at most " << cutter.getMostStages()
                            << " stages, since the model can be cut in no more places, but got " << int64_t(stages);

@@ -32,10 +32,8 @@ inline constexpr StringLiteral kResidualAttrName = "moe.residual";
 inline constexpr StringLiteral kMicroBatchAttrName = "moe.micro_batch";
 /// On ops, as `#moe.stage`: which stage of a pipeline an op belongs to.
 inline constexpr StringLiteral kStageAttrName = "moe.stage";
-/// On a function that is cut everywhere where it can be, as dense arrays of f64. Of each part: its seconds, the seconds to
-/// receive what it needs of the parts before it, and the bytes of that. Stages are cut by these seconds.
-inline constexpr StringLiteral kPartSecondsAttrName = "moe.part_seconds";
-inline constexpr StringLiteral kPartReceiveAttrName = "moe.part_receive";
+/// On a function that is cut everywhere where it can be, a dense array of f64: of each part the bytes that it receives
+/// from the parts before it.
 inline constexpr StringLiteral kPartBytesAttrName = "moe.part_bytes";
 /// On a function, where it is the program of some ranks only: the first of them and how many they are.
 inline constexpr StringLiteral kRanksAttrName = "moe.ranks";

@@ -143,11 +143,14 @@ def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
     The pass runs after those that make the schedule, and before moe-accumulate and moe-differentiate. The ops that these two
     make belong to the stages of the ops that they are made of.
 
-    With `stages=0` each part between two places to cut is a stage of its own. The function then says for each part the
-    seconds that it takes (`moe.part_seconds`), and the seconds and bytes to receive (`moe.part_receive`, `moe.part_bytes`).
+    With `stages=0` each part between two places to cut is a stage of its own. The function then says how many bytes each
+    receives (`moe.part_bytes`).
   }];
   let options = [
-    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many; 0 for as many as can be">
+    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many; 0 for as many as can be">,
+    ListOption<"boundaries", "boundaries", "int64_t",
+               "The number of the first part of each stage, and the number of parts, which is checked; else stages take "
+               "about equal time">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
