@@ -34,10 +34,11 @@ static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> 
 
 std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
                                                 const CompileOptions &options, std::string &reason) {
-  std::optional<SampledParts> sample = sampleParts(readBlocks(source, options.parallel, batch, kinds), options, reason);
+  std::optional<SmallVector<SampledPart>> sample =
+      sampleParts(readBlocks(source, options.parallel, batch, kinds), options, reason);
   if (!sample)
     return std::nullopt;
-  std::vector<SmallVector<SampledPart>> layers = groupByLayer(sample->parts);
+  std::vector<SmallVector<SampledPart>> layers = groupByLayer(*sample);
   // The embedding takes so little time that it may be in one part with the first block. A model may be blocks alone.
   bool hasBegin = layers.size() == kinds.size() + 2, hasEnd = layers.size() > kinds.size();
   if (layers.size() < kinds.size() || layers.size() > kinds.size() + 2) {
@@ -52,6 +53,81 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
     cost.end = std::move(layers.back());
   cost.kindParts.assign(std::make_move_iterator(layers.begin() + hasBegin),
                         std::make_move_iterator(layers.end() - hasEnd));
-  cost.tailPeak = sample->tailPeak;
+  double widest = 0;
+  for (ArrayRef<SampledPart> kind : cost.kindParts)
+    widest = std::max(widest, kind.front().receivedBytes);
+  cost.mostReceived = 1.1 * widest;
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// By difference
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// All of a sample as if it were one part.
+struct WholeSample {
+  double each = 0, once = 0, held = 0, arena = 0;
+
+  WholeSample operator-(const WholeSample &other) const {
+    return {each - other.each, once - other.once, held - other.held, arena - other.arena};
+  }
+  SampledPart get() const {
+    SampledPart part;
+    part.cost.forward = each;
+    part.cost.once = once;
+    part.cost.held = held;
+    part.cost.kept = arena;
+    return part;
+  }
+};
+} // namespace
+
+/// With the micro-batches of the step or, where it has more than two, from two and three.
+static std::optional<WholeSample> measureSample(const GraphReader &read, const CompileOptions &options,
+                                                std::string &reason) {
+  CompileOptions few = options;
+  few.microBatches = std::min<int64_t>(options.microBatches, 2);
+  std::optional<WholeModel> whole = measureModel(read, few, reason);
+  if (!whole)
+    return std::nullopt;
+  double count = static_cast<double>(few.microBatches), each = whole->step.seconds / count;
+  if (options.microBatches > 2) {
+    few.microBatches = 3;
+    std::optional<WholeModel> longer = measureModel(read, few, reason);
+    if (!longer)
+      return std::nullopt;
+    each = longer->step.seconds - whole->step.seconds;
+    whole->memory.arena = std::max(whole->memory.arena, longer->memory.arena);
+  }
+  auto arena = static_cast<double>(whole->memory.arena);
+  return WholeSample{each, whole->step.seconds - count * each,
+                     static_cast<double>(whole->memory.getDeviceBytes()) - arena, arena};
+}
+
+std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
+                                                            int64_t batch, const CompileOptions &options,
+                                                            std::string &reason) {
+  // Of one block alone an order may be found that is unlike those of many.
+  SmallVector<int64_t> twice;
+  for (int64_t kind : kinds)
+    twice.append(2, kind);
+  std::optional<WholeSample> base = measureSample(readBlocks(source, options.parallel, batch, twice), options, reason);
+  if (!base)
+    return std::nullopt;
+  ModelCost cost;
+  WholeSample rest = *base;
+  for (int64_t kind : kinds) {
+    SmallVector<int64_t> blocks(twice);
+    blocks.insert(llvm::find(blocks, kind), kind);
+    std::optional<WholeSample> more =
+        measureSample(readBlocks(source, options.parallel, batch, blocks), options, reason);
+    if (!more)
+      return std::nullopt;
+    WholeSample block = *more - *base;
+    cost.kindParts.push_back({block.get()});
+    rest = rest - block - block;
+  }
+  cost.end.push_back(rest.get());
   return cost;
 }

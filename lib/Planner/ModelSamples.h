@@ -15,7 +15,9 @@ GraphReader readBlocks(const ModelSource &source, ParallelAttr parallel, int64_t
 struct ModelCost {
   SmallVector<SampledPart> begin, end;             ///< before the first block, and after the last
   std::vector<SmallVector<SampledPart>> kindParts; ///< of a block of each kind
-  double tailPeak = 0;                             ///< as ProgramCost has it
+  /// The most bytes that a stage may receive from the one before it: with more, it would begin inside a part of a block
+  /// that hands over several values.
+  double mostReceived = std::numeric_limits<double>::infinity();
 };
 
 /// The kinds of `source`, each by its first block.
@@ -25,6 +27,12 @@ SmallVector<int64_t> getKinds(const ModelSource &source);
 /// Nothing where it cannot be compiled or where its parts do not tell the blocks apart; `reason` says why.
 std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
                                      const CompileOptions &options, std::string &reason);
+
+/// The same by difference, of a plan with a block of each kind and of plans with one more. Where launches are put into
+/// another order, those of one part are no longer together. Each block is one part, and all that is done for a
+/// micro-batch counts as its forward.
+std::optional<ModelCost> sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
+                                                 const CompileOptions &options, std::string &reason);
 
 } // namespace mlir::moe
 

@@ -26,7 +26,7 @@ public:
 
   /// A step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
   std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
-  std::optional<SampledParts> sampleParts();
+  std::optional<SmallVector<SampledPart>> sampleParts();
 
 private:
   /// `options` in the context.
@@ -95,7 +95,7 @@ static SmallVector<SampledPart> getParts(ModuleOp plan) {
   return parts;
 }
 
-std::optional<SampledParts> ModelMeasure::sampleParts() {
+std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   if (failed(graph))
     return std::nullopt;
   CompileOptions few = options;
@@ -105,21 +105,19 @@ std::optional<SampledParts> ModelMeasure::sampleParts() {
   std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
   if (!plan)
     return std::nullopt;
-  SampledParts sample{getParts(plan->getModule()), 0};
+  SmallVector<SampledPart> parts = getParts(plan->getModule());
   llvm::Expected<Prediction> prediction = plan->predict();
   if (!prediction) {
     reason = llvm::toString(prediction.takeError());
     return std::nullopt;
   }
-  ProgramCost cost = getPartCosts(prediction->result, plan->getMemory(), sample.parts.size());
-  for (auto [part, own] : llvm::zip_equal(sample.parts, cost.parts))
-    part.cost = std::move(own);
-  sample.tailPeak = cost.tailPeak;
-  return sample;
+  for (auto [part, cost] : llvm::zip_equal(parts, getPartCosts(prediction->result, plan->getMemory(), parts.size())))
+    part.cost = std::move(cost);
+  return parts;
 }
 
-std::optional<SampledParts> mlir::moe::sampleParts(const GraphReader &read, const CompileOptions &options,
-                                                   std::string &reason) {
+std::optional<SmallVector<SampledPart>> mlir::moe::sampleParts(const GraphReader &read, const CompileOptions &options,
+                                                               std::string &reason) {
   return ModelMeasure(read, options, reason).sampleParts();
 }
 

@@ -36,13 +36,10 @@ struct SampledPart {
   PartCost cost;
   double receivedBytes = 0; ///< of a micro-batch, from the parts before it
 };
-struct SampledParts {
-  SmallVector<SampledPart> parts;
-  double tailPeak = 0; ///< as ProgramCost has it
-};
 /// Compiles and simulates a step of one stage in one micro-batch or, where options.microBatches is more, in two, and
 /// says what each part of it costs. As measureModel in all else.
-std::optional<SampledParts> sampleParts(const GraphReader &read, const CompileOptions &options, std::string &reason);
+std::optional<SmallVector<SampledPart>> sampleParts(const GraphReader &read, const CompileOptions &options,
+                                                    std::string &reason);
 
 } // namespace mlir::moe
 

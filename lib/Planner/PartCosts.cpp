@@ -35,9 +35,9 @@ struct Block {
 class PartCosts {
 public:
   PartCosts(const SimResult &step, size_t numParts)
-      : step(step), program(step.programs[step.ranks.front().program]), cost{SmallVector<PartCost>(numParts), 0} {}
+      : step(step), program(step.programs[step.ranks.front().program]), parts(numParts) {}
 
-  ProgramCost get(const ProgramMemory &memory);
+  SmallVector<PartCost> get(const ProgramMemory &memory);
 
 private:
   void findUnits();
@@ -46,14 +46,15 @@ private:
   void assignTail();
   void addBytes(const ProgramMemory &memory);
   void addPassing();
+  void addTail();
   void setLayers(ArrayRef<double> seconds);
   /// The block of each operand of a launch that has one.
   SmallVector<size_t> getBlocks(const SimLaunch &launch) const;
-  PartCost &getPart(int32_t part) { return part < 0 ? cost.parts.back() : cost.parts[part]; }
+  PartCost &getPart(int32_t part) { return part < 0 ? parts.back() : parts[part]; }
 
   const SimResult &step;
   const SimProgram &program;
-  ProgramCost cost;
+  SmallVector<PartCost> parts;
   std::vector<Unit> units; ///< by launch
   int32_t lastMicroBatch = 0;
   std::vector<Block> blocks;
@@ -81,11 +82,11 @@ void PartCosts::findUnits() {
 //===----------------------------------------------------------------------===//
 
 void PartCosts::setLayers(ArrayRef<double> seconds) {
-  std::vector<llvm::StringMap<double>> layers(cost.parts.size());
+  std::vector<llvm::StringMap<double>> layers(parts.size());
   for (auto [launch, unit, took] : llvm::zip(program.launches, units, seconds))
     if (!unit.isTail() && !unit.isBackward)
       layers[unit.part][StringRef(launch.label).split('.').first] += took;
-  for (auto [part, names] : llvm::zip(cost.parts, layers))
+  for (auto [part, names] : llvm::zip(parts, layers))
     if (!names.empty())
       part.layer = llvm::max_element(names, [](const auto &a, const auto &b) { return a.second < b.second; })->first();
 }
@@ -105,12 +106,12 @@ void PartCosts::addSeconds() {
       getPart(tailPartOf[launch]).once += took[launch];
       continue;
     }
-    PartCost &part = cost.parts[unit.part];
+    PartCost &part = parts[unit.part];
     part.once += took[launch];
     if (unit.microBatch == lastMicroBatch)
       (unit.isBackward ? part.backward : part.forward) += took[launch];
   }
-  for (PartCost &part : cost.parts)
+  for (PartCost &part : parts)
     part.once -= (part.forward + part.backward) * (lastMicroBatch + 1);
   setLayers(took);
 }
@@ -198,10 +199,10 @@ void PartCosts::addBytes(const ProgramMemory &memory) {
     if (block.isArgument)
       getPart(partOf[number]).held += block.bytes * factor;
     else if (!first.isTail() && (last.isTail() || first.microBatch != last.microBatch))
-      (first.isBackward ? cost.parts[first.part].gradients : cost.parts[first.part].held) += block.bytes;
+      (first.isBackward ? parts[first.part].gradients : parts[first.part].held) += block.bytes;
     else if (first.microBatch == lastMicroBatch && !first.isBackward && last.isBackward)
       // The stage that uses a value last has it, and not the one that makes it.
-      cost.parts[last.part].kept += block.bytes;
+      parts[last.part].kept += block.bytes;
   }
 }
 
@@ -210,9 +211,8 @@ void PartCosts::addPassing() {
   std::vector<double> change(units.size() + 1, 0);
   for (const Block &block : blocks) {
     const Unit &first = units[block.first], &last = units[block.last];
-    bool isPassing = !block.isArgument && first.microBatch == last.microBatch &&
-                     (first.isTail() || first.isBackward == last.isBackward);
-    if (!isPassing)
+    if (block.isArgument || first.isTail() || first.microBatch != last.microBatch ||
+        first.isBackward != last.isBackward)
       continue;
     change[block.first] += block.bytes;
     change[block.last + 1] -= block.bytes;
@@ -220,25 +220,51 @@ void PartCosts::addPassing() {
   double bytes = 0;
   for (auto [launch, unit] : llvm::enumerate(units)) {
     bytes += change[launch];
-    if (!unit.isTail() && unit.microBatch != lastMicroBatch)
+    if (unit.isTail() || unit.microBatch != lastMicroBatch)
       continue;
-    double &peak = unit.isTail()     ? cost.tailPeak
-                   : unit.isBackward ? cost.parts[unit.part].backwardPeak
-                                     : cost.parts[unit.part].forwardPeak;
+    PartCost &part = parts[unit.part];
+    double &peak = unit.isBackward ? part.backwardPeak : part.forwardPeak;
     peak = std::max(peak, bytes);
   }
 }
 
-ProgramCost PartCosts::get(const ProgramMemory &memory) {
+/// Where the tail needs the most, of each part what it has then.
+void PartCosts::addTail() {
+  std::vector<double> change(units.size() + 1, 0);
+  auto isOfTail = [&](const Block &block) {
+    return !block.isArgument && units[block.last].isTail() &&
+           (units[block.first].isTail() || units[block.first].isBackward);
+  };
+  for (const Block &block : blocks)
+    if (isOfTail(block)) {
+      change[block.first] += block.bytes;
+      change[block.last + 1] -= block.bytes;
+    }
+  double bytes = 0, most = -1;
+  int32_t peak = -1;
+  for (auto [launch, unit] : llvm::enumerate(units)) {
+    bytes += change[launch];
+    if (unit.isTail() && bytes > most) {
+      most = bytes;
+      peak = static_cast<int32_t>(launch);
+    }
+  }
+  for (auto [number, block] : llvm::enumerate(blocks))
+    if (isOfTail(block) && block.first <= peak && peak <= block.last)
+      getPart(partOf[number]).tail += block.bytes;
+}
+
+SmallVector<PartCost> PartCosts::get(const ProgramMemory &memory) {
   findUnits();
   findBlocks();
   assignTail();
   addSeconds();
   addBytes(memory);
   addPassing();
-  return std::move(cost);
+  addTail();
+  return std::move(parts);
 }
 
-ProgramCost mlir::moe::getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts) {
+SmallVector<PartCost> mlir::moe::getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts) {
   return PartCosts(step, numParts).get(memory);
 }

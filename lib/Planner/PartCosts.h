@@ -14,22 +14,18 @@ struct PartCost {
   double forward = 0, backward = 0; ///< seconds for each micro-batch
   double once = 0;                  ///< seconds once a step: sums of gradients, the optimizer
   double held = 0;                  ///< bytes for the whole step: parameters, states
-  double gradients = 0;             ///< bytes from the first backward to the end of the step
+  double gradients = 0;             ///< bytes from the first backward to the tail of the step
+  double tail = 0;                  ///< bytes where the tail needs the most, gradients included, without those held
   double kept = 0;                  ///< bytes between forward and backward, for each micro-batch under way
   /// Most bytes in use during the forward and the backward, without the bytes above.
   double forwardPeak = 0, backwardPeak = 0;
   std::string layer; ///< the name of the layer that takes most of its time, up to a dot
 };
 
-/// A program whose launches say which part they belong to (PipelineOptions::markParts).
-struct ProgramCost {
-  SmallVector<PartCost> parts;
-  double tailPeak = 0; ///< most bytes in use after the last micro-batch, without those held and gradients
-};
-
-/// Of the first simulated rank. Where there are several micro-batches, seconds and bytes are those of the last one;
-/// what the others take more or less is in `once`. `memory` is the program's.
-ProgramCost getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts);
+/// The parts of a program whose launches say which part they belong to (PipelineOptions::markParts). They are of the
+/// first simulated rank. Where there are several micro-batches, seconds and bytes are those of the last one; what the
+/// others take more or less is in `once`. `memory` is the program's.
+SmallVector<PartCost> getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts);
 
 } // namespace mlir::moe
 

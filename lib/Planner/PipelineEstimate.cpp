@@ -28,14 +28,16 @@ struct Stage {
 
 /// All stages of a device share these.
 struct Device {
-  double once = 0, held = 0, gradients = 0, kept = 0, peak = 0;
+  double once = 0, held = 0, tail = 0; ///< seconds, bytes, bytes
+  double gradients = 0, kept = 0, peak = 0;
   double free = 0; ///< when it has done its last unit
 };
 
 class PipelinePlay {
 public:
-  PipelinePlay(ArrayRef<const SampledPart *> parts, double tailPeak, const PipelineShape &shape, PipelineOrders &orders)
-      : shape(shape), orders(orders), tailPeak(tailPeak), parts(parts) {}
+  PipelinePlay(ArrayRef<const SampledPart *> parts, double mostReceived, const PipelineShape &shape,
+               PipelineOrders &orders)
+      : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts) {}
 
   bool cut(function_ref<double(double)> getTransferSeconds);
   PipelineEstimate play(int64_t microBatches);
@@ -51,7 +53,7 @@ private:
 
   const PipelineShape &shape;
   PipelineOrders &orders;
-  double tailPeak;
+  double mostReceived; ///< ModelCost::mostReceived
   ArrayRef<const SampledPart *> parts;
   SmallVector<Stage> stages;
   SmallVector<Device> devices;
@@ -75,6 +77,7 @@ void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
     stage.backwardBytes = std::max(stage.backwardBytes, stage.kept + cost.backwardPeak);
     device.once += cost.once;
     device.held += cost.held;
+    device.tail += cost.tail;
   }
   double kept = stage.kept;
   for (const SampledPart *part : llvm::reverse(own)) {
@@ -84,20 +87,17 @@ void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
   }
 }
 
-/// Parts that may begin a stage: the first, and those that receive about as little as any.
-static SmallVector<size_t> findNarrow(ArrayRef<const SampledPart *> parts) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const SampledPart *part : parts.drop_front())
-    least = std::min(least, part->receivedBytes);
+/// Parts that may begin a stage: the first, and those that receive no more than `most` bytes.
+static SmallVector<size_t> findNarrow(ArrayRef<const SampledPart *> parts, double most) {
   SmallVector<size_t> narrow = {0};
   for (size_t part = 1; part < parts.size(); ++part)
-    if (parts[part]->receivedBytes <= 1.1 * least)
+    if (parts[part]->receivedBytes <= most)
       narrow.push_back(part);
   return narrow;
 }
 
 bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
-  SmallVector<size_t> begins = findNarrow(parts);
+  SmallVector<size_t> begins = findNarrow(parts, mostReceived);
   begins.push_back(parts.size());
   ProgramParts all;
   for (auto [begin, end] : llvm::zip(begins, ArrayRef(begins).drop_front())) {
@@ -154,7 +154,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
     estimate.stageBoundaries.assign(first.begin(), first.end());
   for (const Device &device : devices) {
     estimate.seconds = std::max(estimate.seconds, device.free + device.once);
-    estimate.bytes = std::max(estimate.bytes, device.held + std::max(device.peak, device.gradients + tailPeak));
+    estimate.bytes = std::max(estimate.bytes, device.held + std::max(device.peak, device.tail));
   }
   return estimate;
 }
@@ -171,7 +171,7 @@ std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cos
   for (size_t kind : kindOf)
     add(cost.kindParts[kind]);
   add(cost.end);
-  PipelinePlay pipeline(parts, cost.tailPeak, shape, orders);
+  PipelinePlay pipeline(parts, cost.mostReceived, shape, orders);
   if (!pipeline.cut(getTransferSeconds))
     return std::nullopt;
   // Once the pipeline is full, each round of micro-batches takes as long as the one before.

@@ -16,13 +16,21 @@ StepEstimator::StepEstimator(const ModelSource &source, const CompileOptions &op
     kindOf.push_back(llvm::find(kinds, kind) - kinds.begin());
 }
 
-/// Whether the launches have to stay in the program's order, as those of a pipeline's stages do, where they would be
-/// put into another one.
-static bool isInProgramOrder(const Candidate &candidate, const CompileOptions &options) {
-  if (candidate.parallel.getPp() == 1 || options.order)
-    return false;
+namespace {
+/// How the launches of a candidate are ordered.
+enum class Launches {
+  Program,  ///< as the program has them, by itself
+  Kept,     ///< so, because they are those of a pipeline's stages
+  Reordered ///< as a search finds
+};
+} // namespace
+
+static Launches getLaunches(const Candidate &candidate, const CompileOptions &options) {
   FailureOr<ParsedSchedule> schedule = parseSchedule(candidate.parallel.getContext(), candidate.schedule);
-  return succeeded(schedule) && schedule->canOverlap();
+  bool mayMove = options.order ? *options.order != OrderPolicy::Program : succeeded(schedule) && schedule->canOverlap();
+  if (!mayMove)
+    return Launches::Program;
+  return candidate.parallel.getPp() > 1 ? Launches::Kept : Launches::Reordered;
 }
 
 /// `candidate` in one stage, on `dp` data-parallel ranks.
@@ -33,24 +41,26 @@ static CompileOptions getSampleOptions(const Candidate &candidate, const Compile
       ParallelAttr::get(all.getContext(), dp * all.getMp(), /*pp=*/1, dp, all.getMp(), all.getEp(), all.getEsp());
   one.interleave = 1;
   one.stageBoundaries.clear();
-  if (isInProgramOrder(candidate, options))
+  if (getLaunches(candidate, options) == Launches::Kept)
     one.order = OrderPolicy::Program;
   return one;
 }
 
 const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp) {
   ParallelAttr all = candidate.parallel;
+  Launches launches = getLaunches(candidate, options);
   std::string key =
       llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10}", dp, all.getMp(), all.getEp(), all.getEsp(),
                     candidate.batch, static_cast<int>(candidate.recompute), candidate.zero, candidate.sequenceParallel,
-                    candidate.schedule, isInProgramOrder(candidate, options), candidate.microBatches > 1);
+                    candidate.schedule, static_cast<int>(launches), candidate.microBatches > 1);
   {
     std::lock_guard lock(mutex);
     if (auto known = samples.find(key); known != samples.end())
       return *known->second;
   }
   auto sample = std::make_unique<Sample>();
-  sample->cost = sampleModel(source, kinds, candidate.batch, getSampleOptions(candidate, options, dp), sample->reason);
+  auto take = launches == Launches::Reordered ? sampleModelByDifference : sampleModel;
+  sample->cost = take(source, kinds, candidate.batch, getSampleOptions(candidate, options, dp), sample->reason);
   std::lock_guard lock(mutex);
   // Another thread may have been faster.
   return *samples.try_emplace(key, std::move(sample)).first->second;
