@@ -57,10 +57,10 @@ private:
   void estimateNearest();
   void estimate(Candidate &candidate);
   void compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                  std::string &reason, std::optional<int64_t> sampledDp = std::nullopt) const;
+                  std::string &reason, std::optional<int64_t> onceDp = std::nullopt) const;
   void compareBatches(std::optional<Candidate> &best, std::string &reason) const;
   void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-               std::optional<int64_t> sampledDp = std::nullopt) const;
+               std::optional<int64_t> onceDp = std::nullopt) const;
   /// Seconds, by which candidates are compared.
   double getCost(const Candidate &candidate) const {
     return request.objective == Objective::StepTime ? candidate.getStepSeconds() : getSecondsPerSequence(candidate);
@@ -301,9 +301,9 @@ void ParallelSearch::measureWhole(Candidate &candidate) {
 
 /// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less.
 void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-                             std::optional<int64_t> sampledDp) const {
+                             std::optional<int64_t> onceDp) const {
   std::string why;
-  std::optional<PipelineEstimate> step = const_cast<StepEstimator &>(*estimator).estimate(one, why, sampledDp);
+  std::optional<PipelineEstimate> step = const_cast<StepEstimator &>(*estimator).estimate(one, why, onceDp);
   if (reason.empty())
     reason = why;
   if (!step)
@@ -318,8 +318,8 @@ void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std:
     best = std::move(one);
 }
 
-/// Of groups that differ in pp alone, from samples that they share: those of the most data-parallel ranks. Fewer ranks
-/// divide the optimizer's states among fewer, so that they need more memory.
+/// Of groups that differ in pp alone, as if all had the most data-parallel ranks: fewer ranks divide the optimizer's
+/// states among fewer, so that they need more memory.
 void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
   int64_t dp = alike.front()->parallel.getDp();
   ArrayRef<Recompute> recomputes = request.space.recomputes;
@@ -349,9 +349,7 @@ void ParallelSearch::roughlyEstimateAll() {
     if (candidate.verdict == Verdict::Illegal)
       continue;
     ParallelAttr all = candidate.parallel;
-    // A pipeline's launches stay in the program's order, so that its samples are others.
-    std::string name =
-        llvm::formatv("{0} {1} {2} {3} {4}", all.getMp(), all.getEp(), all.getEsp(), candidate.batch, all.getPp() > 1);
+    std::string name = llvm::formatv("{0} {1} {2}", all.getMp(), all.getEp(), all.getEsp());
     auto [place, isNew] = places.try_emplace(name, groups.size());
     if (isNew)
       groups.emplace_back();
@@ -362,12 +360,12 @@ void ParallelSearch::roughlyEstimateAll() {
 
 /// `like` in a schedule, with each number of stages of a device that can be.
 void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                                std::string &reason, std::optional<int64_t> sampledDp) const {
+                                std::string &reason, std::optional<int64_t> onceDp) const {
   like.schedule = schedule.str();
   like.recompute = recompute;
   for (int64_t interleave : getInterleaves(like)) {
     like.interleave = interleave;
-    compare(like, best, reason, sampledDp);
+    compare(like, best, reason, onceDp);
   }
 }
 
@@ -451,8 +449,9 @@ SmallVector<Candidate *> ParallelSearch::sort() {
 /// with less kept for the backward.
 bool ParallelSearch::compileWhole(Candidate &candidate) {
   std::string reason;
-  std::optional<WholeModel> whole = measureFilledModel(readBlocks(source, candidate.parallel, candidate.batch),
-                                                       getOptions(candidate), /*limit=*/0, reason);
+  std::optional<WholeModel> whole =
+      measureFilledModel(readBlocks(source, candidate.parallel, candidate.batch), getOptions(candidate), /*limit=*/0,
+                         reason, [&](int64_t fewer) { return estimator->getGrowth(candidate, fewer); });
   if (!whole) {
     refuse(candidate, Verdict::Illegal, reason);
     return false;

@@ -126,8 +126,20 @@ std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const
   return ModelMeasure(read, options, reason).measure(options.microBatches);
 }
 
+/// To `growth` times the seconds, with `work` times the work. A pipeline that is full has no further bubble.
+static void lengthen(StepFigures &step, double growth, double work) {
+  double busy = step.parts.getSum() - step.parts.bubble, added = step.seconds * (growth - 1);
+  double bubble = step.parts.bubble;
+  if (busy > 0)
+    step.parts.add(step.parts, added / busy);
+  step.parts.bubble = bubble;
+  step.seconds += added;
+  step.work = step.work * work;
+}
+
 std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const CompileOptions &options,
-                                                        int64_t limit, std::string &reason) {
+                                                        int64_t limit, std::string &reason,
+                                                        function_ref<double(int64_t)> getGrowth) {
   // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
   // the next but one. Interleaved there are as many as a multiple of pp.
   int64_t pp = options.parallel.getPp(), all = options.microBatches;
@@ -138,6 +150,10 @@ std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read,
   if (!whole || count == all || !whole->peak.empty())
     return whole;
   StepFigures &step = whole->step;
+  if (step.interval == 0 && getGrowth) {
+    lengthen(step, getGrowth(count), static_cast<double>(all) / static_cast<double>(count));
+    return whole;
+  }
   if (step.interval == 0) {
     int64_t more = isInterleaved ? 3 * pp : count + 1;
     std::optional<WholeModel> longer = model.measure(more, limit);

@@ -28,9 +28,10 @@ GraphReader readText(StringRef graph);
 std::optional<WholeModel> measureModel(const GraphReader &read, const CompileOptions &options, std::string &reason);
 /// The same from steps of as many micro-batches as fill the pipeline: from there on each takes as long as the one
 /// before, and little more memory. Seconds and bytes alone are those of all micro-batches. A plan of more than `limit`
-/// bytes is not simulated; 0: any is.
+/// bytes is not simulated; 0: any is. Where one step does not tell how long a further micro-batch takes, `getGrowth`
+/// says how many times as long the whole step is as one of so many micro-batches; null: a second step is compiled.
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const CompileOptions &options, int64_t limit,
-                                             std::string &reason);
+                                             std::string &reason, function_ref<double(int64_t)> getGrowth = nullptr);
 
 struct SampledPart {
   PartCost cost;

@@ -89,18 +89,78 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
   return 0;
 }
 
-std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candidate, std::string &reason,
-                                                        std::optional<int64_t> sampledDp) {
-  const Sample &sample = getSample(candidate, sampledDp.value_or(candidate.parallel.getDp()));
+/// Ranks of a sample of micro-batches: all that exchange with one another in a stage, and the others of their nodes.
+/// More data-parallel ranks do the same.
+static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
+  int64_t mp = parallel.getMp(), ranks = std::max({mp, parallel.getEp() * parallel.getEsp(), devicesPerNode});
+  int64_t dp = ranks / mp;
+  bool isPart = ranks % mp == 0 && ranks % (parallel.getEp() * parallel.getEsp()) == 0 && dp <= parallel.getDp() &&
+                parallel.getDp() % dp == 0;
+  return isPart ? dp : parallel.getDp();
+}
+
+/// Gives `parts` together what `like` have once: each its share.
+static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> like) {
+  auto scale = [&](double PartCost::*member) {
+    double own = 0, all = 0;
+    for (const SampledPart &part : parts)
+      own += part.cost.*member;
+    for (const SampledPart &part : like)
+      all += part.cost.*member;
+    for (SampledPart &part : parts)
+      part.cost.*member *= own > 0 ? all / own : 1;
+  };
+  scale(&PartCost::once);
+  scale(&PartCost::held);
+}
+
+/// A micro-batch is the same on any number of data-parallel ranks; in some schedules all of them are simulated. What is
+/// done once, the sums of gradients and the optimizer, is the same in all schedules.
+std::optional<ModelCost> StepEstimator::getCost(const Candidate &candidate, int64_t onceDp, std::string &reason) {
+  int64_t dp = getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
+  const Sample &sample = getSample(candidate, dp);
   if (!sample.cost) {
     reason = sample.reason;
     return std::nullopt;
   }
+  ModelCost cost = *sample.cost;
+  if (dp == onceDp)
+    return cost;
+  Candidate plain = candidate;
+  plain.schedule = "baseline";
+  plain.recompute = Recompute::None;
+  plain.sequenceParallel = false;
+  plain.batch = 1;
+  const Sample &once = getSample(plain, onceDp);
+  if (!once.cost) {
+    reason = once.reason;
+    return std::nullopt;
+  }
+  scaleOnce(cost.begin, once.cost->begin);
+  scaleOnce(cost.end, once.cost->end);
+  for (auto [parts, like] : llvm::zip_equal(cost.kindParts, once.cost->kindParts))
+    scaleOnce(parts, like);
+  return cost;
+}
+
+std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candidate, std::string &reason,
+                                                        std::optional<int64_t> onceDp) {
+  std::optional<ModelCost> cost = getCost(candidate, onceDp.value_or(candidate.parallel.getDp()), reason);
+  if (!cost)
+    return std::nullopt;
   PipelineShape shape{candidate.parallel.getPp(), candidate.interleave, candidate.microBatches, options.train};
-  std::optional<PipelineEstimate> estimate = estimatePipeline(*sample.cost, kindOf, shape, orders, [&](double bytes) {
+  std::optional<PipelineEstimate> estimate = estimatePipeline(*cost, kindOf, shape, orders, [&](double bytes) {
     return getTransferSeconds(world / candidate.parallel.getPp(), bytes);
   });
   if (!estimate)
     reason = "the model can be cut in fewer places than " + std::to_string(shape.getStages()) + " stages need";
   return estimate;
+}
+
+double StepEstimator::getGrowth(const Candidate &candidate, int64_t fewer) {
+  std::string reason;
+  Candidate few = candidate;
+  few.microBatches = fewer;
+  std::optional<PipelineEstimate> filled = estimate(few, reason), whole = estimate(candidate, reason);
+  return filled && whole ? whole->seconds / filled->seconds : 1;
 }

@@ -19,10 +19,12 @@ public:
   /// `source` is of a whole model.
   StepEstimator(const ModelSource &source, const CompileOptions &options, int64_t world);
 
-  /// With `sampledDp` the sample has so many data-parallel ranks, so that several candidates can share it: what a step
-  /// does once is then a little off. Nothing where the candidate cannot be; `reason` says why.
+  /// Nothing where the candidate cannot be; `reason` says why.
+  /// What is done once is that of `onceDp` data-parallel ranks, where it is given.
   std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
-                                           std::optional<int64_t> sampledDp = std::nullopt);
+                                           std::optional<int64_t> onceDp = std::nullopt);
+  /// How many times as many seconds a step of candidate.microBatches takes as one of `fewer`, by the estimates.
+  double getGrowth(const Candidate &candidate, int64_t fewer);
 
 private:
   struct Sample {
@@ -30,6 +32,8 @@ private:
     std::string reason; ///< why there is none
   };
   const Sample &getSample(const Candidate &candidate, int64_t dp);
+  /// The sample of a micro-batch, and that of what is done and held once, in one.
+  std::optional<ModelCost> getCost(const Candidate &candidate, int64_t onceDp, std::string &reason);
   /// Seconds in which every rank of a stage hands `bytes` to the rank `distance` after it.
   double getTransferSeconds(int64_t distance, double bytes);
 
