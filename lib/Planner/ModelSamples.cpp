@@ -98,7 +98,6 @@ static std::optional<WholeSample> measureSample(const GraphReader &read, const C
     if (!longer)
       return std::nullopt;
     each = longer->step.seconds - whole->step.seconds;
-    whole->memory.arena = std::max(whole->memory.arena, longer->memory.arena);
   }
   auto arena = static_cast<double>(whole->memory.arena);
   return WholeSample{each, whole->step.seconds - count * each,

@@ -126,25 +126,26 @@ std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const
   return ModelMeasure(read, options, reason).measure(options.microBatches);
 }
 
-/// To `growth` times the seconds, with `work` times the work. A pipeline that is full has no further bubble.
-static void lengthen(StepFigures &step, double growth, double work) {
-  double busy = step.parts.getSum() - step.parts.bubble, added = step.seconds * (growth - 1);
+/// To a step of `work` times the work. A pipeline that is full has no further bubble.
+static void lengthen(StepFigures &step, const StepGrowth &growth, double work) {
+  double busy = step.parts.getSum() - step.parts.bubble, added = step.seconds * (growth.seconds - 1);
   double bubble = step.parts.bubble;
   if (busy > 0)
     step.parts.add(step.parts, added / busy);
   step.parts.bubble = bubble;
   step.seconds += added;
   step.work = step.work * work;
+  step.bytes = static_cast<int64_t>(static_cast<double>(step.bytes) * growth.bytes);
 }
 
 std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read, const CompileOptions &options,
                                                         int64_t limit, std::string &reason,
-                                                        function_ref<double(int64_t)> getGrowth) {
+                                                        function_ref<StepGrowth(int64_t)> getGrowth) {
   // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
   // the next but one. Interleaved there are as many as a multiple of pp.
   int64_t pp = options.parallel.getPp(), all = options.microBatches;
   bool isInterleaved = options.interleave > 1;
-  int64_t count = std::min(all, isInterleaved || pp == 1 ? 2 * pp : pp + 4);
+  int64_t count = std::min(all, isInterleaved && getGrowth ? pp : isInterleaved || pp == 1 ? 2 * pp : pp + 4);
   ModelMeasure model(read, options, reason);
   std::optional<WholeModel> whole = model.measure(count, limit);
   if (!whole || count == all || !whole->peak.empty())

@@ -117,7 +117,10 @@ static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> lik
 /// A micro-batch is the same on any number of data-parallel ranks; in some schedules all of them are simulated. What is
 /// done once, the sums of gradients and the optimizer, is the same in all schedules.
 std::optional<ModelCost> StepEstimator::getCost(const Candidate &candidate, int64_t onceDp, std::string &reason) {
-  int64_t dp = getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
+  // Where launches are reordered, what is done once is among what each micro-batch does.
+  int64_t dp = getLaunches(candidate, options) == Launches::Reordered
+                   ? onceDp
+                   : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
   const Sample &sample = getSample(candidate, dp);
   if (!sample.cost) {
     reason = sample.reason;
@@ -157,10 +160,10 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
   return estimate;
 }
 
-double StepEstimator::getGrowth(const Candidate &candidate, int64_t fewer) {
+StepGrowth StepEstimator::getGrowth(const Candidate &candidate, int64_t fewer) {
   std::string reason;
   Candidate few = candidate;
   few.microBatches = fewer;
   std::optional<PipelineEstimate> filled = estimate(few, reason), whole = estimate(candidate, reason);
-  return filled && whole ? whole->seconds / filled->seconds : 1;
+  return filled && whole ? StepGrowth{whole->seconds / filled->seconds, whole->bytes / filled->bytes} : StepGrowth();
 }

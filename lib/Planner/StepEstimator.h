@@ -23,8 +23,8 @@ public:
   /// What is done once is that of `onceDp` data-parallel ranks, where it is given.
   std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
                                            std::optional<int64_t> onceDp = std::nullopt);
-  /// How many times as many seconds a step of candidate.microBatches takes as one of `fewer`, by the estimates.
-  double getGrowth(const Candidate &candidate, int64_t fewer);
+  /// How a step of candidate.microBatches compares with one of `fewer`, by the estimates.
+  StepGrowth getGrowth(const Candidate &candidate, int64_t fewer);
 
 private:
   struct Sample {
