@@ -114,7 +114,7 @@ static void printPoints(const SimHeader &header, const SimResult &result, const 
   print(header.schedule, report.roofline);
   for (const RooflinePoint &point : report.others)
     print(point.schedule, point);
-  os << "Mean, ideal and semi-ideal throughput are those of a device; share is mean / ideal.\n";
+  os << "Mean, ideal and semi-ideal are those of a device; share is mean / ideal.\n";
 }
 
 /// The ranks that compute most and least, where that differs.

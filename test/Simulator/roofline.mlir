@@ -14,7 +14,7 @@
 // CHECK-NEXT: baseline                       14.230    2.05    1.771   11.500    7.734   15.4%
 // CHECK-NEXT: smart:1,ring                    9.{{...}}    2.05    2.{{...}}   11.500    7.734   {{[0-9.]+}}%
 // CHECK-NEXT: shadow:2,prefix+smart:1         {{[67]}}.{{...}}   0.578    3.{{...}}    6.642    4.210   {{[0-9.]+}}%
-// CHECK-NEXT: Mean, ideal and semi-ideal throughput are those of a device; share is mean / ideal.
+// CHECK-NEXT: Mean, ideal and semi-ideal are those of a device; share is mean / ideal.
 
 // JSON:      "roofline": {
 // JSON-NEXT:   "peak_flops_per_s": 11500000000000,
