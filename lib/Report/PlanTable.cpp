@@ -82,7 +82,7 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   if (programs.empty())
     return plan.emitError() << "expected a rank program '@rank'";
   if (auto choices = programs.front()->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName)) {
-    os << "Algorithm 1 (Parm, section V): seconds of a layer's exchanges, forward\n";
+    os << "Algorithm 1 (Parm, section V): times of a layer's exchanges, forward\n";
     for (auto choice : choices.getAsRange<DictionaryAttr>())
       printChoice(choice, os);
     os << "\n";
