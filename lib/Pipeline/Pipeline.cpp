@@ -357,7 +357,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   OwningOpRef<ModuleOp> graph = prepared.clone();
   std::string applied;
   FailureOr<OwningOpRef<ModuleOp>> module = compileProgram(*graph, schedule, options, /*reference=*/false, &applied);
-  if (failed(module) || options.stage == Stage::Forward)
+  if (failed(module))
+    return failure();
+  setWork(**module, getModelWork(prepared, options));
+  if (options.stage == Stage::Forward)
     return module;
   if (failed(checkPrograms(**module)))
     return failure();
@@ -370,7 +373,6 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   Builder builder(prepared.getContext());
   (**module)->setAttr(plan::kScheduleAttrName, builder.getStringAttr(applied));
   (**module)->setAttr(plan::kModeAttrName, builder.getStringAttr(options.train ? "train" : "forward"));
-  setWork(**module, getModelWork(prepared, options));
   if (options.stage == Stage::Plan) {
     if (failed(finishPlan(**module, options)))
       return failure();

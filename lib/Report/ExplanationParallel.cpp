@@ -26,29 +26,47 @@ static SmallVector<const Candidate *> selectAndSort(ArrayRef<Candidate> all,
   return sorted;
 }
 
+/// `isNamed`: the rows are in different schedules.
+static void printRow(const Candidate &one, const std::optional<Margin> &margin, bool isNamed, llvm::raw_ostream &os) {
+  constexpr double milli = 1e3, giga = 1e-9, tera = 1e-12;
+  const ParallelAttr &groups = one.parallel;
+  const StepFigures &whole = one.whole;
+  auto number = [](int64_t value) { return static_cast<long long>(value); };
+  const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, describe(groups)) ? "~" : " ";
+  os << llvm::format("%3s%s%3lld%5lld%3lld%5lld%4lld", taken, near, number(groups.getPp()), number(groups.getDp()),
+                     number(groups.getMp()), number(groups.getEp()), number(groups.getEsp()))
+     << llvm::format("%4lld%6lld", number(one.batch), number(one.microBatches))
+     << llvm::format("%8s%8s%9.0f%8s", formatFigure(one.estimate.seconds * milli).c_str(),
+                     formatFigure(whole.seconds * milli).c_str(), one.speed.tokensPerSecond,
+                     formatFigure(one.speed.flopsPerSecond * tera).c_str())
+     << llvm::format("%6s%8s%9s%8.3f\n", formatShare(one.speed.mfu, one.speed.mfu > 0 ? 1 : 0).c_str(),
+                     formatShare(whole.parts.bubble, whole.seconds).c_str(),
+                     formatShare(whole.parts.exposedCommunication, whole.seconds).c_str(),
+                     static_cast<double>(one.getBytes()) * giga);
+  if (isNamed)
+    os << "       in " << one.schedule << "\n";
+}
+
 static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream &os) {
   auto sorted = selectAndSort(explanation.candidates, isCompared, [&](const Candidate &one) {
     return explanation.objective == Objective::StepTime ? one.getStepSeconds() : one.secondsPerSequence;
   });
-  os << "\nthe best by " << getName(explanation.objective)
-     << " (* taken, ~ within the profile's uncertainty; a step is one that was compiled as a whole, in ms, beside its "
-        "estimate; tokens a second and "
-        "device):\n"
-     << "     groups                              batch  micro   estimate       step  memory GB  ms/sequence     "
-        "tokens  "
-        "schedule\n";
-  for (const Candidate *one : ArrayRef(sorted).take_front(shown)) {
-    std::string step = "-", groups = describe(one->parallel);
-    if (one->whole.seconds > 0)
-      step = llvm::formatv("{0:F3}", one->whole.seconds * 1e3);
-    const char *taken = one->verdict == Verdict::Chosen ? "*" : "",
-               *near = isClose(explanation.margin, groups) ? "~" : " ";
-    os << llvm::format("%3s%s %-34s %6lld %6lld %10.3f %10s %10.3f %12.4f %10.0f  ", taken, near, groups.c_str(),
-                       static_cast<long long>(one->batch), static_cast<long long>(one->microBatches),
-                       one->estimate.seconds * 1e3, step.c_str(), static_cast<double>(one->getBytes()) / 1e9,
-                       one->secondsPerSequence * 1e3, one->speed.tokensPerSecond)
-       << one->schedule << "\n";
-  }
+  if (sorted.empty())
+    return;
+  ArrayRef<const Candidate *> rows = ArrayRef(sorted).take_front(shown);
+  bool isNamed = llvm::any_of(rows, [&](const Candidate *one) { return one->schedule != rows.front()->schedule; });
+  const auto *taken = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });
+  if (taken != sorted.end())
+    os << "taken: " << describe((*taken)->parallel) << "\n";
+  os << "\nthe best by " << getName(explanation.objective) << " (* taken, ~ within the profile's uncertainty)";
+  if (!isNamed)
+    os << ", all in " << rows.front()->schedule;
+  os << ":\n      pp   dp mp   ep esp mbs micro  est ms step ms tokens/s TFLOP/s  MFU% bubble% exposed%      GB\n";
+  for (const Candidate *one : rows)
+    printRow(*one, explanation.margin, isNamed, os);
+  os << "mbs is the sequences of a micro-batch, micro the micro-batches of a step. A step is estimated (est)\n"
+        "or compiled as a whole. Tokens, FLOPs and GB are those of one device. The bubble and exposed\n"
+        "communication are shares of a compiled step.\n";
 }
 
 /// Reasons that hold for many once, with how many and the first.

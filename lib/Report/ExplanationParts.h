@@ -8,6 +8,11 @@
 
 namespace mlir::moe {
 
+/// Four digits and no unit: "30669", "487.2", "1.250"; a dash for 0, which is not known.
+std::string formatFigure(double value);
+/// `part` of `whole` in per cent: "27.3"; a dash where there is no whole.
+std::string formatShare(double part, double whole);
+
 /// Says whether predictions decide, or measurements have to. `isOpen`: something was not simulated that may be close.
 void printMargin(const std::optional<Margin> &margin, bool isOpen, llvm::raw_ostream &os);
 /// Whether `name` is as good as the choice, as far as the profile can tell.

@@ -12,6 +12,8 @@
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Report/Explanations.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -19,35 +21,73 @@ using namespace mlir::moe;
 // For people
 //===----------------------------------------------------------------------===//
 
-static constexpr double milli = 1e3, giga = 1e-9, mega = 1e-6;
+static constexpr double milli = 1e3, giga = 1e-9, tera = 1e-12, mega = 1e-6, percent = 1e2;
+static constexpr size_t shown = 10;
 
-static void printHead(llvm::raw_ostream &os) {
-  os << "     schedule                            ms  exposed  memory GB      GFLOP   MB sent  busiest\n";
+std::string mlir::moe::formatFigure(double value) {
+  if (value == 0)
+    return "-";
+  int decimals = value >= 1e3 ? 0 : value >= 1e2 ? 1 : value >= 1e1 ? 2 : 3;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.*f", decimals, value);
+  return text;
 }
 
-static void printCandidate(const Candidate &one, const std::optional<Margin> &margin, llvm::raw_ostream &os) {
-  const StepFigures &step = one.estimate;
+std::string mlir::moe::formatShare(double part, double whole) {
+  std::string text = "-";
+  if (whole > 0)
+    text = llvm::formatv("{0:F1}", percent * part / whole);
+  return text;
+}
+
+static void printMarks(const Candidate &one, const std::optional<Margin> &margin, llvm::raw_ostream &os) {
   const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, one.schedule) ? "~" : " ";
-  os << llvm::format("%3s%s %-28s %9.3f %8.3f %10.3f %10.1f %9.1f  ", taken, near, one.schedule.c_str(),
-                     step.seconds * milli, step.parts.exposedCommunication * milli,
-                     static_cast<double>(step.bytes) * giga, step.flops * giga, step.bytesSent * mega)
-     << step.limit;
-  if (one.order)
-    os << "; --order=" << getName(*one.order);
-  if (one.whole.seconds > 0)
-    os << llvm::format("; the model %.3f ms", one.whole.seconds * milli);
-  os << "\n";
+  os << llvm::format("%3s%s %-28s", taken, near, one.schedule.c_str());
+}
+
+/// Rows of the same kind as what the search goes by: the layers alone, or the step where the model is one layer.
+static void printCandidates(ArrayRef<const Candidate *> rows, const std::optional<Margin> &margin,
+                            llvm::raw_ostream &os) {
+  os << "     schedule                           ms exposed%       GB     GFLOP   MB sent  busiest\n";
+  for (const Candidate *one : rows) {
+    const StepFigures &step = one->estimate;
+    printMarks(*one, margin, os);
+    os << llvm::format("%9.3f%9s%9.3f%10.1f%10.1f  ", step.seconds * milli,
+                       formatShare(step.parts.exposedCommunication, step.seconds).c_str(),
+                       static_cast<double>(step.bytes) * giga, step.flops * giga, step.bytesSent * mega)
+       << step.limit << "\n";
+  }
+  for (const Candidate *one : rows)
+    if (one->order)
+      os << "     " << one->schedule << ": --order=" << getName(*one->order) << "\n";
+}
+
+/// Those whose steps are known, which other tables' rows may not be.
+static void printSteps(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
+  SmallVector<const Candidate *> rows;
+  for (const Candidate &one : explanation.candidates)
+    if (one.speed.tokensPerSecond > 0)
+      rows.push_back(&one);
+  if (rows.empty())
+    return;
+  llvm::stable_sort(rows,
+                    [](const Candidate *a, const Candidate *b) { return a->getStepSeconds() < b->getStepSeconds(); });
+  os << "\nsteps of all of the model (tokens and FLOPs of one device):\n"
+     << "     schedule                      step ms  tokens/s  TFLOP/s  MFU%  bubble%  exposed%       GB\n";
+  for (const Candidate *one : ArrayRef(rows).take_front(shown)) {
+    const StepFigures &step = one->whole.seconds > 0 ? one->whole : one->estimate;
+    printMarks(*one, explanation.margin, os);
+    os << llvm::format("%9s%10.0f%9s%6s%9s%10s%9.3f\n", formatFigure(step.seconds * milli).c_str(),
+                       one->speed.tokensPerSecond, formatFigure(one->speed.flopsPerSecond * tera).c_str(),
+                       formatShare(one->speed.mfu, one->speed.mfu > 0 ? 1 : 0).c_str(),
+                       formatShare(step.parts.bubble, step.seconds).c_str(),
+                       formatShare(step.parts.exposedCommunication, step.seconds).c_str(),
+                       static_cast<double>(step.bytes) * giga);
+  }
 }
 
 bool mlir::moe::isClose(const std::optional<Margin> &margin, const std::string &name) {
   return margin && llvm::is_contained(margin->close, name);
-}
-
-static void printThroughput(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
-  if (!explanation.best)
-    return;
-  if (double tokens = explanation.candidates[*explanation.best].speed.tokensPerSecond; tokens > 0)
-    os << llvm::format("\ntokens a second on each device: %.0f\n", tokens);
 }
 
 void mlir::moe::printMargin(const std::optional<Margin> &margin, bool isOpen, llvm::raw_ostream &os) {
@@ -97,6 +137,15 @@ static void printRejected(ArrayRef<Candidate> candidates, llvm::raw_ostream &os)
   }
 }
 
+/// Whether `gain`, of the fastest with overlap against the fastest without, says anything: times differ by less than a
+/// per cent in any measurement, and the profile may be off by more.
+static StringRef judgeOverlap(double gain, double uncertainty) {
+  constexpr double least = 0.01;
+  if (std::abs(gain) < std::max(least, uncertainty))
+    return "no measurable difference";
+  return gain > 0 ? "pays" : "does not pay";
+}
+
 static void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
   auto find = [&](bool overlaps) {
     const auto *found = llvm::find_if(sorted, [&](const Candidate *one) { return one->overlaps == overlaps; });
@@ -109,9 +158,14 @@ static void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &
     return;
   }
   double gain = without->estimate.seconds / with->estimate.seconds - 1;
-  os << (gain > 0 ? "pays" : "does not pay") << llvm::format(": %.3f ms with it (", with->estimate.seconds * milli)
+  double uncertainty = std::max(with->estimate.uncertainty, without->estimate.uncertainty);
+  os << judgeOverlap(gain, uncertainty) << llvm::format(": %.3f ms with it (", with->estimate.seconds * milli)
      << with->schedule << llvm::format("), %.3f ms without (", without->estimate.seconds * milli) << without->schedule
-     << llvm::format("), %+.1f%%\n", 100 * gain);
+     << llvm::format("), %+.1f%%; ", percent * gain);
+  if (uncertainty > 0)
+    os << llvm::format("the profile's uncertainty is %.1f%%\n", percent * uncertainty);
+  else
+    os << "the profile does not say how far its times may be off\n";
 }
 
 static void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
@@ -134,16 +188,14 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
   if (!explanation.isComplete)
     os << "the search was interrupted: this is the best so far\n";
   os << "\nthe fastest (* taken, ~ within the profile's uncertainty):\n";
-  printHead(os);
-  for (const Candidate *one : ArrayRef(sorted).take_front(10))
-    printCandidate(*one, explanation.margin, os);
+  printCandidates(ArrayRef(sorted).take_front(shown), explanation.margin, os);
   os << "\nthe best of each kind:\n";
-  printHead(os);
   llvm::StringSet<> seen;
-  for (const Candidate *one : sorted)
-    if (seen.insert(one->scheduleClass).second)
-      printCandidate(*one, explanation.margin, os);
-  printThroughput(explanation, os);
+  SmallVector<const Candidate *> best;
+  llvm::copy_if(sorted, std::back_inserter(best),
+                [&](const Candidate *one) { return seen.insert(one->scheduleClass).second; });
+  printCandidates(best, explanation.margin, os);
+  printSteps(explanation, os);
   printMargin(explanation.margin, explanation.isOpen.value_or(false), os);
   printRejected(explanation.candidates, os);
   printOverlap(sorted, os);

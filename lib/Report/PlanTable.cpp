@@ -29,13 +29,13 @@ static void printLaunch(plan::LaunchOp launch, int64_t index, llvm::raw_ostream 
 
 /// Every term of Eq. 13 and 14 and which was less.
 static void printChoice(DictionaryAttr choice, llvm::raw_ostream &os) {
-  constexpr double milli = 1e3, micro = 1e6, mega = 1e-6, perMb = 1e12;
+  constexpr double milli = 1e3, mega = 1e-6, milliPerMb = 1e9;
   auto number = [&](StringRef name) { return choice.getAs<FloatAttr>(name).getValueAsDouble(); };
   auto printTerm = [&](StringRef name, StringRef text, StringRef bytesName) {
     auto term = llvm::map_to_vector(choice.getAs<ArrayAttr>(name).getAsRange<FloatAttr>(),
                                     [](FloatAttr value) { return value.getValueAsDouble(); });
-    os << llvm::format("    %-28s %9.3f ms = %.1f us + %s %.3f MB x %.2f us/MB\n", text.str().c_str(), term[3] * milli,
-                       term[0] * micro, bytesName.str().c_str(), term[2] * mega, term[1] * perMb);
+    os << llvm::format("    %-28s %9.3f ms = %.4f ms + %s %.3f MB x %.5f ms/MB\n", text.str().c_str(), term[3] * milli,
+                       term[0] * milli, bytesName.str().c_str(), term[2] * mega, term[1] * milliPerMb);
   };
   double t1 = number("s1"), t2 = number("s2");
   StringRef obstacle = choice.getAs<StringAttr>("obstacle");
@@ -82,7 +82,7 @@ LogicalResult mlir::moe::printReport(ModuleOp plan, llvm::raw_ostream &os) {
   if (programs.empty())
     return plan.emitError() << "expected a rank program '@rank'";
   if (auto choices = programs.front()->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName)) {
-    os << "Algorithm 1 (Parm, section V): seconds of a layer's exchanges, forward\n";
+    os << "Algorithm 1 (Parm, section V): times of a layer's exchanges, forward\n";
     for (auto choice : choices.getAsRange<DictionaryAttr>())
       printChoice(choice, os);
     os << "\n";

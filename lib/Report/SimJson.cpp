@@ -32,6 +32,8 @@ static void writeUse(json::OStream &json, const RankUse &use) {
   json.attribute("communication_s", use.communication);
   json.attribute("copy_s", use.copy);
   json.attribute("exposed_communication_s", use.exposedCommunication);
+  json.attribute("bubble_s", use.bubble);
+  json.attribute("other_s", use.other);
   json.attribute("peak_bytes", use.peakBytes);
 }
 
@@ -147,8 +149,18 @@ static void writeComparison(json::OStream &json, const KernelComparison &kernel)
   });
 }
 
+/// null: not known.
+static json::Value getKnown(double value) { return value > 0 ? json::Value(value) : json::Value(nullptr); }
+
 /// The attributes that sum the step up.
 static void writeSums(json::OStream &json, const SimReport &report) {
+  json.attributeObject("speed", [&] {
+    json.attribute("model_flops", getKnown(report.work.modelFlops));
+    json.attribute("tokens", getKnown(report.work.tokens));
+    json.attribute("flops_per_s", getKnown(report.speed.flopsPerSecond));
+    json.attribute("tokens_per_s", getKnown(report.speed.tokensPerSecond));
+    json.attribute("mfu", getKnown(report.speed.mfu));
+  });
   json.attributeObject("critical", [&] {
     json.attribute("compute_s", report.critical.compute);
     json.attribute("communication_s", report.critical.communication);

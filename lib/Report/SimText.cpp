@@ -43,10 +43,28 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
   os << "\ncluster     " << header.cluster << ", " << header.form << ", routing " << header.routing << "\n\n";
 }
 
+static void printSpeed(const SimReport &report, raw_ostream &os) {
+  const StepSpeed &speed = report.speed;
+  os << "speed       ";
+  if (speed.flopsPerSecond == 0 && speed.tokensPerSecond == 0) {
+    os << "not known: the plan does not say what its model needs\n";
+    return;
+  }
+  os << scale(speed.flopsPerSecond, "FLOP/s") << " a device";
+  if (speed.mfu > 0)
+    os << format(", MFU %.1f%%", speed.mfu / percent);
+  os << format(speed.tokensPerSecond < 10 ? ", %.3g" : ", %.0f", speed.tokensPerSecond) << " tokens/s a device\n";
+}
+
 static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   const CriticalUse &critical = report.critical;
   auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
   os << "step        " << format("%.3f ms\n", result.seconds / milli);
+  printSpeed(report, os);
+  const StepParts &parts = report.mean;
+  os << "time        computation " << share(parts.compute) << ", exposed communication "
+     << share(parts.exposedCommunication) << ", bubble " << share(parts.bubble) << ", other " << share(parts.other)
+     << "\n";
   os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
   os << "how sure    " << share(critical.fitted) << " of the critical path rests on fits with a known error, "
@@ -83,7 +101,7 @@ static void printPoints(const SimHeader &header, const SimResult &result, const 
   double unit = 1;
   for (; result.roofline.peakFlops / unit >= 1e3 && prefix + 1 < std::size(prefixes); ++prefix)
     unit *= 1e3;
-  os << "\nschedule                      step ms    R_CC     mean    ideal     semi of ideal\n";
+  os << "\nschedule                      step ms    R_CC  mean, ideal, semi " << prefixes[prefix] << "FLOP/s   share\n";
   auto print = [&](const std::string &schedule, const RooflinePoint &point) {
     os << fit(schedule, 26) << format("%11.3f", point.seconds / milli);
     if (point.ratio > 0)
@@ -96,7 +114,7 @@ static void printPoints(const SimHeader &header, const SimResult &result, const 
   print(header.schedule, report.roofline);
   for (const RooflinePoint &point : report.others)
     print(point.schedule, point);
-  os << "Throughput, ideal and semi-ideal in " << prefixes[prefix] << "FLOP/s of a device.\n";
+  os << "Mean, ideal and semi-ideal are those of a device; share is mean / ideal.\n";
 }
 
 /// The ranks that compute most and least, where that differs.
@@ -125,15 +143,16 @@ static void printStreams(const SimResult &result, const SimReport &report, raw_o
 }
 
 static void printKernels(const SimResult &result, const SimReport &report, raw_ostream &os) {
-  os << "\nkernel                      launches          ms  critical  rate\n";
+  constexpr double tera = 1e12, giga = 1e9;
+  os << "\nkernel                      launches          ms  critical   TFLOP/s      GB/s\n";
   for (const KernelUse &kernel : report.kernels) {
     os << fit(kernel.kernel, 28)
-       << format("%8.4g%12.3f  %7.1f%%  ", kernel.launches, kernel.seconds / milli,
+       << format("%8.4g%12.3f  %7.1f%%", kernel.launches, kernel.seconds / milli,
                  getShare(kernel.criticalSeconds, result.seconds));
     if (kernel.seconds > 0 && kernel.resource == Resource::Matrix)
-      os << scale(kernel.flops / kernel.seconds, "FLOP/s");
+      os << format("%10.4g", kernel.flops / kernel.seconds / tera);
     else if (kernel.seconds > 0 && kernel.bytes > 0)
-      os << scale(kernel.bytes / kernel.seconds, "B/s");
+      os << format("%20.4g", kernel.bytes / kernel.seconds / giga);
     os << "\n";
   }
   os << "Launches and ms are means over the ranks; critical is the share of the critical path.\n";

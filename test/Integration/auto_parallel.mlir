@@ -28,22 +28,24 @@
 // CHECK: #moe.parallel<world = 4, pp = 1, dp = 1, mp = 4, ep = 1, esp = 1>
 // CHECK-SAME: plan.explain_parallel
 // WHY: groups chosen from: 18, of which 0 illegal, 0 too large
-// WHY: * pp=1,dp=1,mp=4,ep=1,esp=1
+// WHY: taken: pp=1,dp=1,mp=4,ep=1,esp=1
 // WHY: schedules chosen from:
 
 // Of a whole model, by samples. The batch of the world is what all candidates have: dp times micro-batches is 8.
 // WHOLE: #moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>
 // GPT: groups chosen from: 25
-// GPT: * pp=1,dp=4,mp=1,ep=4,esp=1 1 2
-// GPT: pp=2,dp=2,{{.*}} 1 4 
+// GPT: taken: pp=1,dp=4,mp=1,ep=4,esp=1
+// GPT: * 1 4 1 4 1 1 2 
+// GPT: {{^ *~? *}}2 2 {{[0-9]+ +[0-9]+ +[0-9]+ +}}1 4 
 
 // Without a batch of the world more data-parallel ranks have more tokens in a step: they do more a second, and take longer for it.
 // THROUGHPUT: the best by throughput
-// THROUGHPUT-NEXT: tokens schedule
-// THROUGHPUT-NEXT: * pp=1,dp=4,
+// THROUGHPUT-SAME: all in baseline:
+// THROUGHPUT-NEXT: pp dp mp ep esp mbs micro est ms step ms tokens/s TFLOP/s MFU% bubble% exposed% GB
+// THROUGHPUT-NEXT: * 1 4 {{.*}} 0.0 {{ *[0-9.]+ +[0-9.]+$}}
 // STEP: the best by step-time
-// STEP-NEXT: tokens schedule
-// STEP-NEXT: * pp=1,dp=1,mp=4,{{.*}} {{[0-9]+}} baseline
+// STEP-NEXT: tokens/s
+// STEP-NEXT: * 1 1 4 
 // TOKENS: "tokens_per_second": {{[0-9.]+}},
 // CLOSED: error: expected --objective with --parallel=auto or --schedule=auto: nothing else is chosen by it
 // OBJECTIVE: error: expected --objective to be throughput or step-time but got 'fast'

@@ -6,17 +6,19 @@
 // RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=- -o %t/capacity.so | FileCheck %s
 // CHECK: schedules chosen from: [[#]], of which [[#]] applied, [[#]] simulated, [[#]] too slow by their bound
 // CHECK: the fastest (* taken, ~ within the profile's uncertainty):
-// CHECK-NEXT: schedule ms exposed memory GB GFLOP MB sent busiest
-// CHECK-NEXT: {{^ +\* }}[[CHOSEN:[a-z0-9+:]+]] {{.*}}{{(compute|comm).* [0-9]+%(; --order=[a-z]+)?$}}
+// CHECK-NEXT: schedule ms exposed% GB GFLOP MB sent busiest
+// CHECK-NEXT: {{^ +\* }}[[CHOSEN:[a-z0-9+:]+]] {{.*}}{{(compute|comm).* [0-9]+%$}}
 // CHECK: the best of each kind:
 // CHECK-NEXT: schedule
 // CHECK-NEXT: {{^ +\* }}[[CHOSEN]] {{ *[0-9]}}
-// CHECK: tokens a second on each device: [[#]]
+// CHECK: steps of all of the model (tokens and FLOPs of one device):
+// CHECK-NEXT: schedule step ms tokens/s TFLOP/s MFU% bubble% exposed% GB
+// CHECK-NEXT: {{^ +\* }}[[CHOSEN]] {{ *[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +0.0 +[0-9.]+ +[0-9.]+$}}
 // CHECK: {{^(the choice is within the profile's uncertainty \([0-9.]+%\) of |the next, ).*}}
 // CHECK: not taken:
 // CHECK: smart, {{.*}}s2+smart{{.*}}:
 // CHECK-NEXT: expected a dropless layer (--dropless) for 'smart'
-// CHECK: overlap: {{(pays|does not pay): [0-9.]+ ms with it .*, [0-9.]+ ms without .*%$}}
+// CHECK: overlap: {{(pays|does not pay|no measurable difference): [0-9.]+ ms with it .*, [0-9.]+ ms without .*%; the profile.*}}
 // CHECK-NEXT: other choices: {{.+}}
 
 // The choice runs, and gives what one rank does; so it does where rows are as many as the tokens choose.
@@ -43,6 +45,7 @@
 // RUN: %python -m json.tool %t/why.json | FileCheck %s --check-prefix=JSON
 // JSON: "applied": [[#]],
 // JSON: "candidates": [
+// JSON-DAG: "mfu": 0.
 // JSON-DAG: "verdict": "chosen"
 // JSON-DAG: "verdict": "illegal"
 // JSON: "changes": [

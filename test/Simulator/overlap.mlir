@@ -11,6 +11,7 @@
 // CHECK: "communication_s": 0.003{{(0*[0-9])?}},
 // CHECK-NEXT: "copy_s": 0,
 // CHECK-NEXT: "exposed_communication_s": 0.001{{(0*[0-9])?}},
+// CHECK-NEXT: "bubble_s": 0,
 
 // Every rank by itself gives the same.
 // ALL: "rank": 3,
@@ -19,7 +20,10 @@
 // work at half speed, and holds the exchange of all at half speed until 6 ms.
 // SLOW: "step_s": 0.006{{(0*[0-9])?}},
 
-// TEXT: 4.000 ms
+// Nothing tells what the model of this plan needs.
+// TEXT: step 4.000 ms
+// TEXT-NEXT: speed not known: the plan does not say what its model needs
+// TEXT-NEXT: time computation 75.0%, exposed communication 25.0%, bubble 0.0%, other 0.0%
 // TEXT: all_reduce [dp]
 
 // TRACE-DAG: "name":"all_reduce [dp]"

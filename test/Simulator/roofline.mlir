@@ -8,12 +8,13 @@
 
 // The plan and two others, whose names have commas in them. Phases move the same bytes and compute the same: only the step is
 // another. Shadows spare bytes of tokens and add those of experts.
+// CHECK:      speed       1.77 TFLOP/s a device, MFU 15.4%, {{702[67][0-9]}} tokens/s a device
 // CHECK:      roofline    1.77 TFLOP/s a device, R_CC 2.05
-// CHECK:      schedule                      step ms    R_CC     mean    ideal     semi of ideal
+// CHECK:      schedule                      step ms    R_CC  mean, ideal, semi TFLOP/s   share
 // CHECK-NEXT: baseline                       14.230    2.05    1.771   11.500    7.734   15.4%
 // CHECK-NEXT: smart:1,ring                    9.{{...}}    2.05    2.{{...}}   11.500    7.734   {{[0-9.]+}}%
 // CHECK-NEXT: shadow:2,prefix+smart:1         {{[67]}}.{{...}}   0.578    3.{{...}}    6.642    4.210   {{[0-9.]+}}%
-// CHECK-NEXT: Throughput, ideal and semi-ideal in TFLOP/s of a device.
+// CHECK-NEXT: Mean, ideal and semi-ideal are those of a device; share is mean / ideal.
 
 // JSON:      "roofline": {
 // JSON-NEXT:   "peak_flops_per_s": 11500000000000,

@@ -9,6 +9,7 @@
 //                            |a2a  |        comm
 //
 //===----------------------------------------------------------------------===//
+#include "SimPrograms.h"
 #include "moe/Report/SimOutput.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -131,6 +132,111 @@ TEST(SimReport, RankUse) {
   EXPECT_DOUBLE_EQ(report.ranks[0].streams[0].idle, 7);
 }
 
+static void expectParts(const StepParts &parts, double compute, double exposed, double bubble, double other) {
+  EXPECT_DOUBLE_EQ(parts.compute, compute);
+  EXPECT_DOUBLE_EQ(parts.exposedCommunication, exposed);
+  EXPECT_DOUBLE_EQ(parts.bubble, bubble);
+  EXPECT_DOUBLE_EQ(parts.other, other);
+}
+
+// The parts add up to the step, or to what is asked for of it. Without stages there is no bubble.
+TEST(SimReport, Parts) {
+  SimResult result = makeResult();
+  SimReport report = makeReport(result);
+  expectParts(report.ranks[0], 3, 4, 0, 3);
+  expectParts(report.ranks[1], 6, 3, 0, 1);
+  expectParts(report.mean, 3.75, 3.75, 0, 2.5);
+  expectParts(getStepParts(result, 2, 6), (3 * 2 + 3) / 4.0, (3 * 2 + 1) / 4.0, 0, 0);
+}
+
+/// A stage of 1F1B on one rank: a forward takes 1 s, a backward 2 s, and handing over `transfer` seconds.
+static SimProgram makeStage(int64_t stage, int64_t stages, int64_t microBatches, int64_t transfer) {
+  Maker maker(1, stage);
+  SimProgram &program = maker.program;
+  uint32_t compute = maker.stream("compute");
+  auto addChannel = [&](int64_t from, int64_t to) -> std::pair<uint32_t, int32_t> {
+    if (std::min(from, to) < 0 || std::max(from, to) >= stages)
+      return {0, -1};
+    std::string name = "pp." + std::to_string(from) + "." + std::to_string(to);
+    program.groups.push_back({name, 2, to - from, from, 1});
+    return {maker.stream(name.c_str()), static_cast<int32_t>(program.groups.size()) - 1};
+  };
+  auto before = addChannel(stage - 1, stage), after = addChannel(stage, stage + 1);
+  auto backIn = addChannel(stage + 1, stage), backOut = addChannel(stage, stage - 1);
+  auto link = [&](uint32_t from, uint32_t to) {
+    maker.record(program.numEvents, from);
+    maker.wait(program.numEvents++, to);
+  };
+  auto work = [&](auto in, int64_t seconds, auto out) {
+    if (in.second >= 0) {
+      maker.exchange(in.first, in.second, Collective::Broadcast, transfer);
+      link(in.first, compute);
+    }
+    maker.compute(compute, seconds);
+    if (out.second < 0)
+      return;
+    link(compute, out.first);
+    maker.exchange(out.first, out.second, Collective::Broadcast, transfer);
+  };
+  int64_t ahead = std::min(stages - 1 - stage, microBatches);
+  for (int64_t i = 0; i < microBatches + ahead; ++i) {
+    if (i < microBatches)
+      work(before, 1, after);
+    if (i >= ahead)
+      work(backIn, 2, backOut);
+  }
+  return program;
+}
+
+static SimResult runPipeline(int64_t stages, int64_t microBatches, int64_t transfer) {
+  ClusterProfile profile = makeProfile(stages);
+  addInterference(profile, true, true, false, 1, 1, 1);
+  std::vector<SimProgram> programs;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    programs.push_back(makeStage(stage, stages, microBatches, transfer));
+  llvm::Expected<SimResult> result = run(std::move(programs), profile);
+  if (result)
+    return std::move(*result);
+  ADD_FAILURE() << llvm::toString(result.takeError());
+  return {};
+}
+
+// Equal stages wait for (pp - 1) / (m + pp - 1) of the step, and what they hand over is no exposed communication.
+TEST(SimReport, Bubble) {
+  SimReport report = makeReport(runPipeline(4, 8, 0));
+  ASSERT_EQ(report.ranks.size(), 4u);
+  for (const RankUse &rank : report.ranks)
+    expectParts(rank, 24, 0, 9, 0);
+  expectParts(makeReport(runPipeline(1, 8, 0)).mean, 24, 0, 0, 0);
+  SimResult slow = runPipeline(4, 8, 1);
+  report = makeReport(slow);
+  for (const RankUse &rank : report.ranks)
+    expectParts(rank, 24, 0, slow.seconds - 24, 0);
+}
+
+// What a rank waits for in its own stage is exposed, or the rest, in a pipeline too.
+TEST(SimReport, OwnStageIsNoBubble) {
+  SimResult result = makeResult();
+  // Rank 3 is another stage, for which the others wait in the end.
+  result.programs.push_back(makeProgram());
+  result.ranks[1].program = 1;
+  SimReport report = makeReport(result);
+  expectParts(report.ranks[0], 3, 4, 2, 1);
+  expectParts(report.ranks[1], 6, 3, 0, 1);
+}
+
+TEST(SimReport, Speed) {
+  StepWork work{4000, 80};
+  SimReport report = makeReport(makeResult(), work);
+  EXPECT_DOUBLE_EQ(report.speed.flopsPerSecond, 100);
+  EXPECT_DOUBLE_EQ(report.speed.tokensPerSecond, 2);
+  EXPECT_DOUBLE_EQ(report.speed.mfu, 0.1);
+  json::Value value = writeAndParse(makeResult(), report);
+  EXPECT_EQ(value.getAsObject()->getObject("speed")->getNumber("mfu"), 0.1);
+  value = writeAndParse(makeResult());
+  EXPECT_FALSE(value.getAsObject()->getObject("speed")->getNumber("mfu"));
+}
+
 // Work of one kind on two streams counts once while it overlaps, and copies are a kind of their own.
 TEST(SimReport, OverlapCountsOnce) {
   SimResult result = makeResult();
@@ -243,10 +349,9 @@ TEST(SimReport, RooflineOfSeveralPlans) {
   llvm::raw_string_ostream os(text);
   printText(makeHeader(), result, report, os);
   StringRef table = StringRef(text).split("schedule  ").second.split("\n\n").first;
-  for (StringRef part : {"10000.000     0.5    0.100    0.500    0.333   20.0%",
+  for (StringRef part : {"mean, ideal, semi kFLOP/s", "10000.000     0.5    0.100    0.500    0.333   20.0%",
                          "baseline+shadow:4,simula..   5000.000       2    0.200    1.000    0.667   20.0%",
-                         "s1                           8000.000       -    0.125    1.000    1.000   12.5%",
-                         "Throughput, ideal and semi-ideal in kFLOP/s of a device."})
+                         "s1                           8000.000       -    0.125    1.000    1.000   12.5%"})
     EXPECT_TRUE(table.contains(part)) << part.str() << "\n" << text;
   for (StringRef line : llvm::split(table, '\n'))
     EXPECT_LE(line.size(), 80u) << line.str();
@@ -284,9 +389,11 @@ TEST(SimReport, Text) {
   std::string text;
   llvm::raw_string_ostream os(text);
   SimResult result = makeResult();
-  printText(makeHeader(), result, makeReport(result), os);
+  printText(makeHeader(), result, makeReport(result, {4000, 80}), os);
   for (StringRef part :
-       {"4 ranks (2 simulated, the others do the same)", "step        10000.000 ms",
+       {"speed       100 FLOP/s a device, MFU 10.0%, 2 tokens/s a device",
+        "time        computation 37.5%, exposed communication 37.5%, bubble 0.0%, other 25.0%",
+        "4 ranks (2 simulated, the others do the same)", "step        10000.000 ms",
         "computation 60.0%, communication 30.0%, copies 0.0%, waiting 10.0%",
         "communication 3750.000 ms of 4500.000 ms a rank", "130 B at most, 65.0% of a device's 200 B",
         "R_CC 0.5: ideal 500 FLOP/s, semi-ideal 333 FLOP/s", "slowest     rank 3: computes 6000.000 ms",
@@ -307,6 +414,8 @@ TEST(SimReport, Json) {
   const json::Object *rank = (*object->getArray("ranks"))[0].getAsObject();
   EXPECT_EQ(rank->getInteger("count"), 3);
   EXPECT_EQ(rank->getNumber("exposed_communication_s"), 4);
+  EXPECT_EQ(rank->getNumber("bubble_s"), 0);
+  EXPECT_EQ(rank->getNumber("other_s"), 3);
   const json::Object *op = (*object->getArray("ops"))[1].getAsObject();
   EXPECT_EQ(op->getString("kernel"), "all_to_all [ep]");
   EXPECT_EQ(op->getNumber("begin_s"), 3.5);

@@ -57,8 +57,17 @@ TEST_P(WholeModelTest, ManyMicroBatches) {
   options.order = best.order;
   FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
   ASSERT_TRUE(succeeded(plan));
-  double seconds = llvm::cantFail(predict(**plan, "", cluster)).result.seconds;
+  Prediction prediction = llvm::cantFail(predict(**plan, "", cluster));
+  double seconds = prediction.result.seconds;
   EXPECT_NEAR(best.whole.seconds / seconds, 1, 0.02);
+  const SimReport &report = prediction.report;
+  EXPECT_NEAR(best.speed.mfu / report.speed.mfu, 1, 0.02);
+  EXPECT_NEAR(best.whole.getSpeed().mfu / report.speed.mfu, 1, 0.02);
+  const StepParts &parts = best.whole.parts;
+  EXPECT_NEAR(parts.getSum() / best.whole.seconds, 1, 1e-6);
+  EXPECT_NEAR(parts.compute / seconds, report.mean.compute / seconds, 0.02);
+  EXPECT_NEAR(parts.exposedCommunication / seconds, report.mean.exposedCommunication / seconds, 0.02);
+  EXPECT_NEAR(parts.bubble / seconds, report.mean.bubble / seconds, 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, WholeModelTest,

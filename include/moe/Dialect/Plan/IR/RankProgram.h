@@ -12,8 +12,9 @@ namespace mlir::plan {
 /// On a module: the schedule, names joined by '+', and the mode, train or forward.
 inline constexpr StringLiteral kScheduleAttrName = "plan.schedule";
 inline constexpr StringLiteral kModeAttrName = "plan.mode";
-/// On a module that was compiled from a model graph: the floating-point operations that the model needs for a step by its
-/// definition (f64), and the tokens of a step (i64), both of all ranks together. docs/CostModel.md says what counts.
+/// On a module that was compiled from a model graph: the floating-point operations that the model needs for a step by
+/// its definition (f64), and the tokens of a step (i64), both of all ranks together. docs/CostModel.md says what
+/// counts.
 inline constexpr StringLiteral kModelFlopsAttrName = "plan.model_flops";
 inline constexpr StringLiteral kTokensAttrName = "plan.tokens";
 

@@ -1,0 +1,74 @@
+//===- ExplanationTest.cpp - what tables say of a choice ------------------===//
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include "moe/Planner/Explanation.h"
+#include "moe/Report/Explanations.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+Candidate makeCandidate(const char *schedule, double seconds, double uncertainty, bool overlaps) {
+  Candidate candidate;
+  candidate.schedule = candidate.scheduleClass = schedule;
+  candidate.verdict = Verdict::Simulated;
+  candidate.overlaps = overlaps;
+  candidate.estimate.seconds = seconds;
+  candidate.estimate.parts = {0.5 * seconds, 0.3 * seconds, 0.2 * seconds, 0};
+  candidate.estimate.uncertainty = uncertainty;
+  return candidate;
+}
+
+/// The explanation as text, after it has been an attribute of a module.
+std::string print(const ScheduleExplanation &explanation) {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  setExplanation(*module, explanation);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printExplanation(*module, os);
+  return text;
+}
+
+std::string judgeOverlap(double with, double without, double uncertainty) {
+  ScheduleExplanation explanation;
+  explanation.candidates = {makeCandidate("with", with, uncertainty, true),
+                            makeCandidate("without", without, uncertainty, false)};
+  std::string text = print(explanation);
+  return StringRef(text).split("overlap: ").second.split(':').first.str();
+}
+
+TEST(Explanation, OverlapHasThreeAnswers) {
+  EXPECT_EQ(judgeOverlap(1, 1.05, 0), "pays");
+  EXPECT_EQ(judgeOverlap(1.05, 1, 0), "does not pay");
+  EXPECT_EQ(judgeOverlap(1, 1.005, 0), "no measurable difference");
+  EXPECT_EQ(judgeOverlap(1.005, 1, 0), "no measurable difference");
+  // The profile may be off by more than that.
+  EXPECT_EQ(judgeOverlap(1, 1.05, 0.1), "no measurable difference");
+  EXPECT_EQ(judgeOverlap(1, 1.2, 0.1), "pays");
+}
+
+TEST(Explanation, TablesFitATerminal) {
+  ScheduleExplanation explanation;
+  Candidate &one = explanation.candidates.emplace_back(
+      makeCandidate("s2+saa+pipeline:16+mpipe-s4", 12.3456, 0.05, /*overlaps=*/true));
+  one.verdict = Verdict::Chosen;
+  one.whole = one.estimate;
+  one.whole.bytes = one.estimate.bytes = 79'000'000'000;
+  one.estimate.flops = 9e15;
+  one.estimate.bytesSent = 1e11;
+  one.estimate.limit = "comm.inter 100%";
+  one.speed = {487e12, 1234567, 0.4924};
+  std::string text = print(explanation);
+  // The step and its shares, with the units in the header.
+  EXPECT_TRUE(StringRef(text).contains("step ms  tokens/s  TFLOP/s  MFU%  bubble%  exposed%       GB")) << text;
+  EXPECT_TRUE(StringRef(text).contains("12346   1234567    487.0  49.2     20.0      30.0   79.000")) << text;
+  for (StringRef line : llvm::split(text, '\n'))
+    EXPECT_LE(line.size(), 100u) << line.str();
+}
+
+} // namespace

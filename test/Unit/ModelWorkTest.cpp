@@ -1,0 +1,85 @@
+//===- ModelWorkTest.cpp - what a step does for the model -----------------===//
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include "LayerGraph.h"
+#include "moe/Import/Import.h"
+#include "moe/Pipeline/Pipeline.h"
+#include "moe/Pipeline/Schedule.h"
+#include "moe/Simulator/Prediction.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// What is published of a model, and where its work is.
+struct Published {
+  const char *name;
+  double active;    ///< parameters that a token uses
+  double embedding; ///< parameters among them of the table of tokens, which is read and not multiplied
+  double attention; ///< columns of queries and values of all heads together, of all blocks
+};
+
+void PrintTo(const Published &model, std::ostream *os) { *os << model.name; }
+
+DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  registerDialects(registry);
+  return registry;
+}
+
+class ModelWorkTest : public testing::TestWithParam<Published> {};
+
+/// A token takes 6 FLOPs for each active parameter, and causal attention over half of the sequence besides.
+TEST_P(ModelWorkTest, Published) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  std::string path = std::string(MOE_SHARE_DIR "/models/") + GetParam().name + ".json";
+  auto text = llvm::MemoryBuffer::getFile(path);
+  ModelConfig config = llvm::cantFail(parseModelConfig((*text)->getBuffer(), path, /*whole=*/true));
+  ImportOptions import;
+  import.seq = 4096;
+  import.dropless = import.whole = import.loss = true;
+  OwningOpRef<ModuleOp> graph = llvm::cantFail(importModel(context, config, import));
+  PipelineOptions options;
+  options.microBatches = 3;
+  StepWork work = getModelWork(*graph, options);
+  EXPECT_EQ(work.tokens, 3 * 4096);
+  double forward = 2 * (GetParam().active - GetParam().embedding) + 2 * GetParam().attention * 4096 / 2;
+  EXPECT_NEAR(work.modelFlops / work.tokens / (3 * forward), 1, 0.02);
+  options.train = false;
+  EXPECT_DOUBLE_EQ(getModelWork(*graph, options).modelFlops * 3, work.modelFlops);
+}
+
+// Active parameters: arXiv 2401.04088 (12.9e9), arXiv 2412.19437 (37e9). Shapes: the models' configurations.
+INSTANTIATE_TEST_SUITE_P(Models, ModelWorkTest,
+                         testing::Values(Published{"mixtral-8x7b", 12.9e9, 32000.0 * 4096, 32.0 * 32 * (128 + 128)},
+                                         Published{"deepseek-v3", 37e9, 129280.0 * 7168, 61.0 * 128 * (192 + 128)}));
+
+/// Neither the capacity of experts nor a plan's recomputation and padding change what the model needs.
+TEST(LayerWorkTest, Capacities) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  for (double capacity : {0.0, 1.0, 2.0}) {
+    Layer layer;
+    layer.topK = 2;
+    layer.capacity = capacity;
+    OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(layer.getText(), &context);
+    PipelineOptions options;
+    options.parallel = *parseParallel(&context, "dp=4,ep=4");
+    options.reference = false;
+    // The gate, and two products for each of two choices.
+    double perToken = 2.0 * 64 * 4 + 2 * 2 * 2.0 * 64 * 64;
+    EXPECT_DOUBLE_EQ(getModelWork(*graph, options).modelFlops, 3 * 512 * perToken);
+    FailureOr<OwningOpRef<ModuleOp>> prepared = prepareGraph(*graph, options);
+    ASSERT_TRUE(succeeded(prepared));
+    FailureOr<OwningOpRef<ModuleOp>> plan = compileSchedule(**prepared, ParsedSchedule(), options);
+    ASSERT_TRUE(succeeded(plan));
+    EXPECT_DOUBLE_EQ(getStepWork(**plan).modelFlops, 3 * 512 * perToken);
+    EXPECT_DOUBLE_EQ(getStepWork(**plan).tokens, 512);
+  }
+}
+
+} // namespace
