@@ -256,23 +256,24 @@ void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {
     warn() << "--schedule=" << options.schedule << " has no effect; leave it out";
 }
 
-/// Where the plan needs more memory than the cluster's devices have, how much.
+/// What the plan needs and the cluster has, where it needs more memory than there is.
 static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfile &cluster) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel || plan::getRankPrograms(plan).empty())
     return std::nullopt;
   func::FuncOp program = getLargestProgram(plan);
-  // Ranks that share processors share memory too.
-  int64_t sharing = cluster.processors.count ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
-  // The host's memory has no optimizer in it, a device's will.
+  // Ranks that share processors share the memory of their machine too. A host's memory has no optimizer in it yet, a
+  // device's will.
+  const bool isHost = cluster.processors.count > 0;
+  const int64_t sharing = isHost ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
   ProgramMemory memory = getMemory(program);
-  double needed =
-      static_cast<double>(cluster.processors.count ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes());
-  double bytes = needed * static_cast<double>(sharing);
-  if (bytes <= cluster.memoryBytes)
+  const int64_t needed = isHost ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes();
+  const double ofRank = static_cast<double>(needed) / 1e9, ofAll = ofRank * static_cast<double>(sharing);
+  if (ofAll * 1e9 <= cluster.memoryBytes)
     return std::nullopt;
-  return llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB",
-                       bytes / 1e9, cluster.name, cluster.memoryBytes / 1e9)
+  const std::string ranks = sharing > 1 ? llvm::formatv(" for {0} ranks of {1:F1} GB", sharing, ofRank).str() : "";
+  return llvm::formatv("the plan needs {0:F1} GB on each {1}{2}, but those of cluster '{3}' have {4:F1} GB", ofAll,
+                       isHost ? "machine" : "device", ranks, cluster.name, cluster.memoryBytes / 1e9)
       .str();
 }
 
