@@ -262,18 +262,26 @@ static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfi
   if (!parallel || plan::getRankPrograms(plan).empty())
     return std::nullopt;
   func::FuncOp program = getLargestProgram(plan);
-  // Ranks that share processors share the memory of their machine too. A host's memory has no optimizer in it yet, a
-  // device's will.
-  const bool isHost = cluster.processors.count > 0;
-  const int64_t sharing = isHost ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
   ProgramMemory memory = getMemory(program);
-  const int64_t needed = isHost ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes();
-  const double ofRank = static_cast<double>(needed) / 1e9, ofAll = ofRank * static_cast<double>(sharing);
-  if (ofAll * 1e9 <= cluster.memoryBytes)
+  constexpr double giga = 1e9;
+  const double available = cluster.memoryBytes / giga;
+  if (!cluster.processors.count) {
+    const double needed = static_cast<double>(memory.getDeviceBytes()) / giga;
+    if (needed <= available)
+      return std::nullopt;
+    return llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB", needed,
+                         cluster.name, available)
+        .str();
+  }
+  // Ranks that share processors share the memory of their machine, too. Nobody adds an optimizer to a plan there.
+  const int64_t ranks = std::min(parallel.getWorld(), cluster.devicesPerNode);
+  const double ofRank = static_cast<double>(memory.getPlanBytes() + memory.pinned) / giga;
+  const double needed = ofRank * static_cast<double>(ranks);
+  if (needed <= available)
     return std::nullopt;
-  const std::string ranks = sharing > 1 ? llvm::formatv(" for {0} ranks of {1:F1} GB", sharing, ofRank).str() : "";
-  return llvm::formatv("the plan needs {0:F1} GB on each {1}{2}, but those of cluster '{3}' have {4:F1} GB", ofAll,
-                       isHost ? "machine" : "device", ranks, cluster.name, cluster.memoryBytes / 1e9)
+  return llvm::formatv("the plan needs {0:F1} GB on one machine ({1} rank{2} of {3:F1} GB), but a machine of cluster "
+                       "'{4}' has {5:F1} GB",
+                       needed, ranks, ranks > 1 ? "s" : "", ofRank, cluster.name, available)
       .str();
 }
 
