@@ -26,7 +26,7 @@ DEEPEST = 6
 # Text that goes on from the line above begins at least here.
 CONTINUED = 16
 # Kinds of values that are no files.
-NUMBERS = {"N", "R", "SECONDS", "SHA256", "TYPE", "int", "int,..", "long", "number", "uint", "ulong", "value"}
+NUMBERS = {"N", "R", "SECONDS", "SHA256", "int", "int,..", "long", "number", "uint", "ulong", "value"}
 
 
 @dataclasses.dataclass
@@ -49,7 +49,9 @@ class Option:
 
     @property
     def choices(self):
-        return [name for name, _ in self.values] or ([self.takes] if self.is_optional and "<" not in self.usage else [])
+        if self.values:
+            return [name for name, _ in self.values]
+        return self.takes.split("|") if "|" in self.takes or (self.is_optional and "<" not in self.usage) else []
 
 
 @dataclasses.dataclass

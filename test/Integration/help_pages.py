@@ -27,6 +27,8 @@ COMPLETED = [
     ("moe-compile", ["mixtral-8x7b", "--emit", "=", "s"], ["spmd", "so"]),
     ("moe-run", ["--data"], ["--data=", "--data-type="]),
     ("moe-run", ["--verify", "="], ["f64"]),
+    ("moe-run", ["--data-type", "=", "u"], ["uint16", "uint32"]),
+    ("moe-calibrate", ["--backend", "="], ["host", "cuda", "cuda-loopback"]),
     ("moe-run", ["--data", "=", "x"], []),
     ("moe-run", ["plan"], []),
 ]

@@ -50,12 +50,12 @@ struct Store {
 };
 
 Status set(const OptionRow &row, bool hasValue, const std::string &value) {
-  const bool isOptional = row.value && row.value[0] == '[';
+  const bool isOptional = row.value.starts_with('[');
   if (bool *const *flag = std::get_if<bool *>(&row.target); flag && !hasValue) {
     **flag = true;
     return {};
   }
-  if (row.value && value.empty() && !(isOptional && !hasValue))
+  if (!row.value.empty() && value.empty() && !(isOptional && !hasValue))
     return invalid("expected a value: " + std::string(row.name) + "=...");
   return std::visit(Store{row, value}, row.target);
 }
@@ -63,9 +63,9 @@ Status set(const OptionRow &row, bool hasValue, const std::string &value) {
 /// "  --ranks=N", "  --verify[=f64]" or "  -o FILE".
 std::string usageOf(const OptionRow &row) {
   std::string text = std::string("  ") + row.name;
-  if (row.value && row.value[0] != '[')
+  if (!row.value.empty() && row.value[0] != '[')
     text += row.name[1] == '-' ? "=" : " ";
-  return text + (row.value ? row.value : "");
+  return text + row.value;
 }
 
 /// `text` in lines that begin at kHelpColumn, after what stands in `line` already.

@@ -22,8 +22,9 @@ using OptionTarget = std::variant<bool *,                     ///< takes no valu
 
 /// --NAME, or --NAME=VALUE.
 struct OptionRow {
-  const char *name;  ///< "--ranks"
-  const char *value; ///< "N"; null where it takes none; "[=f64]" where it may be left out
+  const char *name; ///< "--ranks"
+  std::string
+      value; ///< "N", or "a|b" for what may be chosen; "" where it takes none; "[=f64]" where it may be left out
   OptionTarget target;
   std::string help; ///< in one line
 };

@@ -31,7 +31,7 @@ Status parseTimeout(Options &options, const std::string &value) {
 
 OptionSection runOptions(Options &o) {
   return {"Options",
-          {{"--backend", "NAME", &o.backend, "host (default), mpi, cuda or cuda-loopback"},
+          {{"--backend", "host|mpi|cuda|cuda-loopback", &o.backend, "where the plan runs (default: host)"},
            {"--digest", "SHA256", &o.digest,
             "run the plan only if this is its digest, in hexadecimal, as sha256sum prints it; where there is a file "
             "PLAN.so.sha256, that has to say the same"},
@@ -41,7 +41,7 @@ OptionSection runOptions(Options &o) {
             "(default: the first)"},
            {"--seq", "N", &o.seq, "tokens of a sequence, see --batch"},
            {"--iters", "N", &o.iters, "steps to run (default 1)"},
-           {"--adaptive", nullptr, &o.adaptive,
+           {"--adaptive", "", &o.adaptive,
             "choose the number of chunks of each step by the times of the steps before it; the shapes of the steps are "
             "drawn at random (--seed) from those of the plan"},
            {"--emulate-links", "NAME", &o.emulateLinks,
@@ -50,13 +50,13 @@ OptionSection runOptions(Options &o) {
             "also run the reference, which is the model on one rank, and compare all outputs and gradients: they must "
             "not differ by more than rounding explains. With =f64 all floating-point values of both are f64, whatever "
             "types the plan has: this finds errors that the rounding of f32 and of 16 bits hides"},
-           {"--reference", nullptr, &o.reference, "run only the reference"},
+           {"--reference", "", &o.reference, "run only the reference"},
            {"--seed", "N", &o.seed, "seed of the random values (default 0)"},
            {"--load", "PATH", &o.loads,
             "take arguments from a .safetensors file or from a Hugging Face checkpoint (a file, a "
             ".safetensors.index.json, or the folder of both); may be repeated. A file that has some of the parameters, "
             "or some of the states of an optimizer, must have all of them. Arguments that no file has are random"},
-           {"--allow-missing", nullptr, &o.allowMissing,
+           {"--allow-missing", "", &o.allowMissing,
             "parameters and states that the files of --load lack begin as without --load"},
            {"--save", "FILE", &o.save, "write all results, as global values, to a .safetensors file"},
            {"--save-checkpoint", "PATH", &o.saveCheckpoint,
@@ -67,28 +67,28 @@ OptionSection runOptions(Options &o) {
            {"--trace", "FILE", &o.trace, "write a Perfetto/Chrome trace of the last step"},
            {"--timeout", "SECONDS", [&o](const std::string &value) { return parseTimeout(o, value); },
             "end a step that takes longer than this; with several processes, also end each wait for another one"},
-           {"--no-cuda-graph", nullptr, &o.noGraph,
+           {"--no-cuda-graph", "", &o.noGraph,
             "launch the calls of each step one by one. Without it, backend cuda launches all steps but the first and "
             "the last as one graph, where the host need not look into a step"},
-           {"--tf32", nullptr, &o.tf32,
+           {"--tf32", "", &o.tf32,
             "on GPUs, round the inputs of f32 products to tf32 (10 bits of mantissa), which is faster; --verify then "
             "allows for f32 results the error that it allows for f16"},
            {"--workers", "N", &o.workers, "threads (default: one for each core)"},
-           {"--json", nullptr, &o.json, "print one JSON object instead of tables"},
-           {"--help", nullptr, &o.help, "print this help"},
-           {"--version", nullptr, &o.version, "print the version"}}};
+           {"--json", "", &o.json, "print one JSON object instead of tables"},
+           {"--help", "", &o.help, "print this help"},
+           {"--version", "", &o.version, "print the version"}}};
 }
 
 OptionSection trainOptions(Options &options) {
   TrainOptions &o = options.train;
   return {
       "Training",
-      {{"--train", nullptr, &o.enabled, "train on the tokens of --data"},
+      {{"--train", "", &o.enabled, "train on the tokens of --data"},
        {"--data", "FILE", &o.data,
         "the tokens: a text, of which each byte is a token; an array of token ids, see --data-type; or a .npy file, "
         "whose header says the type of its ids"},
-       {"--data-type", "TYPE", &o.dataType,
-        "type of the ids in a file of --data without a header, little-endian: " + tokenTypeNames()},
+       {"--data-type", tokenTypeNames("|"), &o.dataType,
+        "type of the ids in a file of --data without a header, little-endian"},
        {"--steps", "N", &o.steps, "train up to this step, counted from the first step of all (default 100)"},
        {"--rate", "R", &o.rate, "the learning rate after the warm-up (default 1e-3)"},
        {"--warmup", "N", &o.warmup, "steps over which the learning rate rises (default 0)"},

@@ -38,10 +38,10 @@ Status systemError(const std::string &path, const std::string &what) {
 
 } // namespace
 
-std::string tokenTypeNames() {
+std::string tokenTypeNames(const std::string &separator) {
   std::string names;
   for (const TokenType &type : kTypes)
-    names += (names.empty() ? "" : ", ") + std::string(type.name);
+    names += (names.empty() ? "" : separator) + std::string(type.name);
   return names;
 }
 

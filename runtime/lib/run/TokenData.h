@@ -74,8 +74,8 @@ private:
   int64_t count = 0;
 };
 
-/// "bytes, uint16, .."
-std::string tokenTypeNames();
+/// The names of --data-type, with `separator` between them.
+std::string tokenTypeNames(const std::string &separator = ", ");
 
 } // namespace moert::run
 
