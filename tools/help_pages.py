@@ -75,9 +75,8 @@ def parse(name, text):
         elif last and (match := VALUE.fullmatch(line)):
             last.values.append([match.group(1), match.group(2) or ""])
         elif last and line.strip() and indent >= CONTINUED:
-            text = last.values[-1] if last.values else None
-            if text:
-                text[1] = f"{text[1]} {line.strip()}".strip()
+            if last.values:
+                last.values[-1][1] = f"{last.values[-1][1]} {line.strip()}".strip()
             else:
                 last.help = f"{last.help} {line.strip()}".strip()
         elif match := re.match(r"(?i:usage): \S+ (.*)", line):
