@@ -9,6 +9,7 @@ cmake_policy(SET CMP0116 OLD)
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 include_directories(${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
@@ -82,10 +83,31 @@ function(moe_add_library name)
   endif()
 endfunction()
 
-# moe_add_tool(NAME SOURCES file... [LINK target...]): an executable in bin/.
+# moe_add_tool(NAME SOURCES file... [LINK target...]): an executable in bin/, with its help pages.
 function(moe_add_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
   target_compile_options(${name} PRIVATE -fno-exceptions)
+  target_compile_definitions(${name} PRIVATE MOE_VERSION="${PROJECT_VERSION}")
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  moe_add_help_pages(${name})
+endfunction()
+
+# Manual page and shell completions of a program, made from its --help.
+add_custom_target(moe-help-pages ALL)
+set(MOE_HELP_PAGES ${PROJECT_BINARY_DIR}/share)
+function(moe_add_help_pages tool)
+  set(files
+    ${MOE_HELP_PAGES}/man/man1/${tool}.1
+    ${MOE_HELP_PAGES}/bash-completion/completions/${tool}
+    ${MOE_HELP_PAGES}/zsh/site-functions/_${tool}
+    ${MOE_HELP_PAGES}/fish/vendor_completions.d/${tool}.fish)
+  add_custom_command(OUTPUT ${files}
+    COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/help_pages.py $<TARGET_FILE:${tool}> ${MOE_HELP_PAGES}
+            ${PROJECT_VERSION}
+    DEPENDS ${tool} ${PROJECT_SOURCE_DIR}/tools/help_pages.py)
+  add_custom_target(${tool}-help-pages DEPENDS ${files})
+  add_dependencies(moe-help-pages ${tool}-help-pages)
+  set_property(GLOBAL APPEND PROPERTY MOE_PROGRAMS ${tool})
 endfunction()

@@ -230,4 +230,8 @@ TEST(Tool, Help) {
   std::string out, err;
   EXPECT_EQ(runTool({"--help"}, out, err), 0);
   EXPECT_THAT(out, HasSubstr("usage: moe-calibrate"));
+  EXPECT_THAT(out, HasSubstr("\n  -o FILE  "));
+  out.clear();
+  EXPECT_EQ(runTool({"--version"}, out, err), 0);
+  EXPECT_THAT(out, testing::StartsWith("moe-calibrate (MoePlan) "));
 }

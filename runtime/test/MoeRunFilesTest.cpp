@@ -75,8 +75,16 @@ TEST(MoeRunFiles, Training) {
   EXPECT_TRUE(fs::is_regular_file(target));
   EXPECT_FALSE(fs::exists(target + ".lock"));
   outcome = moeRun(train + " --load=" + checkpoint);
+  // Its checkpoint is of step 2, where training ends: this is said, and nothing is trained.
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "moe-run: '" + text +
+                             "' has 2000 tokens of type bytes\nmoe-run: nothing to train: training is at step 2, and "
+                             "--steps=2 ends it at that step; to train 10 more, give --steps=12\n");
+  // What was asked for is not there where training is past it.
+  outcome = moeRun(train + " --steps=1 --checkpoint=" + checkpoint);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("error: nothing to train: training is at step 2, and --steps=1"));
   // While one job has a checkpoint, no other begins.
   std::string busy = temporary("busy");
   std::system((MOE_RUN " " + train + " --steps=1000000 --checkpoint=" + busy + " >/dev/null 2>&1 & echo $! >" + busy +
@@ -88,11 +96,35 @@ TEST(MoeRunFiles, Training) {
   EXPECT_THAT(outcome.err, HasSubstr(" writes this file"));
   std::system(
       ("kill -9 $(cat " + busy + ".pid); while kill -0 $(cat " + busy + ".pid) 2>&-; do sleep 0.01; done").c_str());
-  // What a killed job leaves stops nobody.
+  // The lock that a killed job leaves stops nobody.
   EXPECT_TRUE(fs::exists(busy + ".lock"));
+  std::remove(busy.c_str());
   EXPECT_EQ(moeRun(train + " --checkpoint=" + busy).status, 0);
   for (const std::string &path : {text, checkpoint, target, busy, busy + ".pid"})
     std::remove(path.c_str());
+}
+
+// Arrays of token ids: said on standard error, and refused where the model does not know an id of a step.
+TEST(MoeRunFiles, Tokens) {
+  std::string path = temporary("tokens");
+  auto write = [&](int32_t last) {
+    std::vector<int32_t> ids(9, 255);
+    ids[8] = last;
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(ids.data()), 36);
+  };
+  std::string train = plan("train-stages") + " --train --data=" + path + " --data-type=";
+  write(0);
+  Outcome outcome = moeRun(train + "int32 --steps=2");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "moe-run: '" + path + "' has 9 tokens of type int32\n");
+  write(256);
+  outcome = moeRun(train + "int32");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr(": '" + path + "': token 256 at index 8 is not in the model's vocabulary of 256"));
+  outcome = moeRun(train + "int64");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("expected a multiple of the 8 bytes of an id of type int64 but the file has 36"));
+  std::remove(path.c_str());
 }
 
 // A plan is code: it is not loaded unless it is the one that was meant.

@@ -227,6 +227,7 @@ TEST(MoeRun, BadUsage) {
   Outcome help = moeRun("--help");
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.out, HasSubstr("--timeout=SECONDS"));
+  EXPECT_THAT(moeRun("--version").out, testing::MatchesRegex("moe-run \\(MoePlan\\) [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST(MoeRun, Load) {

@@ -65,16 +65,31 @@ TEST(Options, Wrong) {
            {{"a.so", "--reference", "--emulate-links=x"}, "no transfers to emulate"},
            {{"a.so", "--verify=f32"}, "expected --verify or --verify=f64 but got '--verify=f32'"},
            {{"a.so", "--verify=f64", "--save-checkpoint=x"}, "which writes the plan's types"},
-           {{"a.so", "--verify", "--reference"}, "nothing to compare"}}) {
+           {{"a.so", "--verify", "--reference"}, "nothing to compare"},
+           {{"a.so", "--verify="}, "expected a value: --verify=..."},
+           {{"a.so", "--data-type=int32"}, "expected --train with --data, --data-type"}}) {
     Options options;
     EXPECT_THAT(parseOptions(arguments, options).message, HasSubstr(text));
   }
 }
 
+// The help is printed from the table that is parsed: each option with its value, in lines of bounded length.
+TEST(Options, Help) {
+  const std::string help = helpText();
+  EXPECT_THAT(help, testing::StartsWith("usage: moe-run PLAN.so [options]\n"));
+  for (const char *usage : {"\n  --ranks=N  ", "\n  --verify[=f64]  ", "\n  --json  ",
+                            "\n  --data-type=bytes|uint16|int32|uint32|int64\n", "\n  --checkpoint-every=N\n"})
+    EXPECT_THAT(help, HasSubstr(usage));
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(line.size(), 110u) << line;
+}
+
 // Each option that --help lists is compared between processes, or known to concern one process alone.
 TEST(Options, Agreement) {
-  const std::set<std::string> ofOne = {"--backend", "--save", "--trace", "--timeout", "--no-cuda-graph", "--tf32",
-                                       "--workers", "--json", "--log",   "--help",    "--ranks",         "--digest"};
+  const std::set<std::string> ofOne = {"--backend", "--save",    "--trace",  "--timeout", "--no-cuda-graph",
+                                       "--tf32",    "--workers", "--json",   "--log",     "--help",
+                                       "--ranks",   "--digest",  "--version"};
   const std::map<std::string, std::string> values = {{"--rate", "0.5"}, {"--final-rate", "0.5"}};
   const std::string file = testing::TempDir() + "agreement-" + std::to_string(::getpid());
   std::ofstream(file) << "some text";
@@ -85,10 +100,10 @@ TEST(Options, Agreement) {
     return agreementText(options);
   };
   const std::vector<std::string> training = {"--train", "--data=" + file};
-  std::istringstream help(kHelpText);
+  std::istringstream help(helpText());
   size_t compared = 0;
   for (std::string line; std::getline(help, line);) {
-    size_t begin = line.find("--"), end = line.find_first_of(" =", begin);
+    size_t begin = line.find("--"), end = line.find_first_of(" =[", begin);
     if (begin == std::string::npos || begin > 4)
       continue;
     std::string name = line.substr(begin, end - begin);
@@ -114,17 +129,17 @@ TEST(Options, AgreementOnFiles) {
   bytes.resize(10 << 20, 'x');
   auto write = [&] { std::ofstream(path, std::ios::binary) << bytes; };
   write();
-  std::string before = checkpointText(path);
+  std::string before = sampledText(path);
   EXPECT_THAT(before, testing::StartsWith("10485760 bytes, SHA-256 "));
   write();
-  EXPECT_EQ(checkpointText(path), before);
+  EXPECT_EQ(sampledText(path), before);
   bytes[5 << 20] = 'y';
   write();
-  EXPECT_NE(checkpointText(path), before);
+  EXPECT_NE(sampledText(path), before);
   bytes = "short";
   write();
-  EXPECT_THAT(checkpointText(path), testing::StartsWith("5 bytes, "));
+  EXPECT_THAT(sampledText(path), testing::StartsWith("5 bytes, "));
   std::remove(path.c_str());
-  EXPECT_EQ(checkpointText(path), "cannot be read");
+  EXPECT_EQ(sampledText(path), "cannot be read");
   EXPECT_EQ(wholeFileText(path), "cannot be read");
 }

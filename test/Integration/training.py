@@ -206,13 +206,49 @@ def check_resume(tools, case, folder, log):
     return f"killed {kills} times, loss {want[0]['loss']:.3f} to {want[-1]['loss']:.3f}"
 
 
+def check_tokens(tools, case, folder, log):
+    """An array of token ids trains: alike in each file that holds it and on any number of ranks, interrupted or not."""
+    path, steps, sequences = partial(os.path.join, folder), 20, 4
+    with open(os.path.join(MODELS, "bytes.json")) as file:
+        model = dict(json.load(file), vocab_size=1000)
+    with open(path("model.json"), "w") as file:
+        json.dump(model, file)
+    ids = 600 + np.arange(5000) * 7 % 20
+    ids.astype("<i4").tofile(path("ids.bin"))
+    np.save(path("ids.npy"), ids)  # of int64, as lists of Python become
+
+    def train(dp, steps, *data):
+        run = ["moe-run", path(f"dp{dp}.so"), "--train", f"--steps={steps}", "--rate=0.01", "--json", *data]
+        return [step["loss"] for step in json.loads(tools.call(log, *run))["steps"]]
+
+    losses = {}
+    for dp in (1, 2, 4):
+        tools.call(log, "moe-compile", path("model.json"), "--whole-model", f"--batch={sequences // dp}", "--seq=16",
+                   "--dtype=f64", "--dropless", f"--routing-groups={sequences}", f"--parallel=dp={dp},ep={min(dp, 2)}",
+                   "--optimizer=adam", "-o", path(f"dp{dp}.so"))
+    of_array = [f"--data={path('ids.bin')}", "--data-type=int32"]
+    losses["one rank"] = train(1, steps, *of_array)
+    losses["one rank, .npy"] = train(1, steps, f"--data={path('ids.npy')}")
+    losses["two ranks"] = train(2, steps, *of_array)
+    losses["four ranks, interrupted"] = [loss for end in (7, steps)
+                                         for loss in train(4, end, *of_array, f"--checkpoint={path('checkpoint')}")]
+    want = losses["one rank"]
+    for name, got in losses.items():
+        if len(got) != steps or not np.allclose(got, want, rtol=1e-9, atol=0):
+            raise harness.CaseFailed(f"{name}: expected the losses of one rank, {want}, but got {got}")
+    if losses["one rank, .npy"] != want or not want[-1] < 0.8 * want[0]:
+        raise harness.CaseFailed(f"expected the same falling losses from both files but got {losses}")
+    return f"loss {want[0]:.3f} to {want[-1]:.3f}, largest difference " \
+           f"{max(abs(a - b) for got in losses.values() for a, b in zip(got, want)):.1e}"
+
+
 def main():
     parser = harness.parser(__doc__.splitlines()[0])
     parser.add_argument("--suite", choices=("quick", "full"), default="quick")
     options = parser.parse_args()
     tools = harness.Tools(options.bin, options.backend)
     checks = {"train": check_equivalence, "forward": check_logits, "differences": check_differences,
-              "masters": check_masters, "resume": check_resume}
+              "masters": check_masters, "resume": check_resume, "tokens": check_tokens}
     cases = []
     for name, layout, o in choose_cases(options.suite):
         text = " ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"]])
@@ -228,6 +264,7 @@ def main():
         for dtype, pp in [("bf16", 1), ("bf16", 2)] + [("f16", 1)] * (name in MODELS_IN_F16):
             cases.append((f"{name} masters of {dtype} pp {pp}", ("masters", (name, Layout(2, 1, 2, 1), dtype, pp))))
     cases.append(("resumed training", ("resume", None)))
+    cases.append(("token arrays", ("tokens", None)))
     return harness.run_cases(cases, lambda case, folder, log: checks[case[0]](tools, case[1], folder, log), options)
 
 

@@ -327,23 +327,32 @@ void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {
     warn() << "--schedule=" << options.schedule << " has no effect; leave it out";
 }
 
-/// Where the plan needs more memory than the cluster's devices have, how much.
+/// What the plan needs and the cluster has, where it needs more memory than there is.
 static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfile &cluster) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel || plan::getRankPrograms(plan).empty())
     return std::nullopt;
   func::FuncOp program = getLargestProgram(plan);
-  // Ranks that share processors share memory too.
-  int64_t sharing = cluster.processors.count ? std::min(parallel.getWorld(), cluster.devicesPerNode) : 1;
-  // The host's memory has no optimizer in it, a device's will.
   ProgramMemory memory = getMemory(program);
-  double needed =
-      static_cast<double>(cluster.processors.count ? memory.getPlanBytes() + memory.pinned : memory.getDeviceBytes());
-  double bytes = needed * static_cast<double>(sharing);
-  if (bytes <= cluster.memoryBytes)
+  constexpr double giga = 1e9;
+  const double available = cluster.memoryBytes / giga;
+  if (!cluster.processors.count) {
+    const double needed = static_cast<double>(memory.getDeviceBytes()) / giga;
+    if (needed <= available)
+      return std::nullopt;
+    return llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB", needed,
+                         cluster.name, available)
+        .str();
+  }
+  // Ranks that share processors share the memory of their machine, too. Nobody adds an optimizer to a plan there.
+  const int64_t ranks = std::min(parallel.getWorld(), cluster.devicesPerNode);
+  const double ofRank = static_cast<double>(memory.getPlanBytes() + memory.pinned) / giga;
+  const double needed = ofRank * static_cast<double>(ranks);
+  if (needed <= available)
     return std::nullopt;
-  return llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB",
-                       bytes / 1e9, cluster.name, cluster.memoryBytes / 1e9)
+  return llvm::formatv("the plan needs {0:F1} GB on one machine ({1} rank{2} of {3:F1} GB), but a machine of cluster "
+                       "'{4}' has {5:F1} GB",
+                       needed, ranks, ranks > 1 ? "s" : "", ofRank, cluster.name, available)
       .str();
 }
 

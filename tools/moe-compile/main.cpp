@@ -25,6 +25,7 @@
 #include "moe/Target/Object.h"
 
 #include "../StandardOutput.h"
+#include "../Version.h"
 #include "PassOptions.h"
 
 #include <atomic>
@@ -393,6 +394,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
 int main(int argc, char **argv) {
   moe::keepStandardOutputClosed();
   llvm::InitLLVM init(argc, argv);
+  moe::setVersion("moe-compile");
   moe::registerPassOptions(passCategory);
   cl::HideUnrelatedOptions({&category, &passCategory});
   if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan compiler: a model graph to an executable parallel plan\n",

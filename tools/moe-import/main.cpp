@@ -10,6 +10,7 @@
 #include "llvm/Support/ToolOutputFile.h"
 
 #include "../StandardOutput.h"
+#include "../Version.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -32,6 +33,7 @@ static int fail(llvm::Error error) {
 
 int main(int argc, char **argv) {
   keepStandardOutputClosed();
+  setVersion("moe-import");
   registerAsmPrinterCLOptions();
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "Hugging Face config.json -> L0 graph of the moe dialect\n",

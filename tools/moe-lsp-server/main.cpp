@@ -2,8 +2,10 @@
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 
 #include "../Register.h"
+#include "../Version.h"
 
 int main(int argc, char **argv) {
+  mlir::moe::setVersion("moe-lsp-server");
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));

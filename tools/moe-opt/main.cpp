@@ -3,9 +3,11 @@
 
 #include "../Register.h"
 #include "../StandardOutput.h"
+#include "../Version.h"
 
 int main(int argc, char **argv) {
   mlir::moe::keepStandardOutputClosed();
+  mlir::moe::setVersion("moe-opt");
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);
   mlir::moe::registerToolPasses();

@@ -11,6 +11,7 @@
 #include "moe/Simulator/Prediction.h"
 
 #include "../StandardOutput.h"
+#include "../Version.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -290,6 +291,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
 int main(int argc, char **argv) {
   keepStandardOutputClosed();
   llvm::InitLLVM init(argc, argv);
+  setVersion("moe-sim");
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan simulator: how long a plan takes on a cluster, and why\n",
                                    &llvm::errs()))

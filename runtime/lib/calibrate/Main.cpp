@@ -3,6 +3,7 @@
 #include "calibrate/Main.h"
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
+#include "core/CommandLine.h"
 #include "core/OutputFile.h"
 #include "host/Kernels.h"
 #include "moert/world.h"
@@ -99,8 +100,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
   Options options;
   if (Status status = parseOptions(arguments, options); !status.ok())
     return fail(err, status.message, BadInput);
-  if (options.help) {
-    out << kHelpText;
+  if (options.help || options.version) {
+    out << (options.help ? helpText() : versionText("moe-calibrate"));
     return Done;
   }
   try {

@@ -1,26 +1,11 @@
 //===- Options.cpp - the command line of moe-calibrate --------------------===//
 
 #include "calibrate/Options.h"
+#include "core/CommandLine.h"
 
 #include <charconv>
 
 namespace moert::calibrate {
-
-const char *const kHelpText =
-    R"(usage: moe-calibrate -o cluster.json [options]
-
-Measures this machine as the runtime uses it, and writes a cluster profile for --cluster of the other tools. It takes
-some minutes, in which nothing else should run.
-
-  -o FILE            output file; - for standard output
-  --backend=NAME     host (default); cuda: a GPU, and links where torchrun, mpirun or srun starts a process for each
-                     GPU; cuda-loopback: ranks that share one GPU
-  --workers=N        processors of the host to describe (default: one for each core)
-  --quick            fewer sizes and repetitions: seconds instead of minutes, and less accurate
-  --help             print this
-
-Exit status: 0 done; 1 a measurement failed; 2 bad usage or input.
-)";
 
 namespace {
 
@@ -44,28 +29,34 @@ Status parseBackend(const std::string &name, Options &options) {
   return invalid("cannot calibrate backend '" + name + "', expected host, cuda or cuda-loopback");
 }
 
-Status parseFlag(const std::string &name, bool hasValue, Options &options) {
-  bool &flag = name == "--quick" ? options.quick : options.help;
-  flag = true;
-  return hasValue ? invalid(name + " takes no value") : Status{};
-}
-
-Status parseOption(const std::string &argument, Options &options) {
-  size_t equals = argument.find('=');
-  bool hasValue = equals != std::string::npos;
-  std::string name = argument.substr(0, equals), value = hasValue ? argument.substr(equals + 1) : "";
-  if (name == "--quick" || name == "--help" || name == "-h")
-    return parseFlag(name, hasValue, options);
-  if (name != "--backend" && name != "--workers")
-    return invalid("unknown option '" + name + "'; moe-calibrate --help lists them");
-  if (value.empty())
-    return invalid("expected a value: " + name + "=...");
-  return name == "--backend" ? parseBackend(value, options) : parseWorkers(value, options.workers);
+/// The options, which are set in `o`.
+CommandLine commandLine(Options &o) {
+  return {"moe-calibrate",
+          "-o cluster.json [options]",
+          "Measures this machine as the runtime uses it, and writes a cluster profile for --cluster of the other "
+          "tools.\nIt takes some minutes, in which nothing else should run.",
+          {{"Options",
+            {{"-o", "FILE", &o.output, "output file; - for standard output"},
+             {"--backend", "host|cuda|cuda-loopback", [&o](const std::string &name) { return parseBackend(name, o); },
+              "what is measured (default: host). cuda is a GPU, and links where torchrun, mpirun or srun "
+              "starts a process for each GPU; cuda-loopback is ranks that share one GPU"},
+             {"--workers", "N", [&o](const std::string &text) { return parseWorkers(text, o.workers); },
+              "processors of the host to describe (default: one for each core)"},
+             {"--quick", "", &o.quick, "fewer sizes and repetitions: seconds instead of minutes, and less accurate"},
+             {"--help", "", &o.help, "print this help"},
+             {"--version", "", &o.version, "print the version"}}}},
+          "Exit status: 0 done; 1 a measurement failed; 2 bad usage or input."};
 }
 
 } // namespace
 
+std::string helpText() {
+  Options options;
+  return commandLine(options).helpText();
+}
+
 Status parseOptions(const std::vector<std::string> &arguments, Options &options) {
+  const CommandLine line = commandLine(options);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];
     if (argument == "-o") {
@@ -73,7 +64,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
         return invalid("expected a file after -o");
       options.output = arguments[++i];
     } else if (argument.size() > 1 && argument[0] == '-') {
-      if (Status status = parseOption(argument, options); !status.ok())
+      if (Status status = line.parse(argument); !status.ok())
         return status;
     } else {
       return invalid("unexpected argument '" + argument + "'; moe-calibrate --help lists the options");
@@ -81,7 +72,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
   }
   if (options.workers && options.backend != "host")
     return invalid("--workers is for backend 'host'");
-  if (!options.help && options.output.empty())
+  if (!options.help && !options.version && options.output.empty())
     return invalid("expected an output file: moe-calibrate -o cluster.json; moe-calibrate --help lists the options");
   return {};
 }

@@ -15,12 +15,14 @@ struct Options {
   int64_t workers = 0; ///< 0: one for each core
   bool quick = false;
   bool help = false;
+  bool version = false;
 };
 
 /// `arguments` without the program's name.
 Status parseOptions(const std::vector<std::string> &arguments, Options &options);
 
-extern const char *const kHelpText;
+/// What --help prints.
+std::string helpText();
 
 } // namespace moert::calibrate
 

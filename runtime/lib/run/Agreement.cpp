@@ -28,7 +28,7 @@ std::string isGiven(const std::string &path) { return path.empty() ? "none" : "g
 
 bool endsWith(const std::string &name, const std::string &end) { return name.ends_with(end); }
 
-/// The files of a checkpoint, sorted by name.
+/// The files of a checkpoint, sorted by name; else the file itself.
 std::vector<fs::path> filesOf(const fs::path &path) {
   std::error_code error;
   bool isIndex = endsWith(path.string(), ".safetensors.index.json");
@@ -66,9 +66,11 @@ bool addFile(const fs::path &path, Sha256 &digest, int64_t &size) {
   file.seekg(0);
   if (size < int64_t(sizeof header) || !file.read(reinterpret_cast<char *>(&header), sizeof header))
     header = 0;
-  int64_t head = path.extension() == ".safetensors"
-                     ? static_cast<int64_t>(std::min<uint64_t>(header, kMostHeader)) + int64_t(sizeof header)
-                     : size;
+  int64_t head = 0;
+  if (path.extension() == ".safetensors")
+    head = static_cast<int64_t>(std::min<uint64_t>(header, kMostHeader)) + int64_t(sizeof header);
+  else if (path.extension() == ".json")
+    head = size;
   file.clear();
   if (!addBytes(file, 0, std::min(size, head), digest))
     return false;
@@ -95,7 +97,7 @@ std::string wholeFileText(const std::string &path) {
   return sizeAndDigest(static_cast<int64_t>(size), digest);
 }
 
-std::string checkpointText(const std::string &path) {
+std::string sampledText(const std::string &path) {
   Sha256 digest;
   int64_t bytes = 0;
   for (const fs::path &file : filesOf(path)) {
@@ -121,21 +123,22 @@ std::string agreementText(const Options &options) {
   add("--emulate-links", options.emulateLinks);
   add("--seed", std::to_string(options.seed));
   for (const std::string &path : options.loads)
-    add("--load '" + fs::path(path).filename().string() + "'", checkpointText(path));
+    add("--load '" + fs::path(path).filename().string() + "'", sampledText(path));
   add("--allow-missing", options.allowMissing);
   add("--routing", options.routing.empty() ? "" : wholeFileText(options.routing));
   add("--record-routing", isGiven(options.recordRouting));
   add("--train", train.enabled);
   if (!train.enabled)
     return lines;
-  add("--data", wholeFileText(train.data));
+  add("--data", sampledText(train.data));
+  add("--data-type", train.dataType);
   add("--steps", train.steps);
   add("--rate", train.rate);
   add("--warmup", train.warmup);
   add("--final-rate", train.finalRate);
   std::error_code error;
   bool resumes = !train.checkpoint.empty() && fs::exists(train.checkpoint, error);
-  add("--checkpoint", resumes ? checkpointText(train.checkpoint) : isGiven(train.checkpoint));
+  add("--checkpoint", resumes ? sampledText(train.checkpoint) : isGiven(train.checkpoint));
   add("--checkpoint-every", train.checkpointEvery);
   add("--save-checkpoint", isGiven(options.saveCheckpoint));
   return lines;

@@ -13,9 +13,10 @@ std::string agreementText(const Options &options);
 
 /// The SHA-256 of all of a file, and its size. "cannot be read" where that is so: who needs it will say why.
 std::string wholeFileText(const std::string &path);
-/// The same of a checkpoint (a file, an index or a folder) that may be too large to read: of each .safetensors file its
-/// size, its header (as far as 16 MiB), and 64 pieces of 4096 bytes at equal distances; of an index all.
-std::string checkpointText(const std::string &path);
+/// The same of what may be too large to read: data, or a checkpoint (a file, an index or a folder). Digested are the
+/// size of each file and 64 pieces of it of 4096 bytes, at equal distances; of a .safetensors file also the header (the
+/// first 16 MiB of it), and all of an index.
+std::string sampledText(const std::string &path);
 
 } // namespace moert::run
 

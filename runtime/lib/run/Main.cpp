@@ -1,6 +1,7 @@
 //===- Main.cpp - moe-run -------------------------------------------------===//
 
 #include "run/Main.h"
+#include "core/CommandLine.h"
 #include "run/Adaptive.h"
 #include "run/Agreement.h"
 #include "run/CheckpointWriter.h"
@@ -216,8 +217,8 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     err << "moe-run: error: " << status.message << "\n";
     return BadInput;
   }
-  if (options.help) {
-    out << kHelpText;
+  if (options.help || options.version) {
+    out << (options.help ? helpText() : versionText("moe-run"));
     return Done;
   }
   if (Status status = findProcess(options); !status.ok())

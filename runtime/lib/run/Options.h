@@ -13,6 +13,7 @@ namespace moert::run {
 struct TrainOptions {
   bool enabled = false;
   std::string data, checkpoint, log;
+  std::string dataType; ///< a name of run/TokenData.h; empty: not given
   int64_t steps = 100;
   int64_t warmup = 0;
   int64_t checkpointEvery = 100;
@@ -45,6 +46,7 @@ struct Options {
   bool reference = false;
   bool json = false;
   bool help = false;
+  bool version = false;
   /// Which of the processes that run the plan together this is. Process 0 alone prints, compares and writes files.
   int64_t process = 0;
   /// What all of them must have alike (run/Agreement.h).
@@ -56,7 +58,8 @@ struct Options {
 /// `arguments` without the program's name.
 Status parseOptions(const std::vector<std::string> &arguments, Options &options);
 
-extern const char *const kHelpText;
+/// What --help prints.
+std::string helpText();
 
 } // namespace moert::run
 

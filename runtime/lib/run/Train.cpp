@@ -6,7 +6,7 @@
 #include "run/Replace.h"
 #include "run/Runner.h"
 #include "run/Safetensors.h"
-#include "run/TextData.h"
+#include "run/TokenData.h"
 
 #include <nlohmann/json.hpp>
 
@@ -59,6 +59,8 @@ public:
 private:
   Status open();
   Status checkPlan();
+  Status openData();
+  Status checkSteps();
   Status start();
   Status openLog();
   Status step(int64_t number, StepRecord &record);
@@ -70,7 +72,7 @@ private:
   std::ostream &out, &err;
   Plan plan;
   std::vector<Value> arguments, results; ///< of all programs
-  TextData data;
+  TokenData data;
   RunResult result;
   std::optional<Runner> runner;
   Loads loads;
@@ -89,9 +91,8 @@ Status Trainer::checkPlan() {
       return invalid(std::string("--train: expected a plan with an argument '") + name +
                      "', as moe-compile --whole-model --optimizer=adam makes");
   const Value &tokens = *find(arguments, "tokens");
-  if (tokens.below < 256)
-    return invalid("--train: expected a model of at least the 256 tokens of bytes but it has " +
-                   std::to_string(tokens.below));
+  if (tokens.below < 1)
+    return invalid("--train: expected a plan that says how many tokens its model knows");
   if (tokens.sequence < 1 || tokens.elements() % tokens.sequence != 0)
     return invalid("--train: expected a plan that says how long its sequences are");
   if (!find(results, "loss"))
@@ -114,7 +115,35 @@ Status Trainer::open() {
     return status;
   if (Status status = checkMemory(plan, options.reference, options); !status.ok())
     return status;
-  return TextData::open(options.train.data, find(arguments, "tokens")->sequence, options.seed, data);
+  return openData();
+}
+
+Status Trainer::openData() {
+  const TrainOptions &train = options.train;
+  const Value &tokens = *find(arguments, "tokens");
+  if (Status status =
+          data.open(train.data, train.dataType, {tokens.sequence, tokens.elements(), tokens.below, options.seed});
+      !status.ok())
+    return status;
+  if (options.isFirst())
+    err << "moe-run: '" << train.data << "' has " << data.size() << " tokens of type " << data.getType().name << "\n";
+  return {};
+}
+
+/// Whether there is a step left to train. A job that is started again after its last step has done what it was asked
+/// for; a checkpoint of a later step is not that of --steps.
+Status Trainer::checkSteps() {
+  const int64_t steps = options.train.steps;
+  if (firstStep < steps)
+    return {};
+  const std::string message = "nothing to train: training is at step " + std::to_string(firstStep) +
+                              ", and --steps=" + std::to_string(steps) +
+                              " ends it at that step; to train 10 more, give --steps=" + std::to_string(firstStep + 10);
+  if (firstStep > steps)
+    return invalid(message);
+  if (options.isFirst())
+    err << "moe-run: " << message << "\n";
+  return {};
 }
 
 /// From a checkpoint where there is one.
@@ -143,6 +172,8 @@ Status Trainer::start() {
   firstStep = inputs.at("step").as<int32_t>()[0];
   if (resumed && options.isFirst())
     err << "moe-run: resumed from '" << checkpoint << "' at step " << firstStep << "\n";
+  if (Status status = checkSteps(); !status.ok())
+    return status;
   runner.emplace(Runner::of(plan, options.reference, options, result));
   if (Status status = runner->create(plan, options.reference); !status.ok())
     return status;
@@ -173,7 +204,8 @@ Status Trainer::step(int64_t number, StepRecord &record) {
   for (const char *name : kGiven)
     if (Status status = Tensor::allocate(*find(arguments, name), inputs[name]); !status.ok())
       return status;
-  data.fill(number, inputs["tokens"], inputs["labels"]);
+  if (Status status = data.fill(number, inputs["tokens"], inputs["labels"]); !status.ok())
+    return status;
   const Tensor &rate = inputs["learning_rate"];
   setElement(rate.as<char>(), rate.dtype, 0, record.rate);
   for (const auto &[name, tensor] : inputs)
