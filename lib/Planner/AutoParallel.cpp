@@ -408,11 +408,18 @@ LogicalResult ParallelSearch::failToFind() {
     return emitUsageError(context) << "expected groups of " << request.world
                                    << " ranks but the search was interrupted before any "
                                    << (smallest ? "that fit " : "") << "were compared";
-  if (smallest)
-    return emitUsageError(context) << "expected groups of " << request.world << " ranks in which a plan has at most "
-                                   << limit << " bytes a rank, but the smallest of " << candidates.size()
-                                   << " needs more, that of " << describe(smallest->parallel) << ": "
-                                   << smallest->reason;
+  if (smallest) {
+    std::string remedies;
+    if (request.describeRemedies)
+      remedies = request.describeRemedies(getOptions(*smallest), smallest->getBytes(), limit);
+    InFlightDiagnostic error = emitUsageError(context)
+                               << "expected groups of " << request.world << " ranks in which a plan has at most "
+                               << limit << " bytes a rank, but the smallest of " << candidates.size()
+                               << " needs more, that of " << describe(smallest->parallel) << ": " << smallest->reason;
+    if (!remedies.empty())
+      error.attachNote() << remedies;
+    return error;
+  }
   InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks that can be";
   if (illegal)
     error << ", but of " << describe(illegal->parallel) << " the passes say: " << illegal->reason;

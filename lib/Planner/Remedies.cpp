@@ -43,16 +43,15 @@ private:
   bool fits(int64_t bytes) const { return bytes <= limit; }
   /// Device bytes; none where it cannot be compiled, or there is no time left.
   std::optional<int64_t> measure(const PlanRequest &request) const;
-  void addIfSmaller(std::string flags, std::optional<int64_t> needed);
-  /// Whether it fits.
-  bool add(std::string flags, const PlanRequest &request);
+  /// Whether it is; otherwise it is left out.
+  bool addIfSmaller(const std::string &flags, std::optional<int64_t> needed, int64_t most);
   void addOneByOne(ArrayRef<MemoryFlag> flags);
-  /// The flags that save something, the most first.
-  SmallVector<const MemoryFlag *> sortBySaving(ArrayRef<MemoryFlag> flags) const;
+  /// The flags that save something, the most first, with the bytes that each alone needs.
+  SmallVector<std::pair<const MemoryFlag *, int64_t>> sortBySaving(ArrayRef<MemoryFlag> flags) const;
   void addDevices(const std::string &flags, const PlanRequest &request);
 
   const PlanRequest &asked;
-  int64_t bytes;
+  int64_t bytes; ///< that are needed with the flags that are taken so far
   const ChangedModelReader &read;
   int64_t limit;
   std::chrono::time_point<Clock, std::chrono::duration<double>> end;
@@ -74,16 +73,12 @@ std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   return whole ? std::optional(whole->step.bytes) : std::nullopt;
 }
 
-void RemedySearch::addIfSmaller(std::string flags, std::optional<int64_t> needed) {
+bool RemedySearch::addIfSmaller(const std::string &flags, std::optional<int64_t> needed, int64_t most) {
   // Less than a hundredth is no remedy.
-  if (needed && *needed < bytes - bytes / 100)
-    remedies.push_back({std::move(flags), *needed});
-}
-
-bool RemedySearch::add(std::string flags, const PlanRequest &request) {
-  std::optional<int64_t> needed = measure(request);
-  addIfSmaller(std::move(flags), needed);
-  return needed && fits(*needed);
+  if (!needed || *needed >= most - most / 100)
+    return false;
+  remedies.push_back({flags, *needed});
+  return true;
 }
 
 void RemedySearch::addOneByOne(ArrayRef<MemoryFlag> flags) {
@@ -94,55 +89,64 @@ void RemedySearch::addOneByOne(ArrayRef<MemoryFlag> flags) {
     needed[index] = measure(request);
   });
   for (auto [flag, one] : llvm::zip_equal(flags, needed))
-    addIfSmaller(flag.text, one);
+    addIfSmaller(flag.text, one, bytes);
 }
 
-SmallVector<const MemoryFlag *> RemedySearch::sortBySaving(ArrayRef<MemoryFlag> flags) const {
-  SmallVector<Remedy> sorted(remedies.begin(), remedies.end());
-  llvm::stable_sort(sorted, [](const Remedy &a, const Remedy &b) { return a.bytes < b.bytes; });
-  SmallVector<const MemoryFlag *> result;
-  for (const Remedy &remedy : sorted)
-    result.push_back(llvm::find_if(flags, [&](const MemoryFlag &flag) { return flag.text == remedy.flags; }));
-  return result;
+SmallVector<std::pair<const MemoryFlag *, int64_t>> RemedySearch::sortBySaving(ArrayRef<MemoryFlag> flags) const {
+  SmallVector<std::pair<const MemoryFlag *, int64_t>> sorted;
+  for (const Remedy &remedy : remedies) {
+    const auto *flag = llvm::find_if(flags, [&](const MemoryFlag &one) { return one.text == remedy.flags; });
+    sorted.push_back({flag, remedy.bytes});
+  }
+  llvm::stable_sort(sorted, llvm::less_second());
+  return sorted;
 }
 
-/// More stages divide blocks; more data-parallel ranks divide experts and, with --zero, the optimizer's states.
+/// More data-parallel ranks divide experts and, with --zero, the optimizer's states; more stages divide blocks.
 void RemedySearch::addDevices(const std::string &flags, const PlanRequest &request) {
   constexpr int64_t mostTimes = 16;
   ParallelAttr all = request.options.parallel;
   for (int64_t times = 2; times <= mostTimes; times *= 2) {
-    if (all.getWorld() * times > request.options.cluster->getMaxDevices())
+    int64_t world = all.getWorld() * times;
+    if (world > request.options.cluster->getMaxDevices())
       return;
     for (bool isDeeper : {false, true}) {
       int64_t pp = all.getPp() * (isDeeper ? times : 1), wider = isDeeper ? 1 : times;
       PlanRequest larger = request;
-      larger.options.parallel = ParallelAttr::get(all.getContext(), all.getWorld() * times, pp, all.getDp() * wider,
-                                                  all.getMp(), all.getEp() * wider, all.getEsp());
-      larger.options.microBatches = std::max(larger.options.microBatches, isDeeper ? pp : 1);
-      std::string text = "--parallel=" + describe(larger.options.parallel);
-      // A step has as many sequences on more stages, and more of them on more data-parallel ranks.
-      if (larger.options.microBatches != request.options.microBatches)
-        text += " --micro-batches=" + std::to_string(larger.options.microBatches);
-      if (add(flags + (flags.empty() ? "" : " ") + text, larger))
+      larger.options.parallel = ParallelAttr::get(all.getContext(), world, pp, all.getDp() * wider, all.getMp(),
+                                                  all.getEp() * wider, all.getEsp());
+      std::string text = flags + (flags.empty() ? "" : " ") + "--parallel=" + describe(larger.options.parallel) + " (" +
+                         std::to_string(world) + " devices)";
+      std::optional<int64_t> needed = measure(larger);
+      if (addIfSmaller(text, needed, bytes) && fits(*needed))
         return;
     }
   }
 }
 
 std::vector<Remedy> RemedySearch::run(ArrayRef<MemoryFlag> flags) {
-  auto isEnough = [&](const Remedy &remedy) { return fits(remedy.bytes); };
   addOneByOne(flags);
-  if (llvm::any_of(remedies, isEnough))
+  if (llvm::any_of(remedies, [&](const Remedy &remedy) { return fits(remedy.bytes); }))
     return std::move(remedies);
   PlanRequest all = asked;
   std::string text;
-  for (const MemoryFlag *flag : sortBySaving(flags)) {
-    bool isFirst = text.empty();
-    flag->apply(all);
-    text += (isFirst ? "" : " ") + flag->text;
-    // The first one alone has been tried.
-    if (!isFirst && add(text, all))
-      return std::move(remedies);
+  for (auto [flag, alone] : sortBySaving(flags)) {
+    PlanRequest more = all;
+    flag->apply(more);
+    if (text.empty()) {
+      // Alone it has been tried.
+      text = flag->text;
+      bytes = alone;
+    } else {
+      std::optional<int64_t> needed = measure(more);
+      if (!addIfSmaller(text + " " + flag->text, needed, bytes))
+        continue;
+      if (fits(*needed))
+        return std::move(remedies);
+      text += " " + flag->text;
+      bytes = *needed;
+    }
+    all = more;
   }
   addDevices(text, all);
   return std::move(remedies);

@@ -178,6 +178,9 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::searchGroups(MLIRContext &c
   if (globalBatch.getNumOccurrences())
     request.globalBatch = globalBatch;
   request.objective = *parseObjective(objective);
+  request.describeRemedies = [&](const CompileOptions &smallest, int64_t bytes, int64_t limit) {
+    return describeRemedies(context, sources, argv0, smallest, bytes, limit);
+  };
   ModelSource source;
   std::string text;
   if (isGraph()) {

@@ -38,6 +38,9 @@ struct ParallelRequest {
   /// there are. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
   Objective objective = Objective::Throughput;
+  /// Where nothing fits: says what would make a plan of these options, and of so many bytes, fit into `limit`. May be
+  /// null.
+  std::function<std::string(const CompileOptions &, int64_t bytes, int64_t limit)> describeRemedies;
 };
 
 /// Compiles `source` in the groups, and with options.schedule, that are best by the request's objective on the
