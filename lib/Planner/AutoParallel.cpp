@@ -16,6 +16,7 @@
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/SearchSpace.h"
+#include "moe/Support/ByteSize.h"
 
 #include <atomic>
 #include <mutex>
@@ -411,10 +412,10 @@ LogicalResult ParallelSearch::failToFind() {
   if (smallest) {
     std::string remedies;
     if (request.describeRemedies)
-      remedies = request.describeRemedies(getOptions(*smallest), smallest->getBytes(), limit);
+      remedies = request.describeRemedies(getOptions(*smallest), smallest->whole.bytes, limit);
     InFlightDiagnostic error = emitUsageError(context)
                                << "expected groups of " << request.world << " ranks in which a plan has at most "
-                               << limit << " bytes a rank, but the smallest of " << candidates.size()
+                               << formatByteSize(limit) << " a rank, but the smallest of " << candidates.size()
                                << " needs more, that of " << describe(smallest->parallel) << ": " << smallest->reason;
     if (!remedies.empty())
       error.attachNote() << remedies;

@@ -12,6 +12,7 @@
 #include "moe/Support/ByteSize.h"
 
 #include <chrono>
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -66,6 +67,9 @@ std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   options.stage = Stage::Plan;
   options.memoryLimit = 0;
   options.showProgress = nullptr;
+  // As many as are under way at once; more take no more memory.
+  int64_t underWay = options.parallel.getPp() * (options.interleave > 1 ? 2 : 1);
+  options.microBatches = std::min(options.microBatches, underWay);
   auto readChanged = [&](MLIRContext &context) { return read(context, options.parallel.getDp(), request.model); };
   std::string reason;
   // Time does not matter: what needs more than a byte is not simulated.
@@ -125,6 +129,8 @@ void RemedySearch::addDevices(const std::string &flags, const PlanRequest &reque
 }
 
 std::vector<Remedy> RemedySearch::run(ArrayRef<MemoryFlag> flags) {
+  if (bytes == 0)
+    bytes = measure(asked).value_or(std::numeric_limits<int64_t>::max());
   addOneByOne(flags);
   if (llvm::any_of(remedies, [&](const Remedy &remedy) { return fits(remedy.bytes); }))
     return std::move(remedies);

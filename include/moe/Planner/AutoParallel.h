@@ -38,8 +38,8 @@ struct ParallelRequest {
   /// there are. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
   Objective objective = Objective::Throughput;
-  /// Where nothing fits: says what would make a plan of these options, and of so many bytes, fit into `limit`. May be
-  /// null.
+  /// Where nothing fits: says what would make a plan of these options, and of so many bytes (0: not known), fit into
+  /// `limit`. May be null.
   std::function<std::string(const CompileOptions &, int64_t bytes, int64_t limit)> describeRemedies;
 };
 

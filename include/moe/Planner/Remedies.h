@@ -49,10 +49,10 @@ struct Remedy {
   int64_t bytes = 0; ///< of device memory, on the rank that needs the most
 };
 
-/// Compiles `asked`, which needs `bytes`, without a word, with each of the flags; where none of them makes it fit into
-/// `limit` bytes, with ever more of them, and then on ever more devices. What cannot be compiled, or does not need
-/// less, is left out. After `seconds`, or once the options say so, nothing more is begun. The result is in the order in
-/// which it was tried.
+/// Compiles `asked`, which needs `bytes` (0: that is measured first), without a word, with each of the flags; where
+/// none of them makes it fit into `limit` bytes, with ever more of them, and then on ever more devices. What cannot be
+/// compiled, or does not need less, is left out. After `seconds`, or once the options say so, nothing more is begun.
+/// The result is in the order in which it was tried.
 std::vector<Remedy> findRemedies(const PlanRequest &asked, int64_t bytes, ArrayRef<MemoryFlag> flags,
                                  const ChangedModelReader &read, int64_t limit, double seconds = 20);
 
