@@ -33,7 +33,7 @@ ALLOWED = {
     "Simulator": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms",
                   "runtime/include"],
     "LaunchOrder": ["OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Plan/IR", "Dialect/Plan/Transforms", "Simulator"],
-    "Pipeline": ["OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
+    "Pipeline": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
                  "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder"],
     "Planner": ["Support", "OpFacts", "Cost", "Dialect/Moe/IR", "Dialect/Moe/Transforms", "Dialect/Plan/IR",
                 "Dialect/Plan/Transforms", "Conversion", "Simulator", "LaunchOrder", "Pipeline"],

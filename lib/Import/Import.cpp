@@ -4,6 +4,8 @@
 
 #include "GraphBuilder.h"
 
+#include "moe/Dialect/Moe/IR/LoadBound.h"
+
 #include "mlir/IR/Verifier.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -114,9 +116,10 @@ static void replaceTokenForm(LayerSpec &layer, const ImportOptions &options) {
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &context, const ModelConfig &config,
-                                                             const ImportOptions &options) {
-  if (llvm::Error error = checkOptions(options))
+                                                             const ImportOptions &given) {
+  if (llvm::Error error = checkOptions(given))
     return error;
+  ImportOptions options = given;
   int64_t tokens;
   if (llvm::MulOverflow(options.batch, options.seq, tokens) ||
       llvm::MulOverflow(tokens, options.dataParallel, tokens) || tokens > getMaxTokens(config.layer))
@@ -130,6 +133,9 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
                      (layer.capacityFactor ? "capacity factor " + std::to_string(*layer.capacityFactor)
                                            : "expert capacity " + std::to_string(*layer.expertCapacity)) +
                      "; 'dropless' makes it one");
+  bool isDefaultLoad = !options.maxLoad && options.defaultMaxLoad && !layer.capacityFactor && !layer.expertCapacity;
+  if (isDefaultLoad)
+    options.maxLoad = options.defaultMaxLoad;
 
   if (options.whole)
     if (llvm::Error error = checkWhole(*config.model, options))
@@ -139,6 +145,9 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
   OwningOpRef<ModuleOp> module =
       options.whole ? buildWholeModel(context, config, layer, options, tokens)
                     : StackBuilder(context, config, layer, options, tokens).build(options.layers.value_or(1));
+  bool hasLayer = module->walk([](LayerOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (isDefaultLoad && hasLayer)
+    (*module)->setAttr(kDefaultMaxLoadAttrName, Builder(&context).getF64FloatAttr(*options.maxLoad));
   std::string diagnostics;
   ScopedDiagnosticHandler handler(
       &context, [&](Diagnostic &diagnostic) { diagnostics += (diagnostics.empty() ? "" : "\n") + diagnostic.str(); });

@@ -4,9 +4,19 @@
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Pipeline/Pipeline.h"
+#include "moe/Support/Suggestion.h"
 
 using namespace mlir;
 using namespace mlir::moe;
+
+/// The end of an error about an unknown group. Others name tensor parallelism of the dense parts, and of experts, so.
+static std::string suggestGroup(StringRef name) {
+  if (name == "tp")
+    return "; tensor parallelism is 'mp' here";
+  if (name == "etp")
+    return "; tensor parallelism of experts is 'esp' here";
+  return suggestName(name, {"auto", "pp", "dp", "mp", "ep", "esp"});
+}
 
 FailureOr<ParallelAttr> mlir::moe::parseParallel(MLIRContext *context, StringRef text) {
   static constexpr StringLiteral names[] = {"pp", "dp", "mp", "ep", "esp"};
@@ -18,9 +28,10 @@ FailureOr<ParallelAttr> mlir::moe::parseParallel(MLIRContext *context, StringRef
   for (StringRef item : items) {
     auto [name, value] = item.split('=');
     int64_t size = 0;
-    if (!llvm::is_contained(names, name) || value.getAsInteger(10, size) || size < 1 || size > kMaxWorld)
+    bool isKnown = llvm::is_contained(names, name);
+    if (!isKnown || value.getAsInteger(10, size) || size < 1 || size > kMaxWorld)
       return error() << "expected --parallel to be like dp=4,mp=2,ep=4,esp=2 with pp, dp, mp, ep or esp between 1 and "
-                     << kMaxWorld << " but got '" << item << "'";
+                     << kMaxWorld << " but got '" << item << "'" << (isKnown ? "" : suggestGroup(name));
     if (!sizes.try_emplace(name, size).second)
       return error() << "expected each group once in --parallel but got '" << name << "' twice";
   }

@@ -8,6 +8,7 @@
 
 #include "moe/Dialect/Moe/Transforms/LeftLayers.h"
 #include "moe/Dialect/Moe/Transforms/SchedulePasses.h"
+#include "moe/Support/Suggestion.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -306,6 +307,13 @@ std::string ParsedSchedule::getName() const {
   return llvm::join(ArrayRef(texts).drop_front(texts.size() > 1 && layer == LayerRewrite::Baseline), "+");
 }
 
+static SmallVector<StringRef> getNames() {
+  SmallVector<StringRef> names;
+  for (const Entry &entry : getEntries())
+    names.push_back(entry.name);
+  return names;
+}
+
 /// A part of one rewrite of layers alone, or one that makes no sense with it.
 static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, StringRef text,
                                    const ParsedSchedule &parsed, StringRef schedule) {
@@ -331,7 +339,8 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
     if (!isKnown || (hasArgument ? !entry->takesArgument() : entry->needsArgument()))
       return emitUsageError(context) << "expected --schedule to be made of "
                                      << llvm::join(llvm::map_range(getEntries(), getFullName), ", ")
-                                     << ", joined by '+', but got '" << schedule << "'";
+                                     << ", joined by '+', but got '" << schedule << "'"
+                                     << (isKnown ? "" : suggestName(name, getNames()));
     for (auto [other, otherText] : parts)
       if (entry->kind == other->kind && text != otherText)
         return emitUsageError(context) << "expected one of '" << otherText << "' and '" << text

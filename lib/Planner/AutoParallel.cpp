@@ -15,6 +15,7 @@
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Pipeline/Schedule.h"
 #include "moe/Planner/SearchSpace.h"
+#include "moe/Support/ByteSize.h"
 
 #include <atomic>
 #include <mutex>
@@ -507,10 +508,15 @@ void ParallelSearch::failToFind() {
   if (stopped)
     error << "but the search was interrupted before any " << (smallest ? "that fit " : "") << "were compared";
   else if (smallest)
-    error << "in which a plan has at most " << limit << " bytes a rank, but the smallest of " << candidates.size()
-          << " needs more, that of " << describe(*smallest) << ": " << smallest->reason;
+    error << "in which a plan has at most " << formatByteSize(limit) << " a rank, but the smallest of "
+          << candidates.size() << " needs more, that of " << describe(*smallest) << ": " << smallest->reason;
   else
     error << "that can be" << (illegal ? ", but of " + describe(*illegal) + " the passes say: " + illegal->reason : "");
+  if (stopped || !smallest || !request.describeRemedies)
+    return;
+  std::string remedies = request.describeRemedies(getOptions(*smallest), smallest->whole.bytes, limit);
+  if (!remedies.empty())
+    error.attachNote() << remedies;
 }
 
 /// Some of the nearest in the best schedule of each.

@@ -9,6 +9,7 @@
 #include "llvm/Support/JSON.h"
 
 #include "moe/Conversion/Variants.h"
+#include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Report/Explanations.h"
 
@@ -203,6 +204,8 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
 }
 
 void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
+  if (std::string bound = describeDefaultMaxLoad(plan); !bound.empty())
+    os << "dropless rows: " << bound << "\n\n";
   if (std::optional<GroupsExplanation> groups = getGroupsExplanation(plan))
     printGroups(*groups, os);
   std::optional<ScheduleExplanation> schedules = getScheduleExplanation(plan);
@@ -245,5 +248,7 @@ void mlir::moe::writeExplanation(ModuleOp plan, llvm::raw_ostream &os) {
     object = std::move(*toJson(schedules).getAsObject());
   if (groups)
     object["groups"] = toJson(groups);
+  if (std::string bound = describeDefaultMaxLoad(plan); !bound.empty())
+    object["dropless_rows"] = bound;
   os << llvm::formatv("{0:2}", llvm::json::Value(std::move(object))) << "\n";
 }

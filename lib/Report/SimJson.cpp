@@ -16,6 +16,8 @@ static void writeHeader(json::OStream &json, const SimHeader &header) {
   writeText(json, "mode", header.mode);
   writeText(json, "form", header.form);
   writeText(json, "routing", header.routing);
+  if (!header.load.empty())
+    writeText(json, "dropless_rows", header.load);
 }
 
 /// The attributes of a rank's use, into an object that is open.

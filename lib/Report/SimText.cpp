@@ -40,7 +40,10 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
      << (report.numRanks == 1 ? " rank" : " ranks");
   if (static_cast<int64_t>(result.ranks.size()) != report.numRanks)
     os << " (" << result.ranks.size() << " simulated, the others do the same)";
-  os << "\ncluster     " << header.cluster << ", " << header.form << ", routing " << header.routing << "\n\n";
+  os << "\ncluster     " << header.cluster << ", " << header.form << ", routing " << header.routing << "\n";
+  if (!header.load.empty())
+    os << "dropless    " << header.load << "\n";
+  os << "\n";
 }
 
 static void printSpeed(const SimReport &report, raw_ostream &os) {

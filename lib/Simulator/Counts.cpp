@@ -524,7 +524,7 @@ llvm::Expected<const Counts::Value *> Counts::get(int64_t rank, uint32_t index) 
   return makeLaunchError(program, index,
                          llvm::Twine((*value)->total) + " rows arrive at rank " + llvm::Twine(rank) +
                              ", which has room for " + llvm::Twine(launch.cost.raggedRows) +
-                             "; compile with a larger --max-load");
+                             "; compile with a larger --max-load, or with --max-load=none for the worst case");
 }
 
 /// To the experts, each row goes to all that hold its expert. On the way back a member sends the rows that it has.

@@ -2,6 +2,7 @@
 #include "moe/Simulator/Prediction.h"
 
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 
 using namespace mlir;
@@ -17,6 +18,7 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   header.cluster = cluster.name;
   header.schedule = getAttribute(plan::kScheduleAttrName);
   header.mode = getAttribute(plan::kModeAttrName);
+  header.load = describeDefaultMaxLoad(plan);
   header.devicesPerNode = cluster.devicesPerNode;
   header.memoryBytes = cluster.memoryBytes;
   return header;

@@ -1,6 +1,7 @@
 //===- ShareDir.cpp - model configs and cluster profiles by name ----------===//
 
 #include "moe/Support/ShareDir.h"
+#include "moe/Support/Suggestion.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
@@ -50,7 +51,8 @@ llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef n
   }
   llvm::sort(known);
   known.erase(std::unique(known.begin(), known.end()), known.end());
+  std::vector<StringRef> names(known.begin(), known.end());
   return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                  "error: '" + name + "': expected a file or the name of one of the shared " + kind +
-                                     ", which are " + llvm::join(known, ", "));
+                                     ", which are " + llvm::join(known, ", ") + suggestName(stem, names));
 }

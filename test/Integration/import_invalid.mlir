@@ -21,7 +21,7 @@
 // LOAD: error: 'max-load': expected a dropless model but got the expert capacity 64
 
 // RUN: not moe-import switch-base-8 --dtype=f8 2>&1 | FileCheck %s --check-prefix=DTYPE
-// DTYPE: Cannot find option named 'f8'
+// DTYPE: for the --dtype option: expected f32, f64, bf16 or f16 but got 'f8'
 
 //--- experts.json
 {

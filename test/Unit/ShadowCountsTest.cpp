@@ -75,7 +75,8 @@ TEST(CountsTest, TraceMismatch) {
   expectContains(fail(makeTrace(4, 2, {3, 1, 4, 0, 1, 3, 2, 2}), 7),
                  where + "counts of layer 0 in iteration 7 but it has none");
   expectContains(fail(makeTrace(4, 2, {4, 0, 4, 0, 4, 0, 2, 2})),
-                 "14 rows arrive at rank 0, which has room for 12; compile with a larger --max-load");
+                 "14 rows arrive at rank 0, which has room for 12; compile with a larger --max-load, or with "
+                 "--max-load=none for the worst case");
 }
 
 /// In the capacity form nothing is ragged, and any trace does.

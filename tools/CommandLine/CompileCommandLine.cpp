@@ -4,23 +4,31 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/MemoryReport.h"
+#include "moe/Pipeline/Schedule.h"
+#include "moe/Planner/Remedies.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/ShareDir.h"
+
+#include <atomic>
 
 using namespace mlir;
 using namespace mlir::moe;
 namespace cl = llvm::cl;
 
-CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
+CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel",
                cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2, or auto for the best ones of --world ranks"),
@@ -46,9 +54,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
           cl::desc("What --parallel=auto chooses by: throughput (tokens a second and device) or step-time; for one "
                    "number of tokens both are the same"),
           cl::init("throughput"), cl::cat(category)),
-      memoryLimit("memory-limit",
-                  cl::desc("Bytes that one rank may use; more chunks and less kept are tried; 0 for no limit"),
-                  cl::init(0), cl::cat(category)),
+      memoryLimit(
+          "memory-limit",
+          cl::desc("Memory that one rank may use, such as 80GB or 74.5GiB, or bytes. What does not fit is tried "
+                   "in more chunks and with less kept for the backward. 0 for no limit"),
+          cl::cat(category)),
       world("world", cl::desc("Ranks, with --parallel=auto"), cl::init(0), cl::cat(category)),
       vary("vary",
            cl::desc(
@@ -68,7 +78,7 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
       exhaustive("exhaustive",
                  cl::desc("--schedule=auto simulates every candidate, also those that cannot be the best"),
                  cl::init(false), cl::cat(category)),
-      importing(category), step(category) {}
+      use(use), importing(category), step(category) {}
 
 /// More than any machine has; a pool of far more threads ends the program.
 static constexpr unsigned kMaxThreads = 1024;
@@ -79,43 +89,61 @@ LogicalResult mlir::moe::reportError(MLIRContext &context, llvm::Error error) {
   return emitUsageError(context) << llvm::toString(std::move(error));
 }
 
-FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster) const {
+LogicalResult CompileCommandLine::checkInput(const char *argv0) const {
+  if (isGraph())
+    return success();
+  llvm::Expected<std::string> path = findShareFile("models", input, argv0);
+  if (path)
+    return success();
+  llvm::errs() << llvm::toString(path.takeError()) << "\n";
+  return failure();
+}
+
+/// The upper end of published capacity factors: docs/CostModel.md, "Room for dropless rows".
+static constexpr double kDefaultMaxLoad = 2;
+
+FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, const ClusterProfile &cluster,
+                                                         bool hasRouting) {
   if (mode != "train" && mode != "forward")
-    return emitUsageError(context) << "expected --mode to be train or forward but got '" << mode << "'";
+    return reportUnknownName(context, mode, {"train", "forward"});
   if (threads > kMaxThreads)
     return emitUsageError(context) << "expected --num-threads to be at most " << kMaxThreads << " but got "
                                    << uint64_t(threads);
-  if (memoryLimit < 0)
-    return emitUsageError(context) << "expected --memory-limit to be at least 0 but got " << int64_t(memoryLimit);
+  FailureOr<ParallelAttr> groups = parseParallel(&context, isOpen() ? StringRef() : StringRef(parallel));
+  if (failed(groups))
+    return failure();
   if (isOpen() != (world.getNumOccurrences() > 0) || world < 0)
     return emitUsageError(context) << "expected --world=RANKS with --parallel=auto, and with nothing else";
   if (!parseObjective(objective))
-    return emitUsageError(context) << "expected --objective to be throughput or step-time but got '" << objective
-                                   << "'";
+    return reportUnknownName(context, objective, {"throughput", "step-time"});
   if (objective.getNumOccurrences() && !isOpen() && schedule != "auto")
     return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else is "
                                       "chosen by it";
-  FailureOr<ParallelAttr> groups = parseParallel(&context, isOpen() ? StringRef() : StringRef(parallel));
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
-  if (failed(groups) || failed(sequences))
+  if (failed(sequences) || failed(parseSchedule(&context, schedule)))
     return failure();
   CompileOptions options;
   if (!order.empty()) {
     options.order = parseOrderPolicy(order);
     if (!options.order)
-      return emitUsageError(context) << "expected --order to be search, mpipemoe, fastermoe or program but got '"
-                                     << order << "'";
+      return reportUnknownName(context, order, {"search", "mpipemoe", "fastermoe", "program"});
   }
   options.parallel = *groups;
   options.schedule = schedule;
   options.train = mode == "train";
-  options.memoryLimit = memoryLimit;
+  options.memoryLimit = memoryLimit.count;
   options.reference = reference;
   options.exhaustive = exhaustive;
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;
   if (failed(step.setOptions(context, options, *sequences, isOpen())))
     return failure();
+  // A plan that a host runs must not stop at what its tokens choose.
+  bool hasDevices = cluster.processors.count == 0;
+  if (hasDevices && !hasRouting && (isOpen() || use == Use::Planning))
+    importing.setDefaultMaxLoad(kDefaultMaxLoad);
+  if (!isOpen())
+    warnOfBubble(options);
   return options;
 }
 
@@ -183,7 +211,7 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
     FailureOr<OwningOpRef<ModuleOp>> read = readModule(context, sources, argv0, /*dataParallel=*/1);
     if (failed(read))
       return failure();
-    if (isSpmdProgram(**read))
+    if (isSpmdProgram(**read) || !plan::getRankPrograms(**read).empty())
       return emitUsageError(context) << "expected --parallel=auto with a model only: '" << input
                                      << "' is the program of a rank, which has its groups";
     std::string text;
@@ -232,6 +260,10 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
   if (failed(given) || failed(setSpace(context, search.request, options, shapes->front().batch)))
     return failure();
   search.request.given = *given;
+  search.request.describeRemedies = [this, &context, &sources, argv0](const CompileOptions &smallest, int64_t bytes,
+                                                                      int64_t limit) {
+    return describeRemedies(context, sources, argv0, smallest, bytes, limit);
+  };
   FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
   if (failed(source))
     return failure();
@@ -253,7 +285,42 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
         return plan;
       })))
     return failure();
+  noteChoice(**plan, options);
+  noteDefaultMaxLoad(**plan);
   return plan;
+}
+
+std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                                                 const CompileOptions &options, int64_t bytes, int64_t limit) const {
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  // Standard input can be read once.
+  if (input == "-" || failed(shapes) || shapes->size() > 1)
+    return "";
+  std::vector<MemoryFlag> flags;
+  ChangedModelReader read;
+  std::string text;
+  if (isGraph()) {
+    FailureOr<OwningOpRef<ModuleOp>> graph = readModule(context, sources, argv0, options.parallel.getDp());
+    if (failed(graph) || isSpmdProgram(**graph))
+      return "";
+    llvm::raw_string_ostream(text) << **graph;
+    read = [&](MLIRContext &own, int64_t, const ModelChange &) -> FailureOr<OwningOpRef<ModuleOp>> {
+      if (OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &own))
+        return module;
+      return failure();
+    };
+  } else {
+    flags = importing.getMemoryFlags(shapes->front(), globalBatch.getNumOccurrences() > 0);
+    read = [&](MLIRContext &own, int64_t dataParallel, const ModelChange &change) -> FailureOr<OwningOpRef<ModuleOp>> {
+      llvm::Expected<OwningOpRef<ModuleOp>> module =
+          importing.importFile(own, input, argv0, dataParallel, mode == "train", std::nullopt, {}, change);
+      if (module)
+        return std::move(*module);
+      return reportError(own, module.takeError());
+    };
+  }
+  llvm::append_range(flags, getMemoryFlags(options));
+  return moe::describeRemedies(findRemedies({options, {}}, bytes, flags, read, limit), limit);
 }
 
 std::string CompileCommandLine::findCluster(const char *argv0) const {
@@ -314,6 +381,71 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
   return module;
 }
 
+/// The share of a step that each stage of a pipeline waits for others, as its first and last micro-batches come and go.
+static double getBubble(int64_t pp, int64_t interleave, int64_t microBatches) {
+  double idle = static_cast<double>(pp - 1) / static_cast<double>(interleave);
+  return idle / (static_cast<double>(microBatches) + idle);
+}
+
+void mlir::moe::warnOfBubble(const CompileOptions &options) {
+  int64_t pp = options.parallel.getPp(), few = options.microBatches, enough = 4 * pp;
+  if (few >= pp)
+    return;
+  auto percent = [&](int64_t microBatches) {
+    return llvm::formatv("{0:F0}%", 100 * getBubble(pp, options.interleave, microBatches)).str();
+  };
+  emitWarning(UnknownLoc::get(options.parallel.getContext()))
+      << "with " << few << (few == 1 ? " micro-batch" : " micro-batches") << ", each of the pipeline's " << pp
+      << " stages waits about " << percent(few) << " of the step; --micro-batches=" << enough
+      << ", or a --global-batch that makes as many, reduces that to " << percent(enough);
+}
+
+/// "4 micro-batches of 1 sequence"; of a fixed graph, whose batch is its own, "4 micro-batches".
+static std::string describeBatches(const Candidate &one, bool isFixed) {
+  auto count = [](int64_t number, StringRef what) {
+    return llvm::formatv("{0} {1}{2}", number, what, number == 1 ? "" : "s").str();
+  };
+  std::string micro = count(one.microBatches, "micro-batch");
+  if (one.microBatches != 1)
+    micro.insert(micro.size() - 1, "e");
+  return isFixed ? micro : micro + " of " + count(one.batch, "sequence");
+}
+
+/// Whether more than groups, micro-batches and a schedule was chosen.
+static bool choseMore(const Candidate &one) {
+  return one.interleave > 1 || one.recompute != Recompute::None || one.zero || one.sequenceParallel ||
+         !one.stageBoundaries.empty();
+}
+
+void CompileCommandLine::noteChoice(ModuleOp plan, CompileOptions options) const {
+  std::optional<GroupsExplanation> groups = getGroupsExplanation(plan);
+  auto isChosen = [](const Candidate &one) { return one.verdict == Verdict::Chosen; };
+  if (!groups || llvm::none_of(groups->candidates, isChosen))
+    return;
+  const Candidate &chosen = *llvm::find_if(groups->candidates, isChosen);
+  ParallelAttr all = options.parallel = chosen.parallel;
+  options.microBatches = chosen.microBatches;
+  std::string text = llvm::formatv(
+      "{0} --parallel={1} (PP {2}, DP {3}, TP {4}, EP {5}, ETP {6}) and --schedule={7}, with {8}",
+      groups->isComplete ? "chose" : "was interrupted; the best so far is", describe(all), all.getPp(), all.getDp(),
+      all.getMp(), all.getEp(), all.getEsp(), chosen.schedule, describeBatches(chosen, isGraph()));
+  std::string figures = llvm::formatv(
+      "a step takes {0:F3} ms and {1:F1} of {2:F1} GB of memory, for {3:F0} tokens/s on each device; moe-compile "
+      "--explain=- says why",
+      chosen.getStepSeconds() * 1e3, static_cast<double>(chosen.getBytes()) / 1e9, options.cluster->memoryBytes / 1e9,
+      chosen.speed.tokensPerSecond);
+  emitRemark(UnknownLoc::get(plan.getContext())) << text;
+  emitRemark(UnknownLoc::get(plan.getContext())) << figures;
+  if (choseMore(chosen))
+    emitRemark(UnknownLoc::get(plan.getContext())) << "the same plan without a search: " << describeOptions(chosen);
+  warnOfBubble(options);
+}
+
+void mlir::moe::noteDefaultMaxLoad(ModuleOp module) {
+  if (std::string bound = describeDefaultMaxLoad(module); !bound.empty())
+    emitRemark(UnknownLoc::get(module.getContext())) << "dropless rows have " << bound;
+}
+
 void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {
   if (graph.walk([](LayerOp) { return WalkResult::interrupt(); }).wasInterrupted())
     return;
@@ -361,7 +493,8 @@ void mlir::moe::warnOfMemory(ModuleOp plan, const ClusterProfile &cluster) {
     emitWarning(UnknownLoc::get(plan.getContext())) << *shortage;
 }
 
-LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluster) {
+LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluster,
+                                     function_ref<std::string(int64_t bytes, int64_t limit)> describeRemedies) {
   // What a host has is not known here: moe-run looks.
   if (cluster.processors.count > 0) {
     warnOfMemory(plan, cluster);
@@ -373,9 +506,30 @@ LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluste
   std::string report;
   llvm::raw_string_ostream stream(report);
   plan::printMemory(getLargestProgram(plan), stream);
+  std::string remedies =
+      describeRemedies(getMemory(getLargestProgram(plan)).getDeviceBytes(), static_cast<int64_t>(cluster.memoryBytes));
   InFlightDiagnostic error = emitUsageError(*plan.getContext()) << *shortage;
   error.attachNote() << report;
+  if (!remedies.empty())
+    error.attachNote() << remedies;
   return error;
+}
+
+/// Ctrl-C gives the best so far; a second one ends the program.
+static std::atomic<bool> isInterrupted = false;
+
+/// What a long search has, on a terminal.
+static void showProgress(const ScheduleExplanation &result, double bestSeconds) {
+  constexpr double milli = 1e3;
+  if (llvm::sys::Process::StandardErrIsDisplayed())
+    llvm::errs() << "\r\x1b[K" << result.applied << " schedules applied, " << result.simulated << " simulated, best "
+                 << llvm::format("%.3f ms", bestSeconds * milli);
+}
+
+void mlir::moe::watchInterrupts(CompileOptions &options) {
+  options.showProgress = showProgress;
+  options.isStopped = [] { return isInterrupted.load(); };
+  llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
 }
 
 ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool)

@@ -6,6 +6,7 @@
 #include "llvm/Support/ThreadPool.h"
 
 #include "ImportCommandLine.h"
+#include "Parsers.h"
 #include "SearchWatch.h"
 #include "StepCommandLine.h"
 #include "moe/Cost/ClusterProfile.h"
@@ -26,13 +27,18 @@ struct ParallelSearchInput {
 /// where they are about the command line.
 class CompileCommandLine {
 public:
-  explicit CompileCommandLine(llvm::cl::OptionCategory &category);
+  /// Whether plans are run, or only compared and simulated.
+  enum class Use { Execution, Planning };
+  explicit CompileCommandLine(llvm::cl::OptionCategory &category, Use use = Use::Execution);
 
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }
   bool isTraining() const { return mode == "train"; }
-  /// Options of compile(), which refer to the cluster.
-  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster) const;
+  /// Fails where no model has the input's name. What else is wrong with it, reading it says.
+  LogicalResult checkInput(const char *argv0) const;
+  /// Options of compile(), which refer to the cluster. It also decides whether dropless rows are bounded by default: of
+  /// plans for devices that are chosen or simulated, unless tokens choose by what the user gives (`hasRouting`).
+  FailureOr<CompileOptions> getOptions(MLIRContext &context, const ClusterProfile &cluster, bool hasRouting = false);
   /// Those of --num-threads, for a context that they outlive; null for one thread.
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.
@@ -40,9 +46,14 @@ public:
   /// `options` are getOptions()'.
   FailureOr<ParallelSearchInput> getSearch(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                            const CompileOptions &options) const;
-  /// The plan of the best groups; `options` are getOptions()'. Shows progress; an interrupt ends it.
+  /// The plan of the best groups; `options` are getOptions()'. Shows progress; an interrupt ends it. A note says which
+  /// groups were chosen.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                const CompileOptions &options) const;
+  /// What would make a plan of `bytes` fit into `limit`, as describeRemedies() says it: flags that are not given, each
+  /// of which is tried. Empty where nothing is known to help.
+  std::string describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
+                               const CompileOptions &options, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
   std::string findCluster(const char *argv0) const;
   /// The profile in it.
@@ -58,6 +69,8 @@ public:
 private:
   FailureOr<ModelSource> getSource(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                    int64_t seq) const;
+  /// Says which groups were chosen for `plan`, with its step, and how to see why.
+  void noteChoice(ModuleOp plan, CompileOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
   /// The sizes that --parallel=auto,.. gives.
   FailureOr<GivenGroups> getGivenGroups(MLIRContext &context) const;
@@ -67,22 +80,36 @@ private:
   bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, objective;
-  llvm::cl::opt<int64_t> memoryLimit, world;
+  llvm::cl::opt<Bytes> memoryLimit;
+  llvm::cl::opt<int64_t> world;
   llvm::cl::opt<std::string> vary;
   llvm::cl::opt<int64_t> globalBatch;
   llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;
+  Use use;
   ImportCommandLine importing;
   StepCommandLine step;
 };
+
+/// Warns where a pipeline has fewer micro-batches than stages, with what that costs and the remedy.
+void warnOfBubble(const CompileOptions &options);
+
+/// Says which bound of dropless rows was taken by default in `module`, a model or a plan.
+void noteDefaultMaxLoad(ModuleOp module);
+
+/// Shows how far a search is, on a terminal, and ends it with the best so far at the first interrupt. A second one ends
+/// the program.
+void watchInterrupts(CompileOptions &options);
 
 /// Warns of what `options` have for experts where `graph`, a model, has none.
 void warnOfNoExperts(ModuleOp graph, const CompileOptions &options);
 
 /// Warns where a module at the plan stage needs more memory than the cluster's devices have.
 void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
-/// Fails there, with an error that has the memory table; where ranks share a host's memory it warns.
-LogicalResult checkMemory(ModuleOp plan, const ClusterProfile &cluster);
+/// Fails there, with an error that has the memory table and the remedies for a plan of so many bytes where so many fit;
+/// where ranks share a host's memory it warns.
+LogicalResult checkMemory(ModuleOp plan, const ClusterProfile &cluster,
+                          llvm::function_ref<std::string(int64_t bytes, int64_t limit)> describeRemedies);
 
 /// Prints diagnostics as tools do: with their place, or as `tool: error: ..` where they have none.
 class ToolDiagnostics {

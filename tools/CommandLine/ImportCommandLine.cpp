@@ -25,7 +25,12 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
             cl::cat(category)),
       capacityFactor("capacity-factor", cl::desc("Use the capacity form with this factor"), cl::cat(category)),
       dropless("dropless", cl::desc("Use the dropless form"), cl::cat(category)),
-      maxLoad("max-load", cl::desc("Bound of a dropless layer's rows, in multiples of the mean"), cl::cat(category)),
+      maxLoad(
+          "max-load",
+          cl::desc("Most rows of a dropless layer that a rank has room for, as a multiple of the even load; none for "
+                   "the worst case. It is none, but 2 on a cluster of devices with --parallel=auto, and in moe-sim "
+                   "with even routing"),
+          cl::cat(category)),
       groups(
           "routing-groups",
           cl::desc("Blocks of tokens with capacities and auxiliary losses of their own, in all; at least one for each "
@@ -86,8 +91,10 @@ ImportOptions ImportCommandLine::getOptions(ImportShape shape) const {
     options.layers = layers;
   if (capacityFactor.getNumOccurrences())
     options.capacityFactor = capacityFactor;
-  if (maxLoad.getNumOccurrences())
-    options.maxLoad = maxLoad;
+  if (!maxLoad.getNumOccurrences())
+    options.defaultMaxLoad = defaultMaxLoad;
+  else if (std::isfinite(maxLoad.factor))
+    options.maxLoad = maxLoad.factor;
   return options;
 }
 
@@ -161,10 +168,31 @@ llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::Stri
   return kinds;
 }
 
+std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, bool hasGlobalBatch) const {
+  std::vector<MemoryFlag> flags;
+  if (!maxLoad.getNumOccurrences()) {
+    // A bound that is there by default can still be smaller.
+    bool isBounded = defaultMaxLoad.has_value();
+    double load = isBounded ? 1.5 : 2;
+    flags.push_back(
+        {isBounded ? "--max-load=1.5" : "--max-load=2", [=](PlanRequest &request) { request.model.maxLoad = load; }});
+  }
+  if (!dtype.getNumOccurrences())
+    flags.push_back({"--dtype=bf16", [](PlanRequest &request) { request.model.isBf16 = true; }});
+  if (whole && shape.batch > 1)
+    flags.push_back({"--batch=1", [=](PlanRequest &request) {
+                       request.model.batch = 1;
+                       if (hasGlobalBatch)
+                         request.options.microBatches *= shape.batch;
+                     }});
+  return flags;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext &context, llvm::StringRef input,
                                                                     const char *argv0, int64_t dataParallel, bool loss,
                                                                     std::optional<ImportShape> shape,
-                                                                    llvm::ArrayRef<int64_t> blocks) const {
+                                                                    llvm::ArrayRef<int64_t> blocks,
+                                                                    const ModelChange &change) const {
   if (!shape) {
     llvm::Expected<llvm::SmallVector<ImportShape>> shapes = getShapes();
     if (!shapes)
@@ -181,6 +209,12 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
   ImportOptions options = getOptions(*shape);
   options.dataParallel = dataParallel;
   options.loss = loss;
+  if (change.isBf16)
+    options.dtype = ImportType::bf16;
+  if (change.maxLoad)
+    options.defaultMaxLoad = change.maxLoad;
+  if (change.batch)
+    options.batch = *change.batch;
   if (!blocks.empty()) {
     llvm::SmallVector<BlockSpec> taken;
     for (int64_t block : blocks)

@@ -5,7 +5,9 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 
+#include "Parsers.h"
 #include "moe/Import/Import.h"
+#include "moe/Planner/Remedies.h"
 
 namespace mlir::moe {
 
@@ -30,11 +32,16 @@ public:
   /// The graph of the configuration at `input` (a path, the name of a shared model, or - for standard input), with
   /// batch * seq * dataParallel tokens. An error is a complete diagnostic. `argv0` finds the shared models. Without a
   /// `shape` the options must give one. `loss`: of a whole model, for training. `blocks`:
-  /// of a whole model its blocks of these indices alone; empty for all.
+  /// of a whole model its blocks of these indices alone; empty for all. `change`: instead of what is asked for.
   llvm::Expected<OwningOpRef<ModuleOp>> importFile(MLIRContext &context, llvm::StringRef input, const char *argv0,
                                                    int64_t dataParallel, bool loss,
                                                    std::optional<ImportShape> shape = std::nullopt,
-                                                   llvm::ArrayRef<int64_t> blocks = {}) const;
+                                                   llvm::ArrayRef<int64_t> blocks = {},
+                                                   const ModelChange &change = {}) const;
+
+  /// Flags that are not given, and with which a plan for `shape` needs less memory. `hasGlobalBatch`: a smaller batch
+  /// makes more micro-batches, not a smaller step.
+  std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch) const;
 
   /// Of each block of the whole model at `input` that is taken the first that is like it; nothing without --whole-model
   /// and of models of an encoder and a decoder.
@@ -42,6 +49,9 @@ public:
 
   /// --dtype: "f32", ..
   llvm::StringRef getDType() const;
+  /// Rows of a dropless layer are bounded so where --max-load does not say.
+  void setDefaultMaxLoad(double load) { defaultMaxLoad = load; }
+
   /// --batch where it is given.
   bool hasBatch() const { return batch.getNumOccurrences() > 0; }
 
@@ -58,10 +68,11 @@ private:
   llvm::cl::opt<bool> whole;
   llvm::cl::opt<double> capacityFactor;
   llvm::cl::opt<bool> dropless;
-  llvm::cl::opt<double> maxLoad;
+  llvm::cl::opt<Bound> maxLoad;
   llvm::cl::opt<int64_t> groups;
-  llvm::cl::opt<ImportType> dtype;
+  llvm::cl::opt<ImportType, false, NameParser<ImportType>> dtype;
   llvm::cl::opt<bool> strict;
+  std::optional<double> defaultMaxLoad;
   mutable llvm::StringSet<> warned, warnedOfNoExperts; ///< files
 };
 

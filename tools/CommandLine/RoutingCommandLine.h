@@ -16,6 +16,7 @@ public:
 
   /// None for even routing. Errors are reported at an unknown place.
   FailureOr<std::optional<RoutingSource>> getSource(MLIRContext &context) const;
+  bool isGiven() const { return isSynthetic() || !file.empty(); }
   bool isSynthetic() const { return synthetic.getNumOccurrences() > 0; }
   /// "even", "synthetic seed=1", or the file.
   std::string describe() const;

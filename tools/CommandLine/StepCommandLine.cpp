@@ -1,6 +1,8 @@
 //===- StepCommandLine.cpp - a training step's options --------------------===//
 #include "StepCommandLine.h"
 
+#include "Parsers.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -41,7 +43,7 @@ static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitErro
 
 FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context) const {
   if (optimizer != "sgd" && optimizer != "adam")
-    return emitUsageError(context) << "expected --optimizer to be sgd or adam but got '" << optimizer << "'";
+    return reportUnknownName(context, optimizer, {"sgd", "adam"});
   struct {
     const cl::opt<double> &option;
     double below;

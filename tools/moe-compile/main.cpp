@@ -2,14 +2,11 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/SHA256.h"
-#include "llvm/Support/Signals.h"
 
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
@@ -28,8 +25,6 @@
 #include "../Version.h"
 #include "PassOptions.h"
 
-#include <atomic>
-
 using namespace mlir;
 namespace cl = llvm::cl;
 
@@ -47,7 +42,7 @@ static moe::CompileCommandLine compiling(category);
 static moe::RoutingCommandLine routingOptions(category);
 static cl::opt<std::string> output("o", cl::desc("Output file; - for standard output"), cl::value_desc("file"),
                                    cl::init("-"), cl::cat(category));
-static cl::opt<Emit> emit(
+static cl::opt<Emit, false, moe::NameParser<Emit>> emit(
     "emit", cl::desc("What to write"), cl::init(Emit::SharedLibrary),
     cl::values(clEnumValN(Emit::L0, "l0", "The model graph"),
                clEnumValN(Emit::Spmd, "spmd", "The per-rank program and its reference, which can be an input"),
@@ -262,23 +257,6 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
   return moe::mergeVariants(&context, variants);
 }
 
-/// Ctrl-C gives the best so far; a second one ends the program.
-static std::atomic<bool> isInterrupted = false;
-
-/// What a long search has, on a terminal.
-static void showProgress(const moe::ScheduleExplanation &result, double bestSeconds) {
-  constexpr double milli = 1e3;
-  if (llvm::sys::Process::StandardErrIsDisplayed())
-    llvm::errs() << "\r\x1b[K" << result.applied << " schedules applied, " << result.simulated << " simulated, best "
-                 << llvm::format("%.3f ms", bestSeconds * milli);
-}
-
-static void watchInterrupts(moe::CompileOptions &options) {
-  options.showProgress = showProgress;
-  options.isStopped = [] { return isInterrupted.load(); };
-  llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
-}
-
 /// Options about what comes behind the program of a rank; all others are about what is decided in it.
 static LogicalResult checkSpmdOptions(MLIRContext &context) {
   if (emit == Emit::L0)
@@ -344,17 +322,17 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
 static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, moe::PassWatcher &watcher) {
   if (printPipeline && failed(checkPrintPipeline(context)))
     return failure();
-  if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
-    return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
   if (emit != Emit::SharedLibrary && digest)
     return emitError(UnknownLoc::get(&context))
            << "expected --digest with a plan .so, but --emit asks for something else";
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
-  FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster);
-  if (failed(options))
+  FailureOr<moe::CompileOptions> options = compiling.getOptions(context, *cluster, routingOptions.isGiven());
+  if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
+  if (emit == Emit::SharedLibrary && output == "-" && !printPipeline)
+    return emitError(UnknownLoc::get(&context)) << "expected -o FILE for a plan .so";
   options->findChanges = !explain.empty();
   options->stage = emit == Emit::Spmd ? moe::Stage::Spmd : moe::Stage::Plan;
   FailureOr<std::optional<moe::RoutingSource>> routing = routingOptions.getSource(context);
@@ -363,7 +341,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   options->routing = *routing ? &**routing : nullptr;
   options->clusterPath = compiling.findCluster(argv0);
   options->runPasses = watcher.getRunner();
-  watchInterrupts(*options);
+  moe::watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(context, sources, argv0, *options);
   if (failed(module))
     return failure();
@@ -375,11 +353,14 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   SmallVector<ModuleOp> plans = plan::getVariants(**module);
   if (plans.empty())
     plans.push_back(**module);
+  auto describeRemedies = [&](int64_t bytes, int64_t limit) {
+    return compiling.describeRemedies(context, sources, argv0, *options, bytes, limit);
+  };
   for (ModuleOp plan : plans) {
     // What can be simulated may be too large to run.
     if (emit == Emit::Plan)
       moe::warnOfMemory(plan, *cluster);
-    else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster)))
+    else if (options->stage == moe::Stage::Plan && failed(moe::checkMemory(plan, *cluster, describeRemedies)))
       return failure();
   }
   if (!report.empty() && failed(writeReport(**module, *cluster)))

@@ -12,6 +12,7 @@
 #include "moe/Report/PlanAnswer.h"
 
 #include "../StandardOutput.h"
+#include "../Version.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -21,7 +22,7 @@ namespace cl = llvm::cl;
 static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-plan options");
-static CompileCommandLine compiling(category);
+static CompileCommandLine compiling(category, CompileCommandLine::Use::Planning);
 static cl::opt<std::string> gpus(cl::Positional, cl::desc("<GPUs>"), cl::cat(category));
 static cl::opt<std::string> clusterName(cl::Positional, cl::desc("<cluster>"), cl::cat(category));
 static cl::opt<std::string> jsonFile("json",
@@ -119,7 +120,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (failed(setDefaults(context)))
     return failure();
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
-  if (failed(cluster))
+  if (failed(cluster) || failed(compiling.checkInput(argv0)))
     return failure();
   FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
   FailureOr<SmallVector<ImportShape>> shapes = compiling.getShapes();
@@ -152,6 +153,7 @@ int main(int argc, char **argv) {
   keepStandardOutputClosed();
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
+  setVersion("moe-plan");
   if (!cl::ParseCommandLineOptions(argc, argv,
                                    "MoePlan planner: how to split a model over GPUs, how long a step takes, whether it "
                                    "fits\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",

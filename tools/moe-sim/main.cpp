@@ -21,12 +21,13 @@ namespace cl = llvm::cl;
 static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-sim options");
-static CompileCommandLine compiling(category);
+static CompileCommandLine compiling(category, CompileCommandLine::Use::Planning);
 
-static cl::opt<CostForm> network("network", cl::desc("How exchanges take time"), cl::init(CostForm::ClosedForm),
-                                 cl::values(clEnumValN(CostForm::ClosedForm, "closed-form", "alpha + beta * bytes"),
-                                            clEnumValN(CostForm::LinkLevel, "link-level", "flows that share links")),
-                                 cl::cat(category));
+static cl::opt<CostForm, false, NameParser<CostForm>>
+    network("network", cl::desc("How exchanges take time"), cl::init(CostForm::ClosedForm),
+            cl::values(clEnumValN(CostForm::ClosedForm, "closed-form", "alpha + beta * bytes"),
+                       clEnumValN(CostForm::LinkLevel, "link-level", "flows that share links")),
+            cl::cat(category));
 static RoutingCommandLine routingOptions(category);
 static cl::opt<std::string> writeRouting("write-routing", cl::desc("Write the synthetic routing as a trace"),
                                          cl::value_desc("file"), cl::cat(category));
@@ -254,29 +255,34 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
-  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster);
-  if (failed(options))
+  FailureOr<CompileOptions> options = compiling.getOptions(context, *cluster, routingOptions.isGiven());
+  if (failed(options) || failed(compiling.checkInput(argv0)))
     return failure();
-  if (compiling.isOpen())
+  if (compiling.isOpen() && !rooflineSchedules.empty())
     return emitUsageError(context)
-           << "expected --parallel with sizes: moe-compile chooses them, and its --emit=plan can be "
-              "simulated";
-  FailureOr<OwningOpRef<ModuleOp>> input = readInput(context, sources, argv0, *options);
+           << "expected --roofline with sizes in --parallel, such as those that --parallel=auto "
+              "chose";
+  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
+  if (failed(routing))
+    return failure();
+  options->routing = *routing ? &**routing : nullptr;
+  if (compiling.isOpen())
+    watchInterrupts(*options);
+  FailureOr<OwningOpRef<ModuleOp>> input = compiling.isOpen() ? compiling.compileAuto(context, sources, argv0, *options)
+                                                              : readInput(context, sources, argv0, *options);
   if (failed(input))
     return failure();
   bool isModel = !isPlan(**input);
   if (!isModel && !rooflineSchedules.empty())
     return emitUsageError(context) << "expected --roofline with a model, which it compiles by other schedules, but '"
                                    << compiling.getInput() << "' is a plan";
-  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
-  if (failed(routing))
-    return failure();
-  options->routing = *routing ? &**routing : nullptr;
-  if (isModel)
-    warnOfNoExperts(**input, *options);
   FailureOr<OwningOpRef<ModuleOp>> compiled;
-  if (isModel && failed(compiled = compile(**input, *options)))
-    return failure();
+  if (isModel) {
+    warnOfNoExperts(**input, *options);
+    if (failed(compiled = compile(**input, *options)))
+      return failure();
+    noteDefaultMaxLoad(**compiled);
+  }
   ModuleOp plan = isModel ? **compiled : **input;
   warnOfMemory(plan, *cluster);
   FailureOr<SimResult> result = simulatePlan(context, plan, *cluster, /*isFirst=*/true);

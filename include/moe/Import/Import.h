@@ -22,6 +22,8 @@ struct ImportOptions {
   bool dropless = false;
   /// Bound of a dropless layer's rows, in multiples of the mean.
   std::optional<double> maxLoad;
+  /// The same where `maxLoad` is absent and the model is dropless; the module's `moe.default_max_load` says so.
+  std::optional<double> defaultMaxLoad;
   /// Blocks of tokens that are routed apart from each other, of the whole graph; data parallelism may ask for more.
   /// Without it the model's own: its sequences or 1. An expert's capacity in a sequence becomes that of a block in
   /// proportion.

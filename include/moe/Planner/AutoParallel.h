@@ -67,6 +67,9 @@ struct ParallelRequest {
   Objective objective = Objective::Throughput;
   /// Hears of progress, from any thread but one at a time. May be null.
   std::function<void(const SearchProgress &)> showProgress;
+  /// Where nothing fits: says what would make a plan of these options, and of so many bytes (0: not known), fit into
+  /// `limit`. May be null.
+  std::function<std::string(const CompileOptions &, int64_t bytes, int64_t limit)> describeRemedies;
 };
 
 /// Chooses the groups, and all else that the request leaves open, that are best by the request's objective on the

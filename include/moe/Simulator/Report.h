@@ -131,6 +131,7 @@ struct SimHeader {
   std::string plan, cluster, schedule, mode;
   std::string form;           ///< closed-form or link-level
   std::string routing;        ///< even, a file, or synthetic
+  std::string load;           ///< a default bound of dropless rows (describeDefaultMaxLoad); may be empty
   int64_t devicesPerNode = 0; ///< 0: not known; the page groups many ranks by it
   double memoryBytes = 0;     ///< of a device; 0: not known
 };

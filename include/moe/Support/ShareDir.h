@@ -11,7 +11,8 @@ namespace mlir::moe {
 
 /// The path of a JSON file given by path or by the name of a shared one: `name` itself where that is a file, else
 /// `<share>/<kind>/<last part of name>[.json]`, in lower case. <share> is ../share/moeplan beside the executable's
-/// folder, or the source tree's share/. The error names the shared files that there are. `argv0` finds the executable.
+/// folder, or the source tree's share/. The error names the shared files that there are, and the
+/// nearest of them. `argv0` finds the executable.
 llvm::Expected<std::string> findShareFile(llvm::StringRef kind, llvm::StringRef name, const char *argv0);
 
 } // namespace mlir::moe

@@ -56,9 +56,10 @@ Status Ragged::check() const {
     sum += expertCounts[i];
   }
   if (sum > expertRows)
-    return Status::error(MOERT_ERROR_OVERFLOW, std::to_string(sum) + " rows arrived at member " +
-                                                   std::to_string(member) + ", whose buffer has room for " +
-                                                   std::to_string(expertRows) + "; compile with a larger --max-load");
+    return Status::error(MOERT_ERROR_OVERFLOW,
+                         std::to_string(sum) + " rows arrived at member " + std::to_string(member) +
+                             ", whose buffer has room for " + std::to_string(expertRows) +
+                             "; compile with a larger --max-load, or with --max-load=none for the worst case");
   return {};
 }
 

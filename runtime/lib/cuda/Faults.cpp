@@ -36,7 +36,7 @@ static std::string messageOf(const Fault &fault) {
     return "expected each row in 'slots' once at most but got row " + a + " again";
   case FaultKind::LocalOverflow:
     return a + " rows are for the experts of member " + b + ", whose buffer has room for " + c +
-           "; compile with a larger --max-load";
+           "; compile with a larger --max-load, or with --max-load=none for the worst case";
   case FaultKind::IndexWide:
     return "the result of " + a + " at " + b + " does not fit in i32";
   case FaultKind::StepNegative:

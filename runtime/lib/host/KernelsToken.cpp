@@ -192,7 +192,8 @@ Status localSlots(View slots, View counts, View localSlots, View localCounts, co
       !packed || end - begin <= options.room,
       [&] {
         return joined(end - begin, " rows are for the experts of member ", options.index,
-                      ", whose buffer has room for ", options.room, "; compile with a larger --max-load");
+                      ", whose buffer has room for ", options.room,
+                      "; compile with a larger --max-load, or with --max-load=none for the worst case");
       },
       MOERT_ERROR_OVERFLOW);
   if (!check.ok())

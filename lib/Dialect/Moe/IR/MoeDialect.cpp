@@ -1,5 +1,6 @@
 //===- MoeDialect.cpp - the moe dialect -----------------------------------===//
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/LoadBound.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -102,6 +103,12 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     if (isa<ModuleOp>(op) && isa<ClusterAttr>(attribute.getValue()))
       return success();
     return op->emitError() << "expected '" << kClusterAttrName << "' to be a #moe.cluster on a module but got "
+                           << attribute.getValue();
+  }
+  if (attribute.getName() == kDefaultMaxLoadAttrName) {
+    if (isa<ModuleOp>(op) && isa<FloatAttr>(attribute.getValue()))
+      return success();
+    return op->emitError() << "expected '" << kDefaultMaxLoadAttrName << "' to be a number on a module but got "
                            << attribute.getValue();
   }
   StringRef form;

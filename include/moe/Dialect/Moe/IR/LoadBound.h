@@ -1,0 +1,20 @@
+//===- LoadBound.h - the rows that a plan has room for ----------*- C++ -*-===//
+#ifndef MOE_DIALECT_MOE_IR_LOADBOUND_H
+#define MOE_DIALECT_MOE_IR_LOADBOUND_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace mlir::moe {
+
+/// On the module of a model or its plan, an f64: `max_load` of the dropless layers, where nobody asked for one.
+inline constexpr llvm::StringLiteral kDefaultMaxLoadAttrName = "moe.default_max_load";
+
+/// "room for 2 times the even load of a rank, by default (..)". Empty where the module has no default bound, and where
+/// its groups, if it has any, do not divide the experts, so that nothing is bounded.
+std::string describeDefaultMaxLoad(ModuleOp module);
+
+} // namespace mlir::moe
+
+#endif // MOE_DIALECT_MOE_IR_LOADBOUND_H

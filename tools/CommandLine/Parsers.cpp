@@ -1,0 +1,57 @@
+//===- Parsers.cpp - values of options, with errors that help -------------===//
+#include "Parsers.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include "moe/Support/ByteSize.h"
+#include "moe/Support/Suggestion.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+namespace cl = llvm::cl;
+
+/// "a", "a or b", "a, b or c".
+static std::string joinNames(ArrayRef<StringRef> names) {
+  if (names.size() < 2)
+    return llvm::join(names, "");
+  return llvm::join(names.drop_back(), ", ") + " or " + names.back().str();
+}
+
+std::string mlir::moe::describeUnknownName(StringRef given, ArrayRef<StringRef> known) {
+  return ("expected " + joinNames(known) + " but got '" + given + "'" + suggestName(given, known)).str();
+}
+
+LogicalResult mlir::moe::reportUnknownName(MLIRContext &context, const cl::opt<std::string> &option,
+                                           ArrayRef<StringRef> known) {
+  return emitError(UnknownLoc::get(&context)) << "expected --" << option.ArgStr << " to be " << joinNames(known)
+                                              << " but got '" << option << "'" << suggestName(option, known);
+}
+
+bool cl::parser<Bytes>::parse(Option &option, StringRef, StringRef text, Bytes &bytes) {
+  llvm::Expected<int64_t> parsed = parseByteSize(text);
+  if (!parsed)
+    return option.error(llvm::toString(parsed.takeError()));
+  bytes.count = *parsed;
+  return false;
+}
+
+void cl::parser<Bytes>::printOptionDiff(const Option &option, const Bytes &bytes, const OptVal &, size_t width) const {
+  printOptionName(option, width);
+  llvm::outs() << "= " << bytes.count << "\n";
+}
+
+bool cl::parser<Bound>::parse(Option &option, StringRef, StringRef text, Bound &bound) {
+  if (text == "none") {
+    bound.factor = HUGE_VAL;
+    return false;
+  }
+  if (!text.getAsDouble(bound.factor) && std::isfinite(bound.factor))
+    return false;
+  return option.error("expected a number from 1 on, or none, but got '" + text + "'");
+}
+
+void cl::parser<Bound>::printOptionDiff(const Option &option, const Bound &bound, const OptVal &, size_t width) const {
+  printOptionName(option, width);
+  llvm::outs() << "= " << bound.factor << "\n";
+}
