@@ -352,11 +352,12 @@ static constexpr llvm::StringLiteral darkStyle =
 
 static void beginSvg(int width, int height, const std::string &title, const std::string &subtitle,
                      llvm::raw_ostream &os) {
-  os << formatv("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-                "font-family=\"sans-serif\" font-size=\"13\">\n{5}\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
-                "<text x=\"{2}\" y=\"28\" text-anchor=\"middle\" font-size=\"15\">{3}</text>\n"
-                "<text x=\"{2}\" y=\"48\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
-                width, height, width / 2, title, subtitle, darkStyle);
+  os << formatv(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"sans-serif\" font-size=\"13\">\n{5}\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
+      "<text x=\"{2}\" y=\"28\" text-anchor=\"middle\" font-size=\"15\">{3}</text>\n"
+      "<text x=\"{2}\" y=\"48\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
+      width, height, width / 2, title, subtitle, darkStyle);
 }
 
 static void writeText(double x, double y, const char *anchor, const std::string &text, llvm::raw_ostream &os,

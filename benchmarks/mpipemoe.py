@@ -263,7 +263,7 @@ def draw_strategies(machines, tables, chunks, path):
                 if s == row["best"]:
                     svg.marker(0, x + 0.1 * step, axes.y(ratio) - 6, "#222")
                 if s == row["chosen"]:
-                    svg.text(x + 0.1 * step, axes.y(0) - 4, "E", fill="white", font_size=10)
+                    svg.text(x + 0.1 * step, axes.y(0) - 4, "E", fill="white", font_size="0.9em")
             svg.text(left + (i + 0.5) * step, y0 + height + 16, f"{row['size']}k")
         group = width / len(RANKS)
         for i, ranks in enumerate(RANKS):

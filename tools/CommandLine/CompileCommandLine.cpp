@@ -5,6 +5,7 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -241,6 +242,20 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::readModule(MLIRContext &con
   if (!module)
     return failure();
   return module;
+}
+
+std::string mlir::moe::getCommand(int argc, char **argv) {
+  std::string command = llvm::sys::path::filename(argv[0]).str();
+  for (StringRef argument : ArrayRef(argv + 1, static_cast<size_t>(argc - 1)))
+    if (argument.find_first_of(" \t\n\"'\\$&|;<>()*?[]#~`!{}") == StringRef::npos && !argument.empty()) {
+      command += " " + argument.str();
+    } else {
+      command += " '";
+      for (char c : argument)
+        command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      command += "'";
+    }
+  return command;
 }
 
 void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {

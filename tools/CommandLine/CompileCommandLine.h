@@ -54,6 +54,9 @@ private:
   StepCommandLine step;
 };
 
+/// The command line as a shell takes it, with the program's name alone.
+std::string getCommand(int argc, char **argv);
+
 /// Warns of what `options` have for experts where `graph`, a model, has none.
 void warnOfNoExperts(ModuleOp graph, const CompileOptions &options);
 
