@@ -54,7 +54,7 @@ const plural = (count, one, more) => count.toLocaleString("en") + " " + (count =
 function unitFor(values, units) {
   const most = Math.max(0, ...values.map(Math.abs).filter(Number.isFinite));
   const [scale, name] = units.find(([scale]) => most >= scale) || units[units.length - 1];
-  const places = most / scale >= 1000 ? 1 : most / scale >= 10 ? 2 : 3;
+  const places = most / scale >= 10 ? 2 : 3;
   return {scale, name, write: value => (value / scale).toFixed(places)};
 }
 const timeUnit = values => unitFor(values, [[100, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"]]);
@@ -75,8 +75,10 @@ function fillTable(table, columns, lines) {
   for (const cells of lines) {
     const row = element("tr", "", body, cells.className || "");
     cells.forEach((cell, i) => {
-      const made = element("td", typeof cell === "string" ? cell : "", row, ["text", "long", "minor"].filter(key => columns[i][key]).join(" "));
+      const made = element("td", "", row, ["text", "long", "minor"].filter(key => columns[i][key]).join(" "));
       made.dataset.heading = columns[i].title;
+      // Long names may be broken after underscores.
+      if (typeof cell === "string") cell.split(/(?<=_)/).forEach((part, n) => made.append(...n ? [document.createElement("wbr"), part] : [part]));
       if (cell && cell.bar !== undefined) {
         made.className = "share";
         const bar = element("span", "", made, "share-bar");
@@ -92,6 +94,9 @@ function fillTable(table, columns, lines) {
   }
   return table;
 }
+
+// FLOP/s of a device as TFLOP/s, also of a small one.
+const teraflops = value => (value >= 1e12 ? (value / 1e12).toFixed(1) : (value / 1e12).toPrecision(2));
 
 function addFact(value, name, title) {
   // What is no number may be long.
