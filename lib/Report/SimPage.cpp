@@ -370,34 +370,26 @@ void TimelineWriter::write() {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// Each stream's mean over ranks, in the order of kinds of work: computation, communication, copies.
+/// Each stream's mean over ranks.
 static void writeStreams(json::OStream &json, const SimResult &result, const SimReport &report,
                          const PageTimeline &timeline) {
   std::map<std::string, Resource> kinds;
   for (const SimProgram &program : result.programs)
     for (auto [stream, kind] : llvm::zip_equal(program.streams, getStreamKinds(program, timeline.rows, result)))
-      kinds[stream] = std::max(kinds[stream], kind);
-  std::vector<const StreamUse *> streams;
-  for (const StreamUse &stream : report.mean.streams)
-    streams.push_back(&stream);
-  llvm::stable_sort(streams, [&](const StreamUse *a, const StreamUse *b) {
-    auto getKey = [&](const StreamUse *use) {
-      return std::pair(std::max(kinds[use->stream], Resource::Memory), StringRef(use->stream));
-    };
-    return getKey(a) < getKey(b);
-  });
-  for (const StreamUse *stream : streams) {
+      if (Resource &known = kinds[stream]; known == Resource::None || (kind != Resource::None && kind < known))
+        known = kind;
+  for (const StreamUse &stream : report.mean.streams) {
     double least = INFINITY, most = 0;
     for (const RankUse &rank : report.ranks) {
-      auto found = llvm::find_if(rank.streams, [&](const StreamUse &use) { return use.stream == stream->stream; });
+      auto found = llvm::find_if(rank.streams, [&](const StreamUse &use) { return use.stream == stream.stream; });
       double busy = found == rank.streams.end() ? 0 : found->busy;
       least = std::min(least, busy);
       most = std::max(most, busy);
     }
     json.object([&] {
-      json.attribute("name", json::fixUTF8(stream->stream));
-      json.attribute("kind", static_cast<int64_t>(kinds[stream->stream]));
-      json.attribute("busy_s", stream->busy);
+      json.attribute("name", json::fixUTF8(stream.stream));
+      json.attribute("kind", static_cast<int64_t>(kinds[stream.stream]));
+      json.attribute("busy_s", stream.busy);
       json.attribute("least_s", least);
       json.attribute("most_s", most);
     });

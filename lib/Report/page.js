@@ -20,7 +20,8 @@ function colour(name) {
   return colourCache.get(name);
 }
 // Draws now, and again where the width or the colours change.
-function drawWhenever(draw) {
+function drawWhenever(drawCharts) {
+  const draw = () => { fitTables(); drawCharts(); };
   draw();
   window.addEventListener("resize", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colourCache = new Map(); draw(); });
@@ -68,7 +69,6 @@ const rateUnit = values => unitFor(values, [[1e12, "TFLOP/s"], [1e9, "GFLOP/s"],
 // is the colour of a square before its name, row.className its class.
 function fillTable(table, columns, lines) {
   table.replaceChildren();
-  table.classList.toggle("cards", columns.length > 3);
   columns = columns.map((column, i) => typeof column === "string" ? {title: column, text: i === 0} : column);
   const headRow = element("tr", "", element("thead", "", table)), body = element("tbody", "", table);
   for (const column of columns) element("th", column.title, headRow, column.text ? "text" : "");
@@ -94,6 +94,17 @@ function fillTable(table, columns, lines) {
   }
   return table;
 }
+
+// Turns the rows of tables that do not fit into cards.
+function fitTables() {
+  for (const table of document.querySelectorAll("table")) {
+    table.classList.remove("cards");
+    const parent = table.parentElement, style = getComputedStyle(parent), room = parent.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (table.offsetWidth > room + 1 || (isNarrow() && table.querySelectorAll("th").length > 3)) table.classList.add("cards");
+  }
+}
+// What is folded has no width before.
+document.addEventListener("toggle", fitTables, true);
 
 // FLOP/s of a device as TFLOP/s, also of a small one.
 const teraflops = value => (value >= 1e12 ? (value / 1e12).toFixed(1) : (value / 1e12).toPrecision(2));

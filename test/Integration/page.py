@@ -18,15 +18,15 @@ from chromium import TIMEOUT, Browser
 
 MODEL = ["switch-base-8", "--cluster=hgx-h100"]
 PIPELINE = ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--batch=2", "--optimizer=adam", "--parallel=pp=4,dp=2,ep=2", "--cluster=hgx-h100"]
-# name: (arguments of moe-sim, whether ranks are grouped in blocks)
+# name: (arguments of moe-sim, whether ranks are grouped in blocks, whether all launches of what has lanes are on the page)
 PAGES = {
-    "8 ranks": ([*MODEL, "--parallel=dp=8,ep=8"], False),
-    "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False),
-    "8 ranks, each simulated": ([*MODEL, "--parallel=dp=8,ep=8", "--all-ranks"], False),
-    "4 stages": ([*PIPELINE, "--micro-batches=8"], False),
-    "4 stages, 96 micro-batches": ([*PIPELINE, "--micro-batches=96"], False),
-    "1024 ranks": ([*MODEL, "--parallel=dp=1024,ep=8"], False),
-    "1024 ranks, each simulated, 12 layers": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks", "--layers=12"], True),
+    "8 ranks": ([*MODEL, "--parallel=dp=8,ep=8"], False, True),
+    "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False, True),
+    "8 ranks, each simulated": ([*MODEL, "--parallel=dp=8,ep=8", "--all-ranks"], False, True),
+    "4 stages": ([*PIPELINE, "--micro-batches=8"], False, True),
+    "4 stages, 160 micro-batches": ([*PIPELINE, "--micro-batches=160"], False, False),
+    "1024 ranks": ([*MODEL, "--parallel=dp=1024,ep=8"], False, True),
+    "1024 ranks, each simulated, 12 layers": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks", "--layers=12"], True, True),
 }
 # Arguments of moe-compile.
 EXPLANATIONS = {
@@ -69,12 +69,16 @@ BRIGHTNESS = "Math.max(...getComputedStyle(document.body).backgroundColor.match(
 
 # What really is on a simulated step's page, and the streams whose names are cut off.
 DRAWN = """(() => {
+  // Where launches are shown no colour is pale.
+  show(timeline.from_s, timeline.to_s);
+  draw();
   const pixels = context.getImageData(0, 0, canvas.width, canvas.height).data, all = new Set();
   for (let i = 0; i < pixels.length; i += 4) all.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+  show(0, span);
   const kinds = [1, 2, 3].filter(kind => all.has(parseInt(kindColour(kind).slice(1), 16)));
   const cut = rows.filter(row => row.ops).flatMap(row => streamsOf(row).map(stream => row.streams[stream])).filter(name => textWidth(name, font(10)) > gutter - 12);
   return {timeline: kinds.length > 0, memory: !!byId("memory").querySelector("circle"), roofline: !!byId("roofline").querySelector("circle"), cut,
-    facts: byId("facts").textContent};
+    facts: byId("facts").textContent, whole: timeline.whole, hint: byId("hint").textContent};
 })()"""
 
 # Hovers over the widest launch of the first lane, zooms with the wheel, moves, goes back to the whole step, and opens the first block.
@@ -151,9 +155,11 @@ def check_probe(said, grouped):
     return None
 
 
-def check_step(page, grouped):
+def check_step(page, grouped, whole):
     """A simulated step's page."""
     drawn = page.evaluate(DRAWN)
+    if drawn["whole"] != whole or ("too many launches" in drawn["hint"]) == whole:
+        return f"expected {'all launches' if whole else 'a part of the launches, and that the page says so'} but got {drawn}"
     if not all(drawn[part] for part in ("timeline", "memory", "roofline")):
         return f"expected timeline, memory and roofline to be drawn but got {drawn}"
     if drawn["cut"]:
@@ -266,10 +272,10 @@ def main():
         record("what is wrong is seen", lambda: check_harness(browser, folder))
         for page in options.page:
             path, _, grouped = page.partition(":")
-            record(page, lambda: check_page(browser, os.path.abspath(path), lambda page: check_step(page, grouped == "grouped"), get_shot(os.path.basename(path))))
+            record(page, lambda: check_page(browser, os.path.abspath(path), lambda page: check_step(page, grouped == "grouped", page.evaluate("timeline.whole")), get_shot(os.path.basename(path))))
         if options.bin:
-            for name, (arguments, grouped) in PAGES.items():
-                record(name, lambda: make_and_check("moe-sim", arguments, "--html=", name, lambda page: check_step(page, grouped)))
+            for name, (arguments, grouped, whole) in PAGES.items():
+                record(name, lambda: make_and_check("moe-sim", arguments, "--html=", name, lambda page: check_step(page, grouped, whole)))
             for name, arguments in EXPLANATIONS.items():
                 record(name, lambda: make_and_check("moe-compile", [*arguments, "--emit=plan", "-o", os.devnull], "--explain=", name, check_explanation))
             for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "images", "*.svg"))):
