@@ -51,14 +51,15 @@ function seconds(value) {
 const percent = (part, whole) => (whole > 0 ? 100 * part / whole : 0).toFixed(1) + "%";
 const plural = (count, one, more) => count.toLocaleString("en") + " " + (count === 1 ? one : more || one + "s");
 
-// The unit in which the largest of some values is at least 1, with as many digits as a table needs.
+// Of units [least, name, scale] the first that the largest of some values reaches, with as many digits as a table needs.
+// Without a scale it is `least`.
 function unitFor(values, units) {
   const most = Math.max(0, ...values.map(Math.abs).filter(Number.isFinite));
-  const [scale, name] = units.find(([scale]) => most >= scale) || units[units.length - 1];
+  const [least, name, scale = least] = units.find(([least]) => most >= least) || units[units.length - 1];
   const places = most / scale >= 10 ? 2 : 3;
   return {scale, name, write: value => (value / scale).toFixed(places)};
 }
-const timeUnit = values => unitFor(values, [[100, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"]]);
+const timeUnit = values => unitFor(values, [[100, "s", 1], [1e-3, "ms"], [1e-6, "\u00b5s"]]);
 const byteUnit = values => unitFor(values, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]);
 const flopUnit = values => unitFor(values, [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"]]);
 const rateUnit = values => unitFor(values, [[1e12, "TFLOP/s"], [1e9, "GFLOP/s"], [1e6, "MFLOP/s"]]);

@@ -174,6 +174,8 @@ def check_explanation(page):
     charts, tables, opened = page.evaluate("[document.querySelectorAll('svg.chart circle').length, document.querySelectorAll('table').length, document.querySelectorAll('details').length]")
     if not charts or not tables:
         return f"expected charts and tables but got {charts} dots and {tables} tables"
+    if (long := page.evaluate("timeUnit([150]).write(150) + timeUnit([150]).name")) != "150.00s":
+        return f"expected 150 seconds to be written as 150.00 s but got {long}"
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     return check_look(page, False) if opened else None
 
