@@ -342,13 +342,22 @@ void parm_sweep::writeChoices(const std::vector<Case> &cases, llvm::raw_ostream 
 
 // Drawings
 
+/// Where the reader's system is dark: other colours. A style's rules go before the attributes of shapes. Texts in
+/// cells, whose colours stay, are neither black nor #555.
+static constexpr llvm::StringLiteral darkStyle =
+    "<style>@media (prefers-color-scheme: dark) { text:not([fill]), [fill='black'] { fill: #e6edf3 } "
+    "[fill='white'] { fill: #0d1117 } [stroke='white'] { stroke: #0d1117 } [stroke='#ddd'] { stroke: #2b323b } "
+    "[fill='#555'] { fill: #aab4bf } [fill='#2471a3'] { fill: #5dade2 } "
+    "[fill='#c0392b'] { fill: #f1776b } [stroke='#c0392b'] { stroke: #f1776b } }</style>";
+
 static void beginSvg(int width, int height, const std::string &title, const std::string &subtitle,
                      llvm::raw_ostream &os) {
-  os << formatv("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-                "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
-                "<text x=\"{2}\" y=\"28\" text-anchor=\"middle\" font-size=\"15\">{3}</text>\n"
-                "<text x=\"{2}\" y=\"48\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
-                width, height, width / 2, title, subtitle);
+  os << formatv(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"sans-serif\" font-size=\"13\">\n{5}\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
+      "<text x=\"{2}\" y=\"28\" text-anchor=\"middle\" font-size=\"15\">{3}</text>\n"
+      "<text x=\"{2}\" y=\"48\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
+      width, height, width / 2, title, subtitle, darkStyle);
 }
 
 static void writeText(double x, double y, const char *anchor, const std::string &text, llvm::raw_ostream &os,
@@ -438,7 +447,7 @@ void parm_sweep::drawWins(const std::vector<Case> &cases, llvm::raw_ostream &os)
         }
         std::string text;
         llvm::raw_string_ostream(text) << format("%+.1f%%", 100 * lead);
-        writeText(middle, y + 18, "middle", text, os);
+        writeText(middle, y + 18, "middle", text, os, "#111");
         writeText(middle, y + 33, "middle", formatv("{0:F0}% of {1}", 100 * getShare(cell, doesS1Win), cell.size()), os,
                   "#444");
       }

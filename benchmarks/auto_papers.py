@@ -229,7 +229,7 @@ def draw(papers, path):
     columns = min(2, len(papers))
     svg = Svg(20 + 450 * columns, 50 + 320 * math.ceil(len(papers) / columns))
     middle = 10 + 225 * columns
-    svg.text(middle, 22, "--schedule=auto against the paper's own schedule", font_size=14)
+    svg.text(middle, 22, "--schedule=auto against the paper's own schedule", font_size="1.15em")
     svg.text(middle, 40, "how many times as fast a step is, cases in order; below, geometric means")
     for i, (name, groups) in enumerate(papers.items()):
         draw_paper(svg, 55 + 450 * (i % columns), 80 + 320 * (i // columns), name, groups)

@@ -102,14 +102,24 @@ def report(ok, text):
 
 
 COLORS = ["#2471a3", "#ca6f1e", "#229954", "#7d3c98", "#c0392b", "#7f8c8d"]
+# Where the reader's system is dark: the colours of drawings, and what they are instead.
+DARK = {"white": "#0d1117", "black": "#e6edf3", "#000": "#e6edf3", "#222": "#e6edf3", "#444": "#c3ccd5", "#555": "#aab4bf", "#888": "#8b949e",
+        "#999": "#8b949e", "#ddd": "#2b323b", "#bdc3c7": "#4b5661", "#d6dbdf": "#39424d", "#2471a3": "#5dade2", "#ca6f1e": "#f0a35e",
+        "#229954": "#52c787", "#7d3c98": "#bb8fe0", "#c0392b": "#f1776b", "#7f8c8d": "#a3b1b5"}
+# A style's rules go before the attributes of shapes.
+DARK_STYLE = ("<style>@media (prefers-color-scheme: dark) { text:not([fill]) { fill: #e6edf3 } "
+              + " ".join(f'[fill="{light}"] {{ fill: {dark} }} [stroke="{light}"] {{ stroke: {dark} }}' for light, dark in DARK.items()) + " }</style>")
+PAGE_WIDTH = 860  # of the documents in which drawings are, in pixels
 
 
 class Svg:
     """Shapes, written one by one."""
 
     def __init__(self, width, height):
+        # A drawing that is wider than the page shrinks with its text.
+        size = round(12 * max(1, width / PAGE_WIDTH), 1)
         self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-                      'font-family="sans-serif" font-size="12">', f'<rect width="{width}" height="{height}" fill="white"/>']
+                      f'font-family="sans-serif" font-size="{size:g}">', DARK_STYLE, f'<rect width="{width}" height="{height}" fill="white"/>']
 
     def text(self, x, y, text, anchor="middle", **attributes):
         self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{self.list(attributes)}>{text}</text>')
@@ -153,3 +163,16 @@ class Axes:
     def y(self, value):
         low, high = self.ticks[0], self.ticks[-1]
         return self.top + self.height * (1 - (value - low) / (high - low))
+
+    def curve(self, points, color, **attributes):
+        """A line through points (x, value), as far as the axes go. Where it leaves them at the top there is an arrow."""
+        places, highest, last = [], self.ticks[-1], None
+        for x, value in points:
+            if last and (value > highest) != (last[1] > highest):
+                crossing = last[0] + (x - last[0]) * (highest - last[1]) / (value - last[1])
+                places.append((crossing, self.top))
+                self.svg.parts.append(f'<path d="M{crossing:.1f} {self.top - 11:.1f}l5 9h-10z" fill="{color}"><title>goes on above</title></path>')
+            if value <= highest:
+                places.append((x, self.y(value)))
+            last = (x, value)
+        self.svg.line(places, color, **attributes)

@@ -164,25 +164,25 @@ def check_n(machine):
 
 
 def draw_n(machines, path):
-    left, top, width, height, gap = 60, 70, 420, 260, 40
+    left, top, width, height, gap = 60, 102, 420, 260, 40
     svg = Svg(left + 2 * width + gap + 24, top + height + 84)
-    svg.text(left, 24, "GPT3-XL on 64 ranks, simulated: step by chunks n, relative to n = 1, paper's order", "start", font_size=14)
+    svg.text(left, 24, "GPT3-XL on 64 ranks, simulated: step by chunks n, relative to n = 1, paper's order", "start", font_size="1.15em")
     for i, n in enumerate(CHUNKS):
         svg.line([(left + 70 * i, 44), (left + 70 * i + 18, 44)], COLORS[i], stroke_width=2)
         svg.text(left + 70 * i + 24, 48, f"n = {n}", "start")
-    svg.text(left + 300, 48, "dashed: the paper's thresholds", "start")
-    low, high = 0.6, 1.6
+    svg.text(left + 300, 48, "dashed: the paper's thresholds; arrow: goes on above the chart", "start")
+    low = 0.6
     for p, machine in enumerate(machines):
         x0 = left + p * (width + gap)
         axes = Axes(svg, x0, top, width, height, [low + 0.2 * i for i in range(6)], "{:.1f}")
         place = lambda size: x0 + 12 + (width - 24) * math.log2(size) / 6
-        svg.text(x0 + width / 2, top - 8, machine.title)
+        svg.text(x0 + width / 2, top - 20, machine.title)
         for threshold in (8, 22):
             svg.line([(place(threshold), top), (place(threshold), top + height)], "#888", stroke_dasharray="5 4")
         for i, n in enumerate(CHUNKS):
             ratios = {size: machine.get_seconds(MODELS["GPT3-XL"], size, name_of(n), "mpipemoe")
                       / machine.get_seconds(MODELS["GPT3-XL"], size, "baseline", "mpipemoe") for size in SIZES}
-            svg.line([(place(size), axes.y(min(high, ratio))) for size, ratio in ratios.items()], COLORS[i], stroke_width=2)
+            axes.curve([(place(size), ratio) for size, ratio in ratios.items()], COLORS[i], stroke_width=2)
         best = find_best(machine, "mpipemoe")
         for size in SIZES:
             if size in (1, 2, 4, 8, 16, 32, 64):
@@ -243,7 +243,7 @@ def draw_strategies(machines, tables, chunks, path):
     left, top, width, height, gap = 60, 72, 860, 170, 72
     svg = Svg(left + width + 24, top + len(machines) * (height + gap) + 4)
     svg.text(left, 24, f"GPT3-XL in {chunks} chunks, simulated: step of the strategies relative to the same without reuse", "start",
-             font_size=14)
+             font_size="1.15em")
     for i, s in enumerate(STRATEGIES):
         svg.rect(left + 60 * i, 36, 12, 12, COLORS[i])
         svg.text(left + 60 * i + 18, 47, s.upper(), "start")
@@ -263,7 +263,7 @@ def draw_strategies(machines, tables, chunks, path):
                 if s == row["best"]:
                     svg.marker(0, x + 0.1 * step, axes.y(ratio) - 6, "#222")
                 if s == row["chosen"]:
-                    svg.text(x + 0.1 * step, axes.y(0) - 4, "E", fill="white", font_size=10)
+                    svg.text(x + 0.1 * step, axes.y(0) - 4, "E", fill="white", font_size="0.9em")
             svg.text(left + (i + 0.5) * step, y0 + height + 16, f"{row['size']}k")
         group = width / len(RANKS)
         for i, ranks in enumerate(RANKS):
@@ -352,7 +352,7 @@ def print_mixed(with_cores, without):
 def draw_speedups(rows, title, path):
     left, top, width, height, gap = 60, 72, 760, 190, 64
     svg = Svg(left + width + 24, top + 2 * height + gap + 56)
-    svg.text(left, 24, title, "start", font_size=14)
+    svg.text(left, 24, title, "start", font_size="1.15em")
     bars = [("faster", "FasterMoE's split", COLORS[5]), ("pipe", "PipeMoE", COLORS[0]), ("mpipe", "MPipeMoE", COLORS[1])]
     for i, (_, text, color) in enumerate(bars):
         svg.rect(left + 150 * i, 36, 12, 12, color)

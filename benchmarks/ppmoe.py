@@ -299,7 +299,7 @@ def draw(results, path):
             y = axes.y(math.log10(value))
             svg.rect(left + 12 * j, y, 10, axes.y(0) - y, COLORS[j], f"{row.title}, {name}: {value:.0f}")
         for k, text in enumerate(row.title.split()):
-            svg.text(left + 27, axes.y(0) + 16 + 14 * k, text)
+            svg.text(left + 27, axes.y(0) + 18 + 17 * k, text)
     for j, name in enumerate(names):
         svg.rect(70 + 120 * j, 14, 10, 10, COLORS[j])
         svg.text(84 + 120 * j, 23, name, "start")

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from layers import DARK_STYLE
+
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "models")
 
 # Models too large for this machine, cut down: the file they come from, and what is changed.
@@ -175,7 +177,7 @@ def draw(rows, summary, path):
 
     width = size + 2 * margin
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {width}" width="{width}" height="{width}" '
-             'font-family="sans-serif" font-size="13">',
+             'font-family="sans-serif" font-size="13">', DARK_STYLE,
              f'<rect width="{width}" height="{width}" fill="white"/>']
     for tick in ticks:
         parts.append(f'<path d="M{x(tick):.1f} {margin}V{margin + size}M{margin} {y(tick):.1f}H{margin + size}" stroke="#ddd"/>')

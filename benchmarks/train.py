@@ -86,7 +86,7 @@ def draw_steps(svg, axes, steps):
 
 def draw(path, curves, references):
     """The losses of one rank, and below how far the others' are from them at most, relatively."""
-    svg = Svg(900, 640)
+    svg = Svg(960, 640)
     singles = sorted(set(references.values()))
     steps = len(curves[singles[0]])
     losses = Axes(svg, 70, 20, 640, 230, list(range(int(max(curves[singles[0]])) + 2)))
@@ -106,7 +106,7 @@ def draw(path, curves, references):
         svg.line(points, color, stroke_width="1.5", stroke_dasharray=dashes)
         svg.line([(725, 335 + 20 * number), (735, 335 + 20 * number)], color, stroke_width="3", stroke_dasharray=dashes)
         svg.text(740, 339 + 20 * number, name, "start")
-    svg.upright(20, 445, "largest difference so far")
+    svg.upright(20, 445, "largest difference so far; 0 is at 1e-18")
     svg.text(390, 620, "step")
     svg.write(path)
 

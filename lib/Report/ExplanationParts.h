@@ -2,6 +2,7 @@
 #ifndef MOE_LIB_REPORT_EXPLANATIONPARTS_H
 #define MOE_LIB_REPORT_EXPLANATIONPARTS_H
 
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include "moe/Planner/Explanation.h"
@@ -17,6 +18,13 @@ std::string formatShare(double part, double whole);
 void printMargin(const std::optional<Margin> &margin, bool isOpen, llvm::raw_ostream &os);
 /// Whether `name` is as good as the choice, as far as the profile can tell.
 bool isClose(const std::optional<Margin> &margin, const std::string &name);
+
+/// Whether a schedule that overlaps exchanges with computation is faster; `sorted`: the fastest first.
+void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os);
+/// What would be taken if something were otherwise.
+void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os);
+/// The explanation that `plan` has as attribute `name`; null where it has none.
+llvm::json::Value getJson(ModuleOp plan, StringRef name);
 
 void printGroups(const GroupsExplanation &explanation, llvm::raw_ostream &os);
 

@@ -147,7 +147,7 @@ static StringRef judgeOverlap(double gain, double uncertainty) {
   return gain > 0 ? "pays" : "does not pay";
 }
 
-static void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
+void mlir::moe::printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os) {
   auto find = [&](bool overlaps) {
     const auto *found = llvm::find_if(sorted, [&](const Candidate *one) { return one->overlaps == overlaps; });
     return found == sorted.end() ? nullptr : *found;
@@ -169,7 +169,7 @@ static void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &
     os << "the profile does not say how far its times may be off\n";
 }
 
-static void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
+void mlir::moe::printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os) {
   os << "other choices: ";
   if (!explanation.changes)
     os << "not looked for";
@@ -237,6 +237,11 @@ static llvm::json::Value toJson(Attribute attribute) {
   if (auto number = dyn_cast<FloatAttr>(attribute))
     return number.getValueAsDouble();
   return cast<StringAttr>(attribute).getValue();
+}
+
+llvm::json::Value mlir::moe::getJson(ModuleOp plan, StringRef name) {
+  Attribute attribute = plan->getAttr(name);
+  return attribute ? toJson(attribute) : llvm::json::Value(nullptr);
 }
 
 void mlir::moe::writeExplanation(ModuleOp plan, llvm::raw_ostream &os) {

@@ -103,11 +103,16 @@ static void writePiece(json::OStream &json, const SimResult &result, const Criti
   });
 }
 
-static void writeMemory(json::OStream &json, const SimHeader &header, const SimResult &result,
-                        const SimReport &report) {
+void mlir::moe::writeMemorySums(json::OStream &json, const SimHeader &header, const SimResult &result,
+                                const SimReport &report) {
   json.attribute("rank", result.ranks[report.largestMemoryRank].rank);
   json.attribute("peak_bytes", report.ranks[report.largestMemoryRank].peakBytes);
   json.attribute("device_bytes", header.memoryBytes > 0 ? json::Value(header.memoryBytes) : json::Value(nullptr));
+}
+
+static void writeMemory(json::OStream &json, const SimHeader &header, const SimResult &result,
+                        const SimReport &report) {
+  writeMemorySums(json, header, result, report);
   json.attributeArray("points", [&] {
     for (const MemoryPoint &point : getMemoryOverTime(result, report.largestMemoryRank))
       json.value(json::Array{point.seconds, point.bytes});
@@ -178,13 +183,31 @@ static void writeSums(json::OStream &json, const SimReport &report) {
   });
 }
 
-void mlir::moe::writeReportObject(json::OStream &json, const SimHeader &header, const SimResult &result,
-                                  const SimReport &report, const Comparison *comparison) {
+void mlir::moe::writeReportSums(json::OStream &json, const SimHeader &header, const SimResult &result,
+                                const SimReport &report, const Comparison *comparison) {
+  writeHeader(json, header);
+  json.attribute("num_ranks", report.numRanks);
+  json.attribute("step_s", result.seconds);
+  writeSums(json, report);
+  json.attributeObject("roofline", [&] { writeRoofline(json, header, result, report); });
+  if (!comparison)
+    return;
+  json.attributeObject("comparison", [&] {
+    json.attributeBegin("step");
+    writeComparison(json, comparison->step);
+    json.attributeEnd();
+    json.attributeArray("kernels", [&] {
+      for (const KernelComparison &kernel : comparison->kernels)
+        writeComparison(json, kernel);
+    });
+  });
+}
+
+void mlir::moe::writeJson(const SimHeader &header, const SimResult &result, const SimReport &report,
+                          const Comparison *comparison, llvm::raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
-    writeHeader(json, header);
-    json.attribute("num_ranks", report.numRanks);
-    json.attribute("step_s", result.seconds);
-    writeSums(json, report);
+    writeReportSums(json, header, result, report, comparison);
     json.attributeArray("ranks", [&] {
       for (auto [rank, use] : llvm::zip_equal(result.ranks, report.ranks))
         json.object([&, &rank = rank, &use = use] {
@@ -200,24 +223,6 @@ void mlir::moe::writeReportObject(json::OStream &json, const SimHeader &header, 
     });
     if (!result.ranks.empty())
       json.attributeObject("memory", [&] { writeMemory(json, header, result, report); });
-    json.attributeObject("roofline", [&] { writeRoofline(json, header, result, report); });
-    if (!comparison)
-      return;
-    json.attributeObject("comparison", [&] {
-      json.attributeBegin("step");
-      writeComparison(json, comparison->step);
-      json.attributeEnd();
-      json.attributeArray("kernels", [&] {
-        for (const KernelComparison &kernel : comparison->kernels)
-          writeComparison(json, kernel);
-      });
-    });
   });
-}
-
-void mlir::moe::writeJson(const SimHeader &header, const SimResult &result, const SimReport &report,
-                          const Comparison *comparison, llvm::raw_ostream &os) {
-  json::OStream json(os, /*IndentSize=*/2);
-  writeReportObject(json, header, result, report, comparison);
   os << "\n";
 }

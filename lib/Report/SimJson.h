@@ -8,9 +8,12 @@
 
 namespace mlir::moe {
 
-/// Writes the object of writeJson as a value of `json`; the page holds it too.
-void writeReportObject(llvm::json::OStream &json, const SimHeader &header, const SimResult &result,
-                       const SimReport &report, const Comparison *comparison);
+/// The attributes of writeJson's object that do not grow with the number of ranks and launches, which the page has too.
+void writeReportSums(llvm::json::OStream &json, const SimHeader &header, const SimResult &result,
+                     const SimReport &report, const Comparison *comparison);
+/// Those of its "memory", without the points.
+void writeMemorySums(llvm::json::OStream &json, const SimHeader &header, const SimResult &result,
+                     const SimReport &report);
 
 } // namespace mlir::moe
 

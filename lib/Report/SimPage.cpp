@@ -1,15 +1,20 @@
 //===- SimPage.cpp - a step as a page -------------------------------------===//
 //
-// The page is timeline.html with data in it: the object of writeJson, and the lanes of the timeline as flat arrays of
-// whole numbers, which are a tenth of what objects would be.
+// The page is timeline.html with data in it: a part of the object of writeJson, and the lanes of the timeline as flat
+// arrays of whole numbers, which are a tenth of what objects would be.
 //
 //===----------------------------------------------------------------------===//
+#include "Page.h"
+#include "PageTimeline.h"
 #include "SimJson.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <map>
 #include <numeric>
 
 using namespace mlir::moe;
@@ -21,151 +26,116 @@ namespace json = llvm::json;
 static constexpr StringRef page =
 #include "timeline.inc"
     ;
-static constexpr StringRef placeholder = "{{data}}";
 
-/// Times are whole numbers of this part of the step.
-static constexpr double ticksPerStep = 1e8;
-/// Of more launches than these, only some ranks keep theirs; all keep how busy they are over time.
-static constexpr size_t maxLaunches = 200'000;
-/// Of how busy ranks are: characters in all, and intervals of the step for each rank.
-static constexpr size_t maxBusyCharacters = 2 << 20, minIntervals = 64, maxIntervals = 1024;
+/// Rows that have lanes of their own before all are in blocks; timeline.html has the same.
+static constexpr size_t manyRows = 16;
+
+static const SimProgram &getProgram(const SimResult &result, const PageRow &row) {
+  return result.programs[result.ranks[row.simulated].program];
+}
+
+//===----------------------------------------------------------------------===//
+// How busy something is over time
+//===----------------------------------------------------------------------===//
 
 namespace {
-/// A rank's lanes: predicted and, where given, measured.
-struct Row {
-  int64_t rank = 0;
-  uint32_t simulated = 0; ///< into SimResult::ranks
-  std::string name;
-  std::vector<const SimTime *> predicted = {};   ///< in order of begins
-  std::vector<const MeasuredOp *> measured = {}; ///< in order of begins
-  bool isDetailed = true;
-};
+/// For each of a timeline's intervals: the fraction of it in which something is under way.
+class Coverage {
+public:
+  explicit Coverage(const PageTimeline &timeline)
+      : parts(timeline.numIntervals),
+        scale(timeline.end > 0 ? static_cast<double>(timeline.numIntervals) / timeline.end : 0) {}
 
-struct Timeline {
-  std::vector<Row> rows;
-  double tick = 1;          ///< seconds
-  double measuredBegin = 0; ///< of the first measured launch, in seconds
-  /// Rows to show by themselves where there are many.
-  std::vector<size_t> special;
-  size_t numIntervals = 0; ///< 0 where all rows are detailed
+  void add(double begin, double end) {
+    begin *= scale;
+    end *= scale;
+    for (auto i = static_cast<size_t>(begin); i < parts.size() && static_cast<double>(i) < end; ++i)
+      parts[i] += std::min(end, static_cast<double>(i + 1)) - std::max(begin, static_cast<double>(i));
+  }
 
-  int64_t getTicks(double seconds) const { return std::llround(seconds / tick); }
+  /// As one of the 64 digits of base64 each, the highest for 1.
+  std::string getDigits() const {
+    constexpr StringRef digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string text;
+    for (double part : parts)
+      text += digits[static_cast<size_t>(std::lround(std::min(part, 1.0) * static_cast<double>(digits.size() - 1)))];
+    return text;
+  }
+
+private:
+  std::vector<double> parts;
+  double scale;
 };
 } // namespace
 
-/// One row for each simulated rank, or for each measured one.
-static std::vector<Row> makeRows(const SimResult &result, ArrayRef<MeasuredOp> measured) {
-  std::vector<Row> rows;
-  std::vector<bool> isMeasured;
-  for (const MeasuredOp &op : measured) {
-    if (op.rank >= static_cast<int64_t>(isMeasured.size()))
-      isMeasured.resize(static_cast<size_t>(op.rank) + 1);
-    isMeasured[static_cast<size_t>(op.rank)] = true;
+/// How busy a row's device is with each kind of work, one kind after the other.
+static std::string makeBusy(const SimResult &result, const PageTimeline &timeline, const PageRow &row) {
+  std::vector<Coverage> kinds(kNumResources, Coverage(timeline));
+  for (const PageSpan &span : row.predicted)
+    kinds[static_cast<size_t>(getProgram(result, row).launches[span.launch].cost.resource)].add(span.begin, span.end);
+  std::string text;
+  for (const Coverage &kind : llvm::drop_begin(kinds))
+    text += kind.getDigits();
+  return text;
+}
+
+/// When nothing is under way on a row's device until `end`, but perhaps that it waits for another pipeline stage.
+static std::vector<std::pair<double, double>> findIdle(const SimProgram &program, ArrayRef<PageSpan> spans,
+                                                       double end) {
+  std::vector<std::pair<double, double>> idle;
+  double last = 0;
+  for (const PageSpan &span : spans) {
+    const SimLaunch &launch = program.launches[span.launch];
+    if (launch.group >= 0 && program.groups[static_cast<size_t>(launch.group)].isChannel())
+      continue;
+    if (span.begin > last)
+      idle.emplace_back(last, span.begin);
+    last = std::max(last, span.end);
   }
-  for (auto [number, rank] : llvm::enumerate(result.ranks)) {
-    size_t before = rows.size();
-    for (int64_t r = rank.rank; r < rank.rank + rank.count; ++r)
-      if (r < static_cast<int64_t>(isMeasured.size()) && isMeasured[static_cast<size_t>(r)])
-        rows.push_back({r, static_cast<uint32_t>(number), getRankName({r, 1, rank.program})});
-    if (rows.size() == before)
-      rows.push_back({rank.rank, static_cast<uint32_t>(number), getRankName(rank)});
-  }
-  return rows;
+  if (end > last)
+    idle.emplace_back(last, end);
+  return idle;
 }
 
-/// Gives each row its launches.
-static void fillRows(std::vector<Row> &rows, const SimResult &result, ArrayRef<MeasuredOp> measured) {
-  std::vector<std::vector<const SimTime *>> times(result.ranks.size());
-  for (const SimTime &time : result.times)
-    times[time.rank].push_back(&time);
-  for (std::vector<const SimTime *> &of : times)
-    llvm::stable_sort(of, [](const SimTime *a, const SimTime *b) { return a->begin < b->begin; });
-  std::vector<Row *> rowOf;
-  for (Row &row : rows) {
-    row.predicted = times[row.simulated];
-    rowOf.resize(std::max(rowOf.size(), static_cast<size_t>(row.rank) + 1));
-    rowOf[static_cast<size_t>(row.rank)] = &row;
-  }
-  auto hasLaunch = [&](const Row &row, int64_t op) {
-    const SimProgram &program = result.programs[result.ranks[row.simulated].program];
-    return op >= 0 && op < static_cast<int64_t>(program.launches.size());
-  };
-  for (const MeasuredOp &op : measured)
-    if (op.rank < static_cast<int64_t>(rowOf.size()))
-      if (Row *row = rowOf[static_cast<size_t>(op.rank)]; row && hasLaunch(*row, op.op))
-        row->measured.push_back(&op);
-  for (Row &row : rows)
-    llvm::stable_sort(row.measured, [](const MeasuredOp *a, const MeasuredOp *b) { return a->begin < b->begin; });
-}
-
-/// The simulated rank with most of the critical path.
-static uint32_t getCriticalRank(const SimResult &result, const SimReport &report) {
-  std::vector<double> seconds(result.ranks.size());
-  for (const CriticalPiece &piece : report.criticalPath)
-    if (piece.time >= 0)
-      seconds[result.times[static_cast<size_t>(piece.time)].rank] += piece.end - piece.begin;
-  return static_cast<uint32_t>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
-}
-
-/// The rows with the most computation, the median, the least, and with most of the critical path where that is another.
-static std::vector<size_t> findSpecialRows(const SimResult &result, const SimReport &report, ArrayRef<Row> rows) {
-  if (rows.size() < 3)
-    return {};
-  std::vector<size_t> byCompute(rows.size());
-  std::iota(byCompute.begin(), byCompute.end(), 0);
-  llvm::stable_sort(byCompute, [&](size_t a, size_t b) {
-    return report.ranks[rows[a].simulated].compute > report.ranks[rows[b].simulated].compute;
-  });
-  std::vector<size_t> special = {byCompute.front(), byCompute[byCompute.size() / 2], byCompute.back()};
-  uint32_t critical = getCriticalRank(result, report);
-  if (llvm::none_of(special, [&](size_t row) { return rows[row].simulated == critical; }))
-    special.push_back(static_cast<size_t>(
-        llvm::find_if(rows, [&](const Row &row) { return row.simulated == critical; }) - rows.begin()));
-  return special;
-}
-
-static Timeline makeTimeline(const SimResult &result, const SimReport &report, ArrayRef<MeasuredOp> measured) {
-  Timeline timeline;
-  timeline.rows = makeRows(result, measured);
-  fillRows(timeline.rows, result, measured);
-  timeline.tick = result.seconds > 0 ? result.seconds / ticksPerStep : 1;
-  if (!measured.empty())
-    timeline.measuredBegin =
-        llvm::min_element(measured, [](const MeasuredOp &a, const MeasuredOp &b) { return a.begin < b.begin; })->begin;
-  timeline.special = findSpecialRows(result, report, timeline.rows);
-  size_t launches = 0;
-  for (const Row &row : timeline.rows)
-    launches += row.predicted.size() + row.measured.size();
-  if (launches <= maxLaunches || timeline.special.empty())
-    return timeline;
-  timeline.numIntervals =
-      std::clamp(maxBusyCharacters / (timeline.rows.size() * (kNumResources - 1)), minIntervals, maxIntervals);
-  for (auto [number, row] : llvm::enumerate(timeline.rows))
-    row.isDetailed = llvm::is_contained(timeline.special, number);
-  return timeline;
-}
-
-static void writePrograms(json::OStream &json, const SimResult &result) {
-  for (const SimProgram &program : result.programs)
-    json.object([&] {
-      json.attributeArray("streams", [&] {
-        for (const std::string &stream : program.streams)
-          json.value(json::fixUTF8(stream));
-      });
-      json.attributeArray("launches", [&] {
-        for (auto [number, launch] : llvm::enumerate(program.launches))
-          json.value(json::Array{json::fixUTF8(getLaunchName(program, static_cast<uint32_t>(number))),
-                                 json::fixUTF8(launch.label), static_cast<int64_t>(launch.stream),
-                                 static_cast<int64_t>(launch.cost.resource)});
-      });
-    });
-}
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
 
 namespace {
+/// Numbers for what the page names, in order of first use.
+class Names {
+public:
+  int64_t getNumber(const std::string &name) {
+    return numbers.try_emplace(name, static_cast<int64_t>(numbers.size())).first->second;
+  }
+  void write(json::OStream &json) const {
+    for (const auto &[name, number] : numbers)
+      json.value(json::fixUTF8(name));
+  }
+
+private:
+  llvm::MapVector<std::string, int64_t, std::map<std::string, unsigned>> numbers;
+};
+
+/// Rows, FLOPs and bytes of a launch on a rank.
+struct Figures {
+  int64_t rows = -1;
+  double flops = 0, bytes = 0;
+  bool operator==(const Figures &) const = default;
+};
+
+/// A program's launches that the page shows, by their numbers in the program, each with its number on the page and the
+/// figures of the first rank that ran it.
+struct ShownLaunch {
+  int64_t number = 0;
+  std::optional<Figures> figures;
+};
+using ShownLaunches = llvm::MapVector<uint32_t, ShownLaunch>;
+
 /// Writes times as the gap since the last end on the stream and the duration, both small numbers.
 class GapWriter {
 public:
-  GapWriter(const Timeline &timeline, json::OStream &json) : timeline(timeline), json(json) {}
+  GapWriter(const PageTimeline &timeline, json::OStream &json) : timeline(timeline), json(json) {}
 
   void write(int64_t launch, size_t stream, double begin, double end) {
     if (stream >= ends.size())
@@ -178,83 +148,150 @@ public:
   }
 
 private:
-  const Timeline &timeline;
+  const PageTimeline &timeline;
   json::OStream &json;
   std::vector<int64_t> ends;
 };
-} // namespace
 
-/// Attributes of a row with launches. What a launch moved is said once where all ranks of its program moved the same.
-static void writeLaunches(json::OStream &json, const SimResult &result, const Timeline &timeline, const Row &row) {
-  const SimProgram &program = result.programs[result.ranks[row.simulated].program];
-  json.attributeArray("predicted", [&] {
-    GapWriter writer(timeline, json);
-    for (const SimTime *time : row.predicted)
-      writer.write(time->launch, program.launches[time->launch].stream, time->begin, time->end);
-  });
-  json.attributeArray("measured", [&] {
-    GapWriter writer(timeline, json);
-    for (const MeasuredOp *op : row.measured)
-      writer.write(op->op, program.launches[static_cast<size_t>(op->op)].stream, op->begin - timeline.measuredBegin,
-                   op->end - timeline.measuredBegin);
-  });
-}
+class TimelineWriter {
+public:
+  TimelineWriter(json::OStream &json, const SimHeader &header, const SimResult &result, const SimReport &report,
+                 const PageTimeline &timeline)
+      : json(json), header(header), result(result), report(report), timeline(timeline) {}
 
-namespace {
-/// Rows, FLOPs and bytes of a launch on a rank.
-struct Figures {
-  int64_t rows = -1;
-  double flops = 0, bytes = 0;
-  bool operator==(const Figures &) const = default;
+  void write();
+
+private:
+  bool isWhole() const { return timeline.from <= 0 && timeline.to >= timeline.end; }
+  bool isShown(const PageSpan &span) const { return timeline.isShown(span.begin, span.end); }
+  bool isShown(const CriticalPiece &piece) const { return timeline.isShown(piece.begin, piece.end); }
+  void findShown();
+  void writeProgram(const SimProgram &program, const ShownLaunches &launches);
+  void writeFigures(int64_t number, const Figures &figures);
+  void writeRow(const PageRow &row);
+  void writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, double end);
+  void writeCritical();
+
+  json::OStream &json;
+  const SimHeader &header;
+  const SimResult &result;
+  const SimReport &report;
+  const PageTimeline &timeline;
+  std::vector<ShownLaunches> shown; ///< as SimResult::programs
+  Names names;
 };
-/// By program and launch: the figures of the first rank.
-using FirstFigures = std::vector<std::vector<std::optional<Figures>>>;
 } // namespace
 
 static Figures getFigures(const SimTime &time) { return {time.rows, time.flops, time.bytes}; }
 
-static FirstFigures getFirstFigures(const SimResult &result) {
-  FirstFigures figures;
-  for (const SimProgram &program : result.programs)
-    figures.emplace_back(program.launches.size());
-  for (const SimTime &time : result.times)
-    if (std::optional<Figures> &first = figures[result.ranks[time.rank].program][time.launch]; !first)
-      first = getFigures(time);
-  return figures;
+void TimelineWriter::findShown() {
+  shown.resize(result.programs.size());
+  auto add = [&](uint32_t program, uint32_t launch) -> ShownLaunch & {
+    ShownLaunches &launches = shown[program];
+    return launches.try_emplace(launch, ShownLaunch{static_cast<int64_t>(launches.size()), {}}).first->second;
+  };
+  for (const PageRow &row : timeline.rows)
+    if (row.hasLanes)
+      for (const std::vector<PageSpan> *spans : {&row.predicted, &row.measured})
+        for (const PageSpan &span : *spans)
+          if (isShown(span))
+            if (ShownLaunch &one = add(result.ranks[row.simulated].program, span.launch); !one.figures && span.time)
+              one.figures = getFigures(*span.time);
+  for (const CriticalPiece &piece : report.criticalPath)
+    if (piece.time >= 0 && isShown(piece)) {
+      const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+      add(result.ranks[time.rank].program, time.launch);
+    }
 }
 
-static void writeFigures(json::OStream &json, int64_t number, const Figures &figures) {
+void TimelineWriter::writeProgram(const SimProgram &program, const ShownLaunches &launches) {
+  std::vector<Resource> kinds = getStreamKinds(program, timeline.rows, result);
+  json.object([&] {
+    json.attributeArray("streams", [&] {
+      for (const std::string &stream : program.streams)
+        json.value(json::fixUTF8(stream));
+    });
+    json.attributeArray("kinds", [&] {
+      for (Resource kind : kinds)
+        json.value(static_cast<int64_t>(kind));
+    });
+    // Fives: the number in the program, kernel, label, stream, kind of work.
+    json.attributeArray("launches", [&] {
+      for (const auto &[number, one] : launches) {
+        const SimLaunch &launch = program.launches[number];
+        for (int64_t value : {static_cast<int64_t>(number), names.getNumber(getLaunchName(program, number)),
+                              names.getNumber(launch.label), static_cast<int64_t>(launch.stream),
+                              static_cast<int64_t>(launch.cost.resource)})
+          json.value(value);
+      }
+    });
+    json.attributeArray("figures", [&] {
+      for (const auto &[number, one] : launches)
+        if (one.figures)
+          writeFigures(one.number, *one.figures);
+    });
+  });
+}
+
+void TimelineWriter::writeFigures(int64_t number, const Figures &figures) {
   json.value(number);
   json.value(figures.rows);
   json.value(std::round(figures.flops));
   json.value(std::round(figures.bytes));
 }
 
-/// For each kind of work and interval of the step: the fraction of it in which such work is under way, as one of the 64
-/// digits of base64, the highest for 1.
-static std::string makeBusy(const SimResult &result, const Timeline &timeline, const Row &row) {
-  constexpr StringRef digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const SimProgram &program = result.programs[result.ranks[row.simulated].program];
-  size_t intervals = timeline.numIntervals;
-  std::vector<double> busy((kNumResources - 1) * intervals);
-  double scale = result.seconds > 0 ? static_cast<double>(intervals) / result.seconds : 0;
-  for (const SimTime *time : row.predicted) {
-    auto resource = static_cast<size_t>(program.launches[time->launch].cost.resource);
-    if (resource == 0)
-      continue;
-    double begin = time->begin * scale, end = time->end * scale;
-    for (auto i = static_cast<size_t>(begin); i < intervals && static_cast<double>(i) < end; ++i)
-      busy[(resource - 1) * intervals + i] +=
-          std::min(end, static_cast<double>(i + 1)) - std::max(begin, static_cast<double>(i));
+/// The attributes of what a row did, as predicted or as measured. What a launch moved is said once where all ranks of
+/// its program moved the same.
+void TimelineWriter::writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, double end) {
+  const SimProgram &program = getProgram(result, row);
+  ShownLaunches &launches = shown[result.ranks[row.simulated].program];
+  json.attributeArray("launches", [&] {
+    GapWriter writer(timeline, json);
+    for (const PageSpan &span : spans)
+      if (isShown(span))
+        writer.write(launches[span.launch].number, program.launches[span.launch].stream, span.begin, span.end);
+  });
+  json.attributeArray("figures", [&] {
+    int64_t number = 0;
+    for (const PageSpan &span : spans) {
+      if (!isShown(span))
+        continue;
+      if (span.time && getFigures(*span.time) != launches[span.launch].figures)
+        writeFigures(number, getFigures(*span.time));
+      ++number;
+    }
+  });
+  std::vector<std::pair<double, double>> idle = findIdle(program, spans, end);
+  json.attributeArray("idle", [&] {
+    int64_t last = 0;
+    for (auto [begin, idleEnd] : idle) {
+      int64_t beginTicks = timeline.getTicks(begin), endTicks = timeline.getTicks(idleEnd);
+      if (!timeline.isShown(begin, idleEnd) || endTicks == beginTicks)
+        continue;
+      json.value(beginTicks - last);
+      json.value(endTicks - beginTicks);
+      last = endTicks;
+    }
+  });
+  if (isWhole())
+    return;
+  Coverage idleParts(timeline);
+  for (auto [begin, idleEnd] : idle)
+    idleParts.add(begin, idleEnd);
+  json.attribute("idle_parts", idleParts.getDigits());
+  std::map<std::pair<uint32_t, Resource>, Coverage> lanes;
+  for (const PageSpan &span : spans) {
+    const SimLaunch &launch = program.launches[span.launch];
+    lanes.try_emplace({launch.stream, launch.cost.resource}, timeline).first->second.add(span.begin, span.end);
   }
-  std::string text;
-  for (double fraction : busy)
-    text += digits[static_cast<size_t>(std::lround(std::min(fraction, 1.0) * static_cast<double>(digits.size() - 1)))];
-  return text;
+  json.attributeArray("lanes", [&] {
+    for (const auto &[lane, coverage] : lanes)
+      json.value(
+          json::Array{static_cast<int64_t>(lane.first), static_cast<int64_t>(lane.second), coverage.getDigits()});
+  });
 }
 
-static void writeRow(json::OStream &json, const SimResult &result, const Timeline &timeline,
-                     const FirstFigures &figures, const Row &row) {
+void TimelineWriter::writeRow(const PageRow &row) {
   const SimRank &rank = result.ranks[row.simulated];
   json.object([&] {
     json.attribute("name", row.name);
@@ -262,65 +299,168 @@ static void writeRow(json::OStream &json, const SimResult &result, const Timelin
     // Of the rank that stands for it on the critical path.
     json.attribute("simulated", rank.rank);
     json.attribute("program", static_cast<int64_t>(rank.program));
-    if (timeline.numIntervals > 0)
+    if (timeline.numIntervals > 0 && timeline.rows.size() > manyRows)
       json.attribute("busy", makeBusy(result, timeline, row));
-    if (!row.isDetailed)
+    if (!row.hasLanes)
       return;
-    writeLaunches(json, result, timeline, row);
-    json.attributeArray("figures", [&] {
-      for (auto [number, time] : llvm::enumerate(row.predicted))
-        if (getFigures(*time) != figures[rank.program][time->launch])
-          writeFigures(json, static_cast<int64_t>(number), getFigures(*time));
-    });
+    json.attributeObject("predicted", [&] { writeLanes(row, row.predicted, result.seconds); });
+    if (!row.measured.empty())
+      json.attributeObject("measured", [&] { writeLanes(row, row.measured, timeline.end); });
   });
 }
 
-static void writeTimeline(json::OStream &json, const SimHeader &header, const SimResult &result,
-                          const Timeline &timeline) {
-  FirstFigures figures = getFirstFigures(result);
+/// Threes: the rank, its launch or -1, and the duration; pieces follow one another without gaps.
+void TimelineWriter::writeCritical() {
+  json.attributeArray("critical", [&] {
+    for (const CriticalPiece &piece : report.criticalPath) {
+      if (!isShown(piece))
+        continue;
+      const SimTime *time = piece.time >= 0 ? &result.times[static_cast<size_t>(piece.time)] : nullptr;
+      json.value(time ? result.ranks[time->rank].rank : 0);
+      json.value(time ? shown[result.ranks[time->rank].program][time->launch].number : -1);
+      json.value(timeline.getTicks(piece.end) - timeline.getTicks(piece.begin));
+    }
+  });
+  auto first = llvm::find_if(report.criticalPath, [&](const CriticalPiece &piece) { return isShown(piece); });
+  json.attribute("critical_from", first == report.criticalPath.end() ? 0 : timeline.getTicks(first->begin));
+  if (isWhole())
+    return;
+  std::vector<Coverage> kinds(kNumResources, Coverage(timeline));
+  for (const CriticalPiece &piece : report.criticalPath) {
+    Resource kind = Resource::None;
+    if (piece.time >= 0) {
+      const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+      kind = result.programs[result.ranks[time.rank].program].launches[time.launch].cost.resource;
+    }
+    kinds[static_cast<size_t>(kind)].add(piece.begin, piece.end);
+  }
+  json.attributeArray("critical_busy", [&] {
+    for (const Coverage &kind : kinds)
+      json.value(kind.getDigits());
+  });
+}
+
+void TimelineWriter::write() {
+  findShown();
   json.attribute("tick_s", timeline.tick);
+  json.attribute("end_s", timeline.end);
+  json.attribute("from_s", timeline.from);
+  json.attribute("to_s", timeline.to);
+  json.attribute("whole", isWhole());
+  json.attribute("period", timeline.isPeriod);
   json.attribute("devices_per_node", header.devicesPerNode);
   json.attribute("intervals", static_cast<int64_t>(timeline.numIntervals));
   json.attributeArray("special", [&] {
     for (size_t row : timeline.special)
       json.value(static_cast<int64_t>(row));
   });
-  json.attributeArray("programs", [&] { writePrograms(json, result); });
-  json.attributeArray("figures", [&] {
-    for (ArrayRef<std::optional<Figures>> of : figures)
-      json.array([&] {
-        for (auto [number, first] : llvm::enumerate(of))
-          if (first)
-            writeFigures(json, static_cast<int64_t>(number), *first);
-      });
+  json.attributeArray("programs", [&] {
+    for (auto [program, launches] : llvm::zip_equal(result.programs, shown))
+      writeProgram(program, launches);
   });
   json.attributeArray("rows", [&] {
-    for (const Row &row : timeline.rows)
-      writeRow(json, result, timeline, figures, row);
+    for (const PageRow &row : timeline.rows)
+      writeRow(row);
+  });
+  writeCritical();
+  json.attributeArray("names", [&] { names.write(json); });
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+/// Each stream's mean over ranks.
+static void writeStreams(json::OStream &json, const SimResult &result, const SimReport &report,
+                         const PageTimeline &timeline) {
+  std::map<std::string, Resource> kinds;
+  for (const SimProgram &program : result.programs)
+    for (auto [stream, kind] : llvm::zip_equal(program.streams, getStreamKinds(program, timeline.rows, result)))
+      if (Resource &known = kinds[stream]; known == Resource::None || (kind != Resource::None && kind < known))
+        known = kind;
+  for (const StreamUse &stream : report.mean.streams) {
+    double least = INFINITY, most = 0;
+    for (const RankUse &rank : report.ranks) {
+      auto found = llvm::find_if(rank.streams, [&](const StreamUse &use) { return use.stream == stream.stream; });
+      double busy = found == rank.streams.end() ? 0 : found->busy;
+      least = std::min(least, busy);
+      most = std::max(most, busy);
+    }
+    json.object([&] {
+      json.attribute("name", json::fixUTF8(stream.stream));
+      json.attribute("kind", static_cast<int64_t>(kinds[stream.stream]));
+      json.attribute("busy_s", stream.busy);
+      json.attribute("least_s", least);
+      json.attribute("most_s", most);
+    });
+  }
+}
+
+/// All simulated ranks where they are few, else those that have lanes of their own.
+static void writeRanks(json::OStream &json, const SimResult &result, const SimReport &report,
+                       const PageTimeline &timeline) {
+  std::vector<size_t> ranks;
+  if (result.ranks.size() <= manyRows)
+    for (size_t number = 0; number < result.ranks.size(); ++number)
+      ranks.push_back(number);
+  else
+    for (size_t row : timeline.special)
+      ranks.push_back(timeline.rows[row].simulated);
+  for (size_t number : ranks)
+    json.object([&] {
+      const RankUse &use = report.ranks[number];
+      json.attribute("rank", result.ranks[number].rank);
+      json.attribute("count", result.ranks[number].count);
+      json.attribute("compute_s", use.compute);
+      json.attribute("communication_s", use.communication);
+      json.attribute("exposed_communication_s", use.exposedCommunication);
+      json.attribute("bubble_s", use.bubble);
+      json.attribute("copy_s", use.copy);
+      json.attribute("peak_bytes", use.peakBytes);
+    });
+}
+
+/// The highest of each interval where there are many points.
+static void writeMemoryPoints(json::OStream &json, const SimResult &result, const SimReport &report) {
+  constexpr size_t maxPoints = 2000, intervals = 1000;
+  std::vector<MemoryPoint> points = getMemoryOverTime(result, report.largestMemoryRank), thinned;
+  bool isThinned = points.size() > maxPoints;
+  double interval = result.seconds / intervals;
+  for (const MemoryPoint &point : points)
+    if (isThinned && !thinned.empty() &&
+        std::floor(thinned.back().seconds / interval) == std::floor(point.seconds / interval))
+      thinned.back() =
+          std::max(thinned.back(), point, [](const MemoryPoint &a, const MemoryPoint &b) { return a.bytes < b.bytes; });
+    else
+      thinned.push_back(point);
+  json.attribute("thinned", isThinned);
+  json.attributeArray("points", [&] {
+    for (const MemoryPoint &point : thinned)
+      json.value(json::Array{point.seconds, point.bytes});
   });
 }
 
-void mlir::moe::writeHtml(const SimHeader &header, const SimResult &result, const SimReport &report,
+void mlir::moe::writeHtml(StringRef command, const SimHeader &header, const SimResult &result, const SimReport &report,
                           ArrayRef<MeasuredOp> measured, const Comparison *comparison, llvm::raw_ostream &os) {
-  std::string data;
-  llvm::raw_string_ostream stream(data);
-  json::OStream json(stream);
-  json.object([&] {
-    json.attributeBegin("report");
-    writeReportObject(json, header, result, report, comparison);
-    json.attributeEnd();
-    json.attributeObject("timeline",
-                         [&] { writeTimeline(json, header, result, makeTimeline(result, report, measured)); });
-  });
-  auto [head, tail] = page.split(placeholder);
-  os << head;
-  // In JSON, `<` only stands in strings. As an escape it can neither end the script nor open a comment.
-  for (StringRef rest = data; !rest.empty();) {
-    auto [before, after] = rest.split('<');
-    os << before;
-    if (before.size() < rest.size())
-      os << "\\u003c";
-    rest = after;
-  }
-  os << tail;
+  PageTimeline timeline = makePageTimeline(result, report, measured);
+  writePage(
+      page,
+      [&](json::OStream &json) {
+        json.object([&] {
+          json.attributeObject("report", [&] {
+            writeReportSums(json, header, result, report, comparison);
+            json.attribute("command", json::fixUTF8(command));
+            json.attribute("num_simulated", static_cast<int64_t>(result.ranks.size()));
+            json.attributeArray("streams", [&] { writeStreams(json, result, report, timeline); });
+            json.attributeArray("ranks", [&] { writeRanks(json, result, report, timeline); });
+            if (!result.ranks.empty())
+              json.attributeObject("memory", [&] {
+                writeMemorySums(json, header, result, report);
+                writeMemoryPoints(json, result, report);
+              });
+          });
+          json.attributeObject("timeline", [&] { TimelineWriter(json, header, result, report, timeline).write(); });
+        });
+      },
+      os);
 }

@@ -1,105 +1,145 @@
 #!/usr/bin/python3
-"""Opens moe-sim's pages in headless Chromium: they draw, they answer the mouse, and they neither log errors nor need a network.
+"""Opens the pages of moe-sim and moe-compile, and the pictures of docs/, in headless Chromium: wide and narrow, light and dark. They draw, they
+answer the mouse, no text is cut off, nothing is wider than the screen, they log nothing and need no network.
 
-Needs Chromium (Debian's package chromium) and fails without it.
+Needs Chromium (Debian's package chromium) and fails without it. --shots=DIR also writes what each page looks like.
 """
 
 import argparse
-import html
+import glob
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-TIMEOUT = 120
+from chromium import TIMEOUT, Browser
 
 MODEL = ["switch-base-8", "--cluster=hgx-h100"]
-# name: (arguments of moe-sim, whether ranks are grouped in blocks)
+PIPELINE = ["gpt2-moe", "--whole-model", "--layers=4", "--seq=256", "--batch=2", "--optimizer=adam", "--parallel=pp=4,dp=2,ep=2", "--cluster=hgx-h100"]
+# name: (arguments of moe-sim, whether ranks are grouped in blocks, whether all launches of what has lanes are on the page)
 PAGES = {
-    "8 ranks": ([*MODEL, "--parallel=dp=8,ep=8"], False),
-    "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False),
-    "8 ranks, each simulated": ([*MODEL, "--parallel=dp=8,ep=8", "--all-ranks"], False),
-    "1024 ranks": ([*MODEL, "--parallel=dp=1024,ep=8"], False),
-    "1024 ranks, each simulated": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks"], True),
-    "1024 ranks, each simulated, 12 layers": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks", "--layers=12"], True),
+    "8 ranks": ([*MODEL, "--parallel=dp=8,ep=8"], False, True),
+    "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False, True),
+    "8 ranks, each simulated": ([*MODEL, "--parallel=dp=8,ep=8", "--all-ranks"], False, True),
+    "4 stages": ([*PIPELINE, "--micro-batches=8"], False, True),
+    "4 stages, 160 micro-batches": ([*PIPELINE, "--micro-batches=160"], False, False),
+    "1024 ranks": ([*MODEL, "--parallel=dp=1024,ep=8"], False, True),
+    "1024 ranks, each simulated, 12 layers": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks", "--layers=12"], True, True),
 }
-LARGEST_PAGE = 16 << 20
+# Arguments of moe-compile.
+EXPLANATIONS = {
+    "schedules": [*MODEL, "--parallel=dp=8,mp=2,ep=8,esp=2", "--schedule=auto"],
+    "groups": ["gpt2-moe", "--whole-model", "--layers=2", "--seq=256", "--global-batch=32", "--optimizer=adam", "--cluster=hgx-h100", "--world=8", "--parallel=auto",
+               "--schedule=auto"],
+}
+LARGEST_PAGE = 2 << 20
+WIDTHS = (1400, 390)
 
 # Anything through which a page could reach beyond itself.
 REFERENCES = ("http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "WebSocket", "import(")
 
-# Run in the page: hovers over the widest launch of the first lane, zooms with the wheel, moves, goes back to the whole step, and
-# opens the first block.
-PROBE = """<script>
-"use strict";
-{
+# The texts that cannot be read as a whole: outside of the screen or of their chart, cut off by their box, or broken letter by letter.
+FIND_UNREADABLE = """(() => {
+  const found = [], name = text => "'" + text.trim().slice(0, 40) + "'";
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+    if (!own || ["SCRIPT", "STYLE", "TITLE"].includes(node.tagName.toUpperCase()) || !node.getClientRects().length) continue;
+    const box = node.getBoundingClientRect(), chart = node.closest("svg.chart");
+    if (box.left < -1 || box.right > innerWidth + 1) found.push(name(node.textContent) + " outside of the screen");
+    if (chart) {
+      const around = chart.getBoundingClientRect();
+      if (box.left < around.left - 1 || box.right > around.right + 1 || box.top < around.top - 1 || box.bottom > around.bottom + 1) found.push(name(node.textContent) + " outside of its chart");
+    } else {
+      if (node.clientWidth && node.scrollWidth > node.clientWidth + 1) found.push(name(node.textContent) + " wider than its box");
+      for (const text of [...node.childNodes].filter(child => child.nodeType === 3)) {
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        const lines = new Set([...range.getClientRects()].map(line => Math.round(line.top))).size;
+        if (lines > 1 && text.data.trim().length / lines < 3) found.push(name(text.data) + " broken letter by letter");
+      }
+    }
+  }
+  return found;
+})()"""
+
+# Whether the page is light or dark, by its background: 0 to 255.
+BRIGHTNESS = "Math.max(...getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number))"
+
+# What really is on a simulated step's page, and the streams whose names are cut off.
+DRAWN = """(() => {
+  // Where launches are shown no colour is pale.
+  show(timeline.from_s, timeline.to_s);
+  draw();
+  const pixels = context.getImageData(0, 0, canvas.width, canvas.height).data, all = new Set();
+  for (let i = 0; i < pixels.length; i += 4) all.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+  show(0, span);
+  const kinds = [1, 2, 3].filter(kind => all.has(parseInt(kindColour(kind).slice(1), 16)));
+  const cut = rows.filter(row => row.ops).flatMap(row => streamsOf(row).map(stream => row.streams[stream])).filter(name => textWidth(name, font(10)) > gutter - 12);
+  return {timeline: kinds.length > 0, memory: !!byId("memory").querySelector("circle"), roofline: !!byId("roofline").querySelector("circle"), cut,
+    facts: byId("facts").textContent, whole: timeline.whole, hint: byId("hint").textContent};
+})()"""
+
+# Hovers over the widest launch of the first lane, zooms with the wheel, moves, goes back to the whole step, and opens the first block.
+PROBE = """(() => {
   const said = {grouped: isGrouped};
-  const at = (type, x, y, kind = MouseEvent, more = {}) => {
+  const at = (type, x, y, kind = PointerEvent, more = {}) => {
     const box = canvas.getBoundingClientRect();
     canvas.dispatchEvent(new kind(type, {bubbles: true, cancelable: true, clientX: box.left + x, clientY: box.top + y, ...more}));
   };
-  const lane = lanes.find(l => l.kind === "lane"), places = lane.ops.streams[lane.stream];
+  const lane = lanes.find(l => l.kind === "lane" && l.ops.streams[l.stream]), places = lane.ops.streams[lane.stream];
   const widest = places.reduce((a, b) => lane.ops.end[b] - lane.ops.begin[b] > lane.ops.end[a] - lane.ops.begin[a] ? b : a);
   // Of a long step even the widest may be narrower than a pixel.
   show(2 * lane.ops.begin[widest] - lane.ops.end[widest], 2 * lane.ops.end[widest] - lane.ops.begin[widest]);
   const x = toX((lane.ops.begin[widest] + lane.ops.end[widest]) / 2), y = head + lane.y + lane.h / 2;
-  at("mousemove", x, y);
+  at("pointermove", x, y);
   show(0, span);
-  said.kernel = lane.row.launches[lane.ops.launch[widest]][0];
+  said.kernel = lane.row.launches[lane.ops.launch[widest]].name;
   said.tip = document.getElementById("tip").textContent;
   at("wheel", x, y, WheelEvent, {deltaY: -200});
   said.zoomed = (to - from) / span;
   const before = from;
-  at("mousedown", x, y); at("mousemove", x - 50, y); at("mouseup", x - 50, y);
+  at("pointerdown", x, y); at("pointermove", x - 50, y); at("pointerup", x - 50, y);
   said.moved = from !== before;
-  at("dblclick", x, y);
+  at("dblclick", x, y, MouseEvent);
   said.whole = (to - from) / span;
   const block = lanes.find(l => l.kind === "block"), count = lanes.length;
-  if (block) { at("mousedown", 20, head + block.y + 2); at("mouseup", 20, head + block.y + 2); }
+  if (block) { at("pointerdown", 20, head + block.y + 2); at("pointerup", 20, head + block.y + 2); }
   said.opened = lanes.length - count;
-  document.documentElement.dataset.probe = JSON.stringify(said);
-}
-</script>
-"""
-
-
-def find_chromium():
-    for name in ("chromium", "chromium-browser"):
-        if path := shutil.which(name):
-            return path
-    sys.exit("error: expected Chromium (Debian: apt-get install chromium) but found neither chromium nor chromium-browser")
-
-
-class Browser:
-    def __init__(self, folder):
-        self.path, self.folder = find_chromium(), folder
-
-    def open(self, page):
-        """(DOM after scripts have run, lines of the console)."""
-        command = [self.path, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
-                   "--disable-background-networking", "--user-data-dir=" + os.path.join(self.folder, "profile"),
-                   "--window-size=1280,800", "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom",
-                   "file://" + page]
-        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
-        console = [line for line in done.stderr.decode(errors="replace").splitlines() if "CONSOLE" in line]
-        return done.stdout.decode(errors="replace"), console
-
-    def dataset(self, dom, name):
-        found = re.search(rf'<html[^>]*\bdata-{name}="([^"]*)"', dom)
-        return html.unescape(found.group(1)) if found else None
+  return said;
+})()"""
 
 
 def check_harness(browser, folder):
-    """A page with an error must be found out, or the other checks say nothing."""
-    for script in ("nothing.at.all", 'console.error("x")'):
-        page = os.path.join(folder, "broken.html")
-        with open(page, "w") as file:
-            file.write(f"<!DOCTYPE html><html><script>{script}</script></html>")
-        if not browser.open(page)[1]:
-            return f"the console error of '{script}' is not seen"
+    """A page with an error, one that is too wide and one with a text that is cut off must be found out, or the other checks say nothing."""
+    pages = {"<script>nothing.at.all</script>": lambda page: page.console, '<script>console.error("x")</script>': lambda page: page.console,
+             '<div style="width: 2000px">x</div>': lambda page: check_look(page, False),
+             '<div style="width: 40px; overflow: hidden; white-space: nowrap">what is cut off</div>': lambda page: check_look(page, False),
+             '<table><td style="width: 1px; overflow-wrap: anywhere">letters</table>': lambda page: check_look(page, False)}
+    for content, find in pages.items():
+        path = os.path.join(folder, "broken.html")
+        with open(path, "w") as file:
+            file.write(f'<!DOCTYPE html><html><meta name="viewport" content="width=device-width, initial-scale=1"><body>{content}</html>')
+        page = browser.open(path, 390)
+        found = find(page)
+        page.close()
+        if not found:
+            return f"what is wrong with '{content}' is not seen"
+    return None
+
+
+def check_look(page, dark):
+    if page.console:
+        return "expected a silent console but got\n  " + "\n  ".join(page.console[:5])
+    inner, scroll = page.evaluate("[innerWidth, document.documentElement.scrollWidth]")
+    if inner != page.width or scroll > page.width:
+        return f"expected at most {page.width} pixels but the page is {scroll} wide"
+    if unreadable := page.evaluate(FIND_UNREADABLE):
+        return "expected texts that can be read but found\n  " + "\n  ".join(unreadable[:5])
+    brightness = page.evaluate(BRIGHTNESS)
+    if dark and brightness > 80:
+        return f"expected a dark page but its background is {brightness} of 255"
     return None
 
 
@@ -115,63 +155,136 @@ def check_probe(said, grouped):
     return None
 
 
-def check_page(browser, page, grouped):
-    with open(page) as file:
+def check_step(page, grouped, whole):
+    """A simulated step's page."""
+    drawn = page.evaluate(DRAWN)
+    if drawn["whole"] != whole or ("too many launches" in drawn["hint"]) == whole:
+        return f"expected {'all launches' if whole else 'a part of the launches, and that the page says so'} but got {drawn}"
+    if not all(drawn[part] for part in ("timeline", "memory", "roofline")):
+        return f"expected timeline, memory and roofline to be drawn but got {drawn}"
+    if drawn["cut"]:
+        return f"expected whole names of streams but {drawn['cut'][0]} is cut off"
+    for fact in ("bubble", "exposed communication"):
+        if fact not in drawn["facts"]:
+            return f"expected '{fact}' at the top but got '{drawn['facts']}'"
+    return check_probe(page.evaluate(PROBE), grouped)
+
+
+def check_explanation(page):
+    charts, tables, opened = page.evaluate("[document.querySelectorAll('svg.chart circle').length, document.querySelectorAll('table').length, document.querySelectorAll('details').length]")
+    if not charts or not tables:
+        return f"expected charts and tables but got {charts} dots and {tables} tables"
+    if (long := page.evaluate("timeUnit([150]).write(150) + timeUnit([150]).name")) != "150.00s":
+        return f"expected 150 seconds to be written as 150.00 s but got {long}"
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    return check_look(page, False) if opened else None
+
+
+def check_text(path):
+    with open(path) as file:
         text = file.read()
     if len(text) > LARGEST_PAGE:
         return f"expected at most {LARGEST_PAGE} characters but got {len(text)}"
     for reference in REFERENCES:
         if reference in text:
             return f"expected no reference to a network but found '{reference}'"
-    probed = page + ".probed.html"
-    with open(probed, "w") as file:
-        file.write(text.replace("</body>", PROBE + "</body>"))
-    for path in (page, probed):
-        dom, console = browser.open(path)
-        if console:
-            return "expected a silent console but got\n  " + "\n  ".join(console[:5])
-        drawn = browser.dataset(dom, "drawn")
-        if drawn != "timeline memory roofline":
-            return f"expected timeline, memory and roofline to be drawn but got {drawn!r}"
-    said = browser.dataset(dom, "probe")
-    return check_probe(json.loads(said), grouped) if said else "the probe did not end"
+    return None
 
 
-def make_page(tools, arguments, page):
-    done = subprocess.run([os.path.join(tools, "moe-sim"), *arguments, "--html=" + page], capture_output=True, timeout=TIMEOUT,
-                          stdin=subprocess.DEVNULL)
+def check_page(browser, path, check, shot=None):
+    """`check` looks at what is particular to the page."""
+    if problem := check_text(path):
+        return problem
+    for width in WIDTHS:
+        for dark in (False, True):
+            page = browser.open(path, width, dark)
+            if shot:
+                page.shoot(f"{shot}-{width}-{'dark' if dark else 'light'}.png")
+            problem = check_look(page, dark) or check(page) or check_look(page, dark)
+            page.close()
+            if problem:
+                return f"at {width} pixels, {'dark' if dark else 'light'}: {problem}"
+    return None
+
+
+def check_picture(browser, path, folder, shot=None):
+    """No text of a picture of the documents is cut off by its edge, and none is as dark as a dark page."""
+    with open(path) as file:
+        picture = file.read()
+    page_path = os.path.join(folder, "picture.html")
+    with open(page_path, "w") as file:
+        file.write(f'<!DOCTYPE html><meta charset="utf-8"><style>:root {{ color-scheme: light dark }} svg {{ max-width: 100%; height: auto }}</style><body>{picture}')
+    for dark in (False, True):
+        page = browser.open(page_path, 860, dark)
+        if shot:
+            page.shoot(f"{shot}-{'dark' if dark else 'light'}.png")
+        problem = page.evaluate("""(dark => {
+          const around = document.querySelector("svg").getBoundingClientRect();
+          for (const text of document.querySelectorAll("svg text")) {
+            const box = text.getBoundingClientRect(), size = parseFloat(getComputedStyle(text).fontSize) * around.width / document.querySelector("svg").viewBox.baseVal.width;
+            if (box.left < around.left - 1 || box.right > around.right + 1 || box.bottom > around.bottom + 1 || box.top < around.top - 1) return "'" + text.textContent + "' is cut off";
+            if (size < 9) return "'" + text.textContent + "' is " + size.toFixed(1) + " pixels high";
+          }
+          const fill = Math.max(...getComputedStyle(document.querySelector("svg > rect")).fill.match(/\\d+/g).map(Number));
+          return fill > 80 === dark ? "the background is " + fill + " of 255" : null;
+        })""" + f"({json.dumps(dark)})")
+        console = page.console
+        page.close()
+        if problem or console:
+            return f"{'dark' if dark else 'light'}: {problem or console}"
+    return None
+
+
+def run(tool, arguments):
+    done = subprocess.run([tool, *arguments], capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        return f"moe-sim {' '.join(arguments)} exited with {done.returncode}\n{done.stderr.decode(errors='replace')[:2000]}"
+        return f"{os.path.basename(tool)} {' '.join(arguments)} exited with {done.returncode}\n{done.stderr.decode(errors='replace')[:2000]}"
     return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", metavar="DIR", help="the folder of moe-sim")
+    parser.add_argument("--bin", metavar="DIR", help="the folder of moe-sim and moe-compile")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
+    parser.add_argument("--shots", metavar="DIR", help="write what pages look like as PNG")
     parser.add_argument("--page", action="append", default=[], metavar="FILE",
-                        help="check this page instead; FILE:grouped where its ranks are in blocks")
+                        help="check this page of a step instead; FILE:grouped where its ranks are in blocks")
     options = parser.parse_args()
     if not options.bin and not options.page:
         parser.error("expected --bin or --page")
     folder = tempfile.mkdtemp(prefix="moeplan-")
-    passed = failed = 0
+    browser, passed, failed = Browser(folder), 0, 0
 
-    def record(name, problem):
+    def record(name, find):
         nonlocal passed, failed
+        if options.only not in name:
+            return
+        problem = find()
         passed, failed = passed + (problem is None), failed + (problem is not None)
         print(f"ok   {name}" if problem is None else f"FAIL {name}: {problem}", flush=True)
 
+    def get_shot(name):
+        return os.path.join(options.shots, name.replace(" ", "-").replace(",", "")) if options.shots else None
+
+    def make_and_check(tool, arguments, option, name, check):
+        path = os.path.join(folder, "page.html")
+        return run(os.path.join(os.path.abspath(options.bin), tool), [*arguments, option + path]) or check_page(browser, path, check, get_shot(name))
+
     try:
-        browser = Browser(folder)
-        record("errors are seen", check_harness(browser, folder))
+        record("what is wrong is seen", lambda: check_harness(browser, folder))
         for page in options.page:
             path, _, grouped = page.partition(":")
-            record(page, check_page(browser, os.path.abspath(path), grouped == "grouped"))
-        for number, (name, (arguments, grouped)) in enumerate(PAGES.items() if options.bin else ()):
-            page = os.path.join(folder, f"page{number}.html")
-            problem = make_page(os.path.abspath(options.bin), arguments, page)
-            record(name, problem or check_page(browser, page, grouped))
+            record(page, lambda: check_page(browser, os.path.abspath(path), lambda page: check_step(page, grouped == "grouped", page.evaluate("timeline.whole")), get_shot(os.path.basename(path))))
+        if options.bin:
+            for name, (arguments, grouped, whole) in PAGES.items():
+                record(name, lambda: make_and_check("moe-sim", arguments, "--html=", name, lambda page: check_step(page, grouped, whole)))
+            for name, arguments in EXPLANATIONS.items():
+                record(name, lambda: make_and_check("moe-compile", [*arguments, "--emit=plan", "-o", os.devnull], "--explain=", name, check_explanation))
+            for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "images", "*.svg"))):
+                name = os.path.basename(path)
+                record(name, lambda: check_picture(browser, path, folder, get_shot(name)))
     finally:
+        browser.close()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -6,6 +6,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -444,6 +445,20 @@ void CompileCommandLine::noteChoice(ModuleOp plan, CompileOptions options) const
 void mlir::moe::noteDefaultMaxLoad(ModuleOp module) {
   if (std::string bound = describeDefaultMaxLoad(module); !bound.empty())
     emitRemark(UnknownLoc::get(module.getContext())) << "dropless rows have " << bound;
+}
+
+std::string mlir::moe::getCommand(int argc, char **argv) {
+  std::string command = llvm::sys::path::filename(argv[0]).str();
+  for (StringRef argument : ArrayRef(argv + 1, static_cast<size_t>(argc - 1)))
+    if (argument.find_first_of(" \t\n\"'\\$&|;<>()*?[]#~`!{}") == StringRef::npos && !argument.empty()) {
+      command += " " + argument.str();
+    } else {
+      command += " '";
+      for (char c : argument)
+        command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      command += "'";
+    }
+  return command;
 }
 
 void mlir::moe::warnOfNoExperts(ModuleOp graph, const CompileOptions &options) {

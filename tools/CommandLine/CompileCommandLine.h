@@ -100,6 +100,8 @@ void noteDefaultMaxLoad(ModuleOp module);
 /// Shows how far a search is, on a terminal, and ends it with the best so far at the first interrupt. A second one ends
 /// the program.
 void watchInterrupts(CompileOptions &options);
+/// The command line as a shell takes it, with the program's name alone.
+std::string getCommand(int argc, char **argv);
 
 /// Warns of what `options` have for experts where `graph`, a model, has none.
 void warnOfNoExperts(ModuleOp graph, const CompileOptions &options);

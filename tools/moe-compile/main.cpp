@@ -211,7 +211,7 @@ static void writeJsonExplanations(ArrayRef<ModuleOp> plans, llvm::raw_ostream &o
 }
 
 /// Of each shape's plan, why it is as it is.
-static LogicalResult writeExplanations(ModuleOp module) {
+static LogicalResult writeExplanations(ModuleOp module, const moe::ClusterProfile &cluster, StringRef command) {
   SmallVector<ModuleOp> plans = plan::getVariants(module);
   if (plans.empty())
     plans.push_back(module);
@@ -223,7 +223,7 @@ static LogicalResult writeExplanations(ModuleOp module) {
               "chosen";
   return moe::writeFile(*module.getContext(), explain, [&](llvm::raw_pwrite_stream &os) {
     if (StringRef(explain).ends_with(".html")) {
-      moe::writeExplanationPage(plans, os);
+      moe::writeExplanationPage(command, moe::makeSimHeader(module, compiling.getInput(), cluster), plans, os);
       return success();
     }
     if (StringRef(explain).ends_with(".json"))
@@ -319,7 +319,8 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
   return success();
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, moe::PassWatcher &watcher) {
+static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command,
+                         moe::PassWatcher &watcher) {
   if (printPipeline && failed(checkPrintPipeline(context)))
     return failure();
   if (emit != Emit::SharedLibrary && digest)
@@ -365,7 +366,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   }
   if (!report.empty() && failed(writeReport(**module, *cluster)))
     return failure();
-  if (!explain.empty() && failed(writeExplanations(**module)))
+  if (!explain.empty() && failed(writeExplanations(**module, *cluster, command)))
     return failure();
   if (isLowered && failed(moe::lowerToLLVM(**module, options->runPasses)))
     return failure();
@@ -391,5 +392,6 @@ int main(int argc, char **argv) {
   moe::PassWatcher watcher(context);
   if (printPipeline)
     watcher.printPipelines();
-  return succeeded(run(context, diagnostics.getSources(), argv[0], watcher)) ? 0 : badInput;
+  std::string command = moe::getCommand(argc, argv);
+  return succeeded(run(context, diagnostics.getSources(), argv[0], command, watcher)) ? 0 : badInput;
 }

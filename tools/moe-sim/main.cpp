@@ -166,8 +166,8 @@ static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
 }
 
 /// Writes whatever the options ask for.
-static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header, const SimResult &result,
-                                  const SimReport &report) {
+static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const SimHeader &header,
+                                  const SimResult &result, const SimReport &report) {
   std::vector<MeasuredOp> measured;
   std::optional<Comparison> comparison;
   if (!compareFile.empty()) {
@@ -190,7 +190,7 @@ static LogicalResult writeOutputs(MLIRContext &context, const SimHeader &header,
   if (!traceFile.empty() && failed(write(traceFile, [&](llvm::raw_ostream &os) { writeTrace(result, os); })))
     return failure();
   if (!htmlFile.empty() && failed(write(htmlFile, [&](llvm::raw_ostream &os) {
-        writeHtml(header, result, report, measured, compared, os);
+        writeHtml(command, header, result, report, measured, compared, os);
       })))
     return failure();
   return write("-", [&](llvm::raw_ostream &os) {
@@ -251,7 +251,7 @@ static LogicalResult addOthers(MLIRContext &context, ModuleOp model, CompileOpti
   return success();
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
+static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command) {
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();
@@ -291,7 +291,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   SimReport report = makeReport(*result, getStepWork(plan));
   if (failed(addOthers(context, **input, *options, report)))
     return failure();
-  return writeOutputs(context, makeHeader(plan, *cluster), *result, report);
+  return writeOutputs(context, command, makeHeader(plan, *cluster), *result, report);
 }
 
 int main(int argc, char **argv) {
@@ -309,5 +309,5 @@ int main(int argc, char **argv) {
   if (threads)
     context.setThreadPool(*threads);
   ToolDiagnostics diagnostics(context, "moe-sim");
-  return succeeded(run(context, diagnostics.getSources(), argv[0])) ? 0 : badInput;
+  return succeeded(run(context, diagnostics.getSources(), argv[0], getCommand(argc, argv))) ? 0 : badInput;
 }

@@ -5,6 +5,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include "moe/Simulator/Report.h"
+
 namespace mlir::moe {
 
 /// Why, of a module that has `plan.explain_parallel`: the ten best groups, and why others were not taken; of one that
@@ -13,8 +15,10 @@ namespace mlir::moe {
 void printExplanation(ModuleOp plan, llvm::raw_ostream &os);
 /// The same as one JSON object.
 void writeExplanation(ModuleOp plan, llvm::raw_ostream &os);
-/// The same as a page without any reference to the network, with a picture of time against memory.
-void writeExplanationPage(ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
+/// Why each of `plans` is as it is, as one page without any reference to the network: charts of groups and of
+/// schedules, tables, and why others were not taken. `command` is the command line that asked for it; `header` names
+/// model and cluster.
+void writeExplanationPage(StringRef command, const SimHeader &header, ArrayRef<ModuleOp> plans, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
 

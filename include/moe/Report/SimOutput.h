@@ -22,8 +22,9 @@ llvm::Expected<std::vector<MeasuredOp>> loadTrace(llvm::StringRef path);
 llvm::Expected<std::vector<MeasuredOp>> parseTrace(llvm::StringRef text, llvm::StringRef fileName);
 
 /// One page without any reference to the network: timeline of all ranks, memory, roofline, tables. `measured` may be
-/// empty and `comparison` null; the measured lanes stand below the predicted ones.
-void writeHtml(const SimHeader &header, const SimResult &result, const SimReport &report,
+/// empty and `comparison` null; the measured lanes stand below the predicted ones. `command` is the command line that
+/// asked for it.
+void writeHtml(llvm::StringRef command, const SimHeader &header, const SimResult &result, const SimReport &report,
                llvm::ArrayRef<MeasuredOp> measured, const Comparison *comparison, llvm::raw_ostream &os);
 
 } // namespace mlir::moe
