@@ -6,7 +6,8 @@ Usage: reference_mappings.py --bin DIR [--page=docs/Validation.md] [--svg=FILE] 
 
 reference_mappings.json has the published rows, each with its source. For each of them
 
-  theirs   moe-sim predicts the step of the published mapping, as far as MoePlan can express it
+  theirs   moe-sim predicts the step of the published mapping, as far as MoePlan can express it. A pipeline of more than six
+           micro-batches a stage is told from two shorter ones: each further micro-batch adds the same time
   ours     moe-plan chooses for the same devices, sequences and global batch
 
 Nothing is fitted to the published figures. Figures are kept in reference_figures.json (--figures=FILE), and what is there is not
@@ -29,7 +30,7 @@ from run_all import get_commit
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(FOLDER, "..", "share", "models")
 CLUSTER = "hgx-h100"
-GIGA = 1e9
+GIGA, TERA = 1e9, 1e12
 # A dropless layer reserves rows for this multiple of the mean load. The published runs balance their tokens by force.
 MAX_LOAD = 1.5
 LIMIT_S = 3600
@@ -92,12 +93,12 @@ def get_measured_step(row):
     tokens = row["gbs"] * row["seq"] / row["gpus"]
     if "tokens_s" in row:
         return tokens / row["tokens_s"]
-    return tokens * count_flops(row["model"], row["seq"], row["attention"]) / (row["tflops"] * 1e12) if "tflops" in row else None
+    return tokens * count_flops(row["model"], row["seq"], row["attention"]) / (row["tflops"] * TERA) if "tflops" in row else None
 
 
 def get_tflops(row, step_s):
     """TFLOP/s of a GPU, counted as the row's source counts."""
-    return row["gbs"] * row["seq"] / row["gpus"] * count_flops(row["model"], row["seq"], row["attention"]) / step_s / 1e12
+    return row["gbs"] * row["seq"] / row["gpus"] * count_flops(row["model"], row["seq"], row["attention"]) / step_s / TERA
 
 
 # ------------------------------------------------------------------------------------------------------------------- answers
@@ -109,17 +110,24 @@ def get_groups(row):
     return f"pp={row['pp']},dp={data},mp={row['tp']},ep={row['ep']},esp={row['etp']}"
 
 
-def get_their_command(row):
+def count_micro_batches(row):
+    """Of a step, and those of the steps that are simulated: long pipelines are told from two shorter ones."""
+    count = row["gbs"] * row["tp"] * row["pp"] // (row["gpus"] * row["mbs"])
+    shorter = [2 * row["pp"], 4 * row["pp"]]
+    return count, shorter if row["pp"] > 1 and count > 6 * row["pp"] else [count]
+
+
+def get_their_command(row, count):
     command = ["moe-sim", row["model"], "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero",
-               f"--cluster={CLUSTER}", f"--parallel={get_groups(row)}", f"--batch={row['mbs']}", f"--global-batch={row['gbs']}",
+               f"--cluster={CLUSTER}", f"--parallel={get_groups(row)}", f"--batch={row['mbs']}", f"--micro-batches={count}",
                f"--max-load={MAX_LOAD}", "--memory-limit=0"]
     command += [f"--interleave={row['vp']}"] * (row["vp"] > 1) + ["--recompute"] * (row["recompute"] == "full")
     # Megatron's members of a tensor-parallel group send different tokens to the experts, as Parm's S1 does.
     return command + (["--sequence-parallel", "--schedule=s1"] if row["tp"] > 1 else ["--schedule=baseline"])
 
 
-def get_our_command(row):
-    return ["moe-plan", row["model"], str(row["gpus"]), CLUSTER, f"--seq={row['seq']}", f"--global-batch={row['gbs']}", "--dtype=bf16"]
+def get_our_commands(row):
+    return [["moe-plan", row["model"], str(row["gpus"]), CLUSTER, f"--seq={row['seq']}", f"--global-batch={row['gbs']}", "--dtype=bf16"]]
 
 
 def run(bin_folder, command, limit_s):
@@ -136,26 +144,48 @@ def run(bin_folder, command, limit_s):
     return json.loads(result.stdout)
 
 
-def keep_theirs(out):
-    return {"step_s": out["step_s"], "peak_bytes": out["memory"]["peak_bytes"], "exposed_s": out["mean"]["exposed_communication_s"]}
+def get_their_commands(row):
+    return [get_their_command(row, count) for count in count_micro_batches(row)[1]]
 
 
-def keep_ours(out):
+def extend(row, values):
+    """A value of the published number of micro-batches, each of which adds as much as those by which the simulated steps differ."""
+    count, simulated = count_micro_batches(row)
+    slope = (values[1] - values[0]) / (simulated[1] - simulated[0]) if len(values) > 1 else 0
+    return values[-1] + slope * (count - simulated[-1])
+
+
+def get_expert_flops(out):
+    """FLOPs a second of the experts' products."""
+    kernels = [kernel for kernel in out["kernels"] if kernel["kernel"].startswith("grouped_matmul")]
+    return sum(kernel["flops"] for kernel in kernels) / sum(kernel["busy_s"] for kernel in kernels)
+
+
+def keep_theirs(row, outs):
+    return {"expert_flops_per_s": get_expert_flops(outs[-1]), "step_s": extend(row, [out["step_s"] for out in outs]), "peak_bytes": outs[-1]["memory"]["peak_bytes"],
+            "exposed_s": extend(row, [out["mean"]["exposed_communication_s"] for out in outs])}
+
+
+def keep_ours(_, outs):
+    out = outs[0]
     names = {"tp": "tensor_model_parallel_size", "pp": "pipeline_model_parallel_size", "vp": "virtual_pipeline_model_parallel_size",
              "ep": "expert_model_parallel_size", "etp": "expert_tensor_parallel_size", "mbs": "micro_batch_size"}
     return {**{key: out["megatron"][name] for key, name in names.items()}, "recompute": out["recompute"], "schedule": out["schedule"],
             "is_estimate": out["is_estimate"], "step_s": out["seconds"], "peak_bytes": out["memory_bytes"]}
 
 
-def answer(options, figures, row, kind, command, keep):
-    """Runs `command` unless its figures are kept, and keeps what `keep` makes of the output."""
+def answer(options, figures, row, kind, commands, keep):
+    """Runs `commands` unless their figures are kept, and keeps what `keep` makes of the outputs."""
     kept = figures.setdefault(row["name"], {})
-    text = " ".join(command)
-    if kind in kept and kept[kind]["command"] == text and not options.again:
+    texts = [" ".join(command) for command in commands]
+    if kind in kept and kept[kind]["commands"] == texts and not options.again:
         return
-    begin = time.monotonic()
-    out = run(options.bin, command, options.limit)
-    kept[kind] = {**(out if "error" in out else keep(out)), "command": text, "commit": get_commit()}
+    begin, outs = time.monotonic(), []
+    for command in commands:
+        outs.append(run(options.bin, command, options.limit))
+        if "error" in outs[-1]:
+            break
+    kept[kind] = {**(outs[-1] if "error" in outs[-1] else keep(row, outs)), "commands": texts, "commit": get_commit()}
     print(f"{row['name']}, {kind}: {kept[kind].get('error') or '%.3f s' % kept[kind]['step_s']} ({time.monotonic() - begin:.0f} s)", flush=True)
     with open(options.figures, "w") as file:
         json.dump(figures, file, indent=1, sort_keys=True)
@@ -191,13 +221,14 @@ def make_their_table(reference, figures):
         cells = [f"{get_tflops(row, step):.0f}" if step else "" for step in (measured, predicted)]
         cells += [f"{100 * error:+.0f}%"] if error is not None else [""]
         if predicted:
-            cells += [f"{figures[row['name']]['theirs']['peak_bytes'] / GIGA:.0f}"]
+            kept = figures[row["name"]]["theirs"]
+            cells += [f"{kept['expert_flops_per_s'] / TERA:.0f}", f"{100 * kept['exposed_s'] / predicted:.0f}%", f"{kept['peak_bytes'] / GIGA:.0f}"]
         else:
-            cells += [describe_failure(figures, row, "theirs")]
+            cells += [describe_failure(figures, row, "theirs"), "", ""]
         mapping = [row[key] for key in ("gpus", "gbs", "tp", "pp", "vp", "ep", "etp", "mbs", "recompute")]
         lines.append([row["title"], *mapping, *cells])
     return make_table(["model", "GPUs", "GBS", "TP", "PP", "VP", "EP", "ETP", "MBS", "computed again", "measured", "predicted",
-                       "predicted / measured - 1", "GB predicted"], lines)
+                       "error", "expert products", "exposed", "GB"], lines)
 
 
 def describe_groups(groups):
@@ -256,7 +287,7 @@ def make_command_table(reference, figures):
     lines = []
     for row in reference["rows"]:
         for kept in figures.get(row["name"], {}).values():
-            lines.append([row["title"], f"`{kept['command']}`", kept["commit"]])
+            lines += [[row["title"], f"`{command}`", kept["commit"]] for command in kept["commands"]]
     return make_table(["row", "command", "commit"], lines)
 
 
@@ -313,7 +344,7 @@ def make_svg(reference, figures):
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">', STYLE,
              f'<rect class="back" width="{WIDTH}" height="{height}"/>']
     legend = {"measured": "measured", "predicted": "predicted, published mapping", "ours": "predicted, MoePlan's choice"}
-    for (kind, text), value in zip(legend.items(), (0, 115, 345)):
+    for (kind, text), value in zip(legend.items(), (0, 115, 375)):
         parts += [draw_mark(kind, value, 24, text), f'<text x="{to_x(value) + 12:.0f}" y="29">{text}</text>']
     for tick in range(0, HIGHEST + 1, TICK):
         parts += [f'<path class="grid" d="M{to_x(tick):.1f} {TOP - 16}V{bottom}"/>',
@@ -347,10 +378,11 @@ def main(arguments=None):
     unknown = set(names) - {row["name"] for row in reference["rows"]}
     if unknown:
         sys.exit(f"error: --only: expected names of rows in reference_mappings.json but got {', '.join(sorted(unknown))}")
-    for row in reference["rows"] if options.bin else []:
-        if row["name"] in names:
-            answer(options, figures, row, "theirs", get_their_command(row), keep_theirs)
-            answer(options, figures, row, "ours", get_our_command(row), keep_ours)
+    kinds = (("theirs", get_their_commands, keep_theirs), ("ours", get_our_commands, keep_ours))
+    for kind, get_commands, keep in kinds if options.bin else ():
+        for row in reference["rows"]:
+            if row["name"] in names:
+                answer(options, figures, row, kind, get_commands(row), keep)
     parts = make_parts(reference, figures)
     print("\n\n".join(parts[name] for name in ("summary", "theirs", "ours")))
     if options.page:

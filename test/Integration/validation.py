@@ -35,10 +35,10 @@ class PageTest(unittest.TestCase):
             mappings.fill_page("no markers", {"summary": ""})
 
     def test_the_kept_figures_are_of_the_published_rows(self):
-        commands = {row["name"]: {"theirs": mappings.get_their_command(row), "ours": mappings.get_our_command(row)} for row in REFERENCE["rows"]}
+        commands = {row["name"]: {"theirs": mappings.get_their_commands(row), "ours": mappings.get_our_commands(row)} for row in REFERENCE["rows"]}
         for name, kept in FIGURES.items():
             for kind, one in kept.items():
-                self.assertEqual(one["command"], " ".join(commands[name][kind]))
+                self.assertEqual(one["commands"], list(map(" ".join, commands[name][kind])))
 
 
 class ReferenceTest(unittest.TestCase):
@@ -82,7 +82,8 @@ class RunTest(unittest.TestCase):
         return mappings.load(figures)["mixtral-8x7b"], calls, out.getvalue()
 
     def test_what_tools_answer_is_kept(self):
-        self.write_tool("moe-sim", """echo '{"step_s": 2.5, "memory": {"peak_bytes": 6e10}, "mean": {"exposed_communication_s": 0.2}}'""")
+        self.write_tool("moe-sim", """echo '{"step_s": 2.5, "memory": {"peak_bytes": 6e10}, "mean": {"exposed_communication_s": 0.2},
+                        "kernels": [{"kernel": "grouped_matmul", "flops": 3e14, "busy_s": 0.5}, {"kernel": "add"}]}'""")
         sizes = dict.fromkeys(("tensor_model_parallel_size", "virtual_pipeline_model_parallel_size", "expert_tensor_parallel_size",
                                "micro_batch_size"), 1) | {"pipeline_model_parallel_size": 4, "expert_model_parallel_size": 8}
         answer = {"megatron": sizes, "recompute": "none", "schedule": "baseline", "is_estimate": False, "seconds": 2, "memory_bytes": 7e10}
@@ -91,10 +92,19 @@ class RunTest(unittest.TestCase):
         self.assertEqual(calls, 2)
         self.assertEqual((kept["theirs"]["step_s"], kept["ours"]["step_s"], kept["ours"]["ep"]), (2.5, 2, 8))
         # 468 TFLOP/s of 82.93 GFLOP a token, 16384 tokens of a GPU: 2.903 s.
-        self.assertIn("| 468 | 544 | +16% | 60 |", out)
+        self.assertIn("| 468 | 544 | +16% | 600 | 8% | 60 |", out)
         self.assertIn("| TP, PP, EP, MBS | 544 | 679 | +25% |", out)
         self.assertEqual(self.run_row()[1], 2)
         self.assertEqual(self.run_row("--again")[1], 4)
+
+    def test_long_pipelines_are_extended(self):
+        """80 micro-batches from steps of 8 and 16 that take 2 s and 3 s: 3 + 64 / 8 s."""
+        row = next(row for row in REFERENCE["rows"] if row["name"] == "gpt-oss-120b")
+        self.assertEqual(mappings.count_micro_batches(row), (80, [8, 16]))
+        self.assertEqual(mappings.extend(row, [2, 3]), 11)
+        row = next(row for row in REFERENCE["rows"] if row["name"] == "mixtral-8x7b")
+        self.assertEqual(mappings.count_micro_batches(row), (16, [16]))
+        self.assertEqual(mappings.extend(row, [2]), 2)
 
     def test_a_refusal_is_kept_as_such(self):
         self.write_tool("moe-sim", "echo 'error: no room' >&2; exit 2")
