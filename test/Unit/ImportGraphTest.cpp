@@ -54,10 +54,10 @@ protected:
 
 // Every shared model imports to a graph that verifies, in each type.
 TEST_F(ImportGraph, EverySharedModel) {
-  for (const char *name : {"switch-base-8", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "olmoe-1b-7b",
-                           "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gpt2-moe",
-                           "gpt3-medium-moe", "gpt3-6.7b-moe", "bert-base-moe", "mixtral-8x22b", "qwen3-235b-a22b",
-                           "kimi-k2", "glm-4.5", "llama-4-maverick"})
+  for (const char *name :
+       {"switch-base-8", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "olmoe-1b-7b", "deepseek-v2",
+        "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gpt2-moe", "gpt3-medium-moe",
+        "gpt3-6.7b-moe", "bert-base-moe", "mixtral-8x22b", "qwen3-235b-a22b", "kimi-k2", "glm-4.5", "llama-4-maverick"})
     for (ImportType dtype : {ImportType::f32, ImportType::f64, ImportType::bf16, ImportType::f16}) {
       ImportOptions options;
       options.dtype = dtype;

@@ -282,8 +282,9 @@ TEST(ModelSpec, Llama4Chunks) {
             "c.json:1:2: error: 'layer_types': expected a type for each of the 3 blocks but got [\"full_attention\"]");
 }
 
-// Every second block of Maverick has experts and a shared one, the others a wider dense block. Every fourth block has no rotary
-// positions and sees all tokens. Unlike Scout, Maverick has no norms of queries and keys and does not stretch positions.
+// Every second block of Maverick has experts and a shared one, the others a wider dense block. Every fourth block has
+// no rotary positions and sees all tokens. Unlike Scout, Maverick has no norms of queries and keys and does not stretch
+// positions.
 TEST(ModelSpec, Llama4Maverick) {
   ModelSpec model = parse(readShared("llama-4-maverick"));
   ASSERT_EQ(model.blocks.size(), 48u);
