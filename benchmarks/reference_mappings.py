@@ -127,7 +127,7 @@ def get_their_command(row, count):
 
 
 def get_our_commands(row):
-    return [["moe-plan", row["model"], str(row["gpus"]), CLUSTER, f"--seq={row['seq']}", f"--global-batch={row['gbs']}", "--dtype=bf16"]]
+    return [["moe-plan", row["model"], str(row["gpus"]), CLUSTER, f"--seq={row['seq']}", f"--global-batch={row['gbs']}", f"--max-load={MAX_LOAD}"]]
 
 
 def run(bin_folder, command, limit_s):
