@@ -190,6 +190,11 @@ Wanted: R^2 of at least 0.98, a mean error of at most 10%.""",
           after="""65 of the configurations were looked at while the calibration's grid of sizes was chosen, 8 were added afterwards.
 Of two rounds the lesser time counts, since what disturbs the machine only adds to a step.""",
           show=r"configurations: R\^2", pictures=("prediction.svg",), needs=("quiet",)),
+    Entry("reference-mappings", "Prediction against measurement", "Published mappings of MoE training on H100",
+          ("benchmarks/reference_mappings.py --bin {bin} --figures={out}/figures.json --svg={out}/reference-mappings.svg",), 3600,
+          text="""Megatron Core's and NeMo's published mappings of 64 to 1024 H100: the throughput that `moe-sim` predicts for them
+beside the measured one, and what `moe-plan` chooses instead. [Validation](Validation.md) explains the rows.""",
+          pictures=("reference-mappings.svg",)),
     Entry("auto-host", "Prediction against measurement", "What --schedule=auto chooses, beside all other plans",
           ("benchmarks/auto_host.py --bin {bin} --out={out} --svg={out}/auto-host.svg",), 2500,
           text="""Layers on 2 to 8 ranks, on a profile that was measured just before: the chosen plan and all that could have been chosen

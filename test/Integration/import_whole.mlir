@@ -137,3 +137,15 @@
 // DEEPSEEK: moe.attention %[[QUERIES]], %[[KEYS]], %[[V]] {causal, heads = 4 : i64, k_heads = 4 : i64, k_length = 8 : i64, q_length = 8 : i64, scale = 0.35625591626486192 : f64} : (tensor<8x48xf32>, tensor<8x48xf32>, tensor<8x24xf32>) -> (tensor<8x24xf32>, tensor<8x4xf32>)
 // DEEPSEEK: moe.activation {{.*}} {kind = #moe<activation swiglu>}
 // DEEPSEEK: moe.layer "layer1" {{.*}}selection_bias({{.*}}shared(
+
+// The shared models that issue no remark. Maverick's blocks are dense and MoE in turn.
+// RUN: moe-import llama-4-maverick --whole-model --seq=8 --layers=4 --strict | FileCheck %s --check-prefix=MAVERICK
+// MAVERICK: moe.activation {{.*}} {kind = #moe<activation swiglu>} : (tensor<8x32768x
+// MAVERICK: moe.layer "layer1"
+// MAVERICK: moe.activation {{.*}} {kind = #moe<activation swiglu>} : (tensor<8x32768x
+// MAVERICK: moe.rotary {{.*}} temperature
+// MAVERICK: moe.layer "layer3"
+// RUN: moe-import qwen3-235b-a22b --whole-model --seq=8 --strict -o %t.235
+// RUN: moe-import mixtral-8x22b --whole-model --seq=8 --strict -o %t.8x22
+// RUN: moe-import kimi-k2 --whole-model --seq=8 --strict -o %t.k2
+// RUN: moe-import glm-4.5 --whole-model --seq=8 --strict -o %t.glm

@@ -54,9 +54,10 @@ protected:
 
 // Every shared model imports to a graph that verifies, in each type.
 TEST_F(ImportGraph, EverySharedModel) {
-  for (const char *name : {"switch-base-8", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "olmoe-1b-7b",
-                           "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gpt2-moe",
-                           "gpt3-medium-moe", "gpt3-6.7b-moe", "bert-base-moe"})
+  for (const char *name :
+       {"switch-base-8", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b", "olmoe-1b-7b", "deepseek-v2",
+        "deepseek-v2-lite", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gpt2-moe", "gpt3-medium-moe",
+        "gpt3-6.7b-moe", "bert-base-moe", "mixtral-8x22b", "qwen3-235b-a22b", "kimi-k2", "glm-4.5", "llama-4-maverick"})
     for (ImportType dtype : {ImportType::f32, ImportType::f64, ImportType::bf16, ImportType::f16}) {
       ImportOptions options;
       options.dtype = dtype;
@@ -247,7 +248,9 @@ TEST_F(ImportGraph, ParameterCounts) {
     int64_t parameters;
   } models[] = {{"mixtral-8x7b", 46702792704},      {"qwen3-30b-a3b", 30532122624},    {"olmoe-1b-7b", 6919161856},
                 {"qwen1.5-moe-a2.7b", 14315784192}, {"gpt-oss-20b", 20914757184},      {"gpt-oss-120b", 116829156672},
-                {"deepseek-v2", 235741434880},      {"deepseek-v2-lite", 15706484224}, {"deepseek-v3", 671026419200}};
+                {"deepseek-v2", 235741434880},      {"deepseek-v2-lite", 15706484224}, {"deepseek-v3", 671026419200},
+                {"mixtral-8x22b", 140620634112},    {"qwen3-235b-a22b", 235093634560}, {"kimi-k2", 1026408232448},
+                {"glm-4.5", 352797829024},          {"llama-4-maverick", 400711848960}};
   for (const auto &model : models)
     for (bool loss : {false, true})
       EXPECT_EQ(countParameters(getModel(*import(model.name, getWhole(loss)))), model.parameters) << model.name;

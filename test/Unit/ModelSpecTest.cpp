@@ -282,6 +282,45 @@ TEST(ModelSpec, Llama4Chunks) {
             "c.json:1:2: error: 'layer_types': expected a type for each of the 3 blocks but got [\"full_attention\"]");
 }
 
+// Every second block of Maverick has experts and a shared one, the others a wider dense block. Every fourth block has
+// no rotary positions and sees all tokens. Unlike Scout, Maverick has no norms of queries and keys and does not stretch
+// positions.
+TEST(ModelSpec, Llama4Maverick) {
+  ModelSpec model = parse(readShared("llama-4-maverick"));
+  ASSERT_EQ(model.blocks.size(), 48u);
+  for (size_t i = 0; i < model.blocks.size(); ++i) {
+    EXPECT_EQ(model.blocks[i].isMoe, i % 2 == 1) << i;
+    EXPECT_EQ(model.blocks[i].rotary, i % 4 != 3) << i;
+    EXPECT_EQ(model.blocks[i].chunk, i % 4 != 3 ? 8192 : 0) << i;
+  }
+  EXPECT_EQ(model.denseHidden, 16384);
+  EXPECT_EQ(model.attention.headNorm, HeadNorm::none);
+  EXPECT_EQ(model.attention.rotary->base, 5e5);
+  EXPECT_EQ(model.attention.rotary->factor, 1);
+  EXPECT_EQ(parse(readShared("llama-4-scout")).attention.rotary->factor, 16);
+}
+
+// The full GLM-4.5 has norms of queries and keys, which Air lacks, and three dense blocks.
+TEST(ModelSpec, Glm45) {
+  ModelSpec model = parse(readShared("glm-4.5"));
+  EXPECT_EQ(model.blocks.size(), 92u);
+  EXPECT_EQ(countMoe(model), 89u);
+  EXPECT_FALSE(model.blocks[2].isMoe);
+  EXPECT_EQ(model.denseHidden, 12288);
+  EXPECT_EQ(model.attention.headNorm, HeadNorm::head);
+  EXPECT_EQ(parse(readShared("glm-4.5-air")).attention.headNorm, HeadNorm::none);
+  EXPECT_EQ(model.attention.heads, 96);
+  EXPECT_EQ(model.attention.keyHeads, 8);
+  EXPECT_EQ(model.attention.rotary->dim, 64);
+  EXPECT_TRUE(model.attention.inputBiases);
+}
+
+// No key of the shared files is unknown.
+TEST(ModelSpec, NoRemarks) {
+  for (const char *name : {"mixtral-8x22b", "qwen3-235b-a22b", "kimi-k2", "glm-4.5", "llama-4-maverick"})
+    EXPECT_FALSE(llvm::cantFail(parseModelConfig(print(readShared(name)), "c.json", /*whole=*/true)).otherKeys) << name;
+}
+
 // Two stacks, of which every other block is MoE.
 TEST(ModelSpec, Switch) {
   ModelSpec model = parse(readShared("switch-base-8"));

@@ -60,9 +60,11 @@ def layer_of(config, sequences=1):
 REDUCED = {
     "switch-base-8": dict(d_model=16, d_ff=24, expert_capacity=2),
     "mixtral-8x7b": dict(hidden_size=16, intermediate_size=20),
+    "mixtral-8x22b": dict(hidden_size=16, intermediate_size=20),
     "qwen1.5-moe-a2.7b": dict(hidden_size=16, moe_intermediate_size=8, num_experts=12,
                               shared_expert_intermediate_size=20),
     "qwen3-30b-a3b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16),
+    "qwen3-235b-a22b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16),
     "olmoe-1b-7b": dict(hidden_size=16, intermediate_size=6, num_experts=12),
     "deepseek-v2": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24),
     "deepseek-v2-lite": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=12),
@@ -75,6 +77,7 @@ REDUCED = {
     "gpt-oss-120b": dict(hidden_size=16, intermediate_size=12, num_local_experts=16),
     "kimi-k2": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24),
     "glm-4.5-air": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
+    "glm-4.5": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
     "dots.llm1": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
     "minimax-m2": dict(hidden_size=16, intermediate_size=6, num_local_experts=16),
     "ernie-4.5-21b-a3b": dict(hidden_size=16, moe_intermediate_size=6, moe_num_experts=12),
@@ -83,6 +86,7 @@ REDUCED = {
     "qwen3-next-80b-a3b": dict(hidden_size=16, moe_intermediate_size=6, num_experts=16, shared_expert_intermediate_size=6),
     # Their sizes are in an object of their own.
     "llama-4-scout": dict(text_config=dict(hidden_size=16, intermediate_size=6)),
+    "llama-4-maverick": dict(text_config=dict(hidden_size=16, intermediate_size=6, num_local_experts=16)),
     "qwen3-vl-30b-a3b": dict(text_config=dict(hidden_size=16, moe_intermediate_size=6, num_experts=16)),
     "dbrx": dict(d_model=16, ffn_config=dict(ffn_hidden_size=6, moe_num_experts=8)),
 }
