@@ -10,6 +10,7 @@
 #include "CompileCommandLine.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Report/PlanAnswer.h"
+#include "moe/Simulator/Prediction.h"
 
 #include "../StandardOutput.h"
 #include "../Version.h"
@@ -84,8 +85,8 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   return question;
 }
 
-static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question,
-                              const GroupsExplanation &explanation) {
+static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
+                              StringRef command, const GroupsExplanation &explanation) {
   const Candidate &chosen =
       *llvm::find_if(explanation.candidates, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
   // Reports read what a plan says of itself.
@@ -111,12 +112,12 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
     return success();
   return writeFile(context, htmlFile, [&](llvm::raw_pwrite_stream &os) {
     ModuleOp one = *module;
-    writeExplanationPage(one, os);
+    writeExplanationPage(command, makeSimHeader(one, question.model, cluster), one, os);
     return success();
   });
 }
 
-static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0) {
+static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0, StringRef command) {
   if (failed(setDefaults(context)))
     return failure();
   FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, argv0);
@@ -146,11 +147,12 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
         return explanation;
       })))
     return failure();
-  return writeAll(context, question, *explanation);
+  return writeAll(context, question, *cluster, command, *explanation);
 }
 
 int main(int argc, char **argv) {
   keepStandardOutputClosed();
+  std::string command = getCommand(argc, argv);
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   setVersion("moe-plan");
@@ -166,5 +168,5 @@ int main(int argc, char **argv) {
   if (threads)
     context.setThreadPool(*threads);
   ToolDiagnostics diagnostics(context, "moe-plan");
-  return succeeded(run(context, diagnostics.getSources(), argv[0])) ? 0 : badInput;
+  return succeeded(run(context, diagnostics.getSources(), argv[0], command)) ? 0 : badInput;
 }
