@@ -86,6 +86,24 @@ struct Span {
   bool isEmpty() const { return begin >= end; }
 };
 
+/// Places by spans of launches: a segment tree. Node 1 is of all launches, nodes 2 and 3 of a half of them each, and so
+/// on down to leaves of a few launches. A place is in the largest nodes that make up its span. So a block that is alive
+/// for long is in few nodes, and a query meets it a few times.
+class PlacesBySpan {
+public:
+  explicit PlacesBySpan(size_t launches) : leaves(llvm::PowerOf2Ceil(launches / kLaunches + 1)), nodes(2 * leaves) {}
+
+  void insert(Span span, const Place &place);
+  /// Appends the places of each node that has launches of `span`.
+  void find(Span span, SmallVectorImpl<Places> &found) const;
+
+private:
+  static constexpr size_t kLaunches = 64; ///< of a leaf
+
+  size_t leaves;
+  std::vector<SmallVector<Place, 0>> nodes; ///< in the order of their offsets
+};
+
 /// Blocks by when they are used, so that of a long program few are looked at. Two blocks can be in use at the same time
 /// only where one spans a launch of the other in program order, or has a launch on a stream beside one of the other's.
 class PlacedBlocks {
@@ -94,19 +112,9 @@ public:
   /// `block` is number `index`.
   void insert(const Block &block, unsigned index);
   /// At least the places of all that may be in use when `block`, which is number `index`, is.
-  SmallVector<Places> findNear(const Block &block, unsigned index);
+  SmallVector<Places> findNear(const Block &block, unsigned index) const;
 
 private:
-  static constexpr unsigned kLaunches = 64; ///< of a bucket
-  using Bucket = SmallVector<Place, 0>;     ///< in the order of their offsets
-  using Buckets = std::vector<Bucket>;
-
-  MutableArrayRef<Bucket> getBuckets(Buckets &buckets, Span span) const {
-    if (span.isEmpty())
-      return {};
-    return MutableArrayRef(buckets).slice(span.begin / kLaunches,
-                                          (span.end - 1) / kLaunches - span.begin / kLaunches + 1);
-  }
   /// The launches that use `block`, in program order.
   Span getUses(const Block &block) const;
   /// On each stream.
@@ -117,8 +125,8 @@ private:
   const HappensBefore &order;
   Lifetimes &lifetimes;
   std::vector<std::vector<unsigned>> launchesOf; ///< by stream
-  Buckets inProgram;
-  std::vector<Buckets> onStream;
+  PlacesBySpan inProgram;
+  std::vector<PlacesBySpan> onStream;
 };
 
 class MemoryPlanner {
@@ -140,7 +148,7 @@ private:
   /// Places all blocks of `space`; returns the bytes that they need.
   int64_t place(Space space);
   /// The least where nothing of `near` is in the way.
-  int64_t findOffset(unsigned index, MutableArrayRef<Places> near) const;
+  int64_t findOffset(unsigned index, ArrayRef<Places> near) const;
 
   func::FuncOp program;
   HappensBefore order;
@@ -223,19 +231,25 @@ void MemoryPlanner::shareInPlace() {
       merge(blockOf[launch.getOutputs().front().getDefiningOp()], blockOf[input]);
 }
 
-int64_t MemoryPlanner::findOffset(unsigned index, MutableArrayRef<Places> near) const {
+int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) const {
   int64_t offset = 0, bytes = blocks[index].bytes;
-  // Every place that begins before the end of this one is behind it then, or not in its way: it is looked at once.
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (Places &places : near)
-      for (; !places.empty() && places.front().begin < offset + bytes; places = places.drop_front()) {
-        const Place &place = places.front();
-        if (place.end <= offset || lifetimes.areOrdered(index, place.block))
-          continue;
-        offset = llvm::alignTo(place.end, alignment);
-        moved = true;
-      }
+  // All places in the order of their offsets: the list that goes on first is on top.
+  auto isLater = [](Places a, Places b) { return a.front().begin > b.front().begin; };
+  SmallVector<Places> lists;
+  llvm::copy_if(near, std::back_inserter(lists), [](Places places) { return !places.empty(); });
+  std::make_heap(lists.begin(), lists.end(), isLater);
+  while (!lists.empty()) {
+    std::pop_heap(lists.begin(), lists.end(), isLater);
+    const Place &place = lists.back().front();
+    if (place.begin >= offset + bytes)
+      return offset;
+    if (place.end > offset && !lifetimes.areOrdered(index, place.block))
+      offset = llvm::alignTo(place.end, alignment);
+    lists.back() = lists.back().drop_front();
+    if (lists.back().empty())
+      lists.pop_back();
+    else
+      std::push_heap(lists.begin(), lists.end(), isLater);
   }
   return offset;
 }
@@ -244,13 +258,36 @@ int64_t MemoryPlanner::findOffset(unsigned index, MutableArrayRef<Places> near) 
 // Placed blocks
 //===----------------------------------------------------------------------===//
 
+void PlacesBySpan::insert(Span span, const Place &place) {
+  if (span.isEmpty())
+    return;
+  auto isBefore = [](const Place &a, const Place &b) { return a.begin < b.begin; };
+  auto insertInto = [&](SmallVector<Place, 0> &node) { node.insert(llvm::upper_bound(node, place, isBefore), place); };
+  size_t first = leaves + span.begin / kLaunches, end = leaves + (span.end - 1) / kLaunches + 1;
+  for (; first < end; first /= 2, end /= 2) {
+    if (first % 2 == 1)
+      insertInto(nodes[first++]);
+    if (end % 2 == 1)
+      insertInto(nodes[--end]);
+  }
+}
+
+void PlacesBySpan::find(Span span, SmallVectorImpl<Places> &found) const {
+  if (span.isEmpty())
+    return;
+  size_t first = leaves + span.begin / kLaunches, last = leaves + (span.end - 1) / kLaunches;
+  for (; first > 0; first /= 2, last /= 2)
+    for (size_t node = first; node <= last; ++node)
+      if (!nodes[node].empty())
+        found.push_back(nodes[node]);
+}
+
 PlacedBlocks::PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes)
-    : order(order), lifetimes(lifetimes), launchesOf(order.getNumStreams()), onStream(order.getNumStreams()) {
+    : order(order), lifetimes(lifetimes), launchesOf(order.getNumStreams()), inProgram(order.getLaunches().size()) {
   for (unsigned launch = 0; launch < order.getLaunches().size(); ++launch)
     launchesOf[order.getStream(launch)].push_back(launch);
-  inProgram.resize(order.getLaunches().size() / kLaunches + 1);
-  for (auto [buckets, launches] : llvm::zip(onStream, launchesOf))
-    buckets.resize(launches.size() / kLaunches + 1);
+  for (const auto &launches : launchesOf)
+    onStream.emplace_back(launches.size());
 }
 
 Span PlacedBlocks::getUses(const Block &block) const {
@@ -283,18 +320,16 @@ Span PlacedBlocks::getBeside(unsigned index, unsigned stream) const {
 
 void PlacedBlocks::insert(const Block &block, unsigned index) {
   Place place{block.offset, block.offset + block.bytes, index};
-  auto isBefore = [](const Place &a, const Place &b) { return a.begin < b.begin; };
-  auto insertInto = [&](Bucket &bucket) { bucket.insert(llvm::upper_bound(bucket, place, isBefore), place); };
-  llvm::for_each(getBuckets(inProgram, getUses(block)), insertInto);
-  for (auto [buckets, span] : llvm::zip(onStream, getStreamUses(block)))
-    llvm::for_each(getBuckets(buckets, span), insertInto);
+  inProgram.insert(getUses(block), place);
+  for (auto [places, span] : llvm::zip(onStream, getStreamUses(block)))
+    places.insert(span, place);
 }
 
-SmallVector<Places> PlacedBlocks::findNear(const Block &block, unsigned index) {
+SmallVector<Places> PlacedBlocks::findNear(const Block &block, unsigned index) const {
   SmallVector<Places> near;
-  llvm::append_range(near, getBuckets(inProgram, getUses(block)));
-  for (unsigned stream = 0; stream < onStream.size(); ++stream)
-    llvm::append_range(near, getBuckets(onStream[stream], getBeside(index, stream)));
+  inProgram.find(getUses(block), near);
+  for (auto [stream, places] : llvm::enumerate(onStream))
+    places.find(getBeside(index, stream), near);
   return near;
 }
 
