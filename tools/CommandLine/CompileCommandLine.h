@@ -34,6 +34,8 @@ public:
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }
   bool isTraining() const { return mode == "train"; }
+  /// The bound of dropless rows that is taken by default, once getOptions() has decided.
+  std::optional<double> getDefaultMaxLoad() const { return importing.getDefaultMaxLoad(); }
   /// Fails where no model has the input's name. What else is wrong with it, reading it says.
   LogicalResult checkInput(const char *argv0) const;
   /// Options of compile(), which refer to the cluster. It also decides whether dropless rows are bounded by default: of

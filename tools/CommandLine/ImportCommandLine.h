@@ -51,6 +51,7 @@ public:
   llvm::StringRef getDType() const;
   /// Rows of a dropless layer are bounded so where --max-load does not say.
   void setDefaultMaxLoad(double load) { defaultMaxLoad = load; }
+  std::optional<double> getDefaultMaxLoad() const { return defaultMaxLoad; }
 
   /// --batch where it is given.
   bool hasBatch() const { return batch.getNumOccurrences() > 0; }

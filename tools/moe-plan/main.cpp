@@ -77,6 +77,7 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
                        : search.options.optimizer->kind == OptimizerKind::Adam ? "Adam"
                                                                                : "SGD";
   question.gpus = search.request.world;
+  question.maxLoad = compiling.getDefaultMaxLoad();
   question.sequence = sequence;
   bool isHost = cluster.processors.count > 0;
   question.memoryLimit = search.options.memoryLimit ? static_cast<double>(search.options.memoryLimit)

@@ -1,5 +1,18 @@
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<flops = 1.0e9, memory_bytes = 1.0e12>'},func.func(moe-cut-stages{stages=2}))" --split-input-file | FileCheck %s
 // RUN: not moe-opt %s --moe-cut-stages=stages=9 --split-input-file 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: moe-opt %s --moe-cut-stages=stages=0 --split-input-file | FileCheck %s --check-prefix=PARTS
+// RUN: moe-opt %s --moe-cut-stages="stages=2 boundaries=0,1,2" --split-input-file | FileCheck %s --check-prefix=GIVEN
+// RUN: not moe-opt %s --moe-cut-stages="stages=2 boundaries=0,2" --split-input-file 2>&1 | FileCheck %s --check-prefix=FEW
+// RUN: not moe-opt %s --moe-cut-stages="stages=2 boundaries=0,0,2" --split-input-file 2>&1 | FileCheck %s --check-prefix=FLAT
+
+// With stages=0 each part is a stage, and the function says what each receives. Given boundaries are taken as they are, and checked.
+// PARTS: func.func @chain
+// PARTS-SAME: moe.part_bytes = array<f64: 0.000000e+00, 2.560000e+02>
+// GIVEN: func.func @chain
+// GIVEN: moe.matmul {{.*}}#moe.stage<0>
+// GIVEN: moe.matmul {{.*}}#moe.stage<1>
+// FEW: error: expected boundaries of 2 stages that rise from 0 to 2, the number of parts, but got 0, 2
+// FLAT: error: expected boundaries of 2 stages that rise from 0 to 2, the number of parts, but got 0, 0, 2
 
 // The second product is as much work as the other two together. What needs parameters alone belongs to no stage.
 // MANY: error: expected at most 2 stages, since the model can be cut in no more places, but got 9

@@ -1,4 +1,16 @@
 // RUN: moe-opt %s --moe-recompute-blocks | FileCheck %s
+// RUN: moe-opt %s --moe-recompute-blocks=selective | FileCheck %s --check-prefix=SELECTIVE
+
+// Selective recomputation keeps products and exchanges, and computes again what only moves memory.
+// SELECTIVE-LABEL: func.func @blocks
+// SELECTIVE-NOT: moe.residual
+// SELECTIVE-LABEL: func.func @plateau
+// SELECTIVE: moe.matmul
+// SELECTIVE-NOT: moe.residual
+// SELECTIVE-COUNT-4: moe.norm {{.*}}moe.residual = #moe<residual recompute>
+// SELECTIVE: moe.matmul
+// SELECTIVE-NOT: moe.residual
+// SELECTIVE: moe.add
 
 // What blocks hand over is kept, and the last one, the head, as a whole.
 // CHECK-LABEL: func.func @blocks
