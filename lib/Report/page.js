@@ -142,7 +142,8 @@ function logTicks(low, high, about) {
   const inside = found.filter(value => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
   if (inside.length <= about) return inside;
   const powers = inside.filter(value => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9);
-  return powers.filter((value, i) => i % Math.ceil(powers.length / about) === 0);
+  const chosen = powers.length < 3 ? inside : powers;
+  return chosen.filter((value, i) => i % Math.ceil(chosen.length / about) === 0);
 }
 const plain = value => Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential(0) : String(Number(value.toPrecision(6)));
 

@@ -143,6 +143,11 @@ def check_look(page, dark):
     return None
 
 
+def check_command(page):
+    command = page.evaluate("document.getElementById('command').textContent")
+    return None if command.startswith("moe-") else f"expected the command on the page but got '{command}'"
+
+
 def check_probe(said, grouped):
     if said["grouped"] != grouped:
         return f"expected grouped = {grouped} but got {said['grouped']}"
@@ -200,7 +205,7 @@ def check_page(browser, path, check, shot=None):
             page = browser.open(path, width, dark)
             if shot:
                 page.shoot(f"{shot}-{width}-{'dark' if dark else 'light'}.png")
-            problem = check_look(page, dark) or check(page) or check_look(page, dark)
+            problem = check_look(page, dark) or check_command(page) or check(page) or check_look(page, dark)
             page.close()
             if problem:
                 return f"at {width} pixels, {'dark' if dark else 'light'}: {problem}"
