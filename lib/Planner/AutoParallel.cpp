@@ -73,6 +73,7 @@ private:
   /// Those that may be taken, the fastest first.
   SmallVector<Candidate *> sort();
   bool compileWhole(Candidate &candidate);
+  void correctEstimates();
   void compileNearest();
   void failToFind();
   LogicalResult setFigures(OwningOpRef<ModuleOp> &module, Candidate &best) const;
@@ -474,10 +475,26 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
   return false;
 }
 
+/// By how much steps took longer than their estimates, the others' estimates are raised: what is left out of one is
+/// left out of all.
+void ParallelSearch::correctEstimates() {
+  double ratio = 0;
+  int64_t count = 0;
+  for (const Candidate &one : candidates)
+    if (one.verdict == Verdict::Compiled) {
+      ratio += one.whole.seconds / one.estimate.seconds;
+      ++count;
+    }
+  for (Candidate &one : candidates)
+    if (one.verdict == Verdict::Estimated && count > 0)
+      one.estimate.seconds *= std::max(1.0, ratio / static_cast<double>(count));
+}
+
 /// The nearest by estimate, then all that by their estimates may be faster than the fastest of these.
 void ParallelSearch::compileNearest() {
   constexpr size_t compared = 2;
   visitBest("whole plans", sort(), compared, [&](Candidate &candidate) { return compileWhole(candidate); });
+  correctEstimates();
   while (!isStopped()) {
     SmallVector<Candidate *> sorted = sort(), faster;
     for (Candidate *candidate : sorted)

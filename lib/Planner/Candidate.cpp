@@ -32,6 +32,20 @@ std::string mlir::moe::describe(const Candidate &candidate) {
   return describe(candidate.parallel) + batch;
 }
 
+std::string mlir::moe::describeChoices(const Candidate &one) {
+  std::string text = one.schedule;
+  llvm::raw_string_ostream os(text);
+  if (one.interleave > 1)
+    os << ", VPP " << one.interleave;
+  if (one.recompute != Recompute::None)
+    os << ", recompute " << getName(one.recompute);
+  if (one.zero)
+    os << ", ZeRO-1";
+  if (one.sequenceParallel)
+    os << ", sequence parallel";
+  return text;
+}
+
 std::string mlir::moe::describeOptions(const Candidate &one) {
   std::string text;
   llvm::raw_string_ostream os(text);

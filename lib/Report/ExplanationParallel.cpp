@@ -15,9 +15,9 @@ static bool isCompared(const Candidate &one) {
   return one.verdict == Verdict::Estimated || one.verdict == Verdict::Compiled || one.verdict == Verdict::Chosen;
 }
 
+template <class GetKey>
 static SmallVector<const Candidate *> selectAndSort(ArrayRef<Candidate> all,
-                                                    function_ref<bool(const Candidate &)> select,
-                                                    function_ref<double(const Candidate &)> getKey) {
+                                                    function_ref<bool(const Candidate &)> select, GetKey getKey) {
   SmallVector<const Candidate *> sorted;
   for (const Candidate &one : all)
     if (select(one))
@@ -26,13 +26,13 @@ static SmallVector<const Candidate *> selectAndSort(ArrayRef<Candidate> all,
   return sorted;
 }
 
-/// `isNamed`: the rows are in different schedules.
+/// `isNamed`: the rows differ in more than their groups.
 static void printRow(const Candidate &one, const std::optional<Margin> &margin, bool isNamed, llvm::raw_ostream &os) {
   constexpr double milli = 1e3, giga = 1e-9, tera = 1e-12;
   const ParallelAttr &groups = one.parallel;
   const StepFigures &whole = one.whole;
   auto number = [](int64_t value) { return static_cast<long long>(value); };
-  const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, describe(groups)) ? "~" : " ";
+  const char *taken = one.verdict == Verdict::Chosen ? "*" : "", *near = isClose(margin, describe(one)) ? "~" : " ";
   os << llvm::format("%3s%s%3lld%5lld%3lld%5lld%4lld", taken, near, number(groups.getPp()), number(groups.getDp()),
                      number(groups.getMp()), number(groups.getEp()), number(groups.getEsp()))
      << llvm::format("%4lld%6lld", number(one.batch), number(one.microBatches))
@@ -44,23 +44,26 @@ static void printRow(const Candidate &one, const std::optional<Margin> &margin, 
                      formatShare(whole.parts.exposedCommunication, whole.seconds).c_str(),
                      static_cast<double>(one.getBytes()) * giga);
   if (isNamed)
-    os << "       in " << one.schedule << "\n";
+    os << "       " << describeChoices(one) << "\n";
 }
 
 static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream &os) {
   auto sorted = selectAndSort(explanation.candidates, isCompared, [&](const Candidate &one) {
-    return explanation.objective == Objective::StepTime ? one.getStepSeconds() : one.secondsPerSequence;
+    double cost = explanation.objective == Objective::StepTime ? one.getStepSeconds() : one.secondsPerSequence;
+    // What was compiled is known; what was only estimated stands below it.
+    return std::pair(one.whole.seconds == 0, cost);
   });
   if (sorted.empty())
     return;
   ArrayRef<const Candidate *> rows = ArrayRef(sorted).take_front(shown);
-  bool isNamed = llvm::any_of(rows, [&](const Candidate *one) { return one->schedule != rows.front()->schedule; });
+  bool isNamed =
+      llvm::any_of(rows, [&](const Candidate *one) { return describeChoices(*one) != describeChoices(*rows.front()); });
   const auto *taken = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });
   if (taken != sorted.end())
     os << "taken: " << describe((*taken)->parallel) << "\n";
   os << "\nthe best by " << getName(explanation.objective) << " (* taken, ~ within the profile's uncertainty)";
   if (!isNamed)
-    os << ", all in " << rows.front()->schedule;
+    os << ", all in " << describeChoices(*rows.front());
   os << ":\n      pp   dp mp   ep esp mbs micro  est ms step ms tokens/s TFLOP/s  MFU% bubble% exposed%      GB\n";
   for (const Candidate *one : rows)
     printRow(*one, explanation.margin, isNamed, os);

@@ -28,10 +28,7 @@ static void printGroups(const PlanQuestion &question, const Candidate &one, llvm
   ParallelAttr all = one.parallel;
   os << "groups  TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP" << all.getEp() << " ETP"
      << all.getEsp() << " CP1, MBS " << one.batch << ", GA " << one.microBatches;
-  if (one.interleave > 1)
-    os << ", VPP " << one.interleave;
-  os << ", recompute " << getName(one.recompute) << (one.zero ? ", ZeRO-1" : "")
-     << (one.sequenceParallel ? ", sequence parallel" : "") << ", schedule " << one.schedule << "\n"
+  os << "; " << describeChoices(one) << "\n"
      << "        " << getOptions(question, one) << "\n";
 }
 

@@ -95,6 +95,8 @@ struct Candidate {
 std::string describe(ParallelAttr parallel);
 /// The groups of a candidate, and its batch where that is more than one sequence.
 std::string describe(const Candidate &candidate);
+/// The schedule, and what else is chosen besides groups and micro-batches: "s1, VPP 4, recompute block, ZeRO-1".
+std::string describeChoices(const Candidate &candidate);
 /// The options of moe-compile that compile the candidate: "--parallel=.. --batch=.. ..". Options at their defaults are
 /// left out.
 std::string describeOptions(const Candidate &candidate);
