@@ -8,6 +8,7 @@
 #define MOE_DIALECT_MOE_TRANSFORMS_PIPELINEORDER_H
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <compare>
 #include <cstdint>
