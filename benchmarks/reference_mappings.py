@@ -219,7 +219,7 @@ def make_their_table(reference, figures):
     for row in reference["rows"]:
         measured, predicted, error = get_measured_step(row), get_step(figures, row, "theirs"), get_error(figures, row)
         cells = [f"{get_tflops(row, step):.0f}" if step else "" for step in (measured, predicted)]
-        cells += [f"{100 * error:+.0f}%"] if error is not None else [""]
+        cells += [f"{round(100 * error):+d}%"] if error is not None else [""]
         if predicted:
             kept = figures[row["name"]]["theirs"]
             cells += [f"{kept['expert_flops_per_s'] / TERA:.0f}", f"{100 * kept['exposed_s'] / predicted:.0f}%", f"{kept['peak_bytes'] / GIGA:.0f}"]
@@ -248,7 +248,7 @@ def make_our_table(reference, figures):
         lines.append([row["title"], row["gpus"], describe_groups(row), f"{describe_groups(kept)}, recompute {kept['recompute']}, {kept['schedule']}",
                       ", ".join(same) or "none",
                       f"{get_tflops(row, theirs):.0f}" if theirs else "", f"{get_tflops(row, ours):.0f}",
-                      f"{100 * (theirs / ours - 1):+.0f}%" if theirs else ""])
+                      f"{round(100 * (theirs / ours - 1)):+d}%" if theirs else ""])
     return make_table(["model", "GPUs", "published mapping", "MoePlan's choice", "both have", "predicted, published",
                        "predicted, chosen", "gain"], lines)
 
