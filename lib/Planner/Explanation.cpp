@@ -35,8 +35,10 @@ std::optional<Margin> mlir::moe::getMargin(const Choice &best, SmallVector<Choic
   const Choice &next = others.front();
   Margin margin{next.name, getMargin(next), getUncertainty(next), {}};
   for (const Choice &one : others)
-    if (getUncertainty(one) > 0 && getMargin(one) <= getUncertainty(one))
+    if (getUncertainty(one) > 0 && getMargin(one) <= getUncertainty(one)) {
       margin.close.push_back(one.name);
+      margin.uncertainty = std::max(margin.uncertainty, getUncertainty(one));
+    }
   return margin;
 }
 

@@ -61,7 +61,7 @@ static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream
   const auto *taken = llvm::find_if(sorted, [](const Candidate *one) { return one->verdict == Verdict::Chosen; });
   if (taken != sorted.end())
     os << "taken: " << describe((*taken)->parallel) << "\n";
-  os << "\nthe best by " << getName(explanation.objective) << " (* taken, ~ within the profile's uncertainty)";
+  os << "\nthe best by " << getName(explanation.objective) << " (* taken, ~ within the figures' uncertainty)";
   if (!isNamed)
     os << ", all in " << describeChoices(*rows.front());
   os << ":\n      pp   dp mp   ep esp mbs micro  est ms step ms tokens/s TFLOP/s  MFU% bubble% exposed%      GB\n";

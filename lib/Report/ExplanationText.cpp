@@ -96,7 +96,7 @@ void mlir::moe::printMargin(const std::optional<Margin> &margin, bool isOpen, ll
     return;
   double uncertainty = margin->uncertainty;
   if (const std::vector<std::string> &close = margin->close; !close.empty()) {
-    os << "\nthe choice is within the profile's uncertainty " << llvm::format("(%.1f%%) of ", 100 * uncertainty)
+    os << "\nthe choice is within the figures' uncertainty " << llvm::format("(%.1f%%) of ", 100 * uncertainty)
        << close.front();
     if (close.size() > 1)
       os << " and " << close.size() - 1 << " more";
@@ -107,7 +107,7 @@ void mlir::moe::printMargin(const std::optional<Margin> &margin, bool isOpen, ll
   if (uncertainty == 0)
     os << "; the profile does not say how far its times may be off\n";
   else
-    os << llvm::format(", more than the profile's uncertainty (%.1f%%): ", 100 * uncertainty)
+    os << llvm::format(", more than the figures' uncertainty (%.1f%%): ", 100 * uncertainty)
        << (isOpen ? "the choice is clear but for what was not simulated (--exhaustive)\n" : "the choice is clear\n");
 }
 
@@ -164,7 +164,7 @@ void mlir::moe::printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostre
      << with->schedule << llvm::format("), %.3f ms without (", without->estimate.seconds * milli) << without->schedule
      << llvm::format("), %+.1f%%; ", percent * gain);
   if (uncertainty > 0)
-    os << llvm::format("the profile's uncertainty is %.1f%%\n", percent * uncertainty);
+    os << llvm::format("the figures' uncertainty is %.1f%%\n", percent * uncertainty);
   else
     os << "the profile does not say how far its times may be off\n";
 }
@@ -188,7 +188,7 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
      << " applied, " << explanation.simulated << " simulated, " << explanation.bounded << " too slow by their bound\n";
   if (!explanation.isComplete)
     os << "the search was interrupted: this is the best so far\n";
-  os << "\nthe fastest (* taken, ~ within the profile's uncertainty):\n";
+  os << "\nthe fastest (* taken, ~ within the figures' uncertainty):\n";
   printCandidates(ArrayRef(sorted).take_front(shown), explanation.margin, os);
   os << "\nthe best of each kind:\n";
   llvm::StringSet<> seen;

@@ -5,7 +5,7 @@
 // RUN: split-file %s %t
 // RUN: moe-compile %t/capacity.mlir --parallel=dp=2,mp=2,ep=2,esp=2 --schedule=auto --cluster=hgx-h100 --explain=- -o %t/capacity.so | FileCheck %s
 // CHECK: schedules chosen from: [[#]], of which [[#]] applied, [[#]] simulated, [[#]] too slow by their bound
-// CHECK: the fastest (* taken, ~ within the profile's uncertainty):
+// CHECK: the fastest (* taken, ~ within the figures' uncertainty):
 // CHECK-NEXT: schedule ms exposed% GB GFLOP MB sent busiest
 // CHECK-NEXT: {{^ +\* }}[[CHOSEN:[a-z0-9+:]+]] {{.*}}{{(compute|comm).* [0-9]+%$}}
 // CHECK: the best of each kind:
@@ -14,7 +14,7 @@
 // CHECK: steps of all of the model (tokens and FLOPs of one device):
 // CHECK-NEXT: schedule step ms tokens/s TFLOP/s MFU% bubble% exposed% GB
 // CHECK-NEXT: {{^ +\* }}[[CHOSEN]] {{ *[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +0.0 +[0-9.]+ +[0-9.]+$}}
-// CHECK: {{^(the choice is within the profile's uncertainty \([0-9.]+%\) of |the next, ).*}}
+// CHECK: {{^(the choice is within the figures' uncertainty \([0-9.]+%\) of |the next, ).*}}
 // CHECK: not taken:
 // CHECK: smart, {{.*}}s2+smart{{.*}}:
 // CHECK-NEXT: expected a dropless layer (--dropless) for 'smart'

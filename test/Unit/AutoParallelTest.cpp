@@ -127,7 +127,7 @@ TEST_F(AutoParallelTest, Uncertainty) {
   expectPart(explainWith(0), "the profile does not say how far its times may be off");
   expectPart(explainWith(1e-6), "%): the choice is clear\n");
   std::string close = explainWith(10);
-  expectPart(close, "the choice is within the profile's uncertainty (");
+  expectPart(close, "the choice is within the figures' uncertainty (");
   expectPart(close, "   ~ pp=");
 }
 

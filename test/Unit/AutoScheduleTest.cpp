@@ -474,7 +474,7 @@ TEST_F(AutoScheduleTest, Uncertainty) {
   expect(explain(1e-6, false), "%): the choice is clear\n");
   expect(explain(1e-6, true), "\"close\": [],");
   std::string close = explain(10, false);
-  expect(close, "the choice is within the profile's uncertainty (");
+  expect(close, "the choice is within the figures' uncertainty (");
   expect(close, " more: measure them\n");
   expect(close, "   ~ ");
   EXPECT_EQ(explain(10, true).find("\"close\": [],"), std::string::npos);
