@@ -78,6 +78,7 @@ private:
   void failToFind();
   LogicalResult setFigures(OwningOpRef<ModuleOp> &module, Candidate &best) const;
   FailureOr<OwningOpRef<ModuleOp>> compileOne(const Candidate &candidate, bool findChanges);
+  void takeRoughly();
   void searchNearest();
   Candidate *choose();
   std::optional<Margin> getMargin(const Candidate &best) const;
@@ -211,10 +212,24 @@ SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) con
   return schedules;
 }
 
+/// How little is known of a candidate; nothing where it cannot be taken.
+static std::optional<int> getDoubt(const Candidate &candidate) {
+  switch (candidate.verdict) {
+  case Verdict::Compiled:
+    return 0;
+  case Verdict::Estimated:
+    return 1;
+  case Verdict::Slower:
+    return 2;
+  default:
+    return std::nullopt;
+  }
+}
+
 void ParallelSearch::noteBest(const Candidate &candidate) {
-  if (candidate.verdict != Verdict::Estimated && candidate.verdict != Verdict::Compiled)
+  if (!getDoubt(candidate))
     return;
-  auto rank = [&](const Candidate &one) { return std::pair(one.verdict != Verdict::Compiled, getCost(one)); };
+  auto rank = [&](const Candidate &one) { return std::pair(*getDoubt(one), getCost(one)); };
   std::lock_guard lock(progress);
   if (!bestSoFar || rank(candidate) < rank(*bestSoFar))
     bestSoFar = candidate;
@@ -341,6 +356,7 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
     refuse(*candidate, Verdict::Slower, "by a rough estimate");
     if (!fits(candidate->estimate.bytes))
       refuseSize(*candidate, "by a rough estimate that leaves out some of the optimizer's states");
+    noteBest(*candidate);
   }
 }
 
@@ -536,6 +552,18 @@ void ParallelSearch::failToFind() {
     error.attachNote() << remedies;
 }
 
+/// Where the search was stopped before any closer estimate, the best by the rough ones has to do.
+void ParallelSearch::takeRoughly() {
+  if (!isStopped() || !sort().empty())
+    return;
+  Candidate *best = nullptr;
+  for (Candidate &one : candidates)
+    if (one.verdict == Verdict::Slower && (!best || getCost(one) < getCost(*best)))
+      best = &one;
+  if (best)
+    refuse(*best, Verdict::Estimated, "");
+}
+
 /// Some of the nearest in the best schedule of each.
 void ParallelSearch::searchNearest() {
   constexpr size_t compared = 3;
@@ -612,6 +640,7 @@ Candidate *ParallelSearch::run() {
     roughlyEstimateAll();
     estimateNearest();
     compileNearest();
+    takeRoughly();
   } else {
     visitAll("groups", candidates.size(), [&](size_t index) {
       if (candidates[index].verdict != Verdict::Illegal)
