@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<flops = 1.0e9, memory_bytes = 1.0e12>'},func.func(moe-cut-stages{stages=2}))" --split-input-file | FileCheck %s
 // RUN: not moe-opt %s --moe-cut-stages=stages=9 --split-input-file 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: moe-opt %s --moe-cut-stages=stages=0 --split-input-file | FileCheck %s --check-prefix=PARTS
-// RUN: moe-opt %s --moe-cut-stages="stages=2 boundaries=0,1,2" --split-input-file | FileCheck %s --check-prefix=GIVEN
+// RUN: not moe-opt %s --moe-cut-stages="stages=2 boundaries=0,1,2" --split-input-file 2>%t.err | FileCheck %s --check-prefix=GIVEN
 // RUN: not moe-opt %s --moe-cut-stages="stages=2 boundaries=0,2" --split-input-file 2>&1 | FileCheck %s --check-prefix=FEW
 // RUN: not moe-opt %s --moe-cut-stages="stages=2 boundaries=0,0,2" --split-input-file 2>&1 | FileCheck %s --check-prefix=FLAT
 
@@ -11,6 +11,8 @@
 // GIVEN: func.func @chain
 // GIVEN: moe.matmul {{.*}}#moe.stage<0>
 // GIVEN: moe.matmul {{.*}}#moe.stage<1>
+// RUN: FileCheck %s --check-prefix=OTHER --input-file=%t.err
+// OTHER: error: expected boundaries of 2 stages that rise from 0 to 3, the number of parts, but got 0, 1, 2
 // FEW: error: expected boundaries of 2 stages that rise from 0 to 2, the number of parts, but got 0, 2
 // FLAT: error: expected boundaries of 2 stages that rise from 0 to 2, the number of parts, but got 0, 0, 2
 
