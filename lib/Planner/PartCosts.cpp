@@ -81,11 +81,13 @@ void PartCosts::findUnits() {
 // Seconds
 //===----------------------------------------------------------------------===//
 
+/// Of the launches that say the part themselves. Where nothing takes time, the launches count.
 void PartCosts::setLayers(ArrayRef<double> seconds) {
+  constexpr double little = 1e-12;
   std::vector<llvm::StringMap<double>> layers(parts.size());
-  for (auto [launch, unit, took] : llvm::zip(program.launches, units, seconds))
-    if (!unit.isTail() && !unit.isBackward)
-      layers[unit.part][StringRef(launch.label).split('.').first] += took;
+  for (auto [launch, took] : llvm::zip(program.launches, seconds))
+    if (launch.stage >= 0 && !launch.isBackward && !launch.label.empty())
+      layers[launch.stage][StringRef(launch.label).split('.').first] += took + little;
   for (auto [part, names] : llvm::zip(parts, layers))
     if (!names.empty())
       part.layer = llvm::max_element(names, [](const auto &a, const auto &b) { return a.second < b.second; })->first();
