@@ -58,10 +58,10 @@ private:
   void estimateNearest();
   void estimate(Candidate &candidate);
   void compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                  std::string &reason, std::optional<int64_t> onceDp = std::nullopt) const;
-  void compareBatches(std::optional<Candidate> &best, std::string &reason) const;
+                  std::string &reason, std::optional<int64_t> onceDp = std::nullopt);
+  void compareBatches(std::optional<Candidate> &best, std::string &reason);
   void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-               std::optional<int64_t> onceDp = std::nullopt) const;
+               std::optional<int64_t> onceDp = std::nullopt);
   /// Seconds, by which candidates are compared.
   double getCost(const Candidate &candidate) const {
     return request.objective == Objective::StepTime ? candidate.getStepSeconds() : getSecondsPerSequence(candidate);
@@ -318,9 +318,9 @@ void ParallelSearch::measureWhole(Candidate &candidate) {
 
 /// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less.
 void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-                             std::optional<int64_t> onceDp) const {
+                             std::optional<int64_t> onceDp) {
   std::string why;
-  std::optional<PipelineEstimate> step = const_cast<StepEstimator &>(*estimator).estimate(one, why, onceDp);
+  std::optional<PipelineEstimate> step = estimator->estimate(one, why, onceDp);
   if (reason.empty())
     reason = why;
   if (!step)
@@ -378,7 +378,7 @@ void ParallelSearch::roughlyEstimateAll() {
 
 /// `like` in a schedule, with each number of stages of a device that can be.
 void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                                std::string &reason, std::optional<int64_t> onceDp) const {
+                                std::string &reason, std::optional<int64_t> onceDp) {
   like.schedule = schedule.str();
   like.recompute = recompute;
   for (int64_t interleave : getInterleaves(like)) {
@@ -388,7 +388,7 @@ void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute re
 }
 
 /// Larger micro-batches than `best` has, while they are better.
-void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string &reason) const {
+void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string &reason) {
   for (int64_t batch : request.space.batches) {
     if (batch <= best->batch)
       continue;
