@@ -23,6 +23,9 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+/// How many times as much memory as estimated is taken to be needed.
+static constexpr double kMemoryMargin = 1.03;
+
 namespace {
 class ParallelSearch {
 public:
@@ -46,6 +49,8 @@ private:
   SmallVector<std::string> getSchedules(ParallelAttr parallel) const;
   SmallVector<int64_t> getInterleaves(const Candidate &candidate) const;
   bool fits(int64_t bytes) const { return limit == 0 || bytes <= limit; }
+  /// The same of an estimate, which knows nothing of gaps between buffers.
+  bool mayFit(int64_t bytes) const { return fits(static_cast<int64_t>(kMemoryMargin * static_cast<double>(bytes))); }
   void refuse(Candidate &candidate, Verdict verdict, const std::string &reason) const {
     candidate.verdict = verdict;
     candidate.reason = reason;
@@ -265,7 +270,7 @@ void ParallelSearch::visitBest(StringRef phase, ArrayRef<Candidate *> sorted, si
 
 void ParallelSearch::refuseSize(Candidate &candidate, StringRef what) {
   std::string reason;
-  llvm::raw_string_ostream(reason) << llvm::format("%.1f GB a rank, more than %.1f GB; ",
+  llvm::raw_string_ostream(reason) << llvm::format("%.1f GB a rank, of %.1f GB; ",
                                                    static_cast<double>(candidate.getBytes()) / 1e9,
                                                    static_cast<double>(limit) / 1e9)
                                    << what;
@@ -329,16 +334,20 @@ void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std:
   one.stageBoundaries = step->stageBoundaries;
   one.estimate.bytes = static_cast<int64_t>(step->bytes * one.memoryScale);
   auto rank = [&](const Candidate &other) {
-    return std::pair(fits(other.estimate.bytes) ? 0 : other.estimate.bytes, other.estimate.seconds);
+    return std::pair(mayFit(other.estimate.bytes) ? 0 : other.estimate.bytes, other.estimate.seconds);
   };
   if (!best || rank(one) < rank(*best))
     best = std::move(one);
 }
 
-/// Of groups that differ in pp alone, as if all had the most data-parallel ranks: fewer ranks divide the optimizer's
-/// states among fewer, so that they need more memory.
+/// Of groups that differ in pp alone, as if all had many data-parallel ranks: fewer ranks divide the optimizer's states
+/// among fewer, so that they need more memory.
 void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
+  // More ranks than that hold little less each, and take as long to add gradients up.
+  constexpr int64_t many = 64;
   int64_t dp = alike.front()->parallel.getDp();
+  while (dp > many && dp % 2 == 0)
+    dp /= 2;
   ArrayRef<Recompute> recomputes = request.space.recomputes;
   for (Candidate *candidate : alike) {
     std::optional<Candidate> best;
@@ -354,7 +363,7 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
     }
     *candidate = *best;
     refuse(*candidate, Verdict::Slower, "by a rough estimate");
-    if (!fits(candidate->estimate.bytes))
+    if (!mayFit(candidate->estimate.bytes))
       refuseSize(*candidate, "by a rough estimate that leaves out some of the optimizer's states");
     noteBest(*candidate);
   }
@@ -431,7 +440,7 @@ void ParallelSearch::estimate(Candidate &candidate) {
     vary(&Candidate::sequenceParallel, ArrayRef(space.sequenceParallels));
   candidate = std::move(*best);
   refuse(candidate, Verdict::Estimated, "");
-  if (!fits(candidate.estimate.bytes))
+  if (!mayFit(candidate.estimate.bytes))
     refuseSize(candidate, "by samples");
   noteBest(candidate);
 }

@@ -20,6 +20,8 @@ public:
   /// Plans are for options.parallel and options.cluster, in the order of launches that `options` say. What tokens
   /// choose is options.routing.
   explicit Evaluator(const CompileOptions &options);
+  /// Leaves out the proof of plans (plan-verify), which the plan that is taken has when it is compiled in the end.
+  void leaveOutProofs();
 
   const CompileOptions &getOptions() const { return options; }
 

@@ -64,6 +64,9 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   CompileOptions few = options;
   few.microBatches = microBatches;
   Evaluator evaluator(few);
+  // A search within compiles again what it chooses.
+  if (few.memoryLimit == 0 && few.schedule != "auto")
+    evaluator.leaveOutProofs();
   std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
   if (!plan)
     return std::nullopt;
@@ -102,6 +105,9 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.markParts = true;
   Evaluator evaluator(few);
+  // A search within compiles again what it chooses.
+  if (few.memoryLimit == 0 && few.schedule != "auto")
+    evaluator.leaveOutProofs();
   std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
   if (!plan)
     return std::nullopt;

@@ -58,8 +58,8 @@ std::vector<ParallelAttr> mlir::moe::getParallelSpace(MLIRContext *context, int6
   context->loadDialect<MoeDialect>();
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
   auto refuse = [&] { return emitError(UnknownLoc::get(context)); };
-  // Farther than that nothing is gained by cutting single products.
-  int64_t mostCuts = 2 * devicesPerNode;
+  // Farther than that nothing is gained by cutting single products. Nodes of few devices are not the end of it.
+  int64_t mostCuts = std::max<int64_t>(8, devicesPerNode);
   std::vector<ParallelAttr> space;
   for (int64_t pp : getDivisors(world)) {
     if (pp > maxStages)

@@ -68,6 +68,9 @@ const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate
 
 double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
   std::lock_guard lock(mutex);
+  auto [known, isNew] = transfers.try_emplace({distance, static_cast<int64_t>(bytes)}, 0);
+  if (!isNew)
+    return known->second;
   if (!model) {
     llvm::Expected<std::unique_ptr<CostModel>> made = CostModel::create(*options.cluster, world, CostForm::ClosedForm);
     if (!made) {
@@ -82,11 +85,12 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
   exchange.payload = static_cast<int64_t>(bytes);
   exchange.ranks = ranks;
   llvm::Expected<double> seconds = model->getSeconds(exchange);
-  if (seconds)
-    return *seconds;
   // What the cluster does not tell, the compiled step says.
-  llvm::consumeError(seconds.takeError());
-  return 0;
+  if (!seconds)
+    llvm::consumeError(seconds.takeError());
+  else
+    known->second = *seconds;
+  return known->second;
 }
 
 /// Ranks of a sample of micro-batches: all that exchange with one another in a stage, and the others of their nodes.

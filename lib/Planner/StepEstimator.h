@@ -46,6 +46,7 @@ private:
   std::mutex mutex; ///< of what follows
   llvm::StringMap<std::unique_ptr<Sample>> samples;
   std::unique_ptr<CostModel> model;
+  std::map<std::pair<int64_t, int64_t>, double> transfers; ///< seconds by distance and bytes
 };
 
 } // namespace mlir::moe

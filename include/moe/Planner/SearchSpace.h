@@ -33,7 +33,7 @@ SmallVector<mpipemoe::Strategy> getStrategies(const ClusterProfile &cluster);
 SmallVector<int64_t> getSmallerRings(const ParsedSchedule &schedule);
 
 /// All sizes of groups for `world` ranks that ParallelAttr allows, in the order of pp, mp, ep and esp, with at most so
-/// many stages and experts; mp and esp are at most two nodes.
+/// many stages and experts; mp and esp are at most a node, or 8.
 std::vector<ParallelAttr> getParallelSpace(MLIRContext *context, int64_t world, int64_t maxStages, int64_t maxExperts,
                                            int64_t devicesPerNode);
 
