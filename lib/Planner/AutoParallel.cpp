@@ -352,9 +352,13 @@ void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
   for (Candidate *candidate : alike) {
     std::optional<Candidate> best;
     std::string reason;
-    // The schedules are compared with what needs the least memory.
-    for (const std::string &schedule : getSchedules(candidate->parallel))
+    // The schedules are compared with what needs the least memory. The baseline, which comes first, computes each token
+    // on all members of mp: it is tried where no other one can be.
+    SmallVector<std::string> schedules = getSchedules(candidate->parallel);
+    for (const std::string &schedule : ArrayRef(schedules).drop_front(schedules.size() > 1))
       compareAll(*candidate, schedule, recomputes.back(), best, reason, dp);
+    if (!best)
+      compareAll(*candidate, schedules.front(), recomputes.back(), best, reason, dp);
     if (best && recomputes.size() > 1)
       compareAll(*candidate, best->schedule, recomputes.front(), best, reason, dp);
     if (!best) {
