@@ -63,10 +63,10 @@ private:
   void estimateNearest();
   void estimate(Candidate &candidate);
   void compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                  std::string &reason, std::optional<int64_t> onceDp = std::nullopt);
+                  std::string &reason, std::optional<int64_t> roughDp = std::nullopt);
   void compareBatches(std::optional<Candidate> &best, std::string &reason);
   void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-               std::optional<int64_t> onceDp = std::nullopt);
+               std::optional<int64_t> roughDp = std::nullopt);
   /// Seconds, by which candidates are compared.
   double getCost(const Candidate &candidate) const {
     return request.objective == Objective::StepTime ? candidate.getStepSeconds() : getSecondsPerSequence(candidate);
@@ -323,9 +323,9 @@ void ParallelSearch::measureWhole(Candidate &candidate) {
 
 /// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less.
 void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
-                             std::optional<int64_t> onceDp) {
+                             std::optional<int64_t> roughDp) {
   std::string why;
-  std::optional<PipelineEstimate> step = estimator->estimate(one, why, onceDp);
+  std::optional<PipelineEstimate> step = estimator->estimate(one, why, roughDp);
   if (reason.empty())
     reason = why;
   if (!step)
@@ -391,12 +391,12 @@ void ParallelSearch::roughlyEstimateAll() {
 
 /// `like` in a schedule, with each number of stages of a device that can be.
 void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
-                                std::string &reason, std::optional<int64_t> onceDp) {
+                                std::string &reason, std::optional<int64_t> roughDp) {
   like.schedule = schedule.str();
   like.recompute = recompute;
   for (int64_t interleave : getInterleaves(like)) {
     like.interleave = interleave;
-    compare(like, best, reason, onceDp);
+    compare(like, best, reason, roughDp);
   }
 }
 

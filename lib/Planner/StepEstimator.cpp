@@ -120,7 +120,11 @@ static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> lik
 
 /// A micro-batch is the same on any number of data-parallel ranks; in some schedules all of them are simulated. What is
 /// done once, the sums of gradients and the optimizer, is the same in all schedules.
-std::optional<ModelCost> StepEstimator::getCost(const Candidate &candidate, int64_t onceDp, std::string &reason) {
+std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::optional<int64_t> roughDp,
+                                                std::string &reason) {
+  if (roughDp)
+    candidate.microBatches = 1;
+  int64_t onceDp = roughDp.value_or(candidate.parallel.getDp());
   // Where launches are reordered, what is done once is among what each micro-batch does.
   int64_t dp = getLaunches(candidate, options) == Launches::Reordered
                    ? onceDp
@@ -151,8 +155,8 @@ std::optional<ModelCost> StepEstimator::getCost(const Candidate &candidate, int6
 }
 
 std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candidate, std::string &reason,
-                                                        std::optional<int64_t> onceDp) {
-  std::optional<ModelCost> cost = getCost(candidate, onceDp.value_or(candidate.parallel.getDp()), reason);
+                                                        std::optional<int64_t> roughDp) {
+  std::optional<ModelCost> cost = getCost(candidate, roughDp, reason);
   if (!cost)
     return std::nullopt;
   PipelineShape shape{candidate.parallel.getPp(), candidate.interleave, candidate.microBatches, options.train};

@@ -20,9 +20,9 @@ public:
   StepEstimator(const ModelSource &source, const CompileOptions &options, int64_t world);
 
   /// Nothing where the candidate cannot be; `reason` says why.
-  /// What is done once is that of `onceDp` data-parallel ranks, where it is given.
+  /// A rough one is from samples in one micro-batch, with what is done once on `roughDp` data-parallel ranks.
   std::optional<PipelineEstimate> estimate(const Candidate &candidate, std::string &reason,
-                                           std::optional<int64_t> onceDp = std::nullopt);
+                                           std::optional<int64_t> roughDp = std::nullopt);
   /// How a step of candidate.microBatches compares with one of `fewer`, by the estimates.
   StepGrowth getGrowth(const Candidate &candidate, int64_t fewer);
 
@@ -33,7 +33,7 @@ private:
   };
   const Sample &getSample(const Candidate &candidate, int64_t dp);
   /// The sample of a micro-batch, and that of what is done and held once, in one.
-  std::optional<ModelCost> getCost(const Candidate &candidate, int64_t onceDp, std::string &reason);
+  std::optional<ModelCost> getCost(Candidate candidate, std::optional<int64_t> roughDp, std::string &reason);
   /// Seconds in which every rank of a stage hands `bytes` to the rank `distance` after it.
   double getTransferSeconds(int64_t distance, double bytes);
 
