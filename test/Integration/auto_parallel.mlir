@@ -1,6 +1,6 @@
 // RUN: moe-compile %s --parallel=auto --world=4 --schedule=auto --cluster=hgx-h100 --explain=%t.txt --emit=plan -o - | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file=%t.txt
-// RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=8 --parallel=auto --world=4 --optimizer=adam --cluster=hgx-h100 --reference=false --explain=%t.gpt --emit=plan -o - | FileCheck %s --check-prefix=WHOLE
+// RUN: moe-compile gpt2-moe --whole-model --layers=4 --seq=64 --global-batch=8 --parallel=auto --vary=none --world=4 --optimizer=adam --cluster=hgx-h100 --reference=false --explain=%t.gpt --emit=plan -o - | FileCheck %s --check-prefix=WHOLE
 // RUN: FileCheck %s --check-prefix=GPT --input-file=%t.gpt
 
 // The number of threads changes nothing.
