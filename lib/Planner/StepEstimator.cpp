@@ -116,6 +116,7 @@ static void scaleOnce(SmallVector<SampledPart> &parts, ArrayRef<SampledPart> lik
   };
   scale(&PartCost::once);
   scale(&PartCost::held);
+  scale(&PartCost::tail);
 }
 
 /// A micro-batch is the same on any number of data-parallel ranks; in some schedules all of them are simulated. What is
@@ -138,7 +139,10 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   if (dp == onceDp)
     return cost;
   Candidate plain = candidate;
-  plain.schedule = "baseline";
+  // Where rows go to their experts, experts are divided as in the baseline.
+  FailureOr<ParsedSchedule> schedule = parseSchedule(candidate.parallel.getContext(), candidate.schedule);
+  if (succeeded(schedule) && schedule->hasExchanges())
+    plain.schedule = "baseline";
   plain.recompute = Recompute::None;
   plain.sequenceParallel = false;
   plain.batch = 1;
