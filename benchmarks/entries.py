@@ -269,6 +269,10 @@ by itself. Most of the model's time goes to plans of all its blocks: three group
           ("benchmarks/estimates.py --bin {bin}",), 300,
           text="""300 random candidates over models, clusters, groups, micro-batches, recomputation, ZeRO, sequence parallelism, interleaving,
 schedules, load bounds and element types. Claims: seconds at most 5% off on average and 15% at worst, memory 3% on average."""),
+    Entry("groups-regret", "Planner speed", "moe-plan's choice beside all groups",
+          ("benchmarks/groups_regret.py --bin {bin}",), 120,
+          text="""Three models of 8 and 10 blocks on 16 and 32 devices. Every group is compiled as a whole, in its best options. Claim: the
+choice takes at most 2% longer than the best of all."""),
     Entry("cuda-layer", "GPU", "Mixtral, Qwen3 and DeepSeek-V3",
           ("benchmarks/cuda_layer.py --compile={out}/plans --bin {bin}",
            "benchmarks/cuda_layer.py --plans={out}/plans --bin {bin} --json={out}/layer.json --svg={out}/cuda-layer.svg"), 1200,
