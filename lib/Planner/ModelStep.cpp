@@ -112,6 +112,10 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   if (!plan)
     return std::nullopt;
   SmallVector<SampledPart> parts = getParts(plan->getModule());
+  if (parts.empty()) {
+    reason = "expected a sample whose parts are marked";
+    return std::nullopt;
+  }
   llvm::Expected<Prediction> prediction = plan->predict();
   if (!prediction) {
     reason = llvm::toString(prediction.takeError());
