@@ -126,6 +126,10 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   if (roughDp)
     candidate.microBatches = 1;
   int64_t onceDp = roughDp.value_or(candidate.parallel.getDp());
+  // More ranks than that hold little less each, and take as long to add gradients up.
+  constexpr int64_t many = 256;
+  while (onceDp > many && onceDp % 2 == 0)
+    onceDp /= 2;
   // Where launches are reordered, what is done once is among what each micro-batch does.
   int64_t dp = getLaunches(candidate, options) == Launches::Reordered
                    ? onceDp
