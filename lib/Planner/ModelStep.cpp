@@ -136,14 +136,16 @@ std::optional<WholeModel> mlir::moe::measureModel(const GraphReader &read, const
   return ModelMeasure(read, options, reason).measure(options.microBatches);
 }
 
-/// To a step of `work` times the work. A pipeline that is full has no further bubble.
+/// To a step of `work` times the work. Computation grows with it, and a pipeline that is full has no further bubble.
+/// What is left is exposed communication, much of which is done once, and the rest.
 static void lengthen(StepFigures &step, const StepGrowth &growth, double work) {
-  double busy = step.parts.getSum() - step.parts.bubble, added = step.seconds * (growth.seconds - 1);
-  double bubble = step.parts.bubble;
-  if (busy > 0)
-    step.parts.add(step.parts, added / busy);
-  step.parts.bubble = bubble;
-  step.seconds += added;
+  StepParts &parts = step.parts;
+  step.seconds *= growth.seconds;
+  parts.compute = std::min(parts.compute * work, std::max(0.0, step.seconds - parts.bubble));
+  double idle = parts.exposedCommunication + parts.other, left = step.seconds - parts.bubble - parts.compute;
+  double factor = idle > 0 ? std::max(0.0, left) / idle : 0;
+  parts.exposedCommunication *= factor;
+  parts.other *= factor;
   step.work = step.work * work;
   step.bytes = static_cast<int64_t>(static_cast<double>(step.bytes) * growth.bytes);
 }
