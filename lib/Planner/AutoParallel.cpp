@@ -445,7 +445,7 @@ void ParallelSearch::estimate(Candidate &candidate) {
   candidate = std::move(*best);
   refuse(candidate, Verdict::Estimated, "");
   if (!mayFit(candidate.estimate.bytes))
-    refuseSize(candidate, "by samples");
+    refuseSize(candidate, "by samples, which leave out about 3% for gaps between buffers");
   noteBest(candidate);
 }
 

@@ -58,15 +58,20 @@ ModelMeasure::ModelMeasure(const GraphReader &read, const CompileOptions &all, s
   graph = read(context);
 }
 
+/// A search within a compilation compiles again what it chooses; else the plan is only compared.
+static void prepare(Evaluator &evaluator) {
+  const CompileOptions &options = evaluator.getOptions();
+  if (options.memoryLimit == 0 && options.schedule != "auto")
+    evaluator.leaveOutProofs();
+}
+
 std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t limit) {
   if (failed(graph))
     return std::nullopt;
   CompileOptions few = options;
   few.microBatches = microBatches;
   Evaluator evaluator(few);
-  // A search within compiles again what it chooses.
-  if (few.memoryLimit == 0 && few.schedule != "auto")
-    evaluator.leaveOutProofs();
+  prepare(evaluator);
   std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
   if (!plan)
     return std::nullopt;
@@ -105,9 +110,7 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.markParts = true;
   Evaluator evaluator(few);
-  // A search within compiles again what it chooses.
-  if (few.memoryLimit == 0 && few.schedule != "auto")
-    evaluator.leaveOutProofs();
+  prepare(evaluator);
   std::optional<Evaluator::Plan> plan = evaluator.search(**graph, reason);
   if (!plan)
     return std::nullopt;

@@ -22,7 +22,6 @@ struct Unit {
   bool isBackward = false;
 
   bool isTail() const { return part < 0; }
-  bool operator==(const Unit &) const = default;
 };
 
 /// Buffers that take each other's place.

@@ -45,10 +45,10 @@ public:
 private:
   void addStage(ArrayRef<const SampledPart *> own, Device &device, function_ref<double(double)> getTransferSeconds);
   double getReady(const PipelineUnit &unit) const;
-  double &getEnd(const PipelineUnit &unit) {
-    return ends[(unit.microBatch * shape.getStages() + unit.stage) * 2 + unit.backward];
+  size_t getIndex(const PipelineUnit &unit) const {
+    return (unit.microBatch * shape.getStages() + unit.stage) * 2 + unit.backward;
   }
-  double getEnd(const PipelineUnit &unit) const { return const_cast<PipelinePlay *>(this)->getEnd(unit); }
+  double getEnd(const PipelineUnit &unit) const { return ends[getIndex(unit)]; }
   void use(Device &device, const Stage &stage, const PipelineUnit &unit) const;
 
   const PipelineShape &shape;
@@ -145,7 +145,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
   for (const PipelineUnit &unit : orders.get(shape, microBatches)) {
     const Stage &stage = stages[unit.stage];
     Device &device = devices[unit.stage % shape.devices];
-    device.free = getEnd(unit) =
+    device.free = ends[getIndex(unit)] =
         std::max(device.free, getReady(unit)) + (unit.backward ? stage.backward : stage.forward);
     use(device, stage, unit);
   }

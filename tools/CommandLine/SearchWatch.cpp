@@ -1,12 +1,12 @@
 //===- SearchWatch.cpp - progress and interrupts of a search --------------===//
 #include "SearchWatch.h"
 
+#include "CompileCommandLine.h"
+
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <thread>
 #include <unistd.h>
@@ -15,9 +15,6 @@ using namespace mlir;
 using namespace mlir::moe;
 using namespace std::chrono_literals;
 
-/// Set by the signal's handler.
-static std::atomic<bool> isInterrupted = false;
-
 /// Exit status of a program that an interrupt ended, as shells have it.
 static constexpr int interruptedStatus = 130;
 
@@ -25,8 +22,8 @@ SearchWatch::SearchWatch(std::function<void(const Candidate &)> writeBest) : wri
 
 void SearchWatch::attach(ParallelRequest &request, CompileOptions &options) {
   request.showProgress = [this](const SearchProgress &progress) { show(progress); };
-  options.isStopped = [] { return isInterrupted.load(); };
-  llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
+  watchInterrupts(options);
+  isStopped = options.isStopped;
 }
 
 /// On a terminal one line that changes; elsewhere a line for each phase, and every ten seconds.
@@ -77,7 +74,7 @@ LogicalResult SearchWatch::run(function_ref<LogicalResult()> search) {
   });
   {
     std::unique_lock lock(doneMutex);
-    while (!result && !isInterrupted)
+    while (!result && !isStopped())
       done.wait_for(lock, 50ms);
     if (!result && !done.wait_for(lock, 1s, [&] { return result.has_value(); }))
       exitNow();

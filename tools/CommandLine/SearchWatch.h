@@ -27,6 +27,7 @@ private:
   [[noreturn]] void exitNow();
 
   std::function<void(const Candidate &)> writeBest;
+  std::function<bool()> isStopped;
   std::mutex mutex;
   std::string lastPhase;
   std::optional<Candidate> best;

@@ -47,14 +47,17 @@ static bool isGiven(StringRef name) { return cl::getRegisteredOptions().lookup(n
 
 /// A step of 4 sequences for each GPU, and at least 256: the batches of published runs are of this size or larger.
 static LogicalResult setDefaults(MLIRContext &context) {
-  if (!gpus.empty())
-    setDefault("world", gpus);
-  if (!clusterName.empty())
-    setDefault("cluster", clusterName);
   int64_t world = 0;
-  if (!isGiven("world") || !isGiven("cluster") || (!gpus.empty() && StringRef(gpus).getAsInteger(10, world)))
+  if (clusterName.empty() || StringRef(gpus).getAsInteger(10, world) || world < 1)
     return emitError(UnknownLoc::get(&context))
            << "expected MODEL GPUS CLUSTER, as in 'moe-plan mixtral-8x7b 64 hgx-h100'";
+  for (StringRef name : {"world", "cluster"})
+    if (isGiven(name))
+      return emitError(UnknownLoc::get(&context))
+             << "expected GPUS and CLUSTER after the model, as in 'moe-plan mixtral-8x7b 64 hgx-h100', and no --"
+             << name;
+  setDefault("world", gpus);
+  setDefault("cluster", clusterName);
   setDefault("parallel", "auto");
   setDefault("schedule", "auto");
   setDefault("whole-model", "true");
@@ -62,7 +65,7 @@ static LogicalResult setDefaults(MLIRContext &context) {
   setDefault("seq", "4096");
   if (compiling.isTraining())
     setDefault("optimizer", "adam");
-  if (!isGiven("micro-batches") && world > 0)
+  if (!isGiven("micro-batches"))
     setDefault("global-batch", std::to_string(std::max<int64_t>(256, 4 * world)));
   return success();
 }
@@ -86,6 +89,8 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   return question;
 }
 
+static StringRef getJsonPath() { return jsonFile.empty() ? StringRef("-") : StringRef(jsonFile); }
+
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
                               StringRef command, const GroupsExplanation &explanation) {
   const Candidate &chosen =
@@ -94,7 +99,7 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setExplanation(*module, explanation);
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
-  StringRef jsonPath = jsonFile.empty() ? StringRef("-") : StringRef(jsonFile);
+  StringRef jsonPath = getJsonPath();
   if (!isJsonGiven || jsonPath != "-") {
     printAnswer(question, chosen, llvm::outs());
     llvm::outs() << "\n";
@@ -136,10 +141,12 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq);
   SearchWatch watch([&](const Candidate &best) {
-    if (jsonFile.getNumOccurrences())
-      writeAnswer(question, best, "", llvm::outs());
-    else
-      printAnswer(question, best, llvm::outs());
+    if (!jsonFile.getNumOccurrences())
+      return printAnswer(question, best, llvm::outs());
+    (void)writeFile(context, getJsonPath(), [&](llvm::raw_pwrite_stream &os) {
+      writeAnswer(question, best, "", os);
+      return success();
+    });
   });
   watch.attach(search->request, search->options);
   FailureOr<GroupsExplanation> explanation = failure();
