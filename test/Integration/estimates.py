@@ -13,7 +13,9 @@ from estimates_cases import draw, run
 
 CASES = 24
 # Relative errors at most, of one case. benchmarks/estimates.py has the means.
-SECONDS, BYTES = 0.15, 0.4
+SECONDS, BYTES = 0.15, 0.15
+# Without a pipeline the launches of chunks are reordered, and orders of a few blocks keep more or less alive than those of many.
+REORDERED_BYTES = 0.4
 # The same of steps that people train in.
 TRAINED_SECONDS, TRAINED_BYTES = 0.05, 0.1
 TRAINED = ("--layers=8", "--zero", "--max-load=1.5", "--vary=none")
@@ -44,6 +46,8 @@ def check(tools, commands, folder, log):
     else:
         raise harness.CaseFailed("none of the draws can be")
     seconds, size = (TRAINED_SECONDS, TRAINED_BYTES) if set(TRAINED) <= set(command) and len(commands) == 1 else (SECONDS, BYTES)
+    if any("pp=1," in word for word in command) and any("pipeline:" in word for word in command):
+        size = REORDERED_BYTES
     for what, estimate, step, most in (("seconds", one["estimate"], one["seconds"], seconds), ("bytes", one["estimate_memory"], one["memory"], size)):
         log.append(f"{what}: {estimate:.5g} estimated, {step:.5g} compiled, {estimate / step - 1:+.1%}")
         if abs(estimate / step - 1) > most:
