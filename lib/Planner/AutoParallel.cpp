@@ -344,10 +344,7 @@ void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std:
 /// among fewer, so that they need more memory.
 void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
   // More ranks than that hold little less each, and take as long to add gradients up.
-  constexpr int64_t many = 64;
-  int64_t dp = alike.front()->parallel.getDp();
-  while (dp > many && dp % 2 == 0)
-    dp /= 2;
+  int64_t dp = limitDp(alike.front()->parallel, /*most=*/64);
   ArrayRef<Recompute> recomputes = request.space.recomputes;
   for (Candidate *candidate : alike) {
     std::optional<Candidate> best;

@@ -93,6 +93,13 @@ double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
   return known->second;
 }
 
+int64_t mlir::moe::limitDp(ParallelAttr parallel, int64_t most) {
+  int64_t dp = parallel.getDp(), experts = parallel.getEp() * parallel.getEsp();
+  while (dp > most && dp % 2 == 0 && dp / 2 * parallel.getMp() % experts == 0)
+    dp /= 2;
+  return dp;
+}
+
 /// Ranks of a sample of micro-batches: all that exchange with one another in a stage, and the others of their nodes.
 /// More data-parallel ranks do the same.
 static int64_t getSampledDp(ParallelAttr parallel, int64_t devicesPerNode) {
@@ -125,11 +132,8 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
                                                 std::string &reason) {
   if (roughDp)
     candidate.microBatches = 1;
-  int64_t onceDp = roughDp.value_or(candidate.parallel.getDp());
   // More ranks than that hold little less each, and take as long to add gradients up.
-  constexpr int64_t many = 256;
-  while (onceDp > many && onceDp % 2 == 0)
-    onceDp /= 2;
+  int64_t onceDp = roughDp.value_or(limitDp(candidate.parallel, /*most=*/256));
   // Where launches are reordered, what is done once is among what each micro-batch does.
   int64_t dp = getLaunches(candidate, options) == Launches::Reordered
                    ? onceDp

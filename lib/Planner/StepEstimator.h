@@ -13,6 +13,9 @@ namespace mlir::moe {
 /// How far an estimate may be from the compiled step, relative to it. benchmarks/README.md has the measurement.
 inline constexpr double kEstimateError = 0.05;
 
+/// parallel.getDp(), halved while it is more than `most` and the groups of `parallel` still divide the ranks.
+int64_t limitDp(ParallelAttr parallel, int64_t most);
+
 /// Estimates steps of candidates. A sample is compiled once, whatever pipeline it is for. Several threads may use it.
 class StepEstimator {
 public:
