@@ -21,21 +21,6 @@ CASES = (
 CLUSTER = "hgx-h100"
 
 
-def make_cluster(folder, gpus):
-    """The cluster, with as many nodes as are needed: the shared profile ends at 128."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "share", "clusters", f"{CLUSTER}.json")
-    with open(path) as file:
-        profile = json.load(file)
-    most = profile["nodes"]["max"]
-    if gpus <= most * profile["devices_per_node"]:
-        return CLUSTER
-    profile["nodes"]["max"] = gpus // profile["devices_per_node"]
-    large = os.path.join(folder, f"{CLUSTER}-{gpus}.json")
-    with open(large, "w") as file:
-        json.dump(profile, file)
-    return large
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default="build/release/bin")
@@ -49,7 +34,7 @@ def main():
                 continue
             start = time.perf_counter()
             with open(os.path.join(folder, "answer.json"), "w+") as answer:
-                process = subprocess.Popen([os.path.join(options.bin, "moe-plan"), model, str(gpus), make_cluster(folder, gpus), "--json"],
+                process = subprocess.Popen([os.path.join(options.bin, "moe-plan"), model, str(gpus), CLUSTER, "--json"],
                                            stdout=answer, stderr=subprocess.DEVNULL)
                 _, status, usage = os.wait4(process.pid, 0)
                 seconds, gigabytes = time.perf_counter() - start, usage.ru_maxrss * 1024 / 1e9

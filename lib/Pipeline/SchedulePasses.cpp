@@ -15,8 +15,6 @@ using namespace mlir::moe;
 
 using mpipemoe::Strategy;
 
-static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
-
 //===----------------------------------------------------------------------===//
 // Rewrites of layers
 //===----------------------------------------------------------------------===//

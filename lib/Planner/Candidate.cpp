@@ -2,6 +2,7 @@
 #include "moe/Planner/Candidate.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -64,5 +65,7 @@ std::string mlir::moe::describeOptions(const Candidate &one) {
     os << " --sequence-parallel";
   if (!one.schedule.empty() && one.schedule != "baseline")
     os << " --schedule=" << one.schedule;
+  if (one.maxLoad)
+    os << llvm::format(" --max-load=%g", *one.maxLoad);
   return text;
 }

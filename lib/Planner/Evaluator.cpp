@@ -2,7 +2,6 @@
 #include "Evaluator.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -22,12 +21,6 @@ Evaluator::Evaluator(const CompileOptions &options) : options(options) {
   this->options.stage = Stage::Plan;
   this->options.reference = false;
   this->options.runPasses = nullptr;
-}
-
-void Evaluator::leaveOutProofs() {
-  options.runPasses = [](StringRef stage, PassManager &, function_ref<LogicalResult()> run) {
-    return stage == "verify" ? success() : run();
-  };
 }
 
 llvm::Expected<const CostModel *> Evaluator::getModel() {
@@ -104,22 +97,23 @@ std::string Evaluator::Plan::describePeak() const {
 // Time
 //===----------------------------------------------------------------------===//
 
-llvm::Error Evaluator::Plan::addPrograms() {
-  if (!programs.empty())
-    return llvm::Error::success();
+llvm::Expected<const CostModel *> Evaluator::Plan::prepareStep() {
+  llvm::Expected<const CostModel *> model = evaluator.getModel();
+  if (!model || !programs.empty())
+    return model;
   if (llvm::Error error = makeSimPrograms(*module).moveInto(programs))
     return error;
-  if (!evaluator.options.routing)
-    return llvm::Error::success();
-  return evaluator.options.routing->getTrace(programs, evaluator.options.parallel.getWorld()).moveInto(trace);
+  if (evaluator.options.routing)
+    if (llvm::Error error =
+            evaluator.options.routing->getTrace(programs, evaluator.options.parallel.getWorld()).moveInto(trace))
+      return error;
+  return model;
 }
 
 llvm::Expected<double> Evaluator::Plan::getBound() {
-  llvm::Expected<const CostModel *> model = evaluator.getModel();
+  llvm::Expected<const CostModel *> model = prepareStep();
   if (!model)
     return model.takeError();
-  if (llvm::Error error = addPrograms())
-    return error;
   return getStepBound(programs, **model, getSimOptions(&trace));
 }
 
@@ -159,12 +153,19 @@ static void setInterval(StepFigures &figures, const SimResult &step, const Compi
 }
 
 llvm::Expected<Prediction> Evaluator::Plan::predict() {
-  llvm::Expected<const CostModel *> model = evaluator.getModel();
+  llvm::Expected<const CostModel *> model = prepareStep();
   if (!model)
     return model.takeError();
-  if (llvm::Error error = addPrograms())
-    return error;
   return moe::predict(*module, "", std::exchange(programs, {}), **model, &trace);
+}
+
+llvm::Expected<SimResult> Evaluator::Plan::runStep() {
+  llvm::Expected<const CostModel *> model = prepareStep();
+  if (!model)
+    return model.takeError();
+  SimOptions simulation = getSimOptions(&trace);
+  simulation.figures = false;
+  return moe::simulate(std::exchange(programs, {}), **model, simulation);
 }
 
 llvm::Expected<StepFigures> Evaluator::Plan::simulate() {

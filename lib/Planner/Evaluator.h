@@ -21,7 +21,7 @@ public:
   /// choose is options.routing.
   explicit Evaluator(const CompileOptions &options);
   /// Leaves out the proof of plans (plan-verify), which the plan that is taken has when it is compiled in the end.
-  void leaveOutProofs();
+  void leaveOutProofs() { options.leaveOutProofs = true; }
 
   const CompileOptions &getOptions() const { return options; }
 
@@ -57,15 +57,17 @@ public:
   /// Seconds of the busiest stream, which no order can go below.
   llvm::Expected<double> getBound();
   llvm::Expected<Prediction> predict();
+  /// The launches of a step alone, without figures.
+  llvm::Expected<SimResult> runStep();
   llvm::Expected<StepFigures> simulate();
 
 private:
-  /// Makes `programs` and `trace` where they are not there yet.
-  llvm::Error addPrograms();
+  /// Makes `programs` and `trace` where they are not there yet; returns the model that they run on.
+  llvm::Expected<const CostModel *> prepareStep();
 
   Evaluator &evaluator;
   OwningOpRef<ModuleOp> module;
-  std::vector<SimProgram> programs; ///< simulate() takes them
+  std::vector<SimProgram> programs; ///< whoever simulates takes them
   RoutingTrace trace;               ///< what tokens choose; empty: evenly
 };
 

@@ -108,6 +108,7 @@ struct GroupsFields {
     field("recompute", one.recompute);
     field("zero", one.zero);
     field("sequence_parallel", one.sequenceParallel);
+    field("max_load", one.maxLoad);
     field("schedule", one.schedule);
     field("verdict", one.verdict);
     field("reason", one.reason);
@@ -171,6 +172,9 @@ void visit(One &one, Field &field)
   field("objective", one.objective);
   field("complete", one.isComplete);
   field.template part<MarginFields>("next", one.margin);
+  field("refused_load", one.refusedLoad);
+  field("largest_load", one.largestLoad);
+  field.template list<GroupsFields>("with_less_room", one.withLessRoom);
 }
 
 //===----------------------------------------------------------------------===//

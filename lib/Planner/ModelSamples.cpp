@@ -6,11 +6,8 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-GraphReader mlir::moe::readBlocks(const ModelSource &source, ParallelAttr parallel, int64_t batch,
-                                  ArrayRef<int64_t> blocks) {
-  return [&source, dp = parallel.getDp(), batch, blocks](MLIRContext &context) {
-    return source.read(context, dp, batch, blocks);
-  };
+GraphReader mlir::moe::readBlocks(const ModelSource &source, const ModelForm &form, ArrayRef<int64_t> blocks) {
+  return [&source, form, blocks](MLIRContext &context) { return source.read(context, form, blocks); };
 }
 
 SmallVector<int64_t> mlir::moe::getKinds(const ModelSource &source) {
@@ -32,10 +29,10 @@ static std::vector<SmallVector<SampledPart>> groupByLayer(ArrayRef<SampledPart> 
   return layers;
 }
 
-std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
-                                                const CompileOptions &options, std::string &reason) {
-  std::optional<SmallVector<SampledPart>> sample =
-      sampleParts(readBlocks(source, options.parallel, batch, kinds), options, reason);
+std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds,
+                                                const ModelForm &form, const CompileOptions &options,
+                                                std::string &reason) {
+  std::optional<SmallVector<SampledPart>> sample = sampleParts(readBlocks(source, form, kinds), options, reason);
   if (!sample)
     return std::nullopt;
   std::vector<SmallVector<SampledPart>> layers = groupByLayer(*sample);
@@ -105,13 +102,13 @@ static std::optional<WholeSample> measureSample(const GraphReader &read, const C
 }
 
 std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
-                                                            int64_t batch, const CompileOptions &options,
+                                                            const ModelForm &form, const CompileOptions &options,
                                                             std::string &reason) {
   // Of one block alone an order may be found that is unlike those of many.
   SmallVector<int64_t> twice;
   for (int64_t kind : kinds)
     twice.append(2, kind);
-  std::optional<WholeSample> base = measureSample(readBlocks(source, options.parallel, batch, twice), options, reason);
+  std::optional<WholeSample> base = measureSample(readBlocks(source, form, twice), options, reason);
   if (!base)
     return std::nullopt;
   ModelCost cost;
@@ -119,8 +116,7 @@ std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &s
   for (int64_t kind : kinds) {
     SmallVector<int64_t> blocks(twice);
     blocks.insert(llvm::find(blocks, kind), kind);
-    std::optional<WholeSample> more =
-        measureSample(readBlocks(source, options.parallel, batch, blocks), options, reason);
+    std::optional<WholeSample> more = measureSample(readBlocks(source, form, blocks), options, reason);
     if (!more)
       return std::nullopt;
     WholeSample block = *more - *base;

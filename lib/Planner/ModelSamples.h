@@ -8,8 +8,8 @@
 
 namespace mlir::moe {
 
-/// The graph of `batch` sequences for each data-parallel rank of `parallel`, of `blocks` alone where there are some.
-GraphReader readBlocks(const ModelSource &source, ParallelAttr parallel, int64_t batch, ArrayRef<int64_t> blocks = {});
+/// The graph in that form, of `blocks` alone where there are some.
+GraphReader readBlocks(const ModelSource &source, const ModelForm &form, ArrayRef<int64_t> blocks = {});
 
 /// The parts of a model of any number of blocks, on one rank.
 struct ModelCost {
@@ -23,16 +23,18 @@ struct ModelCost {
 /// The kinds of `source`, each by its first block.
 SmallVector<int64_t> getKinds(const ModelSource &source);
 
-/// From one plan, of a block of each of `kinds`: the model has at least one of each. options.parallel is of one stage.
+/// From one plan, of a block of each of `kinds`: the model has at least one of each. options.parallel is of one stage,
+/// and of form.dataParallel ranks.
 /// Nothing where it cannot be compiled or where its parts do not tell the blocks apart; `reason` says why.
-std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
+std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, const ModelForm &form,
                                      const CompileOptions &options, std::string &reason);
 
 /// The same by difference, of a plan with a block of each kind and of plans with one more. Where launches are put into
 /// another order, those of one part are no longer together. Each block is one part, and all that is done for a
 /// micro-batch counts as its forward.
-std::optional<ModelCost> sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds, int64_t batch,
-                                                 const CompileOptions &options, std::string &reason);
+std::optional<ModelCost> sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
+                                                 const ModelForm &form, const CompileOptions &options,
+                                                 std::string &reason);
 
 } // namespace mlir::moe
 

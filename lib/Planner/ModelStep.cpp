@@ -119,12 +119,12 @@ std::optional<SmallVector<SampledPart>> ModelMeasure::sampleParts() {
     reason = "expected a sample whose parts are marked";
     return std::nullopt;
   }
-  llvm::Expected<Prediction> prediction = plan->predict();
-  if (!prediction) {
-    reason = llvm::toString(prediction.takeError());
+  llvm::Expected<SimResult> step = plan->runStep();
+  if (!step) {
+    reason = llvm::toString(step.takeError());
     return std::nullopt;
   }
-  for (auto [part, cost] : llvm::zip_equal(parts, getPartCosts(prediction->result, plan->getMemory(), parts.size())))
+  for (auto [part, cost] : llvm::zip_equal(parts, getPartCosts(*step, plan->getMemory(), parts.size())))
     part.cost = std::move(cost);
   return parts;
 }

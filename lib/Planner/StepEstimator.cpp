@@ -49,10 +49,10 @@ static CompileOptions getSampleOptions(const Candidate &candidate, const Compile
 const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp) {
   ParallelAttr all = candidate.parallel;
   Launches launches = getLaunches(candidate, options);
-  std::string key =
-      llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10}", dp, all.getMp(), all.getEp(), all.getEsp(),
-                    candidate.batch, static_cast<int>(candidate.recompute), candidate.zero, candidate.sequenceParallel,
-                    candidate.schedule, static_cast<int>(launches), candidate.microBatches > 1);
+  std::string key = llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11}", dp, all.getMp(), all.getEp(),
+                                  all.getEsp(), candidate.batch, candidate.maxLoad.value_or(0),
+                                  static_cast<int>(candidate.recompute), candidate.zero, candidate.sequenceParallel,
+                                  candidate.schedule, static_cast<int>(launches), candidate.microBatches > 1);
   {
     std::lock_guard lock(mutex);
     if (auto known = samples.find(key); known != samples.end())
@@ -60,7 +60,8 @@ const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate
   }
   auto sample = std::make_unique<Sample>();
   auto take = launches == Launches::Reordered ? sampleModelByDifference : sampleModel;
-  sample->cost = take(source, kinds, candidate.batch, getSampleOptions(candidate, options, dp), sample->reason);
+  sample->cost = take(source, kinds, {dp, candidate.batch, candidate.maxLoad}, getSampleOptions(candidate, options, dp),
+                      sample->reason);
   std::lock_guard lock(mutex);
   // Another thread may have been faster.
   return *samples.try_emplace(key, std::move(sample)).first->second;
@@ -154,6 +155,7 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   plain.recompute = Recompute::None;
   plain.sequenceParallel = false;
   plain.batch = 1;
+  plain.maxLoad.reset();
   const Sample &once = getSample(plain, onceDp);
   if (!once.cost) {
     reason = once.reason;

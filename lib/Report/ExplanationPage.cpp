@@ -30,6 +30,7 @@ static void writePlan(llvm::json::OStream &json, ModuleOp plan) {
       json.attribute("groups", getJson(plan, plan::kExplainParallelAttrName));
       writeText(json, "groups_margin",
                 [&](llvm::raw_ostream &os) { printMargin(groups->margin, /*isOpen=*/false, os); });
+      writeText(json, "room", [&](llvm::raw_ostream &os) { os << describeRoom(plan); });
     }
     if (std::optional<ScheduleExplanation> schedules = getScheduleExplanation(plan)) {
       json.attribute("schedules", getJson(plan, plan::kExplainAttrName));

@@ -6,6 +6,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include "moe/Dialect/Moe/IR/LoadBound.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -118,4 +120,20 @@ void mlir::moe::printGroups(const GroupsExplanation &explanation, llvm::raw_ostr
   printIllegal(all, os);
   printTooLarge(all, os);
   os << "\n";
+}
+
+std::string mlir::moe::describeRoom(ModuleOp plan) {
+  std::string text = describeDefaultMaxLoad(plan);
+  std::optional<GroupsExplanation> groups = getGroupsExplanation(plan);
+  if (text.empty() || !groups)
+    return text;
+  llvm::raw_string_ostream os(text);
+  if (groups->refusedLoad)
+    os << llvm::format(". Nothing fits with room for %g times", *groups->refusedLoad);
+  if (groups->largestLoad)
+    os << llvm::format(". The memory is enough for %g times, too", *groups->largestLoad);
+  for (const Candidate &less : groups->withLessRoom)
+    os << llvm::format(". With room for %g times a step may take %.1f ms: ", *less.maxLoad, less.getStepSeconds() * 1e3)
+       << describeOptions(less);
+  return text;
 }

@@ -21,6 +21,9 @@ bool isClose(const std::optional<Margin> &margin, const std::string &name);
 
 /// Whether a schedule that overlaps exchanges with computation is faster; `sorted`: the fastest first.
 void printOverlap(ArrayRef<const Candidate *> sorted, llvm::raw_ostream &os);
+/// The room for dropless rows that was taken by default, and what more or less of it would do; empty where there is no
+/// such room.
+std::string describeRoom(ModuleOp plan);
 /// What would be taken if something were otherwise.
 void printChanges(const ScheduleExplanation &explanation, llvm::raw_ostream &os);
 /// The explanation that `plan` has as attribute `name`; null where it has none.

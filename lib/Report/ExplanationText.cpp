@@ -9,7 +9,6 @@
 #include "llvm/Support/JSON.h"
 
 #include "moe/Conversion/Variants.h"
-#include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Report/Explanations.h"
 
@@ -204,7 +203,7 @@ static void printSchedules(const ScheduleExplanation &explanation, llvm::raw_ost
 }
 
 void mlir::moe::printExplanation(ModuleOp plan, llvm::raw_ostream &os) {
-  if (std::string bound = describeDefaultMaxLoad(plan); !bound.empty())
+  if (std::string bound = describeRoom(plan); !bound.empty())
     os << "dropless rows: " << bound << "\n\n";
   if (std::optional<GroupsExplanation> groups = getGroupsExplanation(plan))
     printGroups(*groups, os);
@@ -253,7 +252,7 @@ void mlir::moe::writeExplanation(ModuleOp plan, llvm::raw_ostream &os) {
     object = std::move(*toJson(schedules).getAsObject());
   if (groups)
     object["groups"] = toJson(groups);
-  if (std::string bound = describeDefaultMaxLoad(plan); !bound.empty())
+  if (std::string bound = describeRoom(plan); !bound.empty())
     object["dropless_rows"] = bound;
   os << llvm::formatv("{0:2}", llvm::json::Value(std::move(object))) << "\n";
 }

@@ -16,20 +16,12 @@ static double getShare(const StepFigures &step, double seconds) {
 
 static int64_t getGlobalBatch(const Candidate &one) { return one.batch * one.parallel.getDp() * one.microBatches; }
 
-/// The options of moe-compile that make the plan.
-static std::string getOptions(const PlanQuestion &question, const Candidate &one) {
-  std::string text = describeOptions(one);
-  if (question.maxLoad)
-    llvm::raw_string_ostream(text) << llvm::format(" --max-load=%g", *question.maxLoad);
-  return text;
-}
-
-static void printGroups(const PlanQuestion &question, const Candidate &one, llvm::raw_ostream &os) {
+static void printGroups(const Candidate &one, llvm::raw_ostream &os) {
   ParallelAttr all = one.parallel;
   os << "groups  TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP" << all.getEp() << " ETP"
      << all.getEsp() << " CP1, MBS " << one.batch << ", GA " << one.microBatches;
   os << "; " << describeChoices(one) << "\n"
-     << "        " << getOptions(question, one) << "\n";
+     << "        " << describeOptions(one) << "\n";
 }
 
 static void printStep(const Candidate &one, llvm::raw_ostream &os) {
@@ -52,7 +44,7 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   if (!question.optimizer.empty())
     os << ", " << question.optimizer;
   os << "\n";
-  printGroups(question, chosen, os);
+  printGroups(chosen, os);
   printStep(chosen, os);
   os << llvm::format("memory  %.1f GB", static_cast<double>(chosen.getBytes()) * giga);
   if (question.memoryLimit > 0)
@@ -91,7 +83,7 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("zero", chosen.zero);
     json.attribute("sequence_parallel", chosen.sequenceParallel);
     json.attribute("schedule", chosen.schedule);
-    json.attribute("options", getOptions(question, chosen));
+    json.attribute("options", describeOptions(chosen));
     json.attribute("is_estimate", chosen.whole.seconds == 0);
     json.attribute("seconds", step.seconds);
     json.attribute("tokens_per_second_per_gpu", speed.tokensPerSecond);

@@ -81,6 +81,8 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   result.times = std::move(*times);
   result.seconds = result.times.empty() ? 0 : result.times.back().end;
   result.events = countOps(*world, result.ranks);
+  if (!options.figures)
+    return result;
   llvm::Expected<SimResult::Roofline> roofline = computeRoofline(execution);
   if (!roofline)
     return roofline.takeError();

@@ -11,7 +11,7 @@
 
 // RUN: not moe-compile %s --parallel=auto --emit=plan 2>&1 | FileCheck %s --check-prefix=NO-WORLD
 // RUN: not moe-compile %s --parallel=dp=2 --world=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=NO-WORLD
-// RUN: not moe-compile %s --parallel=auto --world=4096 --cluster=hgx-h100 --emit=plan 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not moe-compile %s --parallel=auto --world=8192 --cluster=hgx-h100 --emit=plan 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not moe-compile %s --parallel=auto --world=4 --cluster=hgx-h100 --memory-limit=100 --emit=plan 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not moe-compile %s --parallel=auto --world=4 --global-batch=4 --emit=plan 2>&1 | FileCheck %s --check-prefix=BATCH
 
@@ -50,7 +50,7 @@
 // CLOSED: error: expected --objective with --parallel=auto or --schedule=auto: nothing else is chosen by it
 // OBJECTIVE: error: expected --objective to be throughput or step-time but got 'fast'
 // NO-WORLD: error: expected --world=RANKS with --parallel=auto, and with nothing else
-// MANY: error: expected --world of at most the 1024 devices of cluster 'hgx-h100' but got 4096
+// MANY: error: expected --world of at most the 4096 devices of cluster 'hgx-h100' but got 8192
 // SMALL: error: expected groups of 4 ranks in which a plan has at most 100 bytes a rank, but the smallest of 18 needs more, that of pp=1,dp={{.*}} parameters,
 // BATCH: error: expected --global-batch of at least 1, and with a configuration: a model graph has the batch that it is for
 func.func @model(%x: tensor<64x16xf32> {moe.name = "x", moe.role = "input"}, %gate: tensor<16x4xf32> {moe.name = "gate", moe.role = "parameter"},

@@ -41,9 +41,9 @@ protected:
     if (isModel)
       source.kinds = {0, 0, 0, 0};
     source.isFixed = !isModel;
-    source.read = [=](MLIRContext &own, int64_t dataParallel, int64_t batch, ArrayRef<int64_t> blocks) {
+    source.read = [=](MLIRContext &own, const ModelForm &form, ArrayRef<int64_t> blocks) {
       Layer layer;
-      layer.tokens = isModel ? 64 * dataParallel * batch : 512;
+      layer.tokens = isModel ? 64 * form.dataParallel * form.batch : 512;
       layer.count = !isModel ? 1 : blocks.empty() ? 4 : static_cast<int>(blocks.size());
       return FailureOr<OwningOpRef<ModuleOp>>(parseSourceString<ModuleOp>(layer.getText(), &own));
     };

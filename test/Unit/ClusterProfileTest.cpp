@@ -453,9 +453,9 @@ TEST(SharedProfiles, Sizes) {
                   {"ppmoe-v100-128", 16, 8, "f16", 125e12},
                   {"fastermoe-johnny", 2, 8, "f32", 14e12},
                   {"fastermoe-trevor", 16, 4, "f32", 15.7e12},
-                  {"hgx-h100", 128, 8, "bf16", 989.4e12},
-                  {"hgx-h200", 128, 8, "bf16", 989.4e12},
-                  {"dgx-b200", 128, 8, "bf16", 2250e12}};
+                  {"hgx-h100", 512, 8, "bf16", 989.4e12},
+                  {"hgx-h200", 512, 8, "bf16", 989.4e12},
+                  {"dgx-b200", 512, 8, "bf16", 2250e12}};
   for (const auto &cluster : clusters) {
     SCOPED_TRACE(cluster.name);
     ClusterProfile p = loadShared(cluster.name);

@@ -63,9 +63,10 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
       world("world", cl::desc("Ranks, with --parallel=auto"), cl::init(0), cl::cat(category)),
       vary("vary",
            cl::desc(
-               "What --parallel=auto may choose besides groups: all, none, or a list of batch, interleave, recompute, "
-               "sequence-parallel and zero. An option that is given is fixed. batch needs --global-batch, zero "
-               "needs --optimizer"),
+               "What --parallel=auto may choose besides groups: all, none, or a list of batch, interleave, max-load, "
+               "recompute, sequence-parallel and zero. An option that is given is fixed. batch needs --global-batch, "
+               "zero needs --optimizer, max-load a dropless model. A smaller --max-load than 2 is tried where nothing "
+               "fits"),
            cl::init("all"), cl::cat(category)),
       globalBatch(
           "global-batch",
@@ -189,7 +190,8 @@ FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) 
 
 LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request,
                                            const CompileOptions &options, int64_t givenBatch) const {
-  static constexpr StringLiteral known[] = {"batch", "interleave", "recompute", "sequence-parallel", "zero"};
+  static constexpr StringLiteral known[] = {"batch",     "interleave",        "max-load",
+                                            "recompute", "sequence-parallel", "zero"};
   SmallVector<StringRef> names;
   StringRef(vary).split(names, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   bool isAll = vary == "all", isNone = vary == "none";
@@ -202,6 +204,11 @@ LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest
   request.space.batches = {givenBatch};
   if (!importing.hasBatch() && globalBatch.getNumOccurrences() && isFree("batch"))
     request.space.batches = {1, 2, 4, 8};
+  if (std::optional<double> load = importing.getDefaultMaxLoad()) {
+    request.space.maxLoads = {*load};
+    if (isFree("max-load"))
+      request.space.maxLoads.append({1.5, 1.25});
+  }
   return success();
 }
 
@@ -218,7 +225,7 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
     std::string text;
     llvm::raw_string_ostream(text) << **read;
     source.isFixed = true;
-    source.read = [text = std::move(text)](MLIRContext &own, int64_t, int64_t,
+    source.read = [text = std::move(text)](MLIRContext &own, const ModelForm &,
                                            ArrayRef<int64_t>) -> FailureOr<OwningOpRef<ModuleOp>> {
       if (OwningOpRef<ModuleOp> graph = parseSourceString<ModuleOp>(text, &own))
         return graph;
@@ -232,10 +239,12 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
     return failure();
   }
   source.kinds = std::move(*kinds);
-  source.read = [this, argv0, seq](MLIRContext &own, int64_t dataParallel, int64_t batch,
+  source.read = [this, argv0, seq](MLIRContext &own, const ModelForm &form,
                                    ArrayRef<int64_t> blocks) -> FailureOr<OwningOpRef<ModuleOp>> {
+    ModelChange change;
+    change.maxLoad = form.maxLoad;
     llvm::Expected<OwningOpRef<ModuleOp>> module = importing.importFile(
-        own, input, argv0, dataParallel, /*loss=*/mode == "train", ImportShape{batch, seq}, blocks);
+        own, input, argv0, form.dataParallel, /*loss=*/mode == "train", ImportShape{form.batch, seq}, blocks, change);
     if (module)
       return std::move(*module);
     return reportError(own, module.takeError());
@@ -261,9 +270,12 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(MLIRContext &contex
   if (failed(given) || failed(setSpace(context, search.request, options, shapes->front().batch)))
     return failure();
   search.request.given = *given;
-  search.request.describeRemedies = [this, &context, &sources, argv0](const CompileOptions &smallest, int64_t bytes,
+  search.request.describeRemedies = [this, &context, &sources, argv0](const Candidate &smallest,
+                                                                      const CompileOptions &compiled, int64_t bytes,
                                                                       int64_t limit) {
-    return describeRemedies(context, sources, argv0, smallest, bytes, limit);
+    PlanRequest asked{compiled, {}};
+    asked.model.maxLoad = smallest.maxLoad;
+    return describeRemedies(context, sources, argv0, asked, bytes, limit);
   };
   FailureOr<ModelSource> source = getSource(context, sources, argv0, shapes->front().seq);
   if (failed(source))
@@ -292,7 +304,7 @@ FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(MLIRContext &co
 }
 
 std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                                                 const CompileOptions &options, int64_t bytes, int64_t limit) const {
+                                                 const PlanRequest &asked, int64_t bytes, int64_t limit) const {
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   // Standard input can be read once.
   if (input == "-" || failed(shapes) || shapes->size() > 1)
@@ -301,7 +313,7 @@ std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::Sou
   ChangedModelReader read;
   std::string text;
   if (isGraph()) {
-    FailureOr<OwningOpRef<ModuleOp>> graph = readModule(context, sources, argv0, options.parallel.getDp());
+    FailureOr<OwningOpRef<ModuleOp>> graph = readModule(context, sources, argv0, asked.options.parallel.getDp());
     if (failed(graph) || isSpmdProgram(**graph))
       return "";
     llvm::raw_string_ostream(text) << **graph;
@@ -311,7 +323,7 @@ std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::Sou
       return failure();
     };
   } else {
-    flags = importing.getMemoryFlags(shapes->front(), globalBatch.getNumOccurrences() > 0);
+    flags = importing.getMemoryFlags(shapes->front(), globalBatch.getNumOccurrences() > 0, asked.model);
     read = [&](MLIRContext &own, int64_t dataParallel, const ModelChange &change) -> FailureOr<OwningOpRef<ModuleOp>> {
       llvm::Expected<OwningOpRef<ModuleOp>> module =
           importing.importFile(own, input, argv0, dataParallel, mode == "train", std::nullopt, {}, change);
@@ -320,8 +332,8 @@ std::string CompileCommandLine::describeRemedies(MLIRContext &context, llvm::Sou
       return reportError(own, module.takeError());
     };
   }
-  llvm::append_range(flags, getMemoryFlags(options));
-  return moe::describeRemedies(findRemedies({options, {}}, bytes, flags, read, limit), limit);
+  llvm::append_range(flags, getMemoryFlags(asked.options));
+  return moe::describeRemedies(findRemedies(asked, bytes, flags, read, limit), limit);
 }
 
 std::string CompileCommandLine::findCluster(const char *argv0) const {

@@ -34,8 +34,6 @@ public:
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }
   bool isTraining() const { return mode == "train"; }
-  /// The bound of dropless rows that is taken by default, once getOptions() has decided.
-  std::optional<double> getDefaultMaxLoad() const { return importing.getDefaultMaxLoad(); }
   /// Fails where no model has the input's name. What else is wrong with it, reading it says.
   LogicalResult checkInput(const char *argv0) const;
   /// Options of compile(), which refer to the cluster. It also decides whether dropless rows are bounded by default: of
@@ -52,10 +50,10 @@ public:
   /// groups were chosen.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
                                                const CompileOptions &options) const;
-  /// What would make a plan of `bytes` fit into `limit`, as describeRemedies() says it: flags that are not given, each
-  /// of which is tried. Empty where nothing is known to help.
+  /// What would make the plan of `asked`, of `bytes`, fit into `limit`, as describeRemedies() says it: flags that are
+  /// not given, each of which is tried. Empty where nothing is known to help.
   std::string describeRemedies(MLIRContext &context, llvm::SourceMgr &sources, const char *argv0,
-                               const CompileOptions &options, int64_t bytes, int64_t limit) const;
+                               const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
   std::string findCluster(const char *argv0) const;
   /// The profile in it.

@@ -168,14 +168,16 @@ llvm::Expected<std::vector<int64_t>> ImportCommandLine::getBlockKinds(llvm::Stri
   return kinds;
 }
 
-std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, bool hasGlobalBatch) const {
+std::vector<MemoryFlag> ImportCommandLine::getMemoryFlags(ImportShape shape, bool hasGlobalBatch,
+                                                          const ModelChange &asked) const {
   std::vector<MemoryFlag> flags;
   if (!maxLoad.getNumOccurrences()) {
     // A bound that is there by default can still be smaller.
     bool isBounded = defaultMaxLoad.has_value();
     double load = isBounded ? 1.5 : 2;
-    flags.push_back(
-        {isBounded ? "--max-load=1.5" : "--max-load=2", [=](PlanRequest &request) { request.model.maxLoad = load; }});
+    if (!asked.maxLoad || *asked.maxLoad > load)
+      flags.push_back(
+          {isBounded ? "--max-load=1.5" : "--max-load=2", [=](PlanRequest &request) { request.model.maxLoad = load; }});
   }
   if (!dtype.getNumOccurrences())
     flags.push_back({"--dtype=bf16", [](PlanRequest &request) { request.model.isBf16 = true; }});

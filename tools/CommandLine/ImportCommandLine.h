@@ -41,7 +41,7 @@ public:
 
   /// Flags that are not given, and with which a plan for `shape` needs less memory. `hasGlobalBatch`: a smaller batch
   /// makes more micro-batches, not a smaller step.
-  std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch) const;
+  std::vector<MemoryFlag> getMemoryFlags(ImportShape shape, bool hasGlobalBatch, const ModelChange &asked) const;
 
   /// Of each block of the whole model at `input` that is taken the first that is like it; nothing without --whole-model
   /// and of models of an encoder and a decoder.
@@ -51,7 +51,9 @@ public:
   llvm::StringRef getDType() const;
   /// Rows of a dropless layer are bounded so where --max-load does not say.
   void setDefaultMaxLoad(double load) { defaultMaxLoad = load; }
-  std::optional<double> getDefaultMaxLoad() const { return defaultMaxLoad; }
+  std::optional<double> getDefaultMaxLoad() const {
+    return maxLoad.getNumOccurrences() ? std::nullopt : defaultMaxLoad;
+  }
 
   /// --batch where it is given.
   bool hasBatch() const { return batch.getNumOccurrences() > 0; }

@@ -355,7 +355,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
   if (plans.empty())
     plans.push_back(**module);
   auto describeRemedies = [&](int64_t bytes, int64_t limit) {
-    return compiling.describeRemedies(context, sources, argv0, *options, bytes, limit);
+    return compiling.describeRemedies(context, sources, argv0, {*options, {}}, bytes, limit);
   };
   for (ModuleOp plan : plans) {
     // What can be simulated may be too large to run.

@@ -8,6 +8,8 @@
 #include "llvm/Support/InitLLVM.h"
 
 #include "CompileCommandLine.h"
+#include "moe/Dialect/Moe/IR/LoadBound.h"
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Report/Explanations.h"
 #include "moe/Report/PlanAnswer.h"
 #include "moe/Simulator/Prediction.h"
@@ -80,7 +82,6 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
                        : search.options.optimizer->kind == OptimizerKind::Adam ? "Adam"
                                                                                : "SGD";
   question.gpus = search.request.world;
-  question.maxLoad = compiling.getDefaultMaxLoad();
   question.sequence = sequence;
   bool isHost = cluster.processors.count > 0;
   question.memoryLimit = search.options.memoryLimit ? static_cast<double>(search.options.memoryLimit)
@@ -98,6 +99,10 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   // Reports read what a plan says of itself.
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setExplanation(*module, explanation);
+  if (chosen.maxLoad) {
+    module->getOperation()->setAttr(kDefaultMaxLoadAttrName, Builder(&context).getF64FloatAttr(*chosen.maxLoad));
+    module->getOperation()->setAttr(kParallelAttrName, chosen.parallel);
+  }
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
   if (!isJsonGiven || jsonPath != "-") {

@@ -71,6 +71,8 @@ struct PipelineOptions {
   std::optional<OrderPolicy> order;
   /// For what is decided by times; else it may be null.
   const ClusterProfile *cluster = nullptr;
+  /// Leaves out moe-verify-spmd and plan-verify, of plans that are only compared.
+  bool leaveOutProofs = false;
   /// Runs the passes of the plan that is returned, and of no candidate that a search compiles. Null: they just run.
   PassRunner runPasses;
   /// Of the cluster's file, for pipelines in text; may be empty.

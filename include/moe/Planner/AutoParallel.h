@@ -17,13 +17,19 @@
 
 namespace mlir::moe {
 
-/// The model of which a plan is made, as a graph for each number of data-parallel ranks.
+/// What differs between the graphs of a model that a search compares.
+struct ModelForm {
+  int64_t dataParallel = 1;
+  int64_t batch = 1; ///< sequences of each data-parallel rank
+  /// The most dropless rows that a rank has room for, in times the even load. Absent: as the user asks for it.
+  std::optional<double> maxLoad;
+};
+
+/// The model of which a plan is made.
 struct ModelSource {
-  /// The graph of `batch` sequences for each of `dataParallel` ranks; of a whole model with `blocks`, which index
-  /// `kinds`, these blocks alone. Errors are reported.
-  std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &, int64_t dataParallel, int64_t batch,
-                                                 ArrayRef<int64_t> blocks)>
-      read;
+  /// The graph; of a whole model with `blocks`, which index `kinds`, these blocks alone. Where a bound of dropless rows
+  /// is not given, the module's `moe.default_max_load` says it. Errors are reported.
+  std::function<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &, const ModelForm &, ArrayRef<int64_t> blocks)> read;
   /// Of each block of a whole model the first that is like it; empty where blocks cannot be taken out.
   std::vector<int64_t> kinds;
   /// The graph has the tokens of the whole world, whatever the number of ranks: `batch` says nothing.
@@ -39,6 +45,9 @@ struct StepSpace {
   SmallVector<int64_t> interleaves = {1};
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<bool> zeros = {false}, sequenceParallels = {false};
+  /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room a step is not slower, and more plans
+  /// fit, but it fails where tokens choose less evenly. So the next one is for where nothing fits. May be empty.
+  SmallVector<double> maxLoads;
 };
 
 /// Sizes of groups that are given; the others are searched.
@@ -67,9 +76,10 @@ struct ParallelRequest {
   Objective objective = Objective::Throughput;
   /// Hears of progress, from any thread but one at a time. May be null.
   std::function<void(const SearchProgress &)> showProgress;
-  /// Where nothing fits: says what would make a plan of these options, and of so many bytes (0: not known), fit into
-  /// `limit`. May be null.
-  std::function<std::string(const CompileOptions &, int64_t bytes, int64_t limit)> describeRemedies;
+  /// Where nothing fits: says what would make the plan of `smallest`, compiled with these options, and of so many bytes
+  /// (0: not known), fit into `limit`. May be null.
+  std::function<std::string(const Candidate &smallest, const CompileOptions &, int64_t bytes, int64_t limit)>
+      describeRemedies;
 };
 
 /// Chooses the groups, and all else that the request leaves open, that are best by the request's objective on the

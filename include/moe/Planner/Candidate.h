@@ -65,6 +65,8 @@ struct Candidate {
   int64_t interleave = 1;
   Recompute recompute = Recompute::None;
   bool zero = false, sequenceParallel = false;
+  /// Room for dropless rows, in times the even load, where the user does not give it.
+  std::optional<double> maxLoad;
   SmallVector<int64_t> stageBoundaries;
   std::string schedule;      ///< as --schedule takes it
   std::string scheduleClass; ///< the schedule with one chunk, that keeps everything for the backward
@@ -79,8 +81,8 @@ struct Candidate {
   /// one micro-batch. Groups: a step of the model, from samples of its blocks.
   StepFigures estimate;
   StepFigures whole; ///< a step of the whole model, as it was compiled
-  /// Groups: how many times as much memory as estimated a compiled step of them needed, where one was too large.
-  double memoryScale = 1;
+  /// Groups: how many times as much memory as estimated a compiled step of them needed, where one was compiled.
+  std::optional<double> memoryScale;
   /// Seconds by MPipeMoE's Eq. 10, where that is asked.
   std::optional<double> equation10;
   double secondsPerSequence = 0; ///< of the world's sequences; of a fixed graph, of a micro-batch

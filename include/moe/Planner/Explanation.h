@@ -67,6 +67,13 @@ struct GroupsExplanation {
   Objective objective = Objective::Throughput;
   bool isComplete = true;
   std::optional<Margin> margin; ///< from those that were compared in the same way as the choice
+  /// The room for dropless rows with which nothing fits, where the choice has less.
+  std::optional<double> refusedLoad;
+  /// The most room for dropless rows, in times the even load, that the memory of the choice is enough for, by
+  /// estimates. Absent: no more than the choice has, or it was not looked for.
+  std::optional<double> largestLoad;
+  /// With less room than the choice has, the fastest by estimates; empty where it would not be faster.
+  std::vector<Candidate> withLessRoom;
 };
 
 void setExplanation(ModuleOp plan, const ScheduleExplanation &explanation);

@@ -15,8 +15,6 @@ struct PlanQuestion {
   int64_t gpus = 0;
   int64_t sequence = 0;   ///< tokens
   double memoryLimit = 0; ///< bytes of a device; 0: not known
-  /// Room for dropless rows, in times the even load, where it was taken by default.
-  std::optional<double> maxLoad;
 };
 
 /// The question, then groups, step and memory of `chosen`, a line each. The groups have the names of Megatron-LM: TP,

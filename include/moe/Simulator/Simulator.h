@@ -29,6 +29,8 @@ struct SimOptions {
   bool emulateLinks = false;
   /// Every rank, even where one stands for all of its class.
   bool allRanks = false;
+  /// Also SimResult::roofline and fitErrors, which are of the whole step.
+  bool figures = true;
 };
 
 /// When a launch ran on a rank.

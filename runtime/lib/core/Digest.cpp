@@ -46,6 +46,9 @@ void Sha256::compress(const uint8_t *block) {
 }
 
 void Sha256::update(const void *bytes, size_t count) {
+  // Nothing may come as a null pointer, which memcpy does not take.
+  if (count == 0)
+    return;
   const auto *next = static_cast<const uint8_t *>(bytes);
   size_t filled = length % 64;
   length += count;

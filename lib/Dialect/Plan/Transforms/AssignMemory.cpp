@@ -7,6 +7,7 @@
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
@@ -72,8 +73,8 @@ struct Place {
   int64_t begin, end;
   unsigned block;
 };
-/// In the order of their offsets.
-using Places = ArrayRef<Place>;
+/// Numbers of places, in the order in which they were taken.
+using Places = ArrayRef<unsigned>;
 
 /// Numbers from `begin` to before `end`, of launches in program order or on a stream.
 struct Span {
@@ -93,7 +94,7 @@ class PlacesBySpan {
 public:
   explicit PlacesBySpan(size_t launches) : leaves(llvm::PowerOf2Ceil(launches / kLaunches + 1)), nodes(2 * leaves) {}
 
-  void insert(Span span, const Place &place);
+  void insert(Span span, unsigned place);
   /// Appends the places of each node that has launches of `span`.
   void find(Span span, SmallVectorImpl<Places> &found) const;
 
@@ -101,7 +102,7 @@ private:
   static constexpr size_t kLaunches = 64; ///< of a leaf
 
   size_t leaves;
-  std::vector<SmallVector<Place, 0>> nodes; ///< in the order of their offsets
+  std::vector<SmallVector<unsigned, 0>> nodes;
 };
 
 /// Blocks by when they are used, so that of a long program few are looked at. Two blocks can be in use at the same time
@@ -109,8 +110,8 @@ private:
 class PlacedBlocks {
 public:
   PlacedBlocks(const HappensBefore &order, Lifetimes &lifetimes);
-  /// `block` is number `index`.
-  void insert(const Block &block, unsigned index);
+  /// `block` has place number `place`.
+  void insert(const Block &block, unsigned place);
   /// At least the places of all that may be in use when `block`, which is number `index`, is.
   SmallVector<Places> findNear(const Block &block, unsigned index) const;
 
@@ -148,7 +149,7 @@ private:
   /// Places all blocks of `space`; returns the bytes that they need.
   int64_t place(Space space);
   /// The least where nothing of `near` is in the way.
-  int64_t findOffset(unsigned index, ArrayRef<Places> near) const;
+  int64_t findOffset(unsigned index, ArrayRef<Places> near);
 
   func::FuncOp program;
   HappensBefore order;
@@ -156,6 +157,8 @@ private:
   int64_t alignment;
   std::vector<Block> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;
+  std::vector<Place> taken;
+  llvm::BitVector inTheWay; ///< of `taken`; all false but in findOffset()
 };
 
 } // namespace
@@ -231,26 +234,26 @@ void MemoryPlanner::shareInPlace() {
       merge(blockOf[launch.getOutputs().front().getDefiningOp()], blockOf[input]);
 }
 
-int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) const {
+int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
   int64_t offset = 0, bytes = blocks[index].bytes;
-  // All places in the order of their offsets: the list that goes on first is on top.
-  auto isLater = [](Places a, Places b) { return a.front().begin > b.front().begin; };
-  SmallVector<Places> lists;
-  llvm::copy_if(near, std::back_inserter(lists), [](Places places) { return !places.empty(); });
-  std::make_heap(lists.begin(), lists.end(), isLater);
-  while (!lists.empty()) {
-    std::pop_heap(lists.begin(), lists.end(), isLater);
-    const Place &place = lists.back().front();
-    if (place.begin >= offset + bytes)
-      return offset;
-    if (place.end > offset && !lifetimes.areOrdered(index, place.block))
+  for (Places places : near)
+    for (unsigned number : places)
+      inTheWay.set(number);
+  // Places were taken from small offsets to large ones, by and large, so that few are left for another round.
+  for (bool isMoved = true; isMoved;) {
+    isMoved = false;
+    for (unsigned number : inTheWay.set_bits()) {
+      const Place &place = taken[number];
+      if (place.begin >= offset + bytes)
+        continue;
+      inTheWay.reset(number);
+      if (place.end <= offset || lifetimes.areOrdered(index, place.block))
+        continue;
       offset = llvm::alignTo(place.end, alignment);
-    lists.back() = lists.back().drop_front();
-    if (lists.back().empty())
-      lists.pop_back();
-    else
-      std::push_heap(lists.begin(), lists.end(), isLater);
+      isMoved = true;
+    }
   }
+  inTheWay.reset();
   return offset;
 }
 
@@ -258,17 +261,15 @@ int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) const {
 // Placed blocks
 //===----------------------------------------------------------------------===//
 
-void PlacesBySpan::insert(Span span, const Place &place) {
+void PlacesBySpan::insert(Span span, unsigned place) {
   if (span.isEmpty())
     return;
-  auto isBefore = [](const Place &a, const Place &b) { return a.begin < b.begin; };
-  auto insertInto = [&](SmallVector<Place, 0> &node) { node.insert(llvm::upper_bound(node, place, isBefore), place); };
   size_t first = leaves + span.begin / kLaunches, end = leaves + (span.end - 1) / kLaunches + 1;
   for (; first < end; first /= 2, end /= 2) {
     if (first % 2 == 1)
-      insertInto(nodes[first++]);
+      nodes[first++].push_back(place);
     if (end % 2 == 1)
-      insertInto(nodes[--end]);
+      nodes[--end].push_back(place);
   }
 }
 
@@ -318,8 +319,7 @@ Span PlacedBlocks::getBeside(unsigned index, unsigned stream) const {
   return {static_cast<unsigned>(lifetimes.getFirst(index)[stream]), static_cast<unsigned>(after - launches.begin())};
 }
 
-void PlacedBlocks::insert(const Block &block, unsigned index) {
-  Place place{block.offset, block.offset + block.bytes, index};
+void PlacedBlocks::insert(const Block &block, unsigned place) {
   inProgram.insert(getUses(block), place);
   for (auto [places, span] : llvm::zip(onStream, getStreamUses(block)))
     places.insert(span, place);
@@ -345,12 +345,15 @@ int64_t MemoryPlanner::place(Space space) {
   llvm::stable_sort(bySize, [&](unsigned a, unsigned b) { return blocks[a].bytes > blocks[b].bytes; });
   int64_t total = 0;
   PlacedBlocks placed(order, lifetimes);
+  taken.clear();
+  inTheWay.resize(bySize.size());
   for (unsigned index : bySize) {
     Block &block = blocks[index];
     SmallVector<Places> near = placed.findNear(block, index);
     block.offset = findOffset(index, near);
     total = std::max(total, block.offset + block.bytes);
-    placed.insert(block, index);
+    placed.insert(block, taken.size());
+    taken.push_back({block.offset, block.offset + block.bytes, index});
   }
   return total;
 }

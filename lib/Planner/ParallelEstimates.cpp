@@ -1,0 +1,326 @@
+//===- ParallelEstimates.cpp - groups of whole models, from samples -------===//
+#include "ParallelSearch.h"
+#include "Threads.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include "moe/Pipeline/Schedule.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// How many times as much memory as estimated is taken to be needed: where nothing like it was compiled, and where its
+/// estimate is already that many times as large as a compiled step was.
+static constexpr double kMemoryMargin = 1.03, kKnownMemoryMargin = 1.005;
+
+bool ParallelSearch::mayFit(const Candidate &candidate) const {
+  double margin = candidate.memoryScale ? kKnownMemoryMargin : kMemoryMargin;
+  return fits(static_cast<int64_t>(margin * static_cast<double>(candidate.estimate.bytes)));
+}
+
+//===----------------------------------------------------------------------===//
+// Estimates
+//===----------------------------------------------------------------------===//
+
+/// Takes `one`, with what is estimated of it, for `best` if it is better: it fits and is faster, or needs less.
+void ParallelSearch::compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
+                             std::optional<int64_t> roughDp) {
+  std::string why;
+  std::optional<PipelineEstimate> step = estimator->estimate(one, why, roughDp);
+  if (reason.empty())
+    reason = why;
+  if (!step)
+    return;
+  one.estimate.seconds = step->seconds;
+  one.stageBoundaries = step->stageBoundaries;
+  one.estimate.bytes = static_cast<int64_t>(step->bytes * one.memoryScale.value_or(1));
+  auto rank = [&](const Candidate &other) {
+    return std::pair(mayFit(other) ? 0 : other.estimate.bytes, other.estimate.seconds);
+  };
+  if (!best || rank(one) < rank(*best))
+    best = std::move(one);
+}
+
+/// Of groups that differ in pp alone, as if all had many data-parallel ranks: fewer ranks divide the optimizer's states
+/// among fewer, so that they need more memory.
+void ParallelSearch::roughlyEstimate(MutableArrayRef<Candidate *> alike) {
+  // More ranks than that hold little less each, and take as long to add gradients up.
+  int64_t dp = limitDp(alike.front()->parallel, /*most=*/64);
+  ArrayRef<Recompute> recomputes = request.space.recomputes;
+  for (Candidate *candidate : alike) {
+    std::optional<Candidate> best;
+    std::string reason;
+    // The schedules are compared with what needs the least memory. The baseline, which comes first, computes each token
+    // on all members of mp: it is tried where no other one can be.
+    SmallVector<std::string> schedules = getSchedules(candidate->parallel);
+    for (const std::string &schedule : ArrayRef(schedules).drop_front(schedules.size() > 1))
+      compareAll(*candidate, schedule, recomputes.back(), best, reason, dp);
+    if (!best)
+      compareAll(*candidate, schedules.front(), recomputes.back(), best, reason, dp);
+    if (best && recomputes.size() > 1)
+      compareAll(*candidate, best->schedule, recomputes.front(), best, reason, dp);
+    if (!best) {
+      refuse(*candidate, Verdict::Illegal, reason);
+      continue;
+    }
+    *candidate = *best;
+    refuse(*candidate, Verdict::Slower, "by a rough estimate");
+    if (!mayFit(*candidate))
+      refuseSize(*candidate, "by a rough estimate that leaves out some of the optimizer's states");
+    noteBest(*candidate);
+  }
+}
+
+void ParallelSearch::roughlyEstimateAll() {
+  std::vector<SmallVector<Candidate *>> groups;
+  llvm::StringMap<size_t> places;
+  for (Candidate &candidate : candidates) {
+    if (candidate.verdict == Verdict::Illegal)
+      continue;
+    ParallelAttr all = candidate.parallel;
+    std::string name = llvm::formatv("{0} {1} {2}", all.getMp(), all.getEp(), all.getEsp());
+    auto [place, isNew] = places.try_emplace(name, groups.size());
+    if (isNew)
+      groups.emplace_back();
+    groups[place->second].push_back(&candidate);
+  }
+  visitAll("rough estimates", groups.size(), [&](size_t index) { roughlyEstimate(groups[index]); });
+}
+
+/// `like` in a schedule, with each number of stages of a device that can be.
+void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
+                                std::string &reason, std::optional<int64_t> roughDp) {
+  like.schedule = schedule.str();
+  like.recompute = recompute;
+  for (int64_t interleave : getInterleaves(like)) {
+    like.interleave = interleave;
+    compare(like, best, reason, roughDp);
+  }
+}
+
+/// Larger micro-batches than `best` has, while they are better.
+void ParallelSearch::compareBatches(std::optional<Candidate> &best, std::string &reason) {
+  for (int64_t batch : request.space.batches) {
+    if (batch <= best->batch)
+      continue;
+    Candidate one = *best;
+    setBatch(one, batch);
+    if (one.verdict == Verdict::Illegal)
+      return;
+    for (Recompute recompute : request.space.recomputes)
+      compareAll(one, one.schedule, recompute, best, reason);
+    if (best->batch != batch)
+      return;
+  }
+}
+
+/// The fastest that fits. What the request leaves open is varied in turn, each from the best of what was varied before.
+void ParallelSearch::estimate(Candidate &candidate) {
+  std::optional<Candidate> best;
+  std::string reason;
+  const StepSpace &space = request.space;
+  candidate.verdict = Verdict::Skipped;
+  SmallVector<std::string> schedules = getSchedules(candidate.parallel);
+  std::string likely = candidate.schedule.empty() ? schedules.front() : candidate.schedule;
+  for (Recompute recompute : space.recomputes)
+    compareAll(candidate, likely, recompute, best, reason);
+  for (const std::string &schedule : schedules)
+    if (schedule != likely)
+      compareAll(best ? *best : candidate, schedule, best ? best->recompute : space.recomputes.back(), best, reason);
+  if (!best)
+    return refuse(candidate, Verdict::Illegal, reason);
+  compareBatches(best, reason);
+  auto vary = [&](auto Candidate::*member, auto values) {
+    for (auto value : ArrayRef(values).drop_front()) {
+      Candidate one = *best;
+      one.*member = value;
+      compare(one, best, reason);
+    }
+  };
+  vary(&Candidate::zero, ArrayRef(space.zeros));
+  if (candidate.parallel.getMp() > 1)
+    vary(&Candidate::sequenceParallel, ArrayRef(space.sequenceParallels));
+  // Less memory is needed now, perhaps, so that more may be kept.
+  if (best->sequenceParallel != candidate.sequenceParallel)
+    for (Recompute recompute : space.recomputes)
+      compareAll(*best, best->schedule, recompute, best, reason);
+  candidate = std::move(*best);
+  refuse(candidate, Verdict::Estimated, "");
+  if (!mayFit(candidate))
+    refuseSize(candidate, "by samples, which leave out about 3% for gaps between buffers");
+  noteBest(candidate);
+}
+
+/// Closer estimates in the order of the rough ones, until enough fit.
+void ParallelSearch::estimateNearest() {
+  constexpr size_t enough = 24;
+  SmallVector<Candidate *> sorted;
+  for (Candidate &candidate : candidates)
+    if (candidate.verdict == Verdict::Slower)
+      sorted.push_back(&candidate);
+  llvm::stable_sort(sorted, [&](Candidate *a, Candidate *b) { return getCost(*a) < getCost(*b); });
+  visitBest("estimates that fit", sorted, enough, [&](Candidate &candidate) {
+    estimate(candidate);
+    return candidate.verdict == Verdict::Estimated;
+  });
+}
+
+/// Whether it can be, and fits. What needs more than was estimated is estimated again, with that much more: it may fit
+/// with less kept for the backward.
+bool ParallelSearch::compileWhole(Candidate &candidate) {
+  std::string reason;
+  std::optional<WholeModel> whole =
+      measureFilledModel(getReader(candidate), getOptions(candidate), /*limit=*/0, reason,
+                         [&](int64_t fewer) { return estimator->getGrowth(candidate, fewer); });
+  if (!whole) {
+    refuse(candidate, Verdict::Illegal, reason);
+    return false;
+  }
+  if (fits(whole->step.bytes)) {
+    candidate.whole = whole->step;
+    candidate.verdict = Verdict::Compiled;
+    noteBest(candidate);
+    return true;
+  }
+  if (!candidate.memoryScale && whole->step.bytes > candidate.estimate.bytes) {
+    candidate.memoryScale = static_cast<double>(whole->step.bytes) / static_cast<double>(candidate.estimate.bytes);
+    estimate(candidate);
+    if (candidate.verdict == Verdict::Estimated)
+      return false;
+  }
+  candidate.whole = whole->step;
+  refuseSize(candidate, describeMemory(whole->memory));
+  return false;
+}
+
+/// By how much steps took longer than their estimates, the others' estimates are raised: what is left out of one is
+/// left out of all.
+void ParallelSearch::correctEstimates() {
+  double ratio = 0;
+  int64_t count = 0;
+  for (const Candidate &one : candidates)
+    if (one.verdict == Verdict::Compiled) {
+      ratio += one.whole.seconds / one.estimate.seconds;
+      ++count;
+    }
+  for (Candidate &one : candidates)
+    if (one.verdict == Verdict::Estimated && count > 0)
+      one.estimate.seconds *= std::max(1.0, ratio / static_cast<double>(count));
+}
+
+/// The nearest by estimate, then all that by their estimates may be faster than the fastest of these.
+void ParallelSearch::compileNearest() {
+  constexpr size_t compared = 2;
+  visitBest("whole plans", sort(), compared, [&](Candidate &candidate) { return compileWhole(candidate); });
+  correctEstimates();
+  while (!isStopped()) {
+    SmallVector<Candidate *> sorted = sort(), faster;
+    for (Candidate *candidate : sorted)
+      if (candidate->verdict == Verdict::Estimated &&
+          (sorted.front()->verdict == Verdict::Estimated || getCost(*candidate) < getCost(*sorted.front())))
+        faster.push_back(candidate);
+    if (faster.empty())
+      return;
+    // The fastest of these may rule out the others.
+    faster.truncate(std::min(faster.size(), compared));
+    visitAll("whole plans that may be faster", faster.size(), [&](size_t index) { compileWhole(*faster[index]); });
+  }
+}
+
+/// Estimates were taken to fit with room to spare. What may be faster without it is compiled, too: where the candidate
+/// was compiled before, how much memory it needs is known.
+void ParallelSearch::compileFuller() {
+  constexpr size_t compared = 2;
+  // A plan of the largest models takes seconds to compile.
+  constexpr double leastGain = 1.01;
+  std::vector<std::pair<Candidate *, Candidate>> fuller;
+  for (Candidate &one : candidates) {
+    bool mayBeTaken = one.verdict == Verdict::Compiled || one.verdict == Verdict::Estimated ||
+                      (one.verdict == Verdict::TooLarge && fits(one.getBytes()));
+    if (!one.memoryScale && mayBeTaken)
+      fuller.emplace_back(&one, one);
+  }
+  visitAll("estimates that fill the memory", fuller.size(), [&](size_t index) {
+    auto &[one, again] = fuller[index];
+    again.memoryScale =
+        one->whole.bytes > 0 ? static_cast<double>(one->whole.bytes) / static_cast<double>(one->estimate.bytes) : 1;
+    again.whole = {};
+    estimate(again);
+  });
+  SmallVector<Candidate *> sorted = sort();
+  llvm::erase_if(fuller, [&](const auto &pair) {
+    const Candidate &again = pair.second;
+    return again.verdict != Verdict::Estimated ||
+           (!sorted.empty() && getCost(again) * leastGain > getCost(*sorted.front()));
+  });
+  llvm::stable_sort(fuller, [&](const auto &a, const auto &b) { return getCost(a.second) < getCost(b.second); });
+  fuller.resize(std::min(fuller.size(), compared));
+  visitAll("plans that fill the memory", fuller.size(), [&](size_t index) {
+    auto &[one, again] = fuller[index];
+    if (compileWhole(again) && (one->verdict == Verdict::TooLarge || getCost(again) < getCost(*one)))
+      *one = std::move(again);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Room for dropless rows
+//===----------------------------------------------------------------------===//
+
+/// Bounds that a plan may have memory for beyond its own.
+static constexpr double kLargerLoads[] = {3, 4, 6, 8};
+
+/// What more room than `best` has would take, and whether less would be faster.
+void ParallelSearch::weighRoom(const Candidate &best) {
+  // Where each rank has all experts, rows are as many as are chosen.
+  if (!isSampled() || maxLoads.empty() || best.parallel.getEp() == 1)
+    return;
+  findLargestRoom(best);
+  findFasterWithLessRoom(best);
+}
+
+void ParallelSearch::findLargestRoom(const Candidate &best) {
+  // What the estimate leaves out, it leaves out with any room.
+  double scale = static_cast<double>(best.getBytes()) / static_cast<double>(best.estimate.bytes);
+  for (double load : kLargerLoads) {
+    Candidate one = best;
+    one.maxLoad = load;
+    std::string reason;
+    std::optional<PipelineEstimate> step;
+    if (load > *best.maxLoad && !isStopped())
+      step = estimator->estimate(one, reason);
+    if (!step)
+      continue;
+    if (!fits(static_cast<int64_t>(scale * step->bytes)))
+      return;
+    largestLoad = load;
+  }
+}
+
+/// With the next smaller bound.
+void ParallelSearch::findFasterWithLessRoom(const Candidate &best) {
+  const double *load = llvm::upper_bound(maxLoads, *best.maxLoad, std::greater<>());
+  if (load == maxLoads.end())
+    return;
+  // Those that may be faster: that took too much memory, or had to save some.
+  constexpr size_t compared = 4;
+  std::vector<Candidate> nearest;
+  for (const Candidate &one : candidates)
+    if (one.estimate.seconds > 0 && getCost(one) <= getCost(best) &&
+        (one.verdict == Verdict::TooLarge || &one == &best))
+      nearest.push_back(one);
+  llvm::stable_sort(nearest, [](const Candidate &a, const Candidate &b) { return a.getBytes() < b.getBytes(); });
+  nearest.resize(std::min(nearest.size(), compared));
+  visitAll("groups with less room for rows", nearest.size(), [&](size_t index) {
+    Candidate &one = nearest[index];
+    one.maxLoad = *load;
+    one.whole = {};
+    estimate(one);
+  });
+  for (const Candidate &one : nearest)
+    // A gain within the estimates' error is none.
+    if (one.verdict == Verdict::Estimated && getCost(one) * (1 + kEstimateError) < getCost(best) &&
+        (withLessRoom.empty() || getCost(one) < getCost(withLessRoom.front())))
+      withLessRoom = {one};
+}

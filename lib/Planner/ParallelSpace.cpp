@@ -1,0 +1,195 @@
+//===- ParallelSpace.cpp - all groups that are compared -------------------===//
+#include "ParallelSearch.h"
+#include "Threads.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+
+#include "moe/Cost/ClusterProfile.h"
+#include "moe/Dialect/Moe/IR/LoadBound.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
+#include "moe/Pipeline/Schedule.h"
+#include "moe/Planner/SearchSpace.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+static InFlightDiagnostic emitUsageError(MLIRContext *context) { return emitError(UnknownLoc::get(context)); }
+
+void ParallelSearch::setBatch(Candidate &candidate, int64_t batch) const {
+  candidate.batch = batch;
+  candidate.microBatches = request.microBatches;
+  if (!request.globalBatch)
+    return;
+  int64_t sequences = candidate.batch * candidate.parallel.getDp();
+  candidate.microBatches = *request.globalBatch / sequences;
+  if (candidate.microBatches < 1 || *request.globalBatch % sequences != 0)
+    return refuse(candidate, Verdict::Illegal, "dp x --batch does not divide the global batch");
+  if (candidate.microBatches > kMaxMicroBatches)
+    refuse(candidate, Verdict::Illegal,
+           "the global batch is more than " + std::to_string(kMaxMicroBatches) + " micro-batches");
+}
+
+SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate) const {
+  int64_t pp = candidate.parallel.getPp();
+  SmallVector<int64_t> legal;
+  for (int64_t interleave : request.space.interleaves)
+    if (interleave == 1 || (pp > 1 && candidate.microBatches % pp == 0))
+      legal.push_back(interleave);
+  return legal;
+}
+
+bool GivenGroups::allow(ParallelAttr all) const {
+  auto isAs = [](std::optional<int64_t> given, int64_t size) { return !given || *given == size; };
+  return isAs(pp, all.getPp()) && isAs(dp, all.getDp()) && isAs(mp, all.getMp()) && isAs(ep, all.getEp()) &&
+         isAs(esp, all.getEsp());
+}
+
+/// With the first of all that the request leaves open, and the first batch that divides the global one.
+void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> maxLoad) {
+  Candidate &candidate = candidates.emplace_back();
+  candidate.parallel = parallel;
+  candidate.maxLoad = maxLoad;
+  candidate.interleave = request.space.interleaves.front();
+  candidate.recompute = request.space.recomputes.front();
+  candidate.zero = request.space.zeros.front();
+  candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
+  candidate.verdict = Verdict::Skipped;
+  setBatch(candidate, request.space.batches.front());
+  if (candidate.verdict != Verdict::Illegal && getInterleaves(candidate).empty())
+    refuse(candidate, Verdict::Illegal, "--interleave needs a pipeline, and micro-batches that are a multiple of pp");
+}
+
+LogicalResult ParallelSearch::addSpace() {
+  int64_t most = options.cluster->getMaxDevices();
+  if (request.world > most)
+    return emitUsageError(context) << "expected --world of at most the " << most << " devices of cluster '"
+                                   << options.cluster->name << "' but got " << request.world;
+  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(*context, ModelForm(), {});
+  if (failed(graph))
+    return failure();
+  tokens = getTokens(**graph);
+  if ((**graph)->hasAttr(kDefaultMaxLoadAttrName))
+    maxLoads = request.space.maxLoads;
+  int64_t layers = 0, experts = 1;
+  (*graph)->walk([&](LayerOp layer) {
+    ++layers;
+    experts = std::max(experts, layer.getW1().getType().getDimSize(0));
+  });
+  int64_t stages = isSampled() ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
+  for (ParallelAttr parallel :
+       getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode))
+    if (request.given.allow(parallel))
+      addCandidate(parallel, maxLoads.empty() ? std::nullopt : std::optional(maxLoads.front()));
+  if (candidates.empty())
+    return emitUsageError(context) << "expected sizes of groups that " << request.world
+                                   << " ranks can have, but none has the given ones";
+  return success();
+}
+
+CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const CompileOptions &options) {
+  CompileOptions one = options;
+  one.parallel = candidate.parallel;
+  one.microBatches = candidate.microBatches;
+  one.interleave = candidate.interleave;
+  one.stageBoundaries = candidate.stageBoundaries;
+  one.recompute = candidate.recompute;
+  one.sequenceParallel = candidate.sequenceParallel;
+  if (one.optimizer)
+    one.optimizer->zero = candidate.zero;
+  one.stage = Stage::Plan;
+  one.reference = false;
+  one.memoryLimit = 0;
+  one.findChanges = false;
+  one.schedule = candidate.schedule;
+  return one;
+}
+
+SmallVector<std::string> ParallelSearch::getSchedules(ParallelAttr parallel) const {
+  if (options.schedule != "auto")
+    return {options.schedule};
+  SmallVector<std::string> schedules;
+  for (const ParsedSchedule &schedule : getCombinations()) {
+    bool isLayerAlone = !schedule.saa && !schedule.dependsOnRouting();
+    // Where no tokens are there twice, those that share them come to the same.
+    if (isLayerAlone && (parallel.getMp() > 1 || !schedule.sharesTokens()))
+      schedules.push_back(schedule.getName());
+  }
+  return schedules;
+}
+
+/// How little is known of a candidate; nothing where it cannot be taken.
+static std::optional<int> getDoubt(const Candidate &candidate) {
+  switch (candidate.verdict) {
+  case Verdict::Compiled:
+    return 0;
+  case Verdict::Estimated:
+    return 1;
+  case Verdict::Slower:
+    return 2;
+  default:
+    return std::nullopt;
+  }
+}
+
+void ParallelSearch::noteBest(const Candidate &candidate) {
+  if (!getDoubt(candidate))
+    return;
+  auto rank = [&](const Candidate &one) { return std::pair(*getDoubt(one), getCost(one)); };
+  std::lock_guard lock(progress);
+  if (!bestSoFar || rank(candidate) < rank(*bestSoFar))
+    bestSoFar = candidate;
+}
+
+void ParallelSearch::showProgress(StringRef phase, size_t done, size_t all) {
+  std::lock_guard lock(progress);
+  if (request.showProgress)
+    request.showProgress({phase, done, all, bestSoFar ? &*bestSoFar : nullptr});
+}
+
+void ParallelSearch::visitAll(StringRef phase, size_t count, function_ref<void(size_t)> run) {
+  if (count == 0)
+    return;
+  std::atomic<size_t> done = 0;
+  showProgress(phase, 0, count);
+  forAll(context, count, [&](size_t index) {
+    if (isStopped())
+      return;
+    run(index);
+    showProgress(phase, ++done, count);
+  });
+}
+
+void ParallelSearch::visitBest(StringRef phase, ArrayRef<Candidate *> sorted, size_t enough,
+                               function_ref<bool(Candidate &)> isGood) {
+  showProgress(phase, 0, enough);
+  takeWhileFew(
+      context, sorted.size(), enough, [&](size_t index) { return !isStopped() && isGood(*sorted[index]); },
+      [&](size_t good) {
+        showProgress(phase, good, enough);
+        return !isStopped();
+      });
+}
+
+void ParallelSearch::refuseSize(Candidate &candidate, StringRef what) {
+  std::string reason;
+  llvm::raw_string_ostream(reason) << llvm::format("%.1f GB a rank, of %.1f GB; ",
+                                                   static_cast<double>(candidate.getBytes()) / 1e9,
+                                                   static_cast<double>(limit) / 1e9)
+                                   << what;
+  refuse(candidate, Verdict::TooLarge, reason);
+}
+
+SmallVector<Candidate *> ParallelSearch::sort() {
+  SmallVector<Candidate *> sorted;
+  for (Candidate &candidate : candidates)
+    if (candidate.verdict == Verdict::Estimated || candidate.verdict == Verdict::Compiled)
+      sorted.push_back(&candidate);
+  llvm::stable_sort(sorted, [&](Candidate *a, Candidate *b) {
+    // What was compiled is known, and goes before what was not.
+    auto key = [&](Candidate *one) { return std::pair(one->verdict != Verdict::Compiled, getCost(*one)); };
+    return key(a) < key(b);
+  });
+  return sorted;
+}
