@@ -27,18 +27,18 @@ SECTIONS = {
     "Parm": """Parm (INFOCOM 2024) divides the tokens of a model-parallel group among its members, so that none is computed twice, in two
 schedules S1 and S2, and chooses the shorter one. Its grid of layers and its two models are compiled and simulated on profiles of its two
 testbeds; none of the constants was fitted to its tables. [What differs from the paper and
-why](CostModel.md#parms-sweep-beside-the-paper).""",
+why](Papers.md#parms-sweep-beside-the-paper).""",
     "PPMoE": """PPMoE (arXiv 2304.11414) puts the experts inside a tensor-parallel group, without any all-to-all, and adds pipeline
 stages. The 13 settings of its Table 2 are whole models of up to 143B parameters on up to 256 V100, compiled and simulated on profiles of
-its clusters. [What the paper leaves open and what explains the differences](CostModel.md#ppmoes-tables).""",
+its clusters. [What the paper leaves open and what explains the differences](Papers.md#ppmoes-tables).""",
     "MPipeMoE": """MPipeMoE (IPDPS 2023) cuts the tokens of a layer into n chunks, whose exchanges overlap with the computation of others,
 and saves memory by offloading, exchanging or computing again what the backward needs (S1 to S4). Its layers are compiled and simulated on
 a profile of its 64 A100, with tensor cores (tf32) and without, since the paper does not say which of the systems that it compares used
-them. [What explains the differences](CostModel.md#mpipemoe-beside-the-paper).""",
+them. [What explains the differences](Papers.md#mpipemoe-beside-the-paper).""",
     "FasterMoE": """FasterMoE (PPoPP 2022) computes popular experts where their tokens are (shadows) and exchanges by groups of neighbours
 beside the experts (the smart schedule). The MoE layers of its seven models are compiled and simulated link by link on profiles of its two
 clusters, with synthetic routing that has the statistics of recorded training. [What explains the
-differences](CostModel.md#fastermoe-beside-the-paper).""",
+differences](Papers.md#fastermoe-beside-the-paper).""",
     "The best plan": """What `--schedule=auto` chooses against each paper's own schedule, on the paper's grid and profile. Both steps are
 what the search goes by: simulated in closed form, with all that the plan does. The choice may use the device's memory, or as much as the
 paper's plan where that needs more; against MPipeMoE, which is there to need less, no more than its plan takes. Gains are geometric means.""",
@@ -69,7 +69,7 @@ here.""",
           text="""Whole training steps, on which the paper gains 2.98 to 3.15. Claims: no schedule is slower than the baseline, auto
 takes the better one.""",
           after="""N_MP, top-k and how many blocks are MoE decide, none of which the text that we have tells: "as above" is N_MP = 4,
-top-2, capacity factor 1.2, four sequences, every other block MoE. [More](CostModel.md#parms-models)."""),
+top-2, capacity factor 1.2, four sequences, every other block MoE. [More](Papers.md#parms-models)."""),
     Entry("ppmoe-table2", "PPMoE", "Table 2",
           ("benchmarks/ppmoe.py --bin {bin} --parts=table2 --svg={out}/ppmoe-table2.svg",), 120,
           text="""Tokens a second and GPU of all settings beside the paper's, in three ways to read what it leaves open: how many

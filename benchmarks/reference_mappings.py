@@ -121,7 +121,8 @@ def get_their_command(row, count):
     command = ["moe-sim", row["model"], "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero",
                f"--cluster={CLUSTER}", f"--parallel={get_groups(row)}", f"--batch={row['mbs']}", f"--micro-batches={count}",
                f"--max-load={MAX_LOAD}", "--memory-limit=0"]
-    command += [f"--interleave={row['vp']}"] * (row["vp"] > 1) + ["--recompute"] * (row["recompute"] == "full")
+    recompute = {"full": ["--recompute=block"], "norm, act": ["--recompute=selective"]}.get(row["recompute"], [])
+    command += [f"--interleave={row['vp']}"] * (row["vp"] > 1) + recompute
     # Megatron's members of a tensor-parallel group send different tokens to the experts, as Parm's S1 does.
     return command + (["--sequence-parallel", "--schedule=s1"] if row["tp"] > 1 else ["--schedule=baseline"])
 

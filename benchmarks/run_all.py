@@ -393,7 +393,7 @@ Written by `benchmarks/run_all.py --bin build/release/bin --page docs/Results.md
 [benchmarks](../benchmarks/README.md); the words are in `benchmarks/entries.py`. Below each part stand the commit, build and machine that
 gave its figures, the day, how long it took, and its command, for the repository's root.
 
-*Simulated* means that plans are compiled by this compiler and timed by `moe-sim` on a [profile](CostModel.md) of a paper's cluster:
+*Simulated* means that plans are compiled by this compiler and timed by `moe-sim` on a [profile](Clusters.md) of a paper's cluster:
 nobody has run them there. Lines that begin with ok or FAIL are what a benchmark claims and checks itself. The papers' figures are no
 claims: they stand beside ours, and where they differ the text says why. What has not run here may be in
 [benchmarks/README.md](../benchmarks/README.md#figures), with figures of earlier commits.

@@ -1,6 +1,6 @@
 //===- ClusterProfile.cpp - reading and checking cluster profiles ---------===//
 //
-// One function for each kind of object in the file, in the order of docs/CostModel.md.
+// One function for each kind of object in the file, in the order of docs/Clusters.md.
 //
 //===----------------------------------------------------------------------===//
 #include "moe/Cost/ClusterProfile.h"

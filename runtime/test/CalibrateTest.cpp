@@ -152,7 +152,7 @@ TEST(Ranks, RunSteps) {
   EXPECT_THAT(status.message, HasSubstr("all_gather"));
 }
 
-// The profile has the keys of docs/CostModel.md, and the numbers that were put in.
+// The profile has the keys of docs/Clusters.md, and the numbers that were put in.
 TEST(Profile, Writes) {
   Profile profile;
   profile.name = "here";

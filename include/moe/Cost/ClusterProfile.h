@@ -1,6 +1,6 @@
 //===- ClusterProfile.h - what a cluster is made of -------------*- C++ -*-===//
 //
-// The content of a share/clusters/*.json file; docs/CostModel.md documents the format. Units are seconds, bytes and
+// The content of a share/clusters/*.json file; docs/Clusters.md documents the format. Units are seconds, bytes and
 // FLOPs. A profile holds numbers with their sources and decides nothing: CostModel.h says what follows from them.
 //
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,6 @@
 //===- Profile.h - a cluster profile as calibration makes it --------------===//
 //
-// The part of the format of docs/CostModel.md that describes ranks on the processors of one machine, or on devices of
+// The part of the format of docs/Clusters.md that describes ranks on the processors of one machine, or on devices of
 // their own whose links are known by what collectives take.
 //
 //===----------------------------------------------------------------------===//
