@@ -38,6 +38,10 @@ static json::Object makeOpEvent(const SimResult &result, const SimTime &time) {
                     {"bytes", time.bytes}};
   if (time.rows >= 0)
     args["rows"] = time.rows;
+  if (launch.microBatch >= 0) {
+    args["micro_batch"] = launch.microBatch;
+    args["backward"] = launch.isBackward;
+  }
   return json::Object{{"ph", "X"},
                       {"name", json::fixUTF8(getLaunchName(program, time.launch))},
                       {"cat", launch.group >= 0 ? "communication" : "compute"},

@@ -90,7 +90,7 @@ struct Case {
   }
 };
 
-/// The cases of shared/papers/formulas.md: 4 workers of one expert, H = 1024, alpha = 2, P = 11.5e12, W = 6.25e9, f32.
+/// Cases of FasterMoE, Eq. 7 and 8: 4 workers of one expert, H = 1024, alpha = 2, P = 11.5e12, W = 6.25e9, f32.
 Case paperCase(std::vector<int32_t> row) {
   Case one(4, 4, 4);
   one.costs.row_compute = 4 * 2 * 1024.0 * 1024 / 11.5e12;

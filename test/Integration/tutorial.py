@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Runs docs/Tutorial.md and the README's example as a reader would, and compares what they show with what is printed.
+"""Runs docs/Tutorial.md and README.md as a reader would, and compares what they show with what is printed.
 
-In the Tutorial, in order: a block ```LANGUAGE FILE is written to that file; ```sh is run and must succeed; ```sh fails must
+In each, in order: a block ```LANGUAGE FILE is written to that file; ```sh is run and must succeed; ```sh fails must
 fail with an exit status of 1 or 2; each line of a ```text block must be found, in this order, in the output of the command
 block before it, where "..." stands for anything and white space counts as one space.
 """
@@ -80,19 +80,6 @@ def run_tutorial(path, folder, environment):
                 file.write(text)
 
 
-def run_readme(path, tools, folder, environment):
-    """The block of the README that calls the tools by ./, in a folder of links to them."""
-    for line, info, text in blocks_of(path):
-        if info == "sh" and "./moe-run" in text:
-            for tool in os.listdir(tools):
-                os.symlink(os.path.join(tools, tool), os.path.join(folder, tool))
-            script = "\n".join(command for command in text.splitlines() if not command.startswith("cd "))
-            status, output = run(script, folder, environment)
-            yield f"README.md:{line}", None if status == 0 else f"exit status {status}\n{tail(output)}"
-            return
-    yield "README.md", "no block that calls ./moe-run"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of the tools")
@@ -107,7 +94,7 @@ def main():
     passed = failed = 0
     try:
         for where, problem in [*run_tutorial(os.path.join(ROOT, "docs", "Tutorial.md"), folders["tutorial"], environment),
-                               *run_readme(os.path.join(ROOT, "README.md"), tools, folders["readme"], environment)]:
+                               *run_tutorial(os.path.join(ROOT, "README.md"), folders["readme"], environment)]:
             passed += problem is None
             failed += problem is not None
             print(f"ok   {where}" if problem is None else f"FAIL {where}: {problem}", flush=True)

@@ -4,7 +4,7 @@
 // RUN: moe-sim %t/small.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --routing=%t/small.jsonl --json | FileCheck %s
 // RUN: moe-sim %t/large.mlir --parallel=dp=4,ep=4 --cluster=%S/Inputs/fastermoe.json --routing=%t/large.jsonl --json | FileCheck %s --check-prefix=LARGE
 
-// FasterMoE's Eq. 7 for rows [800, 100, 50, 50] of every worker, H = 1024, alpha = 2: 15.391 ms (formulas.md), all
+// FasterMoE's Eq. 7 for rows [800, 100, 50, 50] of every worker, H = 1024, alpha = 2: 15.391 ms, all
 // computation and all exchanges one after the other. The plan's last weight gradient, 2 B alpha H^2 / P = 1.167 ms, runs beside
 // the last exchange: 14.224 ms. Gate, gate gradient and exchange of the counts, which the formula leaves out, are 0.006 ms.
 // CHECK: "step_s": 0.01423

@@ -10,7 +10,7 @@
 // BASELINE-DAG: "kernel": "grouped_matmul",{{[^}]*}}"flops": 16777216000,
 // BASELINE-DAG: "kernel": "grouped_matmul_wgrad",{{[^}]*}}"flops": 8388608000,
 
-// By Eq. 8, 7.995 ms, expert 0 is worth it and no second one (formulas.md): its two weights of 8 MB reach all over a chain in 2.684 ms and
+// By Eq. 8, 7.995 ms, expert 0 is worth it and no second one: its two weights of 8 MB reach all over a chain in 2.684 ms and
 // their gradients go back. 200, 100, 150 and 150 rows are left for others, and the same products are computed.
 // SHADOW: "step_s": 0.0080
 // SHADOW-DAG: "kernel": "broadcast_experts [ep]",{{[^}]*}}"launches": 2,{{[^}]*}}"busy_s": 0.0026843{{[^}]*}}"bytes": 12582912,

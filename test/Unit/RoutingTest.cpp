@@ -166,7 +166,7 @@ TEST(RoutingTest, SyntheticWithoutSkew) {
   EXPECT_EQ(*routing.generate(3, 1, 4, 5, 1).getCounts(0, 0), makeEvenCounts(3, 4, 5));
 }
 
-/// As in formulas.md: 32 experts, 16 ranks, 2048 tokens with two choices each.
+/// As in FasterMoE's traces: 32 experts, 16 ranks, 2048 tokens with two choices each.
 constexpr int64_t kExperts = 32, kRanks = 16, kTokens = 2048, kTopK = 2;
 
 /// Shares of the experts in the choices of all ranks.
@@ -189,7 +189,7 @@ double getMedian(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Medians over layers and iterations from..to of what formulas.md counts.
+/// Medians over layers and iterations from..to of the published statistics.
 struct Statistics {
   double maxOverMean, variation, topFour, logDeviation;
 };

@@ -32,53 +32,77 @@ namespace cl = llvm::cl;
 CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir | config.json | model name>"), cl::cat(category)),
       parallel("parallel",
-               cl::desc("Group sizes, e.g. dp=4,mp=2,ep=4,esp=2, or auto for the best ones of --world ranks"),
+               cl::desc("Sizes of the groups of ranks: pp (pipeline), dp (data), mp (tensor), ep\n"
+                        "   (expert) and esp (expert tensor parallelism). Example: dp=4,mp=2,ep=4,esp=2.\n"
+                        "   A size that is left out is 1, but dp is then ep x esp / mp if that is more.\n"
+                        "   auto finds the best sizes for --world ranks; auto,pp=4 keeps the sizes that\n"
+                        "   are given. Default: one rank; in moe-plan auto"),
                cl::init(""), cl::cat(category)),
       schedule("schedule",
-               cl::desc("baseline, s1, s2, s2+saa, ppmoe, parm-auto (the shorter of S1 and S2 on the cluster), with "
-                        "+pipeline:N or "
-                        "+pipeline:auto (N chunks, or the best N; N,RING: values of RING chunks alive at once), "
-                        "+mpipe-s1 .. mpipe-s4 or mpipe-auto (Eq. 10), "
-                        "+shadow[:MAX,POLICY] (at most MAX experts; algorithm1, prefix or simulate), "
-                        "+smart[:RANKS,ORDER] (groups of RANKS; ring or topology), +topology-gate"),
+               cl::desc("How MoE layers are computed: one of\n"
+                        "   baseline, s1, s2, s2+saa, ppmoe, parm-auto (S1 or S2, whichever is shorter\n"
+                        "   on the cluster) or auto (the best schedule on the cluster).\n"
+                        "   More parts may follow, such as s1+pipeline:4:\n"
+                        "   +pipeline:N or +pipeline:auto: N chunks, or the best number of chunks. With\n"
+                        "   N,RING only the values of RING chunks are alive at once.\n"
+                        "   +mpipe-s1 .. +mpipe-s4 or +mpipe-auto: MPipeMoE's memory strategies; auto\n"
+                        "   chooses by the paper's Eq. 10.\n"
+                        "   +shadow[:MAX,POLICY]: at most MAX experts have copies on each rank. POLICY\n"
+                        "   is algorithm1, prefix or simulate.\n"
+                        "   +smart[:RANKS,ORDER]: exchanges by groups of RANKS ranks. ORDER is ring or\n"
+                        "   topology.\n"
+                        "   +topology-gate: few tokens choose experts on other nodes.\n"
+                        "   Default: baseline; in moe-plan auto"),
                cl::init("baseline"), cl::cat(category)),
-      mode("mode", cl::desc("forward, or train for forward and backward"), cl::init("train"), cl::cat(category)),
-      order(
-          "order",
-          cl::desc("Order of the launches: search (on the cluster), mpipemoe, fastermoe or program; search for chunked "
-                   "layers, else program, unless given"),
-          cl::init(""), cl::cat(category)),
-      cluster("cluster", cl::desc("Cluster profile: a file, or the name of a shared one"), cl::init("localhost"),
-              cl::cat(category)),
-      objective(
-          "objective",
-          cl::desc("What --parallel=auto chooses by: throughput (tokens a second and device) or step-time; for one "
-                   "number of tokens both are the same"),
-          cl::init("throughput"), cl::cat(category)),
-      memoryLimit(
-          "memory-limit",
-          cl::desc("Memory that one rank may use, such as 80GB or 74.5GiB, or bytes. What does not fit is tried "
-                   "in more chunks and with less kept for the backward. 0 for no limit"),
-          cl::cat(category)),
-      world("world", cl::desc("Ranks, with --parallel=auto"), cl::init(0), cl::cat(category)),
+      mode("mode", cl::desc("train (forward and backward) or forward. Default: train"), cl::init("train"),
+           cl::cat(category)),
+      order("order",
+            cl::desc("Order in which a rank issues its kernels and exchanges: search (the best\n"
+                     "   order found on the cluster), mpipemoe, fastermoe, or program (as in the\n"
+                     "   program). Default: search for layers in chunks, otherwise program"),
+            cl::init(""), cl::cat(category)),
+      cluster("cluster",
+              cl::desc("Cluster to plan for: a profile file, or the name of a shared profile.\n"
+                       "   Example: hgx-h100. moe-plan has an argument for it. Default: localhost"),
+              cl::init("localhost"), cl::cat(category)),
+      objective("objective",
+                cl::desc("Goal of --parallel=auto: throughput (tokens per second and device) or\n"
+                         "   step-time (the shortest step). They differ only if the candidates have\n"
+                         "   different numbers of tokens per step. Default: throughput"),
+                cl::init("throughput"), cl::cat(category)),
+      memoryLimit("memory-limit",
+                  cl::desc("Memory that one rank may use, as in 80GB, 74.5GiB, or a number of bytes. If\n"
+                           "   a plan needs more, the compiler tries more chunks and keeps less for the\n"
+                           "   backward. Default: 0, no limit; with --parallel=auto the memory of the\n"
+                           "   cluster's devices"),
+                  cl::cat(category)),
+      world("world",
+            cl::desc("Number of ranks for --parallel=auto, which needs it. moe-plan has an\n"
+                     "   argument for it"),
+            cl::init(0), cl::cat(category)),
       vary("vary",
-           cl::desc(
-               "What --parallel=auto may choose besides groups: all, none, or a list of batch, interleave, max-load, "
-               "recompute, sequence-parallel and zero. An option that is given is fixed. batch needs --global-batch, "
-               "zero needs --optimizer, max-load a dropless model. A smaller --max-load than 2 is tried where nothing "
-               "fits"),
+           cl::desc("What --parallel=auto may choose besides the groups: all, none, or a list of\n"
+                    "   batch, interleave, max-load, recompute, sequence-parallel and zero. An\n"
+                    "   option on the command line stays as given. batch needs --global-batch, zero\n"
+                    "   needs --optimizer, and max-load needs a dropless model: the search takes a\n"
+                    "   bound below 2 only if nothing fits with 2. Default: all"),
            cl::init("all"), cl::cat(category)),
-      globalBatch(
-          "global-batch",
-          cl::desc("Sequences of a step of all ranks, dp x --batch x micro-batches; instead of --micro-batches"),
-          cl::init(0), cl::cat(category)),
+      globalBatch("global-batch",
+                  cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"
+                           "   Give this or --micro-batches. Default: from --micro-batches; in moe-plan 4\n"
+                           "   per GPU, and at least 256"),
+                  cl::init(0), cl::cat(category)),
       threads("num-threads",
-              cl::desc("Threads to compile and search with; 0 for one on each core. They change no result"),
+              cl::desc("Number of threads that compile and search. It changes no result. Default: 0,\n"
+                       "   one per core"),
               cl::init(0), cl::cat(category)),
-      reference("reference", cl::desc("Compile the one-rank reference, which moe-run --verify needs"), cl::init(true),
-                cl::cat(category)),
+      reference("reference",
+                cl::desc("Also compile the model for one rank, with which moe-run --verify compares.\n"
+                         "   Default: true; --reference=false leaves it out"),
+                cl::init(true), cl::cat(category)),
       exhaustive("exhaustive",
-                 cl::desc("--schedule=auto simulates every candidate, also those that cannot be the best"),
+                 cl::desc("Let --schedule=auto simulate every candidate, also those that cannot be the\n"
+                          "   best. Default: off"),
                  cl::init(false), cl::cat(category)),
       use(use), importing(category), step(category) {}
 

@@ -15,33 +15,51 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
-    : batch("batch", cl::CommaSeparated, cl::desc("Sequences of a data-parallel rank (1)"), cl::value_desc("int,.."),
+    : batch("batch", cl::CommaSeparated,
+            cl::desc("Sequences that a data-parallel rank computes at once (MBS). Example: 2. With\n"
+                     "   a list such as 1,4 moe-compile makes one plan for several shapes. Default: 1"),
+            cl::value_desc("int,.."), cl::cat(category)),
+      seq("seq", cl::CommaSeparated,
+          cl::desc("Tokens of a sequence. moe-compile also takes a list, as for --batch.\n"
+                   "   Default: 512; in moe-plan 4096"),
+          cl::value_desc("int,.."), cl::cat(category)),
+      layers("layers",
+             cl::desc("Number of MoE layers (default: 1) or, with --whole-model, how many of the\n"
+                      "   model's first blocks to use (default: all)"),
+             cl::value_desc("int"), cl::cat(category)),
+      whole("whole-model",
+            cl::desc("Use the whole model with attention, norms, embedding and head, not only MoE\n"
+                     "   layers. Default: off; in moe-plan on"),
             cl::cat(category)),
-      seq("seq", cl::CommaSeparated, cl::desc("Tokens of a sequence (512)"), cl::value_desc("int,.."),
-          cl::cat(category)),
-      layers("layers", cl::desc("MoE layers (1), or blocks of a whole model (all)"), cl::value_desc("int"),
+      capacityFactor("capacity-factor",
+                     cl::desc("Limit the tokens of an expert to this factor times the even share; others\n"
+                              "   are dropped. Example: 1.25. Default: as the model's configuration says"),
+                     cl::cat(category)),
+      dropless("dropless",
+               cl::desc("Compute every choice of every token: experts have no capacity. Default: as\n"
+                        "   the model's configuration says"),
+               cl::cat(category)),
+      maxLoad("max-load",
+              cl::desc("Rows that a rank has memory for in a dropless layer, as a multiple of the\n"
+                       "   even load. none has memory for the worst case. Default: none; but 2 if the\n"
+                       "   cluster's devices are GPUs, with --parallel=auto, in moe-plan, and in\n"
+                       "   moe-sim with even routing"),
+              cl::cat(category)),
+      groups("routing-groups",
+             cl::desc("Groups into which the tokens of all data-parallel ranks are divided for\n"
+                      "   routing. Each has its own capacity and auxiliary loss. There is at least one\n"
+                      "   per data-parallel rank. Default: the model's own, which is one group or one\n"
+                      "   per sequence"),
              cl::cat(category)),
-      whole("whole-model", cl::desc("The whole model with attention, norms, embedding and head, not only MoE layers"),
-            cl::cat(category)),
-      capacityFactor("capacity-factor", cl::desc("Use the capacity form with this factor"), cl::cat(category)),
-      dropless("dropless", cl::desc("Use the dropless form"), cl::cat(category)),
-      maxLoad(
-          "max-load",
-          cl::desc("Most rows of a dropless layer that a rank has room for, as a multiple of the even load; none for "
-                   "the worst case. It is none, but 2 on a cluster of devices with --parallel=auto, and in moe-sim "
-                   "with even routing"),
-          cl::cat(category)),
-      groups(
-          "routing-groups",
-          cl::desc("Blocks of tokens with capacities and auxiliary losses of their own, in all; at least one for each "
-                   "data-parallel rank (the model's own: 1, or the sequences)"),
-          cl::cat(category)),
       dtype("dtype", cl::init(ImportType::f32),
-            cl::desc("Type of all tensors; beside 16 bits routing and losses are f32"),
-            cl::values(clEnumValN(ImportType::f32, "f32", "the default"), clEnumValN(ImportType::f64, "f64", ""),
-                       clEnumValN(ImportType::bf16, "bf16", ""), clEnumValN(ImportType::f16, "f16", "")),
+            cl::desc("Type of all tensors. With a 16-bit type, routing and losses stay f32.\n"
+                     "   Default: f32; in moe-plan bf16"),
+            cl::values(clEnumValN(ImportType::f32, "f32", "32-bit floating point"),
+                       clEnumValN(ImportType::f64, "f64", "64-bit floating point"),
+                       clEnumValN(ImportType::bf16, "bf16", "bfloat16"),
+                       clEnumValN(ImportType::f16, "f16", "IEEE 16-bit floating point")),
             cl::cat(category)),
-      strict("strict", cl::desc("Refuse a configuration with keys that are not understood, instead of warning of them"),
+      strict("strict", cl::desc("Refuse a configuration that has unknown keys. Default: warn of them"),
              cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {

@@ -10,10 +10,13 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 RoutingCommandLine::RoutingCommandLine(cl::OptionCategory &category)
-    : file("routing", cl::desc("Routing trace (JSON lines); even routing without it"), cl::value_desc("file"),
-           cl::cat(category)),
+    : file("routing",
+           cl::desc("Routing trace (JSON lines): how many tokens of each rank choose each expert.\n"
+                    "   Default: even routing"),
+           cl::value_desc("file"), cl::cat(category)),
       synthetic("synthetic-routing", cl::ValueOptional,
-                cl::desc("Routing with the statistics of training: seed=0,iterations=1,first=0,skew=2.7"),
+                cl::desc("Routing that is generated with the statistics of real training. Options and\n"
+                         "   their defaults: seed=0,iterations=1,first=0,skew=2.7"),
                 cl::value_desc("options"), cl::cat(category)) {}
 
 FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContext &context) const {

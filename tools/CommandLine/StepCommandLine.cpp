@@ -10,33 +10,48 @@ using namespace mlir::moe;
 namespace cl = llvm::cl;
 
 StepCommandLine::StepCommandLine(cl::OptionCategory &category)
-    : optimizer("optimizer", cl::desc("sgd or adam (AdamW): the plan is a whole step, and updates its parameters"),
+    : optimizer("optimizer",
+                cl::desc("sgd or adam (AdamW). The plan then covers a whole step and updates its\n"
+                         "   parameters. Default: no optimizer; in moe-plan adam"),
                 cl::init(""), cl::cat(category)),
-      momentum("momentum", cl::desc("Of sgd"), cl::init(0.9), cl::cat(category)),
-      beta1("beta1", cl::desc("Of adam"), cl::init(0.9), cl::cat(category)),
-      beta2("beta2", cl::desc("Of adam"), cl::init(0.95), cl::cat(category)),
-      eps("eps", cl::desc("Of adam"), cl::init(1e-8), cl::cat(category)),
-      weightDecay("weight-decay", cl::desc("Of parameters of two dimensions or more"), cl::init(0), cl::cat(category)),
-      clipNorm("clip-norm", cl::desc("The most that the norm of all gradients may be; 0 for any"), cl::init(0),
-               cl::cat(category)),
-      zero("zero", cl::desc("ZeRO-1: shard the optimizer's states over data parallelism"), cl::init(false),
-           cl::cat(category)),
-      microBatches("micro-batches", cl::desc("Batches of --batch sequences whose gradients one step adds up"),
+      momentum("momentum", cl::desc("Momentum of the sgd optimizer. Default: 0.9"), cl::init(0.9), cl::cat(category)),
+      beta1("beta1", cl::desc("Decay rate of the first moment in the adam optimizer. Default: 0.9"), cl::init(0.9),
+            cl::cat(category)),
+      beta2("beta2", cl::desc("Decay rate of the second moment in the adam optimizer. Default: 0.95"), cl::init(0.95),
+            cl::cat(category)),
+      eps("eps", cl::desc("Epsilon of the adam optimizer. Default: 1e-8"), cl::init(1e-8), cl::cat(category)),
+      weightDecay("weight-decay", cl::desc("Weight decay of parameters with two or more dimensions. Default: 0"),
+                  cl::init(0), cl::cat(category)),
+      clipNorm("clip-norm",
+               cl::desc("Largest norm of all gradients together; larger gradients are scaled down.\n"
+                        "   Default: 0, no limit"),
+               cl::init(0), cl::cat(category)),
+      zero("zero",
+           cl::desc("Divide the optimizer's states over data-parallel ranks (ZeRO-1). Default:\n"
+                    "   off"),
+           cl::init(false), cl::cat(category)),
+      microBatches("micro-batches",
+                   cl::desc("Micro-batches of --batch sequences in one step, whose gradients are added up\n"
+                            "   (gradient accumulation). Default: 1; in moe-plan from --global-batch"),
                    cl::init(1), cl::cat(category)),
-      interleave("interleave", cl::desc("Stages of the pipeline for each of its devices (interleaved 1F1B)"),
+      interleave("interleave",
+                 cl::desc("Pipeline stages on each device (VPP). More than 1 is interleaved 1F1B and\n"
+                          "   needs micro-batches that are a multiple of pp. Default: 1"),
                  cl::init(1), cl::cat(category)),
-      stageBoundaries(
-          "stage-boundaries",
-          cl::desc("Where the stages of a pipeline begin, as numbers of the model's parts, and the number of "
-                   "parts; moe-plan says them. Without it stages take about equal time by the cluster's rates"),
-          cl::CommaSeparated, cl::cat(category)),
-      recompute(
-          "recompute",
-          cl::desc("What the backward computes again instead of keeping it: none, selective (norms, activations and "
-                   "other ops that only move memory) or block (all that a block does; the same as --recompute)"),
-          cl::value_desc("none|selective|block"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
+      stageBoundaries("stage-boundaries",
+                      cl::desc("Where the stages of a pipeline begin, counted in parts of the model, and\n"
+                               "   then the number of all parts. moe-plan prints such a list. Example for two\n"
+                               "   stages of 8 parts: 0,4,8. Default: stages of about equal time on the cluster"),
+                      cl::CommaSeparated, cl::cat(category)),
+      recompute("recompute",
+                cl::desc("Activations that the backward computes again instead of keeping them: none,\n"
+                         "   selective (norms, activation functions and other ops whose time goes into\n"
+                         "   moving memory) or block (everything in a block). --recompute alone means\n"
+                         "   block. Default: none"),
+                cl::value_desc("none|selective|block"), cl::ValueOptional, cl::init("none"), cl::cat(category)),
       sequenceParallel("sequence-parallel",
-                       cl::desc("Norms, dropout and residual sums on each rank's part of the tokens, divided over mp"),
+                       cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
+                                "   Default: off"),
                        cl::init(false), cl::cat(category)) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }

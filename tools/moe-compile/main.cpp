@@ -36,39 +36,46 @@ enum class Emit { L0, Spmd, Plan, LLVM, Object, SharedLibrary };
 } // namespace
 
 static cl::OptionCategory category("moe-compile options");
-static cl::OptionCategory passCategory("MLIR options", "MLIR's own, for the passes of the plan that is written");
+static cl::OptionCategory
+    passCategory("MLIR options", "Options of MLIR itself. They concern the passes that make the plan that is written");
 
 static moe::CompileCommandLine compiling(category);
 static moe::RoutingCommandLine routingOptions(category);
-static cl::opt<std::string> output("o", cl::desc("Output file; - for standard output"), cl::value_desc("file"),
-                                   cl::init("-"), cl::cat(category));
-static cl::opt<Emit, false, moe::NameParser<Emit>> emit(
-    "emit", cl::desc("What to write"), cl::init(Emit::SharedLibrary),
-    cl::values(clEnumValN(Emit::L0, "l0", "The model graph"),
-               clEnumValN(Emit::Spmd, "spmd", "The per-rank program and its reference, which can be an input"),
-               clEnumValN(Emit::Plan, "plan", "The plan"), clEnumValN(Emit::LLVM, "llvm", "LLVM IR"),
-               clEnumValN(Emit::Object, "obj", "An object file"), clEnumValN(Emit::SharedLibrary, "so", "A plan .so")),
-    cl::cat(category));
-static cl::opt<bool> digest("digest",
-                            cl::desc("Write the SHA-256 of the plan .so beside it, to FILE.sha256, which moe-run "
-                                     "compares before it loads the plan"),
-                            cl::cat(category));
 static cl::opt<std::string>
-    report("report",
-           cl::desc("Write a report of the plan to this file, as JSON if it ends in .json; - for standard output"),
-           cl::value_desc("file"), cl::cat(category));
+    output("o", cl::desc("Output file; - means standard output. A plan .so needs a file. Default: -"),
+           cl::value_desc("file"), cl::init("-"), cl::cat(category));
+static cl::opt<Emit, false, moe::NameParser<Emit>>
+    emit("emit", cl::desc("Form of the output. Default: so"), cl::init(Emit::SharedLibrary),
+         cl::values(clEnumValN(Emit::L0, "l0", "The model graph, before it is divided over ranks"),
+                    clEnumValN(Emit::Spmd, "spmd",
+                               "The rank program and the reference. moe-compile takes this as input, too"),
+                    clEnumValN(Emit::Plan, "plan", "The plan as text"),
+                    clEnumValN(Emit::LLVM, "llvm", "The plan as LLVM IR"),
+                    clEnumValN(Emit::Object, "obj", "The plan as an object file"),
+                    clEnumValN(Emit::SharedLibrary, "so", "The plan as a shared library, which moe-run runs")),
+         cl::cat(category));
+static cl::opt<bool> digest("digest",
+                            cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
+                                     "   before it loads the plan. Default: off"),
+                            cl::cat(category));
+static cl::opt<std::string> report("report",
+                                   cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
+                                            "   otherwise tables; - means standard output. Default: no report"),
+                                   cl::value_desc("file"), cl::cat(category));
 
 static cl::opt<std::string>
     explain("explain",
-            cl::desc("Write why --schedule=auto chose what it did to this file, as JSON if it ends in .json, as a "
-                     "page if in .html; - for standard output"),
+            cl::desc("Write to this file why --schedule=auto or --parallel=auto made its choice:\n"
+                     "   JSON if the name ends in .json, a page if in .html, otherwise text; - means\n"
+                     "   standard output. Default: no explanation"),
             cl::value_desc("file"), cl::cat(category));
 
-static cl::opt<bool> printPipeline(
-    "print-pipeline",
-    cl::desc("Compile, but print the passes that make the plan instead of it: a line `stage: pipeline` for each stage, "
-             "the pipeline as moe-opt's --pass-pipeline takes it"),
-    cl::cat(category));
+static cl::opt<bool>
+    printPipeline("print-pipeline",
+                  cl::desc("Compile, but print the passes that make the plan and write no plan. A line\n"
+                           "   `stage: pipeline` stands for each stage; moe-opt takes the pipeline as\n"
+                           "   --pass-pipeline. Default: off"),
+                  cl::cat(category));
 
 static bool isJsonReport() { return StringRef(report).ends_with(".json"); }
 
@@ -379,7 +386,9 @@ int main(int argc, char **argv) {
   moe::setVersion("moe-compile");
   moe::registerPassOptions(passCategory);
   cl::HideUnrelatedOptions({&category, &passCategory});
-  if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan compiler: a model graph to an executable parallel plan\n",
+  if (!cl::ParseCommandLineOptions(argc, argv,
+                                   "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
+                                   "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n",
                                    &llvm::errs()))
     return badInput;
   DialectRegistry registry;

@@ -19,11 +19,12 @@ namespace cl = llvm::cl;
 static constexpr int badInput = 2;
 
 static cl::OptionCategory category("moe-import options");
-static cl::opt<std::string> input(cl::Positional, cl::Required,
-                                  cl::desc("<config.json, or the name of a shared model>"), cl::cat(category));
-static cl::opt<std::string> output("o", cl::init("-"), cl::value_desc("file"), cl::desc("Output file; - is stdout"),
-                                   cl::cat(category));
-static cl::opt<bool> loss("loss", cl::desc("Of a whole model the loss instead of the logits"), cl::cat(category));
+static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("<config.json | model name>"),
+                                  cl::cat(category));
+static cl::opt<std::string> output("o", cl::init("-"), cl::value_desc("file"),
+                                   cl::desc("Output file; - means standard output. Default: -"), cl::cat(category));
+static cl::opt<bool> loss("loss", cl::desc("With --whole-model, compute the loss instead of the logits. Default: off"),
+                          cl::cat(category));
 static ImportCommandLine importing(category);
 
 static int fail(llvm::Error error) {
@@ -36,7 +37,9 @@ int main(int argc, char **argv) {
   setVersion("moe-import");
   registerAsmPrinterCLOptions();
   cl::HideUnrelatedOptions(category);
-  if (!cl::ParseCommandLineOptions(argc, argv, "Hugging Face config.json -> L0 graph of the moe dialect\n",
+  if (!cl::ParseCommandLineOptions(argc, argv,
+                                   "Makes a model graph from a Hugging Face config.json. Example:\n\n  moe-import "
+                                   "mixtral-8x7b --whole-model -o model.mlir\n",
                                    &llvm::errs()))
     return badInput;
 

@@ -11,5 +11,6 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);
   mlir::moe::registerToolPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "MoePlan optimizer driver\n", registry));
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "Runs passes on a model graph, a rank program or a plan\n", registry));
 }

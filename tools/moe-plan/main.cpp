@@ -29,11 +29,11 @@ static CompileCommandLine compiling(category, CompileCommandLine::Use::Planning)
 static cl::opt<std::string> gpus(cl::Positional, cl::desc("<GPUs>"), cl::cat(category));
 static cl::opt<std::string> clusterName(cl::Positional, cl::desc("<cluster>"), cl::cat(category));
 static cl::opt<std::string> jsonFile("json",
-                                     cl::desc("Write the answer and why as JSON; to standard output unless a "
-                                              "file is named"),
+                                     cl::desc("Print the answer and the reasons as JSON, or write them to this file.\n"
+                                              "   Default: off"),
                                      cl::value_desc("file"), cl::ValueOptional, cl::init(""), cl::cat(category));
-static cl::opt<std::string> htmlFile("html", cl::desc("Write why as a page"), cl::value_desc("file"),
-                                     cl::cat(category));
+static cl::opt<std::string> htmlFile("html", cl::desc("Write the reasons to this file, as one page"),
+                                     cl::value_desc("file"), cl::cat(category));
 
 /// Gives an option a value as if it stood on the command line, unless it does.
 static void setDefault(StringRef name, const llvm::Twine &value) {
@@ -169,10 +169,11 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   setVersion("moe-plan");
-  if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "MoePlan planner: how to split a model over GPUs, how long a step takes, whether it "
-                                   "fits\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",
-                                   &llvm::errs()))
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "Finds how to split a model over GPUs, how long a step takes, and whether it fits into memory. "
+          "Example:\n\n  moe-plan mixtral-8x7b 64 hgx-h100\n",
+          &llvm::errs()))
     return badInput;
   DialectRegistry registry;
   registerDialects(registry);

@@ -24,37 +24,49 @@ static cl::OptionCategory category("moe-sim options");
 static CompileCommandLine compiling(category, CompileCommandLine::Use::Planning);
 
 static cl::opt<CostForm, false, NameParser<CostForm>>
-    network("network", cl::desc("How exchanges take time"), cl::init(CostForm::ClosedForm),
-            cl::values(clEnumValN(CostForm::ClosedForm, "closed-form", "alpha + beta * bytes"),
-                       clEnumValN(CostForm::LinkLevel, "link-level", "flows that share links")),
+    network("network", cl::desc("How the time of an exchange is computed. Default: closed-form"),
+            cl::init(CostForm::ClosedForm),
+            cl::values(clEnumValN(CostForm::ClosedForm, "closed-form", "Each exchange takes alpha + beta * bytes"),
+                       clEnumValN(CostForm::LinkLevel, "link-level", "Exchanges are flows that share links")),
             cl::cat(category));
 static RoutingCommandLine routingOptions(category);
-static cl::opt<std::string> writeRouting("write-routing", cl::desc("Write the synthetic routing as a trace"),
-                                         cl::value_desc("file"), cl::cat(category));
-static cl::opt<int64_t> iteration("iteration", cl::desc("Iteration of the routing; its first without it"), cl::init(-1),
-                                  cl::cat(category));
-static cl::list<std::string> stragglers("straggler", cl::desc("A rank whose own work takes FACTOR times as long"),
-                                        cl::value_desc("RANK:FACTOR"), cl::cat(category));
+static cl::opt<std::string>
+    writeRouting("write-routing",
+                 cl::desc("Write the routing of --synthetic-routing to this file, as a trace that\n"
+                          "   --routing takes"),
+                 cl::value_desc("file"), cl::cat(category));
+static cl::opt<int64_t> iteration("iteration",
+                                  cl::desc("Iteration of the routing trace to simulate. Default: the first one"),
+                                  cl::init(-1), cl::cat(category));
+static cl::list<std::string>
+    stragglers("straggler",
+               cl::desc("Make the work of one rank FACTOR times slower, not its exchanges. May be\n"
+                        "   repeated. Example: 3:1.5"),
+               cl::value_desc("RANK:FACTOR"), cl::cat(category));
 static cl::list<std::string> linkFaults("link-fault",
-                                        cl::desc("A directed link with FACTOR of its bandwidth, "
-                                                 "e.g. node0/nic,network:0.5"),
+                                        cl::desc("Give a link, in one direction, only FACTOR of its bandwidth. May be\n"
+                                                 "   repeated. Example: node0/nic,network:0.5"),
                                         cl::value_desc("FROM,TO:FACTOR"), cl::cat(category));
 static cl::opt<bool>
     emulateLinks("emulate-links",
-                 cl::desc("Predict moe-run --emulate-links: transfers take at least the plan's seconds"),
+                 cl::desc("Predict a run with moe-run --emulate-links, in which transfers take at least\n"
+                          "   the time that the plan says. Default: off"),
                  cl::init(false), cl::cat(category));
-static cl::opt<bool> allRanks("all-ranks", cl::desc("Simulate every rank, also where one stands for many"),
+static cl::opt<bool> allRanks("all-ranks",
+                              cl::desc("Simulate every rank. Default: one rank stands for all that do the same"),
                               cl::cat(category));
-static cl::opt<bool> json("json", cl::desc("One JSON object instead of tables"), cl::cat(category));
-static cl::opt<std::string> traceFile("trace", cl::desc("Write the timeline as a Perfetto/Chrome trace"),
+static cl::opt<bool> json("json", cl::desc("Print one JSON object instead of tables. Default: off"), cl::cat(category));
+static cl::opt<std::string> traceFile("trace", cl::desc("Write the timeline to this file, as a Perfetto/Chrome trace"),
                                       cl::value_desc("file"), cl::cat(category));
-static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory and roofline as one page"),
+static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory and roofline to this file, as one page"),
                                      cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string>
     rooflineSchedules("roofline",
-                      cl::desc("Schedules to simulate beside the plan, as in --schedule, for one DDL-roofline of all"),
+                      cl::desc("Other schedules to compile and simulate, each as in --schedule. One\n"
+                               "   DDL-roofline shows them and the plan. Example: s1,s2"),
                       cl::value_desc("schedule,.."), cl::cat(category));
-static cl::opt<std::string> compareFile("compare", cl::desc("A trace by moe-run --trace, put beside the prediction"),
+static cl::opt<std::string> compareFile("compare",
+                                        cl::desc("Compare the prediction with this trace, which moe-run --trace wrote"),
                                         cl::value_desc("file"), cl::cat(category));
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
@@ -299,7 +311,9 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   setVersion("moe-sim");
   cl::HideUnrelatedOptions(category);
-  if (!cl::ParseCommandLineOptions(argc, argv, "MoePlan simulator: how long a plan takes on a cluster, and why\n",
+  if (!cl::ParseCommandLineOptions(argc, argv,
+                                   "Predicts how long a step takes on a cluster, and why. Example:\n\n  moe-sim "
+                                   "mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100\n",
                                    &llvm::errs()))
     return badInput;
   DialectRegistry registry;

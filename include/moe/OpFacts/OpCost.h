@@ -26,7 +26,7 @@ enum class Resource : uint8_t {
 };
 inline constexpr unsigned kNumResources = 5;
 
-/// How the members of a group exchange data. In brackets, what OpCost::payload counts, as in formulas.md.
+/// How the members of a group exchange data. In brackets, what OpCost::payload counts, as in the papers' formulas.
 enum class Collective : uint8_t {
   None,
   AllGather,     ///< (the gathered output)

@@ -44,7 +44,7 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> counts;
 };
 
-/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training (formulas.md, FasterMoE): p =
+/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training (FasterMoE): p =
 /// softmax(z), z a two-time-scale AR(1) process that begins near uniform and is skewed within ten iterations, a
 /// multinomial for each rank, no expert above 1 / k of the choices. docs/CostModel.md gives its constants and what it
 /// was compared with.

@@ -31,21 +31,23 @@ Status parseBackend(const std::string &name, Options &options) {
 
 /// The options, which are set in `o`.
 CommandLine commandLine(Options &o) {
-  return {"moe-calibrate",
-          "-o cluster.json [options]",
-          "Measures this machine as the runtime uses it, and writes a cluster profile for --cluster of the other "
-          "tools.\nIt takes some minutes, in which nothing else should run.",
-          {{"Options",
-            {{"-o", "FILE", &o.output, "output file; - for standard output"},
-             {"--backend", "host|cuda|cuda-loopback", [&o](const std::string &name) { return parseBackend(name, o); },
-              "what is measured (default: host). cuda is a GPU, and links where torchrun, mpirun or srun "
-              "starts a process for each GPU; cuda-loopback is ranks that share one GPU"},
-             {"--workers", "N", [&o](const std::string &text) { return parseWorkers(text, o.workers); },
-              "processors of the host to describe (default: one for each core)"},
-             {"--quick", "", &o.quick, "fewer sizes and repetitions: seconds instead of minutes, and less accurate"},
-             {"--help", "", &o.help, "print this help"},
-             {"--version", "", &o.version, "print the version"}}}},
-          "Exit status: 0 done; 1 a measurement failed; 2 bad usage or input."};
+  return {
+      "moe-calibrate",
+      "-o cluster.json [options]",
+      "Measures this machine with the runtime's own calls, and writes a cluster profile for --cluster of the other "
+      "tools.\nIt takes some minutes. Run nothing else meanwhile.",
+      {{"Options",
+        {{"-o", "FILE", &o.output, "output file; - means standard output"},
+         {"--backend", "host|cuda|cuda-loopback", [&o](const std::string &name) { return parseBackend(name, o); },
+          "what to measure (default: host). cuda measures a GPU and, if torchrun, mpirun or srun starts one process "
+          "for each GPU, also the links between them; cuda-loopback measures ranks that share one GPU"},
+         {"--workers", "N", [&o](const std::string &text) { return parseWorkers(text, o.workers); },
+          "number of processors to describe, for backend host (default: one for each core)"},
+         {"--quick", "", &o.quick,
+          "measure fewer sizes with fewer repetitions: takes seconds instead of minutes, but is less accurate"},
+         {"--help", "", &o.help, "print this help"},
+         {"--version", "", &o.version, "print the version"}}}},
+      "Exit status: 0 done; 1 a measurement failed; 2 bad usage or input."};
 }
 
 } // namespace

@@ -30,53 +30,60 @@ Status parseTimeout(Options &options, const std::string &value) {
 }
 
 OptionSection runOptions(Options &o) {
-  return {"Options",
-          {{"--backend", "host|mpi|cuda|cuda-loopback", &o.backend, "where the plan runs (default: host)"},
-           {"--digest", "SHA256", &o.digest,
-            "run the plan only if this is its digest, in hexadecimal, as sha256sum prints it; where there is a file "
-            "PLAN.so.sha256, that has to say the same"},
-           {"--ranks", "N", &o.ranks, "must be the number of ranks that the plan was compiled for"},
-           {"--batch", "N", &o.batch,
-            "sequences of a data-parallel rank. With --seq it chooses one of the shapes of a plan that has several "
-            "(default: the first)"},
-           {"--seq", "N", &o.seq, "tokens of a sequence, see --batch"},
-           {"--iters", "N", &o.iters, "steps to run (default 1)"},
-           {"--adaptive", "", &o.adaptive,
-            "choose the number of chunks of each step by the times of the steps before it; the shapes of the steps are "
-            "drawn at random (--seed) from those of the plan"},
-           {"--emulate-links", "NAME", &o.emulateLinks,
-            "let every transfer take as long as on the cluster NAME, for which the plan was compiled"},
-           {"--verify", "[=f64]", [&o](const std::string &value) { return parseVerify(o, value); },
-            "also run the reference, which is the model on one rank, and compare all outputs and gradients: they must "
-            "not differ by more than rounding explains. With =f64 all floating-point values of both are f64, whatever "
-            "types the plan has: this finds errors that the rounding of f32 and of 16 bits hides"},
-           {"--reference", "", &o.reference, "run only the reference"},
-           {"--seed", "N", &o.seed, "seed of the random values (default 0)"},
-           {"--load", "PATH", &o.loads,
-            "take arguments from a .safetensors file or from a Hugging Face checkpoint (a file, a "
-            ".safetensors.index.json, or the folder of both); may be repeated. A file that has some of the parameters, "
-            "or some of the states of an optimizer, must have all of them. Arguments that no file has are random"},
-           {"--allow-missing", "", &o.allowMissing,
-            "parameters and states that the files of --load lack begin as without --load"},
-           {"--save", "FILE", &o.save, "write all results, as global values, to a .safetensors file"},
-           {"--save-checkpoint", "PATH", &o.saveCheckpoint,
-            "write the parameters at the end to the folder or .safetensors file PATH, in the layout of the checkpoint "
-            "of --load; without one, to one file"},
-           {"--routing", "FILE", &o.routing, "send tokens to the experts that FILE says, one iteration for each step"},
-           {"--record-routing", "FILE", &o.recordRouting, "write the experts to which tokens were sent"},
-           {"--trace", "FILE", &o.trace, "write a Perfetto/Chrome trace of the last step"},
-           {"--timeout", "SECONDS", [&o](const std::string &value) { return parseTimeout(o, value); },
-            "end a step that takes longer than this; with several processes, also end each wait for another one"},
-           {"--no-cuda-graph", "", &o.noGraph,
-            "launch the calls of each step one by one. Without it, backend cuda launches all steps but the first and "
-            "the last as one graph, where the host need not look into a step"},
-           {"--tf32", "", &o.tf32,
-            "on GPUs, round the inputs of f32 products to tf32 (10 bits of mantissa), which is faster; --verify then "
-            "allows for f32 results the error that it allows for f16"},
-           {"--workers", "N", &o.workers, "threads (default: one for each core)"},
-           {"--json", "", &o.json, "print one JSON object instead of tables"},
-           {"--help", "", &o.help, "print this help"},
-           {"--version", "", &o.version, "print the version"}}};
+  return {
+      "Options",
+      {{"--backend", "host|mpi|cuda|cuda-loopback", &o.backend,
+        "where the ranks run (default: host): host is threads of this process, mpi is processes of mpirun, cuda is one "
+        "GPU for each process, and cuda-loopback is one GPU for all ranks"},
+       {"--digest", "SHA256", &o.digest,
+        "run the plan only if its SHA-256 is this, in hexadecimal, as sha256sum prints it. The digest in a "
+        "file PLAN.so.sha256 beside the plan must be right in any case"},
+       {"--ranks", "N", &o.ranks, "stop unless the plan was compiled for N ranks (default: any number)"},
+       {"--batch", "N", &o.batch,
+        "sequences of a data-parallel rank. If a plan has several shapes, --batch and --seq choose one (default: the "
+        "first)"},
+       {"--seq", "N", &o.seq, "tokens of a sequence; see --batch"},
+       {"--iters", "N", &o.iters, "steps to run (default: 1)"},
+       {"--adaptive", "", &o.adaptive,
+        "choose the number of chunks of each step from the times of earlier steps. Each step has one of the plan's "
+        "shapes, drawn at random (see --seed)"},
+       {"--emulate-links", "NAME", &o.emulateLinks,
+        "make every transfer take as long as on the cluster NAME, for which the plan must have been compiled"},
+       {"--verify", "[=f64]", [&o](const std::string &value) { return parseVerify(o, value); },
+        "also run the reference, which is the model on one rank, and compare all outputs and gradients. They must not "
+        "differ by more than rounding explains. =f64 runs both in f64, whatever types the plan has. This finds "
+        "errors that rounding in f32 or 16 bits hides"},
+       {"--reference", "", &o.reference, "run only the reference, which is the model on one rank"},
+       {"--seed", "N", &o.seed, "seed of the random values (default: 0)"},
+       {"--load", "PATH", &o.loads,
+        "take arguments from a .safetensors file or from a Hugging Face checkpoint (a file, a "
+        ".safetensors.index.json, or the folder of both). May be repeated. A file with some of the parameters must "
+        "have all of them, and likewise for the optimizer's states. Arguments that no file has are random"},
+       {"--allow-missing", "", &o.allowMissing,
+        "if the files of --load lack parameters or optimizer states, start these as without --load (default: stop with "
+        "an error)"},
+       {"--save", "FILE", &o.save, "write all results to a .safetensors file, each as one value of all ranks"},
+       {"--save-checkpoint", "PATH", &o.saveCheckpoint,
+        "write the final parameters to the folder or .safetensors file PATH, in the layout of the checkpoint of --load "
+        "(without --load: one file)"},
+       {"--routing", "FILE", &o.routing,
+        "send tokens to the experts that FILE names, one iteration for each step (default: the gate chooses)"},
+       {"--record-routing", "FILE", &o.recordRouting,
+        "write the experts to which the tokens went, in the format of --routing"},
+       {"--trace", "FILE", &o.trace, "write a Perfetto/Chrome trace of the last step"},
+       {"--timeout", "SECONDS", [&o](const std::string &value) { return parseTimeout(o, value); },
+        "stop with an error if a step takes longer than this. With several processes, each wait for another "
+        "process has this limit, too (default: no limit)"},
+       {"--no-cuda-graph", "", &o.noGraph,
+        "launch the calls of each step one by one. By default, backend cuda launches each step except the first and "
+        "the last as one CUDA graph, unless the host must read values during a step"},
+       {"--tf32", "", &o.tf32,
+        "on GPUs, round the inputs of f32 products to tf32 (10 bits of mantissa), which is faster. --verify then "
+        "allows f32 results the error that it allows f16 results"},
+       {"--workers", "N", &o.workers, "number of threads (default: one for each core)"},
+       {"--json", "", &o.json, "print one JSON object instead of tables"},
+       {"--help", "", &o.help, "print this help"},
+       {"--version", "", &o.version, "print the version"}}};
 }
 
 OptionSection trainOptions(Options &options) {
@@ -85,29 +92,30 @@ OptionSection trainOptions(Options &options) {
       "Training",
       {{"--train", "", &o.enabled, "train on the tokens of --data"},
        {"--data", "FILE", &o.data,
-        "the tokens: a text, of which each byte is a token; an array of token ids, see --data-type; or a .npy file, "
+        "the tokens: a text, in which each byte is a token; an array of token ids (see --data-type); or a .npy file, "
         "whose header says the type of its ids"},
        {"--data-type", tokenTypeNames("|"), &o.dataType,
-        "type of the ids in a file of --data without a header, little-endian"},
-       {"--steps", "N", &o.steps, "train up to this step, counted from the first step of all (default 100)"},
-       {"--rate", "R", &o.rate, "the learning rate after the warm-up (default 1e-3)"},
-       {"--warmup", "N", &o.warmup, "steps over which the learning rate rises (default 0)"},
+        "little-endian type of the token ids, if the file of --data has no header (default: bytes)"},
+       {"--steps", "N", &o.steps,
+        "train up to step N, counted from the very first step, also after a checkpoint (default: 100)"},
+       {"--rate", "R", &o.rate, "learning rate after the warm-up (default: 1e-3)"},
+       {"--warmup", "N", &o.warmup, "steps during which the learning rate rises (default: 0)"},
        {"--final-rate", "R", &o.finalRate,
-        "the learning rate of the last step, to which it falls as a cosine (default: it does not fall)"},
+        "learning rate of the last step, to which the rate falls along a cosine (default: it does not fall)"},
        {"--checkpoint", "FILE", &o.checkpoint,
-        "write a checkpoint every --checkpoint-every steps and at the end. If FILE is there, training goes on from "
-        "it"},
-       {"--checkpoint-every", "N", &o.checkpointEvery, "steps from one checkpoint to the next (default 100)"},
-       {"--log", "FILE", &o.log, "write a line of JSON for each step"}}};
+        "write a checkpoint to FILE every --checkpoint-every steps and at the end. If FILE exists, training continues "
+        "from it"},
+       {"--checkpoint-every", "N", &o.checkpointEvery, "steps between two checkpoints (default: 100)"},
+       {"--log", "FILE", &o.log, "write one line of JSON for each step to FILE"}}};
 }
 
 /// The options, which are set in `options`.
 CommandLine commandLine(Options &options) {
   return {"moe-run",
           "PLAN.so [options]",
-          "Runs a compiled plan on random or loaded values.",
+          "Runs a compiled plan on random or loaded values. Example: moe-run plan.so --verify",
           {runOptions(options), trainOptions(options)},
-          "Exit status: 0 done; 1 the check failed, or the step hung or overflowed; 2 bad usage or input."};
+          "Exit status: 0 done; 1 a check failed, or a step hung or overflowed; 2 bad usage or input."};
 }
 
 /// --train and what goes with it, and what does not.

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-partition --moe-differentiate --moe-verify-spmd --canonicalize --cse \
 // RUN:   | FileCheck %s --implicit-check-not="= moe.all_" --implicit-check-not="= moe.reduce"
 
-// The baseline's backward has the collectives of formulas.md and no other: AG_ESP(X) + 2 A2A_EP(X) + RS_ESP(X), and the gradient
+// The baseline's backward has the paper's collectives and no other: AG_ESP(X) + 2 A2A_EP(X) + RS_ESP(X), and the gradient
 // sums that are due. None is placed by hand: all are adjoints of what the forward holds.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {
   // Capacity form. Backward: AllGather over esp (of ESP-Split), two AlltoAlls over ep, ReduceScatter over esp (of ESP-AllGather);

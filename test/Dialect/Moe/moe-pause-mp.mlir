@@ -15,7 +15,7 @@
 // RUN:   | FileCheck %s --check-prefix=S2 --implicit-check-not="= moe.all_" --implicit-check-not="= moe.slice" --implicit-check-not="= moe.dump" \
 // RUN:   --implicit-check-not="= moe.local_reduce" --implicit-check-not="= moe.combine"
 
-// Parm's schedules of the baseline's layers, before and after canonicalisation the same, with the shapes of formulas.md: of S rows
+// Parm's schedules of the baseline's layers, before and after canonicalisation the same, with the paper's shapes: of S rows
 // a rank, T = k f S / E an expert, the experts get the rows of P = ep esp members, T / mp each.
 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {

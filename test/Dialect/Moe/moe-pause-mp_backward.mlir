@@ -7,7 +7,7 @@
 // RUN:   | FileCheck %s --check-prefix=S2 --implicit-check-not="= moe.all_" \
 // RUN:       --implicit-check-not="= moe.reduce" --implicit-check-not="= moe.slice %" --implicit-check-not="= moe.dump" --implicit-check-not="= moe.local_reduce"
 
-// The backward is what moe-differentiate makes of the forward, and as formulas.md has it: where the baseline's is AG_ESP(X) + 2 A2A_EP(X) +
+// The backward is what moe-differentiate makes of the forward, and as the paper has it: where the baseline's is AG_ESP(X) + 2 A2A_EP(X) +
 // RS_ESP(X) (moe-differentiate-baseline.mlir), S1's and S2's is 2 A2A_EP&ESP(y) + AG_MP, of the sizes of their forward, dumps and local sums
 // having changed places; what they slice needs no exchange. Then come the gradient sums, of the gate's and the experts' weights.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 2, esp = 2>} {

@@ -134,7 +134,7 @@ double LayerOp::getModelFlops() {
 }
 
 //===----------------------------------------------------------------------===//
-// Partitioning: Parm's baseline (formulas.md)
+// Partitioning: Parm's baseline
 //===----------------------------------------------------------------------===//
 
 LogicalResult LayerOp::inferLayouts(ParallelAttr, MutableArrayRef<LayoutAttr> operands,

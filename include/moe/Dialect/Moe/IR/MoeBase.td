@@ -1,4 +1,4 @@
-//===- MoeBase.td - what op definitions share ----------*- tablegen -*-===//
+//===- MoeBase.td - shared by the op definitions -------*- tablegen -*-===//
 #ifndef MOE_DIALECT_MOE_IR_MOEBASE_TD
 #define MOE_DIALECT_MOE_IR_MOEBASE_TD
 
@@ -7,7 +7,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "moe/Dialect/Moe/IR/MoeAttrs.td"
 include "moe/Dialect/Moe/IR/MoeInterfaces.td"
 
-// Shapes are static: plans are captured and their memory bounded.
+// All shapes are static. So the memory of a plan is known when it is compiled, and its steps can be captured as CUDA graphs.
 class Moe_StaticTensor<list<Type> types, string summary>
     : ConfinedType<StaticShapeTensorOf<types>, [], summary, "::mlir::RankedTensorType">;
 class Moe_RankedTensor<list<Type> types, list<int> ranks, string summary>
@@ -23,8 +23,8 @@ def Moe_Tensor1D : Moe_RankedTensor<Moe_FloatTypes, [1], !strconcat("1-D tensor 
 def Moe_Tensor2D : Moe_RankedTensor<Moe_FloatTypes, [2], !strconcat("2-D tensor of ", Moe_FloatNames)>;
 def Moe_Tensor3D : Moe_RankedTensor<Moe_FloatTypes, [3], !strconcat("3-D tensor of ", Moe_FloatNames)>;
 def Moe_Rows : Moe_RankedTensor<Moe_FloatTypes, [2, 3], !strconcat("rows, a 2-D or 3-D tensor of ", Moe_FloatNames)>;
-// Routing, losses and what else is summed up over a row: beside values of 16 bits these are f32, beside others of their
-// type (getAccumulatorType).
+// Accumulator types, for routing, losses and other sums over a row. They are f32 where the other values have 16 bits, and
+// otherwise of the type of these values (getAccumulatorType).
 def Moe_AccumulatorScalar : Moe_RankedTensor<[F32, F64], [0], "0-D tensor of f32 or f64">;
 def Moe_Accumulator1D : Moe_RankedTensor<[F32, F64], [1], "1-D tensor of f32 or f64">;
 def Moe_Accumulator2D : Moe_RankedTensor<[F32, F64], [2], "2-D tensor of f32 or f64">;
@@ -35,11 +35,12 @@ def Moe_Index2D : Moe_RankedTensor<[I32], [2], "2-D tensor of i32">;
 
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, !listconcat([Pure], traits)>;
 
-/// An L0 op partitions itself, or by the default.
+/// How an L0 op is partitioned: by its own methods, or by the defaults of the interface.
 defvar Moe_Partition = DeclareOpInterfaceMethods<MoePartitionOpInterface, ["inferLayouts", "partition"]>;
 defvar Moe_PartitionElementwise = DeclareOpInterfaceMethods<MoePartitionOpInterface>;
 
-/// How an L1 op differs from the interfaces' defaults is listed op by op.
+/// Short names for the interfaces of L1 ops. A list names the methods that the op implements itself. All others have the
+/// defaults of the interface.
 defvar Moe_Spmd = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["getIndexRule"]>;
 defvar Moe_SpmdOwn = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "getIndexRule"]>;
 defvar Moe_SpmdGroup = DeclareOpInterfaceMethods<MoeSpmdOpInterface, ["inferSpmd", "inferPlacements"]>;

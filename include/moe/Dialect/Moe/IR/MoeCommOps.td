@@ -1,6 +1,7 @@
 //===- MoeCommOps.td - L1: collectives and state changes -*- tablegen -*-===//
 //
-// The table of design section 2: each op's state over its group before and after, and its adjoint.
+// An op's summary gives the state of its values over the group, before -> after. Its description gives its adjoint.
+// docs/Rationale.md explains the states.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_MOECOMMOPS_TD
@@ -8,7 +9,8 @@
 
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
-/// An op on a group of ranks. `methods`: what differs from the defaults of MoeKernelOpInterface besides the group.
+/// An op on a group of ranks. `methods` names the methods of MoeKernelOpInterface, besides getKernelGroup, that the op
+/// implements itself.
 class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits = [],
                   list<string> costMethods = ["getOpCost"], list<Trait> adjoint = [Moe_Differentiable]>
     : Moe_Op<mnemonic, !listconcat([
@@ -20,7 +22,7 @@ class Moe_GroupOp<string mnemonic, list<string> methods = [], list<Trait> traits
   let extraClassDefinition = kernelGroup;
 }
 
-/// A group op in which the members meet.
+/// A group op that all members of the group call together.
 class Moe_Collective<string mnemonic, list<string> methods = [], list<Trait> traits = [],
                      list<Trait> adjoint = [Moe_Differentiable]>
     : Moe_GroupOp<mnemonic, !listconcat(["isCollective"], methods), traits, ["getOpCost", "getCostGroup"], adjoint> {
@@ -34,10 +36,10 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"],
                                      [Moe_Splittable, Moe_Chunkable, Moe_Counts]> {
   let summary = "concatenates the members' parts: varying -> replicated";
   let description = [{
-    `result` is the members' inputs one after the other along `dim`. Adjoint: moe.slice.
+    `result` holds the members' inputs, one after the other along `dim`. Adjoint: moe.slice.
 
     Constraints:
-    - (C1) the result's dimension `dim` is the group's size times the input's; the others agree.
+    - (C1) the result's dimension `dim` is the group's size times the input's; all other dimensions agree.
 
     Example:
 
@@ -59,10 +61,11 @@ def Moe_AllGatherOp : Moe_Collective<"all_gather", ["getKernelParams"],
 def Moe_SliceOp : Moe_GroupOp<"slice", ["getKernelName", "getKernelParams", "isAlias", "getAliasPart"], [Moe_Chunkable]> {
   let summary = "the member's part: replicated -> varying";
   let description = [{
-    Parm's MP-Split and ESP-Split; no data moves between ranks, along dimension 0 none at all. Adjoint: moe.all_gather.
+    Each member takes its own part of the input along `dim`: Parm's MP-Split and ESP-Split. No data moves between ranks.
+    Along dimension 0 nothing is copied either. Adjoint: moe.all_gather.
 
     Constraints:
-    - (C1) the input's dimension `dim` is the group's size times the result's; the others agree.
+    - (C1) the input's dimension `dim` is the group's size times the result's; all other dimensions agree.
 
     Example:
 
@@ -86,7 +89,8 @@ def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPla
                                      [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
   let summary = "sum over the members: varying (partial sums) -> replicated";
   let description = [{
-    With `counts` only the first sum(counts) rows take part. Adjoint: moe.to_varying.
+    `result` is the sum of the members' inputs. With `counts` only the first sum(counts) rows take part. Adjoint:
+    moe.to_varying.
 
     Constraints:
     - (C1) input and result have one type; counts needs 2-D rows.
@@ -111,10 +115,11 @@ def Moe_AllReduceOp : Moe_Collective<"all_reduce", ["getKernelInputs", "getInPla
 
 def Moe_ToVaryingOp : Moe_GroupOp<"to_varying", ["getKernelName", "isAlias"],
                                    [AllTypesMatch<["input", "result"]>, Moe_Chunkable]> {
-  let summary = "forgets that a value is replicated: replicated -> varying";
+  let summary = "treats a replicated value as varying: replicated -> varying";
   let description = [{
-    No data moves. Adjoint: moe.all_reduce, which is where every due gradient sum comes from. With `shares` the input is a
-    value divided by the size of the group, so that the members' sum is that value.
+    No data moves. Adjoint: moe.all_reduce. So each sum of a gradient over ranks is the adjoint of a moe.to_varying.
+
+    With `shares` the input was divided by the size of the group, so that the sum over the members is the original value.
 
     Constraints:
     - (C1) input and result have one type.
@@ -140,7 +145,7 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], 
     `moe.slice` of `moe.all_reduce`, in one exchange. Adjoint: moe.all_gather, then moe.to_varying.
 
     Constraints:
-    - (C1) the input's dimension `dim` is the group's size times the result's; the others agree.
+    - (C1) the input's dimension `dim` is the group's size times the result's; all other dimensions agree.
 
     Example:
 
@@ -160,14 +165,15 @@ def Moe_ReduceScatterOp : Moe_Collective<"reduce_scatter", ["getKernelParams"], 
 
 def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernelParams"],
                                     [Moe_ShadowableOnly, Moe_Counts]> {
-  let summary = "each member's part for each other: varying -> varying";
+  let summary = "each member sends a part to each other member: varying -> varying";
   let description = [{
-    Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and esp,
-    of a moe.dump, it is Parm's EP&ESP-AlltoAll. Adjoint: the exchange with the two dimensions swapped.
+    Part j of member i along `split_dim` becomes part i of member j along `concat_dim`. Over the fused group of ep and
+    esp, on the result of a moe.dump, it is Parm's EP&ESP-AlltoAll. Adjoint: the same exchange with the two dimensions
+    swapped.
 
     Constraints:
-    - (C1) the group's size divides the input's `split_dim`; the result has that dimension divided and `concat_dim`
-      multiplied by it.
+    - (C1) the group's size divides the input's `split_dim`. The result has that dimension divided by the size, and
+      `concat_dim` multiplied by it.
 
     Example:
 
@@ -187,7 +193,8 @@ def Moe_AllToAllOp : Moe_Collective<"all_to_all", ["getKernelInputs", "getKernel
   let hasVerifier = 1;
   let hasFolder = 1;
   let extraClassDeclaration = [{
-    /// What is in memory: the input, or what a moe.dump, whose copies go to different members, made it of.
+    /// The value that is in memory: the input, or the input of the moe.dump that makes it, if each of the copies goes to
+    /// another member.
     ::mlir::Value getStoredInput();
   }];
 }
@@ -197,10 +204,11 @@ def Moe_AllToAllPhaseOp
   let summary = "one phase of an all_to_all: varying -> varying";
   let description = [{
     The members form `phases` = n blocks of neighbours. In phase p block b sends to block (b - p) mod n and receives from
-    block (b + p) mod n: of moe.all_to_all's result only the parts from there, in the order of the members. The input is the
-    whole one in every phase. moe.join_phases puts what the phases bring into the order of the members.
+    block (b + p) mod n. The result holds only the parts of moe.all_to_all's result that come from that block, in the
+    order of the members. The input is the whole input in every phase. moe.join_phases puts the results of all phases into
+    the order of the members.
 
-    Made by moe-split-exchanges, behind moe-differentiate: it has no adjoint.
+    moe-split-exchanges makes this op, after moe-differentiate. So it has no adjoint.
 
     Constraints:
     - (C1) phases divides the group's size; 0 <= phase < phases.
@@ -222,21 +230,21 @@ def Moe_AllToAllPhaseOp
   let assemblyFormat = "$input `over` $group attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// As of moe.all_to_all.
+    /// The same as for moe.all_to_all.
     ::mlir::Value getStoredInput();
   }];
 }
 
 def Moe_JoinPhasesOp
     : Moe_GroupOp<"join_phases", ["getKernelName", "getOperandPart"], [SameTypeOperands], ["getOpCost"], []> {
-  let summary = "what the phases bring, in the order of the members";
+  let summary = "the results of all phases, in the order of the members";
   let description = [{
-    Part p of n is block (b + p) mod n of the result along dimension 0, b being the member's own block of n
-    (moe.all_to_all_phase). No data moves: each part is computed in its place.
+    Part p of n parts is block (b + p) mod n of the result along dimension 0. b is the member's own block of n
+    (moe.all_to_all_phase). No data moves: each part is computed in its place in the result.
 
     Constraints:
     - (C1) the number of parts divides the group's size.
-    - (C2) the result is a part with dimension 0 multiplied by their number.
+    - (C2) the result is a part with dimension 0 multiplied by the number of parts.
 
     Example:
 
@@ -258,26 +266,32 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
                                       [Moe_ShadowableOwn, Moe_Accumulating]> {
   let summary = "ragged exchange of the dropless form: varying -> varying";
   let description = [{
-    The *block side* is [B n, M]: block b starts at row b n and holds its rows sorted by expert, `block_counts[b,e]` each.
-    The *expert side* is [R, M], packed: for each of the rank's E/size experts, each member i and each of its blocks b,
-    `expert_counts[i B + b, e]` rows. `to_experts` goes from the block side to the expert side, `from_experts` back.
-    Adjoint: the other direction. More than R rows is an error at run time that names the layer.
+    Exchanges rows between the ranks of the tokens and the ranks of the experts. `to_experts` goes from the block side to
+    the expert side, and `from_experts` goes back.
 
-    With `copies` = c each expert is held by c neighbouring members: member j has the experts of part j / c, and the block
-    side is c times as long, copy j mod c being what it gets or gives. moe.dump makes such copies, moe.local_reduce adds
-    them up.
+    - The *block side* is [B n, M]. Block b starts at row b n and holds its rows sorted by expert, `block_counts[b,e]`
+      rows of each expert e.
+    - The *expert side* is [R, M], packed. It is sorted by the rank's E/size experts e, then by member i, then by the
+      member's block b. Each such part has `expert_counts[i B + b, e]` rows. More than R rows is an error at run time that
+      names the layer.
 
-    With `phases` = n > 1 this is one of n exchanges that together are the whole one (FasterMoE, section 4.2). The members
-    form n blocks of neighbours; in phase p block b sends rows to the experts of block (b - p) mod n and receives rows from
-    block (b + p) mod n, whose counts alone are `expert_counts` (moe.phase). The expert side has the rows of one phase. The
-    block side is the whole one in every phase: on the way back its other rows are those of `addend`, what other phases
-    brought, or zero.
+    Adjoint: the other direction.
+
+    With `copies` = c each expert is held by c neighbouring members: member j has the experts of part j / c. The block
+    side is c times as long, and holds c copies. Copy j mod c goes to member j or comes from it. moe.dump makes such
+    copies, and moe.local_reduce adds them up.
+
+    With `phases` = n > 1 this op is one of n exchanges that together are the whole exchange (FasterMoE, section 4.2). The
+    members form n blocks of neighbours. In phase p block b sends rows to the experts of block (b - p) mod n and receives
+    rows from block (b + p) mod n. `expert_counts` holds only the counts of that block (moe.phase), and the expert side
+    has only the rows of this phase. The block side is the whole one in every phase. On the way back its other rows are
+    the rows of `addend`, which holds the results of other phases, or zero.
 
     Constraints:
     - (C1) copies divides size; block_counts is [B, E], expert_counts [size B / phases, E copies / size].
     - (C2) the block side has a multiple of copies B rows; both sides have M columns.
     - (C3) phases divides size / copies; 0 <= phase < phases.
-    - (C4) an addend is what other phases of the same exchange bring from the experts.
+    - (C4) an addend is the result of other phases of the same exchange from the experts.
 
     Example:
 
@@ -299,7 +313,7 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
     functional-type(operands, results)
   }];
   let builders = [
-    /// In one phase.
+    /// The whole exchange in one phase.
     OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$rows, "::mlir::Value":$block_counts,
                    "::mlir::Value":$expert_counts, "::mlir::moe::GroupAttr":$group,
                    "::mlir::moe::Direction":$direction, "int64_t":$copies)>
@@ -307,18 +321,19 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
   let hasVerifier = 1;
   let hasFolder = 1;
   let extraClassDeclaration = [{
-    /// The side with the blocks, and with it the number of rows that are always full.
+    /// The type of the block side: the rows to the experts, or the result from them.
     ::mlir::RankedTensorType getBlockSideType();
-    /// What is in memory: the rows, or what a moe.dump made them of.
+    /// The rows that are in memory: the operand, or the input of the moe.dump that makes it.
     ::mlir::Value getStoredRows();
   }];
 }
 
 def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPart"]> {
-  let summary = "the part of the members that a phase receives from";
+  let summary = "the counts of the members that a phase receives from";
   let description = [{
-    Part (b + phase) mod phases along dimension 0, b being the member's own block of as many (moe.all_to_all_v): of the counts
-    of all members, those of the block that the phase brings rows from. No data moves.
+    The input holds the counts of all members. The result is part (b + phase) mod phases of it along dimension 0: the
+    counts of the block that sends rows in this phase. b is the member's own block of `phases` blocks (moe.all_to_all_v).
+    No data moves.
 
     Constraints:
     - (C1) phases divides the group's size; 0 <= phase < phases.
@@ -347,8 +362,9 @@ def Moe_SliceCountsOp : Moe_GroupOp<"slice_counts", ["getKernelParams"],
                                     ["getOpCost"]> {
   let summary = "counts of the member's part of packed rows: replicated -> varying";
   let description = [{
-    `rows` rows are sorted by expert, `counts[0,e]` each from row 0 on, the rest unused. `result[0,e]` is how many rows of
-    expert e are in the member's part of them (moe.slice along dimension 0).
+    `rows` packed rows are sorted by expert, `counts[0,e]` rows of each expert e from row 0 on. The rest is unused.
+    moe.slice along dimension 0 gives each member an equal part of them. `result[0,e]` is how many rows of expert e are in
+    the member's part.
 
     Constraints:
     - (C1) counts is [1, E]; the group's size divides rows.
@@ -374,13 +390,15 @@ def Moe_LocalSlotsOp
                   [MoeSlotsOpInterface, Moe_Counts, AllTypesMatch<["routed_slots", "slots"]>], ["getOpCost"]> {
   let summary = "the choices of the member's own experts: replicated -> varying";
   let description = [{
-    PPMoE's index selection (section 3.3.3). All members of the group have the same tokens, and moe.route's slots [S, k] and
-    counts [1, E] of them. Each expert is held by `copies` = c neighbouring members: with n = E c / size, member j has the n
-    experts from floor(j / c) n on. `slots[s,i]` is the row that choice i of token s takes among the rows of these alone,
-    -1 where it is of another expert or dropped; `counts[0,e]` are the rows that each uses. No data moves.
+    PPMoE's index selection (section 3.3.3). All members of the group have the same tokens, and the same slots [S, k] and
+    counts [1, E] from moe.route. Each expert is held by `copies` = c neighbouring members. With n = E c / size, member j
+    has the n experts from floor(j / c) n on.
 
-    With `capacity` = C > 0 each expert has C rows, those of all routing groups. With 0 (dropless) rows are packed, and there
-    is `room` for so many: more is an error at run time that names the layer.
+    `slots[s,i]` is the row of choice i of token s among the rows of these experts alone. It is -1 where the choice is of
+    another expert or is dropped. `counts[0,e]` is how many rows each of these experts uses. No data moves.
+
+    With `capacity` = C > 0 each expert has C rows, for all routing groups together. With 0 (dropless) the rows are
+    packed, and there is memory for `room` rows. More rows are an error at run time that names the layer.
 
     Constraints:
     - (C1) copies divides size; routed_counts is [1, E], counts [1, E copies / size].
@@ -407,7 +425,7 @@ def Moe_LocalSlotsOp
   let extraClassDeclaration = [{
     bool isDropless() { return static_cast<int64_t>(getCapacity()) == 0; }
     int64_t getChunks() { return 1; }
-    /// The rows are numbered where the tokens are routed.
+    /// moe.route numbers the rows.
     bool canChunk() { return false; }
     void setChunked(int64_t, int64_t) { llvm_unreachable("rows that another op numbers"); }
   }];
@@ -416,7 +434,8 @@ def Moe_LocalSlotsOp
 def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypesMatch<["input", "result"]>]> {
   let summary = "the owner's value on every member: varying -> replicated";
   let description = [{
-    Member `root` owns the value. Adjoint: moe.reduce to it, of each member's share of the replicated cotangent.
+    Member `root` owns the value. Adjoint: each member takes its share of the replicated cotangent, and moe.reduce sums
+    the shares on the owner.
 
     Constraints:
     - (C1) 0 <= root < size.
@@ -440,7 +459,8 @@ def Moe_BroadcastOp : Moe_Collective<"broadcast", ["getKernelParams"], [AllTypes
 def Moe_ReduceOp : Moe_Collective<"reduce", ["getKernelParams"], [AllTypesMatch<["input", "result"]>]> {
   let summary = "the sum on the owner, zeros elsewhere: varying -> varying";
   let description = [{
-    Adjoint: moe.broadcast, then moe.to_varying.
+    `result` is the sum of the members' inputs on member `root`, and zero on all others. Adjoint: moe.broadcast, then
+    moe.to_varying.
 
     Constraints:
     - (C1) 0 <= root < size.
@@ -463,10 +483,10 @@ def Moe_ReduceOp : Moe_Collective<"reduce", ["getKernelParams"], [AllTypesMatch<
 }
 
 def Moe_AssumeReplicatedOp : Moe_Collective<"assume_replicated", ["isAlias"], [AllTypesMatch<["input", "result"]>]> {
-  let summary = "duplicates known to be equal: varying -> replicated";
+  let summary = "copies that are known to be equal: varying -> replicated";
   let description = [{
-    No data moves; `moe-run --verify` checks the claim. Only moe-partition may emit it, for the baseline's duplicated tokens.
-    Adjoint: scale by 1/size, then moe.to_varying.
+    States that all members have the same value. No data moves. `moe-run --verify` checks the claim. Only moe-partition
+    may make this op, for the duplicated tokens of the baseline. Adjoint: scale by 1/size, then moe.to_varying.
 
     Constraints:
     - (C1) input and result have one type.

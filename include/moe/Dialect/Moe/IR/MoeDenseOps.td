@@ -4,14 +4,14 @@
 
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
-// Tokens are rows [S, ..], S = sequences * length, sequence by sequence; a token shard holds whole sequences. Most of these
-// ops are of both levels: on global tensors in a model graph, on a rank's shards in an SPMD program. What works on one of
-// `parts` equal parts of something works on part (rank / stride) mod parts, as in moert.h.
+// Tokens are rows [S, ..], S = sequences * length, one sequence after the other. A shard of tokens holds whole sequences. Most
+// of these ops exist at both levels: on global tensors in a model graph, and on a rank's shards in an SPMD program. An op that
+// works on one of `parts` equal parts takes part (rank / stride) mod parts, as in moert.h.
 
 def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "the position of each token in its sequence";
   let description = [{
-    `result[s] = s mod period`. A model graph uses it with moe.embedding for learned positions.
+    `result[s] = s mod period`. In a model graph moe.embedding of these positions gives learned positions.
 
     Constraints:
     - (C1) period divides the result's size.
@@ -33,8 +33,10 @@ def Moe_PositionsOp : Moe_Op<"positions", [Moe_Spmd, Moe_Cost, Moe_Partition, Mo
 
 def Moe_IndexAffineOp : Moe_Op<"index_affine", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "factor * input + offset of i32";
+  let summary = "factor * input + offset, on i32";
   let description = [{
+    `result[i] = factor * input[i] + offset`.
+
     Example:
 
     ```mlir
@@ -51,9 +53,9 @@ def Moe_IndexAffineOp : Moe_Op<"index_affine", [
 
 def Moe_FillOp : Moe_Op<"fill", [
     Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "one value everywhere, at both levels";
+  let summary = "a tensor with one value everywhere, at both levels";
   let description = [{
-    In a model graph every rank has all of it: the gamma of a norm without weights.
+    `result[i] = value`. In a model graph every rank has the whole tensor. A norm without weights takes it as gamma.
 
     Example:
 
@@ -75,14 +77,16 @@ def Moe_FillOp : Moe_Op<"fill", [
 
 def Moe_EmbeddingOp : Moe_Op<"embedding", [
     Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "the table's row of each token";
+  let summary = "the row of a table for each token";
   let description = [{
-    `result[s,:] = table[ids[s],:]`. In a model graph, with `vocabulary`, the table's rows are over mp where mp divides them:
-    each rank gives zeros for ids of others, and the results are summed. Then `parts` = mp, and the rank has part
-    (rank / stride) mod parts.
+    `result[s,:] = table[ids[s],:]`.
 
-    The row of the id `padding` of the whole table, where that is not negative, gets no gradient from here (nn.Embedding's
-    padding_idx).
+    In a model graph, with `vocabulary`, the table's rows are divided over mp where mp divides their number. Each rank
+    gives zeros for the ids of other ranks, and the results are summed. Then `parts` is the size of mp, and the rank has
+    part (rank / stride) mod parts.
+
+    `padding` is an id of the whole table, or negative. The row of that id gets no gradient from this op, as with
+    padding_idx of PyTorch's nn.Embedding.
 
     Constraints:
     - (C1) ids is [S], table [V, M], the result [S, M] of table's type.
@@ -110,8 +114,8 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of an embedding's table";
   let description = [{
-    `result[v,:] = addend[v,:] + sum of grads[s,:] over the tokens s that have row v`, but the addend alone for the row of the
-    id `padding`.
+    `result[v,:] = addend[v,:] + sum of grads[s,:] over the tokens s that have row v`. The row of the id `padding` is the
+    addend alone. Without an addend it is zero.
 
     Constraints:
     - (C1) ids is [S], grads [S, M], the result and the addend [V, M].
@@ -143,12 +147,15 @@ def Moe_NormOp : Moe_Op<"norm", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "layer norm or RMS norm";
   let description = [{
-    `result = n(x) * gamma + beta` for each row, or, where gamma has D of x's columns, for each block of D consecutive columns
-    (the norms of heads). `layer`: n(x) = (x - mean) / sqrt(variance + eps); `rms`: x / sqrt(mean of squares + eps);
-    `none`: x.
+    `result = n(x) * gamma + beta`, where n works on each row. If gamma has fewer elements D than x has columns, n works
+    on each block of D consecutive columns of a row. Norms of attention heads do so. `kind` chooses n:
+
+    - `layer`: n(x) = (x - mean) / sqrt(variance + eps).
+    - `rms`: n(x) = x / sqrt(mean of squares + eps).
+    - `none`: n(x) = x.
 
     Constraints:
-    - (C1) gamma is [D], D divides x's columns; beta is [D], and D all columns.
+    - (C1) gamma is [D], and D divides x's columns; beta is [D], and then D is all columns.
 
     Example:
 
@@ -170,10 +177,12 @@ def Moe_NormOp : Moe_Op<"norm", [
 def Moe_NormGradOp : Moe_Op<"norm_grad", [
     AllTypesMatch<["x", "grads", "result"]>, Moe_Spmd, Moe_Cost,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "gradient of a norm's input";
+  let summary = "gradient of moe.norm's input";
   let description = [{
+    `result` is the gradient of x.
+
     Constraints:
-    - (C1) as moe.norm.
+    - (C1) the shapes are as in moe.norm.
 
     Example:
 
@@ -193,12 +202,12 @@ def Moe_NormGradOp : Moe_Op<"norm_grad", [
 def Moe_NormWgradOp : Moe_Op<"norm_wgrad", [
     MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "gradient of a norm's gamma";
+  let summary = "gradient of moe.norm's gamma";
   let description = [{
-    `result = addend + sum over rows and blocks of n(x) * grads`. That of beta is moe.bias_grad.
+    `result = addend + sum over rows and blocks of n(x) * grads`. moe.bias_grad gives the gradient of beta.
 
     Constraints:
-    - (C1) as moe.norm.
+    - (C1) the shapes are as in moe.norm.
 
     Example:
 
@@ -220,7 +229,8 @@ def Moe_InverseRootOp : Moe_Op<"inverse_root", [
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "(scale * input + eps) ^ -1/2";
   let description = [{
-    Of the sums of squares of rows whose columns are over several ranks: the factor of their RMS norm.
+    An RMS norm of rows whose columns are divided over several ranks uses this op. The input is the sum of squares of each
+    row, and the result is the factor of the norm.
 
     Example:
 
@@ -238,9 +248,9 @@ def Moe_InverseRootOp : Moe_Op<"inverse_root", [
 
 def Moe_InverseRootGradOp : Moe_Op<"inverse_root_grad", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "gradient of an inverse root's input";
+  let summary = "gradient of moe.inverse_root's input";
   let description = [{
-    `result = -scale / 2 * root^3 * grads`.
+    `result = -scale / 2 * root^3 * grads`, where `root` is the result of moe.inverse_root.
 
     Example:
 
@@ -259,9 +269,9 @@ def Moe_InverseRootGradOp : Moe_Op<"inverse_root_grad", [
 def Moe_ClampOp : Moe_Op<"clamp", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_PartitionElementwise,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "values held within a limit, at both levels";
+  let summary = "values limited to a range, at both levels";
   let description = [{
-    `result = input` held within [-limit, limit].
+    `result` is the input, limited to [-limit, limit].
 
     Constraints:
     - (C1) limit > 0.
@@ -283,9 +293,9 @@ def Moe_ClampOp : Moe_Op<"clamp", [
 
 def Moe_ClampGradOp : Moe_Op<"clamp_grad", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Cost, Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "gradient of a clamp's input";
+  let summary = "gradient of moe.clamp's input";
   let description = [{
-    `result = grads` where input lies within [-limit, limit], bounds included, else 0.
+    `result = grads` where the input lies within [-limit, limit], bounds included, and 0 elsewhere.
 
     Example:
 
@@ -308,15 +318,17 @@ def Moe_ClampGradOp : Moe_Op<"clamp_grad", [
 def Moe_LinearOp : Moe_Op<"linear", [Moe_CostOwn, Moe_Partition]> {
   let summary = "a dense layer of a model graph";
   let description = [{
-    `y = x weights + bias`, or `x weights^T + bias` with transpose_weights.
+    `y = x weights + bias`, or `x weights^T + bias` with transpose_weights. The layout of x and the attribute `column`
+    decide how mp divides the product. The splits are those of Megatron (Shoeybi et al., 2019):
 
-    Megatron's splits (Shoeybi et al., 2019): x with its columns over mp meets weights whose rows are over mp, and the
-    partial sums are added up before the bias (row split). Otherwise, with `column` = u > 0, and where mp divides the y
-    columns in units of u (those of a head, of a gate and up pair), weights, bias and y have their columns over mp (column
-    split). Else every member of mp does the same.
+    - *Row split.* The columns of x are over mp. Then the rows of weights are over mp, and the partial sums are added up
+      before the bias.
+    - *Column split.* Otherwise, if `column` = u > 0 and mp divides the columns of y in units of u, weights, bias and y
+      have their columns over mp. A unit is, for example, a head or a (gate, up) pair.
+    - *No split.* Otherwise every member of mp computes the same product.
 
     Constraints:
-    - (C1) x is [S, K], weights [K, N] or, transposed, [N, K], bias [N], y [S, N], of one element type.
+    - (C1) x is [S, K], weights [K, N] or, transposed, [N, K], bias [N], y [S, N], all of one element type.
     - (C2) column divides N.
 
     Example:
@@ -342,18 +354,22 @@ def Moe_LinearOp : Moe_Op<"linear", [Moe_CostOwn, Moe_Partition]> {
 def Moe_RotaryOp : Moe_Op<"rotary", [
     AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "rotary positions";
+  let summary = "rotary position embedding";
   let description = [{
-    Rotates columns [begin, begin + rotary_dim) of each head of head_dim columns by the angles of the token's position, which
-    is its row mod period; moert_rotary in moert.h gives the formula. It includes the frequencies of YaRN (factor, low,
-    high, scale) and of Llama 3 (with reach), and a scale that grows with the position (temperature, span; Llama 4).
-    `inverse` is the adjoint. With `unrotated` all angles are 0, so that only the scale applies.
+    Rotates columns [begin, begin + rotary_dim) of each head of head_dim columns. The angles depend on the token's
+    position, which is its row mod period. moert_rotary in moert.h gives the formula. It covers:
+
+    - the frequencies of YaRN (factor, low, high, scale) and of Llama 3 (also reach);
+    - a scale that grows with the position (temperature, span; Llama 4).
+
+    With `inverse` the op is the adjoint: it rotates by the negative angles. With `unrotated` all angles are 0, so that
+    only the scale applies.
 
     Constraints:
     - (C1) head_dim divides x's columns; begin + rotary_dim <= head_dim; rotary_dim is even.
     - (C2) period divides the rows.
     - (C3) base and factor are positive; reach is at least 0; span is positive.
-    - (C4) where factor is not 1, low < high, or with reach > 0 low > high.
+    - (C4) where factor is not 1, low < high if reach is 0, and low > high if reach > 0.
 
     Example:
 
@@ -378,11 +394,11 @@ def Moe_RotaryOp : Moe_Op<"rotary", [
 
 def Moe_AppendToHeadsOp : Moe_Op<"append_to_heads", [
     Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<>]> {
-  let summary = "heads with columns of their own and columns that all share";
+  let summary = "appends columns that all heads share to each head's own columns";
   let description = [{
-    `result[s,h,:] = [x[s,h,:], shared[s,:]]` for each of H heads: the keys of multi-head latent attention (DeepSeek-V2), of
-    which the columns with rotary positions are one for all heads. In a model graph heads are over mp where x's columns are;
-    every member has the shared columns.
+    `result[s,h,:] = [x[s,h,:], shared[s,:]]` for each of H heads. The keys of multi-head latent attention (DeepSeek-V2)
+    are made so: all heads share the columns with rotary positions. In a model graph the heads are over mp where x's
+    columns are. Every member of mp has the shared columns.
 
     Constraints:
     - (C1) x is [S, H D], shared [S, R], the result [S, H (D + R)], all of one element type; H, D and R are at least 1.
@@ -403,12 +419,14 @@ def Moe_AppendToHeadsOp : Moe_Op<"append_to_heads", [
 }
 
 def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
-  let summary = "gradients of heads' own and of their shared columns";
+  let summary = "gradients of the heads' own columns and of the shared columns";
   let description = [{
-    `grad_x[s,h,:]` is the first D columns of `grads[s,h,:]`, `grad_shared[s,:]` the sum of its last R columns over the heads.
+    `grad_x[s,h,:]` is the first D columns of `grads[s,h,:]`. `grad_shared[s,:]` is the sum of the last R columns over the
+    heads.
 
     Constraints:
-    - (C1) as moe.append_to_heads: grads has the result's shape, grad_x that of x, grad_shared that of shared.
+    - (C1) the shapes are as in moe.append_to_heads: grads has the shape of its result, grad_x that of x, grad_shared that
+      of shared.
 
     Example:
 
@@ -425,7 +443,7 @@ def Moe_AppendToHeadsGradOp : Moe_Op<"append_to_heads_grad", [Moe_Spmd, Moe_Cost
   let hasVerifier = 1;
 }
 
-/// What attention and its gradients have in common, in the order of moert_attention.
+/// The attributes and operands that attention and its gradients share, in the order of moert_attention.
 defvar Moe_AttentionAttrs = (ins
     I64Attr:$q_length, I64Attr:$k_length, I64Attr:$heads, I64Attr:$k_heads,
     DefaultValuedAttr<I64Attr, "1">:$parts, DefaultValuedAttr<I64Attr, "1">:$stride,
@@ -442,22 +460,29 @@ def Moe_AttentionOp : Moe_Op<"attention", [
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "multi-head, multi-query or grouped-query attention";
   let description = [{
-    For each sequence of q_length queries and k_length keys and each of `heads` query heads, of which heads / k_heads
-    neighbours share a key and value head: `softmax(scale q k^T + bias) v`, with `causal` over the keys up to the query's
-    own, with window > 0 over the last `window` of those. `sinks` adds a logit of its own to each head's softmax that
-    no value goes with (gpt-oss), `bias` [heads, q_length, k_length] is T5's. `dropout` is the probability with which a
-    weight is left out, decided by `seed`, `step` and the weight's place in the whole model alone. moert_attention in
-    moert.h gives the formula. `lse` [S, heads] is kept for the backward, which computes the softmax again.
+    Computes `softmax(scale q k^T + bias) v` for each sequence of q_length queries and k_length keys and for each of
+    `heads` query heads. Each key and value head serves several neighbouring query heads.
 
-    A rank has `heads` of the model's heads * parts query heads, and of its `k_heads` key heads either its part or, where mp
-    does not divide them, all.
+    - `causal`: a query sees no key after its own position.
+    - `window` > 0: a query sees no key that is `window` or more positions before its own.
+    - `bias` [heads, q_length, k_length] is the bias of T5.
+    - `sinks` adds one logit to each head's softmax, to which no value belongs (gpt-oss).
+    - `dropout` is the probability with which a weight is left out. Only `seed`, `step` and the weight's place in the
+      whole model decide which weights these are.
+
+    moert_attention in moert.h gives the formula. `lse` [S, heads] holds the logarithms of the softmax's sums. The
+    backward computes the softmax again from it.
+
+    The model has heads * parts query heads and `k_heads` key heads, so each key head serves heads * parts / k_heads query
+    heads. A rank has `heads` query heads. It has its part of the key heads, or all of them if mp does not divide their
+    number.
 
     Constraints:
-    - (C1) q is [B q_length, heads Dk], k [B k_length, n Dk], v [B k_length, n Dv], the result [B q_length, heads Dv], n
-      being k_heads or k_heads / parts.
-    - (C2) n divides heads parts; where it is not k_heads, heads.
-    - (C3) dropout, below 1, needs step.
-    - (C4) lse is [B q_length, heads] of q's accumulator type; all others have q's element type.
+    - (C1) q is [B q_length, heads Dk], k [B k_length, n Dk], v [B k_length, n Dv], the result [B q_length, heads Dv]. n
+      is k_heads or k_heads / parts.
+    - (C2) n divides heads parts, and where n is not k_heads, n divides heads.
+    - (C3) dropout is below 1, and needs step where it is not 0.
+    - (C4) lse is [B q_length, heads] of q's accumulator type; all other values have q's element type.
 
     Example:
 
@@ -492,7 +517,7 @@ class Moe_AttentionGrad<string mnemonic, string what> : Moe_Op<mnemonic, [
 
 def Moe_AttentionGradOp : Moe_AttentionGrad<"attention_grad", "queries, keys and values"> {
   let description = [{
-    Of a moe.attention with the same operands and attributes; key heads that no query takes get zeros.
+    The gradients of a moe.attention with the same operands and attributes. Key heads that no query takes get zeros.
 
     Example:
 
@@ -512,7 +537,7 @@ def Moe_AttentionGradOp : Moe_AttentionGrad<"attention_grad", "queries, keys and
 
 def Moe_AttentionBiasGradOp : Moe_AttentionGrad<"attention_bias_grad", "bias"> {
   let description = [{
-    Of a moe.attention with the same operands and attributes, summed over the sequences.
+    The gradient of the bias of a moe.attention with the same operands and attributes. It is summed over the sequences.
 
     Example:
 
@@ -557,10 +582,10 @@ def Moe_AttentionSinksGradOp : Moe_Op<"attention_sinks_grad", [Moe_Spmd, Moe_Cos
 
 def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
     Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "T5's relative positions as a bias of attention";
+  let summary = "relative positions as a bias of attention (T5)";
   let description = [{
-    `result[h,i,j] = table[bucket(j - i), h]`; moert_relative_bias in moert.h gives the buckets. In a model graph heads, the
-    table's columns, are over mp where mp divides them.
+    `result[h,i,j] = table[bucket(j - i), h]`. moert_relative_bias in moert.h gives the buckets. In a model graph the
+    heads, which are the table's columns, are over mp where mp divides their number.
 
     Constraints:
     - (C1) table is [buckets, H], the result [H, L, Lk].
@@ -583,9 +608,10 @@ def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
 def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
     MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "gradient of the table of relative positions";
+  let summary = "gradient of moe.relative_bias's table";
   let description = [{
-    The sums of grads [H, L, Lk] over the places of each bucket, [buckets, H], and the addend.
+    `result[b,h]` is the addend plus the sum of `grads[h,i,j]` over the places (i, j) of bucket b. grads is [H, L, Lk],
+    and the result [buckets, H].
 
     Example:
 
@@ -606,11 +632,13 @@ def Moe_DropoutOp : Moe_Op<"dropout", [
     AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Differentiable,
     DeclareOpInterfaceMethods<MoeRowwiseOpInterface, ["canDivideRows", "buildOnRowPart"]>, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelParams", "getInPlaceInputs"]>]> {
-  let summary = "multiplies elements at random";
+  let summary = "dropout, or random factors";
   let description = [{
-    `result = keep / (1 - p) * x`, keep 0 with probability p; with `jitter`, `result = u x`, u uniform from 1 - p to 1 + p. Both
-    are functions of seed, step and the element's row and column in the whole value alone, so that they are the same
-    whatever the partitioning; moert_dropout in moert.h says which.
+    `result = keep / (1 - p) * x`, where keep is 0 with probability p and else 1. With `jitter`, `result = u x`, where u
+    is uniform from 1 - p to 1 + p.
+
+    keep and u depend only on the seed, the step, and the element's row and column in the whole value. So they are the
+    same for every partitioning. moert_dropout in moert.h gives the function.
 
     Constraints:
     - (C1) 0 <= p < 1.

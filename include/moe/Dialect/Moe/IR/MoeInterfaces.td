@@ -1,6 +1,6 @@
-//===- MoeInterfaces.td - what every op tells the passes -*- tablegen -*-===//
+//===- MoeInterfaces.td - what ops tell the passes -------*- tablegen -*-===//
 //
-// Passes know ops through these interfaces alone; nothing else may switch over op kinds.
+// Passes know ops only through these interfaces. No other code may switch over op kinds.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_IR_MOEINTERFACES_TD
@@ -10,12 +10,16 @@ include "mlir/IR/OpBase.td"
 
 def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{How an op changes the SPMD states of its values (design: *replicated* or *varying* per rank axis).}];
+  let description = [{
+    How an op changes the SPMD states of its values: *replicated* or *varying*, for each axis of ranks
+    (docs/Rationale.md).
+  }];
   let methods = [
     InterfaceMethod<[{
-      From the axes over which the operands vary, gives those over which each operand has to vary (`required`, never
-      fewer than it does) and over which the results vary. Fails with an error where no cast by `moe.to_varying` can help.
-      The default is a rank-local op: all operands are cast to the union of their states, the results have it too.
+      `operands` are the axes over which the operands vary. Sets `required`, the axes over which each operand has to vary,
+      and `results`, the axes over which the results vary. An operand never has to vary over fewer axes than it does.
+      Fails with an error where no cast by `moe.to_varying` can help. The default is for an op that is local to a rank:
+      all operands are cast to the union of their states, and the results have that state too.
     }], "::llvm::LogicalResult", "inferSpmd",
       (ins "const ::mlir::moe::SpmdAxes &":$axes, "::llvm::ArrayRef<::mlir::moe::AxisSet>":$operands,
            "::llvm::SmallVectorImpl<::mlir::moe::AxisSet> &":$required,
@@ -29,11 +33,13 @@ def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
         return ::mlir::success();
       }]>,
     InterfaceMethod<[{
-      The op in the index notation of Placement.h; empty where it says nothing of its results. Ops of a group have none.
+      The op in the index notation of Placement.h. It is empty where the op says nothing about its results. Ops of a group
+      have no rule.
     }], "::std::string", "getIndexRule", (ins), "", [{ return ""; }]>,
     InterfaceMethod<[{
-      From how the operands are placed along `axis`, one axis over which they vary, says how the results are. Fails with an
-      error where a sum is missing or counts values more than once. The default follows the index notation.
+      `axis` is one axis over which operands vary, and `operands` says how each is placed along it. Sets `results`, the
+      placements of the results. Fails with an error where a sum is missing or counts values more than once. The default
+      follows the index notation.
     }], "::llvm::LogicalResult", "inferPlacements",
       (ins "const ::mlir::moe::SpmdAxes &":$axes, "::mlir::moe::AxisSet":$axis,
            "::llvm::ArrayRef<::mlir::moe::Placement>":$operands,
@@ -46,11 +52,14 @@ def MoeSpmdOpInterface : OpInterface<"MoeSpmdOpInterface"> {
 
 def MoeDifferentiableOpInterface : OpInterface<"MoeDifferentiableOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{The adjoint of an op, built from the same dialect.}];
+  let description = [{
+    Builds the adjoint of an op from ops of the same dialect.
+  }];
   let methods = [
     InterfaceMethod<[{
-      Builds the cotangents of the operands from those of the results. A null cotangent is zero; a null gradient means that
-      none flows (integer operands, constants). Each gradient has the type of its operand and its SPMD state.
+      Builds the cotangents of the operands from the cotangents of the results. A null cotangent is zero. A null gradient
+      means that no gradient flows (integer operands, constants). Each gradient has the type and the SPMD state of its
+      operand.
     }], "void", "buildAdjoint",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$cotangents,
            "::llvm::SmallVectorImpl<::mlir::Value> &":$gradients)>
@@ -60,23 +69,24 @@ def MoeDifferentiableOpInterface : OpInterface<"MoeDifferentiableOpInterface"> {
 def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    What an op needs, per rank: floating-point operations, bytes, the exchange with the other members of a group, and the
-    resource that it keeps busy. Ops of both dialects implement it, model-graph ops as if one rank did all the work.
+    What an op needs on one rank: floating-point operations, bytes, the exchange with the other members of a group, and
+    the resource that it keeps busy. Ops of both dialects implement it. A model-graph op answers as if one rank did all
+    the work.
   }];
   let methods = [
     InterfaceMethod<[{
-      The default reads every operand and writes every result once and computes nothing.
+      The cost. By default the op reads every operand and writes every result once, and computes nothing.
     }], "::mlir::moe::OpCost", "getOpCost", (ins), "", [{ return ::mlir::moe::getMemoryCost($_op); }]>,
     InterfaceMethod<[{
-      The floating-point operations of products that the model needs by its definition, whatever a plan adds to them: empty
-      places of experts with a capacity, recomputation. Of a model-graph op; the default is what getOpCost() says of an op
-      that keeps the matrix units busy, and 0 for other ops.
+      For model-graph ops: the floating-point operations of the products that the model needs by its definition.
+      Operations that a plan adds do not count, such as recomputation or the empty places of experts with a capacity. The
+      default is the figure of getOpCost() for an op that keeps the matrix units busy, and 0 for all others.
     }], "double", "getModelFlops", (ins), "",
       [{
         ::mlir::moe::OpCost cost = $_op.getOpCost();
         return cost.resource == ::mlir::moe::Resource::Matrix ? cost.flops : 0.0;
       }]>,
-    InterfaceMethod<[{The group whose members the exchange of getOpCost() is between; null where there is none.}],
+    InterfaceMethod<[{The group whose members exchange data in getOpCost(). It is null where they exchange nothing.}],
       "::mlir::moe::GroupAttr", "getCostGroup", (ins), "", [{ return {}; }]>
   ];
 }
@@ -84,8 +94,8 @@ def MoeCostOpInterface : OpInterface<"MoeCostOpInterface"> {
 def MoeCountsOpInterface : OpInterface<"MoeCountsOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    An op with results that hold counts of routed rows, [sources, experts] i32. The simulator follows these counts from the
-    routing to the ops that work on the rows.
+    An op with results that hold counts of routed rows, [sources, experts] i32. The simulator follows these counts from
+    the routing to the ops that work on the rows.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -96,32 +106,37 @@ def MoeCountsOpInterface : OpInterface<"MoeCountsOpInterface"> {
 
 def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{Which call of the runtime (`moert_<kernel>`, moert.h) carries the op out, and on which memory.}];
+  let description = [{
+    The call of the runtime (`moert_<kernel>`, moert.h) that carries the op out, and the memory that it works on.
+  }];
   let methods = [
-    InterfaceMethod<[{The call's name without `moert_`; empty where nothing runs. The default is the op's mnemonic.}],
+    InterfaceMethod<[{The call's name without `moert_`. It is empty where nothing runs. The default is the op's mnemonic.}],
       "::llvm::StringRef", "getKernelName", (ins), "", [{ return $_op->getName().stripDialect(); }]>,
-    InterfaceMethod<[{The call's inputs in its order; null where an optional one is absent. The default is the operands.}],
-      "::llvm::SmallVector<::mlir::Value>", "getKernelInputs", (ins), "",
+    InterfaceMethod<[{
+      The call's inputs in its order. An optional input that is absent is null. The default is the operands.
+    }], "::llvm::SmallVector<::mlir::Value>", "getKernelInputs", (ins), "",
       [{ return ::llvm::SmallVector<::mlir::Value>($_op->getOperands()); }]>,
     InterfaceMethod<[{The call's i64 and f64 attributes in its order.}],
       "::llvm::SmallVector<::mlir::Attribute>", "getKernelParams", (ins), "", [{ return {}; }]>,
     InterfaceMethod<[{The group that the call takes, or null.}],
       "::mlir::moe::GroupAttr", "getKernelGroup", (ins), "", [{ return {}; }]>,
-    InterfaceMethod<[{Whether the members of the group meet in this call.}],
+    InterfaceMethod<[{Whether all members of the group make this call together.}],
       "bool", "isCollective", (ins), "", [{ return false; }]>,
-    InterfaceMethod<[{The only other member of the group that takes part in the call; none where all members do.}],
+    InterfaceMethod<[{The only other member of the group that takes part in the call. None where all members take part.}],
       "::std::optional<int64_t>", "getKernelPeer", (ins), "", [{ return {}; }]>,
-    InterfaceMethod<[{Whether every result is the first operand's memory; then the call, if any, writes nothing.}],
-      "bool", "isAlias", (ins), "", [{ return false; }]>,
-    InterfaceMethod<[{Of an alias: which part of that memory result `result` is, where not all of it.}],
-      "::std::optional<::mlir::moe::RankPart>", "getAliasPart", (ins "unsigned":$result), "", [{ return {}; }]>,
+    InterfaceMethod<[{
+      Whether every result is in the first operand's memory. Then the call, if there is one, writes nothing.
+    }], "bool", "isAlias", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      For an alias: the part of that memory that holds result `result`. None where the result is all of it.
+    }], "::std::optional<::mlir::moe::RankPart>", "getAliasPart", (ins "unsigned":$result), "", [{ return {}; }]>,
     InterfaceMethod<[{Whether the results lie in the host's memory.}],
       "bool", "isOnHost", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{
-      For an op without a call whose result is its operands side by side, each of which is to be computed in its place: where
-      operand `operand` lies in the result.
+      For an op without a call whose operands lie side by side in the result. Each operand is then computed in its place:
+      returns where operand `operand` lies in the result.
     }], "::std::optional<::mlir::moe::RankPart>", "getOperandPart", (ins "unsigned":$operand), "", [{ return {}; }]>,
-    InterfaceMethod<[{The kernel inputs in whose memory the first result may be written.}],
+    InterfaceMethod<[{The kernel inputs whose memory may hold the first result.}],
       "::llvm::SmallVector<int64_t>", "getInPlaceInputs", (ins), "", [{ return {}; }]>
   ];
 }
@@ -129,12 +144,13 @@ def MoeKernelOpInterface : OpInterface<"MoeKernelOpInterface"> {
 def MoeSplittableOpInterface : OpInterface<"MoeSplittableOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    An op on operand 0 that can be done block by block along dimension 0: of blocks side by side it gives the results of the
-    blocks side by side. Passes that overlap an exchange with what follows it split both.
+    An op that can work block by block along dimension 0 of operand 0. The results of the blocks, side by side, are the
+    result of the op. Passes that overlap an exchange with the ops that follow it split both.
   }];
   let methods = [
     InterfaceMethod<[{
-      Whether it can in `parts` blocks that the members of `group` receive in different orders (moe.all_to_all_phase).
+      Whether the op can work in `parts` blocks that the members of `group` receive in different orders
+      (moe.all_to_all_phase).
     }], "bool", "canSplit", (ins "int64_t":$parts, "::mlir::moe::GroupAttr":$group)>,
     InterfaceMethod<[{Builds the op on one of `parts` blocks.}],
       "::mlir::Value", "buildOnPart", (ins "::mlir::OpBuilder &":$builder, "::mlir::Value":$part, "int64_t":$parts)>
@@ -144,26 +160,26 @@ def MoeSplittableOpInterface : OpInterface<"MoeSplittableOpInterface"> {
 def MoeChunkableOpInterface : OpInterface<"MoeChunkableOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    An op on the way of experts' rows from dispatch to combine, or of their counts: each row goes its own way, computed, moved
-    to other ranks or added to its equals there, so that the op can be done for part of the rows alone. Rows are dimension
-    1 of [E, T, M] and dimension 0 of [R, M].
+    An op between the dispatch and the combine of a layer. It works on the rows of experts, or on their counts. Each row
+    is treated on its own: it is computed, moved to another rank, or added to the same row of other ranks. So the op can
+    work on a part of the rows. Rows are dimension 1 of [E, T, M] and dimension 0 of [R, M].
   }];
   let methods = [
     InterfaceMethod<[{
-      Whether the op can be done for a part of the rows without changing what is done with each.
+      Whether the op can work on a part of the rows and still treat each row the same.
     }], "bool", "canChunk", (ins "::mlir::moe::RowChunk":$chunk), "", [{
         return ::mlir::moe::canScaleRows($_op, chunk);
       }]>,
     InterfaceMethod<[{
-      Builds the op for a part of the rows, its operands replaced as `mapping` says, and maps its results. The default is a
-      copy whose floating-point results have fewer rows.
+      Builds the op for a part of the rows and maps its results. `mapping` replaces its operands. The default is a copy of
+      the op whose floating-point results have fewer rows.
     }], "::mlir::Operation *", "buildOnChunk",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::IRMapping &":$mapping, "::mlir::moe::RowChunk":$chunk), "",
       [{ return ::mlir::moe::cloneOnChunk($_op, builder, mapping, chunk); }]>,
     InterfaceMethod<[{
-      Builds the op for the rows of shadows, which every member of `scope.ep` computes by itself: none leaves for another
-      one. Its operands are replaced as `mapping` says, and its results mapped. The default is a copy whose results have
-      to its operands the sizes that they had.
+      Builds the op for the rows of shadows and maps its results. `mapping` replaces its operands. Every member of
+      `scope.ep` computes these rows itself, so no row leaves for another member. The default is a copy of the op whose
+      results keep their sizes in relation to operand 0.
     }], "::mlir::Operation *", "buildOnShadows",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::IRMapping &":$mapping, "::mlir::moe::ShadowScope":$scope), "",
       [{ return ::mlir::moe::cloneOnShadows($_op, builder, mapping); }]>
@@ -173,16 +189,19 @@ def MoeChunkableOpInterface : OpInterface<"MoeChunkableOpInterface"> {
 def MoeRowwiseOpInterface : OpInterface<"MoeRowwiseOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    An op each row of whose only result is computed from the same rows of its leading operands, so that each member of a group can
-    do it for a part of the rows. Rows are dimension 0.
+    An op with one result. Row i of the result depends only on row i of its leading operands. So each member of a group
+    can compute a part of the rows. Rows are dimension 0.
   }];
   let methods = [
-    InterfaceMethod<[{How many leading operands have the rows.}], "unsigned", "getNumRowOperands", (ins), "", [{ return 1; }]>,
-    InterfaceMethod<[{Whether the members of `group` can each do an equal part of the rows.}],
+    InterfaceMethod<[{
+      The number of leading operands that have the rows.
+    }], "unsigned", "getNumRowOperands", (ins), "", [{ return 1; }]>,
+    InterfaceMethod<[{Whether each member of `group` can compute an equal part of the rows.}],
       "bool", "canDivideRows", (ins "::mlir::moe::GroupAttr":$group), "",
       [{ return ::mlir::moe::hasRowsFor($_op->getResult(0).getType(), group); }]>,
     InterfaceMethod<[{
-      Builds the op for the part of a member of `group`, which `rows` are, and returns its result. The default is a copy.
+      Builds the op for one member's part of the rows, and returns its result. `rows` holds the row operands of this part.
+      The default is a copy of the op.
     }], "::mlir::Value", "buildOnRowPart",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$rows, "::mlir::moe::GroupAttr":$group), "",
       [{ return ::mlir::moe::cloneOnRowPart($_op, builder, rows); }]>
@@ -191,26 +210,30 @@ def MoeRowwiseOpInterface : OpInterface<"MoeRowwiseOpInterface"> {
 
 def MoeSlotsOpInterface : OpInterface<"MoeSlotsOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{An op that gives each choice its row among the dispatched tokens.}];
+  let description = [{
+    An op that gives each choice its row among the dispatched tokens.
+  }];
   let methods = [
     InterfaceMethod<[{The row of each choice, [S, k].}], "::mlir::Value", "getSlots">,
     InterfaceMethod<[{The rows that each expert uses in each chunk, [chunks, E].}], "::mlir::Value", "getCounts">,
-    InterfaceMethod<[{Whether rows are [R, M].}], "bool", "isDropless">,
-    InterfaceMethod<[{Into how many pieces of memory the rows are divided.}], "int64_t", "getChunks">,
-    InterfaceMethod<[{Whether setChunked can be.}], "bool", "canChunk", (ins), "", [{ return true; }]>,
+    InterfaceMethod<[{Whether the rows are [R, M].}], "bool", "isDropless">,
+    InterfaceMethod<[{The number of pieces of memory that the rows are divided into.}], "int64_t", "getChunks">,
+    InterfaceMethod<[{Whether setChunked may be called.}], "bool", "canChunk", (ins), "", [{ return true; }]>,
     InterfaceMethod<[{
-      Divides the rows into `chunks` of `rows` each, of each expert with a capacity. Rows beyond the needed ones stay empty:
-      who is dropped does not change. The type of the counts becomes theirs.
+      Divides the rows into `chunks` chunks of `rows` rows. With a capacity these are `rows` rows of each expert. Rows
+      that nobody needs stay empty, and the same choices are dropped as before. Sets the type of the counts accordingly.
     }], "void", "setChunked", (ins "int64_t":$chunks, "int64_t":$rows)>
   ];
 }
 
 def MoeAccumulatingOpInterface : OpInterface<"MoeAccumulatingOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{An op that can add another value to its only result, in that value's memory.}];
+  let description = [{
+    An op that can add another value to its only result, in the memory of that value.
+  }];
   let methods = [
-    InterfaceMethod<[{The operand for that value, none or one.}], "::mlir::MutableOperandRange", "getAddendMutable">,
-    InterfaceMethod<[{Whether it can add this one.}], "bool", "canAccumulate", (ins "::mlir::Value":$addend), "",
+    InterfaceMethod<[{The operand for that value; none or one.}], "::mlir::MutableOperandRange", "getAddendMutable">,
+    InterfaceMethod<[{Whether the op can add this value.}], "bool", "canAccumulate", (ins "::mlir::Value":$addend), "",
       [{ return true; }]>
   ];
 }
@@ -218,20 +241,22 @@ def MoeAccumulatingOpInterface : OpInterface<"MoeAccumulatingOpInterface"> {
 def MoeStepCountOpInterface : OpInterface<"MoeStepCountOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    An op that counts something in one tensor, of any shape: of tensors side by side it gives the sum of their counts. Means over
-    what is counted are divided by it. moe-accumulate counts in the inputs of the whole step, so that such a mean
-    is one over all micro-batches and not a mean of theirs.
+    An op that counts something in a tensor of any shape. For tensors side by side its result is the sum of their counts.
+    Means are divided by this count. moe-accumulate counts in the inputs of the whole step. So such a mean is taken over
+    all micro-batches together, and is not a mean of their means.
   }];
 }
 
 def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
   let cppNamespace = "::mlir::moe";
-  let description = [{How a model-graph (L0) op is laid out over ranks and becomes part of the SPMD program (L1). The default is
-    an elementwise op of one operand: it takes any layout and keeps it.}];
+  let description = [{
+    How a model-graph (L0) op is laid out over ranks, and how it becomes part of the SPMD program (L1). The default is for
+    an elementwise op of one operand: it takes any layout and keeps it.
+  }];
   let methods = [
     InterfaceMethod<[{
-      Fills the layouts of operands that are null (not decided yet) and gives those of the results. Fails with an error
-      where a decided layout cannot be used.
+      Sets the layouts of operands that are null (not decided yet), and those of the results. Fails with an error where
+      the op cannot use a layout that is decided.
     }], "::llvm::LogicalResult", "inferLayouts",
       (ins "::mlir::moe::ParallelAttr":$parallel,
            "::llvm::MutableArrayRef<::mlir::moe::LayoutAttr>":$operands,
@@ -240,11 +265,13 @@ def MoePartitionOpInterface : OpInterface<"MoePartitionOpInterface"> {
         return ::mlir::success();
       }]>,
     InterfaceMethod<[{
-      Builds the baseline per-rank program from the operands' shards, which have those `layouts`. Capacity, slots and auxiliary loss are per group of
-      tokens; `groups` is the least number of such groups in the whole model, one for each token shard.
+      Builds the baseline program of one rank from the operands' shards, which have the layouts `layouts`. Capacity, slots
+      and auxiliary loss belong to a group of tokens. `groups` is the least number of such groups in the whole model: one
+      for each token shard.
     }], "::llvm::LogicalResult", "partition",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::moe::ParallelAttr":$parallel, "int64_t":$groups,
-           "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results), [{}], [{
+           "::llvm::ArrayRef<::mlir::moe::LayoutAttr>":$layouts, "::mlir::ValueRange":$operands,
+           "::llvm::SmallVectorImpl<::mlir::Value> &":$results), [{}], [{
         results.push_back(cloneOnShard($_op, builder, operands));
         return ::mlir::success();
       }]>

@@ -9,51 +9,63 @@ def Moe_LayerOp : Moe_Op<"layer", [
     Moe_Partition]> {
   let summary = "a Mixture-of-Experts layer of a model graph";
   let description = [{
-    For tokens `x` [N, M], E experts and the k best of them for each token:
+    A whole MoE layer. `x` [N, M] holds N tokens. The layer has E experts, and chooses k = `top_k` of them for each token:
 
     ```
     logits[s,e]  = sum_m x[s,m] gate[m,e] + gate_bias[e]
     score[s,e]   = softmax_e(logits[s,:]) or sigmoid(logits[s,e])
-    e_0 .. e_k-1 = the k experts of largest score[s,e] + selection_bias[e], ties to the lower index; with
-                   expert_groups > 1 only experts of the top_groups best of that many consecutive groups of experts
-                   (a group's own score: its largest selection value, or the sum of its two largest)
-    weight[s,j]  = score[s,e_j], divided by (sum_j score[s,e_j] + 1e-20) with `renormalize`, times routing_scale
+    e_0 .. e_k-1 = the k experts with the largest selection values score[s,e] + selection_bias[e], ties to the lower index
+    weight[s,j]  = score[s,e_j], with `renormalize` divided by (sum_j score[s,e_j] + 1e-20), then times routing_scale
     y[s,:]       = sum_j weight[s,j] expert_{e_j}(x[s,:]) + shared(x[s,:]), or with `weigh_inputs`
                    sum_j expert_{e_j}(weight[s,j] x[s,:]) + shared(x[s,:])
     expert_e(x)  = activation(x w1[e] + b1[e]) w2[e] + b2[e]
-    shared(x)    = (activation(x shared_w1) shared_w2) * sigmoid(x shared_gate), the factor 1 without shared_gate
+    shared(x)    = (activation(x shared_w1) shared_w2) * sigmoid(x shared_gate), the last factor 1 without shared_gate
     ```
 
-    For the swiglu kinds `w1` is [E, M, 2H] and its columns are interleaved (gate, up) pairs, so that a shard of H is
-    contiguous: `h[j] = silu(a[2j]) * a[2j+1]`; `swiglu_clamped` is gpt-oss's, with L = activation_limit (7) and
-    activation_alpha (1.702): `g = min(a[2j], L)`, `u = clamp(a[2j+1], -L, L)`, `h[j] = g * sigmoid(activation_alpha g) * (u + 1)`.
-    The other kinds have `w1` [E, M, H]. The shared expert has an inner size of its own and the same activation.
+    *Groups of experts.* With `expert_groups` > 1 the experts form that many groups of consecutive experts. A token
+    chooses only among the experts of its `top_groups` best groups. `group_score` scores a group: `max` by its largest
+    selection value, `top2` by the sum of its two largest.
 
-    *Capacity form* (`capacity_factor` = f or `expert_capacity` = C present): the N tokens form `groups` = G blocks of N/G consecutive tokens, routed
-    apart from each other. In each, an expert takes at most `T = min(N/G, ceil(k f (N/G) / E))` choices, first choices of all tokens
-    before second ones, then by token; the others are dropped and add nothing to y. With C it is T = min(N/G, C), whatever f
-    says.
+    *Activations.* For the swiglu kinds `w1` is [E, M, 2H]. Its columns are interleaved (gate, up) pairs, so that a shard
+    of H is contiguous. With a = x w1[e] + b1[e] and h = activation(a):
 
-    *Dropless form* (both absent): every choice is computed. `max_load` bounds the rows that a rank's experts may receive to that
-    multiple of the mean; absent, memory for the worst case is reserved.
+    - `swiglu`: `h[j] = silu(a[2j]) * a[2j+1]`.
+    - `swiglu_clamped`, the activation of gpt-oss: `g = min(a[2j], L)`, `u = clamp(a[2j+1], -L, L)` and
+      `h[j] = g * sigmoid(activation_alpha g) * (u + 1)`. L is activation_limit (7), and activation_alpha is 1.702.
 
-    With `leave` >= 0 at most that many tokens of a routing group keep a choice outside of the group's own block of experts,
-    number (g / home_span) mod homes for group g, as in moe.route: FasterMoE's topology-aware gate.
+    For all other kinds `w1` is [E, M, H]. The shared expert has the same activation and its own inner size.
 
-    `aux` is the load-balancing loss of GShard and Switch, the mean over the G groups of `E sum_e f_e P_e`: f_e the share of
-    the group's choices that want expert e (dropped ones included), P_e the mean over its tokens of `score[s,e]` (softmax)
-    or `score[s,e] / sum_e' score[s,e']` (sigmoid). Gradients flow through the scores, not through the choice.
+    *Capacity form* (`capacity_factor` = f or `expert_capacity` = C is given). The N tokens form `groups` = G blocks of
+    N/G consecutive tokens. Each block is routed on its own. In a block an expert takes at most
+    `T = min(N/G, ceil(k f (N/G) / E))` choices. With C it takes T = min(N/G, C), whatever f says. The first choices of
+    all tokens come before the second ones, and then earlier tokens come first. All choices beyond T are dropped: they add
+    nothing to y.
+
+    *Dropless form* (neither is given). Every choice is computed. `max_load` bounds the rows that a rank's experts may
+    receive, as a multiple of the mean. Without it memory is reserved for the worst case.
+
+    *Topology-aware gate* (FasterMoE; `leave` >= 0). The experts form `homes` equal blocks, and routing group g is at home
+    in block (g / home_span) mod homes. For each choice j, at most `leave` tokens of a routing group keep an expert that
+    is not at home. moe.route gives the rule.
+
+    *Auxiliary loss.* `aux` is the load-balancing loss of GShard and Switch: the mean over the G groups of
+    `E sum_e f_e P_e`. f_e is the share of the group's choices that want expert e, dropped ones included. P_e is the mean
+    over the group's tokens of `score[s,e]` (softmax) or of `score[s,e] / sum_e' score[s,e']` (sigmoid). Gradients flow
+    through the scores, not through the choice.
 
     Constraints:
     - (C1) N > 0, and `groups` divides N.
-    - (C2) 1 <= top_k <= min(32, E); 32 is a limit of MoePlan.
+    - (C2) 1 <= top_k <= min(32, E). The 32 is a limit of MoePlan.
     - (C3) gate is [M, E]; gate_bias and selection_bias are [E].
-    - (C4) w1 is [E, M, A H], w2 is [E, H, M], A = 2 for the swiglu kinds, else 1; b1 is [E, A H], b2 is [E, M], both or none.
-    - (C5) shared_w1 is [M, A H'], shared_w2 is [H', M], both or none; shared_gate is [M, 1] and needs them.
-    - (C6) expert_groups divides E; 1 <= top_groups <= expert_groups; top_groups E / expert_groups >= top_k; a group scored
-      by top2 has at least two experts.
+    - (C4) w1 is [E, M, A H] and w2 is [E, H, M]. A is 2 for the swiglu kinds and 1 for others. The biases b1 [E, A H] and
+      b2 [E, M] are given together or not at all.
+    - (C5) shared_w1 is [M, A H'] and shared_w2 is [H', M], and both are given together or not at all. Only with them
+      there may be a shared_gate, which is [M, 1].
+    - (C6) expert_groups divides E; 1 <= top_groups <= expert_groups; top_groups E / expert_groups >= top_k. With top2 a
+      group has at least two experts.
     - (C7) capacity_factor > 0; expert_capacity >= 1; max_load >= 1, and only in the dropless form.
-    - (C8) y has x's type; selection_bias and aux have the accumulator type of x's element type, all others that itself.
+    - (C8) y has the type of x. selection_bias and aux have the accumulator type of x's element type. All other operands
+      have x's element type.
     - (C9) activation_alpha and activation_limit are positive.
 
     Example:
@@ -105,9 +117,9 @@ def Moe_LayerOp : Moe_Op<"layer", [
   let extraClassDeclaration = [{
     bool isDropless() { return !getCapacityFactor() && !getExpertCapacity(); }
     int64_t getNumExperts() { return getGate().getType().getDimSize(1); }
-    /// Choices that one expert takes of a group of `tokens` tokens: T above; 0 if dropless.
+    /// The most choices that one expert takes from a group of `tokens` tokens: T above, or 0 for the dropless form.
     int64_t getCapacity(int64_t tokens);
-    /// Columns of w1 for each of the H inner columns: 2 for the swiglu kinds.
+    /// How many columns w1 has for each of the H inner columns: 2 for the swiglu kinds, else 1.
     int64_t getActivationWidth();
   }];
 }
@@ -118,7 +130,7 @@ def Moe_AddOp : Moe_Op<"add", [
     Moe_Kernel<["getInPlaceInputs"]>, Moe_Partition]> {
   let summary = "elementwise sum, at both levels";
   let description = [{
-    `result[i] = lhs[i] + rhs[i]`. At L0 both have one layout; at L1 it is rank-local.
+    `result[i] = lhs[i] + rhs[i]`. At L0 both operands have the same layout. At L1 the op is local to a rank.
 
     Example:
 

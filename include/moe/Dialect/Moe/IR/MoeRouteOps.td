@@ -7,36 +7,48 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 def Moe_RouteOp : Moe_Op<"route", [
     MoeSlotsOpInterface, Moe_SpmdOwn, Moe_Differentiable, Moe_CostOwn, Moe_Counts,
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
-  let summary = "chooses experts, slots and weights for every token";
+  let summary = "chooses experts, slots and weights for each token";
   let description = [{
-    The routing of `moe.layer` on this rank's S tokens, `groups` blocks of S/groups consecutive ones apart from each other.
-    `slots[s,j]` is the row of the dispatched tokens that choice j of token s takes, -1 where it is dropped. With
-    `capacity` = T > 0 an expert takes at most T choices of a group, in rows g T to g T + T - 1 of its own for group g; with
-    0 (dropless) rows are sorted by expert. `counts` are the rows really used.
+    Routes this rank's S tokens by the rules of `moe.layer`. The tokens form `groups` blocks of S/groups consecutive
+    tokens, and each block is routed on its own. `slots[s,j]` is the row that choice j of token s takes among the
+    dispatched tokens. It is -1 where the choice is dropped. `counts` says how many rows each expert really uses.
 
-    `capacity` alone decides who is dropped. `chunks` and `chunk_rows` say where rows lie, and how many the buffer has: with a
-    capacity each expert has R = chunks chunk_rows of them, [E, R] in all, of which those from groups T on stay empty. Without
-    chunk_rows R is groups T, and dropless rows are S k. A schedule that has to divide rows evenly pads the buffer, not the
-    capacity.
+    *Capacity.* With `capacity` = T > 0 an expert takes at most T choices of a group. For group g it puts them into its
+    rows g T to g T + T - 1. With 0 (dropless) the rows are sorted by expert. `capacity` alone decides which choices are
+    dropped.
 
-    With `chunks` = n > 1 the rows are those of n chunks one after the other, so that each chunk is one piece of memory. With a
-    capacity chunk c has the c-th of n equal parts of each expert's rows: the rows are [n E, R / n], those of expert e in chunk
-    c at index c E + e. Dropless, chunk c has the choices of tokens s with
-    floor(s n / S) = c, from row c chunk_rows on, sorted by expert.
+    *Rows of the buffer.* `chunks` and `chunk_rows` say where rows lie and how many rows the buffer has. With a capacity
+    each expert has R = chunks chunk_rows rows, and the buffer is [E, R]. The rows from groups T on stay empty. If
+    chunk_rows is 0, R is groups T, and a dropless buffer has S k rows. A schedule that has to divide rows evenly pads the
+    buffer, and leaves the capacity as it is.
 
-    With `leave` = L >= 0 it is FasterMoE's topology-aware gate (section 4.3). The experts are in `homes` equal blocks, those of
-    one node each, and routing group g is at home with block (rank / home_stride + g / home_span) mod homes. Of the tokens of a
-    group at most L keep a choice j that is not at home, those with the highest scores (ties to the lower token), for each j
-    apart, first choices before second ones; the others choose again, the best expert at home that they have not chosen. So
-    each choice of a group is bounded, k L leave in all. Gradients flow through the scores of the final choices.
+    *Chunks.* With `chunks` = n > 1 the rows of the n chunks lie one after the other, so that each chunk is one piece of
+    memory.
+
+    - With a capacity, chunk c has the c-th of n equal parts of each expert's rows. The buffer is [n E, R / n], and the
+      rows of expert e in chunk c are at index c E + e.
+    - Dropless, chunk c has the choices of the tokens s with floor(s n / S) = c. They start at row c chunk_rows and are
+      sorted by expert.
+
+    *Topology-aware gate* (FasterMoE, section 4.3). It is on if `leave` = L >= 0. The experts form `homes` equal blocks,
+    one block for each node. Routing group g is at home in block (rank / home_stride + g / home_span) mod homes. The rule
+    is applied to each choice j in turn, first choices before second ones:
+
+    - At most L tokens of a group keep a choice j that is not at home. These are the tokens with the highest selection
+      values (score plus selection_bias), ties to the lower token.
+    - The other tokens choose again: the best expert at home that they have not chosen.
+
+    So at most k L choices of a group leave home in all. Gradients flow through the scores of the final choices.
 
     Constraints:
-    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <= min(32, E).
+    - (C1) logits and scores are [S, E]; experts, slots and weights [S, k]; counts [chunks, E]; aux is 0-D; 1 <= k <=
+      min(32, E).
     - (C2) groups divides S; selection_bias is [E]; floating-point tensors have one element type, f32 or f64.
     - (C3) expert_groups, top_groups and group_score are as in (C6) of moe.layer; capacity >= 0.
-    - (C4) chunks >= 1; with a capacity chunks chunk_rows is at least groups T, or chunk_rows is 0 and chunks divides groups T;
-      dropless with more than one chunk, chunk_rows is at least k ceil(S / chunks).
-    - (C5) homes divides E; home_stride and home_span are at least 1; with leave >= 0, expert_groups is 1 and k <= E / homes.
+    - (C4) chunks >= 1. With a capacity, chunks chunk_rows is at least groups T, or chunk_rows is 0 and chunks divides
+      groups T. Dropless with more than one chunk, chunk_rows is at least k ceil(S / chunks).
+    - (C5) homes divides E; home_stride and home_span are at least 1; with leave >= 0, expert_groups is 1 and k <= E /
+      homes.
 
     Example:
 
@@ -82,7 +94,8 @@ def Moe_RouteGradOp : Moe_Op<"route_grad", [
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "gradient of the router's logits";
   let description = [{
-    From the gradients of moe.route's weights and aux, either of which may be absent (zero).
+    `result` is the gradient of the logits. It is computed from the gradients of moe.route's weights and aux. Either may
+    be absent, which means zero.
 
     Constraints:
     - (C1) scores and result are [S, E], experts and grad_weights [S, k], grad_aux is 0-D.
@@ -113,14 +126,14 @@ def Moe_RouteGradOp : Moe_Op<"route_grad", [
 
 def Moe_DispatchOp : Moe_Op<"dispatch", [
     Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getKernelInputs"]>]> {
-  let summary = "puts tokens into their experts' rows";
+  let summary = "copies tokens into the rows of their experts";
   let description = [{
-    `result[slots[s,j],:] = weights[s,j] tokens[s,:]` (1 where there are no weights); rows that no choice takes are zero. The
-    adjoint of moe.combine.
+    `result[slots[s,j],:] = weights[s,j] tokens[s,:]`. Without weights the factor is 1. Rows that no choice takes are
+    zero. This op is the adjoint of moe.combine.
 
     Constraints:
     - (C1) tokens is [S, M], slots and weights [S, k]; the result is [E, T, M] or [R, M].
-    - (C2) tokens and result have one element type, weights its accumulator type.
+    - (C2) tokens and result have one element type, and weights its accumulator type.
 
     Example:
 
@@ -141,12 +154,12 @@ def Moe_CombineOp : Moe_Op<"combine", [
     Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelInputs"]>]> {
   let summary = "weighted sum of each token's rows";
   let description = [{
-    `result[s,:] = sum_j weights[s,j] rows[slots[s,j],:]` (1 where there are no weights), dropped choices adding nothing. The
-    adjoint of moe.dispatch.
+    `result[s,:] = sum_j weights[s,j] rows[slots[s,j],:]`. Without weights the factor is 1. Dropped choices add nothing.
+    This op is the adjoint of moe.dispatch.
 
     Constraints:
     - (C1) rows is [E, T, M] or [R, M]; slots and weights are [S, k]; the result is [S, M].
-    - (C2) rows and result have one element type, weights its accumulator type.
+    - (C2) rows and result have one element type, and weights its accumulator type.
 
     Example:
 
@@ -166,11 +179,12 @@ def Moe_CombineOp : Moe_Op<"combine", [
 def Moe_SlotDotOp : Moe_Op<"slot_dot", [Moe_Spmd, Moe_CostOwn, Moe_Kernel<>]> {
   let summary = "inner product of each token with each of its rows";
   let description = [{
-    `result[s,j] = sum_m tokens[s,m] rows[slots[s,j],m]`, 0 for dropped choices: the gradient of combine weights.
+    `result[s,j] = sum_m tokens[s,m] rows[slots[s,j],m]`, and 0 for dropped choices. This is the gradient of moe.combine's
+    weights.
 
     Constraints:
     - (C1) tokens is [S, M], rows [E, T, M] or [R, M], slots and result [S, k].
-    - (C2) tokens and rows have one element type, the result its accumulator type.
+    - (C2) tokens and rows have one element type, and the result its accumulator type.
 
     Example:
 

@@ -5,14 +5,15 @@
 include "mlir/Pass/PassBase.td"
 
 def MoePartition : Pass<"moe-partition", "::mlir::ModuleOp"> {
-  let summary = "divide a model graph over the ranks: the baseline schedule";
+  let summary = "divide a model graph over the ranks, in the baseline schedule";
   let description = [{
-    Rewrites every function from global tensors to one rank's program under the module's `moe.parallel`, the baseline of Parm
-    (section II): gate and dispatch on every model-parallel member, ESP-AllGather, EP-AlltoAll, expert shard, ESP-AllReduce,
-    EP-AlltoAll, ESP-Split, combine. Arguments and results get their `moe.layout` and shard types. `moe.to_varying` is
-    inserted wherever an op wants a varying operand.
+    Rewrites every function from global tensors to the program of one rank, for the groups of the module's `moe.parallel`.
+    The schedule is the baseline of Parm (section II): gate and dispatch on every model-parallel member, ESP-AllGather,
+    EP-AlltoAll, expert shard, ESP-AllReduce, EP-AlltoAll, ESP-Split, combine. Arguments and results get their
+    `moe.layout` and the types of their shards. `moe.to_varying` is inserted where an op needs a varying operand.
 
-    With `reference` the same model is made for one rank, routed in the same groups of tokens, for comparison.
+    With `reference` the pass makes the same model for one rank, to compare with. It is routed in the same groups of
+    tokens.
 
     Before -> after, for `#moe.parallel<world = 4, pp = 1, dp = 4, mp = 1, ep = 4, esp = 1>`:
 
@@ -26,33 +27,39 @@ def MoePartition : Pass<"moe-partition", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"reference", "reference", "bool", /*default=*/"false", "One rank instead of the module's world">,
+    Option<"reference", "reference", "bool", /*default=*/"false", "Make the model for one rank instead of for all ranks of the module">,
     Option<"groups", "groups", "int64_t", /*default=*/"0",
-           "Routing groups of the whole model; 0: the number of token shards">
+           "Number of routing groups in the whole model; 0: one for each token shard">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeSetCluster : Pass<"moe-set-cluster", "::mlir::ModuleOp"> {
-  let summary = "tell the passes behind it what the cluster is";
+  let summary = "tell later passes about the cluster";
   let description = [{
-    Sets the module's `moe.cluster`, in place of the one that is there.
+    Sets the module's `moe.cluster`. It replaces one that is there.
 
     Example: `moe-opt --pass-pipeline='builtin.module(moe-set-cluster{rates="#moe.cluster<node_ranks = 4>"},..)'`
   }];
-  let options = [Option<"rates", "rates", "std::string", /*default=*/"\"#moe.cluster<node_ranks = 8>\"", "A #moe.cluster">];
+  let options = [Option<"rates", "rates", "std::string", /*default=*/"\"#moe.cluster<node_ranks = 8>\"", "The rates, as a #moe.cluster">];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> {
-  let summary = "norms, dropout and residual sums on each rank's part of the tokens";
+  let summary = "compute norms, dropout and residual sums on each rank's part of the tokens";
   let description = [{
-    Megatron's sequence parallelism (Korthikanti et al., 2022) over mp, whatever made the program: an all_reduce over mp that an
-    op takes which works row by row (MoeRowwiseOpInterface) becomes a reduce_scatter of rows and an all_gather, and such ops
-    are done for the part, with the gather behind them; what else they take is sliced. So between the products that are divided
-    over mp, rows and what is kept of them for the backward are a part, and an all_gather comes before the next product. The
-    bytes exchanged stay the same. To run behind the rewrites of layers, whose gathers of rows are taken likewise, and before
-    moe-cut-stages and moe-differentiate. Where there is nothing to divide a warning says so.
+    Megatron's sequence parallelism (Korthikanti et al., 2022) over mp. The pass does not depend on the schedule that made
+    the program.
+
+    Some ops work row by row (MoeRowwiseOpInterface), such as norms. If such an op takes the result of an all_reduce over
+    mp, the all_reduce becomes a reduce_scatter of rows and an all_gather. The op then works on its member's part of the
+    rows, and the all_gather moves after it. Its other row operands are sliced.
+
+    So between the products that are divided over mp, each member has only its part of the rows, and keeps only that part
+    for the backward. An all_gather comes before the next product. The exchanged bytes stay the same.
+
+    The pass runs after the rewrites of layers, whose gathers of rows it treats the same way, and before moe-cut-stages
+    and moe-differentiate. If there is nothing to divide, a warning says so.
 
     Before -> after, with mp = 2:
 
@@ -72,119 +79,138 @@ def MoeSequenceParallel : Pass<"moe-sequence-parallel", "::mlir::func::FuncOp"> 
 }
 
 def MoeInsertToVarying : Pass<"moe-insert-to-varying", "::mlir::func::FuncOp"> {
-  let summary = "cast operands to the SPMD states that their ops want";
+  let summary = "cast operands to the SPMD states that their ops need";
   let description = [{
-    For passes that rewrite an SPMD program without thinking of states: an operand that is replicated where its op wants it
-    varying gets a `moe.to_varying`, one for all users.
+    For passes that rewrite an SPMD program without looking at states. If an operand is replicated and its op needs it to
+    vary, the pass inserts a `moe.to_varying`. All users share one such cast.
   }];
 }
 
 def MoeVerifySpmd : Pass<"moe-verify-spmd", "::mlir::func::FuncOp"> {
   let summary = "reject programs whose SPMD states do not fit";
   let description = [{
-    Follows, from the arguments' layouts, over which groups each value varies, and reports an operand in a state that its op
-    does not take and a result that does not have its layout: a missing all-reduce or an unsplit block of tokens. The axes are
-    those of the module's moe.parallel, divided further by groups of the program. A group that does not fit the others is an
-    error (see `#moe.parallel`).
+    First the pass finds, from the layouts of the arguments, over which groups each value varies. It reports an operand in
+    a state that its op does not take, and a result that does not have its layout. Such a fault is, for example, a missing
+    all-reduce or a block of tokens that was not split. The axes are those of the module's moe.parallel, divided further
+    by the groups of the program. A group that does not fit the others is an error (see `#moe.parallel`).
 
-    Then follows, axis by axis, how each varying value is placed: as equal copies, as shards of a dimension, or as partial
-    sums (Placement.h). A sum of copies or of shards is an error, and so are partial sums that are taken for whole values: by an
-    activation, by a product with other partial sums, by a broadcast, by moe.assume_replicated, as a result. Nothing is
-    concluded from values whose placement no rule follows.
+    Then it finds, for each axis, how each varying value is placed: as equal copies, as shards of a dimension, or as
+    partial sums (Placement.h). These are errors:
+
+    - a sum of copies or of shards;
+    - partial sums where an op or a result needs the whole value: in an activation, a product with other partial sums, a
+      broadcast, moe.assume_replicated, or a result of the program.
+
+    Where no rule gives a value's placement, the pass concludes nothing from it.
   }];
 }
 
 def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
-  let summary = "a step of several micro-batches";
+  let summary = "make a step of several micro-batches";
   let description = [{
-    Repeats what depends on the inputs of an SPMD program for each of n micro-batches: an input [S, ..] becomes [n, S, ..],
-    and losses and metrics the means over the micro-batches. What depends on parameters alone stays as it is, so that the
-    gradients of all micro-batches are added up before they are summed over ranks, once. The ops of micro-batch i say so in
-    `moe.micro_batch`, and those that moe-differentiate builds for them do too.
+    Repeats the ops that depend on the inputs of an SPMD program, once for each of n micro-batches. An input [S, ..]
+    becomes [n, S, ..]. Losses and metrics become their means over the micro-batches. Ops that depend only on parameters
+    are not repeated. So the gradients of all micro-batches are first added up, and then summed over ranks once.
 
-    What a mean divides by (moe.label_count) is counted once, in the input of the whole step, and each micro-batch divides by
-    the mean of these counts. So a mean over labelled tokens is that over all of the step, however they are spread.
+    The ops of micro-batch i have the attribute `moe.micro_batch`. The ops that moe-differentiate builds for them get it
+    too.
 
-    The micro-batches are put down last one first: what moe-differentiate appends then begins with micro-batch 0, and each
-    gradient is added to those of the micro-batches before it. moe-order-micro-batches then brings forward and backward of
-    each together.
+    A mean may be divided by a count, such as moe.label_count. The count is taken once, over the input of the whole step.
+    Each micro-batch divides by the mean of the counts. So a mean over labelled tokens is the mean over the whole step,
+    however the labels are spread over micro-batches.
+
+    The program holds the last micro-batch first. So the backward that moe-differentiate appends begins with micro-batch
+    0, and each gradient is added to the gradients of the micro-batches before it. moe-order-micro-batches later moves the
+    forward and the backward of each micro-batch together.
   }];
   let options = [
-    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "How many">
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "Number of micro-batches of a step">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp"> {
-  let summary = "which micro-batch, and which stage of a pipeline, comes when";
+  let summary = "order the micro-batches, and the stages of a pipeline";
   let description = [{
-    Without stages forward and backward of one micro-batch after the other: the values that one micro-batch keeps for its
-    backward are then free before the next one's.
+    Without stages, the forward and the backward of one micro-batch come before those of the next one. So the values that
+    a micro-batch keeps for its backward are free before the next micro-batch keeps its own.
 
-    With stages (moe-cut-stages) units of a micro-batch, a stage and a direction, in an order in which each comes behind those
-    whose values it needs and those of each device are in the order of 1F1B: as many forwards as it takes until the
-    first backward arrives, then one forward and one backward in turn. With several stages for each device (stage s is of
-    device s mod devices) the order is that of interleaved 1F1B, for which micro-batches are a multiple of devices
-    (Narayanan et al., SC 2021, section 2.2).
+    With stages (moe-cut-stages) the pass orders units. A unit is one micro-batch in one stage, forward or backward. A
+    unit comes after the units whose values it needs, and the units of each device are in 1F1B order: forwards until the
+    first backward arrives, then one forward and one backward in turn.
+
+    With several stages for each device, stage s is on device s mod devices, and the order is interleaved 1F1B (Narayanan
+    et al., SC 2021, section 2.2). The number of micro-batches is then a multiple of devices.
   }];
   let options = [
-    Option<"devices", "devices", "int64_t", /*default=*/"1", "Of the pipeline; they divide the stages">
+    Option<"devices", "devices", "int64_t", /*default=*/"1", "Number of devices of the pipeline; it divides the number of stages">
   ];
 }
 
 def MoeCutStages : Pass<"moe-cut-stages", "::mlir::func::FuncOp"> {
-  let summary = "cut a forward program into stages of a pipeline";
+  let summary = "cut a forward program into the stages of a pipeline";
   let description = [{
-    Sets `moe.stage` on the ops of a forward SPMD program, such that stages are consecutive and the slowest takes as little time
-    as possible: what its ops take by their costs at the rates of `moe.cluster`, with tokens that choose experts evenly, and what is sent
-    to it. Cuts are where less is handed over than next to them: between blocks, and between the parts of a block. Ops that
-    need no inputs, and those that are next to nothing, belong to no stage: each makes them itself.
+    Sets `moe.stage` on the ops of a forward SPMD program. Stages are consecutive, and the slowest stage takes as little
+    time as possible. The time of a stage is the time of its ops plus the time of the values that it receives. Ops are
+    timed by their costs at the rates of `moe.cluster`, with tokens that choose experts evenly.
 
-    The pass runs after those that make the schedule, and before moe-accumulate and moe-differentiate. The ops that these two
-    make belong to the stages of the ops that they are made of.
+    The pass cuts only where no more bytes are handed over than at the places next to it: between the blocks of the model,
+    and between the parts of a block. Ops that need no inputs, and ops that cost next to nothing, belong to no stage. Each
+    stage that needs their results computes them itself.
 
-    With `stages=0` each part between two places to cut is a stage of its own. The function then says how many bytes each
-    receives (`moe.part_bytes`).
+    The pass runs after the passes that make the schedule, and before moe-accumulate and moe-differentiate. The ops that
+    these two make belong to the stages of the ops that they are made from.
+
+    With `stages=0` each part between two places to cut is a stage. The function's `moe.part_bytes` then says how many
+    bytes each part receives.
   }];
   let options = [
-    Option<"stages", "stages", "int64_t", /*default=*/"1", "How many; 0 for as many as can be">,
+    Option<"stages", "stages", "int64_t", /*default=*/"1", "Number of stages; 0: as many as possible">,
     ListOption<"boundaries", "boundaries", "int64_t",
-               "The number of the first part of each stage, and the number of parts, which is checked; else stages take "
-               "about equal time">
+               "The number of the first part of each stage, then the number of parts, which is checked; without it the "
+               "slowest stage takes as little time as possible">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
-  let summary = "keep less for the backward, and compute it again";
+  let summary = "keep fewer values for the backward, and compute the others again";
   let description = [{
-    Sets `moe.residual` on the ops of the blocks of a forward SPMD program: recompute, or for an exchange recommunicate. Three
-    kinds of ops keep their results: those that hand a result to another block, those after the last block (the head and
-    the loss), and those that have `moe.residual` already.
+    Activation recomputation by blocks. Sets `moe.residual` on the ops of the blocks of a forward SPMD program: to
+    recompute, or to recommunicate for an exchange. Three kinds of ops keep their results:
 
-    A block ends where moe-cut-stages may cut and more, or nothing, is handed over on both sides. Of these places the pass
-    takes those where about as much is handed over as at most of them.
+    - ops that hand a result to another block;
+    - ops after the last block (the head and the loss);
+    - ops that have `moe.residual` already.
+
+    The pass finds the ends of blocks by the bytes that are handed over. A candidate is a place where moe-cut-stages may
+    cut, and where the next different figure on each side is larger, or is zero. The candidates at which about the same
+    number of bytes is handed over form a set, and the largest set gives the ends of the blocks.
 
     With `selective` only ops that move memory are computed again, such as norms, activations and permutations. Products,
     attention and exchanges keep their results.
   }];
   let options = [
-    Option<"selective", "selective", "bool", /*default=*/"false", "Compute only ops that move memory again">
+    Option<"selective", "selective", "bool", /*default=*/"false", "Compute again only ops that move memory">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
-  let summary = "a program for each device of a pipeline";
+  let summary = "make a program for each device of a pipeline";
   let description = [{
-    Divides a program whose ops have `moe.stage` among the members of the group `pp`: member d does what belongs to the stages
-    s with s mod pp = d, in the program's order. An op without a stage, e.g. one that adds up what two stages made or updates a
-    parameter, is done where its largest operand is; what needs arguments alone is repeated wherever it is used. Each value that
-    another member uses is sent once (moe.send) and received (moe.receive); both stand in the order of the whole program, so
-    that no order of the members' streams can hang. Arguments go where they are used; what updates one (`moe.updates`) goes
-    wherever that is: a head that is tied to the embedding gets its new value from where that is updated.
+    Divides a program whose ops have `moe.stage` among the members of the group `pp`. Member d computes the ops of the
+    stages s with s mod pp = d, in the program's order.
 
-    The programs are named stage0, stage1, .. and say whose they are in `moe.ranks`. With pp = 1 nothing changes.
+    - An op without a stage is computed where its largest operand is. Such an op adds up values of two stages, or updates
+      a parameter.
+    - An op that needs only arguments is repeated on each member that uses it.
+    - A value that another member uses is sent once (moe.send) and received (moe.receive). Sends and receives are in the
+      order of the whole program, so no order of the members' streams can hang.
+    - An argument goes to each member that uses it. So does the result that updates it (`moe.updates`). A head that is
+      tied to the embedding gets its new value from the member that updates it.
+
+    The programs are named stage0, stage1, .. and `moe.ranks` says which ranks run them. With pp = 1 nothing changes.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
@@ -192,15 +218,22 @@ def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
 def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
   let summary = "append the backward program";
   let description = [{
-    Turns `f(args) -> results` into `f(args, cotangents) -> (results, gradients)`: a cotangent argument for each
-    floating-point result, a gradient for each argument through which one flows, each with the layout of its primal. A result
-    of role `loss` has the cotangent 1 instead, and then other results have none. The
-    backward is each op's own adjoint in reverse order, so it belongs to whatever schedule the forward has.
+    Turns `f(args) -> results` into `f(args, cotangents) -> (results, gradients)`. Each floating-point result gets a
+    cotangent argument. Each argument through which a gradient flows gets a gradient result. Both have the layout of the
+    value that they belong to. If a result has the role `loss`, its cotangent is 1, and the other results have no
+    cotangents.
 
-    What the backward needs of the forward it gets as `moe.residual` on the op that makes it says: kept; copied to the host
-    (moe.offload) and back (moe.fetch); or made again by the same ops, just before it is needed. Chunk (`moe.chunk`) and
-    ring (`moe.ring`) of an op are those of its adjoint, the gradients of a ring's values being a ring. A value that is
-    kept leaves its ring.
+    The backward is the adjoint of each op, in reverse order. So it follows the schedule of the forward.
+
+    The backward also needs values of the forward. `moe.residual` on the op that makes such a value says how it gets
+    there:
+
+    - it is kept;
+    - it is copied to the host (moe.offload) and back (moe.fetch);
+    - the same ops compute it again, just before it is needed.
+
+    The adjoint of an op has the op's chunk (`moe.chunk`) and ring (`moe.ring`). The gradients of a ring's values form a
+    ring too. A value that is kept leaves its ring.
 
     Before -> after:
 
@@ -222,9 +255,10 @@ def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
 def MoePrintCost : Pass<"moe-print-cost", "::mlir::ModuleOp"> {
   let summary = "print what each op needs";
   let description = [{
-    Writes to standard error, function by function, for each op with MoeCostOpInterface that needs anything, at any level: the resource
-    that it keeps busy, FLOPs, bytes read and written, and of exchanges the group, the payload and the bytes that one member
-    sends to each other. Figures are one rank's; of a ragged op, those of the rows for which it has room.
+    Writes to standard error, function by function, a line for each op that needs anything. The op has to implement
+    MoeCostOpInterface; its level does not matter. A line gives the resource that the op keeps busy, FLOPs, and bytes read
+    and written. For an exchange it also gives the group, the payload, and the bytes that one member sends to each other
+    member. The figures are those of one rank. For a ragged op they hold for all rows that it has room for.
 
     ```
     @model
@@ -234,7 +268,7 @@ def MoePrintCost : Pass<"moe-print-cost", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"json", "json", "bool", /*default=*/"false", "One JSON object a line instead of a table">
+    Option<"json", "json", "bool", /*default=*/"false", "Write one JSON object on each line instead of a table">
   ];
 }
 

@@ -1,26 +1,33 @@
-//===- SchedulePasses.td - passes that make schedules of the baseline *- tablegen -*-===//
+//===- SchedulePasses.td - passes that turn the baseline into schedules *- tablegen -*-===//
 #ifndef MOE_DIALECT_MOE_TRANSFORMS_SCHEDULEPASSES_TD
 #define MOE_DIALECT_MOE_TRANSFORMS_SCHEDULEPASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
-  let summary = "the baseline's layers to Parm's schedules S1 or S2";
+  let summary = "rewrite the baseline's layers to Parm's schedule S1 or S2";
   let description = [{
-    In the baseline all members of mp dispatch the same tokens, and the experts compute them as often. Here each member sends
-    its own share (Parm, section III-B), over the fused group of ep and esp: ESP-AllGather and EP-AlltoAll become a dump,
-    which takes no memory, and one EP&ESP-AlltoAll; ESP-AllReduce, EP-AlltoAll and ESP-Split one EP&ESP-AlltoAll and a local
-    sum. S1 splits the tokens (MP-Split) before the gate and gathers the layer's output over mp; S2 splits the dispatched
-    rows and gathers them before the combine. Both forms of tokens are rewritten.
+    In the baseline all members of mp dispatch the same tokens, and the experts compute each token once for each of them.
+    After this pass each member sends only its own share (Parm, section III-B), over the fused group of ep and esp:
 
-    In S1 each member routes its own tokens, so that groups, capacity and auxiliary loss are of its share: where the layer has
-    G routing groups a rank and mp does not divide G, there are mp times as many, each with the mp-th part of the capacity,
-    rounded up, with a remark. In S2 the routing is the baseline's: rows of the buffer that cannot be shared out evenly are
-    padded, with a remark, and the capacity is not. A layer that is no baseline, or S1 where the tokens
-    cannot be shared out, is left as it is, with a warning that says why.
+    - ESP-AllGather and EP-AlltoAll become a dump, which takes no memory, and one EP&ESP-AlltoAll.
+    - ESP-AllReduce, EP-AlltoAll and ESP-Split become one EP&ESP-AlltoAll and a local sum.
 
-    With `schedule=chosen` each layer gets what `moe.pause_mp` on its moe.dispatch says, "s1" or "s2", and is left as it is
-    without it. moe-parm-algorithm1 sets it.
+    S1 splits the tokens (MP-Split) before the gate and gathers the layer's output over mp. S2 splits the dispatched rows
+    and gathers them before the combine. The pass rewrites layers of the capacity form and of the dropless form.
+
+    In S1 each member routes its own tokens. So routing groups, capacity and auxiliary loss are those of its share. A
+    layer has G routing groups on a rank. If mp does not divide G, S1 has mp times as many groups, and each has the mp-th
+    part of the capacity, rounded up. A remark says when rounding changes the capacity.
+
+    In S2 the routing is the baseline's. If the rows of the buffer cannot be shared out evenly, the buffer is padded, with
+    a remark. The capacity does not change.
+
+    A layer that is not a baseline layer is left as it is, with a warning that gives the reason. So is a layer whose
+    tokens cannot be shared out, for S1.
+
+    With `schedule=chosen` the attribute `moe.pause_mp` on a layer's moe.dispatch, "s1" or "s2", chooses its schedule.
+    moe-parm-algorithm1 sets it. A layer without it is left as it is.
 
     Before -> after, S2 with mp = esp = 2 and ep = 2:
 
@@ -37,27 +44,32 @@ def MoePauseMp : Pass<"moe-pause-mp", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"schedule", "schedule", "::mlir::moe::PauseMpSchedule", /*default=*/"::mlir::moe::PauseMpSchedule::Chosen",
-           "S1, S2, or what was chosen for each layer", [{::llvm::cl::values(
+           "S1, S2, or the choice of each layer", [{::llvm::cl::values(
              clEnumValN(::mlir::moe::PauseMpSchedule::S1, "s1", "split the tokens before the gate"),
-             clEnumValN(::mlir::moe::PauseMpSchedule::S2, "s2", "split the rows behind it"),
-             clEnumValN(::mlir::moe::PauseMpSchedule::Chosen, "chosen", "what moe.pause_mp says"))}]>
+             clEnumValN(::mlir::moe::PauseMpSchedule::S2, "s2", "split the rows after it"),
+             clEnumValN(::mlir::moe::PauseMpSchedule::Chosen, "chosen", "the schedule in moe.pause_mp"))}]>
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
-  let summary = "the baseline's layers to PPMoE's schedule: a sum in place of all exchanges";
+  let summary = "rewrite the baseline's layers to PPMoE's schedule: one sum instead of all exchanges";
   let description = [{
-    For layers whose experts are divided over ranks that all have the same tokens: ep and esp lie inside mp, as they do where
-    an MoE layer stands in for a tensor-parallel FFN (PPMoE, section 3.3). Each member takes the choices of its own experts
-    (moe.local_slots), so that nothing is exchanged; the experts' outputs go to their tokens, with zeros for the choices of
-    other experts, and one all_reduce of [S, M] over the fused group of ep and esp adds them up. It takes the place of
-    ESP-AllGather, ESP-AllReduce, both EP-AlltoAlls and ESP-Split. The routing stays the baseline's, on all members alike.
+    For layers whose experts are divided over ranks that all have the same tokens. ep and esp then lie inside mp. This is
+    so where an MoE layer replaces a tensor-parallel FFN (PPMoE, section 3.3).
 
-    Dropless rows have the baseline's room for one member's tokens: S min(k, E / ep), or `max_load` times the mean S k / ep.
-    Tokens and weights become varying over the group, whose adjoints are the backward's sums. The baseline's
-    moe.assume_replicated goes: what the sum gives is replicated, also over members of mp that hold the same experts. A
-    layer that is no baseline, or whose experts' ranks have different tokens, is left as it is, with a warning that says why.
+    Each member takes the choices of its own experts (moe.local_slots), so no rows are exchanged. The experts' outputs go
+    to their tokens, with zeros for the choices of other experts. One all_reduce of [S, M] over the fused group of ep and
+    esp adds them up. It replaces ESP-AllGather, ESP-AllReduce, both EP-AlltoAlls and ESP-Split. The routing is the
+    baseline's and is the same on all members.
+
+    Dropless rows have the room that the baseline has for one member's tokens: S min(k, E / ep), or `max_load` times the
+    mean S k / ep. Tokens and weights become varying over the group. The adjoints of these casts are the sums of the
+    backward. The baseline's moe.assume_replicated is removed: the result of the sum is replicated, also over members of
+    mp that hold the same experts.
+
+    A layer is left as it is, with a warning that gives the reason, if it is not a baseline layer or if the ranks of its
+    experts have different tokens.
 
     Before -> after, with mp = 4 and ep = esp = 2:
 
@@ -77,14 +89,17 @@ def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
 }
 
 def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
-  let summary = "exchange in phases, each overlapping with what is done with the one before";
+  let summary = "make exchanges in phases, so that each overlaps with the ops after the phase before";
   let description = [{
-    An all_to_all whose result goes, through ops that work block by block (MoeSplittableOpInterface), into another exchange
-    is made in phases: in each a member exchanges with one whole block of neighbours, and what arrived goes on at once, on
-    another stream, while the next phase is under way. There are as many phases as all ops on the way allow, or as the option
-    says. Where S2 ends, this is Parm's SAA (section III-D): an all_to_all, a local sum and an all_gather over mp, by ESP
-    groups, or by whole groups of mp where these are larger; and in its backward likewise. To run behind moe-differentiate. Where
-    there is nothing to split a remark says so.
+    The result of an all_to_all may go into another exchange, through ops that work block by block
+    (MoeSplittableOpInterface). The pass makes such an all_to_all in phases. In each phase a member exchanges with one
+    whole block of neighbours. The next ops start at once on what arrived, on another stream, while the next phase runs.
+    There are as many phases as all of these ops allow, or as the option says.
+
+    At the end of S2 this is Parm's SAA (section III-D): an all_to_all, a local sum and an all_gather over mp. The phases
+    are ESP groups, or whole groups of mp where these are larger. The same happens in S2's backward.
+
+    The pass runs after moe-differentiate. If there is nothing to split, a remark says so.
 
     Before -> after:
 
@@ -101,27 +116,29 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"phases", "phases", "int64_t", /*default=*/"0", "Phases of each exchange at most; 0: as many as can be">
+    Option<"phases", "phases", "int64_t", /*default=*/"0", "Most phases of an exchange; 0: as many as possible">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
-  let summary = "experts in chunks of the tokens, so that exchanges and computation overlap";
+  let summary = "compute experts in chunks of the tokens, so that exchanges and computation overlap";
   let description = [{
-    Divides what is between the dispatch and the combine of each layer into chunks of rows, each with exchanges of its own over
-    the whole group (MPipeMoE, section III-B), whatever the schedule: any op between them that works row by row
-    (MoeChunkableOpInterface) is done for each chunk. Rows are dispatched in the order of the chunks (moe.route), so that a
-    chunk is one piece of memory and nothing is copied. To run before moe-differentiate, which makes the chunks of the
-    backward; the gradients of the experts' weights are added up product by product, in place.
+    Divides the part of each layer between dispatch and combine into chunks of rows. Each chunk has its own exchanges over
+    the whole group (MPipeMoE, section III-B). The pass works on any schedule: all ops between dispatch and combine that
+    work row by row (MoeChunkableOpInterface) are done for each chunk. Rows are dispatched in the order of the chunks
+    (moe.route). So a chunk is one piece of memory, and nothing is copied.
 
-    With a capacity a chunk has a part of each expert's rows; dropless, it has the choices of a part of the tokens. Where
-    rows cannot be divided evenly the buffer is padded, with a remark; who is dropped does not change. One chunk is the
-    identity. A layer
-    that cannot be divided is left as it is, with a warning that says why.
+    The pass runs before moe-differentiate, which then makes the chunks of the backward. The gradients of the experts'
+    weights are added up in place, one product after the other.
 
-    Values of one kind take turns in rings (#moe.ring): what an exchange makes or takes in `exchanged-ring` places, what is
-    between the products of the experts in `hidden-ring` (MPipeMoE, section III-D). 0 is no ring.
+    With a capacity a chunk has a part of each expert's rows. Dropless, it has the choices of a part of the tokens. If
+    rows cannot be divided evenly, the buffer is padded, with a remark. The same choices are dropped as before. With one
+    chunk nothing changes. A layer that cannot be divided is left as it is, with a warning that gives the reason.
+
+    The values of one kind take turns in a ring of places (#moe.ring; MPipeMoE, section III-D). The results and operands
+    of exchanges have `exchanged-ring` places. The values between the products of the experts have `hidden-ring` places. 0
+    means no ring.
 
     Before -> after, with two chunks:
 
@@ -136,7 +153,7 @@ def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "Chunks of each layer">,
+    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "Number of chunks of each layer">,
     Option<"exchangedRing", "exchanged-ring", "int64_t", /*default=*/"2", "Places for values that are exchanged; 0: no ring">,
     Option<"hiddenRing", "hidden-ring", "int64_t", /*default=*/"1", "Places for values inside the experts; 0: no ring">
   ];
@@ -144,20 +161,25 @@ def MoePipeline : Pass<"moe-pipeline", "::mlir::func::FuncOp"> {
 }
 
 def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
-  let summary = "experts that many tokens choose are computed where the tokens are";
+  let summary = "compute popular experts where the tokens are";
   let description = [{
-    FasterMoE's dynamic shadowing (section 4.1), of dropless layers in any schedule. All ranks that exchange a layer's rows
-    gather their counts, and each decides, alike and anew in every step, which experts become shadows (moe.choose_shadows).
-    The choices of these take a way of their own: a copy of the experts' from dispatch to combine, over esp where that is over
-    ep, with weights from moe.broadcast_experts. Their rows are left out of the exchange, and of the room for what arrives:
-    with `shrink` that is reserved for what may be left after the heaviest experts became shadows, whatever the routing, and for
-    four times the mean at least; where more would come, experts become shadows that time alone would not choose.
-    To run before moe-pipeline, moe-smart-schedule and moe-differentiate, which makes the reduction of the shadows' gradients
-    to their owners.
+    FasterMoE's dynamic shadowing (section 4.1) for dropless layers, in any schedule. All ranks that exchange a layer's
+    rows gather their counts. In every step each of them decides which experts become shadows (moe.choose_shadows). All
+    ranks decide the same.
 
-    Times are made of the rates of the module's `moe.cluster`; a rate that is not known is no time at all. Both
-    `expert_bytes` and `broadcast_bytes` are what the paper calls W. A layer with a capacity, and where all experts are on every rank,
-    is left as it is.
+    The choices of shadows have their own way from dispatch to combine. It is a copy of the experts' way, over esp where
+    that is over ep, and takes its weights from moe.broadcast_experts. The rows of shadows are left out of the exchange.
+
+    With `shrink` there is less room for the rows that arrive. The room is enough for the rows that are left after the
+    heaviest experts became shadows, whatever the routing, and at least four times the mean. If more rows would come,
+    further experts become shadows, even where that takes more time.
+
+    The pass runs before moe-pipeline, moe-smart-schedule and moe-differentiate. moe-differentiate makes the reduction
+    that sums the gradients of shadows at the owners of the experts.
+
+    Times follow from the rates of the module's `moe.cluster`. An unknown rate counts as no time at all. Both
+    `expert_bytes` and `broadcast_bytes` are called W in the paper. A layer with a capacity is left as it is, and so is a
+    layer that has all experts on every rank.
 
     Before -> after:
 
@@ -175,31 +197,35 @@ def MoeShadowExperts : Pass<"moe-shadow-experts", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"max", "max", "int64_t", /*default=*/"0", "Shadows of a layer at most; 0: a quarter of its experts">,
+    Option<"max", "max", "int64_t", /*default=*/"0", "Most shadows of a layer; 0: a quarter of its experts">,
     Option<"policy", "policy", "::mlir::moe::ShadowPolicy", /*default=*/"::mlir::moe::ShadowPolicy::simulate",
-           "How they are chosen", [{::llvm::cl::values(
+           "How shadows are chosen", [{::llvm::cl::values(
              clEnumValN(::mlir::moe::ShadowPolicy::algorithm1, "algorithm1", "Algorithm 1 of the paper"),
-             clEnumValN(::mlir::moe::ShadowPolicy::prefix, "prefix", "the best of all prefixes of its order"),
+             clEnumValN(::mlir::moe::ShadowPolicy::prefix, "prefix", "the best prefix of the order of Algorithm 1"),
              clEnumValN(::mlir::moe::ShadowPolicy::simulate, "simulate", "the least predicted time of the layer"))}]>,
-    Option<"phases", "phases", "int64_t", /*default=*/"1", "Of the exchange, where it overlaps with the experts">,
-    Option<"shrink", "shrink", "bool", /*default=*/"true", "Reserve room only for what shadows may leave">
+    Option<"phases", "phases", "int64_t", /*default=*/"1", "Number of phases of an exchange that overlaps with the experts">,
+    Option<"shrink", "shrink", "bool", /*default=*/"true", "Reserve room only for the rows that shadows may leave">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
-  let summary = "ragged exchanges by groups of neighbours, each overlapping with the experts' work for others";
+  let summary = "make ragged exchanges by groups of neighbours, each overlapping with the experts' work for others";
   let description = [{
-    FasterMoE's smart schedule (section 4.2): a ragged exchange to the experts, what they compute and the exchange back
-    become n of each, n being the number of groups of neighbouring ranks. In step j group i sends to group i - j and
-    receives from group i + j (S), computes what came (C) and returns it (R). The returned rows are put together in one
-    buffer, and nothing is copied. To run before moe-differentiate, which makes the phases of the backward; on which stream and when
-    each takes place is for plan-order to say.
+    FasterMoE's smart schedule (section 4.2). The ranks form n groups of neighbours. A ragged exchange to the experts,
+    their computation and the exchange back are each done in n steps. In step j group i sends rows to group i - j and
+    receives rows from group i + j (S), computes the rows that arrived (C), and returns them (R). All returned rows go
+    into one buffer, and nothing is copied.
 
-    `group-size` is in ranks; where it does not divide the members of an exchange, or would divide the holders of one expert, the
-    groups are as much larger as they have to be. `order` is that of the steps: the ring's, or the ring's step 0 first and the
-    others by how many groups exchange with another node, so that the last is a fast one too. The module's `moe.cluster` says
-    which ranks share a node.
+    The pass runs before moe-differentiate, which then makes the phases of the backward. plan-order decides on which
+    stream and when each step runs.
+
+    `group-size` is a number of ranks. Groups are larger where it does not divide the members of an exchange, or where it
+    would divide the ranks that hold one expert: as little larger as possible.
+
+    `order` is the order of the steps. `ring` takes them by distance. `topology` takes step 0 first. The other steps
+    follow by how many groups exchange with another node, most first, so that the last step is a fast one too. The
+    module's `moe.cluster` says which ranks share a node.
 
     Before -> after, with two groups:
 
@@ -216,49 +242,58 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"groupSize", "group-size", "int64_t", /*default=*/"0",
-           "Neighbouring ranks of a group; 0: a node, or inside one a fourth of the members">,
+           "Number of neighbouring ranks of a group; 0: a node, or a fourth of the members where all are in one node">,
     Option<"order", "order", "::mlir::moe::SmartOrder", /*default=*/"::mlir::moe::SmartOrder::Topology",
-           "In which order groups exchange", [{::llvm::cl::values(
+           "Order in which groups exchange", [{::llvm::cl::values(
              clEnumValN(::mlir::moe::SmartOrder::Ring, "ring", "by distance"),
-             clEnumValN(::mlir::moe::SmartOrder::Topology, "topology", "the fastest first and last"))}]>
+             clEnumValN(::mlir::moe::SmartOrder::Topology, "topology", "fast steps first and last"))}]>
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoeTopologyGate : Pass<"moe-topology-gate", "::mlir::func::FuncOp"> {
-  let summary = "few tokens choose experts of other nodes";
+  let summary = "let only few tokens choose experts of other nodes";
   let description = [{
-    FasterMoE's topology-aware gate (section 4.3): sets on each moe.route that of B tokens at most L = W_net / (M W_local) B
-    leave their node of M ranks, for each choice apart; the others choose again among the experts of the node. It routes
-    otherwise than the plain gate, and so trains another model. The module's `moe.cluster` says what M, W_net
-    (`node_link_bytes`) and W_local (`link_bytes`) are; where the latter is not known nobody leaves. To run behind
-    moe-pause-mp. Where all ranks that exchange are in one node nothing changes.
+    FasterMoE's topology-aware gate (section 4.3). A node has M ranks. For each choice, at most L = W_net / (M W_local) B
+    of B tokens leave their node. The others choose again among the experts of their node. The pass sets this on each
+    moe.route.
+
+    The routing differs from that of the plain gate, so another model is trained. M, W_net (`node_link_bytes`) and W_local
+    (`link_bytes`) come from the module's `moe.cluster`. If W_local is not known, no token leaves. The pass runs after
+    moe-pause-mp. If all ranks that exchange are in one node, nothing changes.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 class MoeResidualOption<string name, string text>
     : Option<name, name, "::mlir::moe::Residual", /*default=*/"::mlir::moe::Residual::keep", text, [{::llvm::cl::values(
-        clEnumValN(::mlir::moe::Residual::keep, "keep", "in the device's memory"),
-        clEnumValN(::mlir::moe::Residual::recompute, "recompute", "made again"),
-        clEnumValN(::mlir::moe::Residual::recommunicate, "recommunicate", "exchanged again"),
-        clEnumValN(::mlir::moe::Residual::offload, "offload", "in the host's memory"))}]>;
+        clEnumValN(::mlir::moe::Residual::keep, "keep", "keep in the device's memory"),
+        clEnumValN(::mlir::moe::Residual::recompute, "recompute", "compute again"),
+        clEnumValN(::mlir::moe::Residual::recommunicate, "recommunicate", "exchange again"),
+        clEnumValN(::mlir::moe::Residual::offload, "offload", "keep in the host's memory"))}]>;
 
 def MoeSetResiduals : Pass<"moe-set-residuals", "::mlir::func::FuncOp"> {
-  let summary = "decide how the backward gets what the experts took and computed";
+  let summary = "decide how the backward gets the experts' operands and inner values";
   let description = [{
-    Sets `moe.residual` on ops between the dispatch and the combine of each layer, which moe-differentiate obeys: `keep`, the
-    default; `offload` to the host's memory and back; `recompute`, or `recommunicate` of an exchange: the op again, in the
-    backward, on operands that are had in their own ways. Any op may have the attribute.
+    Sets `moe.residual` on ops between the dispatch and the combine of each layer. moe-differentiate follows it. Any op
+    may have this attribute. Its values are:
 
-    `dispatched` is for what the experts take (T_DI of MPipeMoE, section III-D): keep, offload, or recommunicate, which repeats
-    everything from the dispatch on. `hidden` is for what is between their first and their last product (T_M): keep,
-    offload or recompute; what is elementwise of an offloaded value is made again of that. MPipeMoE's strategies: S1
-    offload and offload, S2 recommunicate and offload, S3 offload and recompute, S4 recommunicate and recompute.
+    - `keep`, the default;
+    - `offload`: to the host's memory and back;
+    - `recompute`: the op runs again in the backward. Its operands are had in their own ways.
+    - `recommunicate`: the same for an exchange.
+
+    `dispatched` is for the operands of the experts (T_DI in MPipeMoE, section III-D). It is keep, offload, or
+    recommunicate, which repeats everything from the dispatch on. `hidden` is for the values between the first and the
+    last product of the experts (T_M). It is keep, offload or recompute. With offload, an elementwise function of an
+    offloaded value is computed again from that value.
+
+    MPipeMoE's strategies, as dispatched and hidden: S1 is offload and offload, S2 recommunicate and offload, S3 offload
+    and recompute, S4 recommunicate and recompute.
   }];
   let options = [
-    MoeResidualOption<"dispatched", "What the experts take">,
-    MoeResidualOption<"hidden", "What they compute inside">
+    MoeResidualOption<"dispatched", "The values that the experts take">,
+    MoeResidualOption<"hidden", "The values that the experts compute inside">
   ];
 }
 
