@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""How fast the plan that --schedule=auto chooses is beside all that it could have chosen, measured on the host backend.
+"""Measures on the host backend how fast the plan of --schedule=auto is, beside all plans that the search could have chosen.
 
-Usage: auto_host.py --bin DIR --out DIR [--cluster=FILE] [--svg=FILE] [--only=TEXT] [--strategies=near|all|none] [--all]. The configurations below
-are single layers on 2 to 8 ranks, most of them forward and backward, in f32, with a capacity or dropless, some with skewed routing, which
-the search is told and moe-run follows. The profile is measured first (moe-calibrate, two minutes) unless --cluster gives one. Nothing else
-may run.
+Usage: auto_host.py --bin DIR --out DIR [--cluster=FILE] [--svg=FILE] [--only=TEXT] [--strategies=near|all|none] [--all].
 
-Candidates are those of --schedule=auto --exhaustive that are legal and different plans, whatever was known of them before. MPipeMoE's
-strategies (S1 to S4) do what the plan does that keeps everything, and more, and the search takes them where memory is limited; they are
-run for the class and the chunks of the chosen plan and of the fastest one (--strategies=all, none).
+The configurations below are single layers on 2 to 8 ranks in f32, with a capacity or dropless. Most are forward and backward. Some have
+skewed routing: the search knows this routing, and moe-run follows it. The profile is measured first (moe-calibrate, two minutes) unless
+--cluster gives one. Nothing else may run.
 
-Candidates take turns: a round runs each in a process of its own, whose first step does not count and of whose others the least one does,
-since what disturbs a step only adds to it. In a round times are compared with the round's median, so that a machine that slows down for
-a while slows all alike; a plan's time is its median of these ratios. After the first and after two more rounds those are left out that
-are slower than the fastest by more than a margin, but for the chosen one; of the others six more decide. The chosen one has two places
-in each round, as if it were two plans: how far its two times are apart is the noise, below which a difference says nothing. Where that
-is more than 2% there are six rounds more, and again six.
+Candidates are all legal, different plans of --schedule=auto --exhaustive, whatever the search knew about them before. A plan with one of
+MPipeMoE's strategies (S1 to S4) does more work than the plan that keeps everything. The search takes a strategy only if memory is limited.
+Strategies run for the class and the chunks of the chosen plan and of the fastest one (--strategies=all, none).
 
-Results are kept in --out, by configuration and profile: after Ctrl-C the next call goes on where it was. Exit status 1 where a claim
-fails.
+Candidates take turns. A round runs each candidate in a process of its own. The first step does not count, and the least of the others does,
+because disturbances only add to a step. Times of a round are divided by the round's median, so a machine that slows down for a while
+slows all candidates alike. A plan's time is its median of these ratios. After the first round, and after two more, candidates drop out
+if they are slower than the fastest by more than a margin. The chosen one stays. Six more rounds decide between the others.
+
+The chosen plan has two places in each round, as if it were two plans. The difference between its two times is the noise. A smaller
+difference between two plans means nothing. If the noise is more than 2%, there are six more rounds, and then six more again.
+
+--out keeps the results, by configuration and profile. After Ctrl-C the next call goes on. Exit status 1 if a claim fails.
 """
 import argparse
 import hashlib

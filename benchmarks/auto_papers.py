@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""What --schedule=auto chooses against each paper's own schedule, on the paper's grid and profile of its cluster.
+"""Compares the choice of --schedule=auto with each paper's own schedule, on the paper's grid and profile of its cluster.
 
 Usage: auto_papers.py --bin DIR [--svg=FILE] [--json=FILE] [--papers=Parm,PPMoE,MPipeMoE,FasterMoE] [--all].
 
-  Parm       layers of Table III on its testbeds, by parm-auto (Algorithm 1): every so many of the 5832, or with --all all of them
-  PPMoE      the whole models of Table 2, with its groups, batches (those of ppmoe.py's `plan`), pipelines and optimizer. A row's own
-             schedule is what its name says: of PPMoE `ppmoe`, of DPMoE the baseline; dense models have nothing to choose
-  MPipeMoE   the layers of Fig. 8, 9, 12 and 13, by PipeMoE (pipeline:auto) and MPipeMoE (pipeline:auto+mpipe-auto), each in the order
-             of launches that the paper describes and in a searched one, on its devices with and without tensor cores
-  FasterMoE  a MoE layer of each of its models, with synthetic routing of each iteration that fastermoe.py takes, by its shadows and
-             its smart schedule together; without the gate, which changes what tokens choose
+  Parm       layers of Table III on its testbeds, against parm-auto (Algorithm 1): a sample of the 5832, or all of them with --all
+  PPMoE      the whole models of Table 2, with its groups, batches (those of ppmoe.py's `plan`), pipelines and optimizer. A row's name says
+             its own schedule: `ppmoe` for PPMoE, the baseline for DPMoE. Dense models have nothing to choose
+  MPipeMoE   the layers of Fig. 8, 9, 12 and 13, against PipeMoE (pipeline:auto) and MPipeMoE (pipeline:auto+mpipe-auto). Each has the order
+             of launches that the paper describes, and once more a searched one, on devices with and without tensor cores
+  FasterMoE  a MoE layer of each of its models, with synthetic routing of each iteration that fastermoe.py takes, against its shadows and
+             its smart schedule together. The gate is left out, because it changes what tokens choose
 
-Grids and figures are those of the benchmarks of these papers. Both steps are what the search itself goes by: simulated in closed form,
-with all that the plan does, gradient sums over data-parallel ranks among them. `auto` may use the device's memory, or as much as the
-paper's plan where that needs more. MPipeMoE is there to need less, so against it `auto` has no more than its plan takes.
+Grids and figures are those of these papers' benchmarks. Both steps are simulated in closed form, as the search simulates them, with
+everything that the plan does, such as gradient sums over data-parallel ranks. `auto` may use the device's memory, or as much memory as the
+paper's plan if that needs more. MPipeMoE exists to need less memory, so against it `auto` may use no more than its plan.
 
-FasterMoE's plans are simulated link by link as well, as in fastermoe.py: that is not what was searched for, and nothing is claimed.
+FasterMoE's plans are also simulated link by link, as in fastermoe.py. The search did not use these times, so no claim is made about them.
 Exit status 1: somewhere `auto` is slower than a paper.
 """
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long moe-compile takes: one layer and 96, at 8 and at 4096 ranks, and whole models of 96 blocks, in one run.
+"""Measures how long moe-compile takes: one layer and 96, for 8 and for 4096 ranks, and whole models of 96 blocks, in one run.
 
-Usage: compile_time.py --bin DIR [--repeat=N]. Each figure is the median wall time of whole processes, from the model's
-configuration to the plan .so, start-up and linking included. Whole models are GPT-3 6.7B's backbone in 96 blocks with 64 experts on
-every other one, on 4096 ranks: forward, backward and Adam; the memory is the compiler's own at most.
+Usage: compile_time.py --bin DIR [--repeat=N]. Each figure is the median wall time of whole processes, from the model's configuration to
+the plan .so, with start-up and linking. Whole models are GPT-3 6.7B's backbone in 96 blocks with 64 experts on every other block, on 4096
+ranks: forward, backward and Adam. Their memory is the compiler's own peak.
 """
 import argparse
 import json

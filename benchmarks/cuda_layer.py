@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""One MoE layer's forward and backward in bf16 on a GPU, next to cuBLAS, to copies and to PyTorch.
+"""Measures one MoE layer's forward and backward in bf16 on a GPU, next to cuBLAS, to copies and to PyTorch.
 
-Usage: cuda_layer.py --compile=DIR --bin=DIR            where moe-compile is: plans and routings, a few MB, that can be carried elsewhere
+Usage: cuda_layer.py --compile=DIR --bin=DIR            where moe-compile is: writes plans and routings, a few MB, to copy elsewhere
        cuda_layer.py --plans=DIR --bin=DIR [--json=FILE] [--svg=FILE]     where the GPU is; --bin has cuda_layer, which runtime/ builds
 
   --shape=LIST, --tokens=LIST   some shapes of mixtral, qwen3, deepseek-v3 and tiny (a try-out, without goals), some numbers of tokens
-  --json=FILE                   all figures, written after each case; what is there already is not measured again, if it was with this device,
-                                this PyTorch and its forms, as many --steps and, where one is given, this --seed
-  --limit=SECONDS               begin no case after so long; with --json the next call goes on
+  --json=FILE                   all figures, written after each case. A case in the file is not measured again if it has the same device,
+                                PyTorch, forms of PyTorch and --steps, and the same --seed if one is given
+  --limit=SECONDS               begin no case after this time; with --json the next call goes on
   --torch=PYTHON                the interpreter that has PyTorch (python3); "none" leaves PyTorch out
-  --worker=NAME                 cuda_layer_emulated runs on the emulation of CUDA (MOERT_BACKENDS says where), whose times mean nothing
+  --worker=NAME                 cuda_layer_emulated runs on the emulation of CUDA, in the folder MOERT_BACKENDS; its times mean nothing
 
-Each shape is checked first, on random values that nobody chose (--seed): 64 tokens at full width against the same layer in f64 on the host,
-and PyTorch's forms in small against f64. Then for each number of tokens, balanced and skewed (expert e drawn with weight 1 / (e + 1)):
+Each shape is checked first, on random values (--seed). 64 tokens at full width are compared with the same layer in f64 on the host, and
+smaller forms of PyTorch with f64. Then each number of tokens is measured, balanced and skewed (expert e drawn with weight 1 / (e + 1)):
 
-  of peak   FLOPs of the expert products over the step's seconds over what cuBLAS reaches in a product of 8192 x 8192 matrices
-  products  plain cublasGemmEx calls of the same shapes over the expert products inside the plan; at least 90 % wanted
-  rest      everything else of the plan over the time that the bytes which it must move take at the bandwidth of a copy; at most 1.5
-  loop, grouped    PyTorch's step over the plan's, with one product after the other and with grouped_mm; more than 1
+  of peak   FLOPs of the expert products over the step's seconds, divided by the rate of cuBLAS in a product of 8192 x 8192 matrices
+  products  time of plain cublasGemmEx calls of the same shapes, over that of the expert products inside the plan; at least 90 % wanted
+  rest      time of everything else in the plan, over the time of the bytes that it must move, at a copy's bandwidth; at most 1.5 wanted
+  loop, grouped    PyTorch's step over the plan's, with one product after the other and with grouped_mm; more than 1 wanted
 
-All of a case is measured in turns on one device. A goal that the plan misses or a check that it fails makes the exit status 1; 77 says that
-there is no GPU. A form of PyTorch that is wrong is not timed, one that fails (it may not run on this GPU, or find no memory) is reported, and
-the rest goes on: if the plan meets all that is left, the exit status is 3.
+All measurements of a case take turns on one device. The exit status is 1 if the plan misses a goal or fails a check, and 77 if there is no
+GPU. A form of PyTorch with wrong results is not timed. A form that fails is reported: it may not run on this GPU, or find no memory. The
+rest then goes on. If the plan meets all goals that are left, the exit status is 3.
 """
 import argparse
 import json

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What cuda_layer.py measures PyTorch with: an MoE layer's forward and backward, the experts one by one and by grouped_mm.
+"""Measures PyTorch for cuda_layer.py: an MoE layer's forward and backward, with the experts one by one and by grouped_mm.
 
-Reads a job as a line of JSON, writes what it measured as one, until there are no more:
+It reads a job as a line of JSON and writes its measurement as another, until there are no more jobs:
 
   {"do": "machine"}                                                which PyTorch this is, and its forms: loop, grouped
   {"do": "verify", "form": F, SHAPE, "routing": FILE, "seed": N}   a form in bf16 against every expert on every token in f64
   {"do": "time", "form": F, SHAPE, "routing": FILE, "seed": N, "steps": N}    seconds of a step, by CUDA's events
 
-What fails answers {"error": TEXT}: that grouped_mm is there does not say that it runs on this GPU.
+A job that fails answers {"error": TEXT}. For example, grouped_mm may be there but not run on this GPU.
 
 SHAPE is "model", "hidden", "experts", "top_k", "score" and "scale". Both forms sort rows by expert and gather them back without atomics, in
-both directions, as index_select's own backward does not; the rest is eager PyTorch. They have no auxiliary loss, which the plan computes.
-The grouped form never waits for the device; the loop has to, for the counts.
+both directions; index_select's own backward uses atomics. The rest is eager PyTorch. The forms have no auxiliary loss, while the plan
+computes it. The grouped form never waits for the device. The loop has to wait for the counts.
 """
 import json
 import sys

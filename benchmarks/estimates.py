@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What moe-plan estimates from samples of a model's blocks, against the steps that it compiles, over random options.
+"""Compares moe-plan's estimates from samples of a model's blocks with the steps that it compiles, over random options.
 
-Each case draws a model, its depth, a cluster, sizes of groups and the options that people combine. moe-plan then estimates
-that one candidate and compiles it. The script prints the errors, and fails where they are larger than they may be.
+Each case draws a model, its depth, a cluster, sizes of groups and the options that people combine. moe-plan then estimates that one
+candidate and compiles it. The script prints the errors, and fails if they are larger than allowed.
 """
 
 import argparse

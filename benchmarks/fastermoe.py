@@ -6,15 +6,16 @@ Usage: fastermoe.py --bin DIR [--svg=PREFIX] [--json=FILE] [--parts=decisions,mo
   decisions  which experts become shadows, by policy, over 500 iterations of synthetic routing (16 ranks, 16 experts): the mean
              predicted step, the share of experts that are shadows, and the regret against the best of all 65536 sets
   models     the seven models of Table 2 on fastermoe-johnny and fastermoe-trevor, link by link, with the same routing: step
-             times and speed-ups by schedule beside Fig. 13, Table 3 and the share of the schedule's bound of Fig. 12
-  orders     of plans with shadows and phases: the searched order against the papers'
-  why        what the speed-ups hang on: the same by how uneven the routing is
+             times and speed-ups by schedule, beside Fig. 13, Table 3 and the share of the schedule's bound of Fig. 12
+  orders     plans with shadows and phases: the searched order against the papers'
+  why        how the speed-ups depend on uneven routing
   host       8 ranks on this machine, one expert with 60% of the tokens: step times, bytes and loads before and after, and the
-             FLOPs of the slowest rank against what the counts predict
+             FLOPs of the slowest rank against the counts' prediction
 
-All layers are dropless, top-2, two products, f32, 2048 tokens a rank (4096 choices, as in the recorded data behind the routing's
-statistics); formulas and statistics are in the papers' notes that docs/CostModel.md names. A claim that fails makes the exit
-status 1: claims are about what the schedules must do, and differences from the paper's figures are printed.
+All layers are dropless, top-2, two products, f32, with 2048 tokens a rank. These are 4096 choices, as in the recorded data from which the
+routing's statistics come. docs/CostModel.md, "Routing traces", has the statistics, and docs/Papers.md compares the figures with the
+paper's. The exit status is 1 if a claim fails. Claims are about properties that the schedules must have. Differences from the paper's
+figures are only printed.
 """
 import argparse
 import ctypes

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long moe-plan takes to answer, and how much memory it needs, for the largest models and clusters.
+"""Measures how long moe-plan takes to answer, and how much memory it needs, for the largest models and clusters.
 
-Usage: first_answer.py --bin DIR [--only=NAME]. Each figure is of a whole process. Exit status 1 where an answer takes longer, or needs
-more memory, than it may.
+Usage: first_answer.py --bin DIR [--only=NAME]. Each figure is of a whole process. Exit status 1 if an answer takes longer, or needs more
+memory, than allowed.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How far moe-plan's choice is from the best of all groups, each of which is compiled as a whole.
+"""Measures how far moe-plan's choice is from the best of all groups, each of which is compiled as a whole.
 
-Usage: groups_regret.py --bin DIR. For each model moe-plan chooses once among all groups, and then once for each group alone, with the
-rest searched. Exit status 1 where the choice is more than 2% slower than the best.
+Usage: groups_regret.py --bin DIR. For each model moe-plan chooses once among all groups. Then it chooses once for each group alone, with
+everything else searched. Exit status 1 if the choice is more than 2% slower than the best.
 """
 import argparse
 import json

@@ -1,7 +1,7 @@
-"""What benchmarks share: graphs of one layer, the tools, profiles, and drawing.
+"""Code that benchmarks share: graphs of one layer, the tools, profiles, and drawing.
 
-No program of its own. Unless they are told otherwise, layers are those of MPipeMoE (IPDPS 2023): top-1, two products with
-ReLU, no bias, room for the mean load (capacity factor 1), f32, one expert a rank.
+This is no program of its own. The default layer is that of MPipeMoE (IPDPS 2023): top-1, two products with ReLU, no bias, room for the mean
+load (capacity factor 1), f32, one expert a rank.
 """
 import json
 import os

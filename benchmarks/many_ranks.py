@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""64 ranks of an MoE layer on this machine: the time of a step, and the memory against what the plan promises.
+"""Runs 64 ranks of an MoE layer on this machine, and measures the time of a step, and the memory against the plan's promise.
 
-Usage: many_ranks.py --bin DIR [--seq=N]. The promise is, for each rank, its arena, arguments and results; moe-run holds the
-global inputs and results besides.
+Usage: many_ranks.py --bin DIR [--seq=N]. The promise is, for each rank, its arena, arguments and results. moe-run also holds the global
+inputs and results.
 """
 import argparse
 import json

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""MPipeMoE's evaluation (IPDPS 2023, Fig. 8, 9, 12 and 13) on a simulated cluster, beside what the paper measured.
+"""MPipeMoE's evaluation (IPDPS 2023, Fig. 8, 9, 12 and 13) on a simulated cluster, beside the paper's measurements.
 
-Usage: mpipemoe.py --bin DIR [--svg=PREFIX] [--json=FILE] [--parts=n,strategies,speedups,why]. Nothing is run: every step is
-predicted in closed form on share/clusters/mpipemoe-a100, 8 nodes of 8 A100, forward and backward of one layer with one expert
+Usage: mpipemoe.py --bin DIR [--svg=PREFIX] [--json=FILE] [--parts=n,strategies,speedups,why]. Nothing is run. Every step is
+predicted in closed form on share/clusters/mpipemoe-a100, 8 nodes of 8 A100. A step is forward and backward of one layer with one expert
 a rank (E = N), top-1, capacity factor 1, f32, without the optimizer.
 
   n           GPT3-XL on 64 ranks: the best number of chunks n by tokens of a rank B, beside the paper's thresholds
   strategies  S1 to S4 by ranks N and B in four chunks, beside the choice of Eq. 10 and the paper's ranking
   speedups    step and memory of PipeMoE (best n) and MPipeMoE (that n, and reuse) against FastMoE and FasterMoE
-  why         what the answers hang on: the same with exchanges that start in no time, with links that nothing slows, ...
+  why         causes of the results: the same with exchanges that start in no time, with links that nothing slows, ...
 
-Both ways of f32 are predicted: on tensor cores (tf32), what PyTorch 1.9 does on this device unless told otherwise, where a
-copy of the profile has the entry for tf32 in the place of that for f32; and as the profile says for f32, without them.
-Orders of launches: the baseline (FastMoE) is in program order; two chunks (FasterMoE's fixed split, without its shadowing) are in
-FasterMoE's; PipeMoE and MPipeMoE are in `mpipemoe`, the paper's, and once more in `search`, the compiler's own. Memory is all
-that a rank needs: parameters, gradients, Adam's moments, the arena, and the layer's input and output with their gradients.
+Both ways to compute f32 are predicted. PyTorch 1.9 uses tensor cores (tf32) on this device unless told otherwise. For this way, a copy of
+the profile has the entry for tf32 in place of the entry for f32. For f32 without tensor cores, the profile is used as it is.
 
-Claims (exit status 1 where one fails): they are about what reuse and pipelining must do, not about the paper's figures, from
-which the differences are printed.
+The baseline (FastMoE) is in program order. Two chunks (FasterMoE's fixed split, without its shadowing) are in FasterMoE's order. PipeMoE
+and MPipeMoE are in `mpipemoe`, the paper's order, and once more in `search`, the compiler's own. Memory is all memory that a rank needs:
+parameters, gradients, Adam's moments, the arena, and the layer's input and output with their gradients.
+
+Exit status 1 if a claim fails. Claims are about properties that reuse and pipelining must have, not about the paper's figures. Differences
+from those are only printed.
 """
 import argparse
 import json

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""How often moe-run --adaptive takes the best number of chunks, on the host backend with slow links.
+"""Measures how often moe-run --adaptive takes the best number of chunks, on the host backend with slow links.
 
-Usage: mpipemoe_adaptive.py --bin DIR [--cluster=FILE] [--iters=N] [--truth=N] [--ratio=X]. One layer of switch-base-8 with four
-experts on two ranks and two cores, in one plan with several sequence lengths, each cut into 1, 2, 4 and 8 chunks. Links are
-emulated, as mpipemoe_host.py says, with 0.5 ms before the first byte, so that short sequences want few chunks.
+Usage: mpipemoe_adaptive.py --bin DIR [--cluster=FILE] [--iters=N] [--truth=N] [--ratio=X]. The layer is one of switch-base-8 with four
+experts, on two ranks and two cores. One plan has several sequence lengths, each cut into 1, 2, 4 and 8 chunks. Links are emulated, as
+mpipemoe_host.py describes, with 0.5 ms before the first byte. So few chunks are best for short sequences.
 
-First each length and number of chunks is measured alone: a plan of its own (least of the steps after the first). Then the
-adaptive plan runs steps of lengths drawn at random. Printed: trials, ranges, and the share of the steps after the first 50
-whose number of chunks is the best one, and within 2% of it. That over 2000 steps at least 95% are within 1% of the best, with 12
-trials at most, is runtime/test/GranularityTest.cpp, on modelled steps with 1% of noise; here steps are short, real and
-noisy. Claim: 80% within 5% of the best, 12 trials at most; that the ranges are disjoint and rise with n.
+First each length and number of chunks is measured alone, in a plan of its own (least of the steps after the first). Then the adaptive plan
+runs steps of lengths drawn at random. The script prints trials and ranges. For the steps after the first 50 it also prints how many have
+the best number of chunks, and how many are within 2% of it.
+
+Claims: 80% of these steps are within 5% of the best, with at most 12 trials; and the ranges are disjoint and rise with n. Steps here are
+short, real and noisy. On modelled steps with 1% of noise, runtime/test/GranularityTest.cpp has a stricter test. Over 2000 steps, at least
+95% are within 1% of the best, with at most 12 trials.
 """
 import argparse
 import json

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""What overlapping chunks gains on the host backend with slow links, measured, against what moe-sim predicts.
+"""Measures the gain from overlapping chunks on the host backend with slow links, against the prediction of moe-sim.
 
 Usage: mpipemoe_host.py --bin DIR [--cluster=FILE] [--rounds=N] [--steps=N] [--order=NAME] [--only=TEXT]. Two ranks on two
-cores, forward and backward of one layer. Links are emulated: a transfer's data moves, and moe-run then waits until the time of
-the plan's metadata is up, without using a core. So computation and waiting overlap for real.
+cores compute forward and backward of one layer. Links are emulated: moe-run moves a transfer's data, then waits until the time in the
+plan's metadata is over, without using a core. So computation and waiting really overlap.
 
-Plans are compiled for a made-up cluster of two devices with slow links. These are set so that the unpipelined step's four
-exchanges take 0.5 and 1 times as long as its computation, 0.5 ms of each before the first byte. Predictions are those of
-moe-sim --emulate-links on the profile of this machine (--cluster, by moe-calibrate, with nothing else running): the host's
-processors, with transfers that take as long as in the plan.
+Plans are compiled for an invented cluster of two devices with slow links. The four exchanges of the unpipelined step take 0.5 and 1 times
+as long as its computation, with 0.5 ms before the first byte of each. `moe-sim --emulate-links` predicts steps on the profile of this
+machine (--cluster, by moe-calibrate, with nothing else running). The prediction has the host's processors, and transfers that take as
+long as in the plan.
 
-Gains are t(1) / t(n) for n = 2 and 4 chunks. The unpipelined plan is in program order, the others in the paper's. In each round
-all plans of a layer run one after the other, and of each the median of its steps counts; a gain is the median of the
-rounds' ratios. Claims: each gain is at least 0.9 times as predicted, and gain - 1, which an error of the step of 3% can
-halve, is so in the mean over the plans for which 0.05 or more is predicted. The layer with M = 512 has
-weights whose rows lie a multiple of 4096 bytes apart: there oneDNN is slow with few rows, and chunks cost what they gain.
+Gains are t(1) / t(n) for n = 2 and 4 chunks. The unpipelined plan is in program order, the others are in the paper's. In each round all
+plans of a layer run one after the other, and the median of each plan's steps counts. A gain is the median of the rounds' ratios.
+
+Claims: each gain is at least 0.9 times the prediction. The same holds for gain - 1 in the mean over the plans for which at least 0.05 is
+predicted; a single one can be halved by an error of 3% of the step. The layer with M = 512 has weights whose rows lie a multiple of
+4096 bytes apart. There oneDNN is slow with few rows, and chunks cost as much as they gain.
 """
 import argparse
 import json

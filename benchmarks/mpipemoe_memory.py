@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Memory that MPipeMoE's buffer reuse saves, from compiled plans, against the paper's bound phi (Eq. 6).
+"""Compares the memory that MPipeMoE's buffer reuse saves in compiled plans with the paper's bound phi (Eq. 6).
 
-Usage: mpipemoe_memory.py --bin DIR [--order=NAME] [--svg=FILE] [--only=TEXT]. Nothing is run. The layers of
-Table III, E = 64 experts on 64 ranks, 4k, 16k and 32k tokens a rank, n = 2, 4 and 8 chunks: 27 cases, each with the strategies
-S1 to S4.
+Usage: mpipemoe_memory.py --bin DIR [--order=NAME] [--svg=FILE] [--only=TEXT]. Nothing is run. The layers are those of Table III: E = 64
+experts on 64 ranks, 4k, 16k and 32k tokens a rank, n = 2, 4 and 8 chunks. These are 27 cases, each with the strategies S1 to S4.
 
-A plan's memory is its device arena, as compiled, and the model states as the paper counts them (Eq. 1): parameters,
-gradients and Adam's two moments. The paper's T_I and T_O are here the rows in dispatch order that are sent and that come
-back, which lie in the arena. The layer's input and output by token, and their gradients, belong to the neighbouring layers:
-they are arguments of the plan, and not counted on either side.
+A plan's memory is its device arena, as compiled, and the model states as the paper counts them (Eq. 1): parameters, gradients and Adam's
+two moments. The paper's T_I and T_O are here the rows in dispatch order that are sent and that come back. They lie in the arena. The
+layer's input and output by token, and their gradients, belong to the neighbouring layers. They are arguments of the plan, and neither
+side counts them.
 
-Saved is what the plan needs less than the pipeline without reuse, over the latter, which is once (a) the paper's formula,
-M_ms + M_act + M_buf of Eq. 1 and 4, and once (b) our own plan of pipeline:n in which no two values share memory: the sum of
-its buffers. (b) is more than (a): the values before and after the activation are two here, and the router's values, sums by
-token and copies between token and expert order count. A third figure is our plan of pipeline:n as it is, which keeps
-all that the backward needs, but in which what is dead is reused. Claim: at least 97% of phi is saved in every case.
+Savings are relative to the pipeline without reuse. Its memory is taken in two ways:
+
+  (a) the paper's formula, M_ms + M_act + M_buf of Eq. 1 and 4
+  (b) our own plan of pipeline:n in which no two values share memory: the sum of its buffers
+
+(b) is more than (a). In (b) the values before and after the activation are two values, and the router's values, sums by token and copies
+between token and expert order count. A third figure is our plan of pipeline:n as it is. It keeps everything that the backward needs, but
+reuses the memory of dead values. Claim: at least 97% of phi is saved in every case.
 """
 import argparse
 import math

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Parm's schedules against its baseline on this machine's processors, measured: forward and backward of one layer, all ranks in a process,
-or one process each under mpirun.
+"""Measures Parm's schedules against its baseline on this machine's processors: forward and backward of one layer.
+
+All ranks are in one process, or each in a process of its own under mpirun.
 
 Usage: parm_host.py --bin DIR [--backend=mpi] [--schedules=s1,s2] [--rounds=N] [--steps=N] [--only=TEXT]. On one machine communication is
-cheap, so this shows the redundant computation: the baseline computes every token N_MP times. In each round all schedules of a
-layer run one after the other, and a speed-up is the median of the rounds' ratios: what disturbs the machine for a while
-disturbs both. Exit status 1: a speed-up is below what is wanted.
+cheap, so this shows the redundant computation: the baseline computes every token N_MP times. In each round all schedules of a layer run
+one after the other, and a speed-up is the median of the rounds' ratios. So a disturbance of the machine disturbs both. Exit status 1: a
+speed-up is less than wanted.
 """
 import argparse
 import json

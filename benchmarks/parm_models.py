@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Parm's real-world models (INFOCOM 2024, section VI-D): BERT-Base and GPT-2 with MoE on its two testbeds, whole training steps simulated.
+"""Parm's models (INFOCOM 2024, section VI-D): BERT-Base and GPT-2 with MoE on its two testbeds, whole training steps simulated.
 
 Usage: parm_models.py --bin DIR [--json=FILE].
 
 The paper says that Parm trains them 2.98 to 3.15 times as fast as DeepSpeed-MoE, with 2 experts on testbed A (8 devices) and 8 on
-testbed B (32); the times of its Table V and the sizes of groups are lost in the text that we have. 2 and 8 experts fill the devices
-where N_ESP = 4. Taken, and varied one by one: N_MP = 4, top-2, capacity factor 1.2, four sequences of 512 (BERT) and 1024 (GPT-2)
-tokens a replica, every other feed-forward block MoE, f32. As in the paper's other figures, sums of gradients over data-parallel
-ranks are left out. The MoE layers alone are compiled without the rest.
+testbed B (32). The times of its Table V and the sizes of groups are lost in the text that we have. 2 and 8 experts fill the devices
+if N_ESP = 4. These values are assumed, and varied one by one: N_MP = 4, top-2, capacity factor 1.2, four sequences a replica, every other
+feed-forward block MoE, f32. Sequences have 512 tokens (BERT) and 1024 (GPT-2). As in the paper's other figures, sums of gradients over
+data-parallel ranks are left out. The MoE layers alone are compiled without the other parts of the model.
 
-A claim that fails makes the exit status 1: claims are about what must hold, and differences from the paper are printed.
+The exit status is 1 if a claim fails. Claims are about properties that must hold. Differences from the paper are only printed.
 """
 import argparse
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long --schedule=auto and --parallel=auto take: a layer's search by ranks, and DeepSeek-V3 on 1024 devices with everything left open.
+"""Measures how long --schedule=auto and --parallel=auto take: a layer's search by ranks, and DeepSeek-V3 on 1024 devices.
 
 Usage: planner_models.py --bin DIR [--repeat=N] [--model=NAME --layers=N --world=N]. Each figure is of a whole process, from the model's
-configuration to the plan as text. The model is planned with as many threads as there are cores, and once more with one: plans and
-reasons must be the same files. Exit status 1 where a claim fails.
+configuration to the plan as text. For the model everything is left open. It is planned with as many threads as there are cores, and once
+more with one thread. Plans and reasons must be the same files. Exit status 1 if a claim fails.
 """
 import argparse
 import json

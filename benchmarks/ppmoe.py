@@ -3,27 +3,27 @@
 
 Usage: ppmoe.py --bin DIR [--svg=FILE] [--json=FILE] [--parts=table2,open,parts].
 
-  table2  throughput of the 13 settings of Table 2, and what they say about each other: PPMoE over DPMoE, and each MoE model over
-          its slowest dense one, beside the paper's
-  open    what the paper leaves open: sequences of a micro-batch, micro-batches of a pipeline; and what the start-ups of exchanges cost,
-          of which a plan has one for each parameter
-  parts   what a forward step consists of, beside Tables 1 and 3
+  table2  throughput of the 13 settings of Table 2, and their ratios: PPMoE over DPMoE, and each MoE model over its slowest dense
+          model, beside the paper's
+  open    choices that the paper leaves open: sequences of a micro-batch, micro-batches of a pipeline; and the cost of the start-ups of
+          exchanges. A plan has one exchange for each parameter
+  parts   the parts of a forward step, beside Tables 1 and 3
 
-The paper trains with micro-batches as large as memory allows, but does not say how large. Each setting is simulated so
+The paper trains with micro-batches as large as memory allows, but does not give their size. Each setting is simulated in these ways:
 
-  plan       with the most sequences (a power of two) whose plan fits the device. Neighbouring stages of a pipeline hand over whole
-             tensors, eight devices of a node at once.
-  sequence   plan with sequence parallelism, so that the devices of tp hand over a part each
-  megatron   with the most whose activations fit as Megatron-LM 2.5 and 2.6 keep them, scores of the attention included (34 s b h + 5 a s^2 b
-             bytes a block, arXiv 2205.05198, Eq. 1 and 2), recomputed where not even one sequence does; stages hand over an
-             eighth from each device (scatter_gather_tensors_in_pipeline, on by default). The time of kernels is the same.
-  ring a2a   the same with the all-to-all that the paper describes (section 4.3), a ring, linear in the number of its members
-  one ring   plan, with the links' word for all_reduce, one ring, instead of the measurement in the profile
-  uncut      plan, DPMoE with tensor parallelism: experts are whole, on as many ranks
+  plan       the most sequences (a power of two) whose plan fits the device. Neighbouring stages of a pipeline hand over whole
+             tensors, from eight devices of a node at once
+  sequence   plan with sequence parallelism, so that each device of tp hands over a part
+  megatron   the most sequences whose activations fit as Megatron-LM 2.5 and 2.6 keep them, scores of the attention included. They are
+             34 s b h + 5 a s^2 b bytes a block (arXiv 2205.05198, Eq. 1 and 2), and are recomputed if not even one sequence fits. Each
+             device of a stage hands over an eighth (scatter_gather_tensors_in_pipeline, on by default). Kernels take the same time
+  ring a2a   megatron with the all-to-all that the paper describes (section 4.3): a ring, linear in the number of its members
+  one ring   plan with one ring for all_reduce, at the rates of the links, instead of the measurement in the profile
+  uncut      plan; in DPMoE with tensor parallelism, experts are whole, on as many ranks
 
-bf16 stands for the paper's f16, a sequence has 2048 tokens. A pipeline has four micro-batches for each stage, other settings have one.
-DPMoE's experts are on data-parallel ranks and cut over the tensor-parallel ones unless told otherwise. A claim that fails makes the exit
-status 1: claims are about what must hold, and differences from the paper's figures are printed.
+bf16 stands for the paper's f16. A sequence has 2048 tokens. A pipeline has four micro-batches for each stage, other settings have one.
+DPMoE's experts are on data-parallel ranks, and divided over the tensor-parallel ranks except in uncut. The exit status is 1 if a claim
+fails. Claims are about properties that must hold. Differences from the paper's figures are only printed.
 """
 import argparse
 import json

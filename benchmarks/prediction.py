@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Predicted against measured step times on the host backend.
+"""Compares predicted with measured step times on the host backend.
 
-Usage: prediction.py --bin DIR [--cluster=FILE] [--svg=FILE] [--json=FILE] [--steps=N] [--rounds=N] [--only=TEXT]. Compiles the
-configurations below, runs each with moe-run, predicts it with moe-sim on the profile of this machine, and prints a table, R^2
-and the errors. Calibration has seen none of them: it knows kernels and collectives, not plans.
+Usage: prediction.py --bin DIR [--cluster=FILE] [--svg=FILE] [--json=FILE] [--steps=N] [--rounds=N] [--only=TEXT]. The script compiles the
+configurations below, runs each with moe-run, and predicts it with moe-sim on the profile of this machine. It prints a table, R^2 and the
+errors. Calibration has seen none of these plans. It measures kernels and collectives.
 """
 import argparse
 import json

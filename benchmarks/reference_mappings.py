@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""MoePlan's answers beside published mappings and throughputs of MoE training on H100: docs/Validation.md.
+"""Compares MoePlan with published mappings and throughputs of MoE training on H100, for docs/Validation.md.
 
 Usage: reference_mappings.py --bin DIR [--page=docs/Validation.md] [--svg=FILE] [--only=NAME,..] [--again] [--limit=SECONDS]
-       reference_mappings.py --page=docs/Validation.md     writes the page from the figures that are kept
+       reference_mappings.py --page=docs/Validation.md     writes the page from the kept figures
 
-reference_mappings.json has the published rows, each with its source. For each of them
+reference_mappings.json has the published rows, each with its source. Two steps are computed for each row:
 
-  theirs   moe-sim predicts the step of the published mapping, as far as MoePlan can express it. A pipeline of more than six
-           micro-batches a stage is told from two shorter ones: each further micro-batch adds the same time
+  theirs   moe-sim predicts the step of the published mapping, as far as MoePlan can express it. If a pipeline has more than six
+           micro-batches a stage, two shorter pipelines give its time: each further micro-batch adds the same time
   ours     moe-plan chooses for the same devices, sequences and global batch
 
-Nothing is fitted to the published figures. Figures are kept in reference_figures.json (--figures=FILE), and what is there is not
-computed again without --again. A row that takes longer than --limit (3600) is kept as such. The page's tables are those between
-markers; the rest of it is written by hand.
+Nothing is fitted to the published figures. reference_figures.json keeps the computed figures (--figures=FILE). They are computed again
+only with --again. If a row takes longer than --limit (3600), the file says so. The script writes the page's tables between markers. The
+rest of the page is written by hand.
 
-TFLOP/s count what the source counts: products of the forward three times (recomputation not), without the embedding, with the head;
-of attention all scores ("full") or those at or before the diagonal ("causal"), in windows where layers have them ("windowed").
+TFLOP/s count the same FLOPs as the source: products of the forward three times, without recomputation and embedding, but with the head.
+Attention counts all scores ("full") or those at or before the diagonal ("causal"), in windows if layers have them ("windowed").
 """
 import argparse
 import json

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Runs all benchmarks and writes docs/Results.md with its pictures: entries.py has the list, and what the page says about each.
+"""Runs all benchmarks, and writes docs/Results.md with its pictures. entries.py has the list, and the page's texts.
 
-Usage: run_all.py --bin DIR --page docs/Results.md      runs what has no result of this commit yet, then writes the page
-       run_all.py --page docs/Results.md                writes the page from the results that are there
-       run_all.py --list                                names, seconds, what they need
+Usage: run_all.py --bin DIR --page docs/Results.md      runs entries without a result of this commit, then writes the page
+       run_all.py --page docs/Results.md                writes the page from the existing results
+       run_all.py --list                                names, seconds, needs
 
   --bin=DIR          folder of the tools, built from this checkout (preset release: build/release/bin)
-  --out=DIR          where results are kept, a folder for each commit (build/results). A result is one file, NAME.json, beside a folder of
-                     that name with its pictures: results from another machine can be copied there
-  --only=NAME,..     these alone
-  --again=NAME,..    these alone, though they have results
-  --busy=SHARE       what measures times is skipped where others use more of the processors (0.1); 1 runs it anyway
+  --out=DIR          keeps the results, in a folder for each commit (build/results). A result is one file, NAME.json, beside a folder of
+                     that name with its pictures. Results from another machine can be copied there
+  --only=NAME,..     these entries alone
+  --again=NAME,..    these entries alone, even if they have results
+  --busy=SHARE       skip an entry that measures times if other programs use more of the processors (0.1); 1 runs it anyway
 
-Interrupted (Ctrl-C), it keeps what is done, and the next call goes on. An entry that fails is kept as failed, with the end of its
-output, and the others run; it is not run again on the same commit unless --again says so. Skipped ones are tried each time: what needs
-a GPU where there is none, what ends with status 77. The exit status is 1 where an entry has failed. The commit is that of the checkout;
-with changes to tracked files outside docs/, a hash of these is added.
+After Ctrl-C, finished results are kept, and the next call goes on. If an entry fails, its result is kept as failed, with the end of its
+output, and the other entries run. It does not run again on the same commit unless --again names it. Skipped entries are tried each
+time: those that need a GPU if there is none, and those that end with status 77. The exit status is 1 if an entry has failed. The
+commit is that of the checkout. If tracked files outside docs/ have changes, a hash of these is added.
 """
 import argparse
 import datetime
@@ -389,14 +389,15 @@ def write_page(path, entries, sections, results):
     records = {entry.name: results.find(entry.name) for entry in entries}
     parts = ["""# Results
 
-Written by `benchmarks/run_all.py --bin build/release/bin --page docs/Results.md`, which runs everything under
-[benchmarks](../benchmarks/README.md); the words are in `benchmarks/entries.py`. Below each part stand the commit, build and machine that
-gave its figures, the day, how long it took, and its command, for the repository's root.
+`benchmarks/run_all.py --bin build/release/bin --page docs/Results.md` writes this page. It runs all
+[benchmarks](../benchmarks/README.md), and `benchmarks/entries.py` has the texts. Below each part stand the commit, build and machine that
+gave its figures, the day, the duration, and the command, which runs in the repository's root. The [Glossary](Glossary.md) defines the
+terms.
 
-*Simulated* means that plans are compiled by this compiler and timed by `moe-sim` on a [profile](Clusters.md) of a paper's cluster:
-nobody has run them there. Lines that begin with ok or FAIL are what a benchmark claims and checks itself. The papers' figures are no
-claims: they stand beside ours, and where they differ the text says why. What has not run here may be in
-[benchmarks/README.md](../benchmarks/README.md#figures), with figures of earlier commits.
+*Simulated* means that this compiler compiles the plans, and `moe-sim` times them on a [profile](Clusters.md) of a paper's cluster. Nobody
+has run them there. Lines that begin with ok or FAIL are claims that a benchmark checks itself. The papers' figures are no claims. They
+stand beside ours, and the text explains differences. [benchmarks/README.md](../benchmarks/README.md#figures) has figures of earlier
+commits, also for some benchmarks that have not run here.
 """, "| section | part | | commit | day |\n| --- | --- | --- | --- | --- |"]
     for section in sections:
         for entry in (it for it in entries if it.section == section):

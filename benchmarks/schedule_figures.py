@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/images/schedule-*.svg from simulated plans: what runs when in a MoE layer, and in a pipeline.
+"""Draws docs/images/schedule-*.svg from simulated plans: when each launch of a MoE layer, or each stage of a pipeline, runs.
 
 Usage: schedule_figures.py [--bin DIR] [--only NAME,..]
 
-Each picture has two plans on one time axis. Of a layer a lane is a stream of the rank that computes longest. Of a pipeline a lane is
-a stage, and a box the forward or the backward of a micro-batch, with its number.
+Each picture has two plans on one time axis. In pictures of a layer, a lane is a stream of the rank that computes longest. In pictures of a
+pipeline, a lane is a stage, and a box is the forward or the backward of a micro-batch, with its number.
 """
 import argparse
 import json

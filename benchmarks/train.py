@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""A small GPT with MoE trained on a text with one rank and with 8 ranks under each schedule: the loss curves have to be one curve.
+"""Trains a small GPT with MoE on one rank, and on 8 ranks under each schedule: all loss curves have to be one curve.
 
 Usage: train.py --bin DIR [--data=FILE] [--steps=300] [--dtype=f32] [--svg=FILE] [--json=FILE].
 
-4 blocks, MoE on every other FFN, dropout, AdamW with clipped gradients, bytes as tokens. The one rank is the reference program of the
-baseline's plan, and of the first plan in micro-batches, whose dropout is another one; every plan is trained on the same sequences. A curve that leaves the first one's
-by more than 1e-4, relatively, or that does not fall makes the exit status 1. In f32 a choice between two experts that score alike may fall otherwise by rounding, and the
-curves then part by 1e-3 at most; so f64 unless given. The text is this project's documentation unless given.
+The model has 4 blocks, MoE on every other FFN, dropout, AdamW with clipped gradients, and bytes as tokens. The one rank is the reference
+program of the baseline's plan. Plans in micro-batches have other dropout, so for them the one rank is the reference of the first such
+plan. Every plan is trained on the same sequences. The text is this project's documentation unless --data gives one.
+
+The exit status is 1 if a curve differs from one rank's by more than 1e-4, relatively, or if one rank's does not fall. In f32, rounding may
+decide between two experts with equal scores, and the curves then differ by up to 1e-3. So f64 is the default.
 """
 import argparse
 import glob

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Lists sentences that are hard to read, in the documents, the descriptions of ops and passes, and the help texts.
+"""Lists sentences that are hard to read, in the documents, the descriptions of ops and passes, and the help texts. Also lists links of
+documents that lead nowhere.
 
 Usage: check_prose.py ROOT [FILE..]
 
@@ -106,12 +107,32 @@ def get_glossary(root):
     return set(re.findall(r"\b[A-Z]{2,}[0-9]*\b", "\n".join(line.split("|")[1] for line in text.split("\n") if line.startswith("|"))))
 
 
+def get_anchors(path):
+    """Those of the headings of a document, as GitHub makes them."""
+    with open(path, encoding="utf-8") as opened:
+        text = re.sub(r"^```.*?^```", "", opened.read(), flags=re.M | re.S)
+    headings = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def check_links(root, file, text):
+    found = []
+    for link in re.finditer(r"\]\(([^)\s]+)\)", text):
+        place, _, anchor = link[1].partition("#")
+        path = os.path.normpath(os.path.join(root, os.path.dirname(file), place)) if place else os.path.join(root, file)
+        if "://" in link[1]:
+            continue
+        if not os.path.exists(path) or (anchor and path.endswith(".md") and anchor not in get_anchors(path)):
+            found.append((get_line(text, link.start()), f"'{link[1]}' leads nowhere"))
+    return found
+
+
 def check(root, file, known):
     with open(os.path.join(root, file), encoding="utf-8") as opened:
         text = opened.read()
     is_document = file.endswith(".md")
-    sentences = read_markdown(text) if is_document else read_tablegen(text) if file.endswith(".td") else read_help(text)
-    found, defined = [], known | get_defined(text)
+    sentences = [] if file in GENERATED else read_markdown(text) if is_document else read_tablegen(text) if file.endswith(".td") else read_help(text)
+    found, defined = check_links(root, file, text) if is_document else [], known | get_defined(text)
     for line, sentence in sentences:
         words = get_words(sentence)
         short = " ".join(sentence.split()[:12])
@@ -133,8 +154,6 @@ def main():
                                            check=True, capture_output=True, text=True).stdout.split()
     known, count = get_glossary(root) | NAMES, 0
     for file in files:
-        if file in GENERATED:
-            continue
         for line, text in check(root, file, known):
             print(f"{file}:{line}: {text}")
             count += 1

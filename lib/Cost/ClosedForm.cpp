@@ -120,7 +120,7 @@ Expected<double> ClosedForm::getSharedSeconds(const Exchange &exchange) const {
     size_t busy = std::min<size_t>(shares.size(), profile.processors.count);
     if (busy > speeds.size())
       return makeCostError("cluster '" + profile.name + "' has no 'processors.speed.network' for " + llvm::Twine(busy) +
-                           " busy ones");
+                           " busy processors");
     std::vector<double> free(busy);
     for (double share : shares)
       *llvm::min_element(free) += share / speeds[busy - 1];

@@ -111,7 +111,7 @@ std::vector<DeviceRate> readRates(JsonReader &device) {
     DeviceRate rate;
     rate.dtype = dtypes[reader.getChoice("dtype", llvm::ArrayRef(dtypes).take_front(numComputeDtypes))].str();
     if (llvm::any_of(rates, [&](const DeviceRate &other) { return other.dtype == rate.dtype; }))
-      reader.fail("dtype", "an element type that no entry before has");
+      reader.fail("dtype", "an element type that no earlier entry has");
     rate.flopsPerSecond = reader.getNumber("flop_per_s", kPositive);
     JsonReader efficiency = reader.getObject("efficiency");
     rate.efficiency = readCurve(efficiency);
@@ -141,7 +141,7 @@ std::vector<KernelRate> readKernels(JsonReader &device) {
     if (llvm::any_of(kernels, [&](const KernelRate &other) {
           return other.kernel == rate.kernel && other.dtype == rate.dtype && other.params == rate.params;
         }))
-      reader.fail("kernel", "a kernel, dtype and params that no entry before has");
+      reader.fail("kernel", "a kernel, dtype and params that no earlier entry has");
     rate.latency = reader.getNumber("latency_s", kNotNegative);
     rate.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
     readFit(reader, rate);
@@ -196,7 +196,7 @@ std::vector<FabricLevel> readFabric(JsonReader &root) {
     if (level.name == kNetwork || !llvm::all_of(level.name, [](char c) { return llvm::isLower(c) || c == '_'; }))
       reader.fail("name", "a name of small letters other than network");
     if (llvm::any_of(levels, [&](const FabricLevel &other) { return other.name == level.name; }))
-      reader.fail("name", "a name that no level before has");
+      reader.fail("name", "a name that no earlier level has");
     int64_t below = levels.empty() ? 1 : levels.back().nodes;
     level.nodes = reader.getInteger("nodes", 1, nodesLimit);
     if (level.nodes % below != 0 || (!levels.empty() && level.nodes == below))
@@ -249,7 +249,7 @@ std::vector<Interference> readInterference(JsonReader &root) {
     if (llvm::any_of(sets, [&](const Interference &other) {
           return other.compute == set.compute && other.communication == set.communication && other.copy == set.copy;
         }))
-      reader.fail("running", "a set that no entry before has");
+      reader.fail("running", "a set that no earlier entry has");
     for (const auto &kind : kinds)
       if (kind.isBusy)
         kind.speed = reader.getNumber(kind.name, kFraction);
@@ -279,7 +279,7 @@ std::vector<CollectiveFit> readCollectives(JsonReader &root, const ClusterProfil
                  members == Range{other.minMembers, other.maxMembers} &&
                  perNode == Range{other.minPerNode, other.maxPerNode};
         }))
-      reader.fail("collective", "a collective, dtype, members and per_node that no entry before has");
+      reader.fail("collective", "a collective, dtype, members and per_node that no earlier entry has");
     fit.alpha = reader.getNumber("alpha_s", kNotNegative);
     fit.perMember = reader.getNumber("per_member_s", kNotNegative, 0);
     fit.beta = reader.getNumber("beta_s_per_byte", kNotNegative);

@@ -255,8 +255,8 @@ llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const Exchange &exchang
   FlowBuilder builder(exchange, devicesPerNode, senders);
   if (algorithm == Algorithm::Hierarchical && exchange.phases == 1 && !builder.isUniform())
     return makeError("hierarchical '" + getName(exchange.collective) +
-                     "': expected as many members on each node, but the group of " +
-                     llvm::Twine(exchange.ranks.size()) + " has more on some");
+                     "': expected the same number of members on each node, but the group of " +
+                     llvm::Twine(exchange.ranks.size()) + " has more on some nodes");
   if (!builder.build(algorithm))
     return makeError("algorithm '" + getName(algorithm) + "' does not carry out '" + getName(exchange.collective) +
                      "'");

@@ -231,7 +231,8 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
                                         *profile.hostBytesPerSecond;
     break;
   case Resource::Network:
-    return makeCostError("'" + work.kernel + "' is an exchange: its time depends on its group");
+    return makeCostError("expected a kernel but got the exchange '" + work.kernel +
+                         "', whose time depends on its group");
   }
   return std::max(seconds, profile.kernelSeconds);
 }
@@ -420,7 +421,7 @@ static const CollectiveFit *findFit(const ClusterProfile &profile, Collective co
 
 static llvm::Error makeNoGroupError(const ClusterProfile &profile, Collective collective, int64_t members,
                                     int64_t perNode, StringRef dtype) {
-  std::string nodes = perNode ? (Twine(perNode) + " on each node").str() : "not as many on each node";
+  std::string nodes = perNode ? (Twine(perNode) + " on each node").str() : "a different number on each node";
   return makeCostError("cluster '" + profile.name + "' has neither links nor a fit for '" + getName(collective) +
                        "' of dtype '" + dtype + "' among " + Twine(members) + " members, " + nodes);
 }
@@ -456,8 +457,8 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
     return error;
   for (int64_t rank : group)
     if (rank < 0 || rank >= ranks)
-      return makeCostError("rank " + Twine(rank) + " of a '" + getName(collective) + "' is none of the " +
-                           Twine(ranks) + " ranks");
+      return makeCostError("expected the members of '" + getName(collective) + "' to be below " + Twine(ranks) +
+                           ", the number of ranks, but got rank " + Twine(rank));
   Expected<Algorithm> algorithm = chooseAlgorithm(collective, group, payload);
   if (!algorithm)
     return algorithm.takeError();
@@ -509,9 +510,9 @@ llvm::Error CostModel::check(const Exchange &exchange) const {
   bool isPhase =
       exchange.phases >= 1 && exchange.phase >= 0 && exchange.phase < exchange.phases && members % exchange.phases == 0;
   if (!isPhase || (exchange.phases > 1 && exchange.collective != Collective::AllToAll))
-    return makeCostError("expected phases of an 'all_to_all', whose " + Twine(members) +
-                         " members are as many blocks, but got phase " + Twine(exchange.phase) + " of " +
-                         Twine(exchange.phases) + " of '" + getName(exchange.collective) + "'");
+    return makeCostError("expected phases of an 'all_to_all', in a number that divides its " + Twine(members) +
+                         " members, but got phase " + Twine(exchange.phase) + " of " + Twine(exchange.phases) +
+                         " of '" + getName(exchange.collective) + "'");
   if (exchange.matrix.empty())
     return llvm::Error::success();
   if (exchange.collective != Collective::AllToAll)

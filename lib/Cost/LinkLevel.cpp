@@ -165,8 +165,8 @@ Expected<std::vector<Phase>> LinkLevel::getPhases(const Exchange &exchange) cons
     return error;
   for (int64_t rank : exchange.ranks)
     if (rank < 0 || rank >= ranks)
-      return makeCostError("rank " + llvm::Twine(rank) + " of a '" + getName(exchange.collective) +
-                           "' is none of the " + llvm::Twine(ranks) + " ranks");
+      return makeCostError("expected the members of '" + getName(exchange.collective) + "' to be below " +
+                           llvm::Twine(ranks) + ", the number of ranks, but got rank " + llvm::Twine(rank));
   Expected<Algorithm> algorithm = chooseAlgorithm(exchange.collective, exchange.ranks, exchange.payload);
   if (!algorithm)
     return algorithm.takeError();

@@ -180,7 +180,7 @@ llvm::Expected<Topology> Topology::create(const ClusterProfile &profile, int64_t
 /// Searches the ways of node 0 and refuses what leaves two ranks apart.
 llvm::Error Topology::findWays(const NodeGraph &node) {
   auto fail = [](const std::string &from, const std::string &to) {
-    return makeError("expected links that lead from '" + from + "' to '" + to + "', but there is no way");
+    return makeError("expected links that lead from '" + from + "' to '" + to + "', but there is no such path");
   };
   int64_t used = std::min(ranks, devices);
   inside.resize(devices * devices);

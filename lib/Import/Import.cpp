@@ -84,7 +84,7 @@ static llvm::Error checkChunks(const ModelSpec &model, const ImportOptions &opti
   for (const BlockSpec &block : model.blocks)
     if (block.chunk > 0 && options.seq > block.chunk && options.seq % block.chunk != 0)
       return makeError("'seq': expected at most " + Twine(block.chunk) +
-                       ", the tokens of a piece that attention stays inside of, or a multiple of it, but got " +
+                       ", the tokens that attention sees at once, or a multiple of them, but got " +
                        Twine(options.seq));
   return llvm::Error::success();
 }
@@ -132,7 +132,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> mlir::moe::importModel(MLIRContext &contex
     return makeError("'max-load': expected a dropless model but got the " +
                      (layer.capacityFactor ? "capacity factor " + std::to_string(*layer.capacityFactor)
                                            : "expert capacity " + std::to_string(*layer.expertCapacity)) +
-                     "; 'dropless' makes it one");
+                     "; 'dropless' makes the model dropless");
   bool isDefaultLoad = !options.maxLoad && options.defaultMaxLoad && !layer.capacityFactor && !layer.expertCapacity;
   if (isDefaultLoad)
     options.maxLoad = options.defaultMaxLoad;

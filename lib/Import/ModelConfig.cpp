@@ -56,8 +56,8 @@ static StringRef getFirstName(const JsonReader &reader) {
 
 /// What is expected in place of a name that no family has.
 static std::string describeKnown(StringRef name, llvm::ArrayRef<StringRef> known) {
-  std::string text = "one of those that docs/Models.md lists";
-  return name.empty() ? text : text + ", of which \"" + findNearest(name, known).str() + "\" is the nearest,";
+  std::string text = "a name that docs/Models.md lists";
+  return name.empty() ? text : text + ", of which \"" + findNearest(name, known).str() + "\" is the most similar,";
 }
 
 /// The family of the first known name under `architectures`, else of `model_type`.
@@ -74,7 +74,7 @@ static const Family *findFamily(JsonReader &reader) {
           return &family;
     for (const llvm::json::Value &name : *names)
       if (StringRef known = findOtherHead(name.getAsString().value_or("")); !known.empty()) {
-        reader.fail("architectures", "\"" + known + "\", whose head makes logits of this model's hidden states,");
+        reader.fail("architectures", "\"" + known + "\", the same model with the head that computes logits,");
         return nullptr;
       }
   } else if (const llvm::json::Value *type = reader.find("model_type")) {
@@ -155,7 +155,7 @@ static bool checkParts(JsonReader &reader, const Family &family, bool whole) {
   if (!family.missingInLayers.empty())
     reader.fail(key, "another model, since MoePlan does not have " + family.missingInLayers + ",");
   else if (!family.missing.empty() && whole)
-    reader.fail(key, "to be asked for MoE layers only, without --whole-model, since MoePlan does not have " +
+    reader.fail(key, "to be used for MoE layers only, without --whole-model, since MoePlan does not have " +
                          family.missing + ",");
   else if (family.layerKeys.experts.empty() && !whole)
     reader.fail(key, "a model with experts, or --whole-model for one without,");

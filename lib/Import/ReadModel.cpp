@@ -160,8 +160,8 @@ static void readPadding(JsonReader &reader, StringRef key, ModelSpec &model) {
   else if (reader.find(key))
     model.padding = reader.getInteger(key, -model.vocabulary, model.vocabulary - 1);
   else if (model.padding >= model.vocabulary)
-    reader.fail(key, "an id below 'vocab_size', " + Twine(model.vocabulary) + ", which the family's default, " +
-                         Twine(model.padding) + ", is not,");
+    reader.fail(key, "an id below 'vocab_size', " + Twine(model.vocabulary) + ", but the family's default is " +
+                         Twine(model.padding) + ",");
   if (reader.find(key) && model.padding < 0)
     model.padding += model.vocabulary;
 }

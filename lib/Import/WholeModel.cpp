@@ -380,9 +380,9 @@ void ModelBuilder::warnOfExperts() {
   auto isMoe = [](const BlockSpec &block) { return block.isMoe; };
   if (options.loss && model.dropout.hidden > 0 &&
       (llvm::any_of(model.blocks, isMoe) || llvm::any_of(model.decoder, isMoe)))
-    emitWarning(location) << "'dropout_rate': dense blocks drop a share " << model.dropout.hidden
-                          << " of their inner activations in training, but experts none of theirs, other than in "
-                             "transformers";
+    emitWarning(location) << "'dropout_rate': in training, dense blocks drop a share " << model.dropout.hidden
+                          << " of their inner activations, but experts drop none; in transformers experts drop them, "
+                             "too";
 }
 
 OwningOpRef<ModuleOp> ModelBuilder::build() {

@@ -22,12 +22,13 @@ static LogicalResult checkProgram(func::FuncOp program, OrderPolicy policy) {
   if (failed(plan::verifyRankProgram(program)))
     return failure();
   if (policy == OrderPolicy::Search && program->hasAttr(plan::kRanksAttrName))
-    return program.emitError() << "expected a program of all ranks for a search, which times it alone";
+    return program.emitError() << "expected one program for all ranks: a search cannot time the programs of stages";
   for (Operation &op : program.getOps()) {
     if (isa<plan::RecordOp, plan::WaitOp>(op))
       return op.emitOpError("expected no waits before launches are put into order");
     if (auto buffer = dyn_cast<plan::BufferOp>(op); buffer && buffer.getOffset())
-      return op.emitOpError("expected no offset before launches are put into order: bytes are shared by that order");
+      return op.emitOpError(
+          "expected no offset before launches are put into order: the order decides which buffers share memory");
   }
   return success();
 }
@@ -117,13 +118,14 @@ LogicalResult mlir::moe::orderPlan(func::FuncOp program, OrderPolicy policy, con
     if (its == policy || policy == OrderPolicy::Search)
       bars.push_back(makePossible(graph, papers.getPreference(its)));
   if (graph.size() > 0 && bars.front().empty())
-    return program.emitError() << "expected rings whose turns some order of the launches allows";
+    return program.emitError()
+           << "expected an order of the launches in which the buffers of each ring take turns, but there is none";
   if (policy != OrderPolicy::Search || graph.numStreams < 2) {
     apply(program, dependences.getLaunches(), bars.front());
     return success();
   }
   if (!model)
-    return program.emitError() << "expected a cluster, by whose times to search";
+    return program.emitError() << "expected a cluster: the search for an order needs its times";
   FailureOr<Order> order = search(program, dependences, graph, papers, bars, *model);
   if (succeeded(order))
     apply(program, dependences.getLaunches(), *order);
@@ -148,7 +150,7 @@ struct PlanOrder : public moe::impl::PlanOrderBase<PlanOrder> {
       return report(program, profile.takeError());
     int64_t ranks = plan::getWorld(program);
     if (ranks == 0)
-      return program.emitError() << "expected " << kParallelAttrName << ", which gives the ranks";
+      return program.emitError() << "expected " << kParallelAttrName << ", which gives the number of ranks";
     llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(*profile, ranks, CostForm::ClosedForm);
     if (!model)
       return report(program, model.takeError());

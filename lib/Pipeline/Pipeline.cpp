@@ -149,7 +149,7 @@ static void addPlanPasses(PassManager &passes, const PipelineOptions &options) {
 static LogicalResult orderBySearch(func::FuncOp program, const ParsedSchedule &schedule,
                                    const PipelineOptions &options) {
   if (!options.cluster)
-    return program.emitError() << "expected a cluster to search an order on";
+    return program.emitError() << "expected a cluster, on which to search for an order";
   // With uneven routing it is the busiest link that counts.
   int64_t world = options.parallel.getWorld();
   bool hasFlows = schedule.dependsOnRouting() && !options.cluster->links.empty() && world <= kMaxUnevenRanks;
@@ -184,7 +184,7 @@ static LogicalResult orderLaunches(func::FuncOp program, const ParsedSchedule &s
       return success();
   }
   emitWarning(UnknownLoc::get(program.getContext()))
-      << "the plan is in MPipeMoE's order, since none can be searched: " << reason;
+      << "the plan has MPipeMoE's order of launches, since the search for an order failed: " << reason;
   return orderPlan(program, OrderPolicy::MPipeMoe, /*model=*/nullptr);
 }
 
@@ -214,8 +214,8 @@ static LogicalResult copyGate(RouteOp route, LayerOp layer, int64_t world) {
   if (static_cast<int64_t>(route.getLeave()) < 0)
     return success();
   if (groups * stride % world != 0)
-    return route.emitOpError() << "expected as many routing groups in each node but got " << groups << " for " << world
-                               << " ranks in nodes of " << stride;
+    return route.emitOpError() << "expected the same number of routing groups on each node but got " << groups
+                               << " groups for " << world << " ranks on nodes of " << stride << " ranks";
   layer.setLeave(route.getLeave());
   layer.setHomes(route.getHomes());
   layer.setHomeSpan(groups * stride / world);
@@ -305,15 +305,16 @@ static FailureOr<OwningOpRef<ModuleOp>> compileProgram(ModuleOp graph, const Par
 static LogicalResult checkOrder(MLIRContext *context, const PipelineOptions &options) {
   if (options.parallel.getPp() > 1 && options.order && *options.order != OrderPolicy::Program)
     return emitError(UnknownLoc::get(context))
-           << "expected --order=program, or none, with pp = " << options.parallel.getPp()
-           << ": a stage's launches stay in the order of 1F1B, since another stage may wait for any of them";
+           << "expected no --order, or --order=program, with pp = " << options.parallel.getPp()
+           << ": the launches of a stage stay in the order of 1F1B, since other stages may wait for any of them";
   return success();
 }
 
 static LogicalResult checkGraph(ModuleOp graph) {
   if (isSpmdProgram(graph))
-    return graph.emitError() << "expected a model graph but got the program of a rank, which moe-compile takes with "
-                                "nothing left to choose";
+    return graph.emitError()
+           << "expected a model graph but got a rank program, whose choices are made; moe-compile makes a "
+              "plan of it";
   auto functions = graph.getOps<func::FuncOp>();
   if (!llvm::hasSingleElement(functions))
     return graph.emitError() << "expected a model graph of exactly one function but got "
@@ -352,10 +353,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
                                                             const PipelineOptions &options) {
   if (options.recompute != Recompute::None && schedule.getRing() > 0)
     return emitError(UnknownLoc::get(prepared.getContext()))
-           << "expected --recompute without memory reuse but got --schedule=" << schedule.getName()
+           << "expected --recompute without a ring of buffers but got --schedule=" << schedule.getName()
            << ": a ring holds the values of " << schedule.getRing()
-           << " chunks, and a backward that computes its block again needs those of all; take +pipeline:N alone, or "
-              "leave out --recompute";
+           << " chunks, but a backward that computes its block again needs the values of all chunks; use +pipeline:N "
+              "without a ring and without +mpipe, or leave out --recompute";
   // The routing of its layers becomes the schedule's.
   OwningOpRef<ModuleOp> graph = prepared.clone();
   std::string applied;

@@ -79,7 +79,7 @@ static LogicalResult readArguments(MLIRContext *context, StringRef name, StringR
     setWord(word - words.begin());
   if ((wantsNumber && (first.getAsInteger(10, number) || number < 1)) || (hasTwo && !isWord))
     return emitUsageError(context) << "expected a positive number, one of " << llvm::join(words, ", ")
-                                   << ", or both with a comma between, behind '" << name << ":' in --schedule but got '"
+                                   << ", or both with a comma between, after '" << name << ":' in --schedule but got '"
                                    << text << "'";
   return success();
 }
@@ -319,11 +319,11 @@ static LogicalResult checkTogether(MLIRContext *context, const Entry &entry, Str
                                    const ParsedSchedule &parsed, StringRef schedule) {
   if (!entry.of.empty() && getName(parsed.layer) != entry.of)
     return emitUsageError(context) << "expected '" << text << "' with '" << entry.of
-                                   << "' in --schedule, a part of which it overlaps, but got '" << schedule << "'";
+                                   << "' in --schedule, whose exchanges it overlaps, but got '" << schedule << "'";
   if (!parsed.hasExchanges() && entry.needsExchanges)
     return emitUsageError(context) << "expected '" << text << "' without '" << getName(parsed.layer)
-                                   << "' in --schedule, which leaves no exchange with the experts, but got '"
-                                   << schedule << "'";
+                                   << "' in --schedule, which has no exchanges with the experts, but got '" << schedule
+                                   << "'";
   return success();
 }
 
@@ -343,15 +343,16 @@ FailureOr<ParsedSchedule> mlir::moe::parseSchedule(MLIRContext *context, StringR
                                      << (isKnown ? "" : suggestName(name, getNames()));
     for (auto [other, otherText] : parts)
       if (entry->kind == other->kind && text != otherText)
-        return emitUsageError(context) << "expected one of '" << otherText << "' and '" << text
-                                       << "' in --schedule, since each decides the same, but got '" << schedule << "'";
+        return emitUsageError(context) << "expected only one of '" << otherText << "' and '" << text
+                                       << "' in --schedule, since they exclude each other, but got '" << schedule
+                                       << "'";
     if (failed(entry->read(context, argument, parsed)))
       return failure();
     parts.push_back({entry, text});
   }
   if (parsed.everything && parts.size() > 1)
-    return emitUsageError(context) << "expected 'auto' alone in --schedule, since it decides all of it, but got '"
-                                   << schedule << "'";
+    return emitUsageError(context)
+           << "expected 'auto' alone in --schedule, since it chooses the whole schedule, but got '" << schedule << "'";
   for (auto [entry, text] : parts)
     if (failed(checkTogether(context, *entry, text, parsed, schedule)))
       return failure();

@@ -118,8 +118,8 @@ static LogicalResult checkDropless(StringRef name, ModuleOp graph) {
   for (LayerOp layer : (*graph.getOps<func::FuncOp>().begin()).getOps<LayerOp>())
     if (!layer.isDropless())
       return layer.emitOpError() << "expected a dropless layer (--dropless) for '" << name
-                                 << "': with a capacity each expert gets as many rows, and each rank sends as many, "
-                                    "whatever the tokens choose";
+                                 << "': with a capacity, the tokens' choices do not change how many rows the ranks "
+                                    "send and the experts get";
   return success();
 }
 

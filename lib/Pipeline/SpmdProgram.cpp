@@ -74,10 +74,10 @@ static LogicalResult checkFunction(func::FuncOp function) {
     return function.emitError() << "expected a body of one block";
   for (Operation &op : function.front().without_terminator())
     if (!isa<MoeSpmdOpInterface>(op))
-      return op.emitOpError() << "expected an op of the program of a rank";
+      return op.emitOpError() << "expected an op of a rank program";
   StringRef roles[] = {kInputRole, kParameterRole, kStepRole,   kCotangentRole, kStateRole, kRateRole,
                        "output",   kLossRole,      kMetricRole, kGradientRole,  kUpdateRole};
-  return failure(failed(checkNames(function, "a program of a rank", roles, roles)) || failed(checkSizes(function)));
+  return failure(failed(checkNames(function, "a rank program", roles, roles)) || failed(checkSizes(function)));
 }
 
 static LogicalResult checkFunctions(ModuleOp module) {
@@ -95,7 +95,7 @@ static LogicalResult checkFunctions(ModuleOp module) {
       return failure();
   }
   if (!module.lookupSymbol(kRankName))
-    return module.emitError() << "expected @" << kRankName << ", the program of a rank, beside @" << kReferenceName;
+    return module.emitError() << "expected @" << kRankName << ", the rank program, beside @" << kReferenceName;
   return success();
 }
 
@@ -149,9 +149,10 @@ FailureOr<SpmdHeader> mlir::moe::takeSpmdHeader(ModuleOp module, bool reference)
   if (!parallel)
     return module.emitError() << "expected " << kParallelAttrName << " on the module, which gives the groups of ranks";
   if (parallel.getPp() > 1)
-    return module.emitError() << "expected pp = 1 in the program of a rank but got pp = " << parallel.getPp()
-                              << ": the states of stages are only known before they are divided, so that these cannot "
-                                 "be checked; compile the model instead";
+    return module.emitError()
+           << "expected pp = 1 in a rank program but got pp = " << parallel.getPp()
+           << ": the programs of stages cannot be checked, since the states of their values are only "
+              "known before the division; compile the model instead";
   if (failed(checkFunctions(module)))
     return failure();
   if (Operation *unwanted = module.lookupSymbol(kReferenceName); unwanted && !reference)

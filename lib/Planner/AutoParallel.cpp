@@ -69,12 +69,12 @@ void ParallelSearch::failToFind() {
   }
   InFlightDiagnostic error = emitUsageError(context) << "expected groups of " << request.world << " ranks ";
   if (stopped)
-    error << "but the search was interrupted before any " << (smallest ? "that fit " : "") << "were compared";
+    error << "but the search was interrupted before it compared any" << (smallest ? " that fit" : "");
   else if (smallest)
-    error << "in which a plan has at most " << formatByteSize(limit) << " a rank, but the smallest of "
-          << candidates.size() << " needs more, that of " << describe(*smallest) << ": " << smallest->reason;
+    error << "with a plan of at most " << formatByteSize(limit) << " per rank, but the smallest of "
+          << candidates.size() << " candidates needs more, that of " << describe(*smallest) << ": " << smallest->reason;
   else
-    error << "that can be" << (illegal ? ", but of " + describe(*illegal) + " the passes say: " + illegal->reason : "");
+    error << "that are possible" << (illegal ? ", but " + describe(*illegal) + " is not: " + illegal->reason : "");
   if (stopped || !smallest || !request.describeRemedies)
     return;
   std::string remedies = request.describeRemedies(*smallest, getOptions(*smallest), smallest->whole.bytes, limit);

@@ -276,14 +276,14 @@ static LogicalResult emitNoCandidate(ModuleOp graph, const ScheduleExplanation &
     if (candidate.verdict == Verdict::TooLarge && (!smallest || candidate.estimate.bytes < smallest->estimate.bytes))
       smallest = &candidate;
   if (!result.isComplete)
-    return emitUsageError(graph) << "expected a schedule but the search was interrupted before any that "
-                                 << (smallest ? "fits" : "can be") << " was simulated";
+    return emitUsageError(graph) << "expected a schedule but the search was interrupted before it simulated any that "
+                                 << (smallest ? "fits" : "is possible");
   if (!smallest)
-    return emitUsageError(graph) << "expected a schedule that can be, but of '" << result.candidates.front().schedule
-                                 << "' the passes say: " << result.candidates.front().reason;
-  return emitUsageError(graph) << "expected a plan of at most " << memoryLimit << " bytes a rank but the smallest of "
-                               << result.applied << " needs " << smallest->estimate.bytes << ", that of '"
-                               << smallest->schedule << "': " << smallest->reason;
+    return emitUsageError(graph) << "expected a schedule that is possible, but '" << result.candidates.front().schedule
+                                 << "' is not: " << result.candidates.front().reason;
+  return emitUsageError(graph) << "expected a plan of at most " << memoryLimit << " bytes per rank but the smallest of "
+                               << result.applied << " schedules needs " << smallest->estimate.bytes
+                               << " bytes, that of '" << smallest->schedule << "': " << smallest->reason;
 }
 
 /// Compiles a candidate in the whole model, `graph`.
@@ -339,8 +339,8 @@ static LogicalResult chooseForModel(ModuleOp graph, const CompileOptions &option
     return emitNoCandidate(graph, result, options.memoryLimit);
   if (!best)
     return emitUsageError(graph) << "expected a plan of at most " << options.memoryLimit
-                                 << " bytes a rank but the smallest of the model needs " << smallest->whole.bytes
-                                 << ", that of '" << smallest->schedule << "': " << smallest->reason;
+                                 << " bytes per rank but the smallest plan of the model needs " << smallest->whole.bytes
+                                 << " bytes, that of '" << smallest->schedule << "': " << smallest->reason;
   best->verdict = Verdict::Chosen;
   result.best = best - result.candidates.data();
   return success();

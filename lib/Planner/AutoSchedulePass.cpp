@@ -59,7 +59,7 @@ FailureOr<ClusterProfile> MoeAutoSchedule::loadCluster(ModuleOp graph) {
 LogicalResult MoeAutoSchedule::schedule(ModuleOp graph) {
   auto parallel = graph->getAttrOfType<ParallelAttr>(kParallelAttrName);
   if (!parallel)
-    return graph.emitError() << "expected " << kParallelAttrName << ", which gives the groups";
+    return graph.emitError() << "expected " << kParallelAttrName << ", which gives the groups of ranks";
   if (failed(checkOptions(graph)))
     return failure();
   FailureOr<ClusterProfile> profile = loadCluster(graph);

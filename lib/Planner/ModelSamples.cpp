@@ -39,8 +39,8 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
   // The embedding takes so little time that it may be in one part with the first block. A model may be blocks alone.
   bool hasBegin = layers.size() == kinds.size() + 2, hasEnd = layers.size() > kinds.size();
   if (layers.size() < kinds.size() || layers.size() > kinds.size() + 2) {
-    reason = "expected the parts of a sample to be of " + std::to_string(kinds.size()) +
-             " blocks and what is before and after them, but got " + std::to_string(layers.size()) + " layers";
+    reason = "expected the parts of a sample to be " + std::to_string(kinds.size()) +
+             " blocks and at most one part before and after them, but got " + std::to_string(layers.size()) + " layers";
     return std::nullopt;
   }
   ModelCost cost;

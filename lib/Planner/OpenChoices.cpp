@@ -97,8 +97,8 @@ FailureOr<OwningOpRef<ModuleOp>> Search::failToFit() {
   func::FuncOp program = getLargestProgram(plan->getModule());
   InFlightDiagnostic error = program.emitError()
                              << "expected a plan of at most " << options.memoryLimit
-                             << " bytes a rank but the smallest of " << candidates.size() << " needs "
-                             << smallest.whole.bytes << ", that of '" << smallest.schedule << "'";
+                             << " bytes per rank but the smallest of " << candidates.size() << " schedules needs "
+                             << smallest.whole.bytes << " bytes, that of '" << smallest.schedule << "'";
   std::string report;
   llvm::raw_string_ostream stream(report);
   plan::printMemory(program, stream);

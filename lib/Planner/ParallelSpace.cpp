@@ -83,8 +83,8 @@ LogicalResult ParallelSearch::addSpace() {
     if (request.given.allow(parallel))
       addCandidate(parallel, maxLoads.empty() ? std::nullopt : std::optional(maxLoads.front()));
   if (candidates.empty())
-    return emitUsageError(context) << "expected sizes of groups that " << request.world
-                                   << " ranks can have, but none has the given ones";
+    return emitUsageError(context) << "expected sizes in --parallel that groups of " << request.world
+                                   << " ranks can have, but no groups have the given sizes";
   return success();
 }
 

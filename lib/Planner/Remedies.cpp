@@ -171,7 +171,7 @@ std::string mlir::moe::describeRemedies(ArrayRef<Remedy> remedies, int64_t limit
   size_t width = 0;
   for (const Remedy &remedy : remedies)
     width = std::max(width, remedy.flags.size());
-  os << "flags that make it smaller, where a rank has " << formatByteSize(limit) << ":";
+  os << "flags that make the plan smaller; a rank has " << formatByteSize(limit) << ":";
   for (const Remedy &remedy : remedies)
     os << "\n  " << llvm::left_justify(remedy.flags, width + 2) << formatByteSize(remedy.bytes)
        << (remedy.bytes <= limit ? ", fits" : "");

@@ -38,9 +38,12 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
 }
 
 void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, llvm::raw_ostream &os) {
-  os << question.model << " on " << question.gpus << " x " << question.device << " (" << question.cluster
-     << "), a step of " << getGlobalBatch(chosen) << " sequences of " << question.sequence << " tokens, "
-     << question.dtype;
+  os << question.model << " on " << question.gpus << " x " << question.device << " (" << question.cluster << "), ";
+  if (question.sequence > 0)
+    os << "a step of " << getGlobalBatch(chosen) << " sequences of " << question.sequence << " tokens, "
+       << question.dtype;
+  else
+    os << "a step of the graph's tokens";
   if (!question.optimizer.empty())
     os << ", " << question.optimizer;
   os << "\n";
@@ -63,9 +66,11 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("cluster", question.cluster);
     json.attribute("device", question.device);
     json.attribute("gpus", question.gpus);
-    json.attribute("sequence", question.sequence);
-    json.attribute("global_batch", getGlobalBatch(chosen));
-    json.attribute("dtype", question.dtype);
+    if (question.sequence > 0) {
+      json.attribute("sequence", question.sequence);
+      json.attribute("global_batch", getGlobalBatch(chosen));
+      json.attribute("dtype", question.dtype);
+    }
     json.attribute("optimizer", question.optimizer);
     json.attributeObject("megatron", [&] {
       json.attribute("tensor_model_parallel_size", all.getMp());

@@ -238,7 +238,7 @@ template <typename Rule> llvm::Error Counts::fillExchanged(const Rule &rule, Val
       return input.takeError();
     Part part = getPart(rule, group.size, member, group.getMember(at.rank), {(*input)->rows, (*input)->columns});
     if (!copyPart(**input, value, part))
-      return fail(at, "expected an output of counts that the members' inputs fill");
+      return fail(at, "expected the members' inputs to have as many counts as the output");
   }
   return llvm::Error::success();
 }
@@ -305,7 +305,7 @@ llvm::Error Counts::fillLocal(int64_t input, const Place &at, llvm::function_ref
   llvm::Expected<const Value *> from = followInput(input, at);
   if (!from)
     return from.takeError();
-  return make(**from) ? llvm::Error::success() : fail(at, "expected an output of counts that the input fills");
+  return make(**from) ? llvm::Error::success() : fail(at, "expected the input to have as many counts as the output");
 }
 llvm::Error Counts::fill(const counts::SliceRows &rule, Value &value, const Place &at) {
   const SimGroup &group = getPartGroup(at);
@@ -431,8 +431,8 @@ llvm::Error Counts::fill(const counts::ShadowChoices &rule, Value &value, const 
 
 static llvm::Error makeUnknownError() {
   return makeError(
-      "counts of rows that only the data say: expected each launch on their way from the routing to say how "
-      "it makes them (`counts` of plan.launch)");
+      "numbers of rows depend on the routing: expected each launch from the routing on to say how it makes their "
+      "counts (`counts` of plan.launch)");
 }
 
 llvm::Error Counts::fill(const counts::Route &, Value &value, const Place &at) {

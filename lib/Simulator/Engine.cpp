@@ -446,7 +446,7 @@ llvm::Error mlir::moe::makeHangError(const World &world, int64_t rank, uint32_t 
   std::string text = "the programs hang: rank " + std::to_string(rank) + " waits in " + describe(program, launch) +
                      " over group '" + group.name + "' for rank " + std::to_string(other);
   if (otherLaunch)
-    return makeError(text + ", which never comes to " + describe(world.getProgram(other), *otherLaunch));
+    return makeError(text + ", which never reaches " + describe(world.getProgram(other), *otherLaunch));
   return makeError(text + ", whose program has no such collective");
 }
 
@@ -470,7 +470,7 @@ llvm::Error mlir::moe::checkSameExchange(const World &world, int64_t rank, uint3
       text += (" in phase " + llvm::Twine(it.cost.phase) + " of " + llvm::Twine(it.cost.phases)).str();
     return it.cost.copies > 1 ? (text + " in " + llvm::Twine(it.cost.copies) + " copies").str() : text;
   };
-  return makeError("the programs hang: over group '" + group.name + "' rank " + llvm::Twine(rank) + " comes to " +
-                   describe(program, launch) + " with " + exchange(a) + " but rank " + llvm::Twine(other) + " to " +
-                   describe(otherProgram, otherLaunch) + " with " + exchange(b));
+  return makeError("the programs hang: over group '" + group.name + "' rank " + llvm::Twine(rank) + " reaches " +
+                   describe(program, launch) + " with " + exchange(a) + " but rank " + llvm::Twine(other) +
+                   " reaches " + describe(otherProgram, otherLaunch) + " with " + exchange(b));
 }

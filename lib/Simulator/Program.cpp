@@ -179,9 +179,9 @@ static llvm::Error checkCost(plan::LaunchOp op) {
   };
   auto calls = static_cast<int64_t>(op.getInputs().size() + op.getAbsentInputs().size());
   if (!op.getCost())
-    return fail("expected a cost: without it no time can be given");
+    return fail("expected a cost, from which its time follows");
   if (cost.countsInput >= calls)
-    return fail("expected the cost's counts to number an input of the call");
+    return fail("expected the cost's counts to be the number of an input");
   if (op.getCollective() && cost.root >= op.getGroup()->getSize())
     return fail("expected the cost's root to be a member of the group");
   return llvm::Error::success();
@@ -237,7 +237,7 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   std::vector<SimProgram> programs;
   for (func::FuncOp function : plan::getRankPrograms(plan)) {
     if (failed(plan::verifyRankProgram(function)))
-      return makeError("'" + function.getName() + "' is no rank program");
+      return makeError("expected a rank program but got '" + function.getName() + "'");
     llvm::Expected<SimProgram> program = makeSimProgram(function, parallel.getWorld());
     if (!program)
       return program.takeError();
@@ -248,8 +248,8 @@ llvm::Expected<std::vector<SimProgram>> mlir::moe::makeSimPrograms(ModuleOp plan
   int64_t next = 0;
   for (const SimProgram &program : programs) {
     if (program.firstRank != next)
-      return makeError("expected each rank to have one program, but that of rank " + llvm::Twine(next) +
-                       " is missing or double");
+      return makeError("expected each rank to have one program, but rank " + llvm::Twine(next) +
+                       " has none or several");
     next += program.numRanks;
   }
   if (next != parallel.getWorld())

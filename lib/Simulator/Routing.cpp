@@ -312,11 +312,11 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
     };
     StringRef expected;
     if (key == "seed")
-      expected = llvm::to_integer(value, result.seed, 10) ? "" : "a whole number from 0 on";
+      expected = llvm::to_integer(value, result.seed, 10) ? "" : "a whole number of at least 0";
     else if (key == "iterations")
-      expected = readInteger(result.iterations, 1) ? "" : "a whole number from 1 on";
+      expected = readInteger(result.iterations, 1) ? "" : "a whole number of at least 1";
     else if (key == "first")
-      expected = readInteger(result.first, 0) ? "" : "a whole number from 0 on";
+      expected = readInteger(result.first, 0) ? "" : "a whole number of at least 0";
     else if (key == "skew")
       expected =
           llvm::to_float(value, result.skew) && result.skew >= 0 && result.skew <= 100 ? "" : "a number from 0 to 100";

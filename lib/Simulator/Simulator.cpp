@@ -20,10 +20,10 @@ static llvm::Error check(const CostModel &model, const SimOptions &options) {
   const ClusterProfile &profile = model.getProfile();
   if (sharesProcessors(model) && model.hasContention())
     return makeError("cluster '" + profile.name +
-                     "': expected the closed form where the devices of a node share processors");
+                     "': expected --network=closed-form, since the devices of a node share processors");
   if (options.emulateLinks && !sharesProcessors(model))
     return makeError("cluster '" + profile.name +
-                     "': expected the devices of a node to share processors where links are emulated");
+                     "': expected a cluster whose devices share processors for --emulate-links");
   for (const Straggler &it : options.stragglers) {
     if (it.rank < 0 || it.rank >= model.getNumRanks())
       return makeError("expected a straggler's rank below " + llvm::Twine(model.getNumRanks()) + " but got " +

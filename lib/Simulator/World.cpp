@@ -149,7 +149,7 @@ static llvm::Error checkLaunch(const SimProgram &program, uint32_t index) {
   // All members that hold an expert are in one block.
   if (!isPhase ||
       (cost.phases > 1 && (!isExchange || program.groups[launch.group].size / cost.copies % cost.phases != 0)))
-    return fail("expected phases of an all_to_all whose members are as many blocks, but got phase " +
+    return fail("expected phases of an all_to_all, in a number that divides its members, but got phase " +
                 llvm::Twine(cost.phase) + " of " + llvm::Twine(cost.phases));
   bool finite =
       cost.flops >= 0 && cost.flops < 1e300 && cost.bytesRead >= 0 && cost.bytesWritten >= 0 && cost.payload >= 0;

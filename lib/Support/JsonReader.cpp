@@ -252,7 +252,7 @@ void JsonReader::addAlias(StringRef alias, StringRef key) {
   file->asked[object].insert(key);
   file->asked[object].insert(alias);
   if (isSet(value) && isSet(other) && *value != *other)
-    failAt(alias, other, "the value of '" + key + "', which it is another name of, " + describe(*value) + ",");
+    failAt(alias, other, Twine(describe(*value)) + ", as '" + key + "' has, which is another name for it,");
 }
 
 std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }

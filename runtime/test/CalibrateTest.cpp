@@ -208,8 +208,9 @@ TEST(Tool, WrongUse) {
   const std::pair<std::vector<std::string>, const char *> cases[] = {
       {{}, "expected an output file"},
       {{"-o"}, "expected a file after -o"},
-      {{"-o", "x", "--backend=mpi"}, "cannot calibrate backend 'mpi', expected host, cuda or cuda-loopback"},
-      {{"-o", "x", "--backend=cuda", "--workers=2"}, "--workers is for backend 'host'"},
+      {{"-o", "x", "--backend=mpi"}, "expected host, cuda or cuda-loopback for --backend but got 'mpi'"},
+      {{"-o", "x", "--backend=cuda", "--workers=2"},
+       "expected --workers with --backend=host only but got --backend=cuda"},
       {{"-o", "x", "--workers=0"}, "expected an integer from 1 to 4096 for --workers but got '0'"},
       {{"-o", "x", "--workers=2x"}, "but got '2x'"},
       {{"-o", "x", "--backend="}, "expected a value: --backend=..."},

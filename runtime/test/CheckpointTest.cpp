@@ -158,7 +158,8 @@ TEST(Checkpoint, WhatIsMissing) {
                            path + "' does not have: 'w'\nmoe-run: the plan has no use for 1 of the 2 tensors of '" +
                            path + "': 'a'\n");
   writeFile(path, {floats("t", {2}, {0, 0}), floats("0", {1}, {0}), floats("2", {1}, {0})});
-  EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor '1' of argument 'w': expected it beside the others"));
+  EXPECT_THAT(errorOf(arguments, path),
+              HasSubstr("tensor '1' of argument 'w': expected this tensor beside the others"));
   arguments.pop_back();
   writeFile(path, {floats("t", {3}, {0, 0, 0})});
   EXPECT_THAT(errorOf(arguments, path), HasSubstr("tensor 't' of argument 'v': expected [2] but got [3]"));
@@ -267,7 +268,7 @@ TEST(Checkpoint, Index) {
     return errorOf(arguments, folder + "model.safetensors.index.json");
   };
   EXPECT_THAT(error({{"t", "c"}}), HasSubstr("expected the file 'c' of tensor 't' in"));
-  EXPECT_THAT(error({{"t", "b"}}), HasSubstr("the index says that 'b' has tensor 't', but it has not"));
+  EXPECT_THAT(error({{"t", "b"}}), HasSubstr("expected 'b' to have tensor 't', as the index says, but it does not"));
   for (const char *outside : {"../a", "/a", "x/a", "..", ".", "", "a\\b"})
     EXPECT_THAT(error({{"t", outside}}), HasSubstr("tensor 't': expected the name of a file in the index's folder"));
   writeAll(folder + "model.safetensors.index.json", "{\"weight_map\": [}");

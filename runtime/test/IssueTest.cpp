@@ -158,7 +158,9 @@ TEST(Issue, OpsAndStreams) {
   EXPECT_THAT(add(2, 0), HasSubstr("expected an op from 0 to 1 but got 2"));
   EXPECT_THAT(add(-1, 0), HasSubstr("expected an op"));
   EXPECT_THAT(add(0, 2), HasSubstr("expected a stream from 0 to 1 but got 2"));
-  EXPECT_THAT(add(0, 1), HasSubstr("the metadata has it on stream 'compute', the program issues it on 'comm'"));
+  EXPECT_THAT(
+      add(0, 1),
+      HasSubstr("expected stream 'compute', which the metadata has for this op, but the program issues it on 'comm'"));
   EXPECT_THAT(errorOf([](moert_rank_t rank) { return moert_record(rank, 2, 0); }), HasSubstr("expected an event"));
   EXPECT_THAT(errorOf([](moert_rank_t rank) { return moert_wait(rank, 0, 9); }), HasSubstr("expected a stream"));
   EXPECT_THAT(errorOf([](moert_rank_t rank) { return moert_wait(rank, 0, 1); }), HasSubstr("not recorded before"));

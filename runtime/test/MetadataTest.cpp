@@ -112,8 +112,9 @@ TEST(Metadata, ProgramsOfRanks) {
   auto error = [](const char *pointer, json value) { return errorWith(pointer, std::move(value), goodStages()); };
   EXPECT_THAT(error("/programs", json::array()), HasSubstr("programs: expected at least one program but got none"));
   EXPECT_THAT(error("/programs", json::object()), HasSubstr("programs: expected an array but got object"));
-  EXPECT_THAT(error("/programs/1/first_rank", 2),
-              HasSubstr("programs[1].first_rank: expected 4, the first rank that no program before is for, but got 2"));
+  EXPECT_THAT(
+      error("/programs/1/first_rank", 2),
+      HasSubstr("programs[1].first_rank: expected 4, the first rank that no earlier program is for, but got 2"));
   EXPECT_THAT(error("/programs/0/first_rank", -1), HasSubstr("programs[0].first_rank: expected an integer from 0"));
   EXPECT_THAT(error("/programs/0/ranks", 0), HasSubstr("programs[0].ranks: expected an integer from 1"));
   EXPECT_THAT(error("/programs/1/ranks", 5),
@@ -243,14 +244,15 @@ TEST(Metadata, Source) {
               HasSubstr("source.experts: expected dimension 0 of [16, 6] but got 8"));
   EXPECT_THAT(error({{"tensors", {"t.{e}"}}}), HasSubstr("source.tensors[0]: expected a name without '{e}' where"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"experts", 16}}),
-              HasSubstr("source.tensors[0]: expected a name with '{e}' of 'experts' but got 't'"));
+              HasSubstr("source.tensors[0]: expected a name with '{e}' since each expert has a tensor but got 't'"));
   argument["source"] = {{"tensors", {"t"}}, {"experts", 16}, {"stacked", 3}, {"halves", true}, {"row", false}};
   EXPECT_TRUE(parseMetadata(root.dump(), variants).ok());
   EXPECT_THAT(error({{"tensors", {"t"}}, {"experts", 16}, {"stacked", 4}}),
               HasSubstr("source.stacked: expected an integer from 2 to 3 but got 4"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"prefix", "u."}}),
               HasSubstr("source.tensors[0]: expected a name that begins with 'u.' but got 't'"));
-  EXPECT_THAT(error({{"tensors", {"t"}}, {"stacked", 3}}), HasSubstr("source.stacked: expected it of 'experts'"));
+  EXPECT_THAT(error({{"tensors", {"t"}}, {"stacked", 3}}),
+              HasSubstr("source.stacked: expected 'stacked' together with 'experts'"));
   EXPECT_THAT(error({{"tensors", {"t", "u"}}, {"halves", true}}),
               HasSubstr("source.halves: expected one name and no 'of'"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"begin", 0}}), HasSubstr("source: missing key 'of'"));
@@ -270,7 +272,7 @@ TEST(Metadata, Source) {
   root["programs"][0]["arguments"][0].update(
       {{"shape", {2, 3, 5}}, {"local_shape", {2, 3, 5}}, {"layout", {json::array(), json::array(), json::array()}}});
   EXPECT_THAT(errorWith("/programs/0/arguments/0/source", {{"tensors", {"t"}}, {"transpose", true}}, root),
-              HasSubstr("source.transpose: expected it of a matrix but the tensor is [2, 3, 5]"));
+              HasSubstr("source.transpose: expected 'transpose' of a matrix but the tensor is [2, 3, 5]"));
   EXPECT_THAT(errorWith("/programs/0/arguments/0/source", {{"tensors", {"t", "u"}}}, root),
               HasSubstr("source.tensors: expected one name for 5 columns"));
 }

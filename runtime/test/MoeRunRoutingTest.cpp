@@ -225,7 +225,7 @@ TEST(WorldApi, Routing) {
   EXPECT_THAT(moert_last_error(), HasSubstr("expected 8 experts, or none, for routing op 0 but got 7"));
   EXPECT_EQ(moert_world_force_routing(world, 0, 0, nullptr, 8), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(moert_world_routing(world, 0, 0, experts, 8, &count), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("no step was recorded of routing op 0"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("no step of routing op 0 was recorded"));
   ASSERT_EQ(moert_world_force_routing(world, 0, 0, experts, 8), MOERT_OK);
   EXPECT_EQ(moert_world_run(world, nullptr), MOERT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(moert_last_error(), HasSubstr("expected forced experts from 0 to 3 but got 9"));

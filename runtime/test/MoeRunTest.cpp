@@ -347,6 +347,6 @@ TEST(MoeRun, RanksThatBreak) {
     Outcome outcome = runPlan(plan);
     EXPECT_EQ(outcome.status, 2);
     EXPECT_THAT(outcome.err, testing::ContainsRegex("rank [0-3], op 3 all_to_all_v 'layer0' on stream 'main': "));
-    EXPECT_THAT(outcome.err, HasSubstr("disagree: expected the latter to be the all_to_all of the former"));
+    EXPECT_THAT(outcome.err, HasSubstr("disagree: expected expert_counts to be the all_to_all of block_counts"));
   }
 }

@@ -36,7 +36,7 @@ TEST_F(Processes4, RefuseOthers) {
   ASSERT_TRUE(Socket::connect(options.place, after(10), first).ok());
   std::string hello = helloOf(1, 4, nextOf(first, Message::Type::Challenge).text, options.secret);
   ASSERT_TRUE(say(first, hello));
-  EXPECT_THAT(join(1, none).message, HasSubstr("came, but b is that rank"));
+  EXPECT_THAT(join(1, none).message, HasSubstr("connected, but b already is that rank"));
   for (int64_t i : {2, 3})
     start(i);
   for (std::future<Status> &status : joining)
@@ -153,7 +153,7 @@ TEST_F(Processes4, OneSecret) {
   other.secret = "some other secret of a job";
   EXPECT_THAT(join(1, none, other).message,
               HasSubstr("rank 0 did not let rank 1 in: the connection closed; do all ranks have the same secret?"));
-  EXPECT_THAT(joining.get().message, HasSubstr("for rank 1, which did not come\n  turned away: a connection that does "
+  EXPECT_THAT(joining.get().message, HasSubstr("for rank 1, which did not connect\n  refused: a connection that does "
                                                "not know the job's secret"));
 }
 

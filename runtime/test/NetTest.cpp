@@ -136,7 +136,7 @@ TEST_F(Processes4, WaitInVain) {
   options.timeout = 0.5;
   std::unique_ptr<Star> star;
   Status status = join(0, star);
-  EXPECT_THAT(status.message, HasSubstr("for ranks 1 to 3, which did not come"));
+  EXPECT_THAT(status.message, HasSubstr("for ranks 1 to 3, which did not connect"));
   status = join(1, star);
   EXPECT_THAT(status.message, HasSubstr("rank 1 does not reach rank 0: cannot connect to 127.0.0.1:"));
 }

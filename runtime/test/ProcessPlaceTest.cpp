@@ -199,7 +199,7 @@ TEST(ProcessPlace, Secret) {
   std::ofstream(path) << "a secret of some length\n";
   variables["MOERT_SECRET_FILE"] = path;
   ::chmod(path.c_str(), 0644);
-  EXPECT_THAT(placeError(variables), HasSubstr("other users may use '" + path + "'"));
+  EXPECT_THAT(placeError(variables), HasSubstr("expected '" + path + "' to be closed to other users"));
   ::chmod(path.c_str(), 0600);
   ASSERT_TRUE(place(variables, result = {}).ok());
   EXPECT_EQ(result.secret, "a secret of some length");

@@ -46,17 +46,17 @@ TEST(RoutingFile, Errors) {
   EXPECT_THAT(errorOf("\n{"), HasSubstr(":2: expected a JSON object: "));
   EXPECT_EQ(errorOf(" \n"), ":1: expected a line for each iteration and layer");
   EXPECT_EQ(errorOf("{\"layer\": 0, \"counts\": [[1]]}"),
-            ":1: 'iteration': expected a whole number from 0 on but got nothing");
+            ":1: 'iteration': expected a whole number of at least 0 but got nothing");
   EXPECT_EQ(errorOf("{\"iteration\": 0, \"layer\": -1, \"counts\": [[1]]}"),
-            ":1: 'layer': expected a whole number from 0 on but got -1");
+            ":1: 'layer': expected a whole number of at least 0 but got -1");
   std::string begin = "{\"iteration\": 0, \"layer\": 0, ";
   EXPECT_EQ(errorOf(begin + "\"counts\": []}"), ":1: 'counts': expected a list for each rank");
   EXPECT_EQ(errorOf(begin + "\"counts\": [1]}"), ":1: 'counts[0]': expected a count for each expert");
   EXPECT_EQ(errorOf(begin + "\"counts\": [[]]}"), ":1: 'counts[0]': expected a count for each expert");
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1, 2.5]]}"),
-            ":1: 'counts[0][1]': expected a whole number from 0 on but got 2.5");
+            ":1: 'counts[0][1]': expected a whole number of at least 0 but got 2.5");
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1, 4294967296]]}"),
-            ":1: 'counts[0][1]': expected a whole number from 0 on but got 4294967296");
+            ":1: 'counts[0][1]': expected a whole number of at least 0 but got 4294967296");
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1]], \"choices\": [[0], 1]}"),
             ":1: 'choices[1]': expected the experts of each token");
   EXPECT_EQ(errorOf(begin + "\"counts\": [[1]], \"step\": 1}"),

@@ -123,7 +123,8 @@ TEST(Verify, Comparable) {
   Value y{"y", "output", MOERT_F32, {2}, {1}, {{}}};
   metadata.programs.emplace_back().results = {y};
   metadata.reference.emplace();
-  EXPECT_THAT(checkComparable(metadata).message, HasSubstr("the plan has a result 'y' that the reference has not"));
+  EXPECT_THAT(checkComparable(metadata).message,
+              HasSubstr("the plan has a result 'y' that the reference does not have"));
   metadata.reference->results = {y};
   EXPECT_TRUE(checkComparable(metadata).ok());
   metadata.reference->results[0].shape = {3};

@@ -119,7 +119,7 @@ def trial(arguments, mode, folder):
         what = f"{mode}, rank {rank} (process {found[rank]}) stopped after {delay:.2f} s: "
         if not ended:
             return what + f"processes {sorted(processes_of(plan).values())} are left after {seconds:.1f} s\n{text}", seconds, True
-        if not re.search(rf"\brank {rank} \(process {found[rank]}\b|for rank {rank}, which did not come"
+        if not re.search(rf"\brank {rank} \(process {found[rank]}\b|for rank {rank}, which did not connect"
                          rf"|does not reach rank {rank}\b|rank {rank} did not let", text):
             return what + f"the rank is not named\n{text}", seconds, True
         if status == 0 or (status is None and not is_in_finalize(job.pid)):

@@ -2,7 +2,7 @@
 
 // An op of a model graph names no runtime call.
 func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x8xf32>, %w2: tensor<4x8x8xf32>) -> tensor<64x8xf32> {
-  // expected-error @+1 {{'moe.layer' op expected an op of an SPMD program, which names a runtime call}}
+  // expected-error @+1 {{'moe.layer' op expected an op of a rank program, for which the runtime has a call}}
   %0, %a = moe.layer "l" %x gate(%g) experts(%w1, %w2) {top_k = 1 : i64, activation = #moe<activation relu>} : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> (tensor<64x8xf32>, tensor<f32>)
   return %0 : tensor<64x8xf32>
 }
@@ -11,7 +11,7 @@ func.func @f(%x: tensor<64x8xf32>, %g: tensor<8x4xf32>, %w1: tensor<4x8x8xf32>, 
 
 // Nor does an op of another dialect.
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{'arith.negf' op expected an op of an SPMD program, which names a runtime call}}
+  // expected-error @+1 {{'arith.negf' op expected an op of a rank program, for which the runtime has a call}}
   %0 = arith.negf %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

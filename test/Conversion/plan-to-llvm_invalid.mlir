@@ -26,7 +26,7 @@ module {
 // A launch without a stream.
 module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
   func.func @rank(%x: memref<4xf32>) {
-    // expected-error @+1 {{expected 'scale' to have a stream, as plan-assign-streams gives}}
+    // expected-error @+1 {{expected 'scale' to have a stream; run plan-assign-streams first}}
     plan.launch "scale"(%x) -> (%x) params [2.0] : (memref<4xf32>) -> memref<4xf32>
     return
   }
@@ -37,7 +37,7 @@ module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 
 // A buffer without an offset.
 module attributes {moe.parallel = #moe.parallel<world = 1, pp = 1, dp = 1, mp = 1, ep = 1, esp = 1>} {
   func.func @rank(%x: memref<4xf32>) {
-    // expected-error @+1 {{expected an offset, as plan-assign-memory gives}}
+    // expected-error @+1 {{expected an offset; run plan-assign-memory first}}
     %0 = plan.buffer : memref<4xf32, #plan<space device>>
     plan.launch "scale"(%x) -> (%0) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32, #plan<space device>>
     return
@@ -149,7 +149,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
 
 // Each rank has a program.
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
-  // expected-error @+1 {{expected the rank programs to share out 2 ranks but got 1}}
+  // expected-error @+1 {{expected rank programs for 2 ranks but got 1}}
   func.func @rank(%x: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 1>} {
     plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
     return

@@ -73,7 +73,7 @@ module {
       return
     }
   }
-  // expected-error @+1 {{expected 'plan.seconds' where several variants are for batch 2 and sequence 4}}
+  // expected-error @+1 {{expected 'plan.seconds' on each variant, since several are for batch 2 and sequence 4}}
   module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>, plan.batch = 2 : i64, plan.sequence = 4 : i64, plan.schedule = "s2"} {
     func.func @rank(%x: memref<4xf32>) {
       plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
@@ -132,7 +132,7 @@ module {
       return
     }
   }
-  // expected-error @+1 {{expected nothing but variants beside a variant, which is a module}}
+  // expected-error @+1 {{expected only modules beside a variant, which are other variants}}
   func.func @rank(%x: memref<4xf32>) {
     plan.launch "scale"(%x) -> (%x) params [2.0] on "compute" : (memref<4xf32>) -> memref<4xf32>
     return

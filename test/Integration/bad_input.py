@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Bad input: no tool crashes or hangs; each says what it expected, and exits with 2 (with 1 where a check failed)."""
+"""Tests bad input. No tool crashes or hangs. Each says what it expected, and exits with 2 (with 1 if a check failed)."""
 
 import argparse
 import json
@@ -166,7 +166,7 @@ func.func @model(%x: tensor<4x4xf32> {moe.name = "x", moe.role = "input"}) -> te
     suite.expect("graph: the plan", ["moe-compile", "stage.mlir", "-o", "bad.so"], r"stage\.mlir:\d+:\d+: error: .*expected .* model graph")
     suite.make("moe-compile", "graph.mlir", "--emit=spmd", "-o", suite.path("rank.mlir"))
     suite.expect("graph: the program of a rank in moe-sim", ["moe-sim", "rank.mlir"],
-                 r"rank\.mlir:1:1: error: expected a model graph but got the program of a rank")
+                 r"rank\.mlir:1:1: error: expected a model graph but got a rank program")
     with open(suite.path("rank.mlir")) as file:
         rank = file.read()
     commands = []
@@ -203,7 +203,7 @@ def compile_options(suite):
     bad("--parallel too large", ["--parallel=dp=4096,mp=4096"], r"world to be between 1 and 4096 but got 16777216")
     bad("--parallel, another world", ["--parallel=dp=3,ep=2"], r"expected pp \* ep \* esp = 2 to divide the world of 3")
     bad("--parallel, no chain", ["--parallel=dp=3,mp=2,ep=2,esp=3"], r"expected .*divi")
-    bad("pp", ["--parallel=pp=64,dp=2"], r"expected at most \d+ stages, since the model can be cut in no more places, but got 64")
+    bad("pp", ["--parallel=pp=64,dp=2"], r"expected at most \d+ stages, since the model has no more places for a cut, but got 64")
     bad("experts by ep", ["--parallel=dp=8,ep=8"], r"expected .*experts?|expected dimension 0 of 'layer0\.w1', 4, .* ep = 8")
     bad("columns by esp", ["--parallel=mp=4,esp=4"], r"expected dimension 2 of 'layer0\.w1', 6, .* divisible by esp = 4")
     bad("tokens by dp", ["--parallel=dp=32"], r"expected dimension 0 of 'x', 16, .* divisible by dp = 32")
@@ -225,7 +225,7 @@ def compile_options(suite):
                                    ("smart", "ring, topology", ("0", "-2", "y", "2 ", "ring,2", "2,prefix", "2,4", "2,ring,"))):
         for argument in arguments:
             bad(f"--schedule={name}:{argument}", [f"--schedule={name}:{argument}"],
-                rf"expected a positive number, one of {words}, or both with a comma between, behind '{name}:' in --schedule but got '{re.escape(argument)}'")
+                rf"expected a positive number, one of {words}, or both with a comma between, after '{name}:' in --schedule but got '{re.escape(argument)}'")
     for name in ("shadow", "smart", "smart:1+shadow:2,prefix", "s2+smart"):
         bad(f"--schedule={name} with a capacity", [f"--schedule={name}"],
             rf"graph\.mlir:7:\d+: error: .*expected a dropless layer \(--dropless\) for '{'shadow' if 'shadow' in name else 'smart'}': with a capacity")
@@ -233,21 +233,21 @@ def compile_options(suite):
                        ("s1", "s2"), ("s2", "ppmoe"), ("baseline", "parm-auto"), ("shadow", "shadow:2"), ("shadow:2", "shadow:2,prefix"), ("smart:2", "smart:4"),
                        ("smart:ring", "smart")):
         bad(f"--schedule={one}+{other}", [f"--schedule={one}+{other}"],
-            rf"expected one of '{one}' and '{other}' in --schedule, since each decides the same, but got '{re.escape(one + '+' + other)}'")
+            rf"expected only one of '{one}' and '{other}' in --schedule, since they exclude each other, but got '{re.escape(one + '+' + other)}'")
     for name in ("saa", "s1+saa", "saa+pipeline:2", "parm-auto+saa"):
         bad(f"--schedule={name}", [f"--schedule={name}"], rf"expected 'saa' with 's2' in --schedule, .* but got '{re.escape(name)}'")
     for name in ("auto+saa", "auto+pipeline:2", "shadow+auto"):
         bad(f"--schedule={name}", [f"--schedule={name}"],
-            rf"expected 'auto' alone in --schedule, since it decides all of it, but got '{re.escape(name)}'")
+            rf"expected 'auto' alone in --schedule, since it chooses the whole schedule, but got '{re.escape(name)}'")
     for name in ("pipeline:2", "pipeline:auto", "shadow:2", "smart", "topology-gate", "mpipe-auto"):
         bad(f"--schedule=ppmoe+{name}", [f"--schedule=ppmoe+{name}"],
-            rf"expected '{name}' without 'ppmoe' in --schedule, which leaves no exchange with the experts, but got 'ppmoe\+{name}'")
+            rf"expected '{name}' without 'ppmoe' in --schedule, which has no exchanges with the experts, but got 'ppmoe\+{name}'")
     bad("--schedule=ppmoe+saa", ["--schedule=ppmoe+saa"], r"expected 'saa' with 's2' in --schedule, .* but got 'ppmoe\+saa'")
     bad("--mode", ["--mode=foo"], r"expected --mode to be train or forward but got 'foo'")
     bad("--emit", ["--emit=foo"], r"--emit .*'foo'")
     bad("--memory-limit, negative", ["--memory-limit=-5"], r"--memory-limit .*expected bytes, as in .* but got '-5'")
     bad("--memory-limit, no integer", ["--memory-limit=1e9"], r"--memory-limit .*'1e9'")
-    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes a rank but the smallest of \d+ needs \d+, that of '\S+'",
+    bad("--memory-limit, too small", ["--memory-limit=1000"], r"at most 1000 bytes per rank but the smallest of \d+ schedules needs \d+ bytes, that of '\S+'",
         r"arena 'device': \d+ bytes", r"at most \d+ alive, at ")
     bad("unknown option", ["--foo"], r"[Uu]nknown command line argument '--foo'")
     bad("no output", ["-o", "-"], r"expected -o FILE")
@@ -269,10 +269,10 @@ def compile_options(suite):
     bad("a device as cluster", ["--cluster=" + suite.path("endless.json")], r"endless\.json: " + device)
     bad("--num-threads", ["--num-threads=1000000"], r"expected --num-threads to be at most 1024 but got 1000000")
     bad("--order in a pipeline", ["--parallel=pp=2", "--schedule=pipeline:2", "--order=mpipemoe"],
-        r"expected --order=program, or none, with pp = 2: a stage's launches stay in the order of 1F1B")
+        r"expected no --order, or --order=program, with pp = 2: the launches of a stage stay in the order of 1F1B")
     for name in ("pipeline:4,2", "pipeline:2+mpipe-s1", "mpipe-s4"):
         bad(f"--recompute with {name}", ["--recompute", f"--schedule={name}"],
-            r"expected --recompute without memory reuse but got --schedule=.*; take \+pipeline:N alone, or leave out --recompute")
+            r"expected --recompute without a ring of buffers but got --schedule=.*; use \+pipeline:N without a ring and without \+mpipe, or leave out --recompute")
     suite.expect("option: nothing at all", ["moe-compile"], r"positional")
 
 
@@ -299,7 +299,7 @@ def configurations(suite):
         options=["--strict"])
     bad("a default that does not fit", {**without("num_experts_per_tok"), "num_experts": 4},
         r"config\.json:1:1: error: 'num_experts_per_tok': expected .* but got 8, the default of a missing key")
-    bad("no architecture", without("architectures"), r"'architectures': expected one of those that docs/Models.md lists but the key is missing")
+    bad("no architecture", without("architectures"), r"'architectures': expected a name that docs/Models.md lists but the key is missing")
     bad("unknown architecture", {**CONFIG, "architectures": ["LlamaForCausalLM"]},
         r"config\.json:2:2: error: 'architectures': expected a model with experts, or --whole-model for one without, but got \[\"LlamaForCausalLM\"\]")
     bad("ill-typed integer", {**CONFIG, "num_experts": "eight"},

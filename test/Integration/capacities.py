@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""No schedule changes which tokens are dropped: plans on several ranks against the oracle, where tokens are dropped.
+"""Tests that no schedule changes which tokens are dropped: plans on several ranks against the oracle.
 
-The capacities are such that no schedule's buffer has as many rows: each pads its own. The oracle knows of no schedule but
-S1, whose members route parts of the tokens apart from each other, each with its share of the capacity. It gives outputs
-and gradients. Then what moe-import and the passes say of capacities, in numbers.
+The capacities are such that no schedule's buffer has as many rows, so each schedule adds its own padding. The oracle gives outputs and
+gradients. It has no schedules, except S1, whose members route parts of the tokens separately, each with its share of the capacity. The
+test also checks the numbers that moe-import and the passes give for capacities.
 """
 
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Published checkpoints in moe-run: what --load makes of them is what numpy gives, --save-checkpoint writes them back.
+"""Tests published checkpoints in moe-run: --load gives the same as numpy, and --save-checkpoint writes the checkpoint back.
 
-Random checkpoints of every family, with the published names: in f32, bf16 and f16, as one file and as several with an
-index. Wrong ones end in an error that says what would have been right.
+The checkpoints are random, of every family, with the published names: in f32, bf16 and f16, as one file and as several with an index. A
+wrong checkpoint ends in an error that says what would have been right.
 """
 
 import json
@@ -257,7 +257,7 @@ WRONG = {
                 "", f"tensor '{HEAD}' of argument 'head': expected F32, F64, BF16 or F16 but got I32"),
     "a dtype that nobody knows": (1, lambda f: edit_header(f, b'"F32"', b'"F33"'), "", 'unknown dtype "F33", expected one'),
     "an expert too few": (1, lambda f: edit_tensors(f, lambda t: t.pop(EXPERT)), "",
-                          f"tensor '{EXPERT}' of argument 'layer1.w1': expected it beside the others but it is missing"),
+                          f"tensor '{EXPERT}' of argument 'layer1.w1': expected this tensor beside the others but it is missing"),
     "a truncated file": (1, lambda f: os.truncate(os.path.join(f, ONE_FILE), 30000), "", "lie outside the"),
     "a truncated header": (1, lambda f: os.truncate(os.path.join(f, ONE_FILE), 300), "", "the file is truncated"),
     "a truncated shard": (3, lambda f: os.truncate(os.path.join(f, SECOND), 20000), "", SECOND),
@@ -278,9 +278,9 @@ WRONG = {
     "an absolute path": (3, lambda f: edit_index(f, lambda i: i["weight_map"].update({HEAD: "/etc/passwd"})), "",
                          "in the index's folder but got '/etc/passwd'"),
     "a tensor that a shard lacks": (3, lambda f: edit_index(f, lambda i: i["weight_map"].update({"lost": SECOND})), "",
-                                    f"the index says that '{SECOND}' has tensor 'lost', but it has not"),
+                                    f"expected '{SECOND}' to have tensor 'lost', as the index says, but it does not"),
     "another shard's tensor": (3, lambda f: edit_index(f, lambda i: i["weight_map"].update(
-        {name: SECOND for name in i["weight_map"]})), "", f"the index says that '{SECOND}' has tensor '"),
+        {name: SECOND for name in i["weight_map"]})), "", f"expected '{SECOND}' to have tensor '"),
 }
 
 

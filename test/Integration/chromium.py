@@ -1,6 +1,6 @@
-"""Headless Chromium over its DevTools pipe, without other packages: pages at any width, light or dark, and what they log.
+"""Headless Chromium over its DevTools pipe, without other packages: opens pages at any width, light or dark, and reads their log.
 
-Needs Chromium (Debian's package chromium) and fails without it.
+It needs Chromium (Debian's package chromium), and fails without it.
 """
 
 import base64

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""benchmarks/cuda_layer.py from plans to tables, on the emulation of CUDA: what it measures means nothing here, how it works does.
+"""Tests benchmarks/cuda_layer.py from plans to tables on the emulation of CUDA. Its times mean nothing here; its behaviour is tested.
 
-Usage: cuda_layer.py --bin DIR. MOERT_BACKENDS says where the emulated backend is. PyTorch takes part where this interpreter has it.
+Usage: cuda_layer.py --bin DIR. MOERT_BACKENDS names the folder of the emulated backend. PyTorch takes part if this interpreter has it.
 """
 import argparse
 import collections

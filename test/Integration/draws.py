@@ -1,4 +1,4 @@
-"""What campaigns of random tests share: each of their draws has a number, and is a function of it and of a seed."""
+"""Code that campaigns of random tests share. Each draw has a number, and depends only on this number and a seed."""
 
 import argparse
 import concurrent.futures

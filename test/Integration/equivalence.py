@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Proves compiled plans equal to their one-rank reference over a grid of layouts and layer options.
+"""Tests that compiled plans are equal to their one-rank reference, over a grid of layouts and layer options.
 
-Layouts: worlds of 1 to 16 ranks, mp, ep and esp in {1, 2, 4}. The options rotate over them so that every pair of option
-values, and of an option and a group size, appears in some case. The choice of cases is the same in each run. A schedule
-that is asked for has to be applied to every layer.
+Layouts have 1 to 16 ranks, and mp, ep and esp in {1, 2, 4}. The options rotate over the layouts. Every pair of option values, and every
+pair of an option and a group size, appears in some case. Each run has the same cases. A requested schedule has to be applied to every
+layer.
 
-With --pipelines each case is run in chunks too: chunk counts, MPipeMoE's strategies and schedules of the layer rotate over
-the cases, those with a capacity and those without apart.
+With --pipelines each case also runs in chunks. Chunk counts, MPipeMoE's strategies and schedules of the layer rotate over the cases,
+separately for those with a capacity and those without.
 
-PPMoE's schedule has cases of its own, on the layouts that it is for: those where ep and esp lie inside mp.
+PPMoE's schedule has cases of its own, on its layouts: those with ep and esp inside mp.
 """
 
 import itertools

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What moe-plan estimates from samples of a model's blocks, against the steps that it compiles, over random options."""
+"""Compares moe-plan's estimates from samples of a model's blocks with the steps that it compiles, over random options."""
 
 import os
 import random

@@ -1,11 +1,10 @@
 #!/usr/bin/python3
-"""FasterMoE's schedules against the one-rank reference: shadows, the smart schedule and both, over every other schedule.
+"""Tests FasterMoE's schedules against the one-rank reference: shadows, the smart schedule and both, over every other schedule.
 
-With the topology-aware gate the reference chooses experts like it, from where each rank is.
+With the topology-aware gate the reference chooses the same experts as the plan, from the place of each rank.
 
-Each layout meets each rewrite of layers and each group size that divides its world; how many experts may be shadows, the policy,
-the chunks and the routing are drawn. How many experts were shadows follows from the bytes that their broadcasts brought:
-none, one, several and all have to occur.
+Each layout meets each rewrite of layers, and each group size that divides its world. The number of shadows, the policy, the chunks and the
+routing are drawn. The bytes of the broadcasts tell how many experts were shadows. None, one, several and all have to occur.
 """
 
 import itertools

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Mutated inputs: no tool crashes, hangs or shows its inside; each exits with 0, or with 1 or 2 and a message.
+"""Tests mutated inputs. No tool crashes, hangs or shows its internals. Each exits with 0, or with 1 or 2 and a message.
 
-An input is drawn from (--seed, its number): a file of the tests or of share/ that a tool reads, with some of its numbers, words, lines, JSON values or
-bytes changed. Inputs are configurations of models, clusters, routing traces, MLIR of both dialects, and safetensors.
+An input depends on (--seed, its number). It is a file of the tests or of share/ that a tool reads. Some of its numbers, words, lines, JSON
+values or bytes are changed. Inputs are configurations of models, clusters, routing traces, MLIR of both dialects, and safetensors.
 """
 
 import collections

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The manual pages and shell completions are installed, and have each option that --help lists.
+"""Tests that the manual pages and shell completions are installed, and have each option that --help lists.
 
 Usage: help_pages.py --bin DIR --build DIR --cmake FILE --version VERSION TOOL...
 
-bash completes in earnest. zsh and fish read their files where they are there, as groff does the manual pages.
+bash really completes with its file. If zsh and fish are there they read their files, and if groff is there it reads the manual pages.
 """
 
 import argparse

@@ -23,7 +23,7 @@
 // PUBLISHED-NOT: warning
 
 // RUN: not moe-import %t/headless.json 2>&1 | FileCheck %s --check-prefix=HEADLESS
-// HEADLESS: headless.json:1:2: error: 'architectures': expected "MixtralForCausalLM", whose head makes logits of this model's hidden states, but got ["MixtralModel"]
+// HEADLESS: headless.json:1:2: error: 'architectures': expected "MixtralForCausalLM", the same model with the head that computes logits, but got ["MixtralModel"]
 
 //--- other.json
 {

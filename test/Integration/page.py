@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Opens the pages of moe-sim and moe-compile, and the pictures of docs/, in headless Chromium: wide and narrow, light and dark. They draw, they
-answer the mouse, no text is cut off, nothing is wider than the screen, they log nothing and need no network.
+"""Opens the pages of moe-sim and moe-compile, and the pictures of docs/, in headless Chromium: wide and narrow, light and dark.
 
-Needs Chromium (Debian's package chromium) and fails without it. --shots=DIR also writes what each page looks like.
+They draw and answer the mouse. No text is cut off, and nothing is wider than the screen. They log nothing and need no network.
+
+The test needs Chromium (Debian's package chromium), and fails without it. --shots=DIR also writes a picture of each page.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Counts the FLOPs and bytes of Parm's schedules in the plan and again in the run, and compares both with the paper's formulas.
 
-Per rank, in bytes: ETM = k f B L M, X = ETM N_ESP, y = X / N_MP, BLM the rank's tokens. A payload is as in the paper: of
-all_to_all one rank's send buffer, copies counted; of all_gather what is gathered; of all_reduce and reduce_scatter the input.
-Everything is compared exactly, and nothing but what `forward` and `backward` list may be exchanged.
+These are for a rank, in bytes: ETM = k f B L M, X = ETM N_ESP, y = X / N_MP, and BLM the rank's tokens. A payload is as in the paper: for
+all_to_all one rank's send buffer, copies counted; for all_gather the gathered values; for all_reduce and reduce_scatter the input.
+Everything is compared exactly. Only the exchanges that `forward` and `backward` list may occur.
 """
 
 import itertools

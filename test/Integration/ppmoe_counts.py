@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Counts the FLOPs and bytes of PPMoE's schedule in the plan and again in the run, as parm_counts.py does Parm's.
+"""Counts the FLOPs and bytes of PPMoE's schedule in the plan and again in the run, as parm_counts.py does for Parm's.
 
-Per layer and in each direction the only exchange is an all_reduce of the rank's tokens [S, M] over the group that the experts
-are divided over, and in the backward one of the weights' gradient [S, k]. What is computed is what no other member computes.
+In each layer and direction the only exchange is an all_reduce of the rank's tokens [S, M] over the group that divides the experts. The
+backward has one more, of the gradient of the weights [S, k]. A rank computes only what no other member computes.
 """
 
 import os

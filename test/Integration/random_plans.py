@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Random plans, each verified in its own type and in f64: the search for what nobody thought of.
+"""Verifies random plans, each in its own type and in f64, to find errors that nobody thought of.
 
-A plan is drawn from (--seed, its number): a tiny model of some family, its MoE layers alone or the whole, groups, schedule, chunks, micro-batches,
-optimizer, what is kept, type. What moe-compile refuses is no failure, and another is drawn; the refusals are listed by message at the end. A
-refusal that shows the compiler's inside is a failure, as are a crash, and a plan that runs but is not verified: a false alarm, or a real one.
+A plan depends on (--seed, its number). It has a tiny model of some family, its MoE layers alone or the whole model, groups, schedule,
+chunks, micro-batches, optimizer, kept values, and type. If moe-compile refuses a plan, this is no failure, and another plan is drawn.
+The refusals are listed by message at the end. These are failures: a refusal that shows internals of the compiler, a crash, and a plan that
+runs but is not verified, be it a false alarm or a real error.
 """
 
 import collections

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Runs kept cases again, on another backend or machine: plans need no compiler there.
+"""Runs kept cases again, on another backend or machine. Plans need no compiler there.
 
-Usage: equivalence.py --bin BIN --schedule=s1 --keep=DIR   where moe-compile is, and then, with what `runtime/` alone builds,
+Usage: equivalence.py --bin BIN --schedule=s1 --keep=DIR   where moe-compile is; then, with the tools that `runtime/` alone builds,
        replay.py DIR --bin BIN --backend=cuda-loopback     where the devices are.
 
-Only what moe-run verified is run again: a case passes where each such call exits with 0. NumPy is needed.
+Only calls that moe-run verified run again. A case passes if each such call exits with 0. The script needs NumPy.
 """
 
 import os

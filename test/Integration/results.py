@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""benchmarks/run_all.py on a list of commands that take moments: what it keeps, what it runs again, what the page says; and that its own
-list is whole.
+"""Tests benchmarks/run_all.py on a list of commands that take moments: kept results, repeated runs, and the text of the page.
+
+It also tests that the real list of entries is complete.
 """
 import contextlib
 import io
@@ -21,7 +22,7 @@ sys.path.insert(0, BENCHMARKS)
 import run_all  # noqa: E402
 from entries import ENTRIES, SECTIONS, Entry  # noqa: E402
 
-NO_PROGRAMS = {"entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py"}
+NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py"}
 FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Plans that are made wrong, one call at a time: --verify=f64 must say so of each of them.
+"""Makes plans wrong, one call at a time. --verify=f64 must find each fault.
 
-The faults are those that a compiler makes: a sum over a group that is forgotten or done twice, a norm without one of its terms, a scale that is
-wrong, labels that are masked and count, a shadow whose gradient is lost. Each sound plan must pass. What --verify in f32 finds is only counted:
-its own rounding hides the smallest.
+The faults are those that a compiler makes. A sum over a group is forgotten or done twice. A norm lacks one of its terms. A scale is wrong.
+Masked labels count. The gradient of a shadow is lost. Each correct plan must pass. Faults that --verify in f32 finds are only counted,
+because its own rounding hides the smallest.
 """
 
 import os

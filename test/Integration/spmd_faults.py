@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Rank programs in which one sum is made wrong: moe-verify-spmd must refuse every sum that is done twice or not at all.
+"""Makes one sum of a rank program wrong. moe-verify-spmd must refuse every sum that is done twice or not at all.
 
-The programs are those of whole models in training, as schedules and derivatives leave them. One op at a time is changed in their
-text, and no such change leaves an equivalent program: the members' terms differ, or are shares of one value. A sum that is not
-done may be accepted for a reason that docs/Rationale.md gives; the script knows these by what is summed, and counts them. What
-placements cannot see (scales and addends that are left out) is counted as well, and nothing is expected of it.
+The programs are those of whole models in training, after schedules and differentiation. The script changes one op at a time in their text.
+No such change leaves an equivalent program, because the members' terms differ, or are shares of one value. A missing sum may be accepted
+for a reason that docs/Rationale.md gives. The script recognises these sums by the values that they add, and counts them. It also counts
+faults that placements cannot show (scales and addends that are left out), and expects nothing of them.
 """
 
 import collections

@@ -19,7 +19,7 @@
 
 // What is decided in the program is no option.
 // RUN: not moe-compile %t/step.mlir --schedule=s1 --emit=plan 2>&1 | FileCheck %s --check-prefix=SCHEDULE
-// SCHEDULE: expected --schedule with a model only: '{{.*}}step.mlir' is the program of a rank, in which that is decided; leave the option out
+// SCHEDULE: expected --schedule with a model only: '{{.*}}step.mlir' is a rank program, in which this is fixed; leave the option out
 // RUN: not moe-compile %t/step.mlir --parallel=dp=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=PARALLEL
 // PARALLEL: expected --parallel with a model only
 // RUN: not moe-compile %t/step.mlir --parallel=auto --world=2 --emit=plan 2>&1 | FileCheck %s --check-prefix=AUTO
@@ -27,9 +27,9 @@
 // RUN: not moe-compile %t/step.mlir --memory-limit=100 --emit=plan 2>&1 | FileCheck %s --check-prefix=LIMIT
 // LIMIT: expected --memory-limit with a model only
 // RUN: not moe-compile %t/step.mlir --emit=l0 2>&1 | FileCheck %s --check-prefix=L0
-// L0: expected --emit=spmd, plan, llvm, obj or so with '{{.*}}step.mlir', which is the program of a rank already
+// L0: expected --emit=spmd, plan, llvm, obj or so with '{{.*}}step.mlir', which is already a rank program
 // RUN: not moe-sim %t/step.mlir 2>&1 | FileCheck %s --check-prefix=SIM
-// SIM: step.mlir:1:1: error: expected a model graph but got the program of a rank
+// SIM: step.mlir:1:1: error: expected a model graph but got a rank program
 
 // What a program must have.
 // RUN: sed 's/^module attributes.*/module {/' %t/step.mlir > %t/groups.mlir
@@ -43,7 +43,7 @@
 // ALONE: alone.mlir:2:3: error: expected moe.parallel = #moe.parallel<world = 1, {{.*}}> on @reference, and none on @rank
 // RUN: sed 's/"gradient"/"grad"/' %t/step.mlir > %t/role.mlir
 // RUN: not moe-compile %t/role.mlir --emit=plan 2>&1 | FileCheck %s --check-prefix=ROLE
-// ROLE: role.mlir:2:3: error: expected moe.role in a program of a rank to be input or {{.*}} but got "grad"
+// ROLE: role.mlir:2:3: error: expected moe.role in a rank program to be input or {{.*}} but got "grad"
 // RUN: sed 's/{moe.label = "linear"}/{moe.label = 3 : i64}/' %t/step.mlir > %t/label.mlir
 // RUN: not moe-compile %t/label.mlir --emit=plan 2>&1 | FileCheck %s --check-prefix=LABEL
 // LABEL: label.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}expected 'moe.label' to be a string but got 3 : i64
@@ -57,7 +57,7 @@
 // The programs of a pipeline's stages cannot be checked any more.
 // RUN: moe-compile %S/models/gpt2-moe.json --whole-model --seq=8 --parallel=pp=2,dp=2 --emit=spmd -o %t/stages.mlir
 // RUN: not moe-compile %t/stages.mlir --emit=plan 2>&1 | FileCheck %s --check-prefix=STAGES
-// STAGES: stages.mlir:1:1: error: expected pp = 1 in the program of a rank but got pp = 2
+// STAGES: stages.mlir:1:1: error: expected pp = 1 in a rank program but got pp = 2
 
 //--- step.mlir
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {

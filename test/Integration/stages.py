@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What moe-compile writes at a stage leads to the same plan from there: the program of a rank as an input, and its passes in moe-opt.
+"""Tests that the output of moe-compile at a stage leads to the same plan: a rank program as input, and its passes in moe-opt.
 
-Plans are compared byte for byte, as text and, of some, as plan .so.
+Plans are compared byte for byte, as text, and some as plan .so.
 """
 
 import os

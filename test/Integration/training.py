@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Whole models in training: loss, every gradient and the optimizer's step, against the one-rank reference.
+"""Tests whole models in training: loss, every gradient and the optimizer's step, against the one-rank reference.
 
-Each tiny model meets each layout with schedules, micro-batches, optimizers and ZeRO-1 drawn at random. The reference itself is
-checked against central differences of its own loss.
+Each tiny model meets each layout, with schedules, micro-batches, optimizers and ZeRO-1 drawn at random. The reference itself is checked
+against central differences of its own loss.
 """
 
 import itertools

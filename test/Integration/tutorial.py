@@ -1,9 +1,13 @@
 #!/usr/bin/python3
-"""Runs docs/Tutorial.md and README.md as a reader would, and compares what they show with what is printed.
+"""Runs docs/Tutorial.md and README.md as a reader would, and compares the shown output with the printed output.
 
-In each, in order: a block ```LANGUAGE FILE is written to that file; ```sh is run and must succeed; ```sh fails must
-fail with an exit status of 1 or 2; each line of a ```text block must be found, in this order, in the output of the command
-block before it, where "..." stands for anything and white space counts as one space.
+In each page, in order:
+
+  ```LANGUAGE FILE   the block is written to that file
+  ```sh              the block is run and must succeed
+  ```sh fails        the block must fail with an exit status of 1 or 2
+  ```text            each line must be found, in this order, in the output of the command block before it; "..." stands for
+                     anything, and white space counts as one space
 """
 
 import argparse

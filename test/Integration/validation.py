@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/Validation.md: it has the figures that are kept, these belong to the published rows, and the script keeps what tools answer."""
+"""Tests docs/Validation.md: it has the kept figures, these belong to the published rows, and the script keeps the tools' answers."""
 import contextlib
 import io
 import json

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
-"""Whole models of every family at tiny sizes: what plans give for a random checkpoint is what numpy gives.
+"""Tests whole models of every family at tiny sizes: for a random checkpoint, plans give the same as numpy.
 
-The checkpoint has the names and shapes of the family's published ones; the plan's metadata says how its parameters are
-made of them.
+The checkpoint has the names and shapes of the family's published ones. The plan's metadata says how its parameters are made from them.
 """
 
 import json

@@ -6,7 +6,7 @@
 // for side by side, and no processor is held.
 // CHECK: step {{ *}}200.{{[0-9]+}} ms
 // PLAIN: step {{ *}}0.{{[0-9]+}} ms
-// BAD: cluster 'hgx-h100': expected the devices of a node to share processors where links are emulated
+// BAD: cluster 'hgx-h100': expected a cluster whose devices share processors for --emulate-links
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {
   func.func @rank(%x: memref<4x8xf32>, %y: memref<4x8xf32>, %z: memref<4x8xf32>) attributes {plan.inputs = 1 : i64} {
     %0 = plan.buffer {offset = 0 : i64} : memref<4x8xf32, #plan<space device>>

@@ -206,7 +206,7 @@ const BadProfile badProfiles[] = {
     {"    \"rates\": [",
      "    \"rates\": [{\"dtype\": \"f32\", \"flop_per_s\": 1, \"source\": \"s\", \"efficiency\": {\"rows\": [1], "
      "\"columns\": [1], \"depth\": [1], \"values\": [1], \"source\": \"s\"}},",
-     "15:8: error: 'device.rates[1].dtype': expected an element type that no entry before has but got \"f32\""},
+     "15:8: error: 'device.rates[1].dtype': expected an element type that no earlier entry has but got \"f32\""},
     {"\"rows\": [16, 256]", "\"rows\": [256, 16]",
      "17:24: error: 'device.rates[0].efficiency.rows[1]': expected a number greater than the one before but got 16"},
     {"\"rows\": [16, 256]", "\"rows\": [0, 16]",
@@ -238,7 +238,7 @@ const BadProfile badProfiles[] = {
     {"    \"kernels\": [",
      "    \"kernels\": [{\"kernel\": \"activation\", \"dtype\": \"f32\", \"params\": [1], \"latency_s\": 0, "
      "\"bytes_per_s\": 1, \"source\": \"s\"},",
-     "24:8: error: 'device.kernels[1].kernel': expected a kernel, dtype and params that no entry before has but got "
+     "24:8: error: 'device.kernels[1].kernel': expected a kernel, dtype and params that no earlier entry has but got "
      "\"activation\""},
     {"\"host_link\": {\"bytes_per_s\": 12e9", "\"host_link\": {\"bytes_per_s\": 0",
      "27:19: error: 'device.host_link.bytes_per_s': expected a number greater than 0 but got 0"},
@@ -269,7 +269,7 @@ const BadProfile badProfiles[] = {
     {"\"name\": \"leaf\"", "\"name\": \"leaf1\"",
      "34:6: error: 'fabric[0].name': expected a name of small letters other than network but got \"leaf1\""},
     {"\"name\": \"spine\"", "\"name\": \"leaf\"",
-     "35:6: error: 'fabric[1].name': expected a name that no level before has but got \"leaf\""},
+     "35:6: error: 'fabric[1].name': expected a name that no earlier level has but got \"leaf\""},
     {"\"name\": \"spine\", \"nodes\": 4", "\"name\": \"spine\", \"nodes\": 3",
      "35:23: error: 'fabric[1].nodes': expected a multiple of the level below, 2, but got 3"},
     {"\"name\": \"spine\", \"nodes\": 4", "\"name\": \"spine\", \"nodes\": 2",
@@ -291,7 +291,7 @@ const BadProfile badProfiles[] = {
      "got \"network\""},
     {"{\"running\": [\"copy\", \"compute\"], \"compute\": 0.97, \"copy\": 0.9",
      "{\"running\": [\"communication\", \"compute\"], \"compute\": 0.97, \"communication\": 0.9",
-     "40:6: error: 'interference[1].running': expected a set that no entry before has but got "
+     "40:6: error: 'interference[1].running': expected a set that no earlier entry has but got "
      "[\"communication\",\"compute\"]"},
     {"\"copy\": 0.9", "\"copy\": 1.1",
      "40:55: error: 'interference[1].copy': expected a number greater than 0 and at most 1 but got 1.1000000000000001"},
@@ -314,8 +314,8 @@ const BadProfile badProfiles[] = {
     {"  \"collectives\": [",
      "  \"collectives\": [{\"collective\": \"all_to_all\", \"members\": {\"min\": 2, \"max\": 8}, \"per_node\": 4, "
      "\"alpha_s\": 0, \"beta_s_per_byte\": 0, \"source\": \"s\"},",
-     "43:6: error: 'collectives[1].collective': expected a collective, dtype, members and per_node that no entry "
-     "before has but got \"all_to_all\""},
+     "43:6: error: 'collectives[1].collective': expected a collective, dtype, members and per_node that no earlier "
+     "entry has but got \"all_to_all\""},
     {"\"count\": 2", "\"count\": 0", "46:18: error: 'processors.count': expected an integer from 1 to 4096 but got 0"},
     {"\"memory\": [1, 0.8]", "\"memory\": [1]",
      "48:5: error: 'processors.speed.memory': expected 2 numbers, one for each of 'processors.count', but got [1]"},

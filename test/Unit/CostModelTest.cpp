@@ -195,7 +195,7 @@ TEST(CostModelTest, HostLink) {
 /// An exchange is no launch that meets nobody.
 TEST(CostModelTest, ExchangeIsNoLaunch) {
   EXPECT_EQ(getLaunchError(makeToyDevices(1, 1), makeCopy(Resource::Network, 100)),
-            "'kernel' is an exchange: its time depends on its group");
+            "expected a kernel but got the exchange 'kernel', whose time depends on its group");
 }
 
 //===----------------------------------------------------------------------===//
@@ -292,8 +292,8 @@ TEST(CostModelTest, ImpossibleAlgorithms) {
   EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::Broadcast, kFour, 40))),
             "cluster 'toy': algorithm 'hierarchical' does not carry out 'broadcast'");
   EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllGather, kThree, 40))),
-            "cluster 'toy': hierarchical 'all_gather': expected as many members on each node, but the group of 3 has "
-            "more on some");
+            "cluster 'toy': hierarchical 'all_gather': expected the same number of members on each node, but the group "
+            "of 3 has more on some nodes");
 }
 
 /// The groups {0, 2} and {1, 3} exchange at the same time and share the NICs; {0, 3} is no such pattern and is alone.
@@ -405,8 +405,8 @@ TEST(CostModelTest, NeitherFitNorLinks) {
       getError(model->getSeconds(makeExchange(Collective::AllGather, kFour, 40))),
       "cluster 'toy' has neither links nor a fit for 'all_gather' of dtype 'f32' among 4 members, 2 on each node");
   EXPECT_EQ(getError(model->getSeconds(makeExchange(Collective::AllToAll, kThree, 40))),
-            "cluster 'toy' has neither links nor a fit for 'all_to_all' of dtype 'f32' among 3 members, not as many on "
-            "each node");
+            "cluster 'toy' has neither links nor a fit for 'all_to_all' of dtype 'f32' among 3 members, a different "
+            "number on each node");
   EXPECT_DOUBLE_EQ(getValue(model->getSeconds(makeExchange(Collective::AllToAll, kFour, 40))), 21);
 }
 
@@ -525,7 +525,7 @@ TEST(CostModelTest, WrongPhases) {
   ClusterProfile profile = makeToyNode(4);
   for (CostForm form : {CostForm::ClosedForm, CostForm::LinkLevel}) {
     auto model = makeModel(profile, form);
-    std::string expected = "expected phases of an 'all_to_all', whose 4 members are as many blocks, but got ";
+    std::string expected = "expected phases of an 'all_to_all', in a number that divides its 4 members, but got ";
     for (auto [phase, phases] : {std::pair(2, 2), {-1, 2}, {0, 3}, {0, 0}})
       EXPECT_EQ(getError(model->getSeconds(makePhase(kFour, 12, phase, phases))),
                 expected + "phase " + std::to_string(phase) + " of " + std::to_string(phases) + " of 'all_to_all'");
@@ -542,7 +542,8 @@ TEST(CostModelTest, WrongExchanges) {
     auto model = makeModel(profile, form);
     constexpr int64_t tooHigh[] = {0, 1, 7};
     Exchange exchange = makeExchange(Collective::AllToAll, tooHigh, 40);
-    EXPECT_EQ(getError(model->getSeconds(exchange)), "rank 7 of a 'all_to_all' is none of the 3 ranks");
+    EXPECT_EQ(getError(model->getSeconds(exchange)),
+              "expected the members of 'all_to_all' to be below 3, the number of ranks, but got rank 7");
     exchange = makeExchange(Collective::AllToAll, kThree, 40);
     exchange.root = 3;
     EXPECT_EQ(getError(model->getSeconds(exchange)), "expected a root below 3 but got 3");

@@ -218,7 +218,8 @@ TEST_F(ImportGraph, BadOptions) {
   EXPECT_EQ(errorOf("mixtral-8x7b", with([](ImportOptions &o) { o.dropless = true, o.capacityFactor = 1.0; })),
             "error: 'capacity-factor' and 'dropless': expected one of them but got both");
   EXPECT_EQ(errorOf("switch-base-8", with([](ImportOptions &o) { o.maxLoad = 2.0; })),
-            "error: 'max-load': expected a dropless model but got the expert capacity 64; 'dropless' makes it one");
+            "error: 'max-load': expected a dropless model but got the expert capacity 64; 'dropless' makes the model "
+            "dropless");
 }
 
 //===----------------------------------------------------------------------===//
@@ -364,8 +365,8 @@ TEST_F(ImportedSpec, BlocksWithoutPositions) {
   EXPECT_EQ(count(text, "k_length = 8 : i64, q_length = 8 : i64"), 1u);
   EXPECT_EQ(count(text, "weigh_inputs"), 2u);
   EXPECT_EQ(count(print(change, 3), "k_length = 3 : i64, q_length = 3 : i64"), 2u);
-  EXPECT_EQ(print(change, 6), "error: 'seq': expected at most 4, the tokens of a piece that attention stays inside of, "
-                              "or a multiple of it, but got 6");
+  EXPECT_EQ(print(change, 6), "error: 'seq': expected at most 4, the tokens that attention sees at once, or a "
+                              "multiple of them, but got 6");
 }
 
 // DBRX clips what it projects, OLMoE behind the norms.

@@ -405,8 +405,7 @@ TEST(ModelConfig, MissingKeys) {
             "c.json:2:2: error: 'num_experts_per_tok': expected 1 but got 2, the default of a missing key");
   EXPECT_EQ(errorOf("\n " + replaceLine(readShared("gpt2-moe"), "num_experts", "")),
             "c.json:2:2: error: 'num_experts': expected an integer from 1 to 65536 but the key is missing");
-  EXPECT_TRUE(
-      llvm::StringRef(errorOf("{}")).starts_with("c.json:1:1: error: 'architectures': expected one of those that"));
+  EXPECT_TRUE(llvm::StringRef(errorOf("{}")).starts_with("c.json:1:1: error: 'architectures': expected a name that"));
   EXPECT_TRUE(llvm::StringRef(errorOf("{}")).ends_with("but the key is missing"));
 }
 
@@ -440,8 +439,8 @@ TEST(ModelConfig, Defaults) {
 TEST(ModelConfig, Architectures) {
   std::string mixtral = readShared("mixtral-8x7b");
   EXPECT_EQ(errorOf("{\n\"architectures\": [\"Qwen3MoEForCausalLM\"], \"model_type\": \"mixtral\"}"),
-            "c.json:2:1: error: 'architectures': expected one of those that docs/Models.md lists, of which "
-            "\"Qwen3MoeForCausalLM\" is the nearest, but got [\"Qwen3MoEForCausalLM\"]");
+            "c.json:2:1: error: 'architectures': expected a name that docs/Models.md lists, of which "
+            "\"Qwen3MoeForCausalLM\" is the most similar, but got [\"Qwen3MoEForCausalLM\"]");
   EXPECT_EQ(errorOf(R"({"architectures": "MixtralForCausalLM"})"),
             R"(c.json:1:2: error: 'architectures': expected a list of strings but got "MixtralForCausalLM")");
   std::string unnamed = replaceLine(mixtral, "model_type", "\"model_type\": \"mixtral\"");
@@ -449,8 +448,8 @@ TEST(ModelConfig, Architectures) {
   unnamed.erase(begin, end - begin);
   EXPECT_EQ(errorOf(unnamed), "");
   EXPECT_EQ(errorOf(R"({"model_type": "mixtrall"})"),
-            "c.json:1:2: error: 'model_type': expected one of those that docs/Models.md lists, of which \"mixtral\" is "
-            "the nearest, but got \"mixtrall\"");
+            "c.json:1:2: error: 'model_type': expected a name that docs/Models.md lists, of which \"mixtral\" is "
+            "the most similar, but got \"mixtrall\"");
 }
 
 // The page that the error names lists every architecture.
@@ -470,7 +469,7 @@ TEST(ModelConfig, Missing) {
   EXPECT_EQ(errorOf(next), "");
   expectError(
       errorOf(next, /*whole=*/true),
-      "c.json:2:3: error: 'architectures': expected to be asked for MoE layers only, without --whole-model, since "
+      "c.json:2:3: error: 'architectures': expected to be used for MoE layers only, without --whole-model, since "
       "MoePlan does not have linear attention");
   expectError(
       errorOf(R"({"architectures": ["PhiMoEForCausalLM"]})"),

@@ -63,7 +63,7 @@ TEST(JsonReader, RefusesTwoNamesWithTwoValues) {
   EXPECT_FALSE(same.hasFailed());
   different.addAlias("b", "a");
   EXPECT_EQ(errorOf(different),
-            "f.json:1:10: error: 'b': expected the value of 'a', which it is another name of, 3, but got 4");
+            "f.json:1:10: error: 'b': expected 3, as 'a' has, which is another name for it, but got 4");
 }
 
 // Who reads on before the error is taken divides by such values.

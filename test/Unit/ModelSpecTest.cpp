@@ -553,7 +553,7 @@ TEST(ModelSpec, Errors) {
   EXPECT_EQ(errorWith("switch-base-8", "relative_attention_max_distance", 16),
             "'relative_attention_max_distance': expected an integer from 17 to 16777216 but got 16");
   EXPECT_EQ(errorWith("mixtral-8x7b", "architectures", json::Array{"MixtralModel"}),
-            "'architectures': expected \"MixtralForCausalLM\", whose head makes logits of this model's hidden states, "
+            "'architectures': expected \"MixtralForCausalLM\", the same model with the head that computes logits, "
             "but got [\"MixtralModel\"]");
   EXPECT_EQ(errorWith("deepseek-v3", "num_key_value_heads", 16),
             "'num_key_value_heads': expected 'num_attention_heads', 128, since every head has keys and values of its "

@@ -45,9 +45,9 @@ TEST(RoutingTest, Errors) {
             "trace.jsonl:1: error: expected an object with 'iteration', 'layer', 'counts' and perhaps 'choices'");
   EXPECT_NE(getError("\n{").find("trace.jsonl:2: error: "), std::string::npos);
   EXPECT_EQ(getError("{\"layer\": 0, \"counts\": [[1]]}"),
-            "trace.jsonl:1: error: 'iteration': expected a whole number from 0 on but got nothing");
+            "trace.jsonl:1: error: 'iteration': expected a whole number of at least 0 but got nothing");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": -1, \"counts\": [[1]]}"),
-            "trace.jsonl:1: error: 'layer': expected a whole number from 0 on but got -1");
+            "trace.jsonl:1: error: 'layer': expected a whole number of at least 0 but got -1");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0}"),
             "trace.jsonl:1: error: 'counts': expected a list for each rank");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": []}"),
@@ -57,9 +57,9 @@ TEST(RoutingTest, Errors) {
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 2], 3]}"),
             "trace.jsonl:1: error: 'counts[1]': expected a count for each expert");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 2.5]]}"),
-            "trace.jsonl:1: error: 'counts[0][1]': expected a whole number from 0 on but got 2.5");
+            "trace.jsonl:1: error: 'counts[0][1]': expected a whole number of at least 0 but got 2.5");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1, 4294967296]]}"),
-            "trace.jsonl:1: error: 'counts[0][1]': expected a whole number from 0 on but got 4294967296");
+            "trace.jsonl:1: error: 'counts[0][1]': expected a whole number of at least 0 but got 4294967296");
   EXPECT_EQ(getError("{\"iteration\": 0, \"layer\": 0, \"counts\": [[1]], \"step\": 1}"),
             "trace.jsonl:1: error: 'step': expected only 'iteration', 'layer', 'counts' and 'choices'");
   constexpr llvm::StringLiteral line = "{\"iteration\": 3, \"layer\": 2, \"counts\": [[1, 2]]}\n";
@@ -83,7 +83,7 @@ TEST(RoutingTest, Choices) {
   EXPECT_EQ(getError((begin + ", \"choices\": [[0], 1]}").str()),
             "trace.jsonl:1: error: 'choices[1]': expected the experts of each token");
   EXPECT_EQ(getError((begin + ", \"choices\": [[0, 0.5]]}").str()),
-            "trace.jsonl:1: error: 'choices[0][1]': expected a whole number from 0 on but got 0.5");
+            "trace.jsonl:1: error: 'choices[0][1]': expected a whole number of at least 0 but got 0.5");
 }
 
 /// A file that is not there.
@@ -118,10 +118,10 @@ TEST(RoutingTest, SyntheticOptions) {
   };
   EXPECT_EQ(getParseError("speed=1"),
             "synthetic routing: expected 'seed', 'iterations', 'first' or 'skew' but got 'speed'");
-  EXPECT_EQ(getParseError("seed=-1"), "synthetic routing: 'seed': expected a whole number from 0 on but got '-1'");
+  EXPECT_EQ(getParseError("seed=-1"), "synthetic routing: 'seed': expected a whole number of at least 0 but got '-1'");
   EXPECT_EQ(getParseError("iterations=0"),
-            "synthetic routing: 'iterations': expected a whole number from 1 on but got '0'");
-  EXPECT_EQ(getParseError("first"), "synthetic routing: 'first': expected a whole number from 0 on but got ''");
+            "synthetic routing: 'iterations': expected a whole number of at least 1 but got '0'");
+  EXPECT_EQ(getParseError("first"), "synthetic routing: 'first': expected a whole number of at least 0 but got ''");
   EXPECT_EQ(getParseError("skew=nan"), "synthetic routing: 'skew': expected a number from 0 to 100 but got 'nan'");
 }
 

@@ -90,7 +90,7 @@ TEST(CountsTest, CountsOfUnknownOrigin) {
   Dropless layer;
   layer.maker.program.launches[Dropless::Gather].counts.clear();
   expectContains(getError(run({layer.maker.program}, makeProfile(4))),
-                 "launch 3, 'all_to_all': counts of rows that only the data say");
+                 "launch 3, 'all_to_all': numbers of rows depend on the routing");
 }
 
 /// Rows [3 1] of ranks 0 and 1 are parts [2 0] and [1 1], [1 3] of ranks 2 and 3 are [1 1] and [0 2]. Both holders of
@@ -182,7 +182,7 @@ TEST(CountsTest, CountsThatCannotBeCut) {
   SimLaunch &slice = layer.maker.program.launches[Copies::Slice];
   SimLaunch good = slice;
   slice.counts.clear();
-  expectContains(getError(run({layer.maker.program}, makeProfile(4))), "counts of rows that only the data say");
+  expectContains(getError(run({layer.maker.program}, makeProfile(4))), "numbers of rows depend on the routing");
   slice.counts = {{0, counts::SliceRows{1, 4}}};
   expectContains(
       getError(run({layer.maker.program}, makeProfile(4))),
@@ -193,7 +193,7 @@ TEST(CountsTest, CountsThatCannotBeCut) {
   slice = good;
   layer.maker.program.buffers[0].shape = {1, 4};
   expectContains(getError(run({layer.maker.program}, makeProfile(4))),
-                 "launch 1, 'activation': expected an output of counts that the input fills");
+                 "launch 1, 'activation': expected the input to have as many counts as the output");
 }
 
 /// Rules whose sizes do not fit the launch are refused, and not read as something else.
@@ -222,7 +222,7 @@ TEST(CountsTest, CountsInViews) {
   program.buffers[part].base = base;
   EXPECT_EQ(get(run({program}, makeProfile(4))).ranks.size(), 4u);
   layer.maker.compute(0, 1).outputs = {base};
-  expectContains(getError(run({program}, makeProfile(4))), "counts of rows that only the data say");
+  expectContains(getError(run({program}, makeProfile(4))), "numbers of rows depend on the routing");
 }
 
 /// A dropless layer in chunks on 2 ranks with one expert each: each chunk's row of the counts is a view, has a launch
@@ -298,7 +298,7 @@ TEST(CountsTest, CountsOfAnUnknownPart) {
   Chunks layer(2, 7);
   layer.maker.program.buffers[1].firstRow = -1;
   expectContains(getError(run({layer.maker.program}, makeProfile(2), withTrace(makeTrace(2, 2, {5, 2, 0, 7})))),
-                 "counts of rows that only the data say");
+                 "numbers of rows depend on the routing");
 }
 
 //===----------------------------------------------------------------------===//
@@ -647,7 +647,7 @@ TEST(ShadowCountsTest, WrongPhases) {
     if (launch.cost.phases == 2)
       launch.cost.phases = 4;
   expectContains(getError(run({layer.maker.program}, makeProfile(4))),
-                 "expected phases of an all_to_all whose members are as many blocks, but got phase 0 of 4");
+                 "expected phases of an all_to_all, in a number that divides its members, but got phase 0 of 4");
 }
 
 //===----------------------------------------------------------------------===//

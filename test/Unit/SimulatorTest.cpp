@@ -326,7 +326,7 @@ TEST(Simulator, HangInACycle) {
   }
   expectContains(getError(run(programs, makeProfile(4))),
                  "the programs hang: rank 0 waits in launch 0, 'all_reduce' over group 'row' for rank 1, which never "
-                 "comes to launch 1, 'all_reduce'");
+                 "reaches launch 1, 'all_reduce'");
 }
 
 /// A member whose program ends before, and one that comes with something else.
@@ -342,7 +342,7 @@ TEST(Simulator, HangOfTwoPrograms) {
                  "collective");
   second.exchange(0, 0, Collective::AllReduce, 4);
   expectContains(getError(run({first.program, second.program}, makeProfile(2))),
-                 "all_reduce of 8 bytes of 'f32' but rank 1 to launch 0, 'all_reduce' with all_reduce of 4 bytes");
+                 "all_reduce of 8 bytes of 'f32' but rank 1 reaches launch 0, 'all_reduce' with all_reduce of 4 bytes");
   for (Maker *maker : {&first, &second}) {
     OpCost &cost = maker->program.launches[0].cost;
     cost.collective = Collective::AllToAll;
@@ -352,7 +352,7 @@ TEST(Simulator, HangOfTwoPrograms) {
   }
   expectContains(
       getError(run({first.program, second.program}, makeProfile(2))),
-      "all_to_all of 8 bytes of 'f32' in phase 0 of 2 but rank 1 to launch 0, 'all_reduce' with all_to_all of "
+      "all_to_all of 8 bytes of 'f32' in phase 0 of 2 but rank 1 reaches launch 0, 'all_reduce' with all_to_all of "
       "8 bytes of 'f32' in phase 1 of 2");
 }
 
@@ -518,7 +518,7 @@ TEST(Simulator, ProcessorErrors) {
   expectContains(getError(run({maker.program}, profile)),
                  "'processors.speed.memory' for 2 busy processors but got 1 values");
   addSwitch(profile);
-  expectContains(getError(run({maker.program}, profile, {}, CostForm::LinkLevel)), "expected the closed form");
+  expectContains(getError(run({maker.program}, profile, {}, CostForm::LinkLevel)), "expected --network=closed-form");
 }
 
 /// A hang is seen where processors are shared, too.
@@ -598,7 +598,7 @@ TEST(Simulator, BadPrograms) {
     OpCost &cost = other.exchange(s, other.group("ep", 2, 1), collective, 6).cost;
     cost.phases = collective == Collective::AllToAll ? 3 : 2;
     expectContains(fail(other),
-                   "expected phases of an all_to_all whose members are as many blocks, but got phase 0 of " +
+                   "expected phases of an all_to_all, in a number that divides its members, but got phase 0 of " +
                        std::to_string(cost.phases));
   }
   other = maker;

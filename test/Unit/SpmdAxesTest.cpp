@@ -200,9 +200,9 @@ TEST_F(SpmdAxesTest, GroupsThatDoNotFitTogetherAreRefused) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   EXPECT_TRUE(failed(axes.getAxes(*module, getGroup(3, 1))));
   ASSERT_EQ(errors.size(), 1u);
-  EXPECT_NE(errors[0].find("expected the boundaries of group #moe.group<\"g\", 3, 1>, stride and stride * size, to "
-                           "divide or be multiples of those of the module's moe.parallel and of the program's other "
-                           "groups, 1, 2, 6, 12, and not to exceed the last, but got 1 and 3"),
+  EXPECT_NE(errors[0].find("expected stride and stride * size of group #moe.group<\"g\", 3, 1> to divide, or be "
+                           "multiples of, those of the groups of the module's moe.parallel and of the program: 1, 2, "
+                           "6, 12; and not to exceed the last, but got 1 and 3"),
             std::string::npos)
       << errors[0];
 }

@@ -192,15 +192,18 @@ TEST(Topology, Faults) {
 
 // Ranks that no way joins are named, inside a node and between nodes.
 TEST(Topology, NoWay) {
-  EXPECT_EQ(errorOf(makeProfile(1, 4, {makeLink("device[0-1]", "a", 1, 1), makeLink("device[2-3]", "b", 1, 1)}), 4),
-            "cluster 'toy': expected links that lead from 'node0/device0' to 'node0/device2', but there is no way");
-  EXPECT_EQ(errorOf(makeProfile(2, 2, {makeLink("device0", "device1", 1, 1)}), 4),
-            "cluster 'toy': expected links that lead from 'node0/device0' to 'node1/device0', but there is no way");
+  EXPECT_EQ(
+      errorOf(makeProfile(1, 4, {makeLink("device[0-1]", "a", 1, 1), makeLink("device[2-3]", "b", 1, 1)}), 4),
+      "cluster 'toy': expected links that lead from 'node0/device0' to 'node0/device2', but there is no such path");
+  EXPECT_EQ(
+      errorOf(makeProfile(2, 2, {makeLink("device0", "device1", 1, 1)}), 4),
+      "cluster 'toy': expected links that lead from 'node0/device0' to 'node1/device0', but there is no such path");
   std::vector<LinkPattern> oneWay = {makeLink("device*", "network", 1, 1)};
   oneWay[0].backBytesPerSecond = 0;
   oneWay.push_back(makeLink("device0", "device1", 1, 1));
-  EXPECT_EQ(errorOf(makeProfile(2, 2, oneWay), 4),
-            "cluster 'toy': expected links that lead from 'node1/device0' to 'node0/device0', but there is no way");
+  EXPECT_EQ(
+      errorOf(makeProfile(2, 2, oneWay), 4),
+      "cluster 'toy': expected links that lead from 'node1/device0' to 'node0/device0', but there is no such path");
   // What is not used need not be joined.
   EXPECT_EQ(errorOf(makeProfile(2, 2, {makeLink("device0", "device1", 1, 1)}), 2), "");
 }

@@ -139,12 +139,12 @@ FailureOr<CompileOptions> CompileCommandLine::getOptions(MLIRContext &context, c
   if (failed(groups))
     return failure();
   if (isOpen() != (world.getNumOccurrences() > 0) || world < 0)
-    return emitUsageError(context) << "expected --world=RANKS with --parallel=auto, and with nothing else";
+    return emitUsageError(context) << "expected --world=RANKS together with --parallel=auto: each needs the other";
   if (!parseObjective(objective))
     return reportUnknownName(context, objective, {"throughput", "step-time"});
   if (objective.getNumOccurrences() && !isOpen() && schedule != "auto")
-    return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else is "
-                                      "chosen by it";
+    return emitUsageError(context) << "expected --objective with --parallel=auto or --schedule=auto: nothing else "
+                                      "uses it";
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
   if (failed(sequences) || failed(parseSchedule(&context, schedule)))
     return failure();
@@ -184,8 +184,8 @@ FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRCon
   if (!globalBatch.getNumOccurrences())
     return std::optional<GlobalBatch>();
   if (globalBatch < 1 || isGraph())
-    return emitUsageError(context) << "expected --global-batch of at least 1, and with a configuration: a model graph "
-                                      "has the batch that it is for";
+    return emitUsageError(context) << "expected --global-batch of at least 1, and with a configuration: the batch of a "
+                                      "model graph is fixed";
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (failed(shapes))
     return failure();
@@ -245,7 +245,7 @@ FailureOr<ModelSource> CompileCommandLine::getSource(MLIRContext &context, llvm:
       return failure();
     if (isSpmdProgram(**read) || !plan::getRankPrograms(**read).empty())
       return emitUsageError(context) << "expected --parallel=auto with a model only: '" << input
-                                     << "' is the program of a rank, which has its groups";
+                                     << "' is a rank program, whose groups are fixed";
     std::string text;
     llvm::raw_string_ostream(text) << **read;
     source.isFixed = true;
@@ -523,7 +523,7 @@ static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfi
     const double needed = static_cast<double>(memory.getDeviceBytes()) / giga;
     if (needed <= available)
       return std::nullopt;
-    return llvm::formatv("the plan needs {0:F1} GB on each device, but those of cluster '{1}' have {2:F1} GB", needed,
+    return llvm::formatv("the plan needs {0:F1} GB on each device, but a device of cluster '{1}' has {2:F1} GB", needed,
                          cluster.name, available)
         .str();
   }

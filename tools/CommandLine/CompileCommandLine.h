@@ -34,6 +34,8 @@ public:
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }
   bool isTraining() const { return mode == "train"; }
+  /// Whether the input is a model graph, which has its tokens and types, and not a configuration.
+  bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
   /// Fails where no model has the input's name. What else is wrong with it, reading it says.
   LogicalResult checkInput(const char *argv0) const;
   /// Options of compile(), which refer to the cluster. It also decides whether dropless rows are bounded by default: of
@@ -77,7 +79,6 @@ private:
   /// What --vary leaves open; `givenBatch` is --batch.
   LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const CompileOptions &options,
                          int64_t givenBatch) const;
-  bool isGraph() const { return llvm::StringRef(input).ends_with(".mlir") || input == "-"; }
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, objective;
   llvm::cl::opt<Bytes> memoryLimit;

@@ -48,7 +48,7 @@ bool cl::parser<Bound>::parse(Option &option, StringRef, StringRef text, Bound &
   }
   if (!text.getAsDouble(bound.factor) && std::isfinite(bound.factor))
     return false;
-  return option.error("expected a number from 1 on, or none, but got '" + text + "'");
+  return option.error("expected a number of at least 1, or none, but got '" + text + "'");
 }
 
 void cl::parser<Bound>::printOptionDiff(const Option &option, const Bound &bound, const OptVal &, size_t width) const {

@@ -82,11 +82,12 @@ FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context
 static LogicalResult checkInterleave(MLIRContext &context, const CompileOptions &options) {
   int64_t pp = options.parallel.getPp();
   if (options.interleave < 1 || (options.interleave > 1 && pp == 1))
-    return emitUsageError(context) << "expected --interleave of at least 1, and of 1 without a pipeline, but got "
-                                   << options.interleave;
+    return emitUsageError(context)
+           << "expected --interleave of at least 1, and of 1 without a pipeline (pp = 1), but got "
+           << options.interleave;
   if (options.microBatches % pp != 0 && options.interleave > 1)
     return emitUsageError(context) << "expected --micro-batches to be a multiple of pp for --interleave but got "
-                                   << options.microBatches << " and " << pp;
+                                   << options.microBatches << " micro-batches and pp = " << pp;
   return success();
 }
 
@@ -94,7 +95,8 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
                                           std::optional<GlobalBatch> globalBatch, bool isOpen) const {
   int64_t count = microBatches;
   if (globalBatch && microBatches.getNumOccurrences())
-    return emitUsageError(context) << "expected --global-batch without --micro-batches, which it says";
+    return emitUsageError(context)
+           << "expected --global-batch or --micro-batches, not both: the first gives the second";
   if (globalBatch && !isOpen) {
     int64_t sequences = globalBatch->batch * options.parallel.getDp();
     count = globalBatch->sequences / sequences;

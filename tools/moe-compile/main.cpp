@@ -186,7 +186,7 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const moe::Cluste
 
 static LogicalResult writeReport(ModuleOp plan, const moe::ClusterProfile &cluster) {
   if (emit == Emit::Spmd)
-    return plan.emitError() << "expected --report with a plan: --emit=spmd stops before there is one";
+    return plan.emitError() << "expected --report with a plan: --emit=spmd makes none";
   SmallVector<ModuleOp> variants = plan::getVariants(plan);
   return moe::writeFile(*plan.getContext(), report, [&](llvm::raw_pwrite_stream &os) {
     return variants.empty() ? printReport(plan, cluster, os) : printReports(variants, cluster, os);
@@ -268,7 +268,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(MLIRContext &context, llvm
 static LogicalResult checkSpmdOptions(MLIRContext &context) {
   if (emit == Emit::L0)
     return emitError(UnknownLoc::get(&context)) << "expected --emit=spmd, plan, llvm, obj or so with '"
-                                                << compiling.getInput() << "', which is the program of a rank already";
+                                                << compiling.getInput() << "', which is already a rank program";
   static constexpr StringLiteral behind[] = {"cluster", "digest", "emit",           "explain",   "num-threads",
                                              "o",       "order",  "print-pipeline", "reference", "report"};
   for (const auto &option : cl::getRegisteredOptions())
@@ -276,7 +276,7 @@ static LogicalResult checkSpmdOptions(MLIRContext &context) {
         !llvm::is_contained(behind, option.getKey()))
       return emitError(UnknownLoc::get(&context))
              << "expected --" << option.getKey() << " with a model only: '" << compiling.getInput()
-             << "' is the program of a rank, in which that is decided; leave the option out";
+             << "' is a rank program, in which this is fixed; leave the option out";
   return success();
 }
 
@@ -316,10 +316,8 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(MLIRContext &context, llvm:
 static LogicalResult checkPrintPipeline(MLIRContext &context) {
   for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, &report, &explain, &digest})
     if (other->getNumOccurrences() > 0)
-      return emitError(UnknownLoc::get(&context))
-             << "expected --print-pipeline, which prints passes instead of what they "
-                "make, without '"
-             << other->ArgStr << "'";
+      return emitError(UnknownLoc::get(&context)) << "expected --print-pipeline without '" << other->ArgStr
+                                                  << "': it prints the passes and writes nothing else";
   if (emit == Emit::L0)
     return emitError(UnknownLoc::get(&context))
            << "expected --emit=spmd, plan, llvm, obj or so with --print-pipeline: no pass makes the model graph";
@@ -332,7 +330,7 @@ static LogicalResult run(MLIRContext &context, llvm::SourceMgr &sources, const c
     return failure();
   if (emit != Emit::SharedLibrary && digest)
     return emitError(UnknownLoc::get(&context))
-           << "expected --digest with a plan .so, but --emit asks for something else";
+           << "expected --digest with a plan .so, but --emit asks for another form; use --emit=so";
   FailureOr<moe::ClusterProfile> cluster = compiling.loadCluster(context, argv0);
   if (failed(cluster))
     return failure();

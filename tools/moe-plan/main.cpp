@@ -62,11 +62,14 @@ static LogicalResult setDefaults(MLIRContext &context) {
   setDefault("cluster", clusterName);
   setDefault("parallel", "auto");
   setDefault("schedule", "auto");
+  if (compiling.isTraining())
+    setDefault("optimizer", "adam");
+  // A graph has its tokens and types.
+  if (compiling.isGraph())
+    return success();
   setDefault("whole-model", "true");
   setDefault("dtype", "bf16");
   setDefault("seq", "4096");
-  if (compiling.isTraining())
-    setDefault("optimizer", "adam");
   if (!isGiven("micro-batches"))
     setDefault("global-batch", std::to_string(std::max<int64_t>(256, 4 * world)));
   return success();
@@ -77,12 +80,14 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   question.model = compiling.getInput().str();
   question.cluster = cluster.name;
   question.device = cluster.deviceName;
-  question.dtype = compiling.getDType().str();
   question.optimizer = !search.options.optimizer                               ? ""
                        : search.options.optimizer->kind == OptimizerKind::Adam ? "Adam"
                                                                                : "SGD";
   question.gpus = search.request.world;
-  question.sequence = sequence;
+  if (!compiling.isGraph()) {
+    question.dtype = compiling.getDType().str();
+    question.sequence = sequence;
+  }
   bool isHost = cluster.processors.count > 0;
   question.memoryLimit = search.options.memoryLimit ? static_cast<double>(search.options.memoryLimit)
                          : isHost                   ? 0

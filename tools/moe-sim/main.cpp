@@ -161,7 +161,7 @@ static FailureOr<std::optional<RoutingTrace>> makeRouting(MLIRContext &context, 
   if (!trace)
     return reportError(context, trace.takeError());
   if (trace->getNumLayers() == 0)
-    return emitUsageError(context) << "expected a plan that routes with --synthetic-routing";
+    return emitUsageError(context) << "expected a plan with MoE layers for --synthetic-routing";
   if (isFirst && !writeRouting.empty() && failed(writeFile(context, writeRouting, [&](llvm::raw_ostream &os) {
         trace->write(os);
         return success();

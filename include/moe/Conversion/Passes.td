@@ -5,10 +5,11 @@
 include "mlir/Pass/PassBase.td"
 
 def ConvertMoeToPlan : Pass<"convert-moe-to-plan", "::mlir::func::FuncOp"> {
-  let summary = "SPMD programs to plans: one launch per op";
+  let summary = "convert SPMD programs to plans, with one launch for each op";
   let description = [{
-    Each op becomes the `plan.launch` that its MoeKernelOpInterface names, with its cost; tensors become buffers, results of
-    the function arguments behind its inputs. Values that are only another state of their operand share its buffer.
+    Each op becomes a `plan.launch` of the kernel that its MoeKernelOpInterface names, with its cost. Tensors become
+    buffers. Results of the function become arguments after its inputs. A value that is only another state of its operand
+    shares the operand's buffer.
 
     Before -> after:
 
@@ -28,15 +29,16 @@ def ConvertMoeToPlan : Pass<"convert-moe-to-plan", "::mlir::func::FuncOp"> {
 }
 
 def ConvertPlanToLLVM : Pass<"convert-plan-to-llvm", "::mlir::ModuleOp"> {
-  let summary = "rank programs to LLVM functions that call moert.h";
+  let summary = "convert rank programs to LLVM functions that call moert.h";
   let description = [{
-    Each rank program `@f` becomes `moeplan_f(moert_rank_t) -> i32`, a chain of calls that stops at the first status that is
-    not 0; buffers and groups become constant tables. The exported string `moeplan_metadata` describes the programs to the
-    runtime (docs/Runtime.md).
+    Each rank program `@f` becomes `moeplan_f(moert_rank_t) -> i32`. It makes one call after the other, and stops at the
+    first status that is not 0. Buffers and groups become constant tables. The exported string `moeplan_metadata`
+    describes the programs to the runtime (docs/Runtime.md).
 
-    The variants of a plan of several shapes (moe/Conversion/Variants.h) become functions of one module, `moeplan_v0_f` and so
-    on, and `moeplan_choose(batch, sequence) -> i64` gives the index of the one to run: of those for that shape the first of
-    the least `alpha + beta * batch * sequence`, or -1 where none is for it.
+    A plan of several shapes has variants (moe/Conversion/Variants.h). They become functions of one module, `moeplan_v0_f`
+    and so on. `moeplan_choose(batch, sequence) -> i64` gives the index of the variant to run. It takes the variants for
+    that shape, and gives the first with the least `alpha + beta * batch * sequence`. If there is no variant for the
+    shape, it gives -1.
 
     ```mlir
     module {

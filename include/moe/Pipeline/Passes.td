@@ -7,11 +7,12 @@ include "mlir/Pass/PassBase.td"
 def MoeParmAlgorithm1 : Pass<"moe-parm-algorithm1", "::mlir::func::FuncOp"> {
   let summary = "choose S1 or S2 for each layer (Parm, Algorithm 1)";
   let description = [{
-    Sets `moe.pause_mp` on the moe.dispatch of each baseline layer: "s1" where t1 (Eq. 13) is not longer than t2 (Eq. 14), from
-    the lines of the module's `moe.cluster`, and "s2" else, or where the tokens of a rank cannot be shared out over mp. What it
-    found is left in the function's attribute `moe.schedule_choices`. Any other layer stays as it is.
+    Sets `moe.pause_mp` on the moe.dispatch of each baseline layer. It is "s1" if t1 (Eq. 13) is not longer than t2 (Eq.
+    14), and otherwise "s2". It is also "s2" if the tokens of a rank cannot be shared out over mp. Both times come from
+    the lines of the module's `moe.cluster`. The function's attribute `moe.schedule_choices` holds the figures of each
+    choice. Layers that are not baseline layers stay as they are.
 
-    To run behind moe-partition and before `moe-pause-mp{schedule=chosen}`, which applies the choice.
+    The pass runs after moe-partition and before `moe-pause-mp{schedule=chosen}`, which applies the choice.
 
     Before -> after:
 

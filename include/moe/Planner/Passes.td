@@ -5,16 +5,19 @@
 include "mlir/Pass/PassBase.td"
 
 def MoeAutoSchedule : Pass<"moe-auto-schedule", "::mlir::ModuleOp"> {
-  let summary = "divide a model graph over the ranks: the schedule that is fastest on a cluster";
+  let summary = "divide a model graph over the ranks, in the schedule that is fastest on a cluster";
   let description = [{
-    What `moe-compile --schedule=auto` does, in the place of moe-partition and of the passes that make a schedule: compiles the
-    module's one function in the candidates of the joint space, compares what the simulator says of their plans, and rewrites
-    the function to one rank's forward program in the best, under the module's `moe.parallel`.
+    The pass form of `moe-compile --schedule=auto`. It replaces moe-partition and the passes that make a schedule. It
+    compiles the module's one function in the candidates of the joint space, and compares the simulator's results for
+    their plans. Then it rewrites the function to the forward program of one rank in the best candidate. The groups are
+    those of the module's `moe.parallel`.
 
-    The module's `plan.schedule` names that schedule, as `--schedule` takes it, and `plan.explain` has all candidates and what
-    became of each. Where the launches were put into another order than that schedule has by itself, `plan.order` is the policy
-    of plan-order. What a schedule does with forward and backward alike comes behind moe-differentiate: `s2+saa` needs
-    moe-split-exchanges there. Without MoE layers there is nothing to choose, and the program is moe-partition's.
+    - `plan.schedule` on the module names that schedule, in the form that `--schedule` takes.
+    - `plan.explain` lists all candidates and what became of each.
+    - `plan.order` is a policy of plan-order. It is set if the launches are in another order than the schedule gives them.
+
+    Some parts of a schedule rewrite forward and backward together. They come after moe-differentiate: `s2+saa` needs
+    moe-split-exchanges there. Without MoE layers there is nothing to choose, and the program is that of moe-partition.
 
     Before -> after, for `#moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>` and `cluster=parm-b`:
 
@@ -30,11 +33,11 @@ def MoeAutoSchedule : Pass<"moe-auto-schedule", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"cluster", "cluster", "std::string", /*default=*/"",
-           "Cluster profile: a file, or the name of a shared one. Needed">,
-    Option<"train", "train", "bool", /*default=*/"true", "Whether a step has a backward too">,
-    Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "Bytes that one rank may use; 0: any">,
+           "Cluster profile: a file, or the name of a shared profile. Required">,
+    Option<"train", "train", "bool", /*default=*/"true", "Whether a step also has a backward">,
+    Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "Bytes that one rank may use; 0: no limit">,
     Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1",
-           "Of a step, into which moe-accumulate will repeat the program; of a graph with a loss">
+           "Number of micro-batches of a step, for which moe-accumulate repeats the program later; for a graph with a loss">
   ];
   let dependentDialects = ["::mlir::moe::MoeDialect", "::mlir::plan::PlanDialect"];
 }

@@ -11,9 +11,9 @@ namespace mlir::moe {
 /// What was asked: a model on a cluster.
 struct PlanQuestion {
   std::string model, cluster, device;
-  std::string dtype, optimizer; ///< the optimizer is empty where there is none
+  std::string dtype, optimizer; ///< empty: the graph has its types; there is no optimizer
   int64_t gpus = 0;
-  int64_t sequence = 0;   ///< tokens
+  int64_t sequence = 0;   ///< tokens; 0: the graph has its own
   double memoryLimit = 0; ///< bytes of a device; 0: not known
 };
 

@@ -188,7 +188,7 @@ void ProgramConverter::copyResults(Operation *op) {
 LogicalResult ProgramConverter::convert(Operation *op) {
   auto kernel = dyn_cast<MoeKernelOpInterface>(op);
   if (!kernel)
-    return op->emitOpError() << "expected an op of an SPMD program, which names a runtime call";
+    return op->emitOpError() << "expected an op of a rank program, for which the runtime has a call";
   if (auto it = places.find(op); it != places.end()) {
     for (auto [operand, place] : llvm::zip_equal(op->getOperands(), it->second))
       if (isa<BlockArgument>(operand))

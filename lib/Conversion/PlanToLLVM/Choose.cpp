@@ -89,7 +89,8 @@ static LogicalResult checkPair(ModuleOp variant, ModuleOp other) {
     return emit("expected variants for " + describe() + " to be of different schedules");
   for (ModuleOp one : {variant, other})
     if (!getSeconds(one))
-      return one.emitOpError("expected '") << kSecondsAttrName << "' where several variants are for " << describe();
+      return one.emitOpError("expected '")
+             << kSecondsAttrName << "' on each variant, since several are for " << describe();
   return success();
 }
 
@@ -99,7 +100,7 @@ LogicalResult mlir::plan::checkVariants(ModuleOp plan) {
     return success();
   for (Operation &op : *plan.getBody())
     if (!isa<ModuleOp>(op))
-      return op.emitOpError("expected nothing but variants beside a variant, which is a module");
+      return op.emitOpError("expected only modules beside a variant, which are other variants");
   for (auto [index, variant] : llvm::enumerate(variants)) {
     if (failed(checkVariant(variant)))
       return failure();

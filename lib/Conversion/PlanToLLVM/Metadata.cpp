@@ -321,12 +321,12 @@ static LogicalResult checkPlan(ModuleOp module) {
     auto share = program->getAttrOfType<DenseI64ArrayAttr>(kRanksAttrName);
     int64_t first = share ? share[0] : 0;
     if (first != next)
-      return program.emitOpError("expected the rank programs to share out the ranks but '")
-             << program.getName() << "' starts at rank " << first << " and the ones before end at " << next;
+      return program.emitOpError("expected each rank to have one program but '")
+             << program.getName() << "' starts at rank " << first << " and the programs before it end at " << next;
     next += share ? share[1] : parallel.getWorld();
   }
   if (next != parallel.getWorld())
-    return programs.back().emitOpError("expected the rank programs to share out ")
+    return programs.back().emitOpError("expected rank programs for ")
            << parallel.getWorld() << " ranks but got " << next;
   if (auto reference = module.lookupSymbol<func::FuncOp>(kReferenceProgram))
     programs.push_back(reference);

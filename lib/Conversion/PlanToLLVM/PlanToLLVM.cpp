@@ -205,7 +205,7 @@ FailureOr<ProgramEmitter::BufferKey> ProgramEmitter::getKey(Value value) {
     return BufferKey{MOERT_SPACE_ARGUMENT, dtype, argument.getArgNumber(), type.getShape().vec(), part};
   auto buffer = memory.getDefiningOp<BufferOp>();
   if (!buffer.getOffset())
-    return buffer.emitOpError("expected an offset, as plan-assign-memory gives");
+    return buffer.emitOpError("expected an offset; run plan-assign-memory first");
   auto space = static_cast<int32_t>(cast<SpaceAttr>(type.getMemorySpace()).getValue());
   int64_t offset = static_cast<int64_t>(*buffer.getOffset()) + std::exchange(part.begin, 0);
   return BufferKey{space, dtype, offset, type.getShape().vec(), part};
@@ -339,7 +339,7 @@ struct ConvertPlanToLLVM : public moe::impl::ConvertPlanToLLVMBase<ConvertPlanTo
     for (auto launch : program.getOps<LaunchOp>())
       if (!launch.getStream())
         return launch.emitOpError("expected ")
-               << launch.describe() << " to have a stream, as plan-assign-streams gives";
+               << launch.describe() << " to have a stream; run plan-assign-streams first";
       else if (failed(verifyRuntimeCall(launch)))
         return failure();
     return success();

@@ -76,7 +76,9 @@ Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &pr
     samples[i].seconds = seconds[i];
   profile.hostLink = fitLine(samples);
   if (profile.hostLink->perByte <= 0)
-    return Status::error(MOERT_ERROR_INTERNAL, "the times of copies to and from the host do not grow with their size");
+    return Status::error(
+        MOERT_ERROR_INTERNAL,
+        "the times of copies to and from the host do not grow with their size: too much else runs on this machine");
   return {};
 }
 
@@ -146,9 +148,9 @@ Status readPlace(const Settings &settings, ProcessPlace &place) {
 Status checkPlace(const ProcessPlace &place) {
   if (place.size % place.localSize == 0)
     return {};
-  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected as many processes on each machine, but " +
+  return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the same number of processes on each machine, but " +
                                                          std::to_string(place.localSize) + " of " +
-                                                         std::to_string(place.size) + " run on each");
+                                                         std::to_string(place.size) + " run on this one");
 }
 
 } // namespace

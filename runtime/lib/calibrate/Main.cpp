@@ -90,7 +90,7 @@ int run(const Options &options, std::ostream &out, std::ostream &err, bool isTer
     err << fitText("kernels", profile.kernels) << fitText("collectives", profile.exchanges);
   if (profile.exchanges.empty())
     err << "moe-calibrate: note: one GPU was measured, without links or collectives: the profile is for plans of one "
-           "rank; torchrun, mpirun or srun starts a process for each GPU\n";
+           "rank; to measure several GPUs, start a process for each by torchrun, mpirun or srun\n";
   return write(profile, options, out, err);
 }
 

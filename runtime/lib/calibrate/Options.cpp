@@ -26,7 +26,7 @@ Status parseBackend(const std::string &name, Options &options) {
   options.backend = name;
   if (name == "host" || name == "cuda" || name == "cuda-loopback")
     return {};
-  return invalid("cannot calibrate backend '" + name + "', expected host, cuda or cuda-loopback");
+  return invalid("expected host, cuda or cuda-loopback for --backend but got '" + name + "'");
 }
 
 /// The options, which are set in `o`.
@@ -73,7 +73,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     }
   }
   if (options.workers && options.backend != "host")
-    return invalid("--workers is for backend 'host'");
+    return invalid("expected --workers with --backend=host only but got --backend=" + options.backend);
   if (!options.help && !options.version && options.output.empty())
     return invalid("expected an output file: moe-calibrate -o cluster.json; moe-calibrate --help lists the options");
   return {};

@@ -60,8 +60,9 @@ Status loadModule(const KnownModule &known, CreateBackend *&create) {
     std::string available = nameOwnBackends();
     for (const KnownModule &other : kKnownModules)
       available += findModule(other.name).empty() ? "" : std::string(", ") + other.name;
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' is not built in this runtime, for want of " +
-                                                      known.needs + "; available: " + available);
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' is not in this runtime, since " +
+                                                      known.needs +
+                                                      " was missing when it was built; available: " + available);
   }
   // Never closed: what it started ends with the process.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -69,7 +70,7 @@ Status loadModule(const KnownModule &known, CreateBackend *&create) {
     return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '" + name + "' cannot be loaded: " + ::dlerror());
   auto *module = static_cast<const BackendModule *>(::dlsym(library, kModuleSymbol));
   if (!module || module->version != kModuleVersion)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, path + " is of another version of this runtime");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "'" + path + "' belongs to another version of this runtime");
   create = module->create;
   return {};
 }

@@ -291,13 +291,14 @@ Status checkPieces(const Side &from, const Side &to) {
 Status piecesDisagree(const Call &call, int64_t from, int64_t to) {
   if (call.kind != Kind::AllToAllV)
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "member " + std::to_string(from) +
-                                                           " does not send what member " + std::to_string(to) +
-                                                           " expects of it");
+                                                           " sends another number of bytes than member " +
+                                                           std::to_string(to) + " expects from it");
   if (attributes::AllToAllV::of(call).direction == MOERT_FROM_EXPERTS)
     std::swap(from, to);
   return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                        "block_counts of member " + std::to_string(from) + " and expert_counts of member " +
-                           std::to_string(to) + " disagree: expected the latter to be the all_to_all of the former");
+                           std::to_string(to) +
+                           " disagree: expected expert_counts to be the all_to_all of block_counts");
 }
 
 } // namespace moert

@@ -192,7 +192,7 @@ Status resolveGroup(const moert_rank &rank, const Op &entry, const moert_group *
   if (!isCollective(call.kind))
     return {};
   if (entry.group != index)
-    return invalid("the metadata has another group for it than '" + std::string(group->name) + "'");
+    return invalid("expected the group that the metadata has for this op but got '" + std::string(group->name) + "'");
   call.group = index;
   return {};
 }
@@ -206,8 +206,9 @@ Status buildCall(moert_rank &rank, int64_t op, moert_stream_t stream,
     return status;
   const Op &entry = program.ops[static_cast<size_t>(op)];
   if (entry.stream != stream)
-    return invalid("the metadata has it on stream '" + program.streams[static_cast<size_t>(entry.stream)] +
-                   "', the program issues it on '" + program.streams[static_cast<size_t>(stream)] + "'");
+    return invalid("expected stream '" + program.streams[static_cast<size_t>(entry.stream)] +
+                   "', which the metadata has for this op, but the program issues it on '" +
+                   program.streams[static_cast<size_t>(stream)] + "'");
   const KernelInfo &info = infoOf(call.kind);
   if (info.hasGroup)
     if (Status status = resolveGroup(rank, entry, group, call); !status.ok())

@@ -129,14 +129,14 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   if (node.has("stacked"))
     source.stacked = node.at("stacked").integer(2, 3);
   if (source.stacked && !source.experts)
-    fail(node.path + ".stacked", "expected it of 'experts'");
+    fail(node.path + ".stacked", "expected 'stacked' together with 'experts'");
   for (size_t i = 0; i < tensors.size(); ++i) {
     source.tensors.push_back(tensors.at(i).string());
     bool isOfExperts = source.tensors.back().find("{e}") != std::string::npos;
     if (isOfExperts != (source.experts > 0 && !source.stacked))
       tensors.at(i).fail(std::string("expected a name ") + (isOfExperts ? "without" : "with") + " '{e}' " +
-                         (isOfExperts ? "where there are no 'experts' apart" : "of 'experts'") + " but got '" +
-                         source.tensors.back() + "'");
+                         (isOfExperts ? "unless each expert has a tensor" : "since each expert has a tensor") +
+                         " but got '" + source.tensors.back() + "'");
   }
   if (node.has("prefix"))
     source.prefix = node.at("prefix").string();
@@ -147,7 +147,7 @@ Source parseSource(const JsonNode &node, const std::vector<int64_t> &shape) {
   std::vector<int64_t> part(shape.begin() + (source.experts ? 1 : 0), shape.end());
   source.transpose = node.has("transpose") && node.at("transpose").boolean();
   if (source.transpose && part.size() > 2)
-    fail(node.path + ".transpose", "expected it of a matrix but the tensor is " + shapeText(part));
+    fail(node.path + ".transpose", "expected 'transpose' of a matrix but the tensor is " + shapeText(part));
   source.isRow = node.has("row") && node.at("row").boolean();
   source.halves = node.has("halves") && node.at("halves").boolean();
   if (source.halves && (tensors.size() != 1 || node.has("of")))
@@ -266,7 +266,7 @@ Program parseProgram(const JsonNode &node, const std::vector<Group> &groups, Ran
 RankRange parseRanks(const JsonNode &node, int64_t begin, int64_t world) {
   JsonNode first = node.at("first_rank"), count = node.at("ranks");
   if (int64_t rank = first.integer(0, kMaxWorld); rank != begin)
-    first.fail("expected " + std::to_string(begin) + ", the first rank that no program before is for, but got " +
+    first.fail("expected " + std::to_string(begin) + ", the first rank that no earlier program is for, but got " +
                std::to_string(rank));
   RankRange ranks{begin, count.integer(1, kMaxWorld)};
   if (ranks.count > world - begin)

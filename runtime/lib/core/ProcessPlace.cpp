@@ -162,8 +162,8 @@ Status readSecretFile(const std::string &path, std::string &secret) {
   if (!file || ::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
     return invalid("MOERT_SECRET_FILE: '" + path + "' cannot be read");
   if (info.st_mode & (S_IRWXG | S_IRWXO))
-    return invalid("MOERT_SECRET_FILE: other users may use '" + path +
-                   "'; expected it to be this user's alone (chmod 600)");
+    return invalid("MOERT_SECRET_FILE: expected '" + path +
+                   "' to be closed to other users, but they have permissions; run chmod 600 on it");
   secret.resize(kMostSecret);
   file.read(secret.data(), static_cast<std::streamsize>(secret.size()));
   secret.resize(static_cast<size_t>(file.gcount()));

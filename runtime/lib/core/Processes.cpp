@@ -21,7 +21,7 @@ static std::vector<char> pack(const Status &status, const std::vector<char> &byt
 
 static Status unpack(const std::vector<char> &packed, std::vector<char> &bytes) {
   if (packed.empty())
-    return Status::error(MOERT_ERROR_INTERNAL, "the processes do not ask for the same");
+    return Status::error(MOERT_ERROR_INTERNAL, "this process asks for something else than rank 0");
   bytes.assign(packed.begin() + 1, packed.end());
   if (packed[0])
     return {};

@@ -14,7 +14,8 @@ namespace {
 int32_t readNumber(const JsonNode &node) {
   double number = node.value.is_number() ? node.value.get<double>() : -1;
   if (!(number >= 0 && number <= INT32_MAX && number == std::trunc(number)))
-    node.fail("expected a whole number from 0 on but got " + (node.value.is_null() ? "nothing" : node.value.dump()));
+    node.fail("expected a whole number of at least 0 but got " +
+              (node.value.is_null() ? "nothing" : node.value.dump()));
   return static_cast<int32_t>(number);
 }
 

@@ -334,7 +334,8 @@ Status World::readRouting(int64_t rank, int64_t op, std::vector<int32_t> &expert
     return status;
   return shared(rank, experts, [&](std::vector<int32_t> &local) -> Status {
     if (static_cast<int64_t>(page->chosen.size()) != choices)
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "no step was recorded of routing op " + std::to_string(op));
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                           "no step of routing op " + std::to_string(op) + " was recorded");
     local = page->chosen;
     return {};
   });

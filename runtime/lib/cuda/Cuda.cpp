@@ -18,7 +18,7 @@ static std::string hintFor(cudaError_t error) {
                        : "; the driver is for CUDA " + versionText(driver) + ", this program needs one for " +
                              versionText(runtime);
   case cudaErrorNoDevice:
-    return "; expected an NVIDIA GPU (what does nvidia-smi say, and is CUDA_VISIBLE_DEVICES set?)";
+    return "; expected an NVIDIA GPU (check nvidia-smi and CUDA_VISIBLE_DEVICES)";
   default:
     return "";
   }

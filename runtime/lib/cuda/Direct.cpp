@@ -64,7 +64,8 @@ Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::S
     options.patience = timeout;
     if (place.rank == 0 && place.isOpen())
       std::cerr << "moert: warning: ranks of several machines join at port " + std::to_string(place.endpoint.port) +
-                       " without a secret, so that whoever reaches it can take the place of one; set MOERT_SECRET or "
+                       " without a secret, so that anyone who reaches the port can take the place of a rank; set "
+                       "MOERT_SECRET or "
                        "MOERT_SECRET_FILE for all ranks\n";
     MOERT_RETURN_IF_ERROR(net::Star::join(options, net::Socket(), star));
     only = std::shared_ptr<net::Star>(star.release(), endTogether);
@@ -489,7 +490,7 @@ static Status prepare(std::span<const Program> programs, const std::vector<Group
 Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                     const BackendOptions &options, Backend &backend) {
   if (options.emulate)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   ProcessPlace place;
   std::shared_ptr<net::Star> processes;
   MOERT_RETURN_IF_ERROR(joinProcesses(options.timeout, place, processes));

@@ -58,7 +58,7 @@ static std::string messageOf(const Fault &fault) {
   case FaultKind::ShadowRoom:
     return "expected at most " + a + " shadows, one for each place, but got " + b;
   case FaultKind::ShadowMemory:
-    return "there is not enough memory to choose";
+    return "there is not enough memory to choose shadows";
   }
   return "an unknown fault";
 }

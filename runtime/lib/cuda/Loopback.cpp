@@ -118,7 +118,7 @@ Status LoopbackDevice::runStep(const std::function<Status(int64_t)> &issue, doub
 Status createLoopback(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
                       const BackendOptions &options, Backend &backend) {
   if (options.emulate)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   std::vector<int64_t> ranks(static_cast<size_t>(world));
   std::iota(ranks.begin(), ranks.end(), 0);
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());

@@ -78,7 +78,8 @@ Status chooseShadows(View counts, View shadows, int64_t policy, moert_shadow_cos
   costs.policy = static_cast<uint32_t>(policy);
   const int32_t code =
       moert_shadows_choose(&costs, counts.as<int32_t>(), counts.dims[0], counts.dims[1], shadows.as<int32_t>());
-  check.that(code == 0, [] { return std::string("there is not enough memory to choose"); }, MOERT_ERROR_OUT_OF_MEMORY);
+  check.that(
+      code == 0, [] { return std::string("there is not enough memory to choose shadows"); }, MOERT_ERROR_OUT_OF_MEMORY);
   return check.take();
 }
 

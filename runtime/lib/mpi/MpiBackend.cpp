@@ -271,7 +271,7 @@ Status create(const std::string &, std::span<const Program> programs, const std:
                                                         std::to_string(session->size()) +
                                                         " processes; start them by mpirun -n " + std::to_string(world));
   else if (options.emulate)
-    ready = Status::error(MOERT_ERROR_UNSUPPORTED, "links are emulated by backend 'host' only");
+    ready = Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   if (Status status = checkAgree(session->processes(), options.identity, ready); !status.ok())
     return status;
   std::unique_ptr<Groups> comms;

@@ -223,7 +223,7 @@ Status Session::waitFor(std::unique_lock<std::mutex> &lock, const bool &isDone, 
     if (!status.ok())
       return isLast ? status : star->failure();
     std::string reason = "rank " + std::to_string(place.rank) + ": the time-out of " + net::secondsText(timeout) +
-                         " s passed in a call of MPI for which all ranks must come";
+                         " s passed in a call of MPI that all ranks must make";
     return star ? star->explain(reason) : Status::error(MOERT_ERROR_HANG, reason);
   }
   return {};

@@ -79,9 +79,10 @@ Status Door::late() const {
     if (!arrivals.count(i))
       missing.push_back(i);
   std::string text = "rank 0 waited " + secondsText(options.timeout) + " s at " + place.text() +
-                     (missing.size() > 1 ? " for ranks " : " for rank ") + ranksText(missing) + ", which did not come";
+                     (missing.size() > 1 ? " for ranks " : " for rank ") + ranksText(missing) +
+                     ", which did not connect";
   for (const std::string &turnedAway : notes)
-    text += "\n  turned away: " + turnedAway;
+    text += "\n  refused: " + turnedAway;
   return Status::error(MOERT_ERROR_HANG, text);
 }
 
@@ -131,7 +132,7 @@ void Door::judge(Arrival &guest, const Message &message) {
   if (hello.count != options.count || hello.process < 1 || hello.process >= options.count)
     refusal = who + " expects " + std::to_string(hello.count) + " processes, rank 0 " + std::to_string(options.count);
   else if (auto there = arrivals.find(hello.process); there != arrivals.end())
-    refusal = who + " came, but " + there->second.name + " is that rank";
+    refusal = who + " connected, but " + there->second.name + " already is that rank";
   if (refusal.empty()) {
     arrivals.emplace(hello.process, std::move(guest));
     return;
@@ -167,7 +168,7 @@ Status hear(Arrival &first, Clock::time_point deadline, bool &isOpen, Message &m
     if (!isOpen)
       return Status::error(MOERT_ERROR_INTERNAL, "the connection closed");
     if (Clock::now() > deadline)
-      return Status::error(MOERT_ERROR_HANG, "it says nothing");
+      return Status::error(MOERT_ERROR_HANG, "it does not answer");
     pollfd item{first.socket.get(), POLLIN, 0};
     ::poll(&item, 1, millisecondsUntil(deadline, 1000));
     isOpen = first.reader.readFrom(first.socket);

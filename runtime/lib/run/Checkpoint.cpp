@@ -70,7 +70,8 @@ Status Checkpoint::addPlaces(const std::map<std::string, std::string> &weightMap
         places[tensor] = i;
   for (const auto &[tensor, file] : weightMap)
     if (!places.count(tensor))
-      return invalid("'" + where + "': the index says that '" + file + "' has tensor '" + tensor + "', but it has not");
+      return invalid("'" + where + "': expected '" + file + "' to have tensor '" + tensor +
+                     "', as the index says, but it does not");
   return {};
 }
 
@@ -164,14 +165,14 @@ Status Checkpoint::checkSquare(const Piece &piece) {
   if (exchanged.empty() || square.empty())
     return {};
   return invalid("'" + where + "': tensor '" + exchanged + "' has rows and columns exchanged, and '" + square +
-                 "' is square: expected all stacks of experts in the published layout");
+                 "' is square, so that its layout is unknown: expected all stacks of experts in the published layout");
 }
 
 Status Checkpoint::check(const Piece &piece, const std::string &argument) {
   std::string what = "'" + where + "': tensor '" + nameOf(piece.tensor) + "' of argument '" + argument + "': ";
   const SafetensorsFile::Entry *entry = find(piece.tensor);
   if (!has(piece.tensor))
-    return invalid(what + "expected it beside the others but it is missing");
+    return invalid(what + "expected this tensor beside the others but it is missing");
   if (isQuantised(piece.tensor)) {
     Quantised quantised;
     if (Status status = describe(piece, quantised); !status.ok())

@@ -39,10 +39,11 @@ bool isMasked(const Value &value, uint64_t key, int64_t i) {
 /// Ids that are equally likely; the number of the first step.
 Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   if (value.below == 0 && value.role != "step")
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                         "argument '" + value.name +
-                             "' is i32 and the plan does not say what its values are below: expected it in the file of "
-                             "--load");
+    return Status::error(
+        MOERT_ERROR_INVALID_ARGUMENT,
+        "argument '" + value.name +
+            "' is i32 and the plan gives no bound for its values, so that they cannot be random: expected them in "
+            "the file of --load");
   if (Status status = Tensor::allocate(value, tensor); !status.ok())
     return status;
   auto *values = tensor.as<int32_t>();

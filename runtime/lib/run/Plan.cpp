@@ -114,8 +114,8 @@ Status checkDigest(const std::string &path, const std::string &expected) {
     return status;
   for (const auto &[who, hex] : wanted)
     if (hex != hexOf(digest))
-      return invalid("'" + path + "': expected the SHA-256 " + hex + ", which " + who + " says, but got " +
-                     hexOf(digest) + "; the plan was not loaded");
+      return invalid("'" + path + "': expected the SHA-256 " + hex + ", as " + who + " says, but got " + hexOf(digest) +
+                     "; the plan was not loaded");
   return {};
 }
 

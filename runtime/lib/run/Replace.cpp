@@ -99,9 +99,8 @@ Status FileLocks::take(const std::string &path, std::ostream &log) {
         return written ? Status{} : failed(name, "cannot be written: " + reason());
       }
     } else if (errno == EWOULDBLOCK) {
-      Status status =
-          failed(path, holderOf(file) + " writes this file; expected a file of its own for each job, or the "
-                                        "other job to end");
+      Status status = failed(path, holderOf(file) + " writes this file; give each job a file of its own, or wait for "
+                                                    "the other job to end");
       ::close(file);
       return status;
     } else if (errno != EINTR) {

@@ -40,8 +40,8 @@ Status matchPrograms(RoutedLayer &layer, size_t index) {
   if (layer.shards > 0 && rank.ranks % layer.shards == 0)
     return {};
   return invalid(where + "routing cannot be divided between the ranks: expected the reference's " + text(all.tokens) +
-                 " tokens to be those of a divisor of the " + text(rank.ranks) + " ranks, but each rank routes " +
-                 text(rank.tokens));
+                 " tokens to be those of one rank times a divisor of the " + text(rank.ranks) +
+                 " ranks, but each rank routes " + text(rank.tokens) + " tokens");
 }
 
 std::vector<int32_t> countChoices(const std::vector<int32_t> &choices, int64_t experts) {

@@ -92,9 +92,9 @@ Status Trainer::checkPlan() {
                      "', as moe-compile --whole-model --optimizer=adam makes");
   const Value &tokens = *find(arguments, "tokens");
   if (tokens.below < 1)
-    return invalid("--train: expected a plan that says how many tokens its model knows");
+    return invalid("--train: expected a plan that gives the size of its vocabulary");
   if (tokens.sequence < 1 || tokens.elements() % tokens.sequence != 0)
-    return invalid("--train: expected a plan that says how long its sequences are");
+    return invalid("--train: expected a plan that gives the length of its sequences");
   if (!find(results, "loss"))
     return invalid("--train: expected a plan with a result 'loss'");
   return {};

@@ -64,8 +64,8 @@ static Status checkSame(const std::vector<Value> &plan, const std::vector<Value>
   for (const Value &value : reference) {
     auto other = find(plan, value.name);
     if (other == plan.end())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                           std::string("the reference has a ") + what + " '" + value.name + "' that the plan has not");
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the reference has a ") + what + " '" +
+                                                             value.name + "' that the plan does not have");
     if (other->shape != value.shape || other->dtype != value.dtype)
       return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the ") + what + " '" + value.name + "' is " +
                                                              shapeText(other->shape) + " " + dtypeName(other->dtype) +
@@ -74,8 +74,8 @@ static Status checkSame(const std::vector<Value> &plan, const std::vector<Value>
   }
   for (const Value &value : plan)
     if (both && find(reference, value.name) == reference.end())
-      return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
-                           std::string("the plan has a ") + what + " '" + value.name + "' that the reference has not");
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::string("the plan has a ") + what + " '" + value.name +
+                                                             "' that the reference does not have");
   return {};
 }
 

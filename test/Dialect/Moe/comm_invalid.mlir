@@ -503,7 +503,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32
 
 // moe.all_to_all_v (C4): rows on the way to the experts are packed, and nothing is added.
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
-  // expected-error @+1 {{'moe.all_to_all_v' op expected no addend on the way to the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected no addend with direction to_experts}}
   %0 = moe.all_to_all_v %x, %b, %e addend(%x) over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -525,7 +525,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
 
 // moe.all_to_all_v (C4): an addend is what phases bring, and no other value.
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %0 = moe.all_to_all_v %x, %b, %e addend(%x) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -537,7 +537,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -549,7 +549,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -561,7 +561,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 2> {direction = #moe<direction from_experts>, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -573,7 +573,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
 func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %c: tensor<1x8xi32>, %e: tensor<2x2xi32>) {
   %0 = moe.all_to_all_v %x, %c, %e over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>) -> tensor<24x8xf32>
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -586,7 +586,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<2x2xi32
   %f = moe.phase %e over <"ep", 4, 1> {phase = 0 : i64, phases = 2 : i64} : (tensor<2x2xi32>) -> tensor<1x2xi32>
   %0 = moe.all_to_all_v %x, %b, %f over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 4 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<24x8xf32>
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 2 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<2x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return
@@ -600,7 +600,7 @@ func.func @invalid(%x: tensor<24x8xf32>, %b: tensor<1x8xi32>, %e: tensor<1x2xi32
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>) -> tensor<24x8xf32>
   %1 = moe.all_to_all_v %x, %b, %e addend(%0) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phases = 4 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
-  // expected-error @+1 {{'moe.all_to_all_v' op expected an addend that other phases of the same exchange bring from the experts}}
+  // expected-error @+1 {{'moe.all_to_all_v' op expected the addend to be the result of other phases of the same exchange from the experts}}
   %2 = moe.all_to_all_v %x, %b, %e addend(%1) over <"ep", 4, 1> {direction = #moe<direction from_experts>, phase = 1 : i64, phases = 4 : i64}
     : (tensor<24x8xf32>, tensor<1x8xi32>, tensor<1x2xi32>, tensor<24x8xf32>) -> tensor<24x8xf32>
   return

@@ -20,7 +20,7 @@ func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf64>) {
 
 // moe.append_to_heads (C1): the result has all shared columns in each head.
 func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf32>) {
-  // expected-error @+1 {{expected heads of equally many own columns, 6 in all, and 2 shared ones each but got 11 columns}}
+  // expected-error @+1 {{expected heads that divide the 6 own columns equally and have 2 shared columns each but got 11 columns}}
   %0 = moe.append_to_heads %x, %s : (tensor<8x6xf32>, tensor<8x2xf32>) -> tensor<8x11xf32>
   return
 }
@@ -29,7 +29,7 @@ func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf32>) {
 
 // moe.append_to_heads (C1): as many heads as it says divide the own columns.
 func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf32>) {
-  // expected-error @+1 {{expected heads of equally many own columns, 6 in all, and 2 shared ones each but got 14 columns}}
+  // expected-error @+1 {{expected heads that divide the 6 own columns equally and have 2 shared columns each but got 14 columns}}
   %0 = moe.append_to_heads %x, %s : (tensor<8x6xf32>, tensor<8x2xf32>) -> tensor<8x14xf32>
   return
 }
@@ -38,7 +38,7 @@ func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf32>) {
 
 // moe.append_to_heads (C1): there is a head.
 func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf32>) {
-  // expected-error @+1 {{expected heads of equally many own columns, 6 in all, and 2 shared ones each but got 6 columns}}
+  // expected-error @+1 {{expected heads that divide the 6 own columns equally and have 2 shared columns each but got 6 columns}}
   %0 = moe.append_to_heads %x, %s : (tensor<8x6xf32>, tensor<8x2xf32>) -> tensor<8x6xf32>
   return
 }
@@ -47,7 +47,7 @@ func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x2xf32>) {
 
 // moe.append_to_heads (C1): with shared columns.
 func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x0xf32>) {
-  // expected-error @+1 {{expected heads of equally many own columns, 6 in all, and 0 shared ones each but got 6 columns}}
+  // expected-error @+1 {{expected heads that divide the 6 own columns equally and have 0 shared columns each but got 6 columns}}
   %0 = moe.append_to_heads %x, %s : (tensor<8x6xf32>, tensor<8x0xf32>) -> tensor<8x6xf32>
   return
 }
@@ -56,7 +56,7 @@ func.func @invalid(%x: tensor<8x6xf32>, %s: tensor<8x0xf32>) {
 
 // moe.append_to_heads (C1): and with own ones.
 func.func @invalid(%x: tensor<8x0xf32>, %s: tensor<8x2xf32>) {
-  // expected-error @+1 {{expected heads of equally many own columns, 0 in all, and 2 shared ones each but got 4 columns}}
+  // expected-error @+1 {{expected heads that divide the 0 own columns equally and have 2 shared columns each but got 4 columns}}
   %0 = moe.append_to_heads %x, %s : (tensor<8x0xf32>, tensor<8x2xf32>) -> tensor<8x4xf32>
   return
 }
@@ -65,7 +65,7 @@ func.func @invalid(%x: tensor<8x0xf32>, %s: tensor<8x2xf32>) {
 
 // moe.append_to_heads_grad (C1): the same of its results.
 func.func @invalid(%g: tensor<8x12xf32>) {
-  // expected-error @+1 {{'moe.append_to_heads_grad' op expected heads of equally many own columns, 8 in all, and 3 shared ones each but got 12 columns}}
+  // expected-error @+1 {{'moe.append_to_heads_grad' op expected heads that divide the 8 own columns equally and have 3 shared columns each but got 12 columns}}
   %0, %1 = moe.append_to_heads_grad %g : (tensor<8x12xf32>) -> (tensor<8x8xf32>, tensor<8x3xf32>)
   return
 }

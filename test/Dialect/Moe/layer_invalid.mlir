@@ -38,7 +38,7 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // (C2): at least one choice.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected top_k to be between 1 and 4, the experts that there are, but got 0}}
+  // expected-error @+1 {{expected top_k to be between 1 and 4, the number of experts, but got 0}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 0 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)
@@ -50,7 +50,7 @@ func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8
 
 // (C2): no more choices than experts.
 func.func @invalid(%x: tensor<64x8xf32>, %gate: tensor<8x4xf32>, %w1: tensor<4x8x16xf32>, %w2: tensor<4x16x8xf32>) {
-  // expected-error @+1 {{expected top_k to be between 1 and 4, the experts that there are, but got 5}}
+  // expected-error @+1 {{expected top_k to be between 1 and 4, the number of experts, but got 5}}
   %y, %a = "moe.layer"(%x, %gate, %w1, %w2) {layer_name = "l", top_k = 5 : i64,
     activation = #moe<activation relu>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0>}
     : (tensor<64x8xf32>, tensor<8x4xf32>, tensor<4x8x16xf32>, tensor<4x16x8xf32>)

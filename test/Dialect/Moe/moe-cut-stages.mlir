@@ -17,7 +17,7 @@
 // FLAT: error: expected boundaries of 2 stages that rise from 0 to 2, the number of parts, but got 0, 0, 2
 
 // The second product is as much work as the other two together. What needs parameters alone belongs to no stage.
-// MANY: error: expected at most 2 stages, since the model can be cut in no more places, but got 9
+// MANY: error: expected at most 2 stages, since the model has no more places for a cut, but got 9
 // CHECK-LABEL: func.func @chain
 func.func @chain(%x: tensor<8x8xf32> {moe.role = "input"}, %a: tensor<8x8xf32> {moe.role = "parameter"},
                  %b: tensor<8x16xf32> {moe.role = "parameter"}, %c: tensor<16x4xf32> {moe.role = "parameter"}) -> tensor<8x4xf32> {

@@ -27,7 +27,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // The boundaries of a group and those of the world divide each other: 3 does not fit 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
-    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 3, 1>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 8, and not to exceed the last, but got 1 and 3}}
+    // expected-error @+1 {{expected stride and stride * size of group #moe.group<"g", 3, 1> to divide, or be multiples of, those of the groups of the module's moe.parallel and of the program: 1, 2, 8; and not to exceed the last, but got 1 and 3}}
     %0 = moe.all_reduce %x over <"g", 3, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }

@@ -177,7 +177,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: what it dispatches is gathered in another way}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: its dispatched rows are gathered in another way than in the baseline}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 0 : i64} : (tensor<4x8x8xf32>) -> tensor<8x8x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<8x8x8xf32>
@@ -206,7 +206,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: what it dispatches is exchanged along other dimensions}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: its dispatched rows are exchanged along other dimensions than in the baseline}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<4x16x8xf32>
@@ -235,7 +235,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: its exchanges are over the groups 'ep' and 'mp'}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: its exchanges are over different groups, 'ep' and 'mp'}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<4x16x8xf32>
@@ -265,7 +265,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: its exchanges are over the groups 'esp' and 'ep'}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: its exchanges are over different groups, 'esp' and 'ep'}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<4x16x8xf32>
@@ -346,7 +346,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the shards' sums are divided in another way}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the sums over its experts' shards are divided along another dimension than in the baseline}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<4x16x8xf32>
@@ -375,7 +375,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the experts' rows return along other dimensions}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the experts' rows return along other dimensions than in the baseline}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<4x16x8xf32>
@@ -404,7 +404,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the returned rows are divided in another way}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the returned rows are divided along another dimension than in the baseline}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"esp", 2, 1> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"esp", 2, 1> : tensor<4x16x8xf32>
@@ -576,7 +576,7 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %xv = moe.to_varying %x over <"mp", 2, 1> : tensor<16x8xf32>
     %sv = moe.to_varying %s over <"mp", 2, 1> : tensor<16x2xi32>
     %qv = moe.to_varying %q over <"mp", 2, 1> : tensor<16x2xf32>
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the experts' shards are not neighbours}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: the ranks with the shards of an expert are not neighbours}}
     %d = moe.dispatch %xv, %sv : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %0 = moe.all_gather %d over <"ep", 2, 2> {dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<4x16x8xf32>
     %1 = moe.to_varying %0 over <"ep", 2, 2> : tensor<4x16x8xf32>
@@ -656,7 +656,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
     %l = moe.matmul %x, %g : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     %p, %e, %s, %q, %c, %a = moe.route %l {capacity = 8 : i64}
       : (tensor<16x4xf32>) -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: an exchange over 'ep' has no counterpart}}
+    // expected-warning @+1 {{moe-pause-mp leaves this layer as it is: an exchange over 'ep' has no counterpart in the other direction}}
     %d = moe.dispatch %x, %s : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %2 = moe.all_to_all %d over <"ep", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<2x16x8xf32>
     %h = moe.grouped_matmul %2, %w : (tensor<2x16x8xf32>, tensor<2x8x8xf32>) -> tensor<2x16x8xf32>

@@ -9,7 +9,7 @@
 // the capacity stays, and who is dropped too.
 
 // T = 20 / 4 = 5: in S1 each of two members takes 3 of its 10 tokens, in S2 the group takes 5 in 6 rows and each member sends 3.
-// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 2, the members of 'mp', but got 5; each takes 3
+// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 2, the members of 'mp', but got 5; each member takes 3
 // S1: func.func @odd(
 // S1: moe.route {{.*}} {capacity = 3 : i64} : (tensor<10x4xf32>)
 // S1: moe.dispatch {{.*}} -> tensor<4x3x8xf32>
@@ -30,7 +30,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 1, mp = 
 
 // T = 20 / 4 = 5 in each of two groups. S1's four members route twice as many groups each as the baseline's two: 8, T1 = 2. In S2
 // the 10 rows have to be divisible by four: 12 are.
-// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 4, the members of 'mp', but got 5; each takes 2
+// S1-SAYS: remark: moe-pause-mp: expected a capacity divisible by 4, the members of 'mp', but got 5; each member takes 2
 // S1: func.func @groups(
 // S1: moe.route {{.*}} {capacity = 2 : i64, groups = 2 : i64} : (tensor<10x4xf32>)
 // S1: moe.dispatch {{.*}} -> tensor<4x4x8xf32>

@@ -34,7 +34,7 @@ func.func @no_combine(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>) -> tensor<4x8x
 func.func @dispatched_behind(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> (tensor<16x8xf32>, tensor<4x8x8xf32>) {
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  // expected-warning @+1 {{as it is: its dispatched rows are needed behind its combine too}}
+  // expected-warning @+1 {{as it is: its dispatched rows are also used after its combine}}
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   %2 = moe.grouped_matmul %1, %w : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
   %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
@@ -48,7 +48,7 @@ func.func @dispatched_behind(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: ten
 func.func @hidden_behind(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> (tensor<16x8xf32>, tensor<4x8x8xf32>) {
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  // expected-warning @+1 {{as it is: what 'moe.grouped_matmul' gives is needed behind its combine too}}
+  // expected-warning @+1 {{as it is: the result of 'moe.grouped_matmul' is also used after its combine}}
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   %2 = moe.grouped_matmul %1, %w : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
   %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
@@ -62,7 +62,7 @@ func.func @hidden_behind(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<
 func.func @other_rows(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %r: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  // expected-warning @+1 {{as it is: the rows that it combines are not made of those that it dispatches}}
+  // expected-warning @+1 {{as it is: its combined rows are not computed from its dispatched rows}}
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   %2 = moe.combine %r, %0#2 weights(%0#3) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
   return %2 : tensor<16x8xf32>
@@ -75,7 +75,7 @@ func.func @other_rows(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %r: tensor<4x8
 func.func @unchunkable(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>) -> tensor<16x8xf32> {
   %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-  // expected-warning @+1 {{as it is: 'moe.grouped_matmul_wgrad' cannot be done for part of its rows}}
+  // expected-warning @+1 {{as it is: 'moe.grouped_matmul_wgrad' cannot be computed for a part of its rows}}
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
   %2 = moe.grouped_matmul_wgrad %1, %1 : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
   %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<4x8x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
@@ -89,7 +89,7 @@ func.func @unchunkable(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>) -> tensor<16x
 func.func @twice(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<16x8x8xf32>) -> tensor<16x8xf32> {
   %0:6 = moe.route %l {capacity = 8 : i64, chunks = 4 : i64} : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<4x4xi32>, tensor<f32>)
-  // expected-warning @+1 {{as it is: it is in chunks already}}
+  // expected-warning @+1 {{as it is: it is already in chunks}}
   %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<16x2x8xf32>
   %2 = moe.grouped_matmul %1, %w : (tensor<16x2x8xf32>, tensor<16x8x8xf32>) -> tensor<16x2x8xf32>
   %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<16x2x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>

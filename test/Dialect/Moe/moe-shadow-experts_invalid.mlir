@@ -15,7 +15,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
                       %w: tensor<2x8x8xf32> {moe.layout = #moe.layout<[dp], [], []>}) -> (tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0:6 = moe.route %l {capacity = 8 : i64} : (tensor<16x4xf32>)
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-    // expected-warning @+1 {{moe-shadow-experts leaves this layer as it is: only a dropless layer has fewer rows to exchange where some stay}}
+    // expected-warning @+1 {{moe-shadow-experts leaves this layer as it is: shadows save exchanged rows only in a dropless layer}}
     %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<4x8x8xf32>
     %2 = moe.all_to_all %1 over <"ep", 2, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<4x8x8xf32>) -> tensor<2x16x8xf32>
     %3 = moe.grouped_matmul %2, %w : (tensor<2x16x8xf32>, tensor<2x8x8xf32>) -> tensor<2x16x8xf32>
@@ -33,7 +33,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
   func.func @no_exchange(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
     %0:6 = moe.route %l : (tensor<16x4xf32>)
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-    // expected-warning @+1 {{as it is: only a dropless layer has fewer rows to exchange where some stay}}
+    // expected-warning @+1 {{as it is: shadows save exchanged rows only in a dropless layer}}
     %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<32x8xf32>
     %2 = moe.grouped_matmul %1, %w counts(%0#4) : (tensor<32x8xf32>, tensor<4x8x8xf32>, tensor<1x4xi32>) -> tensor<32x8xf32>
     %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
@@ -49,7 +49,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
   func.func @chunks(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>) -> tensor<16x8xf32> {
     %0:6 = moe.route %l {chunks = 2 : i64, chunk_rows = 16 : i64} : (tensor<16x4xf32>)
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<2x4xi32>, tensor<f32>)
-    // expected-warning @+1 {{as it is: it has shadows or chunks already}}
+    // expected-warning @+1 {{as it is: it already has shadows or chunks}}
     %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<32x8xf32>
     %2 = moe.scale %1 {factor = 2.0 : f64} : tensor<32x8xf32>
     %3 = moe.combine %2, %0#2 weights(%0#3) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
@@ -67,7 +67,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
     %1:4 = moe.divide_choices %0#1, %s
       : (tensor<16x2xi32>, tensor<1x4xi32>) -> (tensor<16x2xi32>, tensor<1x4xi32>, tensor<16x2xi32>, tensor<1x1xi32>)
-    // expected-warning @+1 {{as it is: it has shadows or chunks already}}
+    // expected-warning @+1 {{as it is: it already has shadows or chunks}}
     %2 = moe.dispatch %x, %1#0 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<32x8xf32>
     %3 = moe.scale %2 {factor = 2.0 : f64} : tensor<32x8xf32>
     %4 = moe.combine %3, %1#0 weights(%0#3) : (tensor<32x8xf32>, tensor<16x2xi32>, tensor<16x2xf32>) -> tensor<16x8xf32>
@@ -87,7 +87,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
                       %w: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<16x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0:6 = moe.route %l : (tensor<16x4xf32>)
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
-    // expected-warning @+1 {{as it is: an op on the way of its rows cannot be done for shadows}}
+    // expected-warning @+1 {{as it is: an op between its dispatch and its combine cannot be computed for shadows}}
     %1 = moe.dispatch %x, %0#2 : (tensor<16x8xf32>, tensor<16x2xi32>) -> tensor<32x8xf32>
     %c = moe.all_to_all %0#4 over <"ep", 2, 1> {split_dim = 1 : i64, concat_dim = 0 : i64} : (tensor<1x4xi32>) -> tensor<2x2xi32>
     %2 = moe.all_to_all_v %1, %0#4, %c over <"ep", 2, 1> {direction = #moe<direction to_experts>}
@@ -118,7 +118,7 @@ module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 
 // All experts on every rank.
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 1, esp = 1>} {
   // CHECK-LABEL: func.func @one(
-  // expected-remark @+1 {{moe-shadow-experts: every rank has all experts: none can be a shadow}}
+  // expected-remark @+1 {{moe-shadow-experts: every rank has all experts (ep = 1), so none can be a shadow}}
   func.func @one(%x: tensor<16x8xf32>, %l: tensor<16x4xf32>, %w: tensor<4x8x8xf32>) -> tensor<16x8xf32> {
     %0:6 = moe.route %l : (tensor<16x4xf32>)
       -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)

@@ -8,7 +8,7 @@
 
 // Rows that all members have at once are no phases'. It is said once for the whole program.
 // CHECK-LABEL: func.func @capacity(
-// expected-remark @+1 {{moe-smart-schedule: no ragged exchange of this program can be divided; layers with a capacity have none, and one group needs no exchange with others}}
+// expected-remark @+1 {{moe-smart-schedule: no ragged exchange of this program can be divided; layers with a capacity have no ragged exchange, and a single group has no other groups to exchange with}}
 func.func @capacity(%x: tensor<8x4x16xf32>) -> tensor<8x4x16xf32> {
   %0 = moe.all_to_all %x over <"ep", 4, 1> {split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x4x16xf32>) -> tensor<2x16x16xf32>
   %1 = moe.all_to_all %0 over <"ep", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64} : (tensor<2x16x16xf32>) -> tensor<8x4x16xf32>
@@ -51,7 +51,7 @@ func.func @holders(%x: tensor<16x8xf32>, %b: tensor<1x4xi32>, %e: tensor<4x4xi32
 // CHECK-LABEL: func.func @other_op(
 // expected-remark @+1 {{no ragged exchange of this program can be divided}}
 func.func @other_op(%x: tensor<16x8xf32>, %w: tensor<8x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
-  // expected-warning @+1 {{moe-smart-schedule leaves this exchange as it is: 'moe.matmul' cannot be done for part of its rows}}
+  // expected-warning @+1 {{moe-smart-schedule leaves this exchange as it is: 'moe.matmul' cannot be computed for a part of its rows}}
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>}
     : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
   %1 = moe.matmul %0, %w : (tensor<64x8xf32>, tensor<8x8xf32>) -> tensor<64x8xf32>
@@ -66,7 +66,7 @@ func.func @other_op(%x: tensor<16x8xf32>, %w: tensor<8x8xf32>, %b: tensor<1x8xi3
 // CHECK-LABEL: func.func @no_return(
 // expected-remark @+1 {{no ragged exchange of this program can be divided}}
 func.func @no_return(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> tensor<16x8xf32> {
-  // expected-warning @+1 {{as it is: what the experts make of its rows does not all go back}}
+  // expected-warning @+1 {{as it is: not all results of the experts return in one exchange over the same group}}
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>}
     : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
   return %x : tensor<16x8xf32>
@@ -78,7 +78,7 @@ func.func @no_return(%x: tensor<16x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi
 // CHECK-LABEL: func.func @used_behind(
 // expected-remark @+1 {{no ragged exchange of this program can be divided}}
 func.func @used_behind(%x: tensor<16x8xf32>, %w: tensor<2x8x8xf32>, %b: tensor<1x8xi32>, %e: tensor<4x2xi32>) -> (tensor<16x8xf32>, tensor<64x8xf32>) {
-  // expected-warning @+1 {{as it is: what the experts make of its rows does not all go back}}
+  // expected-warning @+1 {{as it is: not all results of the experts return in one exchange over the same group}}
   %0 = moe.all_to_all_v %x, %b, %e over <"ep", 4, 1> {direction = #moe<direction to_experts>}
     : (tensor<16x8xf32>, tensor<1x8xi32>, tensor<4x2xi32>) -> tensor<64x8xf32>
   %1 = moe.grouped_matmul %0, %w counts(%e) : (tensor<64x8xf32>, tensor<2x8x8xf32>, tensor<4x2xi32>) -> tensor<64x8xf32>

@@ -5,7 +5,7 @@
 
 // Two users: both would need all phases.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 2, esp = 2>} {
-  // expected-remark @+1 {{moe-split-exchanges: no all_to_all of this program can be made in phases: none goes, through ops that work block by block, into an exchange inside the blocks}}
+  // expected-remark @+1 {{moe-split-exchanges: no all_to_all of this program can be made in phases: that needs ops that work on each block alone, and after them an exchange inside the blocks}}
   func.func @two_users(%x: tensor<2x16x8xf32> {moe.layout = #moe.layout<[world], [], []>})
       -> (tensor<4x8x8xf32> {moe.layout = #moe.layout<[dp], [], []>}, tensor<8x4x8xf32> {moe.layout = #moe.layout<[world], [], []>}) {
     %0 = moe.all_to_all %x over <"world", 4, 1> {split_dim = 1 : i64, concat_dim = 0 : i64} : (tensor<2x16x8xf32>) -> tensor<8x4x8xf32>

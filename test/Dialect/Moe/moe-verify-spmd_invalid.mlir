@@ -72,7 +72,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // The boundaries of a group and those of the world divide each other: 3 does not fit 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
-    // expected-error @+1 {{expected the boundaries of group #moe.group<"g", 3, 1>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 8, and not to exceed the last, but got 1 and 3}}
+    // expected-error @+1 {{expected stride and stride * size of group #moe.group<"g", 3, 1> to divide, or be multiples of, those of the groups of the module's moe.parallel and of the program: 1, 2, 8; and not to exceed the last, but got 1 and 3}}
     %0 = moe.all_reduce %x over <"g", 3, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
@@ -83,7 +83,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // 16 fits, but is beyond the world.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) {
-    // expected-error @+1 {{1, 2, 8, and not to exceed the last, but got 1 and 16}}
+    // expected-error @+1 {{1, 2, 8; and not to exceed the last, but got 1 and 16}}
     %0 = moe.to_varying %x over <"g", 16, 1> : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
@@ -95,7 +95,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 module attributes {moe.parallel = #moe.parallel<world = 12, pp = 1, dp = 12, mp = 1, ep = 12, esp = 1>} {
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<8x8xf32> {moe.layout = #moe.layout<[dp], []>}) {
     %0 = moe.all_reduce %x over <"two", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
-    // expected-error @+1 {{expected the boundaries of group #moe.group<"three", 3, 1>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 12, and not to exceed the last, but got 1 and 3}}
+    // expected-error @+1 {{expected stride and stride * size of group #moe.group<"three", 3, 1> to divide, or be multiples of, those of the groups of the module's moe.parallel and of the program: 1, 2, 12; and not to exceed the last, but got 1 and 3}}
     %1 = moe.all_reduce %0 over <"three", 3, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     return %1 : tensor<8x8xf32>
   }
@@ -134,7 +134,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 8, esp = 1>} {
   func.func @f(%x: tensor<8x4xf32> {moe.layout = #moe.layout<[dp], []>}) -> (tensor<32x4xf32>) {
     %0 = moe.all_gather %x over <"node", 4, 1> {dim = 0 : i64} : (tensor<8x4xf32>) -> tensor<32x4xf32>
-    // expected-error @+1 {{'moe.all_reduce' op expected partial sums over 'nodes' but operand #0 holds parts of dimension 0, which are no terms of one sum}}
+    // expected-error @+1 {{'moe.all_reduce' op expected partial sums over 'nodes' but operand #0 holds parts of dimension 0, which are not terms of one sum}}
     %1 = moe.all_reduce %0 over <"nodes", 2, 4> : (tensor<32x4xf32>) -> tensor<32x4xf32>
     return %1 : tensor<32x4xf32>
   }

@@ -55,7 +55,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // Parts of the rows are no terms of a sum.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
-    // expected-error @+1 {{expected partial sums over 'mp' but operand #0 holds parts of dimension 0, which are no terms of one sum}}
+    // expected-error @+1 {{expected partial sums over 'mp' but operand #0 holds parts of dimension 0, which are not terms of one sum}}
     %0 = moe.all_reduce %x over <"mp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
@@ -67,7 +67,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>}, %w: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> (tensor<8x8xf32>) {
     %0 = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-    // expected-error @+1 {{expected whole values but operand #0 holds partial sums, in which the op is not linear; a sum over 'mp' is missing}}
+    // expected-error @+1 {{expected whole values but operand #0 holds partial sums, and the op is not linear in it; a sum over 'mp' is missing}}
     %1 = moe.activation %0 {kind = #moe<activation relu>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
     %2 = moe.all_reduce %1 over <"mp", 2, 1> : (tensor<8x8xf32>) -> tensor<8x8xf32>
     return %2 : tensor<8x8xf32>
@@ -164,7 +164,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
   func.func @f(%x: tensor<8x8xf32> {moe.layout = #moe.layout<[], [mp]>}, %w: tensor<8x8xf32> {moe.layout = #moe.layout<[mp], []>}) -> tensor<4x8xf32> {
     %0 = moe.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     %1 = moe.reduce_scatter %0 over <"mp", 2, 1> {dim = 0 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
-    // expected-error @+1 {{expected partial sums over 'mp' but operand #0 holds parts of dimension 0, which are no terms of one sum}}
+    // expected-error @+1 {{expected partial sums over 'mp' but operand #0 holds parts of dimension 0, which are not terms of one sum}}
     %2 = moe.all_reduce %1 over <"mp", 2, 1> : (tensor<4x8xf32>) -> tensor<4x8xf32>
     return %2 : tensor<4x8xf32>
   }

@@ -68,7 +68,7 @@ func.func @invalid(%l: tensor<16x4xf32>) {
 
 // moe.route (C1): no more choices than experts.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{expected between 1 and 4 choices, the experts that there are, but got 5}}
+  // expected-error @+1 {{expected between 1 and 4 choices, the number of experts, but got 5}}
   %0:6 = moe.route %l
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x5xi32>, tensor<16x5xi32>, tensor<16x5xf32>, tensor<1x4xi32>, tensor<f32>)
@@ -90,7 +90,7 @@ func.func @invalid(%l: tensor<16x64xf32>) {
 
 // moe.route (C1): no more than there are experts.
 func.func @invalid(%l: tensor<16x8xf32>) {
-  // expected-error @+1 {{expected between 1 and 8 choices, the experts that there are, but got 9}}
+  // expected-error @+1 {{expected between 1 and 8 choices, the number of experts, but got 9}}
   %0:6 = moe.route %l
     : (tensor<16x8xf32>)
     -> (tensor<16x8xf32>, tensor<16x9xi32>, tensor<16x9xi32>, tensor<16x9xf32>, tensor<1x8xi32>, tensor<f32>)
@@ -101,7 +101,7 @@ func.func @invalid(%l: tensor<16x8xf32>) {
 
 // moe.route (C1): at least one choice.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{expected between 1 and 4 choices, the experts that there are, but got 0}}
+  // expected-error @+1 {{expected between 1 and 4 choices, the number of experts, but got 0}}
   %0:6 = moe.route %l
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x0xi32>, tensor<16x0xi32>, tensor<16x0xf32>, tensor<1x4xi32>, tensor<f32>)
@@ -410,7 +410,7 @@ func.func @invalid(%l: tensor<16x4xf32>) {
 
 // moe.route (C5): with leave there is one way to leave out experts.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{'moe.route' op expected one group of experts, and at least as many experts at home as a token's 2 choices, with leave, but got 2 and 2}}
+  // expected-error @+1 {{'moe.route' op expected with leave that expert_groups is 1 and that at least 2 experts, a token's choices, are at home, but got 2 and 2}}
   %0:6 = moe.route %l {leave = 2 : i64, homes = 2 : i64, expert_groups = 2 : i64, top_groups = 2 : i64}
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)
@@ -421,7 +421,7 @@ func.func @invalid(%l: tensor<16x4xf32>) {
 
 // moe.route (C5): a token that stays at home finds all its experts there.
 func.func @invalid(%l: tensor<16x4xf32>) {
-  // expected-error @+1 {{'moe.route' op expected one group of experts, and at least as many experts at home as a token's 2 choices, with leave, but got 1 and 1}}
+  // expected-error @+1 {{'moe.route' op expected with leave that expert_groups is 1 and that at least 2 experts, a token's choices, are at home, but got 1 and 1}}
   %0:6 = moe.route %l {leave = 0 : i64, homes = 4 : i64}
     : (tensor<16x4xf32>)
     -> (tensor<16x4xf32>, tensor<16x2xi32>, tensor<16x2xi32>, tensor<16x2xf32>, tensor<1x4xi32>, tensor<f32>)

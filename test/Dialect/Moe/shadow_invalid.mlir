@@ -290,7 +290,7 @@ func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<8x1xi32>) {
 
 // moe.broadcast_experts (C1): an expert's value keeps its shape.
 func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
-  // expected-error @+1 {{'moe.broadcast_experts' op expected shadows' values that differ from the experts' 'tensor<2x4x8xf32>' in dimension 0 alone but got 'tensor<3x8x4xf32>'}}
+  // expected-error @+1 {{'moe.broadcast_experts' op expected the shadows' values to have the experts' type 'tensor<2x4x8xf32>' except for dimension 0 but got 'tensor<3x8x4xf32>'}}
   %0 = moe.broadcast_experts %v, %s over <"ep", 4, 1> : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x8x4xf32>
   return
 }
@@ -299,7 +299,7 @@ func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
 
 // moe.broadcast_experts (C1): and its rank.
 func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
-  // expected-error @+1 {{'moe.broadcast_experts' op expected shadows' values that differ from the experts' 'tensor<2x4x8xf32>' in dimension 0 alone but got 'tensor<3x32xf32>'}}
+  // expected-error @+1 {{'moe.broadcast_experts' op expected the shadows' values to have the experts' type 'tensor<2x4x8xf32>' except for dimension 0 but got 'tensor<3x32xf32>'}}
   %0 = moe.broadcast_experts %v, %s over <"ep", 4, 1> : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x32xf32>
   return
 }
@@ -308,7 +308,7 @@ func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
 
 // moe.broadcast_experts (C1): and its elements.
 func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
-  // expected-error @+1 {{'moe.broadcast_experts' op expected shadows' values that differ from the experts' 'tensor<2x4x8xf32>' in dimension 0 alone but got 'tensor<3x4x8xf64>'}}
+  // expected-error @+1 {{'moe.broadcast_experts' op expected the shadows' values to have the experts' type 'tensor<2x4x8xf32>' except for dimension 0 but got 'tensor<3x4x8xf64>'}}
   %0 = moe.broadcast_experts %v, %s over <"ep", 4, 1> : (tensor<2x4x8xf32>, tensor<1x8xi32>) -> tensor<3x4x8xf64>
   return
 }
@@ -317,7 +317,7 @@ func.func @invalid(%v: tensor<2x4x8xf32>, %s: tensor<1x8xi32>) {
 
 // moe.reduce_experts (C1): a scalar is no expert's.
 func.func @invalid(%v: tensor<f32>, %s: tensor<1x8xi32>) {
-  // expected-error @+1 {{'moe.reduce_experts' op expected shadows' values that differ from the experts' 'tensor<f32>' in dimension 0 alone but got 'tensor<f32>'}}
+  // expected-error @+1 {{'moe.reduce_experts' op expected the shadows' values to have the experts' type 'tensor<f32>' except for dimension 0 but got 'tensor<f32>'}}
   %0 = moe.reduce_experts %v, %s over <"ep", 4, 1> : (tensor<f32>, tensor<1x8xi32>) -> tensor<f32>
   return
 }
@@ -335,7 +335,7 @@ func.func @invalid(%v: tensor<3x4x8xf32>, %s: tensor<1x12xi32>) {
 
 // moe.reduce_experts (C1): an expert's value keeps its shape.
 func.func @invalid(%v: tensor<3x4x8xf32>, %s: tensor<1x8xi32>) {
-  // expected-error @+1 {{'moe.reduce_experts' op expected shadows' values that differ from the experts' 'tensor<2x4x16xf32>' in dimension 0 alone but got 'tensor<3x4x8xf32>'}}
+  // expected-error @+1 {{'moe.reduce_experts' op expected the shadows' values to have the experts' type 'tensor<2x4x16xf32>' except for dimension 0 but got 'tensor<3x4x8xf32>'}}
   %0 = moe.reduce_experts %v, %s over <"ep", 4, 1> : (tensor<3x4x8xf32>, tensor<1x8xi32>) -> tensor<2x4x16xf32>
   return
 }
@@ -408,7 +408,7 @@ module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 
 // The boundaries of a group and those of the world divide each other: 3 does not fit 2.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>} {
   func.func @f(%w: tensor<2x4xf32> {moe.layout = #moe.layout<[ep], []>}, %s: tensor<1x8xi32>) -> (tensor<3x4xf32> {moe.layout = #moe.layout<[ep], []>}) {
-    // expected-error @+1 {{'moe.broadcast_experts' op expected the boundaries of group #moe.group<"g", 4, 3>, stride and stride * size, to divide or be multiples of those of the module's moe.parallel and of the program's other groups, 1, 2, 8, and not to exceed the last, but got 3 and 12}}
+    // expected-error @+1 {{'moe.broadcast_experts' op expected stride and stride * size of group #moe.group<"g", 4, 3> to divide, or be multiples of, those of the groups of the module's moe.parallel and of the program: 1, 2, 8; and not to exceed the last, but got 3 and 12}}
     %0 = moe.broadcast_experts %w, %s over <"g", 4, 3> : (tensor<2x4xf32>, tensor<1x8xi32>) -> tensor<3x4xf32>
     return %0 : tensor<3x4xf32>
   }

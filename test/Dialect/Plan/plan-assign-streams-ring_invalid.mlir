@@ -7,7 +7,7 @@ func.func @too_early(%a: !a, %b: !a, %r: !a, %s: !a) {
   %0 = plan.buffer {ring = #moe.ring<"in", 1>} : !t
   %1 = plan.buffer {ring = #moe.ring<"in", 1>} : !t
   plan.launch "s"(%a) -> (%0) : (!a) -> !t
-  // expected-error @below {{expected 's' (layer0) to come after 'c', which uses the buffer whose place in its ring it takes}}
+  // expected-error @below {{expected 's' (layer0) to come after 'c', which uses the earlier buffer at the same place of the ring}}
   plan.launch "s"(%b) -> (%1) {label = "layer0"} : (!a) -> !t
   // expected-note @below {{'c' is here}}
   plan.launch "c"(%0) -> (%r) : (!t) -> !a

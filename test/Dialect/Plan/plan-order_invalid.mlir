@@ -26,7 +26,7 @@ func.func @offset(%a: !a) {
 
 !a = memref<4x16xf32>
 
-// expected-error @below {{expected a program of all ranks}}
+// expected-error @below {{expected one program for all ranks}}
 func.func @some_ranks(%a: !a, %r: !a) attributes {plan.ranks = array<i64: 0, 2>} {
   plan.launch "f"(%a) -> (%r) : (!a) -> !a
   return
@@ -36,7 +36,7 @@ func.func @some_ranks(%a: !a, %r: !a) attributes {plan.ranks = array<i64: 0, 2>}
 
 !a = memref<4x16xf32>
 
-// expected-error @below {{expected a cluster, by whose times to search}}
+// expected-error @below {{expected a cluster: the search for an order needs its times}}
 func.func @no_cluster(%a: !a, %r: !a, %s: !a) {
   plan.launch "f"(%a) -> (%r) : (!a) -> !a
   plan.launch "all_reduce"(%a) -> (%s) collective over <"ep", 2, 1> : (!a) -> !a
@@ -49,7 +49,7 @@ func.func @no_cluster(%a: !a, %r: !a, %s: !a) {
 !t = memref<4x16xf32, #plan<space device>>
 
 // The second buffer is written from the first, which is read again after the second is.
-// expected-error @below {{expected rings whose turns some order of the launches allows}}
+// expected-error @below {{expected an order of the launches in which the buffers of each ring take turns, but there is none}}
 func.func @impossible(%a: !a, %r: !a) {
   %0 = plan.buffer {ring = #moe.ring<"in", 1>} : !t
   %1 = plan.buffer {ring = #moe.ring<"in", 1>} : !t

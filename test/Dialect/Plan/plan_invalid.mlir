@@ -230,7 +230,7 @@ func.func @view_c2_more(%x: memref<8x4xf32>) {
 
 // plan.view (C2): there is a part.
 func.func @view_c2_none(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected the part to be one of those there are but got part 0 of 0}}
+  // expected-error @+1 {{expected a part below 0, the number of parts, but got part 0}}
   %0 = plan.view %x part 0 of 0 over <"ep", 4, 1> : memref<8x4xf32> -> memref<8x4xf32>
   return
 }
@@ -239,7 +239,7 @@ func.func @view_c2_none(%x: memref<8x4xf32>) {
 
 // plan.view (C2): the part is one of them.
 func.func @view_c2_beyond(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected the part to be one of those there are but got part 2 of 2}}
+  // expected-error @+1 {{expected a part below 2, the number of parts, but got part 2}}
   %0 = plan.view %x part 2 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
   return
 }
@@ -248,7 +248,7 @@ func.func @view_c2_beyond(%x: memref<8x4xf32>) {
 
 // plan.view (C2): the part is not negative.
 func.func @view_c2_negative(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected the part to be one of those there are but got part -1 of 2}}
+  // expected-error @+1 {{expected a part below 2, the number of parts, but got part -1}}
   %0 = plan.view %x part -1 of 2 over <"ep", 4, 1> : memref<8x4xf32> -> memref<4x4xf32>
   return
 }
@@ -330,7 +330,7 @@ func.func @view_c1_same(%x: memref<8x4xf32>) {
 
 // plan.view (C2): without a group, too, there is a part.
 func.func @view_c2_same_none(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected the part to be one of those there are but got part 0 of 0}}
+  // expected-error @+1 {{expected a part below 0, the number of parts, but got part 0}}
   %0 = plan.view %x part 0 of 0 : memref<8x4xf32> -> memref<8x4xf32>
   return
 }
@@ -339,7 +339,7 @@ func.func @view_c2_same_none(%x: memref<8x4xf32>) {
 
 // plan.view (C2): the part is one of them.
 func.func @view_c2_same_beyond(%x: memref<8x4xf32>) {
-  // expected-error @+1 {{expected the part to be one of those there are but got part 4 of 4}}
+  // expected-error @+1 {{expected a part below 4, the number of parts, but got part 4}}
   %0 = plan.view %x part 4 of 4 : memref<8x4xf32> -> memref<2x4xf32>
   return
 }
@@ -421,7 +421,7 @@ func.func @counts_that_are_none(%a: memref<1x4xf32>, %b: memref<1x4xf32>) {
 // -----
 
 func.func @counts_from_no_input(%a: memref<1x4xi32>, %b: memref<1x4xi32>) {
-  // expected-error @+1 {{expected counts from an input that is there but got input 1}}
+  // expected-error @+1 {{expected counts from one of the inputs but got input 1}}
   plan.launch "dump"(%a) -> (%b) params [1, 1] {counts = [#plan.counts<repeat, output = 0, input = 1, dim = 1, blocks = 1>]}
     : (memref<1x4xi32>) -> memref<1x4xi32>
   return

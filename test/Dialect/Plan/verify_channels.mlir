@@ -63,7 +63,7 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 1, 1>} 
 
 // A peer is another member: here the program's ranks are both.
 func.func @all(%a: memref<4xf32>) {
-  // expected-error @below {{in a program whose ranks are one other member of the group but 'all' is that of 1 ranks from 0 on}}
+  // expected-error @below {{in a program that is for one member of the group, other than the peer, but 'all' is for 1 ranks from 0 on}}
   plan.launch "send"(%a) -> () collective over <"pp", 2, 1> with 0 on "comm.send.0" : (memref<4xf32>) -> ()
   return
 }

@@ -141,7 +141,7 @@ func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 3>} {
   plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
 }
-// expected-error @+1 {{expected the rank programs to share out the ranks but 'second' starts at rank 2 and the ones before end at 3}}
+// expected-error @+1 {{expected each rank to have one program but 'second' starts at rank 2 and the programs before it end at 3}}
 func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} {
   plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
   return
@@ -151,7 +151,7 @@ func.func @second(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 2, 2>} 
 
 // Ranks without a program.
 module attributes {moe.parallel = #moe.parallel<world = 8, pp = 1, dp = 8, mp = 1, ep = 1, esp = 1>} {
-  // expected-error @+1 {{expected the rank programs to share out 8 ranks but got 3}}
+  // expected-error @+1 {{expected rank programs for 8 ranks but got 3}}
   func.func @first(%a: memref<4xf32>) attributes {plan.ranks = array<i64: 0, 3>} {
     plan.launch "scale"(%a) -> (%a) on "compute" : (memref<4xf32>) -> memref<4xf32>
     return
@@ -356,7 +356,7 @@ func.func @no_arenas() {
 
 // A launch that is on no stream yet.
 func.func @no_stream(%a: memref<4xf32>) {
-  // expected-error @+1 {{expected 'scale' to have a stream, as plan-assign-streams gives}}
+  // expected-error @+1 {{expected 'scale' to have a stream; run plan-assign-streams first}}
   plan.launch "scale"(%a) -> (%a) : (memref<4xf32>) -> memref<4xf32>
   return
 }

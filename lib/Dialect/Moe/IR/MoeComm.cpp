@@ -462,12 +462,13 @@ static LogicalResult verifyAddend(AllToAllVOp op) {
   if (!op.getAddend())
     return success();
   if (op.getDirection() != Direction::from_experts)
-    return op.emitOpError() << "expected no addend on the way to the experts";
+    return op.emitOpError() << "expected no addend with direction to_experts";
   if (op.getAddend().getType() != op.getResult().getType())
     return op.emitOpError() << "expected an addend of type " << op.getResult().getType() << " but got "
                             << op.getAddend().getType();
   if (!op.canAccumulate(op.getAddend()))
-    return op.emitOpError() << "expected an addend that other phases of the same exchange bring from the experts";
+    return op.emitOpError()
+           << "expected the addend to be the result of other phases of the same exchange from the experts";
   return success();
 }
 LogicalResult AllToAllVOp::verify() {

@@ -234,8 +234,8 @@ static LogicalResult verifyAppended(Operation *op, Value x, Value shared, Value 
     return failure();
   int64_t heads = common > 0 ? (columns - own) / common : 0;
   if (heads < 1 || own < 1 || own % heads != 0 || columns != own + heads * common)
-    return op->emitOpError() << "expected heads of equally many own columns, " << own << " in all, and " << common
-                             << " shared ones each but got " << columns << " columns";
+    return op->emitOpError() << "expected heads that divide the " << own << " own columns equally and have " << common
+                             << " shared columns each but got " << columns << " columns";
   return success();
 }
 LogicalResult AppendToHeadsOp::verify() { return verifyAppended(*this, getX(), getShared(), getResult()); }
@@ -253,8 +253,8 @@ static LogicalResult verifyAttentionLengths(AttentionOp op) {
   int64_t queries = getRows(op.getQ()), keys = getRows(op.getK()), q = op.getQLength(), k = op.getKLength();
   if (q < 1 || k < 1 || queries % q != 0 || keys % k != 0 || queries / q != keys / k)
     return op.emitOpError()
-           << "expected whole sequences of q_length queries and k_length keys, as many of both, but got " << queries
-           << " rows of " << q << " and " << keys << " of " << k;
+           << "expected whole sequences of q_length queries and k_length keys, and the same number of both, but got "
+           << queries << " rows of " << q << " and " << keys << " of " << k;
   return success();
 }
 /// Key heads that are there, which are as large as query heads.
@@ -274,8 +274,8 @@ static LogicalResult verifyAttentionHeads(AttentionOp op) {
   bool all = held == kHeads && heads * parts % kHeads == 0,
        own = held * parts == kHeads && held > 0 && heads % held == 0;
   if (!all && !own)
-    return op.emitOpError() << "expected the keys of all " << kHeads << " heads, or of one of " << parts
-                            << " parts of them, that divide the query heads, but got those of " << held;
+    return op.emitOpError() << "expected the keys of all " << kHeads << " heads or of one of their " << parts
+                            << " parts, in a number that divides the query heads, but got keys of " << held << " heads";
   if (v % held != 0)
     return op.emitOpError() << "expected values of " << held << " heads but got " << v << " columns";
   return success();

@@ -47,8 +47,8 @@ static LogicalResult verifyRouting(LayerOp op) {
     return op.emitOpError() << "expected groups to divide the " << tokens << " tokens but got " << groups;
   if (k < 1 || k > std::min(kMaxTopK, experts))
     return op.emitOpError() << "expected top_k to be between 1 and " << std::min(kMaxTopK, experts)
-                            << (experts < kMaxTopK ? ", the experts that there are," : ", MoePlan's limit,")
-                            << " but got " << k;
+                            << (experts < kMaxTopK ? ", the number of experts," : ", MoePlan's limit,") << " but got "
+                            << k;
   if (failed(verifyExpertGroups(op, experts, k, op.getExpertGroups(), op.getTopGroups(), op.getGroupScore())))
     return failure();
   if (op.getCapacityFactor() && !(op.getCapacityFactor()->convertToDouble() > 0))

@@ -226,7 +226,7 @@ LogicalResult Along::expectTerms(Placement operand) const {
   return op->emitOpError() << "expected partial sums over " << axes.describe(axis) << " but operand #0 holds "
                            << operand.describe()
                            << (operand.is(Kind::Copies) ? ", which would count once for each member"
-                                                        : ", which are no terms of one sum");
+                                                        : ", which are not terms of one sum");
 }
 
 LogicalResult Along::expectWhole(Placement operand) const {

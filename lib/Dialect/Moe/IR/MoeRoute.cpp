@@ -71,9 +71,9 @@ static LogicalResult verifyHomes(RouteOp route, int64_t experts, int64_t k) {
                                << stride << " and " << span;
   bool limits = static_cast<int64_t>(route.getLeave()) >= 0;
   if (limits && (static_cast<int64_t>(route.getExpertGroups()) != 1 || k > experts / homes))
-    return route.emitOpError() << "expected one group of experts, and at least as many experts at home as a token's "
-                               << k << " choices, with leave, but got " << static_cast<int64_t>(route.getExpertGroups())
-                               << " and " << experts / homes;
+    return route.emitOpError() << "expected with leave that expert_groups is 1 and that at least " << k
+                               << " experts, a token's choices, are at home, but got "
+                               << static_cast<int64_t>(route.getExpertGroups()) << " and " << experts / homes;
   return success();
 }
 /// With homes that depend on the rank, what is routed alike on two ranks of different homes is not routed alike.
@@ -99,7 +99,7 @@ LogicalResult RouteOp::verify() {
   int64_t k = getExperts().getType().getDimSize(1);
   if (k < 1 || k > std::min(kMaxTopK, experts))
     return emitOpError() << "expected between 1 and " << std::min(kMaxTopK, experts) << " choices"
-                         << (experts < kMaxTopK ? ", the experts that there are," : ", MoePlan's limit,") << " but got "
+                         << (experts < kMaxTopK ? ", the number of experts," : ", MoePlan's limit,") << " but got "
                          << k;
   if (failed(verifyAccumulator(*this, "scores", getScores(), {tokens, experts}, getLogits().getType())) ||
       failed(verifyShape(*this, "experts", getExperts(), {tokens, k})) ||

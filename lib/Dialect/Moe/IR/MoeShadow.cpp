@@ -136,8 +136,8 @@ static LogicalResult verifyShadowExchange(Operation *op, GroupAttr group, Ranked
                local.getShape().drop_front() == shadow.getShape().drop_front() &&
                local.getElementType() == shadow.getElementType();
   if (!alike)
-    return op->emitOpError() << "expected shadows' values that differ from the experts' " << local
-                             << " in dimension 0 alone but got " << shadow;
+    return op->emitOpError() << "expected the shadows' values to have the experts' type " << local
+                             << " except for dimension 0 but got " << shadow;
   return verifyShadows(op, shadows, local.getDimSize(0) * group.getSize());
 }
 

@@ -25,7 +25,8 @@ static GroupAttr getPair(GroupAttr group) {
 }
 
 static LogicalResult failOnStates(Operation *op) {
-  return op->emitOpError() << "expected a whole program, whose states are inferred before moe-split-stages";
+  return op->emitOpError()
+         << "expected a program that is not yet divided into stages; infer its states before moe-split-stages";
 }
 
 LogicalResult SendOp::verify() { return verifyPeer(*this, getGroup(), getPeer()); }

@@ -216,7 +216,7 @@ LogicalResult Inference::visitOperands() {
       unknown = true;
     } else if (placement.is(Kind::Partial)) {
       if (term.role == Term::Nonlinear)
-        return fail("operand #" + Twine(number) + " holds partial sums, in which the op is not linear");
+        return fail("operand #" + Twine(number) + " holds partial sums, and the op is not linear in it");
       partialFactors += term.role == Term::Factor;
     } else if (placement.is(Kind::Shard) || hasTerms) {
       std::optional<int> own = term.getLetter(placement.dim);

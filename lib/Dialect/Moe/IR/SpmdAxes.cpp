@@ -52,11 +52,11 @@ FailureOr<AxisSet> SpmdAxes::getAxes(GroupAttr group) const {
 FailureOr<AxisSet> SpmdAxes::getAxes(Operation *op, GroupAttr group) const {
   FailureOr<AxisSet> set = getAxes(group);
   if (failed(set))
-    op->emitOpError() << "expected the boundaries of group " << group << ", stride and stride * size, to divide or be "
-                      << "multiples of those of the module's " << kParallelAttrName
-                      << " and of the program's other groups, "
+    op->emitOpError() << "expected stride and stride * size of group " << group
+                      << " to divide, or be multiples of, those of the groups of the module's " << kParallelAttrName
+                      << " and of the program: "
                       << llvm::join(llvm::map_range(boundaries, [](int64_t at) { return std::to_string(at); }), ", ")
-                      << ", and not to exceed the last, but got " << group.getStride() << " and "
+                      << "; and not to exceed the last, but got " << group.getStride() << " and "
                       << group.getStride() * group.getSize();
   return set;
 }

@@ -50,8 +50,8 @@ LogicalResult Accumulator::checkResults() {
     auto role = function.getResultAttrOfType<StringAttr>(index, kRoleAttrName);
     if (!role || (role.getValue() != kLossRole && role.getValue() != kMetricRole))
       return function.emitError()
-             << "expected losses and metrics as the only results of a step in micro-batches but got "
-             << (role ? role.getValue() : "none") << " as the role of result " << index;
+             << "expected a step in micro-batches to have only results of role loss or metric but got role "
+             << (role ? role.getValue() : "none") << " of result " << index;
   }
   return success();
 }
@@ -71,7 +71,8 @@ LogicalResult Accumulator::findDependent() {
   for (Operation &op : function.front().without_terminator())
     if (isa<MoeStepCountOpInterface>(op)) {
       if (!llvm::is_contained(inputs, op.getOperand(0)))
-        return op.emitOpError() << "expected to count in an input of the step, all of whose micro-batches it counts";
+        return op.emitOpError()
+               << "expected operand #0 to be an input of the step: the op counts over all micro-batches";
       counts.push_back(&op);
     } else if (llvm::any_of(op.getOperands(), [&](Value operand) { return values.contains(operand); })) {
       dependent.push_back(&op);

@@ -63,7 +63,7 @@ LogicalResult Matcher::noteGroup(GroupAttr &group, unsigned &times, GroupAttr fo
   if (found.getSize() == 1)
     return success();
   if (group && !isSameGroup(group, found))
-    return fail("its exchanges are over the groups '" + group.getName() + "' and '" + found.getName() + "'");
+    return fail("its exchanges are over different groups, '" + group.getName() + "' and '" + found.getName() + "'");
   group = found;
   ++times;
   return success();
@@ -95,7 +95,7 @@ LogicalResult Matcher::matchThere() {
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto gather = step<AllGatherOp>()) {
     if (static_cast<int64_t>(gather.getDim()) != dim || failed(noteEsp(gather.getGroup())))
-      return fail("what it dispatches is gathered in another way");
+      return fail("its dispatched rows are gathered in another way than in the baseline");
   }
   while (step<ToVaryingOp>())
     ;
@@ -105,7 +105,7 @@ LogicalResult Matcher::matchThere() {
   }
   auto exchange = step<AllToAllOp>();
   if (exchange && (exchange.getSplitDim() != 0 || exchange.getConcatDim() != 1))
-    return fail("what it dispatches is exchanged along other dimensions");
+    return fail("its dispatched rows are exchanged along other dimensions than in the baseline");
   return exchange ? noteEp(exchange.getGroup()) : success();
 }
 
@@ -126,7 +126,7 @@ LogicalResult Matcher::matchBack() {
   int64_t dim = layer.isDropless() ? 0 : 1;
   if (auto both = step<ReduceScatterOp>()) {
     if (static_cast<int64_t>(both.getDim()) != dim)
-      return fail("the shards' sums are divided in another way");
+      return fail("the sums over its experts' shards are divided along another dimension than in the baseline");
     return failure(failed(noteEsp(both.getGroup())) || failed(noteEsp(both.getGroup())));
   }
   if (auto sum = step<AllReduceOp>())
@@ -139,13 +139,14 @@ LogicalResult Matcher::matchBack() {
       return failure();
   } else if (auto exchange = step<AllToAllOp>()) {
     if (exchange.getSplitDim() != 1 || exchange.getConcatDim() != 0)
-      return fail("the experts' rows return along other dimensions");
+      return fail("the experts' rows return along other dimensions than in the baseline");
     if (failed(noteEp(exchange.getGroup())))
       return failure();
   }
   if (auto slice = step<SliceOp>())
-    return static_cast<int64_t>(slice.getDim()) == dim ? noteEsp(slice.getGroup())
-                                                       : fail("the returned rows are divided in another way");
+    return static_cast<int64_t>(slice.getDim()) == dim
+               ? noteEsp(slice.getGroup())
+               : fail("the returned rows are divided along another dimension than in the baseline");
   return success();
 }
 
@@ -170,7 +171,7 @@ LogicalResult Matcher::matchCombine() {
 /// What is exchanged returns, the tokens are the same on all members of mp, and ep and esp are neighbours.
 LogicalResult Matcher::checkGroups() {
   if (layer.ep && timesEp != 2)
-    return fail("an exchange over '" + layer.ep.getName() + "' has no counterpart");
+    return fail("an exchange over '" + layer.ep.getName() + "' has no counterpart in the other direction");
   if (layer.esp && timesEsp != 3)
     return fail("it does not gather, sum and divide over '" + layer.esp.getName() + "'");
   const SpmdAxes &axes = states.getAxes();
@@ -180,7 +181,7 @@ LogicalResult Matcher::checkGroups() {
   SmallVector<GroupAttr> groups = axes.getGroups(getAxes(layer.ep) | getAxes(layer.esp));
   if (groups.size() > 1 ||
       (layer.ep && layer.esp && layer.ep.getStride() != layer.esp.getSize() * layer.esp.getStride()))
-    return fail("the experts' shards are not neighbours");
+    return fail("the ranks with the shards of an expert are not neighbours");
   if (!groups.empty())
     layer.fused = groups.front();
   return success();

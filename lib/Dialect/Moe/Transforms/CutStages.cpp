@@ -139,7 +139,7 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (stages < 0 || !function.getBody().hasOneBlock()) {
-      function.emitError() << "expected a body of one block and a number of stages but got " << int64_t(stages);
+      function.emitError() << "expected a body of one block and at least 0 stages but got " << int64_t(stages);
       return signalPassFailure();
     }
     Cutter cutter(function);
@@ -150,7 +150,7 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
                            : cutter.cutAt(boundaries);
     if (first.empty()) {
       function.emitError() << "expected at most " << cutter.getMostStages()
-                           << " stages, since the model can be cut in no more places, but got " << int64_t(stages);
+                           << " stages, since the model has no more places for a cut, but got " << int64_t(stages);
       return signalPassFailure();
     }
     if (stages == 0)

@@ -77,12 +77,12 @@ FailureOr<ExpertWay> ExpertWay::find(DispatchOp dispatch, std::string &reason) {
   for (Operation *op : ops)
     for (Operation *user : op->getUsers())
       if (!isOnTheWay(user))
-        return fail("what '" + op->getName().getStringRef() + "' gives is needed behind its combine too");
+        return fail("the result of '" + op->getName().getStringRef() + "' is also used after its combine");
   if (!llvm::all_of(dispatch->getUsers(), isOnTheWay))
-    return fail("its dispatched rows are needed behind its combine too");
+    return fail("its dispatched rows are also used after its combine");
   Operation *last = way.combine.getRows().getDefiningOp();
   if (!last || (last != dispatch && !ops.contains(last)))
-    return fail("the rows that it combines are not made of those that it dispatches");
+    return fail("its combined rows are not computed from its dispatched rows");
   way.ops = ops.takeVector();
   return way;
 }

@@ -105,7 +105,7 @@ RouteOp LayerRewriter::routeShare(Value tokens) {
   if (capacity * parts != static_cast<int64_t>(layer.route.getCapacity()))
     layer.route.emitRemark() << "moe-pause-mp: expected a capacity divisible by " << parts << ", the members of '"
                              << layer.mp.getName() << "', but got " << static_cast<int64_t>(layer.route.getCapacity())
-                             << "; each takes " << capacity;
+                             << "; each member takes " << capacity;
   return route;
 }
 

@@ -162,9 +162,9 @@ struct MoePipeline : moe::impl::MoePipelineBase<MoePipeline> {
     if (failed(way))
       return leave(reason);
     if (Operation *op = findUnchunkable(*way))
-      return leave("'" + op->getName().getStringRef() + "' cannot be done for part of its rows");
+      return leave("'" + op->getName().getStringRef() + "' cannot be computed for a part of its rows");
     if (way->slots.getChunks() != 1)
-      return leave("it is in chunks already");
+      return leave("it is already in chunks");
     if (!way->slots.canChunk())
       return leave("'" + way->slots->getName().getStringRef() + "' cannot number its rows in chunks");
     std::optional<RowChunk> chunk = findChunk(*way, chunks);

@@ -133,9 +133,9 @@ struct MoeSequenceParallel : moe::impl::MoeSequenceParallelBase<MoeSequenceParal
     if (failed(states))
       return signalPassFailure();
     if (!RowDivider(mp, std::move(*states)).run(getOperation().front()))
-      getOperation().emitWarning() << "moe-sequence-parallel leaves the program as it is: expected a sum over mp, or a "
-                                      "gather, of rows whose number "
-                                   << mp.getSize() << " divides, and a norm, dropout or sum that takes it";
+      getOperation().emitWarning() << "moe-sequence-parallel leaves the program as it is: expected a norm, dropout or "
+                                      "sum that uses a sum or gather over mp, with a number of rows divisible by "
+                                   << mp.getSize();
     if (failed(insertToVarying(getOperation())))
       signalPassFailure();
   }

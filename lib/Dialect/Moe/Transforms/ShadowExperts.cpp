@@ -220,7 +220,7 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
       return signalPassFailure();
     }
     if (parallel.getEp() == 1) {
-      getOperation().emitRemark() << "moe-shadow-experts: every rank has all experts: none can be a shadow";
+      getOperation().emitRemark() << "moe-shadow-experts: every rank has all experts (ep = 1), so none can be a shadow";
       return;
     }
     for (DispatchOp dispatch : ExpertWay::getDispatches(getOperation()))
@@ -238,12 +238,12 @@ struct MoeShadowExperts : moe::impl::MoeShadowExpertsBase<MoeShadowExperts> {
     if (failed(way))
       return leave(reason);
     if (!isa<RouteOp>(way->slots) || way->slots.getChunks() != 1)
-      return leave("it has shadows or chunks already");
+      return leave("it already has shadows or chunks");
     AllToAllVOp exchange = findExchange(*way);
     if (!way->slots.isDropless() || !exchange)
-      return leave("only a dropless layer has fewer rows to exchange where some stay");
+      return leave("shadows save exchanged rows only in a dropless layer");
     if (!llvm::all_of(way->ops, [](Operation *op) { return isa<MoeChunkableOpInterface>(op); }))
-      return leave("an op on the way of its rows cannot be done for shadows");
+      return leave("an op between its dispatch and its combine cannot be computed for shadows");
     ShadowedLayer(*way, exchange, parallel, options).rewrite();
   }
 };

@@ -46,14 +46,14 @@ FailureOr<Round> Round::find(AllToAllVOp to, std::string &reason) {
       round.experts.push_back(op);
       reached.insert(op->result_begin(), op->result_end());
     } else {
-      reason = ("'" + op->getName().getStringRef() + "' cannot be done for part of its rows").str();
+      reason = ("'" + op->getName().getStringRef() + "' cannot be computed for a part of its rows").str();
       return failure();
     }
   }
   auto isInside = [&](Operation *user) { return user == round.from || llvm::is_contained(round.experts, user); };
   for (Value value : reached)
     if (!round.from || !llvm::all_of(value.getUsers(), isInside)) {
-      reason = "what the experts make of its rows does not all go back";
+      reason = "not all results of the experts return in one exchange over the same group";
       return failure();
     }
   return round;
@@ -193,7 +193,7 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
     if (!any)
       getOperation().emitRemark()
           << "moe-smart-schedule: no ragged exchange of this program can be divided; layers with "
-             "a capacity have none, and one group needs no exchange with others";
+             "a capacity have no ragged exchange, and a single group has no other groups to exchange with";
   }
 
   bool rewrite(AllToAllVOp exchange) {
@@ -215,7 +215,7 @@ struct MoeSmartSchedule : moe::impl::MoeSmartScheduleBase<MoeSmartSchedule> {
     RowChunk chunk{getRoom(exchange, phases), exchange.getResult().getType().getDimSize(0)};
     for (Operation *op : round->experts)
       if (!cast<MoeChunkableOpInterface>(op).canChunk(chunk))
-        return leave("'" + op->getName().getStringRef() + "' cannot be done for " + Twine(chunk.part) + " of its " +
+        return leave("'" + op->getName().getStringRef() + "' cannot be computed for " + Twine(chunk.part) + " of its " +
                      Twine(chunk.whole) + " rows");
     ::rewrite(*round, getOrder(order, phases, members * group.getStride(), nodeRanks), chunk);
     return true;

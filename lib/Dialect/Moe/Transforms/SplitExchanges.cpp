@@ -65,8 +65,8 @@ struct MoeSplitExchanges : moe::impl::MoeSplitExchangesBase<MoeSplitExchanges> {
       any |= split(exchange);
     if (!any)
       getOperation().emitRemark()
-          << "moe-split-exchanges: no all_to_all of this program can be made in phases: none goes, "
-             "through ops that work block by block, into an exchange inside the blocks";
+          << "moe-split-exchanges: no all_to_all of this program can be made in phases: that "
+             "needs ops that work on each block alone, and after them an exchange inside the blocks";
   }
 
   bool split(AllToAllOp exchange) {

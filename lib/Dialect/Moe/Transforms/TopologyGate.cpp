@@ -26,7 +26,7 @@ struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
     int64_t ranks = parallel.getEp() * parallel.getEsp();
     if (ranks <= cluster.nodeRanks) {
       getOperation().emitRemark() << "moe-topology-gate: the " << ranks
-                                  << " ranks that exchange are all in one node: nobody leaves it";
+                                  << " ranks that exchange are all in one node, which no token leaves";
       return;
     }
     for (auto route : getOperation().getOps<RouteOp>())
@@ -42,15 +42,14 @@ struct MoeTopologyGate : moe::impl::MoeTopologyGateBase<MoeTopologyGate> {
     int64_t groups = route.getGroups(), k = route.getExperts().getType().getDimSize(1);
     int64_t experts = route.getLogits().getType().getDimSize(1);
     if (ranks % nodeRanks != 0 || nodeRanks % mp != 0 || nodeRanks % esp != 0 || experts % homes != 0)
-      return route.emitOpError() << "expected nodes of " << nodeRanks << " ranks to divide the " << ranks
-                                 << " ranks that exchange and the " << experts << " experts, and the " << mp
-                                 << " ranks of mp and the " << esp
-                                 << " of esp to be in one node, for a gate that knows the nodes";
+      return route.emitOpError() << "expected for topology-gate that nodes of " << nodeRanks << " ranks divide the "
+                                 << ranks << " ranks that exchange, that mp = " << mp << " and esp = " << esp
+                                 << " divide a node, and that the nodes divide the " << experts << " experts equally";
     if (static_cast<int64_t>(route.getExpertGroups()) != 1 || k > experts / homes)
-      return route.emitOpError() << "expected a gate that chooses among all experts, and no more than the "
-                                 << experts / homes << " of a node for a token, for one that knows the nodes, but it "
-                                 << "chooses " << k << " of the best of "
-                                 << static_cast<int64_t>(route.getExpertGroups()) << " groups";
+      return route.emitOpError()
+             << "expected for topology-gate a gate that chooses among all experts, and for each token at "
+             << "most the " << experts / homes << " experts of a node, but it chooses " << k << " of the best of "
+             << static_cast<int64_t>(route.getExpertGroups()) << " groups";
     auto tokens = static_cast<double>(route.getLogits().getType().getDimSize(0) / groups);
     double links = static_cast<double>(nodeRanks) * cluster.linkBytes;
     double fraction = links > 0 ? cluster.nodeLinkBytes / links : 0;

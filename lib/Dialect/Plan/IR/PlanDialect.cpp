@@ -316,7 +316,7 @@ LogicalResult ViewOp::verify() {
     return emitOpError("expected a view of a plan.buffer, an argument or a view without a group");
   int64_t parts = getParts(), shift = getShift();
   if (parts < 1 || shift < 0 || shift >= parts) // (C2)
-    return emitOpError("expected the part to be one of those there are but got part ") << shift << " of " << parts;
+    return emitOpError("expected a part below ") << parts << ", the number of parts, but got part " << shift;
   if (getGroup() && getGroup()->getSize() % parts != 0) // (C2)
     return emitOpError("expected parts to divide the group's size ") << getGroup()->getSize() << " but got " << parts;
   auto type = cast<MemRefType>(getSource().getType()), result = cast<MemRefType>(getResult().getType());
@@ -368,7 +368,7 @@ static LogicalResult verifyCounts(LaunchOp launch, int64_t callInputs) {
       return launch.emitOpError("expected an i32 matrix for counts but got ") << type;
     for (int64_t input : rule.getInputs())
       if (input >= callInputs || llvm::is_contained(launch.getAbsentInputs(), input))
-        return launch.emitOpError("expected counts from an input that is there but got input ") << input;
+        return launch.emitOpError("expected counts from one of the inputs but got input ") << input;
     moe::Members members = rule.getMembers();
     if (members != moe::Members::None && !launch.getGroup())
       return launch.emitOpError("expected a group for counts by rule '") << rule.getName() << "'";

@@ -239,19 +239,24 @@ int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
   for (Places places : near)
     for (unsigned number : places)
       inTheWay.set(number);
-  // Places were taken from small offsets to large ones, by and large, so that few are left for another round.
-  for (bool isMoved = true; isMoved;) {
-    isMoved = false;
-    for (unsigned number : inTheWay.set_bits()) {
-      const Place &place = taken[number];
-      if (place.begin >= offset + bytes)
-        continue;
-      inTheWay.reset(number);
-      if (place.end <= offset || lifetimes.areOrdered(index, place.block))
-        continue;
+  // Before `offset` there is no room. Places were taken from small offsets to large ones, by and large, so that few are
+  // left above it.
+  SmallVector<Place> above;
+  for (unsigned number : inTheWay.set_bits()) {
+    const Place &place = taken[number];
+    if (place.end <= offset || lifetimes.areOrdered(index, place.block))
+      continue;
+    if (place.begin < offset + bytes)
       offset = llvm::alignTo(place.end, alignment);
-      isMoved = true;
-    }
+    else
+      above.push_back(place);
+  }
+  llvm::erase_if(above, [&](const Place &place) { return place.end <= offset; });
+  llvm::sort(above, [](const Place &a, const Place &b) { return a.begin < b.begin; });
+  for (const Place &place : above) {
+    if (place.begin >= offset + bytes)
+      break;
+    offset = std::max(offset, static_cast<int64_t>(llvm::alignTo(place.end, alignment)));
   }
   inTheWay.reset();
   return offset;

@@ -141,7 +141,8 @@ struct PlanAssignStreams : public plan::impl::PlanAssignStreamsBase<PlanAssignSt
       return signalPassFailure();
     for (auto buffer : program.getOps<BufferOp>())
       if (buffer.getOffset()) {
-        buffer.emitOpError("expected no offset before streams are assigned: bytes are shared by the streams' order");
+        buffer.emitOpError(
+            "expected no offset before streams are assigned: their order decides which buffers share memory");
         return signalPassFailure();
       }
     Dependences dependences(program);

@@ -174,7 +174,7 @@ LogicalResult Dependences::verifyProgramOrder() const {
     LaunchOp launch = launches[number], other = launches[others.back()];
     InFlightDiagnostic diagnostic = launch.emitOpError("expected ")
                                     << launch.describe() << " to come after " << other.describe()
-                                    << ", which uses the buffer whose place in its ring it takes";
+                                    << ", which uses the earlier buffer at the same place of the ring";
     diagnostic.attachNote(other.getLoc()) << other.describe() << " is here";
     return diagnostic;
   }

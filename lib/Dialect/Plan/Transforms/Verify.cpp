@@ -23,7 +23,7 @@ using namespace mlir::plan;
 static LogicalResult verifyStreams(func::FuncOp program) {
   for (auto launch : program.getOps<LaunchOp>())
     if (!launch.getStream())
-      return launch.emitOpError("expected ") << launch.describe() << " to have a stream, as plan-assign-streams gives";
+      return launch.emitOpError("expected ") << launch.describe() << " to have a stream; run plan-assign-streams first";
   return success();
 }
 
@@ -85,13 +85,13 @@ static LogicalResult verifyCoverage(ArrayRef<Program> programs, int64_t world) {
   for (const Program &program : programs) {
     func::FuncOp function = program.function;
     if (program.firstRank != next)
-      return function.emitOpError("expected the rank programs to share out the ranks but '")
-             << function.getName() << "' starts at rank " << program.firstRank << " and the ones before end at "
+      return function.emitOpError("expected each rank to have one program but '")
+             << function.getName() << "' starts at rank " << program.firstRank << " and the programs before it end at "
              << next;
     next = program.firstRank + program.numRanks;
   }
   if (func::FuncOp last = programs.back().function; world != 0 && next != world)
-    return last.emitOpError("expected the rank programs to share out ") << world << " ranks but got " << next;
+    return last.emitOpError("expected rank programs for ") << world << " ranks but got " << next;
   return success();
 }
 

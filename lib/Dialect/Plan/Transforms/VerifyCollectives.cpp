@@ -103,8 +103,8 @@ LogicalResult CollectiveChecker::checkPeer(unsigned program, LaunchOp op) {
     return success();
   func::FuncOp function = it.function;
   return op.emitOpError("expected ") << op.describe()
-                                     << " in a program whose ranks are one other member of the group but '"
-                                     << function.getName() << "' is that of " << it.numRanks << " ranks from "
+                                     << " in a program that is for one member of the group, other than the peer, but '"
+                                     << function.getName() << "' is for " << it.numRanks << " ranks from "
                                      << it.firstRank << " on";
 }
 
@@ -213,8 +213,8 @@ LogicalResult CollectiveChecker::compare(const Communicator &communicator, unsig
   size_t common = std::min(expected.size(), got.size());
   LaunchOp extra = secondLonger ? getOp(second, got[common]) : getOp(first, expected[common]);
   func::FuncOp shorter = secondLonger ? firstFunction : secondFunction;
-  InFlightDiagnostic diagnostic = extra.emitOpError("hang: expected the members of '")
-                                  << extra.getGroup()->getName() << "' to issue as many collectives, but "
+  InFlightDiagnostic diagnostic = extra.emitOpError("hang: expected all members of '")
+                                  << extra.getGroup()->getName() << "' to issue the same number of collectives, but "
                                   << extra.describe() << " has no partner in '" << shorter.getName()
                                   << "', which ends after " << common;
   LaunchOp last =

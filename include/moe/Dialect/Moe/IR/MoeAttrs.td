@@ -13,8 +13,8 @@ class Moe_Attr<string name, string attrMnemonic> : AttrDef<Moe_Dialect, name> {
 def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
   let summary = "a group of ranks: rank r is member (r / stride) mod size";
   let description = [{
-    The ranks that share `r / (stride * size)` and `r mod stride` form one instance of the group. The name is for people
-    and reports; two groups of one size and stride are the same group.
+    The ranks with the same `r / (stride * size)` and the same `r mod stride` form one instance of the group. The name is
+    only for people and reports: two groups with the same size and stride are the same group.
 
     Example: `#moe.group<"ep", 4, 2>`
   }];
@@ -22,7 +22,7 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
   let assemblyFormat = "`<` $name `,` $size `,` $stride `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Whether every instance lies inside a node of `devicesPerNode` consecutive ranks. `world` is 0 where unknown.
+    /// Whether every instance lies inside a node of `devicesPerNode` consecutive ranks. A `world` of 0 is unknown.
     bool isInsideNode(int64_t devicesPerNode, int64_t world) const {
       return getSize() == 1 || (world > 0 && world <= devicesPerNode) || devicesPerNode % (getSize() * getStride()) == 0;
     }
@@ -30,14 +30,16 @@ def Moe_GroupAttr : Moe_Attr<"Group", "group"> {
 }
 
 def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
-  let summary = "how a world of ranks is divided, for the dense and for the expert part";
+  let summary = "how the ranks are divided, for the dense part and for the expert part of a model";
   let description = [{
-    `world = pp * dp * mp` for the dense part and `world = pp * edp * ep * esp` for the expert part, on the same ranks.
-    mp and esp have stride 1, ep has stride esp, dp stride mp, edp stride ep*esp, pp stride world/pp. The boundaries
-    1, mp, esp, ep*esp, world/pp, world must each divide the next when sorted, so that every group is a union of the
-    *axes* between neighbouring boundaries. A program may divide these axes further: the boundaries of all groups that its
-    ops use, stride and stride * size, are boundaries too, as long as each still divides the next. So an exchange over ep
-    may be one inside each node and one between the nodes.
+    `world = pp * dp * mp` for the dense part, and `world = pp * edp * ep * esp` for the expert part, on the same ranks.
+    The file docs/Glossary.md explains these groups. Their strides: mp and esp have stride 1, ep has stride esp, dp stride
+    mp, edp stride ep*esp, and pp stride world/pp.
+
+    Sorted, the boundaries 1, mp, esp, ep*esp, world/pp, world must each divide the next one. So every group is a union of
+    the *axes* between neighbouring boundaries. A program may divide these axes further: the stride, and stride * size, of
+    each group that its ops use are boundaries too, as long as each boundary still divides the next. So an exchange over
+    ep may be split into one inside each node and one between the nodes.
 
     Example: `#moe.parallel<world = 8, pp = 1, dp = 4, mp = 2, ep = 4, esp = 2>`
   }];
@@ -57,10 +59,10 @@ def Moe_ParallelAttr : Moe_Attr<"Parallel", "parallel"> {
 }
 
 def Moe_ClusterAttr : Moe_Attr<"Cluster", "cluster"> {
-  let summary = "what passes know of a cluster";
+  let summary = "the figures of a cluster that passes know";
   let description = [{
-    `ClusterRates` (moe/Dialect/Moe/IR/ClusterRates.h), in SI units. It stands on a module as `moe.cluster`. What is left
-    out has its default.
+    The fields are those of `ClusterRates` (moe/Dialect/Moe/IR/ClusterRates.h), in SI units. It stands on a module as
+    `moe.cluster`. A field that is left out has its default.
 
     Example: `#moe.cluster<node_ranks = 8, flops = 4.1e14, expert_start = 2.0e-5>`
   }];
@@ -72,7 +74,7 @@ def Moe_ClusterAttr : Moe_Attr<"Cluster", "cluster"> {
 def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   let summary = "over which groups each dimension of a global tensor is sharded";
   let description = [{
-    One list of group names for each dimension, outermost group first. A group named nowhere holds replicas.
+    Each dimension has a list of group names, outermost group first. A group that is not named holds replicas.
 
     Example: `#moe.layout<[ep], [], [esp]>`
   }];
@@ -81,13 +83,13 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
   let builders = [
     /// A tensor of rank `rank`, replicated everywhere.
     AttrBuilder<(ins "int64_t":$rank)>,
-    /// One group at most for each dimension; an empty name is none.
+    /// At most one group for each dimension; an empty name means no group.
     AttrBuilder<(ins "::llvm::ArrayRef<::llvm::StringRef>":$groups)>
   ];
   let extraClassDeclaration = [{
-    /// The names of dimension `dim`.
+    /// The group names of dimension `dim`.
     ::llvm::SmallVector<::llvm::StringRef> getGroups(unsigned dim) const;
-    /// How many parts dimension `dim` has; fails on a name that `parallel` does not have.
+    /// How many parts dimension `dim` has. Fails on a name that `parallel` does not have.
     ::llvm::FailureOr<int64_t> getParts(unsigned dim, ParallelAttr parallel) const;
     /// The shard of a global tensor on one rank. Fails, with an error that names `what`, on an unknown group or a dimension
     /// that cannot be split evenly.
@@ -98,9 +100,9 @@ def Moe_LayoutAttr : Moe_Attr<"Layout", "layout"> {
 }
 
 def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
-  let summary = "which of several chunks of rows an op works on";
+  let summary = "the chunk of rows that an op works on";
   let description = [{
-    On an op as `moe.chunk`, made by moe-pipeline. The adjoint of an op belongs to the op's chunk.
+    moe-pipeline sets it on ops as `moe.chunk`. The adjoint of an op belongs to the chunk of the op.
 
     Example: `#moe.chunk<1 of 4>`
   }];
@@ -110,9 +112,9 @@ def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
 }
 
 def Moe_StageAttr : Moe_Attr<"Stage", "stage"> {
-  let summary = "which stage of a pipeline does an op";
+  let summary = "the stage of a pipeline that an op belongs to";
   let description = [{
-    On an op as `moe.stage`, made by moe-cut-stages. The adjoint of an op belongs to the op's stage, to its backward.
+    moe-cut-stages sets it on ops as `moe.stage`. The adjoint of an op belongs to the backward of the op's stage.
 
     Example: `#moe.stage<2>`, `#moe.stage<2, backward = true>`
   }];
@@ -122,10 +124,11 @@ def Moe_StageAttr : Moe_Attr<"Stage", "stage"> {
 }
 
 def Moe_RingAttr : Moe_Attr<"Ring", "ring"> {
-  let summary = "how many of a ring's values may be alive";
+  let summary = "how many values of a ring may be alive";
   let description = [{
-    The values of one name in a program, in program order, take turns in `depth` places: value i + depth is not written before
-    everything that uses value i is done. On an op as `moe.ring` for its results, and on a plan.buffer.
+    The values with one ring name in a program take turns, in program order, in `depth` places. Value i + depth is not
+    written before all uses of value i are done. The attribute stands on an op as `moe.ring`, for the op's results, and on
+    a plan.buffer.
 
     Example: `#moe.ring<"layer0.hidden", 1>`
   }];
@@ -140,7 +143,7 @@ class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32En
 }
 class Moe_EnumAttr<I32EnumAttr info, string mnemonic> : EnumAttr<Moe_Dialect, info, mnemonic>;
 
-// The numbers are those of moert.h.
+// The numbers are the same as in moert.h.
 def Moe_Activation : Moe_Enum<"Activation", "activation function", [
   I32EnumAttrCase<"relu", 0>, I32EnumAttrCase<"gelu", 1>, I32EnumAttrCase<"silu", 2>, I32EnumAttrCase<"swiglu", 3>,
   I32EnumAttrCase<"swiglu_clamped", 4>, I32EnumAttrCase<"sigmoid", 5>, I32EnumAttrCase<"gelu_tanh", 6>]>;

@@ -331,9 +331,9 @@ def Moe_AllToAllVOp : Moe_Collective<"all_to_all_v", ["getKernelInputs", "getKer
 def Moe_PhaseOp : Moe_GroupOp<"phase", ["getKernelName", "isAlias", "getAliasPart"]> {
   let summary = "the counts of the members that a phase receives from";
   let description = [{
-    The input holds the counts of all members. The result is part (b + phase) mod phases of it along dimension 0: the
-    counts of the block that sends rows in this phase. b is the member's own block of `phases` blocks (moe.all_to_all_v).
-    No data moves.
+    The input holds the counts of all members. The result is part (b + phase) mod phases of it along dimension 0, where b
+    is the member's own block of `phases` blocks (moe.all_to_all_v). These are the counts of the block whose rows arrive
+    in this phase. No data moves.
 
     Constraints:
     - (C1) phases divides the group's size; 0 <= phase < phases.

@@ -4,18 +4,18 @@
 
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
-// Two forms of expert rows. Capacity: [E, C, K]. Dropless: [R, K], sorted by expert and packed, with `counts` [B, E] i32:
-// expert e has sum_b counts[b,e] rows, those beyond the last used one are undefined.
+// The rows of experts have two forms. In the capacity form they are [E, C, K]. In the dropless form they are [R, K], sorted by
+// expert and packed, with `counts` [B, E] i32: expert e has sum_b counts[b,e] rows. Rows after the last used row are undefined.
 
 def Moe_MatmulOp : Moe_Op<"matmul", [
     Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "matrix product";
   let description = [{
-    `result[i,j] = sum_k op(a)[i,k] op(b)[k,j]`, where op transposes an operand with its flag set.
+    `result[i,j] = sum_k op(a)[i,k] op(b)[k,j]`, where op transposes an operand whose flag is set.
 
     Constraints:
     - (C1) the inner dimensions agree, and the result is [rows of op(a), columns of op(b)].
-    - (C2) one element type.
+    - (C2) all have one element type.
 
     Example:
 
@@ -58,12 +58,12 @@ def Moe_ScaleOp : Moe_Op<"scale", [
 
 def Moe_RowScaleOp : Moe_Op<"row_scale", [
     AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getInPlaceInputs"]>]> {
-  let summary = "each row times a factor of its own";
+  let summary = "each row times its own factor";
   let description = [{
     `result[s,m] = factors[s,0] * rows[s,m]`.
 
     Constraints:
-    - (C1) rows is [S, M], factors [S, 1] of its accumulator type.
+    - (C1) rows is [S, M]; factors is [S, 1] of the accumulator type of rows.
 
     Example:
 
@@ -87,7 +87,7 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
     `result[s,0] = sum_m lhs[s,m] rhs[s,m]`.
 
     Constraints:
-    - (C1) lhs and rhs are [S, M], the result is [S, 1] of their accumulator type.
+    - (C1) lhs and rhs are [S, M]; the result is [S, 1] of their accumulator type.
 
     Example:
 
@@ -109,12 +109,12 @@ def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
     Moe_Spmd, Moe_Differentiable, Moe_Chunkable, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "every expert's rows times its weights";
   let description = [{
-    `result_e = rows_e weights[e]`, or `rows_e weights[e]^T` with transpose_weights, for each expert e.
+    `result_e = rows_e weights[e]` for each expert e, or `rows_e weights[e]^T` with transpose_weights.
 
     Constraints:
     - (C1) weights is [E, K, N], or [E, N, K] with transpose_weights.
     - (C2) without counts rows is [E, C, K] and the result [E, C, N]; with counts [B, E] they are [R, K] and [R, N].
-    - (C3) one element type.
+    - (C3) all have one element type.
 
     Example:
 
@@ -142,9 +142,9 @@ def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
     Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
   let summary = "gradient of every expert's weights";
   let description = [{
-    `result[e] = addend[e] + rows_e^T grads_e`, without an addend the product alone; an expert without rows gets the addend, or
-    zeros. An op of its own, so that it can move into communication gaps. A moe.add of two such gradients becomes one that
-    adds the other, in its memory.
+    `result[e] = addend[e] + rows_e^T grads_e`. Without an addend it is the product alone. An expert without rows gets the
+    addend, or zeros. This is an op of its own, so that it can move into gaps that communication leaves. A moe.add of two
+    such gradients becomes an op that adds the other gradient in its memory.
 
     Constraints:
     - (C1) rows is [E, C, K] and grads [E, C, N], or with counts [B, E] [R, K] and [R, N]; the result is [E, K, N].
@@ -175,7 +175,8 @@ def Moe_BiasAddOp : Moe_Op<"bias_add", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "adds a bias to every row";
   let description = [{
-    `result = rows + scale * bias`, the bias of the row's expert. `scale` lets a bias count once among partial sums.
+    `result = rows + scale * bias`, with the bias of the row's expert. With `scale` a bias can count only once among
+    partial sums.
 
     Constraints:
     - (C1) [S, N] rows take an [N] bias; [E, C, N] rows, and [R, N] rows with counts [B, E], take [E, N].
@@ -201,7 +202,7 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of a bias";
   let description = [{
-    `result = addend + scale * sum of grads over each expert's rows`, without an addend the sum alone.
+    `result = addend + scale * sum of grads over each expert's rows`. Without an addend it is the scaled sum alone.
 
     Constraints:
     - (C1) [S, N] gives [N]; [E, C, N], and [R, N] with counts [B, E], give [E, N].
@@ -224,7 +225,7 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
   let hasVerifier = 1;
 }
 
-/// Which function, in the order of moert_activation.
+/// The function and its parameters, in the order of moert_activation.
 defvar Moe_ActivationForm = (ins Moe_ActivationAttr:$kind, DefaultValuedAttr<F64Attr, "1.702">:$alpha,
                                  DefaultValuedAttr<F64Attr, "7.0">:$limit);
 
@@ -234,11 +235,12 @@ def Moe_ActivationOp : Moe_Op<"activation", [
     Moe_Partition]> {
   let summary = "activation function, elementwise or gated, at both levels";
   let description = [{
-    relu, gelu (exact), gelu_tanh (GPT-2's `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`), silu and sigmoid are elementwise. The swiglu kinds take interleaved (gate, up) column pairs and give
-    half as many columns; `moe.layer` states their formulas, in which swiglu_clamped takes `alpha` and `limit`.
+    The elementwise kinds are relu, gelu (exact), gelu_tanh, silu and sigmoid. gelu_tanh is the form of GPT-2,
+    `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`. The swiglu kinds take interleaved (gate, up) pairs of columns, and
+    give half as many columns. `moe.layer` states their formulas. `alpha` and `limit` are parameters of swiglu_clamped.
 
     Constraints:
-    - (C1) the result has the shape of the input, its last dimension halved for the swiglu kinds.
+    - (C1) the result has the shape of the input, with its last dimension halved for the swiglu kinds.
     - (C2) counts needs 2-D rows.
     - (C3) alpha and limit are positive.
 
@@ -270,7 +272,7 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
     `result = (d activation / d input) grad`.
 
     Constraints:
-    - (C1) input and result have the shape of moe.activation's input, grad that of its result.
+    - (C1) input and result have the shape of moe.activation's input, and grad that of its result.
 
     Example:
 
@@ -290,14 +292,15 @@ def Moe_ActivationGradOp : Moe_Op<"activation_grad", [
 def Moe_DumpOp : Moe_Op<"dump", [
     Moe_Spmd, Moe_Differentiable, Moe_ShadowableOnly, Moe_CostOwn, Moe_Counts,
     Moe_Kernel<["getKernelName", "getKernelParams", "isAlias"]>]> {
-  let summary = "equal copies of each block, virtual before an exchange";
+  let summary = "equal copies of each block, which need no memory before an exchange";
   let description = [{
-    Parm's dump, before EP&ESP-AlltoAll: dimension `dim` is `blocks` equal blocks of n, each of which is repeated c times, c
-    being what the result's dimension is of the input's: `result[.., (b c + q) n + i, ..] = input[.., b n + i, ..]`, q < c.
+    Parm's dump, before EP&ESP-AlltoAll. Dimension `dim` is `blocks` equal blocks of n. Each block is repeated c times,
+    where c is the result's dimension over the input's: `result[.., (b c + q) n + i, ..] = input[.., b n + i, ..]` for q <
+    c.
 
-    Exchanges that send the copies to different members (moe.all_to_all with blocks c members, dim its split_dim;
-    moe.all_to_all_v with as many copies) send them from the one input. Where all users do, a dump takes neither memory nor
-    time; else it is a copy. Adjoint: moe.local_reduce.
+    Some exchanges send the copies to different members: moe.all_to_all with blocks c members and split_dim = dim, and
+    moe.all_to_all_v with as many copies. They send all copies from the one input. If all users are such exchanges, a dump
+    takes neither memory nor time. Otherwise it is a copy. Adjoint: moe.local_reduce.
 
     Constraints:
     - (C1) the result is the input with dimension `dim` multiplied; blocks divides the input's.
@@ -329,8 +332,8 @@ def Moe_LocalReduceOp : Moe_Op<"local_reduce", [
     Moe_Spmd, Moe_Differentiable, Moe_Splittable, Moe_Chunkable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "sum of neighbouring blocks";
   let description = [{
-    The adjoint of moe.dump: `result[.., b n + i, ..] = sum_q input[.., (b c + q) n + i, ..]` over `blocks` blocks b of n, c
-    being what the input's dimension `dim` is of the result's.
+    The adjoint of moe.dump: `result[.., b n + i, ..] = sum_q input[.., (b c + q) n + i, ..]` for `blocks` blocks b of n.
+    c is the input's dimension `dim` over the result's.
 
     Constraints:
     - (C1) the input is the result with dimension `dim` multiplied; blocks divides the result's.

@@ -610,8 +610,8 @@ def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of moe.relative_bias's table";
   let description = [{
-    `result[b,h]` is the addend plus the sum of `grads[h,i,j]` over the places (i, j) of bucket b. grads is [H, L, Lk],
-    and the result [buckets, H].
+    `result[b,h]` is the addend plus the sum of `grads[h,i,j]` over the places (i, j) of bucket b. The shapes are [H, L,
+    Lk] for grads and [buckets, H] for the result.
 
     Example:
 

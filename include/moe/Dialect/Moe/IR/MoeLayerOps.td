@@ -49,9 +49,9 @@ def Moe_LayerOp : Moe_Op<"layer", [
     is not at home. moe.route gives the rule.
 
     *Auxiliary loss.* `aux` is the load-balancing loss of GShard and Switch: the mean over the G groups of
-    `E sum_e f_e P_e`. f_e is the share of the group's choices that want expert e, dropped ones included. P_e is the mean
-    over the group's tokens of `score[s,e]` (softmax) or of `score[s,e] / sum_e' score[s,e']` (sigmoid). Gradients flow
-    through the scores, not through the choice.
+    `E sum_e f_e P_e`. Here f_e is the share of the group's choices that want expert e, dropped ones included. P_e is the
+    mean over the group's tokens of `score[s,e]` (softmax) or of `score[s,e] / sum_e' score[s,e']` (sigmoid). Gradients
+    flow through the scores, not through the choice.
 
     Constraints:
     - (C1) N > 0, and `groups` divides N.

@@ -8,8 +8,8 @@ def Moe_SplitOp : Moe_Op<"split", [
     Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
   let summary = "equal parts along dimension 0";
   let description = [{
-    Result i is part i of as many as there are results. No data moves: each part is where it is in the input. Adjoint:
-    moe.concat.
+    Result i is part i of as many equal parts as there are results. No data moves: each part stays in its place in the
+    input. Adjoint: moe.concat.
 
     Constraints:
     - (C1) all results have one type, the input's with dimension 0 divided by their number.
@@ -35,7 +35,7 @@ def Moe_ConcatOp : Moe_Op<"concat", [
     Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelName", "getOperandPart"]>]> {
   let summary = "parts side by side along dimension 0";
   let description = [{
-    No data moves: each part is computed in its place of the result. Adjoint: moe.split.
+    No data moves: each part is computed in its place in the result. Adjoint: moe.split.
 
     Constraints:
     - (C1) all parts have one type; the result is theirs with dimension 0 multiplied by their number.
@@ -61,7 +61,8 @@ def Moe_MicroBatchOp : Moe_Op<"micro_batch", [
     Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelName", "isAlias", "getAliasPart"]>]> {
   let summary = "one micro-batch of a step's inputs";
   let description = [{
-    Part `index` of the input along dimension 0, which the result does not have. No data moves, no gradient flows.
+    `result` is element `index` of the input along dimension 0, which the result does not have. No data moves, and no
+    gradient flows.
 
     Constraints:
     - (C1) 0 <= index < dimension 0 of the input; the result has its other dimensions.
@@ -90,9 +91,10 @@ class Moe_HostCopyOp<string mnemonic, list<string> methods>
 }
 
 def Moe_OffloadOp : Moe_HostCopyOp<"offload", ["isOnHost"]> {
-  let summary = "copy in the host's pinned memory";
+  let summary = "a copy in the host's pinned memory";
   let description = [{
-    Made by moe-differentiate of values whose `moe.residual` is offload; moe.fetch brings it back. It has no adjoint.
+    moe-differentiate makes this op for values whose `moe.residual` is offload. moe.fetch brings the value back. The op
+    has no adjoint.
 
     Example:
 
@@ -107,7 +109,7 @@ def Moe_OffloadOp : Moe_HostCopyOp<"offload", ["isOnHost"]> {
 }
 
 def Moe_FetchOp : Moe_HostCopyOp<"fetch", []> {
-  let summary = "copy of what moe.offload put in the host's memory";
+  let summary = "a copy of the value that moe.offload put in the host's memory";
   let description = [{See moe.offload.}];
 }
 

@@ -4,17 +4,23 @@
 
 include "moe/Dialect/Moe/IR/MoeCommOps.td"
 
-// FasterMoE's dynamic shadowing (section 4.1). `shadows` [1, E] says of each expert whether it is a shadow in this step,
-// 1 or 0. Tensors of shadows have R places along dimension 0, of which place r is the r-th shadow's.
+// FasterMoE's dynamic shadowing (section 4.1). `shadows` [1, E] is 1 for each expert that is a shadow in this step, and 0 for
+// the others. Tensors of shadows have R places along dimension 0. Place r belongs to the r-th shadow.
 
 def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
     Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
   let summary = "which experts become shadows in this step";
   let description = [{
-    From the rows that each member sends to each expert. Every rank that has the same counts decides the same: what is
-    replicated stays so. `moert/shadows.h` says what the policies and the figures mean, all times in seconds: forward
-    computation of one row, its way through the network as the paper has it, over a worker's own link and over a node's;
-    the broadcast of an expert; the start of an exchange.
+    Chooses the shadows from the rows that each member sends to each expert. Every rank that has the same counts chooses
+    the same shadows. So replicated counts give a replicated choice. `moert/shadows.h` explains the policies and the
+    figures. The times are in seconds:
+
+    - `row_compute`: the forward computation of one row.
+    - `row_send`: the way of a row through the network, as the paper has it.
+    - `row_local`: the way of a row over a worker's own link.
+    - `row_node`: the way of a row over a node's link.
+    - `expert`: the broadcast of an expert.
+    - `start`: the start of an exchange.
 
     Constraints:
     - (C1) counts is [n workers, n' workers] for some n, n'; the result is [1, n' workers].
@@ -44,11 +50,13 @@ def Moe_ChooseShadowsOp : Moe_Op<"choose_shadows", [
 
 def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
     MoeSlotsOpInterface, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Counts, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "slots of the experts' choices and of their shadows' apart";
+  let summary = "separate slots for the choices of experts and for those of shadows";
   let description = [{
-    `slots` and `counts` are what a dropless moe.route gives, in `chunks` of `chunk_rows`, as if the choices of shadows were
-    dropped. `shadow_slots` are rows of S k, sorted by shadow and then by token, -1 where a choice is of no shadow, and
-    `shadow_counts` how many of them each place has.
+    `slots` and `counts` are those of a dropless moe.route with `chunks` and `chunk_rows`, as if the choices of shadows
+    were dropped.
+
+    `shadow_slots` numbers the choices of shadows among S k rows, sorted by shadow and then by token. It is -1 for a
+    choice of no shadow. `shadow_counts` is how many such rows each place has.
 
     Constraints:
     - (C1) experts and both slots are [S, k]; shadows is [1, E], counts [chunks, E], shadow_counts [1, R].
@@ -79,9 +87,11 @@ def Moe_DivideChoicesOp : Moe_Op<"divide_choices", [
 def Moe_BroadcastExpertsOp : Moe_Collective<"broadcast_experts"> {
   let summary = "every shadow's value on all members: varying -> varying";
   let description = [{
-    `result[r,..]` is the value of the r-th shadow, of the member whose expert it is; places without one hold anything.
-    The members must have the same `shadows`. All results are equal, and still each is its member's own: the adjoint of each is
-    summed at the owner (moe.reduce_experts).
+    `result[r,..]` is the value of the r-th shadow, from the member that owns the expert. Places without a shadow hold
+    undefined values. The members must have the same `shadows`.
+
+    All members' results are equal, and yet they count as varying. So each member has its own cotangent, and the adjoint
+    sums these at the owner (moe.reduce_experts).
 
     Constraints:
     - (C1) values is [n, ..], of n experts on each member; shadows is [1, n size]; the result is [R, ..].
@@ -108,7 +118,8 @@ def Moe_ReduceExpertsOp : Moe_Collective<"reduce_experts", ["getKernelInputs", "
   let summary = "the sum of every shadow's value at its owner: varying -> varying";
   let description = [{
     The adjoint of moe.broadcast_experts: `result[i,..] = addend[i,..] + sum over members of values[r,..]` where the
-    member's expert i is the r-th shadow, the addend (or zero) alone where it is none.
+    member's expert i is the r-th shadow. If expert i is no shadow, the result is the addend alone. Without an addend it
+    is zero.
 
     Constraints:
     - (C1) values is [R, ..]; shadows is [1, n size]; addend and result are [n, ..].

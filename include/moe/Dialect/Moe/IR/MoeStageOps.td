@@ -1,10 +1,11 @@
-//===- MoeStageOps.td - what stages of a pipeline hand over -*- tablegen -*-===//
+//===- MoeStageOps.td - transfers between stages of a pipeline -*- tablegen -*-===//
 #ifndef MOE_DIALECT_MOE_IR_MOESTAGEOPS_TD
 #define MOE_DIALECT_MOE_IR_MOESTAGEOPS_TD
 
 include "moe/Dialect/Moe/IR/MoeBase.td"
 
-/// One end of a transfer. Not pure: the ends of a channel stay in their order, and none goes without the other.
+/// One end of a transfer. It is not pure: the transfers of a channel must stay in their order, and no end may be removed
+/// without the other.
 class Moe_TransferOp<string mnemonic> : Op<Moe_Dialect, mnemonic, [
     MemoryEffects<[MemWrite]>, Moe_SpmdTransfer, DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost", "getCostGroup"]>,
     Moe_Kernel<["getKernelGroup", "getKernelPeer", "isCollective"]>]> {
@@ -17,11 +18,13 @@ class Moe_TransferOp<string mnemonic> : Op<Moe_Dialect, mnemonic, [
 }
 
 def Moe_SendOp : Moe_TransferOp<"send"> {
-  let summary = "a value for the same place of another stage";
+  let summary = "sends a value to the same place in another stage";
   let description = [{
-    Hands `input` to member `peer` of the group, one stage of which each member is; the first moe.send to a member meets its
-    first moe.receive of this one, and so on. Made by moe-split-stages, behind moe-differentiate: it has no adjoint, and no
-    state is inferred where a value came from elsewhere.
+    Sends `input` to member `peer` of the group. Each member of the group is one stage. The first moe.send to a member
+    meets that member's first moe.receive from this member, and so on.
+
+    moe-split-stages makes this op, after moe-differentiate. So it has no adjoint. No SPMD state is inferred for a value
+    that comes from another stage.
 
     Constraints:
     - (C1) 0 <= peer < the group's size.
@@ -40,9 +43,9 @@ def Moe_SendOp : Moe_TransferOp<"send"> {
 }
 
 def Moe_ReceiveOp : Moe_TransferOp<"receive"> {
-  let summary = "a value of the same place of another stage";
+  let summary = "receives a value from the same place in another stage";
   let description = [{
-    What member `peer` sends with moe.send.
+    `result` is the value that member `peer` sends with moe.send.
 
     Constraints:
     - (C1) 0 <= peer < the group's size.

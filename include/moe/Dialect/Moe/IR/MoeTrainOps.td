@@ -14,7 +14,7 @@ def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
   let description = [{
     `loss = mean over the s with labels[s] >= 0 of (ln sum_j exp(logits[s,j]) - logits[s, labels[s]])`.
 
-    The vocabulary may be over mp: then only a number for each token and member is exchanged, never logits.
+    The vocabulary may be divided over mp. Then each member exchanges one number for each token, and never logits.
 
     Constraints:
     - (C1) logits is [S, V], labels [S]; the loss is of the logits' accumulator type.
@@ -38,7 +38,8 @@ def Moe_CrossEntropyOp : Moe_Op<"cross_entropy", [
 def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<>]> {
   let summary = "logarithm of the sum of each row's exponentials";
   let description = [{
-    `result[s,0] = ln sum_j exp(x[s,j])`. Of the results of parts of a row it is the result of the row.
+    `result[s,0] = ln sum_j exp(x[s,j])`. If x holds the results for the parts of a row, the result is that of the whole
+    row.
 
     Constraints:
     - (C1) x is [S, V], the result [S, 1] of its accumulator type.
@@ -61,7 +62,7 @@ def Moe_RowLogsumexpOp : Moe_Op<"row_logsumexp", [Moe_Spmd, Moe_Differentiable, 
 
 def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
     AllTypesMatch<["x", "result"]>, Moe_Spmd, Moe_Cost, Moe_Kernel<["getInPlaceInputs"]>]> {
-  let summary = "gradient of moe.row_logsumexp";
+  let summary = "gradient of moe.row_logsumexp's input";
   let description = [{
     `result[s,j] = grads[s,0] exp(x[s,j] - lse[s,0])`.
 
@@ -84,9 +85,10 @@ def Moe_RowLogsumexpGradOp : Moe_Op<"row_logsumexp_grad", [
 }
 
 def Moe_PickOp : Moe_Op<"pick", [Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "each row's element at its label";
+  let summary = "the element of each row at its label";
   let description = [{
-    `result[s,0] = x[s, labels[s] - part V]`, 0 where another part has it or the label is negative.
+    `result[s,0] = x[s, labels[s] - part V]`. It is 0 where the label is negative or in another part. part is the rank's
+    part (rank / stride) mod parts of the vocabulary.
 
     Constraints:
     - (C1) x is [S, V], labels [S], the result [S, 1] of x's accumulator type.
@@ -113,7 +115,8 @@ def Moe_PickGradOp : Moe_Op<"pick_grad", [
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of moe.pick's rows";
   let description = [{
-    The addend, or zeros, with grads[s,0] added at each row's label. In the addend's memory it touches nothing else.
+    `result` is the addend, or zeros, with grads[s,0] added at the label of each row s. In the addend's memory the op
+    touches nothing else.
 
     Constraints:
     - (C1) labels is [S], the result [S, V], grads [S, 1] of its accumulator type; an addend has the result's type.
@@ -162,7 +165,7 @@ def Moe_LabelCountOp : Moe_Op<"label_count", [
     DeclareOpInterfaceMethods<MoeStepCountOpInterface>, Moe_Spmd, Moe_Cost, Moe_Kernel<>]> {
   let summary = "how many tokens have a label";
   let description = [{
-    `count = how many labels are not negative`, of a tensor of any shape.
+    `count = how many labels are not negative`. The tensor of labels has any shape.
 
     Example:
 
@@ -205,7 +208,7 @@ def Moe_DivideOp : Moe_Op<"divide", [
     SameOperandsAndResultType, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<["getInPlaceInputs"]>]> {
   let summary = "quotient of two scalars";
   let description = [{
-    `result = a / b`, 0 where b is 0. b is a constant of the gradient.
+    `result = a / b`, and 0 where b is 0. For the gradient b is a constant.
 
     Example:
 
@@ -223,9 +226,9 @@ def Moe_DivideOp : Moe_Op<"divide", [
 
 def Moe_CastOp : Moe_Op<"cast", [
     SameOperandsAndResultShape, Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Kernel<>]> {
-  let summary = "another floating-point type";
+  let summary = "conversion to another floating-point type";
   let description = [{
-    The nearest values, ties to even. Adjoint: the cast back.
+    Gives the nearest values of the other type, ties to even. Adjoint: the cast back.
 
     Example:
 
@@ -250,9 +253,9 @@ def Moe_CastOp : Moe_Op<"cast", [
 def Moe_RouterMeansOp : Moe_Op<"router_means", [
     Moe_Spmd, Moe_Differentiable, Moe_Cost, Moe_Partition,
     Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "what losses of routers are made of, at both levels";
+  let summary = "the means from which losses of routers are computed, at both levels";
   let description = [{
-    The S tokens are G groups of S / G consecutive ones. For each group g, as means over its tokens s:
+    The S tokens form G groups of S / G consecutive tokens. For each group g the results are means over its tokens s:
 
     ```
     loads[g,e]   = 1 where e is one of the top_k largest of logits[s,:] (ties to the lower index), else 0
@@ -314,9 +317,12 @@ def Moe_RouterLossOp : Moe_Op<"router_loss", [
     Moe_Cost, Moe_Partition]> {
   let summary = "loss of routers, in a model graph";
   let description = [{
-    The mean over the G groups of `balance E sum_e loads[g,e] shares[g,e] + square squares[g,0]`, of the sums over layers of what
-    moe.router_means gives. With balance = c / L^2 of L layers it is c times the load-balancing loss of transformers,
-    which takes the tokens of all layers as one batch; with square = c / L, c times the z-loss (ST-MoE; Zoph et al., 2022).
+    The loss is the mean over the G groups of `balance E sum_e loads[g,e] shares[g,e] + square squares[g,0]`. The operands
+    are the sums over layers of moe.router_means' results.
+
+    L is the number of layers. With balance = c / L^2 the first term is c times the load-balancing loss of transformers,
+    which takes the tokens of all layers as one batch. With square = c / L the second term is c times the z-loss (ST-MoE;
+    Zoph et al., 2022).
 
     Constraints:
     - (C1) loads and shares are [G, E], squares [G, 1], the result is 0-D, all of one element type, f32 or f64.
@@ -342,7 +348,7 @@ def Moe_RouterLossOp : Moe_Op<"router_loss", [
 // Optimizers
 //===----------------------------------------------------------------------===//
 
-// Optimizers write their states, and the parameters, in place: results are the operands' memory.
+// Optimizers write their states and the parameters in place: the results are in the operands' memory.
 
 class Moe_ScalarOp<string mnemonic, list<Trait> traits = []> : Moe_Op<mnemonic, !listconcat([Moe_Spmd, Moe_Cost], traits)> {
   let results = (outs Moe_Scalar:$result);
@@ -352,6 +358,8 @@ class Moe_ScalarOp<string mnemonic, list<Trait> traits = []> : Moe_Op<mnemonic, 
 def Moe_SumSquaresOp : Moe_ScalarOp<"sum_squares", [Moe_Kernel<>]> {
   let summary = "sum of the squares of all elements";
   let description = [{
+    `result = sum_i input[i]^2` over all elements i.
+
     Example:
 
     ```mlir
@@ -367,6 +375,8 @@ def Moe_SumSquaresOp : Moe_ScalarOp<"sum_squares", [Moe_Kernel<>]> {
 def Moe_SquareRootOp : Moe_ScalarOp<"square_root", [SameOperandsAndResultType, Moe_Kernel<>]> {
   let summary = "square root of a scalar";
   let description = [{
+    `result = sqrt(input)`.
+
     Example:
 
     ```mlir
@@ -381,9 +391,9 @@ def Moe_SquareRootOp : Moe_ScalarOp<"square_root", [SameOperandsAndResultType, M
 }
 
 def Moe_ClipFactorOp : Moe_ScalarOp<"clip_factor", [SameOperandsAndResultType, Moe_Kernel<["getKernelParams"]>]> {
-  let summary = "what gradients of that sum of squares are multiplied by";
+  let summary = "the factor that clips gradients, from the sum of their squares";
   let description = [{
-    `result = min(1, most / (sqrt(input) + 1e-6))`, as PyTorch's clip_grad_norm_.
+    `result = min(1, most / (sqrt(input) + 1e-6))`, as in PyTorch's clip_grad_norm_.
 
     Example:
 
@@ -429,7 +439,7 @@ def Moe_AdamOp : Moe_Op<"adam", [
     Moe_Kernel<["getKernelInputs", "getKernelParams"]>]> {
   let summary = "a step of Adam with decoupled weight decay";
   let description = [{
-    AdamW (Loshchilov and Hutter, 2019) as in PyTorch, of step number step + 1; moert_adam in moert.h gives the formula.
+    AdamW (Loshchilov and Hutter, 2019) as in PyTorch, for step number step + 1. moert_adam in moert.h gives the formula.
 
     Example:
 

@@ -31,7 +31,8 @@ def MoeOptimize : Pass<"moe-optimize", "::mlir::func::FuncOp"> {
     Option<"beta1", "beta1", "double", /*default=*/"0.9", "Decay rate of AdamW's first moment">,
     Option<"beta2", "beta2", "double", /*default=*/"0.95", "Decay rate of AdamW's second moment">,
     Option<"eps", "eps", "double", /*default=*/"1e-8", "Term that AdamW adds to the denominator">,
-    Option<"decay", "decay", "double", /*default=*/"0.0", "Weight decay, for parameters with two or more dimensions">,
+    Option<"decay", "decay", "double", /*default=*/"0.0",
+           "Weight decay, for parameters with two or more dimensions and without moe.no_decay">,
     Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0", "Limit for the norm of all gradients; 0: no limit">,
     Option<"zero", "zero", "bool", /*default=*/"false", "Shard the states over data-parallel ranks (ZeRO-1)">
   ];

@@ -120,8 +120,8 @@ def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
     however the labels are spread over micro-batches.
 
     The program holds the last micro-batch first. So the backward that moe-differentiate appends begins with micro-batch
-    0, and each gradient is added to the gradients of the micro-batches before it. moe-order-micro-batches later moves the
-    forward and the backward of each micro-batch together.
+    0, and each gradient is added to the gradients of the micro-batches before it. Later, moe-order-micro-batches moves
+    the forward and the backward of each micro-batch together.
   }];
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "Number of micro-batches of a step">
@@ -136,8 +136,8 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
     a micro-batch keeps for its backward are free before the next micro-batch keeps its own.
 
     With stages (moe-cut-stages) the pass orders units. A unit is one micro-batch in one stage, forward or backward. A
-    unit comes after the units whose values it needs, and the units of each device are in 1F1B order: forwards until the
-    first backward arrives, then one forward and one backward in turn.
+    unit comes after the units whose values it needs. The units of each device are in 1F1B order: forwards until the first
+    backward arrives, then one forward and one backward in turn.
 
     With several stages for each device, stage s is on device s mod devices, and the order is interleaved 1F1B (Narayanan
     et al., SC 2021, section 2.2). The number of micro-batches is then a multiple of devices.
@@ -184,8 +184,8 @@ def MoeRecomputeBlocks : Pass<"moe-recompute-blocks", "::mlir::func::FuncOp"> {
     - ops that have `moe.residual` already.
 
     The pass finds the ends of blocks by the bytes that are handed over. A candidate is a place where moe-cut-stages may
-    cut, and where the next different figure on each side is larger, or is zero. The candidates at which about the same
-    number of bytes is handed over form a set, and the largest set gives the ends of the blocks.
+    cut. On both sides of it more bytes are handed over, or none. The pass takes the largest set of candidates at which
+    about the same number of bytes is handed over.
 
     With `selective` only ops that move memory are computed again, such as norms, activations and permutations. Products,
     attention and exchanges keep their results.

@@ -68,8 +68,8 @@ def MoePpMoe : Pass<"moe-ppmoe", "::mlir::func::FuncOp"> {
     backward. The baseline's moe.assume_replicated is removed: the result of the sum is replicated, also over members of
     mp that hold the same experts.
 
-    A layer is left as it is, with a warning that gives the reason, if it is not a baseline layer or if the ranks of its
-    experts have different tokens.
+    A layer that is not a baseline layer is left as it is, with a warning that gives the reason. So is a layer whose
+    experts' ranks have different tokens.
 
     Before -> after, with mp = 4 and ep = esp = 2:
 
@@ -93,8 +93,8 @@ def MoeSplitExchanges : Pass<"moe-split-exchanges", "::mlir::func::FuncOp"> {
   let description = [{
     The result of an all_to_all may go into another exchange, through ops that work block by block
     (MoeSplittableOpInterface). The pass makes such an all_to_all in phases. In each phase a member exchanges with one
-    whole block of neighbours. The next ops start at once on what arrived, on another stream, while the next phase runs.
-    There are as many phases as all of these ops allow, or as the option says.
+    whole block of neighbours. The next ops start at once on the data that arrived. They run on another stream, beside the
+    next phase. There are as many phases as all of these ops allow, or as the option says.
 
     At the end of S2 this is Parm's SAA (section III-D): an all_to_all, a local sum and an all_gather over mp. The phases
     are ESP groups, or whole groups of mp where these are larger. The same happens in S2's backward.
@@ -220,8 +220,8 @@ def MoeSmartSchedule : Pass<"moe-smart-schedule", "::mlir::func::FuncOp"> {
     The pass runs before moe-differentiate, which then makes the phases of the backward. plan-order decides on which
     stream and when each step runs.
 
-    `group-size` is a number of ranks. Groups are larger where it does not divide the members of an exchange, or where it
-    would divide the ranks that hold one expert: as little larger as possible.
+    `group-size` is a number of ranks. Groups are larger, by as little as possible, if that number does not divide the
+    members of an exchange. The same holds if it would divide the ranks that hold one expert.
 
     `order` is the order of the steps. `ring` takes them by distance. `topology` takes step 0 first. The other steps
     follow by how many groups exchange with another node, most first, so that the last step is a fast one too. The
@@ -280,7 +280,7 @@ def MoeSetResiduals : Pass<"moe-set-residuals", "::mlir::func::FuncOp"> {
 
     - `keep`, the default;
     - `offload`: to the host's memory and back;
-    - `recompute`: the op runs again in the backward. Its operands are had in their own ways.
+    - `recompute`: the op runs again in the backward. The backward gets its operands as their own `moe.residual` says.
     - `recommunicate`: the same for an exchange.
 
     `dispatched` is for the operands of the experts (T_DI in MPipeMoE, section III-D). It is keep, offload, or

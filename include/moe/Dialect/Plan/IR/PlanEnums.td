@@ -1,6 +1,7 @@
 //===- PlanEnums.td - enums of the plan dialect --------*- tablegen -*-===//
 //
-// Apart from PlanOps.td, which includes the moe dialect's enums: mlir-tblgen generates every enum that it sees.
+// This file is separate from PlanOps.td because mlir-tblgen generates every enum that it sees, and PlanOps.td includes the
+// enums of the moe dialect.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_PLAN_IR_PLANENUMS_TD
@@ -8,7 +9,7 @@
 
 include "mlir/IR/EnumAttr.td"
 
-// The numbers are those of moert.h.
+// The numbers are the same as in moert.h.
 def Plan_Space : I32EnumAttr<"Space", "memory space of an arena", [
   I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host_pinned", 1>]> {
   let cppNamespace = "::mlir::plan";

@@ -13,15 +13,19 @@ include "moe/Dialect/Plan/IR/PlanEnums.td"
 def Plan_Dialect : Dialect {
   let name = "plan";
   let cppNamespace = "::mlir::plan";
-  let summary = "static plans: one op per runtime call, on streams and arenas";
+  let summary = "static plans: one op for each call of the runtime, on streams and arenas";
   let description = [{
-    A *rank program* is a `func.func` of one block on memrefs: its arguments are the model's inputs and then its results,
-    memory of the caller; everything else lies in one arena for each memory space. Each `plan.launch` becomes one call of
-    `moert.h`, on buffers, arguments and views of them. Ops of one stream run in program order; streams meet through `plan.record` and `plan.wait` alone.
+    A *rank program* is a `func.func` of one block on memrefs. Its arguments are the model's inputs, then its results, in
+    memory of the caller. All other values lie in one arena for each memory space. Each `plan.launch` becomes one call of
+    `moert.h`. It works on buffers, arguments and views of them. The ops of a stream run in program order. Streams wait
+    for each other only through `plan.record` and `plan.wait`. docs/Glossary.md explains the terms.
 
-    Function attributes: `plan.inputs` (i64, how many arguments are inputs; the rest are results), and after
-    plan-assign-memory `plan.arenas`, a dictionary from memory space to bytes. `plan.ranks` (array of two i64: first rank,
-    number of ranks) is for modules with several rank programs; absent, the program is that of all ranks.
+    Function attributes:
+
+    - `plan.inputs` (i64): how many arguments are inputs. The others are results.
+    - `plan.arenas`: a dictionary from memory space to bytes. plan-assign-memory sets it.
+    - `plan.ranks` (array of two i64: first rank, number of ranks): for modules with several rank programs. Without it the
+      program is that of all ranks.
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::moe::MoeDialect"];
@@ -36,13 +40,19 @@ def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space">;
 def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
   let summary = "what a launch needs on one rank";
   let description = [{
-    An `OpCost` (moe/OpFacts/OpCost.h): the resource that the launch keeps busy, floating-point operations, bytes read and
-    written; `gemm = [groups, rows, columns, depth]` for a product; `collective`, its `payload` in bytes and its `root` for an
-    exchange. A ragged launch has `rows`, for which the figures are, and `counts`, the number of the call's input that holds
-    the rows really used; of a ragged exchange, the `peers` are the parts of the counts along that dimension, and each
-    part is of `copies` neighbouring members; in a product, `ragged_depth` says that the rows are its depth. An all_to_all
-    that is not ragged may be one of several phases: `phase = [1, 4]` is number 1 of 4. What is zero, one copy and one
-    phase are left out.
+    An `OpCost` (moe/OpFacts/OpCost.h). It holds the resource that the launch keeps busy, floating-point operations, and
+    bytes read and written. It also has:
+
+    - for a product, `gemm = [groups, rows, columns, depth]`;
+    - for an exchange, `collective`, its `payload` in bytes and its `root`;
+    - for a ragged launch, `rows`, the number of rows for which the figures hold, and `counts`, the number of the call's
+      input that holds the rows really used;
+    - for a ragged exchange, `peers`, the dimension of the counts whose parts are the rows for each peer. Each part is for
+      `copies` neighbouring members;
+    - for a ragged product, `ragged_depth` if the rows are its depth;
+    - for an all_to_all that is not ragged and is one of several phases, `phase = [1, 4]`: number 1 of 4.
+
+    Fields that are zero, one copy, and one phase are left out.
 
     Examples: `#plan.cost<matrix, flops = 1.0e9, read = 4096, written = 4096, gemm = [2, 64, 128, 256]>`,
     `#plan.cost<network, collective = all_to_all, payload = 4096, phase = [1, 4]>`
@@ -55,10 +65,10 @@ def Plan_CostAttr : Plan_Attr<"Cost", "cost"> {
 def Plan_CountsAttr : Plan_Attr<"Counts", "counts"> {
   let summary = "how a launch makes counts of routed rows";
   let description = [{
-    A `CountsRule` (moe/OpFacts/CountsRule.h): output number `output` of the call holds counts, [sources, experts] i32, and
-    follows from the inputs as the rule named says. The rules are `route`, `route_near_home`, `gather`, `exchange`,
-    `slice_rows`, `own_experts`, `repeat`, `choose_shadows`, `kept_choices` and `shadow_choices`. All fields are given, in the
-    order of that header.
+    A `CountsRule` (moe/OpFacts/CountsRule.h). Output number `output` of the call holds counts, [sources, experts] i32.
+    They follow from the inputs by the named rule. The rules are `route`, `route_near_home`, `gather`, `exchange`,
+    `slice_rows`, `own_experts`, `repeat`, `choose_shadows`, `kept_choices` and `shadow_choices`. All fields are given, in
+    the order of that header.
 
     Examples: `#plan.counts<route, output = 4, tokens = 512, top_k = 2>`,
     `#plan.counts<exchange, output = 0, input = 0, split = 1, concat = 0, copies = 1>`
@@ -70,7 +80,7 @@ def Plan_CountsAttr : Plan_Attr<"Counts", "counts"> {
 def Plan_CountsArrayAttr : TypedArrayAttrBase<Plan_CountsAttr, "array of #plan.counts">;
 
 def Plan_Index : ConfinedAttr<I64Attr, [IntNonNegative]>;
-/// Runtimes keep a table of events.
+/// The number of events is bounded because runtimes keep a table of them.
 def Plan_Event : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<16777215>]>;
 
 class Plan_Op<string mnemonic, list<string> costMethods = ["getOpCost"], list<Trait> traits = []>
@@ -86,16 +96,17 @@ class Plan_FreeOp<string mnemonic> : Plan_Op<mnemonic> {
 def Plan_BufferOp : Plan_FreeOp<"buffer"> {
   let summary = "bytes of an arena";
   let description = [{
-    A value's place: `offset` bytes into the arena of the memref's memory space, once plan-assign-memory has chosen it.
-    Until then every `plan.buffer` is memory of its own, so the op is an allocation: CSE must not merge two of one type.
+    The place of a value: `offset` bytes into the arena of the memref's memory space, after plan-assign-memory has chosen
+    it. Before that, every `plan.buffer` is memory of its own. So the op is an allocation, and CSE must not merge two of
+    one type.
 
     Constraints:
     - (C1) the memref is static, dense and row-major, of f32, f64, bf16, f16 or i32, of rank 4 and 2^48 bytes at most; its
       memory space is a `#plan<space ..>`.
     - (C2) 0 <= offset <= 2^62.
 
-    With `ring`, buffers of one ring take turns (#moe.ring): a launch that writes one waits for all that use the one so many
-    places before.
+    With `ring`, the buffers of a ring take turns (#moe.ring). A launch that writes a buffer waits for all users of the
+    buffer that is `depth` places before it in the ring.
 
     Example:
 
@@ -115,15 +126,15 @@ def Plan_BufferOp : Plan_FreeOp<"buffer"> {
 def Plan_ViewOp : Plan_FreeOp<"view"> {
   let summary = "a part of a buffer or argument";
   let description = [{
-    One of `parts` equal parts of `source` along dimension 0: part `shift`, the same on all ranks. With a group it is another one on
-    each block of neighbouring members: on rank r, member m = (r / stride) mod size, it is part (m / (size / parts) + shift)
-    mod parts. Nothing is copied.
+    One of `parts` equal parts of `source` along dimension 0. Nothing is copied. Without a group it is part `shift`, the
+    same on all ranks. With a group each block of neighbouring members has another part. Rank r is member m = (r / stride)
+    mod size, and has part (m / (size / parts) + shift) mod parts.
 
     Constraints:
     - (C1) the source is a plan.buffer, an argument, or a view without a group.
     - (C2) 0 <= shift < parts; parts divides the group's size.
-    - (C3) the result is the source with dimension 0 divided by parts, or without it where that leaves 1, in the same memory
-      space.
+    - (C3) the result is the source with dimension 0 divided by parts, or without dimension 0 where that leaves 1. It is
+      in the same memory space.
 
     Example:
 
@@ -145,9 +156,9 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::moe::RankPart":$part)>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Which of the parts rank `rank` has.
+    /// The number of the part that rank `rank` has.
     int64_t getPart(int64_t rank);
-    /// Where the part begins in what the source is part of, if any: bytes from the start of getMemory(), on rank `rank`.
+    /// Where the part begins on rank `rank`: bytes from the start of getMemory(), the memory that the source is part of.
     int64_t getByteOffset(int64_t rank);
   }];
 }
@@ -155,21 +166,28 @@ def Plan_ViewOp : Plan_FreeOp<"view"> {
 def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedOperandSegments]> {
   let summary = "one call of the runtime on a stream";
   let description = [{
-    Calls `moert_<kernel>(rank, op, inputs.., outputs.., params.., group, stream)`. `absent` lists the positions, among the
-    call's inputs, of optional ones that are not there. `params` are the call's i64 and f64 attributes. With `collective`
-    the members of `group` meet in the call, with `peer` that member and this one alone: a launch with inputs sends to it, one
-    with outputs receives, and the k-th of the one meets the k-th of the other. Then the peer is the call's last param. `in_place` lists the inputs (by operand number) in whose memory the first output
-    may lie. `label` says which layer the op belongs to, `chunk` which chunk of its rows. `seconds` is how long a transfer, an
-    exchange or a copy over the host's link, takes alone on the cluster for which the plan was made. Without `on` the launch
-    counts as on `compute`. `counts` says how outputs that hold counts of routed rows are made.
+    Calls `moert_<kernel>(rank, op, inputs.., outputs.., params.., group, stream)`. Its attributes are:
+
+    - `params`: the call's i64 and f64 attributes.
+    - `absent`: the positions, among the call's inputs, of optional inputs that are not there.
+    - `collective`: all members of `group` make the call together.
+    - `peer`: only that member of `group` and this one take part. A launch with inputs sends to the peer, and a launch
+      with outputs receives from it. The k-th send meets the k-th receive. The peer is then the call's last param.
+    - `in_place`: the inputs, by operand number, whose memory may hold the first output.
+    - `label`: the layer that the op belongs to.
+    - `chunk`: the chunk of the layer's rows that the op works on.
+    - `seconds`: how long a transfer (an exchange, or a copy over the host's link) takes on its own, on the cluster for
+      which the plan was made.
+    - `stream`, written after `on`: the stream. Without it the launch counts as on `compute`.
+    - `counts`: how the outputs that hold counts of routed rows are made.
 
     Constraints:
     - (C1) params holds i64 and f64 attributes only.
     - (C2) a collective has a group.
     - (C3) absent positions rise strictly and lie within the call's inputs; in_place numbers lie within the inputs.
-    - (C4) a cost with an exchange is that of a collective.
-    - (C5) a peer is another member of a collective's group, in a function with `plan.ranks` whose ranks are one member of it;
-      such a launch has one input or one output, not both.
+    - (C4) a cost with an exchange belongs to a collective.
+    - (C5) a peer is another member of a collective's group, in a function with `plan.ranks` whose ranks are one member of
+      that group. Such a launch has one input or one output, not both.
     - (C6) each of `counts` is for another output, an i32 matrix, from inputs that are there; a rule over members needs a
       group.
 
@@ -198,18 +216,18 @@ def Plan_LaunchOp : Plan_Op<"launch", ["getOpCost", "getCostGroup"], [AttrSizedO
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// For messages: 'kernel' (label) over 'group' on 'stream', as far as known.
+    /// A text for messages: 'kernel' (label) over 'group' on 'stream', as far as these are known.
     std::string describe();
-    /// The stream, `compute` where none is given.
+    /// The stream, or `compute` if none is given.
     ::llvm::StringRef getStreamOrDefault();
-    /// `absent` and `in_place`, empty where not given.
+    /// `absent` and `in_place`, empty if they are not given.
     ::llvm::ArrayRef<int64_t> getAbsentInputs();
     ::llvm::ArrayRef<int64_t> getInPlaceInputs();
-    /// `counts`, empty where not given.
+    /// `counts`, empty if they are not given.
     ::llvm::SmallVector<::mlir::moe::CountsRule> getCountsRules();
-    /// Of a launch with a peer: which members of the group send and receive.
+    /// For a launch with a peer: the members of the group that send and receive.
     ::std::optional<::mlir::plan::Channel> getChannel();
-    /// Bytes that a rank sends to all others; of what is ragged, where all rows are used.
+    /// Bytes that a rank sends to all others. For a ragged exchange, the bytes if all rows are used.
     int64_t getBytesSent();
     /// Whether the first output may lie in the memory of input `input`.
     bool isInPlace(unsigned input);
@@ -241,7 +259,8 @@ def Plan_RecordOp : Plan_FreeOp<"record"> {
 def Plan_WaitOp : Plan_FreeOp<"wait"> {
   let summary = "later ops of a stream start after an event";
   let description = [{
-    See plan.record for an example. The last `plan.record` of `event` before this op in program order is meant.
+    Later ops of `stream` start after event `event` has happened. The event is that of the last `plan.record` of `event`
+    before this op in program order. See plan.record for an example.
 
     Constraints:
     - (C1) 0 <= event < 2^24.
