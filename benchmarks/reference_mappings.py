@@ -260,8 +260,8 @@ def make_summary(reference, figures):
         return "No figure is kept yet."
     sizes = sorted(map(abs, errors.values()))
     worst = max(errors, key=lambda title: abs(errors[title]))
-    return (f"{len(errors)} published mappings with a measured throughput were predicted. {sum(size <= 0.1 for size in sizes)} of them are within "
-            f"10% of the measurement and {sum(size <= 0.25 for size in sizes)} within 25%. The mean of the errors' sizes is "
+    return (f"{len(errors)} published mappings with a measured throughput were predicted. Predictions within 10% of the measurement: "
+            f"{sum(size <= 0.1 for size in sizes)}. Within 25%: {sum(size <= 0.25 for size in sizes)}. The mean of the errors' sizes is "
             f"{100 * sum(sizes) / len(sizes):.0f}%, the median {100 * sizes[len(sizes) // 2]:.0f}%. The largest error is that of {worst}, "
             f"{100 * errors[worst]:+.0f}%.")
 
@@ -287,7 +287,7 @@ def make_left_out_table(reference):
 def make_command_table(reference, figures):
     lines = []
     for row in reference["rows"]:
-        for kept in figures.get(row["name"], {}).values():
+        for _, kept in sorted(figures.get(row["name"], {}).items()):
             lines += [[row["title"], f"`{command}`", kept["commit"]] for command in kept["commands"]]
     return make_table(["row", "command", "commit"], lines)
 
