@@ -67,9 +67,10 @@ if(MOE_PRECOMPILE)
     <mlir/Pass/Pass.h>)
 endif()
 
-# moe_add_library(NAME [LINK target...] [DEPENDS target...]): a static library of the compiler, of all sources in the folder.
+# moe_add_library(NAME [INTERNAL] [LINK target...] [DEPENDS target...]): a static library of the compiler, of all sources in the
+# folder. It is installed as MoePlan::NAME unless it is INTERNAL.
 function(moe_add_library name)
-  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "INTERNAL" "" "LINK;DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
@@ -81,6 +82,12 @@ function(moe_add_library name)
     target_compile_options(${name} PRIVATE ${moe_precompile_options})
     target_precompile_headers(${name} REUSE_FROM MoePrecompiled)
   endif()
+  if(NOT ARG_INTERNAL)
+    target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:include>)
+    target_compile_features(${name} INTERFACE cxx_std_20)
+    install(TARGETS ${name} EXPORT MoePlanCompilerTargets ARCHIVE DESTINATION lib/moeplan COMPONENT dev)
+    set_property(GLOBAL APPEND PROPERTY MOE_LIBRARIES ${name})
+  endif()
 endfunction()
 
 # moe_add_tool(NAME SOURCES file... [LINK target...]): an executable in bin/, with its help pages.
@@ -90,7 +97,7 @@ function(moe_add_tool name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
   target_compile_options(${name} PRIVATE -fno-exceptions)
   target_compile_definitions(${name} PRIVATE MOE_VERSION="${PROJECT_VERSION}")
-  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT compiler)
   moe_add_help_pages(${name})
 endfunction()
 

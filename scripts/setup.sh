@@ -1,19 +1,24 @@
 # Installs what building and testing need, on Debian 12; sourced by the other scripts. Does nothing where all is there.
 
-moe_packages=(
-  ccache chromium cmake g++ git ninja-build python3 python3-numpy
-  libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools clang-format-19
+moe_build_packages=(
+  ccache cmake g++ git ninja-build python3
+  libmlir-19-dev mlir-19-tools llvm-19-dev
+  libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev
+)
+moe_test_packages=(
+  chromium python3-numpy llvm-19-tools clang-format-19
   libopenmpi-dev openmpi-bin
-  libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
 )
 
+# moe_install_packages PACKAGE..
 moe_install_packages() {
   local missing=() package
   if ! command -v dpkg-query >/dev/null; then
-    echo "not a Debian system: going on as if these were installed: ${moe_packages[*]}" >&2
+    echo "not a Debian system: going on as if these were installed: $*" >&2
     return 0
   fi
-  for package in "${moe_packages[@]}"; do
+  for package in "$@"; do
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
@@ -27,12 +32,16 @@ moe_install_packages() {
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# moe_build PRESET TARGET..: configures, quietly unless that fails, and builds.
-moe_build() {
-  local preset=$1 log
+# moe_configure NAME OPTION..: configures build/NAME, quietly unless that fails.
+moe_configure() {
+  local name=$1 log
   shift
   mkdir -p build
-  log=build/$preset.configure.log
-  cmake --preset "$preset" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
-  cmake --build "build/$preset" --target "$@"
+  log=build/$name.configure.log
+  cmake -B "build/$name" "$@" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
+}
+
+# moe_build PRESET TARGET..: configures and builds.
+moe_build() {
+  moe_configure "$1" --preset "$1" && cmake --build "build/$1" --target "${@:2}"
 }

@@ -15,7 +15,7 @@ dev | release | asan | tsan) ;;
   exit 2
   ;;
 esac
-moe_install_packages
+moe_install_packages "${moe_build_packages[@]}" "${moe_test_packages[@]}"
 
 run_tests() {
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"

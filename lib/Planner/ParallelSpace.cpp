@@ -53,7 +53,7 @@ void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> m
   candidate.maxLoad = maxLoad;
   candidate.interleave = request.space.interleaves.front();
   candidate.recompute = request.space.recomputes.front();
-  candidate.zero = request.space.zeros.front();
+  candidate.zero = request.space.zeros.front() && parallel.getDp() > 1;
   candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
   candidate.verdict = Verdict::Skipped;
   setBatch(candidate, request.space.batches.front());

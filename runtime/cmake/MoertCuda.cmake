@@ -1,8 +1,13 @@
 # Finds CUDA's compiler and libraries, in an ordinary toolkit or in NVIDIA's Python wheels, whose libraries have no plain
 # names (lib/libcublasLt.so.13). Sets MOERT_HAS_CUDA, and then the targets moert-cudart, moert-cublas and moert-cublasLt.
 set(MOERT_CUDA_ROOT "" CACHE PATH "Where CUDA is: a toolkit, or the folder of its wheels, site-packages/nvidia/cu13")
+option(MOERT_CUDA "Build CUDA's backend where a compiler for it is found" ON)
 set(MOERT_HAS_CUDA FALSE)
 
+if(NOT MOERT_CUDA)
+  message(STATUS "CUDA: left out, as MOERT_CUDA is OFF")
+  return()
+endif()
 if(MOE_SANITIZE)
   message(STATUS "CUDA: left out, as nvcc has no sanitizers; its kernels are tested on the CPU")
   return()

@@ -1,0 +1,12 @@
+# cpack runs this on what it installed, before it packs. Debian compresses manual pages, and its zsh looks in a folder of its own.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
+file(GLOB pages ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man1/*.1)
+if(pages)
+  execute_process(COMMAND gzip -9 -n -f ${pages} COMMAND_ERROR_IS_FATAL ANY)
+endif()
+file(GLOB folders ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/zsh)
+foreach(folder ${folders})
+  file(RENAME ${folder}/site-functions ${folder}/vendor-completions)
+endforeach()
