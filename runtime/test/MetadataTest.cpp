@@ -242,7 +242,7 @@ TEST(Metadata, Source) {
               HasSubstr("source.transpose: expected true or false but got 1"));
   EXPECT_THAT(error({{"tensors", {"t.{e}"}}, {"experts", 8}}),
               HasSubstr("source.experts: expected dimension 0 of [16, 6] but got 8"));
-  EXPECT_THAT(error({{"tensors", {"t.{e}"}}}), HasSubstr("source.tensors[0]: expected a name without '{e}' where"));
+  EXPECT_THAT(error({{"tensors", {"t.{e}"}}}), HasSubstr("source.tensors[0]: expected a name without '{e}' unless"));
   EXPECT_THAT(error({{"tensors", {"t"}}, {"experts", 16}}),
               HasSubstr("source.tensors[0]: expected a name with '{e}' since each expert has a tensor but got 't'"));
   argument["source"] = {{"tensors", {"t"}}, {"experts", 16}, {"stacked", 3}, {"halves", true}, {"row", false}};

@@ -143,7 +143,7 @@ TEST(MoeRunFiles, Digest) {
     EXPECT_EQ(outcome.status, 2) << text;
     EXPECT_THAT(outcome.err, HasSubstr(text));
   };
-  std::string differs = "expected the SHA-256 " + wrong + ", which ";
+  std::string differs = "expected the SHA-256 " + wrong + ", as ";
   fails("--digest=" + wrong, differs + "--digest says, but got " + digest + "; the plan was not loaded");
   fails("--digest=abc", "expected 64 hexadecimal digits for --digest but got 'abc'");
   for (const std::string &line :

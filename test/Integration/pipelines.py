@@ -132,7 +132,7 @@ def limits(suite):
     suite.record("limit: impossible", None if status == 2 and impossible and "arena 'device'" in stderr else f"{status}\n{stderr[:1000]}")
     least, smallest = int(impossible.group(1)), impossible.group(2)
     suite.record("limit: least is less", None if least < needed else f"{least} and {needed}")
-    suite.refused("limit: one byte less", [*compiling, f"--memory-limit={least - 1}", "-o", "small.so"], rf"needs {least}, that of '{re.escape(smallest)}'")
+    suite.refused("limit: one byte less", [*compiling, f"--memory-limit={least - 1}", "-o", "small.so"], rf"needs {least} bytes, that of '{re.escape(smallest)}'")
     for limit in (least, (least + needed) // 2, needed - 1):
         status, _, stderr = suite.tool(*compiling, f"--memory-limit={limit}", "-o", "small.so", "--report=report.txt")
         said = re.search(rf"warning: the plan of 'baseline' needs {needed} bytes a rank, more than the limit of {limit}; '(\S+)', "
