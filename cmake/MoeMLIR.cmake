@@ -50,6 +50,8 @@ endfunction()
 # Every file of the compiler includes these headers; read once for all, they save a third of its build. Nothing else comes from here:
 # a file includes what it uses, and builds where this is OFF.
 option(MOE_PRECOMPILE "Precompile the headers of MLIR that every file includes" ON)
+# For builds from scratch. After each change of an op everything is compiled again.
+option(MOE_PRECOMPILE_OPS "Precompile the dialects, too" OFF)
 if(MOE_PRECOMPILE)
   # ccache preprocesses; GCC then has to keep the header apart.
   set(moe_precompile_options $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
@@ -65,6 +67,12 @@ if(MOE_PRECOMPILE)
     <mlir/IR/BuiltinOps.h>
     <mlir/IR/PatternMatch.h>
     <mlir/Pass/Pass.h>)
+  if(MOE_PRECOMPILE_OPS)
+    target_precompile_headers(MoePrecompiled PRIVATE
+      <moe/Dialect/Moe/IR/MoeOps.h>
+      <moe/Dialect/Plan/IR/PlanDialect.h>)
+    add_dependencies(MoePrecompiled MoeOpsIncGen MoeInterfacesIncGen PlanOpsIncGen PlanEnumsIncGen)
+  endif()
 endif()
 
 # moe_add_library(NAME [INTERNAL] [LINK target...] [DEPENDS target...]): a static library of the compiler, of all sources in the
