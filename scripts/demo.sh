@@ -31,5 +31,5 @@ Try next:
   moe-plan qwen3-235b-a22b 512 hgx-h100 --html=plan.html                   # plan a larger model, with all candidates as a page
   moe-compile switch-base-8 --parallel=dp=8,ep=8 --schedule=auto --cluster=hgx-h100 --explain=- -o auto.so   # choose a schedule
   moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --parallel=pp=2,dp=2,ep=2 --micro-batches=4 --optimizer=adam -o gpt.so &&
-    moe-run gpt.so --train --data=README.md --steps=20                     # train a small GPT with experts on the bytes of a file
+    moe-run gpt.so --train --data=README.md --steps=3                      # train a small GPT with experts on the bytes of a file
 EOF
