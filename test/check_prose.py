@@ -19,7 +19,7 @@ GENERATED = {"docs/Results.md"}
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_`]*[A-Z0-9`-])")
 ABBREVIATION = re.compile(r"(?<![\w.`/-])([A-Z]{2,}[0-9]*)s?(?![\w`/-])")
 # Names and words that are written in capitals and are no abbreviations of this field.
-NAMES = {"NVIDIA", "MIT", "BSD", "II", "III", "IV", "OK", "TODO", "MODEL", "GPUS", "CLUSTER", "FILE", "DIR", "RANK", "RANKS", "OUT", "BERT", "GLM", "ERNIE",
+NAMES = {"NVIDIA", "MIT", "BSD", "II", "III", "IV", "OK", "MODEL", "GPUS", "CLUSTER", "FILE", "DIR", "RANK", "RANKS", "OUT", "BERT", "GLM", "ERNIE",
          "DBRX", "OLM", "SHA", "AM", "PM", "UTC", "RING", "INFOCOM", "IPDPS", "ICML"}
 
 

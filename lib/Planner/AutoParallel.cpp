@@ -192,6 +192,10 @@ Candidate *ParallelSearch::run() {
   if (isSampled())
     estimator.emplace(source, options, request.world);
   searchSpace();
+  return chooseWithRoom();
+}
+
+Candidate *ParallelSearch::chooseWithRoom() {
   Candidate *best = choose();
   for (; !best && maxLoads.size() > 1 && !isStopped(); best = choose()) {
     refusedLoad = maxLoads.front();
@@ -236,7 +240,7 @@ LogicalResult ParallelSearch::setFigures(OwningOpRef<ModuleOp> &module, Candidat
 }
 
 FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileBest() {
-  for (Candidate *best = run(); best; best = choose()) {
+  for (Candidate *best = run(); best; best = chooseWithRoom()) {
     FailureOr<OwningOpRef<ModuleOp>> module = compileOne(*best, options.findChanges);
     if (failed(module) || failed(setFigures(*module, *best)))
       return failure();
@@ -247,8 +251,6 @@ FailureOr<OwningOpRef<ModuleOp>> ParallelSearch::compileBest() {
     }
     // More micro-batches, and another schedule, took more than the plan that was compared.
     refuseSize(*best, describeMemory(getMemory(getLargestProgram(**module))));
-    if (sort().empty())
-      failToFind();
   }
   return failure();
 }

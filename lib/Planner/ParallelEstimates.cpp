@@ -281,18 +281,19 @@ void ParallelSearch::weighRoom(const Candidate &best) {
 }
 
 void ParallelSearch::findLargestRoom(const Candidate &best) {
-  // What the estimate leaves out, it leaves out with any room.
-  double scale = static_cast<double>(best.getBytes()) / static_cast<double>(best.estimate.bytes);
+  // The bytes that the estimate leaves out are the same with any room. The candidate's estimate may be scaled already.
+  double scale =
+      best.memoryScale.value_or(1) * static_cast<double>(best.getBytes()) / static_cast<double>(best.estimate.bytes);
   for (double load : kLargerLoads) {
+    if (load <= *best.maxLoad)
+      continue;
     Candidate one = best;
     one.maxLoad = load;
     std::string reason;
     std::optional<PipelineEstimate> step;
-    if (load > *best.maxLoad && !isStopped())
+    if (!isStopped())
       step = estimator->estimate(one, reason);
-    if (!step)
-      continue;
-    if (!fits(static_cast<int64_t>(scale * step->bytes)))
+    if (!step || !fits(static_cast<int64_t>(scale * step->bytes)))
       return;
     largestLoad = load;
   }

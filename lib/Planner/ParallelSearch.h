@@ -101,6 +101,8 @@ private:
   void searchNearest();
   void takeRoughly();
   Candidate *choose();
+  /// The same; where nothing fits, with less room for dropless rows. Null after an error.
+  Candidate *chooseWithRoom();
   std::optional<Margin> getMargin(const Candidate &best) const;
   void failToFind();
   FailureOr<OwningOpRef<ModuleOp>> compileOne(const Candidate &candidate, bool findChanges);
