@@ -122,7 +122,8 @@ std::vector<MemoryPoint> mlir::moe::getMemoryOverTime(const SimResult &result, u
 }
 
 static RankUse getRankUse(const RankTimes &rank, const StepParts &parts, double step) {
-  RankUse use{parts};
+  RankUse use;
+  static_cast<StepParts &>(use) = parts;
   for (auto [number, name] : llvm::enumerate(rank.program->streams)) {
     double busy = getBusySeconds(rank, [&](const SimLaunch &launch) { return launch.stream == number; });
     use.streams.push_back({name, busy, step - busy});

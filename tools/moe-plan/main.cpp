@@ -35,6 +35,9 @@ static cl::opt<std::string> jsonFile("json",
 static cl::opt<std::string> htmlFile("html", cl::desc("Write the reasons to this file, as one page"),
                                      cl::value_desc("file"), cl::cat(category));
 
+/// Options of moe-compile that moe-plan takes as arguments instead.
+static constexpr StringLiteral argumentOptions[] = {"world", "cluster"};
+
 /// Gives an option a value as if it stood on the command line, unless it does.
 static void setDefault(StringRef name, const llvm::Twine &value) {
   cl::Option *option = cl::getRegisteredOptions().lookup(name);
@@ -53,7 +56,7 @@ static LogicalResult setDefaults(MLIRContext &context) {
   if (clusterName.empty() || StringRef(gpus).getAsInteger(10, world) || world < 1)
     return emitError(UnknownLoc::get(&context))
            << "expected MODEL GPUS CLUSTER, as in 'moe-plan mixtral-8x7b 64 hgx-h100'";
-  for (StringRef name : {"world", "cluster"})
+  for (StringRef name : argumentOptions)
     if (isGiven(name))
       return emitError(UnknownLoc::get(&context))
              << "expected GPUS and CLUSTER after the model, as in 'moe-plan mixtral-8x7b 64 hgx-h100', and no --"
@@ -173,6 +176,8 @@ int main(int argc, char **argv) {
   std::string command = getCommand(argc, argv);
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
+  for (StringRef name : argumentOptions)
+    cl::getRegisteredOptions().lookup(name)->setHiddenFlag(cl::ReallyHidden);
   setVersion("moe-plan");
   if (!cl::ParseCommandLineOptions(
           argc, argv,
