@@ -50,6 +50,15 @@ find_path(MOERT_CUDA_INCLUDE cuda_runtime.h HINTS ${MOERT_CUDA_FOUND}/include ${
 # Calls have names in NVIDIA's tools where these headers are, in a toolkit, or in a wheel of their own beside CUDA's.
 find_path(MOERT_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${MOERT_CUDA_INCLUDE} ${MOERT_CUDA_FOUND}/../nvtx/include)
 
+# Headers alone, from a source tree of CUTLASS, or from its wheel, site-packages/cutlass_library/source.
+set(MOERT_CUTLASS_ROOT "" CACHE PATH "Where CUTLASS is: the folder that has include/cutlass")
+find_path(MOERT_CUTLASS_INCLUDE cutlass/gemm/group_array_problem_shape.hpp HINTS ${MOERT_CUTLASS_ROOT}/include)
+if(MOERT_CUTLASS_INCLUDE)
+  message(STATUS "CUTLASS: ${MOERT_CUTLASS_INCLUDE}")
+else()
+  message(STATUS "CUTLASS: not found, so products of experts use own tiles; -DMOERT_CUTLASS_ROOT=FOLDER says where it is")
+endif()
+
 # moert_cuda_library(NAME FILE...): the target moert-NAME, the first of the files that is there.
 function(moert_cuda_library name)
   find_library(MOERT_CUDA_${name} NAMES ${ARGN} REQUIRED

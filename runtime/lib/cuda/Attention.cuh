@@ -14,9 +14,9 @@
 #include "core/Shapes.h"
 #include "cuda/Mma.cuh"
 #include "cuda/Philox.cuh"
+#include "cuda/Stage.cuh"
 
 #include <cmath>
-#include <cuda_pipeline.h>
 #include <limits>
 
 namespace moert::cuda::attention {
@@ -97,17 +97,8 @@ public:
 private:
   /// A vector.
   __device__ void copy(T *to, int row, int column) {
-    constexpr int V = kVector<T>;
     const int left = row < rows ? matrix.columns - column : 0;
-    const T *from = matrix.data + row * matrix.stride + column;
-    if (matrix.isAligned) {
-      // Of nothing, no address is accessed.
-      __pipeline_memcpy_async(to, left > 0 ? from : matrix.data, 16, left > 0 ? 0 : 16);
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < V; ++i)
-      to[i] = i < left ? from[i] : convert<T>(0.0f);
+    stageVector(to, matrix.data + row * matrix.stride + column, left, matrix.isAligned, matrix.data);
   }
 
   T *filling;

@@ -9,8 +9,38 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   MOERT_RETURN_IF_ERROR(
       check(cudaDeviceGetAttribute(&context.multiProcessors, cudaDevAttrMultiProcessorCount, context.device),
             "cannot ask the device for its properties"));
+  int major = 0, minor = 0;
+  for (auto [attribute, value] :
+       {std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
+    MOERT_RETURN_IF_ERROR(
+        check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot ask the device for its properties"));
+  context.mutex = std::make_unique<std::mutex>();
+  context.capability = 10 * major + minor;
   MOERT_RETURN_IF_ERROR(Faults::create(context.faults));
   return Products::create(options.tf32, options.productBytes, context.products);
+}
+
+Status DeviceContext::zerosOf(int64_t bytes, const void *&data) {
+  const std::lock_guard<std::mutex> lock(*mutex);
+  if (bytes > zeroBytes) {
+    MOERT_RETURN_IF_ERROR(allocateDevice(bytes, "zeros", zeros.emplace_back()));
+    MOERT_RETURN_IF_ERROR(check(cudaMemset(zeros.back().get(), 0, static_cast<size_t>(bytes)), "cannot clear memory"));
+    MOERT_RETURN_IF_ERROR(check(cudaDeviceSynchronize(), "cannot clear memory"));
+    zeroBytes = bytes;
+  }
+  data = zeros.empty() ? nullptr : zeros.back().get();
+  return {};
+}
+
+Status StreamContext::forkAt(size_t i, StreamContext *&fork) {
+  while (forks.size() <= i) {
+    auto made = std::make_unique<StreamContext>();
+    MOERT_RETURN_IF_ERROR(createStream(made->owned));
+    made->stream = made->owned.get();
+    forks.push_back(std::move(made));
+  }
+  fork = forks[i].get();
+  return {};
 }
 
 Status StreamContext::checkMayWait() const {

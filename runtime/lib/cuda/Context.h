@@ -5,9 +5,12 @@
 #include "cuda/Faults.h"
 #include "cuda/Gemm.h"
 #include "cuda/HostCounts.h"
+#include "cuda/RoutingTables.h"
 #include "cuda/Workspace.h"
 
 namespace moert::cuda {
+
+class RaggedGroups;
 
 struct DeviceOptions {
   /// f32 products by the tensor cores' 19-bit type.
@@ -20,8 +23,15 @@ struct DeviceOptions {
 struct DeviceContext {
   int device = 0;
   int multiProcessors = 1;
+  int capability = 0; ///< its compute capability, as 90 for 9.0
   Faults faults;
   Products products;
+  std::unique_ptr<std::mutex> mutex; ///< of zeros
+  std::vector<DeviceMemory> zeros;   ///< each larger than the one before, which kernels may read still
+  int64_t zeroBytes = 0;
+
+  /// At least so many bytes of zeros, which nobody writes.
+  Status zerosOf(int64_t bytes, const void *&data);
 
   /// For the current device.
   static Status create(const DeviceOptions &options, DeviceContext &context);
@@ -34,14 +44,36 @@ struct StreamContext {
   Workspace productWorkspace; ///< of cuBLAS alone
   Workspace forcedWorkspace;  ///< of choices that a route is told
   Staging staging;
-  Tables operands;              ///< addresses, of grouped products
-  HostCounts *counts = nullptr; ///< of the rank; null: each reader waits
-  bool isCapturing = false;     ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
+  Tables operands;                 ///< addresses, of grouped products
+  HostCounts *counts = nullptr;    ///< of the rank; null: each reader waits
+  RoutingTables *tables = nullptr; ///< of the rank
+  RaggedGroups *groups = nullptr;  ///< likewise
+  Stream owned;                    ///< of a fork
+  std::vector<std::unique_ptr<StreamContext>> forks;
+  bool isCapturing = false; ///< what is enqueued becomes a graph: nothing may wait for it, or allocate
+
+  /// The i-th further stream, for parts of a call that run beside each other.
+  Status forkAt(size_t i, StreamContext *&fork);
 
   /// The host must read what is on the device: not in a graph.
   Status checkMayWait() const;
   /// Counts on the host; the stream may have to be waited for.
   Status readCounts(const View &view, HostCounts::Values &values) const;
+  /// The table of that key: `count` elements, which make(memory) enqueues where the table is not there yet.
+  template <class T, class Make>
+  Status tableOf(const RoutingTables::Key &key, int64_t count, const T *&data, Make make) const {
+    const void *known = nullptr;
+    MOERT_RETURN_IF_ERROR(tables->find(stream, key, known));
+    data = static_cast<const T *>(known);
+    if (known)
+      return {};
+    RoutingTables::Block *block = nullptr;
+    MOERT_RETURN_IF_ERROR(tables->reserve(stream, count * static_cast<int64_t>(sizeof(T)), block));
+    auto *made = static_cast<T *>(block->memory.get());
+    MOERT_RETURN_IF_ERROR(make(made));
+    data = made;
+    return tables->publish(stream, key, block);
+  }
 };
 
 /// Where one call runs.

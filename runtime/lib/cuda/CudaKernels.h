@@ -19,6 +19,9 @@ public:
   Status forcedChoices(RoutingPage &page, View experts, View &forced) override;
   Status recordChoices(View experts, RoutingPage &page) override;
 
+  /// Where the call runs.
+  const Target &where() const { return target; }
+
 private:
   Target target;
 };

@@ -129,12 +129,14 @@ Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]));
   cublasLtMatmulHeuristicResult_t result;
   int count = 0;
-  MOERT_RETURN_IF_ERROR(
-      check(cublasLtMatmulAlgoGetHeuristic(lt.get(), plan.desc.get(), plan.b.get(), plan.a.get(), plan.c.get(),
-                                           plan.c.get(), preference.get(), 1, &result, &count),
-            "cannot choose a matrix product's algorithm"));
+  const cublasStatus_t found =
+      cublasLtMatmulAlgoGetHeuristic(lt.get(), plan.desc.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(),
+                                     preference.get(), 1, &result, &count);
+  if (found != CUBLAS_STATUS_NOT_SUPPORTED)
+    MOERT_RETURN_IF_ERROR(check(found, "cannot choose a matrix product's algorithm"));
+  plan.hasAlgorithm = count > 0;
   if (count == 0)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product");
+    return {};
   plan.algo = result.algo;
   plan.workspaceBytes = result.workspaceSize;
   return {};
@@ -175,6 +177,8 @@ Status Products::multiply(StreamContext &stream, const ProductShape &shape, cons
   }
   std::shared_ptr<const Plan> plan;
   MOERT_RETURN_IF_ERROR(planFor({shape, {alignmentOf(a), alignmentOf(b), alignmentOf(c)}}, plan));
+  if (!plan->hasAlgorithm)
+    return multiplyByBlas(stream, shape, a, b, c);
   void *workspace = nullptr;
   MOERT_RETURN_IF_ERROR(stream.productWorkspace.reserve(static_cast<int64_t>(plan->workspaceBytes), workspace));
   const Scalar alpha(shape.dtype, 1), beta(shape.dtype, shape.accumulate ? 1 : 0);
@@ -184,31 +188,71 @@ Status Products::multiply(StreamContext &stream, const ProductShape &shape, cons
                "a matrix product failed");
 }
 
+cublasStatus_t Products::useBlas(StreamContext &stream, void *workspace) {
+  // A new stream takes the workspace away.
+  if (cublasStatus_t status = cublasSetStream(blas.get(), stream.stream); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  return cublasSetWorkspace(blas.get(), workspace, static_cast<size_t>(workspaceBytes));
+}
+
+Status Products::multiplyByBlas(StreamContext &stream, const ProductShape &shape, const void *a, const void *b,
+                                void *c) {
+  if (std::max({shape.m, shape.n, shape.k, shape.batches}) > INT_MAX)
+    return Status::error(MOERT_ERROR_UNSUPPORTED,
+                         "cuBLASLt has no algorithm for a matrix product of more than 2^31 rows");
+  void *workspace = nullptr;
+  MOERT_RETURN_IF_ERROR(stream.productWorkspace.reserve(workspaceBytes, workspace));
+  const Scalar alpha(shape.dtype, 1), beta(shape.dtype, shape.accumulate ? 1 : 0);
+  const cudaDataType_t type = dataType(shape.dtype);
+  const int m = static_cast<int>(shape.m), n = static_cast<int>(shape.n), k = static_cast<int>(shape.k);
+  const std::lock_guard<std::mutex> lock(*mutex);
+  MOERT_RETURN_IF_ERROR(check(useBlas(stream, workspace), "cannot start a matrix product"));
+  return check(cublasGemmStridedBatchedEx(blas.get(), shape.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                          shape.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, alpha.data(), b, type,
+                                          shape.transposeB ? k : n, shape.k * shape.n, a, type,
+                                          shape.transposeA ? m : k, shape.m * shape.k, beta.data(), c, type, n,
+                                          shape.m * shape.n, static_cast<int>(shape.batches), computeType(shape.dtype),
+                                          CUBLAS_GEMM_DEFAULT),
+               "a matrix product failed");
+}
+
+// --- Several products --------------------------------------------------------
+
 Status Products::multiplyOneByOne(StreamContext &stream, const ProductShape &model,
-                                  const std::vector<GroupMember> &members) {
+                                  const std::vector<GroupMember> &members, int64_t streams) {
+  std::vector<StreamContext *> on{&stream};
+  for (int64_t i = 1; i < std::min(streams, static_cast<int64_t>(members.size())); ++i) {
+    MOERT_RETURN_IF_ERROR(stream.forkAt(static_cast<size_t>(i) - 1, on.emplace_back()));
+    MOERT_RETURN_IF_ERROR(follow(on.back()->stream, stream.stream));
+  }
   ProductShape shape = model;
-  for (const GroupMember &member : members) {
+  for (size_t i = 0; i < members.size(); ++i) {
+    const GroupMember &member = members[i];
     shape.m = member.m;
     shape.n = member.n;
     shape.k = member.k;
-    MOERT_RETURN_IF_ERROR(multiply(stream, shape, member.a, member.b, member.c));
+    MOERT_RETURN_IF_ERROR(multiply(*on[i % on.size()], shape, member.a, member.b, member.c));
   }
+  for (size_t i = 1; i < on.size(); ++i)
+    MOERT_RETURN_IF_ERROR(follow(stream.stream, on[i]->stream));
   return {};
 }
 
+namespace {
+
 /// The arguments of a grouped product, each member a group of its own.
-struct Products::Groups {
+template <class Number> struct Groups {
   std::vector<cublasOperation_t> first, second;
   std::vector<int> m, n, k, leadingFirst, leadingSecond, leadingC, sizes;
-  std::vector<float> alpha, beta;
+  std::vector<Number> alpha, beta;
 
   Groups(const ProductShape &model, const std::vector<GroupMember> &members) {
     const size_t count = members.size();
     first.assign(count, model.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N);
     second.assign(count, model.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N);
     sizes.assign(count, 1);
-    alpha.assign(count, 1.0f);
-    beta.assign(count, model.accumulate ? 1.0f : 0.0f);
+    alpha.assign(count, Number(1));
+    beta.assign(count, Number(model.accumulate ? 1 : 0));
     for (const GroupMember &member : members) {
       m.push_back(static_cast<int>(member.n));
       n.push_back(static_cast<int>(member.m));
@@ -220,13 +264,14 @@ struct Products::Groups {
   }
 };
 
-namespace {
-
-/// Products of nothing are zeros, which cuBLAS does not promise; and where matrices are not aligned to 16 bytes it does
-/// not promise to access them rightly.
-bool canGroup(const GroupMember &member) {
+/// Products of nothing are zeros, which cuBLAS does not promise. It promises correct accesses only where matrices and
+/// their rows are aligned to 16 bytes.
+bool canGroup(const ProductShape &model, const GroupMember &member) {
   const uint32_t alignment = std::min({alignmentOf(member.a), alignmentOf(member.b), alignmentOf(member.c)});
-  return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX && alignment >= 16;
+  const int64_t pack = 16 / static_cast<int64_t>(dtypeSize(model.dtype));
+  const int64_t ofA = model.transposeA ? member.m : member.k, ofB = model.transposeB ? member.k : member.n;
+  return member.k > 0 && std::max({member.m, member.n, member.k}) <= INT_MAX && alignment >= 16 && ofA % pack == 0 &&
+         ofB % pack == 0 && member.n % pack == 0;
 }
 
 /// The addresses of the first operands, the second ones and the results, in the device's memory.
@@ -250,36 +295,46 @@ Status copyPointers(StreamContext &stream, const std::vector<GroupMember> &membe
 
 Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
                                const std::vector<GroupMember> &members) {
-  // cuBLAS has no such product of f64.
-  if (members.size() < 2 || model.dtype == MOERT_F64 || !std::all_of(members.begin(), members.end(), canGroup))
-    return multiplyOneByOne(stream, model, members);
+  const bool isGroup =
+      members.size() > 1 &&
+      std::all_of(members.begin(), members.end(), [&](const GroupMember &member) { return canGroup(model, member); });
+  if (!isGroup)
+    return multiplyOneByOne(stream, model, members, 1);
   const void **pointers = nullptr;
   void *workspace = nullptr;
   MOERT_RETURN_IF_ERROR(copyPointers(stream, members, pointers));
   MOERT_RETURN_IF_ERROR(stream.productWorkspace.reserve(workspaceBytes, workspace));
-  const Groups groups(model, members);
-  const cublasStatus_t status = startGroup(stream, groups, model.dtype, pointers, workspace);
+  cublasStatus_t status;
+  {
+    const std::lock_guard<std::mutex> lock(*mutex);
+    status = useBlas(stream, workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = startGroup(model, members, pointers);
+  }
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH)
-    return multiplyOneByOne(stream, model, members);
+    return multiplyOneByOne(stream, model, members, 1);
   return check(status, "a grouped matrix product failed");
 }
 
-cublasStatus_t Products::startGroup(StreamContext &stream, const Groups &groups, int32_t dtype, const void **pointers,
-                                    void *workspace) {
-  const std::lock_guard<std::mutex> lock(*mutex);
-  // A new stream takes the workspace away.
-  if (cublasStatus_t status = cublasSetStream(blas.get(), stream.stream); status != CUBLAS_STATUS_SUCCESS)
-    return status;
-  if (cublasStatus_t status = cublasSetWorkspace(blas.get(), workspace, static_cast<size_t>(workspaceBytes));
-      status != CUBLAS_STATUS_SUCCESS)
-    return status;
-  const cudaDataType_t type = dataType(dtype);
-  const size_t count = groups.sizes.size();
+cublasStatus_t Products::startGroup(const ProductShape &model, const std::vector<GroupMember> &members,
+                                    const void **pointers) {
+  const size_t count = members.size();
+  if (model.dtype == MOERT_F64) {
+    const Groups<double> groups(model, members);
+    const auto *all = reinterpret_cast<const double *const *>(pointers);
+    return cublasDgemmGroupedBatched(
+        blas.get(), groups.first.data(), groups.second.data(), groups.m.data(), groups.n.data(), groups.k.data(),
+        groups.alpha.data(), all, groups.leadingFirst.data(), all + count, groups.leadingSecond.data(),
+        groups.beta.data(), reinterpret_cast<double *const *>(const_cast<void **>(pointers + 2 * count)),
+        groups.leadingC.data(), static_cast<int>(count), groups.sizes.data());
+  }
+  const Groups<float> groups(model, members);
+  const cudaDataType_t type = dataType(model.dtype);
   return cublasGemmGroupedBatchedEx(
       blas.get(), groups.first.data(), groups.second.data(), groups.m.data(), groups.n.data(), groups.k.data(),
       groups.alpha.data(), pointers, type, groups.leadingFirst.data(), pointers + count, type,
       groups.leadingSecond.data(), groups.beta.data(), const_cast<void **>(pointers + 2 * count), type,
-      groups.leadingC.data(), static_cast<int>(count), groups.sizes.data(), computeType(dtype));
+      groups.leadingC.data(), static_cast<int>(count), groups.sizes.data(), computeType(model.dtype));
 }
 
 } // namespace moert::cuda

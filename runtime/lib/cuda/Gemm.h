@@ -39,9 +39,11 @@ public:
   static Status create(bool tf32, int64_t workspaceBytes, Products &products);
 
   Status multiply(StreamContext &stream, const ProductShape &shape, const void *a, const void *b, void *c);
-  /// All members; `model` says what they share. Waits for the stream before it goes on, as pointers are copied from the
-  /// host.
+  /// All members in one call; `model` says what they share.
   Status multiplyGroup(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members);
+  /// One call for each member, in turn on so many streams, of which `stream` is the first; it waits for the others.
+  Status multiplyOneByOne(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members,
+                          int64_t streams);
 
 private:
   /// A product with the alignments on which the choice of an algorithm depends too.
@@ -56,16 +58,15 @@ private:
     Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> a, b, c;
     cublasLtMatmulAlgo_t algo;
     size_t workspaceBytes = 0;
+    bool hasAlgorithm = false; ///< else cuBLAS multiplies, which takes any alignment
   };
-
-  struct Groups;
 
   Status planFor(const Key &key, std::shared_ptr<const Plan> &plan);
   Status makePlan(const Key &key, Plan &plan) const;
   Status chooseAlgorithm(const Key &key, Plan &plan) const;
-  Status multiplyOneByOne(StreamContext &stream, const ProductShape &model, const std::vector<GroupMember> &members);
-  cublasStatus_t startGroup(StreamContext &stream, const Groups &groups, int32_t dtype, const void **pointers,
-                            void *workspace);
+  cublasStatus_t useBlas(StreamContext &stream, void *workspace);
+  Status multiplyByBlas(StreamContext &stream, const ProductShape &shape, const void *a, const void *b, void *c);
+  cublasStatus_t startGroup(const ProductShape &model, const std::vector<GroupMember> &members, const void **pointers);
   cublasComputeType_t computeType(int32_t dtype) const;
 
   bool tf32 = false;

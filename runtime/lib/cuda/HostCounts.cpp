@@ -2,17 +2,9 @@
 
 #include "cuda/HostCounts.h"
 
-#include "core/Exchange.h"
-
 #include <algorithm>
 
 namespace moert::cuda {
-
-static bool isRead(const Call &call, size_t operand) {
-  std::span<const size_t> values = valueOperands(call.kind);
-  return static_cast<int64_t>(operand) == call.countsView ||
-         std::find(values.begin(), values.end(), operand) != values.end();
-}
 
 Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
   const char *begin = view.as<const char>(), *end = begin + view.bytes();
@@ -42,7 +34,7 @@ void HostCounts::note(const Call &call) {
     return;
   for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i) {
     const View &view = call.views[i];
-    if (!view || isRead(call, i))
+    if (!view || !infoOf(call.kind).operands[i].isOutput)
       continue;
     const char *begin = view.as<const char>(), *end = begin + view.bytes();
     std::erase_if(copies, [&](const Copy &copy) { return copy.begin < end && begin < copy.end; });

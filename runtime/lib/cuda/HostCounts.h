@@ -12,8 +12,8 @@
 namespace moert::cuda {
 
 /// What a rank's calls read of its device memory on the host: counts, and which experts are shadows. Reading waits for
-/// the device, so that what was read is kept until a call touches that memory otherwise than to read counts: of a
-/// layer's counts only the first reader waits. Calls must come in an order in which each comes after those that it
+/// the device, so that what was read is kept until a call writes that memory: of a layer's counts only the first reader
+/// waits. Calls must come in an order in which each comes after those that it
 /// depends on.
 class HostCounts {
 public:
@@ -21,7 +21,7 @@ public:
 
   /// The values of `view`, as they are when all that is enqueued on `stream` is done.
   Status read(cudaStream_t stream, const View &view, Values &values);
-  /// Before what a call does is enqueued: it may write what it does not read as counts.
+  /// Before a call is enqueued: forgets the values of what it writes.
   void note(const Call &call);
   /// Nothing is known any more.
   void clear();

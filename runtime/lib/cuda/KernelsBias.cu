@@ -119,11 +119,8 @@ Grid partSumsGrid(const Target &target, View grads, int64_t experts) {
 Status CudaKernels::biasAdd(View rows, View bias, View counts, View out, double scale) {
   MOERT_RETURN_IF_ERROR(checkBiasAdd(rows, bias, counts, out, scale));
   const int64_t columns = columnsOf(rows), experts = expertCount(rows, counts);
-  int64_t *offsets = nullptr;
-  if (counts) {
-    MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts + 1, offsets));
-    MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows.dims[0], offsets));
-  }
+  const int64_t *offsets = nullptr;
+  MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows.dims[0], offsets));
   if (rows.elements() == 0 || experts == 0)
     return {};
   const Extent extent{rows.elements() / columns, offsets ? offsets + experts : nullptr};
@@ -147,10 +144,9 @@ Status CudaKernels::biasGrad(View grads, View counts, View addend, View out, dou
   const Grid grid = partSumsGrid(target, grads, experts);
   const int64_t parts = grid.blocks.y;
   double *partial = nullptr;
-  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts * parts * columns + experts + 1, partial));
-  auto *offsets = reinterpret_cast<int64_t *>(partial + experts * parts * columns);
-  if (counts)
-    MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, grads.dims[0], offsets));
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts * parts * columns, partial));
+  const int64_t *offsets = nullptr;
+  MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, grads.dims[0], offsets));
   return withFloating(grads.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     auto *kernel = laneColumns(grads) > 1 ? partSumsKernel<kVector<T>, T> : partSumsKernel<1, T>;

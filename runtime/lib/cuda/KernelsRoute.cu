@@ -1,7 +1,7 @@
 //===- KernelsRoute.cu - choosing experts ---------------------------------===//
 //
-// One pass over the logits gives scores, choices and weights; then the choices are counted and ranked, which reads them
-// twice. Experts, slots and counts depend on no order of threads.
+// One pass over the logits gives scores, choices and weights; then the choices are counted and ranked: by one kernel
+// where the routing is of the usual kind, or by several. Experts, slots and counts depend on no order of threads.
 //
 //===----------------------------------------------------------------------===//
 #include "core/Checks.h"
@@ -9,6 +9,7 @@
 #include "cuda/ColumnSums.cuh"
 #include "cuda/CudaKernels.h"
 #include "cuda/Map.cuh"
+#include "cuda/RoutePlace.cuh"
 #include "cuda/RouteScores.cuh"
 
 #include <limits>
@@ -133,6 +134,8 @@ public:
   Status run(View selectionBias, View slots, View weights, View counts, View aux) {
     data.bias = selectionBias.as<const O>();
     data.weights = weights.as<O>();
+    if (isUsual())
+      return runUsual(slots, counts, aux);
     groupItems = {{data.experts, experts, data.site}, plan.groupTokens, choices};
     chunkItems = {groupItems.ofChoice, tokens, choices, options.chunks};
     loadItems = {groupItems.ofChoice, tokens, choices, options.groups};
@@ -148,6 +151,70 @@ public:
   }
 
 private:
+  /// Dropless, for all tokens at once: then two kernels do all.
+  bool isUsual() const {
+    return options.capacity == 0 && options.chunks == 1 && options.groups == 1 && options.chunkRows == 0 &&
+           !plan.isGated && experts <= kMostPlaced && tokens > 0 && choices > 0;
+  }
+
+  /// The tables that ops of the layer will ask for are made on the way.
+  Status runUsual(View slots, View counts, View aux) {
+    using Table = RoutingTables::Table;
+    // Each block of the second kernel reads the counts of all parts.
+    plan.parts =
+        std::clamp<int64_t>(32768 / experts, target.device.multiProcessors, int64_t(target.device.multiProcessors) * 8);
+    plan.parts = std::min(plan.parts, divideUp(tokens, kThreads / kWarp));
+    const View chosen = viewOf(data.experts, {tokens, choices});
+    const int64_t rows = tokens * choices;
+    const RoutingTables::Key keys[] = {
+        {Table::Offsets, counts, rows}, {Table::Sources, slots, rows}, {Table::Loads, chosen, 1}};
+    const int64_t bytes[] = {(experts + 1) * 8, rows * 4, experts * 4};
+    RoutingTables::Block *blocks[3];
+    for (int i = 0; i < 3; ++i)
+      MOERT_RETURN_IF_ERROR(target.stream.tables->reserve(target.stream.stream, bytes[i], blocks[i]));
+    MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
+      data.partial = pieces.take<A>(plan.parts * experts);
+      data.partCounts = pieces.take<int32_t>(plan.parts * experts);
+      perWarp = experts > kLongestRow ? LaneMemory::bytes(experts, 5) : 0;
+      laneMemory = pieces.take<char>(tokenGrid().blocks.x * (kThreads / kWarp) * perWarp);
+    }));
+    MOERT_RETURN_IF_ERROR(choose());
+    Placing<A, O> placing{};
+    placing.chosen = data.experts;
+    placing.partCounts = data.partCounts;
+    placing.partial = data.partial;
+    placing.tokens = tokens;
+    placing.parts = plan.parts;
+    placing.experts = plan.experts;
+    placing.choices = plan.choices;
+    placing.slots = slots.as<int32_t>();
+    placing.counts = counts.as<int32_t>();
+    placing.offsets = static_cast<int64_t *>(blocks[0]->memory.get());
+    placing.sources = static_cast<int32_t *>(blocks[1]->memory.get());
+    placing.loads = static_cast<int32_t *>(blocks[2]->memory.get());
+    placing.auxFactor = auxFactor();
+    placing.aux = aux.as<O>();
+    Grid grid;
+    grid.blocks.x = static_cast<unsigned>(plan.parts + 1);
+    MOERT_RETURN_IF_ERROR(launch(placeKernel<A, O>, grid, target, placing));
+    for (int i = 0; i < 3; ++i)
+      MOERT_RETURN_IF_ERROR(target.stream.tables->publish(target.stream.stream, keys[i], blocks[i]));
+    return {};
+  }
+
+  static View viewOf(int32_t *values, std::array<int64_t, 2> dims) {
+    View view;
+    view.data = values;
+    view.dtype = MOERT_I32;
+    view.rank = 2;
+    std::copy(dims.begin(), dims.end(), view.dims.begin());
+    return view;
+  }
+  double auxFactor() const {
+    const double groupChoices = static_cast<double>(plan.groupTokens) * static_cast<double>(choices);
+    return static_cast<double>(experts) / static_cast<double>(tokens) / groupChoices;
+  }
+
   Grid tokenGrid() const { return gridOf(target, plan.groups * plan.parts * kThreads); }
   Ranking groupRanking() const { return Ranking::of(target, options.groups, plan.groupTokens * choices, experts); }
 
@@ -173,8 +240,10 @@ private:
   }
 
   Status choose() {
+    Grid grid = tokenGrid();
+    grid.sharedBytes = data.partCounts ? experts * static_cast<int64_t>(sizeof(int32_t)) : 0;
     return withLaneRow(experts, [&](auto row) {
-      return launch(routeKernel<decltype(row)::value, T, O>, tokenGrid(), target, plan, data, laneMemory, perWarp);
+      return launch(routeKernel<decltype(row)::value, T, O>, grid, target, plan, data, laneMemory, perWarp);
     });
   }
 
@@ -231,9 +300,7 @@ private:
       MOERT_RETURN_IF_ERROR(sumColumns(target, terms, 1, plan.groups, experts, StoreColumn{sums}));
       terms = sums;
     }
-    const double groupChoices = static_cast<double>(plan.groupTokens) * static_cast<double>(choices);
-    const double factor = static_cast<double>(experts) / static_cast<double>(tokens) / groupChoices;
-    return launch(auxKernel<O>, Grid(), target, terms, experts, factor, aux.as<O>());
+    return launch(auxKernel<O>, Grid(), target, terms, experts, auxFactor(), aux.as<O>());
   }
 
   const Target &target;

@@ -111,16 +111,18 @@ Status CudaKernels::routeGrad(View scores, View experts, View gradWeights, View 
   const Ranking ranking = items.ranking(target, columns);
   const Grid grid = gridOf(target, tokens * kWarp);
   const int64_t perWarp = columns > kLongestRow ? LaneMemory::bytes(columns, 3) : 0;
-  int32_t *tileCounts = nullptr, *loads = nullptr;
+  int32_t *tileCounts = nullptr;
+  const int32_t *loads = nullptr;
   char *memory = nullptr;
   MOERT_RETURN_IF_ERROR(reservePieces(target.stream.workspace, [&](Regions &pieces) {
     tileCounts = pieces.take<int32_t>(hasAux ? ranking.counts() : 0);
-    loads = pieces.take<int32_t>(hasAux ? groups * columns : 0);
     memory = pieces.take<char>(grid.blocks.x * (kThreads / kWarp) * perWarp);
   }));
   // Also finds what is no expert, where there is no gradient of weights.
   if (hasAux)
-    MOERT_RETURN_IF_ERROR(countItems(target, items, ranking, tileCounts, loads));
+    MOERT_RETURN_IF_ERROR(
+        target.stream.tableOf({RoutingTables::Table::Loads, experts, groups}, groups * columns, loads,
+                              [&](int32_t *made) { return countItems(target, items, ranking, tileCounts, made); }));
   return withFloating(gradLogits.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(scores.dtype, [&](auto beside) {

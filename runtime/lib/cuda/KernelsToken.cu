@@ -206,6 +206,21 @@ __global__ void __launch_bounds__(kThreads)
 
 } // namespace
 
+/// The choice that fills each of `rows` rows.
+static Status sourcesOf(const Target &target, View slots, int64_t rows, const int32_t *&source) {
+  const int64_t choices = slots.elements();
+  return target.stream.tableOf(
+      {RoutingTables::Table::Sources, slots, rows}, rows, source, [&](int32_t *made) -> Status {
+        MOERT_RETURN_IF_ERROR(
+            check(cudaMemsetAsync(made, 0xff, static_cast<size_t>(rows) * sizeof(*made), target.stream.stream),
+                  "cannot clear the slots of 'dispatch'"));
+        if (choices == 0)
+          return {};
+        return launch(invertSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), choices, rows,
+                      made, target.faults());
+      });
+}
+
 Status CudaKernels::rowScale(View rows, View factors, View out) {
   MOERT_RETURN_IF_ERROR(checkRowScale(rows, factors, out));
   return withFloating(rows.dtype, [&](auto type) {
@@ -236,14 +251,8 @@ Status CudaKernels::dispatch(View tokens, View slots, View weights, View out) {
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'dispatch': more than 2^31 - 1 choices");
   if (out.elements() == 0)
     return {};
-  int32_t *source = nullptr;
-  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(rows, source));
-  MOERT_RETURN_IF_ERROR(
-      check(cudaMemsetAsync(source, 0xff, static_cast<size_t>(rows) * sizeof(*source), target.stream.stream),
-            "cannot clear the slots of 'dispatch'"));
-  if (choices > 0)
-    MOERT_RETURN_IF_ERROR(launch(invertSlotsKernel, gridOf(target, choices), target, slots.as<const int32_t>(), choices,
-                                 rows, source, target.faults()));
+  const int32_t *source = nullptr;
+  MOERT_RETURN_IF_ERROR(sourcesOf(target, slots, rows, source));
   return withFloating(tokens.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     return withBeside<T>(weights ? weights.dtype : tokens.dtype, [&](auto beside) {
@@ -292,8 +301,7 @@ Status CudaKernels::slotDot(View tokens, View rows, View slots, View out) {
 Status CudaKernels::sliceCounts(View counts, View out, int64_t rows, int64_t index, int64_t size) {
   MOERT_RETURN_IF_ERROR(checkSliceCounts(counts, out, rows, index, size));
   const int64_t experts = counts.dims[1], part = rows / size;
-  int64_t *offsets = nullptr;
-  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts + 1, offsets));
+  const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, rows, offsets));
   if (experts == 0)
     return {};
@@ -304,9 +312,8 @@ Status CudaKernels::sliceCounts(View counts, View out, int64_t rows, int64_t ind
 Status CudaKernels::localSlots(View slots, View counts, View localSlots, View localCounts,
                                const LocalOptions &options) {
   MOERT_RETURN_IF_ERROR(checkLocalSlots(slots, counts, localSlots, localCounts, options));
-  const int64_t experts = counts.dims[1], own = localCounts.dims[1], choices = slots.elements();
-  int64_t *offsets = nullptr;
-  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(experts + 1, offsets));
+  const int64_t own = localCounts.dims[1], choices = slots.elements();
+  const int64_t *offsets = nullptr;
   MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, choices, offsets));
   const LocalExperts local{options.index / options.copies * own, own, options.capacity, options.room, options.index};
   return launch(localSlotsKernel, gridOf(target, std::max(choices, own)), target, slots.as<const int32_t>(),

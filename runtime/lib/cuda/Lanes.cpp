@@ -23,12 +23,16 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<Group>
     int64_t rank = ranks[place];
     lanes.first[static_cast<size_t>(rank)] = lanes.all.size();
     lanes.counts.emplace_back();
+    lanes.tables.emplace_back();
+    lanes.groups.emplace_back();
     for (size_t stream = 0; stream < programs[programIndex(programs, rank)].streams.size(); ++stream) {
       Lane &lane = lanes.all.emplace_back();
       lane.place = static_cast<int32_t>(place);
       MOERT_RETURN_IF_ERROR(createStream(lane.stream));
       lane.context.stream = lane.stream.get();
       lane.context.counts = &lanes.counts[place];
+      lane.context.tables = &lanes.tables[place];
+      lane.context.groups = &lanes.groups[place];
     }
   }
   return {};
@@ -52,6 +56,7 @@ Status Lanes::run(Lane &lane, const Call &call) {
 
 Status Lanes::begin(Lane &lane, const Call &call) {
   counts[static_cast<size_t>(lane.place)].note(call);
+  MOERT_RETURN_IF_ERROR(tables[static_cast<size_t>(lane.place)].note(call, lane.context.stream));
   if (!isTimed)
     return {};
   if (lane.used == lane.timed.size()) {
@@ -74,6 +79,8 @@ Status Lanes::end(Lane &lane, int64_t received) {
 
 Status Lanes::beginStep() {
   for (HostCounts &known : counts)
+    known.clear();
+  for (RoutingTables &known : tables)
     known.clear();
   // What the host wrote may still be under way on the default stream, which ours do not wait for.
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));

@@ -4,7 +4,7 @@
 
 #include "core/Device.h"
 #include "cuda/CallNames.h"
-#include "cuda/Context.h"
+#include "cuda/RaggedGroups.h"
 
 #include <deque>
 #include <span>
@@ -71,6 +71,8 @@ private:
   std::vector<size_t> first;  ///< of a rank's lanes in all
   std::deque<Lane> all;
   std::deque<HostCounts> counts; ///< by place
+  std::deque<RoutingTables> tables;
+  std::deque<RaggedGroups> groups;
   CallNames names;
   Stream clock; ///< on which steps begin
   Event stepBegin;

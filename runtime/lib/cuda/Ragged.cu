@@ -36,9 +36,15 @@ __global__ void __launch_bounds__(kThreads) offsetsKernel(const int32_t *counts,
 
 } // namespace
 
-Status expertOffsets(const Target &target, View counts, int64_t capacity, int64_t *offsets) {
-  return launch(offsetsKernel, Grid(), target, counts.as<const int32_t>(), counts.dims[0], counts.dims[1], capacity,
-                offsets, target.faults());
+Status expertOffsets(const Target &target, View counts, int64_t capacity, const int64_t *&offsets) {
+  offsets = nullptr;
+  if (!counts)
+    return {};
+  return target.stream.tableOf({RoutingTables::Table::Offsets, counts, capacity}, counts.dims[1] + 1, offsets,
+                               [&](int64_t *made) {
+                                 return launch(offsetsKernel, Grid(), target, counts.as<const int32_t>(),
+                                               counts.dims[0], counts.dims[1], capacity, made, target.faults());
+                               });
 }
 
 Status readExpertOffsets(const Target &target, View counts, int64_t capacity, std::vector<int64_t> &offsets) {

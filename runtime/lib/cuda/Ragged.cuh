@@ -9,8 +9,8 @@
 namespace moert::cuda {
 
 /// Where each expert's rows start in a ragged buffer of `capacity` rows, and at last where they end: offsets [E+1] of
-/// the device from counts [sources,E]. What exceeds the capacity is a fault and is cut off.
-Status expertOffsets(const Target &target, View counts, int64_t capacity, int64_t *offsets);
+/// the device from counts [sources,E]. What exceeds the capacity is a fault and is cut off. Null where counts are.
+Status expertOffsets(const Target &target, View counts, int64_t capacity, const int64_t *&offsets);
 /// The same in the host's memory. Waits for the stream.
 Status readExpertOffsets(const Target &target, View counts, int64_t capacity, std::vector<int64_t> &offsets);
 

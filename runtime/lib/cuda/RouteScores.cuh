@@ -34,7 +34,8 @@ template <class T, class O> struct RouteData {
   A *wideScores; ///< the same where O is narrower than A and they are asked for, or null
   int32_t *experts;
   O *weights;
-  A *partial; ///< [groups * parts, E]: sums of normalised scores
+  A *partial;          ///< [groups * parts, E]: sums of normalised scores
+  int32_t *partCounts; ///< [groups * parts, E]: choices, or null where nobody asks
   FaultSite site;
 };
 
@@ -214,6 +215,27 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// --- Counts ------------------------------------------------------------------
+
+/// The counters of the block, one for each expert.
+inline __device__ void clearCounters(int32_t *counters, int experts) {
+  for (int e = threadIdx.x; e < experts; e += kThreads)
+    counters[e] = 0;
+  __syncthreads();
+}
+/// By a warp, which has the choices of token s.
+template <class T, class O>
+__device__ void countToken(const RoutePlan &plan, const RouteData<T, O> &data, int64_t s, int32_t *counters) {
+  for (int j = threadIdx.x % kWarp; j < plan.choices; j += kWarp)
+    atomicAdd(counters + data.experts[s * plan.choices + j], 1);
+}
+inline __device__ void storeCounters(const int32_t *counters, int experts, int32_t *to) {
+  __syncthreads();
+  for (int e = threadIdx.x; e < experts; e += kThreads)
+    to[e] = counters[e];
+  __syncthreads();
+}
+
 // --- All of a token ----------------------------------------------------------
 
 /// to[columns] = the sum over the warps of the block, in their order.
@@ -236,6 +258,7 @@ template <int N, class T, class O>
 __global__ void __launch_bounds__(kThreads)
     routeKernel(RoutePlan plan, RouteData<T, O> data, char *memory, int64_t perWarp) {
   using A = Acc<T, O>;
+  int32_t *counters = sharedMemory<int32_t>();
   LaneMemory lanes(memory, perWarp);
   auto scores = lanes.row<A, N>(plan.experts), sums = lanes.row<A, N>(plan.experts);
   KeyRows<A, N> keys{lanes.row<Ordered<A>, N>(plan.experts), lanes.row<Ordered<A>, N>(plan.experts),
@@ -245,6 +268,8 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t begin = first + plan.groupTokens * i / plan.parts;
     const int64_t end = first + plan.groupTokens * (i + 1) / plan.parts;
     forSteps<N>(plan.experts, [&](int n) { sums[n] = 0; });
+    if (data.partCounts)
+      clearCounters(counters, plan.experts);
     for (int64_t s = begin + threadIdx.x / kWarp; s < end; s += kThreads / kWarp) {
       scoreToken(plan, data, s, scores, sums);
       if (data.forced)
@@ -255,7 +280,11 @@ __global__ void __launch_bounds__(kThreads)
       __syncwarp();
       if (!plan.isGated)
         weighToken(plan, data, s, scores);
+      if (data.partCounts)
+        countToken(plan, data, s, counters);
     }
+    if (data.partCounts)
+      storeCounters(counters, plan.experts, data.partCounts + part * plan.experts);
     sumWarps(sums, plan.experts, data.partial + part * plan.experts);
   }
 }

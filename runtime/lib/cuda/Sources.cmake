@@ -28,8 +28,20 @@ set(MOERT_CUDA_SOURCES
   KernelsShadow.cu
   KernelsToken.cu
   Ragged.cu
-  Ranks.cu)
+  RaggedCutlass.cpp
+  RaggedGroups.cu
+  RaggedProducts.cpp
+  RaggedTiles.cu
+  Ranks.cu
+  RoutingTables.cpp)
 list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+# CUTLASS's kernels, where it is there.
+set(MOERT_CUTLASS_SOURCES
+  RaggedCutlassBf16Cooperative.cu
+  RaggedCutlassBf16Pingpong.cu
+  RaggedCutlassF16Cooperative.cu
+  RaggedCutlassF16Pingpong.cu)
+list(TRANSFORM MOERT_CUTLASS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # The backends, on top of these.
 set(MOERT_CUDA_BACKEND_SOURCES
   CallNames.cpp

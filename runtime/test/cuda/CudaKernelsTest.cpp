@@ -4,6 +4,7 @@
 
 #include "core/Convert.h"
 #include "cuda/CudaKernels.h"
+#include "cuda/RaggedGroups.h"
 #include "host/HostKernels.h"
 
 #include <algorithm>
@@ -145,6 +146,10 @@ Status runOnDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &
   EXPECT_TRUE(createStream(stream).ok());
   StreamContext context;
   context.stream = stream.get();
+  RoutingTables tables;
+  context.tables = &tables;
+  RaggedGroups groups;
+  context.groups = &groups;
   CudaKernels kernels({testDevice(), context, kind, kOp});
   Status status = call(kernels, onDevice.views);
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);

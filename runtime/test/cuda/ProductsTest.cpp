@@ -3,6 +3,7 @@
 #include "CudaKernelsTest.h"
 
 #include "cuda/CudaKernels.h"
+#include "cuda/RaggedProducts.h"
 
 namespace moert::cuda {
 namespace {
@@ -60,6 +61,65 @@ void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &c
           return kernels.groupedMatmulWgrad(v[0], v[3], v[2], {}, v[5]);
         });
       }
+}
+
+/// By the method, or by the usual one where that cannot.
+Status multiplyIfPossible(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts) {
+  return canCompute(method, target, product) ? multiplyRagged(target, method, product, counts)
+                                             : multiplyRagged(target, product, counts);
+}
+
+/// By every method that can, the products of experts with these counts.
+void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
+                        const std::vector<std::pair<int64_t, int64_t>> &sizes) {
+  for (int32_t dtype : kFloatingTypes)
+    for (auto [k, n] : sizes)
+      for (RaggedMethod method : kRaggedMethods)
+        for (bool transpose : {false, true}) {
+          const std::vector<Operand> operands{
+              randomOperand(dtype, {rows, k}, 1, kDeviation),
+              randomOperand(dtype,
+                            transpose ? std::vector<int64_t>{experts, n, k} : std::vector<int64_t>{experts, k, n}, 2,
+                            kDeviation),
+              counts, filledOperand(dtype, {rows, n}, 9)};
+          expectAlike(Kind::GroupedMatmul, operands, [=](Kernels &kernels, const Views &v) {
+            auto *device = dynamic_cast<CudaKernels *>(&kernels);
+            if (!device)
+              return kernels.groupedMatmul(v[0], v[1], v[2], v[3], transpose);
+            RaggedProduct product{RaggedProduct::Pass::Forward, dtype, experts, rows, n, k, transpose};
+            product.a = v[0].data;
+            product.b = v[1].data;
+            product.c = v[3].data;
+            return multiplyIfPossible(device->where(), method, product, v[2]);
+          });
+          const std::vector<Operand> weights{randomOperand(dtype, {rows, k}, 1, kDeviation),
+                                             randomOperand(dtype, {rows, n}, 2, kDeviation), counts,
+                                             randomOperand(dtype, {experts, k, n}, 3)};
+          expectAlike(Kind::GroupedMatmulWgrad, weights, [=](Kernels &kernels, const Views &v) {
+            auto *device = dynamic_cast<CudaKernels *>(&kernels);
+            const View addend = transpose ? v[3] : View();
+            if (!device)
+              return kernels.groupedMatmulWgrad(v[0], v[1], v[2], addend, v[3]);
+            RaggedProduct product{RaggedProduct::Pass::WeightGradient, dtype, experts, rows, n, k};
+            product.accumulate = transpose;
+            product.a = v[0].data;
+            product.b = v[1].data;
+            product.c = v[3].data;
+            return multiplyIfPossible(device->where(), method, product, v[2]);
+          });
+        }
+}
+
+TEST(CudaProductsTest, EveryMethod) {
+  expectByAllMethods(30, 4, indices({2, 4}, {3, 0, 5, 1, 4, 0, 11, 0}), {{16, 8}, {40, 24}, {13, 7}});
+  // Several tiles in each direction.
+  expectByAllMethods(300, 3, indices({1, 3}, {150, 0, 140}), {{136, 136}});
+}
+
+TEST(CudaProductsTest, MethodsHaveNames) {
+  for (RaggedMethod method : kRaggedMethods)
+    EXPECT_EQ(findMethod(methodName(method)), method);
+  EXPECT_FALSE(findMethod("none"));
 }
 
 /// Of numbers that the shorter type holds.

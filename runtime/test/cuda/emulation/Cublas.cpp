@@ -27,6 +27,7 @@ struct cublasLtMatrixLayoutOpaque {
 };
 struct cublasLtMatmulPreferenceOpaque {
   uint64_t workspaceBytes = 0;
+  uint32_t alignment = 256; ///< of the operand that is aligned least
 };
 
 namespace {
@@ -209,34 +210,43 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transposeA,
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
-                                          const cublasOperation_t transposeB[], const int m[], const int n[],
-                                          const int k[], const void *alpha, const void *const a[], cudaDataType_t typeA,
-                                          const int leadingA[], const void *const b[], cudaDataType_t typeB,
-                                          const int leadingB[], const void *beta, void *const c[], cudaDataType_t typeC,
-                                          const int leadingC[], int groups, const int groupSize[],
-                                          cublasComputeType_t compute) {
-  if (typeA == CUDA_R_64F || typeA != typeB || typeA != typeC || !isConsistent(compute, CUDA_R_32F, typeA))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transposeA,
+                                          cublasOperation_t transposeB, int m, int n, int k, const void *alpha,
+                                          const void *a, cudaDataType_t typeA, int leadingA, long long strideA,
+                                          const void *b, cudaDataType_t typeB, int leadingB, long long strideB,
+                                          const void *beta, void *c, cudaDataType_t typeC, int leadingC,
+                                          long long strideC, int batches, cublasComputeType_t compute,
+                                          cublasGemmAlgo_t algorithm) {
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  const auto size = static_cast<long long>(sizeOf(typeA));
+  for (int i = 0; i < batches && status == CUBLAS_STATUS_SUCCESS; ++i)
+    status =
+        cublasGemmEx(handle, transposeA, transposeB, m, n, k, alpha, static_cast<const char *>(a) + i * strideA * size,
+                     typeA, leadingA, static_cast<const char *>(b) + i * strideB * size, typeB, leadingB, beta,
+                     static_cast<char *>(c) + i * strideC * size, typeC, leadingC, compute, algorithm);
+  return status;
+}
+
+/// Factors are of type `Number`, in arrays of one for each group.
+template <class Number>
+static cublasStatus_t
+multiplyGroups(cublasHandle_t handle, const cublasOperation_t transposeA[], const cublasOperation_t transposeB[],
+               const int m[], const int n[], const int k[], const Number *alpha, const void *const a[],
+               cudaDataType_t type, const int leadingA[], const void *const b[], const int leadingB[],
+               const Number *beta, void *const c[], const int leadingC[], int groups, const int groupSize[]) {
+  const cudaDataType_t scale = std::is_same_v<Number, double> ? CUDA_R_64F : CUDA_R_32F;
   std::vector<Product> products;
   for (int g = 0; g < groups; ++g) {
     const bool tA = transposeA[g] == CUBLAS_OP_T, tB = transposeB[g] == CUBLAS_OP_T;
     if (m[g] < 0 || n[g] < 0 || k[g] < 0 || leadingA[g] < std::max(1, tA ? k[g] : m[g]) ||
         leadingB[g] < std::max(1, tB ? n[g] : k[g]) || leadingC[g] < std::max(1, m[g]))
       return CUBLAS_STATUS_INVALID_VALUE;
-    const Product p{typeA,
-                    CUDA_R_32F,
-                    tA,
-                    tB,
-                    m[g],
-                    n[g],
-                    k[g],
-                    leadingA[g],
-                    leadingB[g],
-                    leadingC[g],
-                    leadingC[g],
-                    static_cast<const float *>(alpha)[g],
-                    static_cast<const float *>(beta)[g]};
+    // Rows that are not aligned to 16 bytes are accessed wrongly.
+    for (int leading : {leadingA[g], leadingB[g], leadingC[g]})
+      if (static_cast<size_t>(leading) * sizeOf(type) % 16 != 0)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    const Product p{type,        scale,       tA,          tB,          m[g],     n[g],   k[g],
+                    leadingA[g], leadingB[g], leadingC[g], leadingC[g], alpha[g], beta[g]};
     products.insert(products.end(), static_cast<size_t>(groupSize[g]), p);
   }
   // The arrays of matrices are read when the time has come: they are on the device.
@@ -248,6 +258,30 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOpe
   };
   return moert::emulation::enqueueWork(handle->stream, run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                            : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
+                                          const cublasOperation_t transposeB[], const int m[], const int n[],
+                                          const int k[], const void *alpha, const void *const a[], cudaDataType_t typeA,
+                                          const int leadingA[], const void *const b[], cudaDataType_t typeB,
+                                          const int leadingB[], const void *beta, void *const c[], cudaDataType_t typeC,
+                                          const int leadingC[], int groups, const int groupSize[],
+                                          cublasComputeType_t compute) {
+  if (typeA == CUDA_R_64F || typeA != typeB || typeA != typeC || !isConsistent(compute, CUDA_R_32F, typeA))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  return multiplyGroups(handle, transposeA, transposeB, m, n, k, static_cast<const float *>(alpha), a, typeA, leadingA,
+                        b, leadingB, static_cast<const float *>(beta), c, leadingC, groups, groupSize);
+}
+
+cublasStatus_t cublasDgemmGroupedBatched(cublasHandle_t handle, const cublasOperation_t transposeA[],
+                                         const cublasOperation_t transposeB[], const int m[], const int n[],
+                                         const int k[], const double alpha[], const double *const a[],
+                                         const int leadingA[], const double *const b[], const int leadingB[],
+                                         const double beta[], double *const c[], const int leadingC[], int groups,
+                                         const int groupSize[]) {
+  return multiplyGroups(handle, transposeA, transposeB, m, n, k, alpha, reinterpret_cast<const void *const *>(a),
+                        CUDA_R_64F, leadingA, reinterpret_cast<const void *const *>(b), leadingB, beta,
+                        reinterpret_cast<void *const *>(const_cast<double **>(c)), leadingC, groups, groupSize);
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
@@ -302,7 +336,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
     return set(preference->workspaceBytes, value, bytes);
-  return bytes == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes != sizeof(uint32_t))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (attribute != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+    preference->alignment = std::min(preference->alignment, *static_cast<const uint32_t *>(value));
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
@@ -312,7 +350,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   bool isValid = false;
   productOf(*desc, *a, *b, *c, *d, isValid);
-  if (!isValid || requested < 1)
+  // As if none could load single elements of 16 bits.
+  if (!isValid || requested < 1 || preference->alignment < 4)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   results[0] = {};
   results[0].workspaceSize = preference->workspaceBytes;

@@ -105,6 +105,7 @@ cudaError_t enqueueKernel(const void *kernel, dim3 grid, dim3 block, size_t shar
   if (threads == 0 || threads > 1024 || block.z > 64 || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
       grid.x > 0x7fffffff || grid.y > 0xffff || grid.z > 0xffff)
     return noted(cudaErrorInvalidConfiguration);
+  ++machine.launches;
   auto run = [work = Grid{grid, block, sharedBytes, std::move(body)}] { runGrid(work, Machine::get().random); };
   return noted(machine.enqueue(machine.resolve(stream), std::move(run)));
 }
@@ -255,6 +256,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     const auto *first = static_cast<const char *>(from);
     copy = [to, staged = std::vector<char>(first, first + bytes)] { std::memcpy(to, staged.data(), staged.size()); };
   }
+  ++machine.launches;
   cudaError_t error = machine.enqueue(resolved, std::move(copy));
   if (error == cudaSuccess && allocationOf(to) == allocations.end() && !resolved.graph)
     machine.runUntil([&] { return resolved.tasks.empty(); });
@@ -271,6 +273,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
   Lock lock(machine.mutex);
   if (!isWithin(to, bytes))
     return noted(cudaErrorInvalidValue);
+  ++machine.launches;
   return noted(machine.enqueue(machine.resolve(stream), [=] { std::memset(to, value, bytes); }));
 }
 

@@ -25,6 +25,15 @@ Machine::Machine() {
   memory = size_t(4) << 30;
 }
 
+Machine::~Machine() {
+  const char *path = std::getenv("CUDA_EMULATION_COUNTS");
+  if (std::FILE *file = path ? std::fopen(path, "w") : nullptr) {
+    std::fprintf(file, "{\"launches\": %lld, \"waits\": %lld}\n", static_cast<long long>(launches),
+                 static_cast<long long>(waits));
+    std::fclose(file);
+  }
+}
+
 Machine &Machine::get() {
   static Machine machine;
   return machine;
@@ -145,6 +154,7 @@ void failNext(int error) {
 cudaError_t enqueueWork(cudaStream_t stream, std::function<void()> body) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
+  ++machine.launches;
   return noted(machine.enqueue(machine.resolve(stream), std::move(body)));
 }
 
@@ -189,6 +199,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   CUstream_st &resolved = machine.resolve(stream);
   if (resolved.graph)
     return noted(cudaErrorStreamCaptureUnsupported);
+  ++machine.waits;
   machine.runUntil([&] { return resolved.tasks.empty(); });
   return noted(injected(machine));
 }
@@ -279,6 +290,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   const std::shared_ptr<EventState> state = event->state;
+  ++machine.waits;
   machine.runUntil([&, version = state->issued] { return state->completed >= version; });
   return noted(injected(machine));
 }

@@ -94,9 +94,13 @@ public:
   int devices = 2;
   size_t memory = 0; ///< of each device
   cudaError_t failure = cudaSuccess;
+  /// Kernels, copies, sets and functions of the host that were enqueued, and how often the host waited. Written to the
+  /// file CUDA_EMULATION_COUNTS of the environment when the process ends.
+  int64_t launches = 0, waits = 0;
 
 private:
   Machine();
+  ~Machine();
   [[noreturn]] void failDeadlock();
 
   std::vector<std::unique_ptr<CUstream_st>> streams;

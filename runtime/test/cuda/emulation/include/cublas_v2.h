@@ -35,6 +35,14 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transposeA,
                             const void *b, cudaDataType_t typeB, int leadingB, const void *beta, void *c,
                             cudaDataType_t typeC, int leadingC, cublasComputeType_t compute,
                             cublasGemmAlgo_t algorithm);
+/// So many products, whose matrices follow each other at these distances.
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transposeA,
+                                          cublasOperation_t transposeB, int m, int n, int k, const void *alpha,
+                                          const void *a, cudaDataType_t typeA, int leadingA, long long strideA,
+                                          const void *b, cudaDataType_t typeB, int leadingB, long long strideB,
+                                          const void *beta, void *c, cudaDataType_t typeC, int leadingC,
+                                          long long strideC, int batches, cublasComputeType_t compute,
+                                          cublasGemmAlgo_t algorithm);
 /// Column-major. Group g has groupSize[g] products of one shape, whose matrices the three arrays list, group by group;
 /// these lie in the device's memory, all others in the host's.
 cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOperation_t transposeA[],
@@ -44,5 +52,11 @@ cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t handle, const cublasOpe
                                           const int leadingB[], const void *beta, void *const c[], cudaDataType_t typeC,
                                           const int leadingC[], int groups, const int groupSize[],
                                           cublasComputeType_t compute);
+cublasStatus_t cublasDgemmGroupedBatched(cublasHandle_t handle, const cublasOperation_t transposeA[],
+                                         const cublasOperation_t transposeB[], const int m[], const int n[],
+                                         const int k[], const double alpha[], const double *const a[],
+                                         const int leadingA[], const double *const b[], const int leadingB[],
+                                         const double beta[], double *const c[], const int leadingC[], int groups,
+                                         const int groupSize[]);
 
 #endif // MOERT_TEST_CUDA_EMULATION_CUBLAS_V2_H

@@ -1,0 +1,114 @@
+//===- RaggedCutlass.cuh - ragged products by CUTLASS ---------------------===//
+//
+// CUTLASS's grouped kernels for compute capability 9.0 (pointer arrays, TMA, wgmma): a persistent grid takes the tiles
+// of all experts, whose shapes it reads on the device.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CUDA_RAGGEDCUTLASS_CUH
+#define MOERT_CUDA_RAGGEDCUTLASS_CUH
+
+#include "cuda/RaggedCutlass.h"
+
+// clang-format off
+#include <cute/tensor.hpp>
+#include <cutlass/cutlass.h>
+#include <cutlass/epilogue/collective/collective_builder.hpp>
+#include <cutlass/gemm/collective/collective_builder.hpp>
+#include <cutlass/gemm/device/gemm_universal_adapter.h>
+#include <cutlass/gemm/group_array_problem_shape.hpp>
+#include <cutlass/gemm/kernel/gemm_universal.hpp>
+// clang-format on
+
+namespace moert::cuda::cutlass_groups {
+
+struct Cooperative {
+  using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative;
+  using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative;
+  using Tile = cute::Shape<cute::_256, cute::_128, cute::_64>;
+  using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
+};
+struct Pingpong {
+  using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpong;
+  using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
+  using Tile = cute::Shape<cute::_128, cute::_128, cute::_64>;
+  using Cluster = cute::Shape<cute::_1, cute::_1, cute::_1>;
+};
+
+/// T is CUTLASS's element type, the layouts those of operands as CUTLASS calls them.
+template <class T, class LayoutA, class LayoutB, class Schedule> struct Grouped {
+  using LayoutC = cutlass::layout::RowMajor;
+  static constexpr int kAlignment = 16 / sizeof(T);
+  using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, typename Schedule::Tile, typename Schedule::Cluster,
+      cutlass::epilogue::collective::EpilogueTileAuto, float, float, T, LayoutC *, kAlignment, T, LayoutC *, kAlignment,
+      typename Schedule::Epilogue, cutlass::epilogue::fusion::LinearCombination<T, float>>::CollectiveOp;
+  using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, T, LayoutA *, kAlignment, T, LayoutB *, kAlignment, float,
+      typename Schedule::Tile, typename Schedule::Cluster,
+      cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
+      typename Schedule::Mainloop>::CollectiveOp;
+  using Shapes = cutlass::gemm::GroupProblemShape<cute::Shape<int, int, int>>;
+  using Kernel = cutlass::gemm::kernel::GemmUniversal<Shapes, Mainloop, Epilogue>;
+  using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
+
+  // The arrays are read as these.
+  static_assert(sizeof(typename Shapes::UnderlyingProblemShape) == 3 * sizeof(int32_t));
+  static_assert(sizeof(typename Kernel::InternalStrideA) == sizeof(int64_t));
+  static_assert(sizeof(typename Kernel::InternalStrideB) == sizeof(int64_t));
+  static_assert(sizeof(typename Kernel::InternalStrideD) == sizeof(int64_t));
+
+  static typename Gemm::Arguments argumentsOf(const Target &target, const RaggedProduct &product,
+                                              const GroupArrays &arrays) {
+    using Shape = typename Shapes::UnderlyingProblemShape;
+    typename Gemm::Arguments arguments;
+    arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
+    arguments.problem_shape = {static_cast<int>(product.experts),
+                               reinterpret_cast<Shape *>(const_cast<int32_t *>(arrays.shapes)), nullptr};
+    arguments.mainloop = {reinterpret_cast<const T **>(const_cast<const void **>(arrays.a)),
+                          reinterpret_cast<typename Kernel::InternalStrideA *>(const_cast<int64_t *>(arrays.leadingA)),
+                          reinterpret_cast<const T **>(const_cast<const void **>(arrays.b)),
+                          reinterpret_cast<typename Kernel::InternalStrideB *>(const_cast<int64_t *>(arrays.leadingB))};
+    auto **c = reinterpret_cast<T **>(const_cast<void **>(arrays.c));
+    auto *leading = reinterpret_cast<typename Kernel::InternalStrideD *>(const_cast<int64_t *>(arrays.leadingC));
+    arguments.epilogue.thread.alpha = 1;
+    arguments.epilogue.thread.beta = product.accumulate ? 1 : 0;
+    arguments.epilogue.ptr_C = const_cast<const T **>(c);
+    arguments.epilogue.dC = leading;
+    arguments.epilogue.ptr_D = c;
+    arguments.epilogue.dD = leading;
+    arguments.hw_info.device_id = target.device.device;
+    arguments.hw_info.sm_count = target.device.multiProcessors;
+    return arguments;
+  }
+
+  static Status run(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+    const typename Gemm::Arguments arguments = argumentsOf(target, product, arrays);
+    void *workspace = nullptr;
+    MOERT_RETURN_IF_ERROR(
+        target.stream.productWorkspace.reserve(static_cast<int64_t>(Gemm::get_workspace_size(arguments)), workspace));
+    Gemm gemm;
+    cutlass::Status status = gemm.initialize(arguments, workspace, target.stream.stream);
+    if (status == cutlass::Status::kSuccess)
+      status = gemm.run(target.stream.stream);
+    if (status == cutlass::Status::kSuccess)
+      return {};
+    return Status::error(MOERT_ERROR_INTERNAL, std::string("a grouped product of CUTLASS failed: ") +
+                                                   cutlass::cutlassGetStatusString(status));
+  }
+};
+
+/// By the passes: rows by weights, rows by transposed weights, and the gradient of weights.
+template <class T, class Schedule>
+Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  using Row = cutlass::layout::RowMajor;
+  using Column = cutlass::layout::ColumnMajor;
+  if (product.isWeightGradient())
+    return Grouped<T, Column, Row, Schedule>::run(target, product, arrays);
+  if (product.transposeB)
+    return Grouped<T, Row, Column, Schedule>::run(target, product, arrays);
+  return Grouped<T, Row, Row, Schedule>::run(target, product, arrays);
+}
+
+} // namespace moert::cuda::cutlass_groups
+
+#endif // MOERT_CUDA_RAGGEDCUTLASS_CUH

@@ -1,0 +1,143 @@
+//===- RaggedGroups.cu - ragged products as grouped kernels read them -----===//
+
+#include "cuda/RaggedGroups.h"
+
+#include "cuda/Map.cuh"
+#include "cuda/Ragged.cuh"
+
+namespace moert::cuda {
+namespace {
+
+/// As many as one launch fills; they travel as its argument.
+constexpr size_t kMost = 32;
+
+struct Item {
+  const char *a, *b;
+  char *c;
+  int64_t n, k;
+  bool isWeightGradient, transposeB;
+};
+struct Items {
+  Item items[kMost];
+  int64_t count = 0, experts = 0, elementBytes = 0;
+  const char *zeros = nullptr;
+};
+
+int64_t bytesOf(int64_t experts) {
+  return divideUp(experts * static_cast<int64_t>(3 * sizeof(int32_t) + 6 * sizeof(int64_t)), 16) * 16;
+}
+
+/// Where the arrays of item `index` lie in a block.
+struct Places {
+  int64_t *words; ///< a, b, c, and the three distances, of all experts
+  int32_t *shapes;
+
+  __host__ __device__ Places(char *block, int64_t index, int64_t experts, int64_t bytes)
+      : words(reinterpret_cast<int64_t *>(block + index * bytes)),
+        shapes(reinterpret_cast<int32_t *>(words + 6 * experts)) {}
+};
+
+__global__ void __launch_bounds__(kThreads)
+    fillKernel(Items items, const int64_t *offsets, char *block, int64_t bytes) {
+  const int64_t experts = items.experts;
+  for (int64_t i = globalThread(); i < items.count * experts; i += globalThreads()) {
+    const Item &item = items.items[i / experts];
+    const int64_t e = i % experts, first = offsets[e], rows = offsets[e + 1] - first, n = item.n, k = item.k;
+    const int64_t weights = e * n * k;
+    int64_t a = first * k, b = weights, c = first * n, m = rows, depth = k;
+    if (item.isWeightGradient) {
+      b = first * n;
+      c = weights;
+      m = k;
+      depth = rows > 0 ? rows : kZeroRows;
+    }
+    const bool isEmpty = item.isWeightGradient && rows == 0;
+    const Places to(block, i / experts, experts, bytes);
+    to.words[e] = reinterpret_cast<int64_t>(isEmpty ? items.zeros : item.a + a * items.elementBytes);
+    to.words[experts + e] = reinterpret_cast<int64_t>(isEmpty ? items.zeros : item.b + b * items.elementBytes);
+    to.words[2 * experts + e] = reinterpret_cast<int64_t>(item.c + c * items.elementBytes);
+    to.words[3 * experts + e] = k;
+    to.words[4 * experts + e] = item.transposeB ? k : n;
+    to.words[5 * experts + e] = n;
+    to.shapes[3 * e] = static_cast<int32_t>(m);
+    to.shapes[3 * e + 1] = static_cast<int32_t>(n);
+    to.shapes[3 * e + 2] = static_cast<int32_t>(depth);
+  }
+}
+
+Status fill(const Target &target, const RaggedProduct *products, size_t count, View counts, char *block) {
+  Items items;
+  items.count = static_cast<int64_t>(count);
+  items.experts = products->experts;
+  items.elementBytes = static_cast<int64_t>(dtypeSize(products->dtype));
+  int64_t zeroBytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const RaggedProduct &product = products[i];
+    items.items[i] = {static_cast<const char *>(product.a),
+                      static_cast<const char *>(product.b),
+                      static_cast<char *>(product.c),
+                      product.n,
+                      product.k,
+                      product.isWeightGradient(),
+                      product.transposeB};
+    if (product.isWeightGradient())
+      zeroBytes = std::max(zeroBytes, kZeroRows * std::max(product.n, product.k) * items.elementBytes);
+  }
+  const void *zeros = nullptr;
+  MOERT_RETURN_IF_ERROR(target.device.zerosOf(zeroBytes, zeros));
+  items.zeros = static_cast<const char *>(zeros);
+  const int64_t *offsets = nullptr;
+  MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, products->rows, offsets));
+  return launch(fillKernel, gridOf(target, items.count * items.experts), target, items, offsets, block,
+                bytesOf(items.experts));
+}
+
+GroupArrays arraysAt(const void *block, size_t index, int64_t experts) {
+  const Places places(static_cast<char *>(const_cast<void *>(block)), static_cast<int64_t>(index), experts,
+                      bytesOf(experts));
+  const auto *addresses = reinterpret_cast<void *const *>(places.words);
+  GroupArrays arrays;
+  arrays.shapes = places.shapes;
+  arrays.a = addresses;
+  arrays.b = addresses + experts;
+  arrays.c = addresses + 2 * experts;
+  arrays.leadingA = places.words + 3 * experts;
+  arrays.leadingB = places.words + 4 * experts;
+  arrays.leadingC = places.words + 5 * experts;
+  return arrays;
+}
+
+} // namespace
+
+Status RaggedGroups::arraysOf(const Target &target, const RaggedProduct &product, View counts, GroupArrays &arrays) {
+  std::lock_guard lock(mutex);
+  List &list = lists[{counts.data, product.rows}];
+  // Buffers of another type or another number of experts began here before.
+  if (!list.products.empty() &&
+      (list.products[0].dtype != product.dtype || list.products[0].experts != product.experts))
+    list = {};
+  auto found = std::find(list.products.begin(), list.products.end(), product);
+  auto index = static_cast<size_t>(found - list.products.begin());
+  if (found == list.products.end() && index < kMost)
+    list.products.push_back(product);
+  const char *block = nullptr;
+  const int64_t bytes = bytesOf(product.experts);
+  const int64_t room = static_cast<int64_t>(list.products.size()) * bytes;
+  MOERT_RETURN_IF_ERROR(
+      target.stream.tableOf({RoutingTables::Table::Groups, counts, product.rows}, room, block, [&](char *made) {
+        list.filled = list.products.size();
+        return fill(target, list.products.data(), list.filled, counts, made);
+      }));
+  if (index < list.filled) {
+    arrays = arraysAt(block, index, product.experts);
+    return {};
+  }
+  // The step has this product for the first time.
+  MOERT_RETURN_IF_ERROR(target.stream.tableOf({RoutingTables::Table::Groups, counts, -1 - static_cast<int64_t>(index)},
+                                              bytes, block,
+                                              [&](char *made) { return fill(target, &product, 1, counts, made); }));
+  arrays = arraysAt(block, 0, product.experts);
+  return {};
+}
+
+} // namespace moert::cuda

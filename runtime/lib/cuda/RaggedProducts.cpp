@@ -1,0 +1,135 @@
+//===- RaggedProducts.cpp - the products of experts whose rows vary -------===//
+
+#include "cuda/RaggedProducts.h"
+
+#include "cuda/Ragged.cuh"
+
+namespace moert::cuda {
+
+const char *methodName(RaggedMethod method) {
+  switch (method) {
+  case RaggedMethod::Tiles:
+    return "tiles";
+  case RaggedMethod::CutlassCooperative:
+    return "cutlass-cooperative";
+  case RaggedMethod::CutlassPingpong:
+    return "cutlass-pingpong";
+  case RaggedMethod::CublasGrouped:
+    return "cublas-grouped";
+  case RaggedMethod::CublasLt1:
+    return "cublaslt-1";
+  case RaggedMethod::CublasLt2:
+    return "cublaslt-2";
+  case RaggedMethod::CublasLt4:
+    return "cublaslt-4";
+  }
+  return "";
+}
+
+std::optional<RaggedMethod> findMethod(std::string_view name) {
+  for (RaggedMethod method : kRaggedMethods)
+    if (methodName(method) == name)
+      return method;
+  return std::nullopt;
+}
+
+static bool isCutlass(RaggedMethod method) {
+  return method == RaggedMethod::CutlassCooperative || method == RaggedMethod::CutlassPingpong;
+}
+
+bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &product) {
+  if (method == RaggedMethod::Tiles)
+    return canUseTiles(product);
+  if (isCutlass(method))
+    return canUseCutlass(target, product);
+  // The host must read the offsets, which a graph cannot wait for.
+  return !target.stream.isCapturing;
+}
+
+// --- Methods of the host -----------------------------------------------------
+
+static const char *elementsFrom(const void *data, int64_t count, int32_t dtype) {
+  return static_cast<const char *>(data) + count * static_cast<int64_t>(dtypeSize(dtype));
+}
+
+/// The products of all experts that have something to do; those that do not are cleared where they must be.
+static Status listMembers(const Target &target, const RaggedProduct &product, const ProductShape &model, View counts,
+                          std::vector<GroupMember> &members) {
+  std::vector<int64_t> offsets;
+  MOERT_RETURN_IF_ERROR(readExpertOffsets(target, counts, product.rows, offsets));
+  const int64_t n = product.n, k = product.k, weights = k * n;
+  auto from = [&](const void *data, int64_t count) {
+    return const_cast<char *>(elementsFrom(data, count, product.dtype));
+  };
+  for (int64_t e = 0; e < product.experts; ++e) {
+    const int64_t first = offsets[static_cast<size_t>(e)], rows = offsets[static_cast<size_t>(e) + 1] - first;
+    const GroupMember member =
+        product.isWeightGradient()
+            ? GroupMember{k,
+                          n,
+                          rows,
+                          from(product.a, first * k),
+                          from(product.b, first * n),
+                          from(product.c, e * weights)}
+            : GroupMember{
+                  rows, n, k, from(product.a, first * k), from(product.b, e * weights), from(product.c, first * n)};
+    if (member.m > 0 && member.n > 0 && member.k > 0) {
+      members.push_back(member);
+      continue;
+    }
+    ProductShape empty = model;
+    empty.m = member.m;
+    empty.n = member.n;
+    MOERT_RETURN_IF_ERROR(target.device.products.multiply(target.stream, empty, member.a, member.b, member.c));
+  }
+  return {};
+}
+
+static Status multiplyByCublas(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts) {
+  const ProductShape model{product.dtype, 0, 0, 0, product.isWeightGradient(), product.transposeB, product.accumulate};
+  std::vector<GroupMember> members;
+  MOERT_RETURN_IF_ERROR(listMembers(target, product, model, counts, members));
+  Products &products = target.device.products;
+  switch (method) {
+  case RaggedMethod::CublasLt1:
+    return products.multiplyOneByOne(target.stream, model, members, 1);
+  case RaggedMethod::CublasLt2:
+    return products.multiplyOneByOne(target.stream, model, members, 2);
+  case RaggedMethod::CublasLt4:
+    return products.multiplyOneByOne(target.stream, model, members, 4);
+  default:
+    return products.multiplyGroup(target.stream, model, members);
+  }
+}
+
+// --- Choice ------------------------------------------------------------------
+
+Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts) {
+  if (!canCompute(method, target, product))
+    return Status::error(MOERT_ERROR_UNSUPPORTED,
+                         std::string("method '") + methodName(method) + "' cannot compute this ragged product");
+  const bool isEmpty =
+      product.experts == 0 || product.n == 0 || (product.isWeightGradient() ? product.k : product.rows) == 0;
+  if (isEmpty)
+    return {};
+  if (isCutlass(method))
+    return multiplyByCutlass(target, product, counts, method == RaggedMethod::CutlassPingpong);
+  if (method != RaggedMethod::Tiles)
+    return multiplyByCublas(target, method, product, counts);
+  const int64_t *offsets = nullptr;
+  MOERT_RETURN_IF_ERROR(expertOffsets(target, counts, product.rows, offsets));
+  return multiplyByTiles(target, product, offsets);
+}
+
+/// The first method that can. Those that read on the device come first, so that the host need not wait. Large tiles
+/// suit experts that have many rows.
+Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts) {
+  const bool hasManyRows = product.isWeightGradient() || product.rows >= 256 * product.experts;
+  for (RaggedMethod method : {hasManyRows ? RaggedMethod::CutlassCooperative : RaggedMethod::CutlassPingpong,
+                              RaggedMethod::Tiles, RaggedMethod::CublasGrouped})
+    if (canCompute(method, target, product))
+      return multiplyRagged(target, method, product, counts);
+  return target.stream.checkMayWait();
+}
+
+} // namespace moert::cuda

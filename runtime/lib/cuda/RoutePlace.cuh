@@ -1,0 +1,164 @@
+//===- RoutePlace.cuh - where the rows of a dropless routing lie ----------===//
+//
+// The second and last kernel of the usual routing: one group of tokens, one chunk, no capacity. The first one counts
+// the choices of parts of the tokens; here each block adds up what it needs of these counts, and ranks the choices of
+// its part. So slots and counts depend on no order of threads.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CUDA_ROUTEPLACE_CUH
+#define MOERT_CUDA_ROUTEPLACE_CUH
+
+#include "cuda/Reduce.cuh"
+
+namespace moert::cuda {
+
+/// The most experts whose counts a block has room for.
+inline constexpr int kMostPlaced = 512;
+
+/// A is the type of sums of probabilities, O of the auxiliary loss.
+template <class A, class O> struct Placing {
+  const int32_t *chosen;     ///< [tokens, choices]
+  const int32_t *partCounts; ///< [parts, E]
+  const A *partial;          ///< [parts, E]: sums of probabilities
+  int64_t tokens, parts;
+  int experts, choices;
+  int32_t *slots;   ///< [tokens, choices]
+  int32_t *counts;  ///< [E]
+  int32_t *sources; ///< [tokens * choices]: the choice of each row
+  int32_t *loads;   ///< [E]
+  int64_t *offsets; ///< [E+1]
+  double auxFactor; ///< of the sum of loads times probabilities
+  O *aux;
+};
+
+/// add(part, column) for all parts, by all threads: columns side by side, and as many parts at a time as there are
+/// threads left. finish(column, strip, strips) then adds up what the strips have.
+struct PartStrips {
+  int columns; ///< a power of two from 32 on, at most kThreads
+  __device__ explicit PartStrips(int experts) : columns(kWarp) {
+    while (columns < experts && columns < kThreads)
+      columns *= 2;
+  }
+  __device__ int strips() const { return kThreads / columns; }
+  __device__ int strip() const { return static_cast<int>(threadIdx.x) / columns; }
+  __device__ int column() const { return static_cast<int>(threadIdx.x) % columns; }
+};
+
+/// The choices of all parts, and of those before `part`, by expert: to shared memory.
+template <class A, class O>
+__device__ void addPartCounts(const Placing<A, O> &placing, int64_t part, int32_t *totals, int32_t *before) {
+  __shared__ int32_t all[kThreads], earlier[kThreads];
+  const PartStrips strips(placing.experts);
+  for (int first = 0; first < placing.experts; first += strips.columns) {
+    const int expert = first + strips.column();
+    int32_t total = 0, early = 0;
+    if (expert < placing.experts)
+#pragma unroll 8
+      for (int64_t p = strips.strip(); p < placing.parts; p += strips.strips()) {
+        const int32_t count = placing.partCounts[p * placing.experts + expert];
+        total += count;
+        early += p < part ? count : 0;
+      }
+    all[threadIdx.x] = total;
+    earlier[threadIdx.x] = early;
+    __syncthreads();
+    if (strips.strip() == 0 && expert < placing.experts) {
+      for (int other = 1; other < strips.strips(); ++other) {
+        total += all[other * strips.columns + strips.column()];
+        early += earlier[other * strips.columns + strips.column()];
+      }
+      totals[expert] = total;
+      before[expert] = early;
+    }
+    __syncthreads();
+  }
+}
+
+/// The auxiliary loss: the sum over experts of their loads times their probabilities.
+template <class A, class O> __device__ void sumAuxiliary(const Placing<A, O> &placing, const int32_t *totals) {
+  __shared__ double all[kThreads];
+  const PartStrips strips(placing.experts);
+  double mine = 0;
+  for (int first = 0; first < placing.experts; first += strips.columns) {
+    const int expert = first + strips.column();
+    double sum = 0;
+    if (expert < placing.experts)
+#pragma unroll 8
+      for (int64_t p = strips.strip(); p < placing.parts; p += strips.strips())
+        sum += convert<double>(placing.partial[p * placing.experts + expert]);
+    all[threadIdx.x] = sum;
+    __syncthreads();
+    if (strips.strip() == 0 && expert < placing.experts) {
+      for (int other = 1; other < strips.strips(); ++other)
+        sum += all[other * strips.columns + strips.column()];
+      mine += sum * totals[expert];
+    }
+    __syncthreads();
+  }
+  const double sum = blockSum(mine);
+  if (threadIdx.x == 0)
+    *placing.aux = convert<O>(placing.auxFactor * sum);
+}
+
+/// Turns the counts before a part into where its rows start; the first part's block also gives them to others.
+template <class A, class O>
+__device__ void startRows(const Placing<A, O> &placing, int64_t part, const int32_t *totals, int32_t *before) {
+  int32_t rows = 0;
+  for (int first = 0; first < placing.experts; first += kThreads) {
+    const int expert = first + static_cast<int>(threadIdx.x);
+    const int32_t count = expert < placing.experts ? totals[expert] : 0;
+    int32_t all = 0;
+    const int32_t end = rows + blockScan(count, all);
+    if (expert < placing.experts) {
+      before[expert] += end - count;
+      if (part == 0) {
+        placing.counts[expert] = placing.loads[expert] = count;
+        placing.offsets[expert + 1] = end;
+      }
+    }
+    rows += all;
+  }
+  if (part == 0 && threadIdx.x == 0)
+    placing.offsets[0] = 0;
+}
+
+/// By one warp, in the order of the choices. `next` is where the next row of each expert lies.
+template <class A, class O> __device__ void placePart(const Placing<A, O> &placing, int64_t part, int32_t *next) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t begin = placing.tokens * part / placing.parts * placing.choices;
+  const int64_t end = placing.tokens * (part + 1) / placing.parts * placing.choices;
+  for (int64_t first = begin; first < end; first += kWarp) {
+    const bool isChoice = first + lane < end;
+    const int32_t expert = isChoice ? placing.chosen[first + lane] : -1;
+    const unsigned like = __match_any_sync(kFullMask, static_cast<unsigned>(expert));
+    const int rank = __popc(like & ((1u << lane) - 1));
+    const int32_t row = isChoice ? next[expert] + rank : 0;
+    __syncwarp();
+    if (isChoice && rank == 0)
+      next[expert] = row + __popc(like);
+    __syncwarp();
+    if (isChoice) {
+      placing.slots[first + lane] = row;
+      placing.sources[row] = static_cast<int32_t>(first + lane);
+    }
+  }
+}
+
+/// A block for each part, and a last one for the auxiliary loss.
+template <class A, class O> __global__ void __launch_bounds__(kThreads) placeKernel(Placing<A, O> placing) {
+  __shared__ int32_t totals[kMostPlaced], before[kMostPlaced];
+  const int64_t part = blockIdx.x;
+  addPartCounts(placing, part, totals, before);
+  if (part == placing.parts) {
+    sumAuxiliary(placing, totals);
+    return;
+  }
+  startRows(placing, part, totals, before);
+  __syncthreads();
+  if (threadIdx.x < kWarp)
+    placePart(placing, part, before);
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_ROUTEPLACE_CUH

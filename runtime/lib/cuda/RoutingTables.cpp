@@ -1,0 +1,94 @@
+//===- RoutingTables.cpp - tables that kernels make of a routing ----------===//
+
+#include "cuda/RoutingTables.h"
+
+#include <algorithm>
+
+namespace moert::cuda {
+
+static bool isSame(const RoutingTables::Key &a, const RoutingTables::Key &b) {
+  return a.table == b.table && a.parameter == b.parameter && a.of.data == b.of.data && a.of.bytes() == b.of.bytes();
+}
+
+static Status recordOn(RoutingTables::Block &block, cudaStream_t stream) {
+  if (!block.event)
+    MOERT_RETURN_IF_ERROR(createEvent(false, block.event));
+  block.on = stream;
+  return check(cudaEventRecord(block.event.get(), stream), "cannot record an event");
+}
+
+static Status waitFor(const RoutingTables::Block &block, cudaStream_t stream) {
+  if (!block.on || block.on == stream)
+    return {};
+  return check(cudaStreamWaitEvent(stream, block.event.get()), "cannot wait for an event");
+}
+
+Status RoutingTables::find(cudaStream_t stream, const Key &key, const void *&data) {
+  std::lock_guard lock(mutex);
+  data = nullptr;
+  for (const Entry &entry : entries)
+    if (isSame(entry.key, key)) {
+      data = entry.block->memory.get();
+      return waitFor(*entry.block, stream);
+    }
+  return {};
+}
+
+Status RoutingTables::reserve(cudaStream_t stream, int64_t bytes, Block *&block) {
+  std::lock_guard lock(mutex);
+  block = nullptr;
+  for (Block &candidate : blocks)
+    if (!candidate.isUsed && candidate.bytes >= bytes && (!block || candidate.bytes < block->bytes))
+      block = &candidate;
+  if (!block) {
+    Block fresh;
+    fresh.bytes = std::max<int64_t>(bytes, 256);
+    MOERT_RETURN_IF_ERROR(allocateDevice(fresh.bytes, "a table of a routing", fresh.memory));
+    block = &blocks.emplace_back(std::move(fresh));
+  }
+  block->isUsed = true;
+  return waitFor(*block, stream);
+}
+
+Status RoutingTables::publish(cudaStream_t stream, const Key &key, Block *block) {
+  std::lock_guard lock(mutex);
+  // Nothing overwrites a value of no bytes.
+  if (key.of.bytes() > 0)
+    entries.push_back({key, block});
+  return recordOn(*block, stream);
+}
+
+/// The readers of a table are readers of the value too, so that they come before what overwrites the value.
+Status RoutingTables::retire(Block &block, cudaStream_t stream) {
+  block.isUsed = false;
+  return recordOn(block, stream);
+}
+
+Status RoutingTables::note(const Call &call, cudaStream_t stream) {
+  std::lock_guard lock(mutex);
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount) && !entries.empty(); ++i) {
+    const View &view = call.views[i];
+    if (!view || !infoOf(call.kind).operands[i].isOutput)
+      continue;
+    const char *begin = view.as<const char>(), *end = begin + view.bytes();
+    for (size_t e = entries.size(); e-- > 0;) {
+      const char *of = entries[e].key.of.as<const char>();
+      if (of >= end || begin >= of + entries[e].key.of.bytes())
+        continue;
+      MOERT_RETURN_IF_ERROR(retire(*entries[e].block, stream));
+      entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(e));
+    }
+  }
+  return {};
+}
+
+void RoutingTables::clear() {
+  std::lock_guard lock(mutex);
+  entries.clear();
+  for (Block &block : blocks) {
+    block.isUsed = false;
+    block.on = nullptr;
+  }
+}
+
+} // namespace moert::cuda

@@ -1,0 +1,28 @@
+//===- Stage.cuh - vectors on their way to shared memory ------------------===//
+#ifndef MOERT_CUDA_STAGE_CUH
+#define MOERT_CUDA_STAGE_CUH
+
+#include "cuda/Types.cuh"
+
+#include <cuda_pipeline.h>
+
+namespace moert::cuda {
+
+/// Begins to copy a vector of 16 bytes to shared memory, of which the first `left` elements are there and the others
+/// are zeros. Where `isAligned`, `left` is at least a vector, or 0 or less. `anywhere` is an address that may be named.
+template <class T>
+__device__ __forceinline__ void stageVector(T *to, const T *from, int64_t left, bool isAligned, const T *anywhere) {
+  constexpr int V = kVector<T>;
+  if (isAligned) {
+    // Of nothing, no address is accessed.
+    __pipeline_memcpy_async(to, left > 0 ? from : anywhere, 16, left > 0 ? 0 : 16);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    to[i] = i < left ? from[i] : convert<T>(0.0f);
+}
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_STAGE_CUH

@@ -1,0 +1,69 @@
+//===- Cutlass.cpp - grouped kernels of CUTLASS, emulated -----------------===//
+//
+// Reads the arrays as the kernels do, when the time has come: so it shows whether they are right.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/RaggedCutlass.h"
+#include "cuda/Types.cuh"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cuda_runtime.h>
+
+namespace moert::cuda::cutlass_groups {
+namespace {
+
+/// TMA loads by 16 bytes.
+void checkAligned(const void *data, int64_t leading) {
+  if (reinterpret_cast<uintptr_t>(data) % 16 == 0 && leading % 8 == 0)
+    return;
+  std::fprintf(stderr, "CUDA emulation: a matrix of a grouped kernel is not aligned to 16 bytes\n");
+  std::abort();
+}
+
+template <class T> void multiplyOne(const RaggedProduct &product, const GroupArrays &arrays, int64_t e) {
+  const int32_t *shape = arrays.shapes + 3 * e;
+  const auto *a = static_cast<const T *>(arrays.a[e]), *b = static_cast<const T *>(arrays.b[e]);
+  auto *c = static_cast<T *>(arrays.c[e]);
+  const int64_t leadingA = arrays.leadingA[e], leadingB = arrays.leadingB[e], leadingC = arrays.leadingC[e];
+  if (shape[0] == 0 || shape[1] == 0)
+    return;
+  checkAligned(a, leadingA);
+  checkAligned(b, leadingB);
+  checkAligned(c, leadingC);
+  for (int64_t m = 0; m < shape[0]; ++m)
+    for (int64_t n = 0; n < shape[1]; ++n) {
+      float sum = 0;
+      for (int64_t k = 0; k < shape[2]; ++k)
+        sum += convert<float>(a[product.isWeightGradient() ? k * leadingA + m : m * leadingA + k]) *
+               convert<float>(b[product.transposeB ? n * leadingB + k : k * leadingB + n]);
+      T &to = c[m * leadingC + n];
+      to = convert<T>(product.accumulate ? convert<float>(to) + sum : sum);
+    }
+}
+
+template <class T> Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  auto run = [=] {
+    for (int64_t e = 0; e < product.experts; ++e)
+      multiplyOne<T>(product, arrays, e);
+  };
+  return check(emulation::enqueueWork(target.stream.stream, run), "cannot launch a grouped kernel");
+}
+
+} // namespace
+
+Status multiplyBf16Cooperative(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  return multiply<Bf16>(target, product, arrays);
+}
+Status multiplyBf16Pingpong(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  return multiply<Bf16>(target, product, arrays);
+}
+Status multiplyF16Cooperative(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  return multiply<Half>(target, product, arrays);
+}
+Status multiplyF16Pingpong(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  return multiply<Half>(target, product, arrays);
+}
+
+} // namespace moert::cuda::cutlass_groups
