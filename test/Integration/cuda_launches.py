@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Counts what a step enqueues on a GPU, and how often the host waits for it, on the emulation of CUDA.
+
+Usage: cuda_launches.py --bin DIR. MOERT_BACKENDS names the folder of the emulated backend.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = None
+
+# A layer of Mixtral 8x7B with smaller matrices.
+MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128,
+           "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8,
+           "num_experts_per_tok": 2, "vocab_size": 64, "hidden_act": "silu", "max_position_embeddings": 128,
+           "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": None, "tie_word_embeddings": False}
+
+
+class LaunchesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def at(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def compile(self, *options):
+        with open(self.at("model.json"), "w") as file:
+            json.dump(MIXTRAL, file)
+        subprocess.run([os.path.join(BIN, "moe-compile"), self.at("model.json"), "--parallel=dp=1", "--seq=64", *options, "-o",
+                        self.at("plan.so")], check=True, stderr=subprocess.DEVNULL)
+
+    def run_plan(self, *options):
+        environment = {**os.environ, "CUDA_EMULATION_COUNTS": self.at("counts.json")}
+        done = subprocess.run([os.path.join(BIN, "moe-run"), self.at("plan.so"), "--backend=cuda", *options], capture_output=True,
+                              text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.at("counts.json")) as file:
+            return json.load(file)
+
+    def per_step(self, *options):
+        """Launches and waits of a step, once workspaces have their size."""
+        few, many = (self.run_plan(f"--iters={steps}", *options) for steps in (3, 7))
+        return {name: (many[name] - few[name]) / 4 for name in few}
+
+    def test_a_dropless_layer(self):
+        self.compile("--dtype=bf16")
+        dropless = self.per_step("--no-cuda-graph")
+        self.assertLessEqual(dropless["launches"], 28)
+        print("launches of a dropless layer:", dropless["launches"])
+        self.compile("--dtype=bf16", "--capacity-factor=2")
+        # Neither reads counts; the waits that remain are for the end of the step.
+        self.assertEqual(dropless["waits"], self.per_step("--no-cuda-graph")["waits"])
+
+    def test_f32_is_multiplied_by_cublas_whose_sizes_are_the_host_s(self):
+        self.compile("--dtype=bf16")
+        narrow = self.per_step("--no-cuda-graph")["waits"]
+        self.compile("--dtype=f32")
+        self.assertGreater(self.per_step("--no-cuda-graph")["waits"], narrow)
+
+    def test_a_dropless_step_becomes_a_graph(self):
+        self.compile("--dtype=bf16")
+        self.assertLessEqual(self.per_step()["launches"], 2)
+        self.run_plan("--iters=4", "--verify")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    arguments, rest = parser.parse_known_args()
+    BIN = arguments.bin
+    unittest.main(argv=[sys.argv[0], *rest])
