@@ -245,7 +245,7 @@ Status DirectDevice::meet(int64_t stream, Call call) {
     const Call *calls[] = {&call};
     Lane *on[] = {&lane};
     MOERT_RETURN_IF_ERROR(runLocally({*lanes, on, calls, {&received, 1}, group, group.instanceOf(rank)}));
-    return lanes->end(lane, received);
+    return lanes->end(lane, call, received);
   }
   HostValues values;
   MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
@@ -253,7 +253,7 @@ Status DirectDevice::meet(int64_t stream, Call call) {
   MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
 #endif
   MOERT_RETURN_IF_ERROR(noteLaunched(lane, call));
-  return lanes->end(lane, received);
+  return lanes->end(lane, call, received);
 }
 
 /// Members issue the collectives of a group, and what goes over a channel, in one order: that numbers them.

@@ -6,12 +6,29 @@
 
 namespace moert::cuda {
 
+static HostCounts::Values valuesAt(const void *data, const char *begin, const char *end) {
+  const auto *first = static_cast<const int32_t *>(data);
+  return std::make_shared<std::vector<int32_t>>(first,
+                                                first + (end - begin) / static_cast<std::ptrdiff_t>(sizeof(*first)));
+}
+
+Status HostCounts::finishCopy(Copy &copy) {
+  MOERT_RETURN_IF_ERROR(
+      check(cudaEventSynchronize(copy.page->filled.get()), "a call before one that reads counts failed"));
+  copy.values = valuesAt(copy.page->memory.get(), copy.begin, copy.end);
+  ++waited;
+  return {};
+}
+
 Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
-  const char *begin = view.as<const char>(), *end = begin + view.bytes();
+  const Range range{view.as<const char>(), view.as<const char>() + view.bytes()};
   {
     std::lock_guard lock(mutex);
-    for (const Copy &copy : copies)
-      if (copy.begin == begin && copy.end == end) {
+    readers.insert(range);
+    for (Copy &copy : copies)
+      if (copy.begin == range.first && copy.end == range.second) {
+        if (!copy.values)
+          MOERT_RETURN_IF_ERROR(finishCopy(copy));
         values = copy.values;
         return {};
       }
@@ -23,28 +40,76 @@ Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(stream), "a call before one that reads counts failed"));
   values = fresh;
   std::lock_guard lock(mutex);
-  copies.push_back({begin, end, values});
+  copies.push_back({range.first, range.second, values, nullptr});
   ++waited;
   return {};
 }
 
-void HostCounts::note(const Call &call) {
+Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
+  const int64_t bytes = range.second - range.first;
+  if (!aside)
+    MOERT_RETURN_IF_ERROR(createStream(aside));
+  if (usedPages == pages.size())
+    pages.emplace_back();
+  Page &page = pages[usedPages++];
+  if (page.bytes < bytes) {
+    MOERT_RETURN_IF_ERROR(allocatePinned(bytes, "counts", page.memory));
+    page.bytes = bytes;
+  }
+  if (!page.filled)
+    MOERT_RETURN_IF_ERROR(createEvent(false, page.filled));
+  MOERT_RETURN_IF_ERROR(follow(aside.get(), stream));
+  MOERT_RETURN_IF_ERROR(check(
+      cudaMemcpyAsync(page.memory.get(), range.first, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, aside.get()),
+      "cannot copy counts to the host"));
+  MOERT_RETURN_IF_ERROR(check(cudaEventRecord(page.filled.get(), aside.get()), "cannot record an event"));
+  copies.push_back({range.first, range.second, nullptr, &page});
+  return {};
+}
+
+Status HostCounts::noteEnqueued(const Call &call, cudaStream_t stream) {
   std::lock_guard lock(mutex);
-  if (copies.empty())
-    return;
+  if (readers.empty())
+    return {};
   for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i) {
+    const View &view = call.views[i];
+    if (!view || view.dtype != MOERT_I32 || !infoOf(call.kind).operands[i].isOutput)
+      continue;
+    const Range range{view.as<const char>(), view.as<const char>() + view.bytes()};
+    if (readers.count(range))
+      MOERT_RETURN_IF_ERROR(startCopy(range, stream));
+  }
+  return {};
+}
+
+Status HostCounts::note(const Call &call, cudaStream_t stream) {
+  std::lock_guard lock(mutex);
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount) && !copies.empty(); ++i) {
     const View &view = call.views[i];
     if (!view || !infoOf(call.kind).operands[i].isOutput)
       continue;
     const char *begin = view.as<const char>(), *end = begin + view.bytes();
-    std::erase_if(copies, [&](const Copy &copy) { return copy.begin < end && begin < copy.end; });
+    for (size_t c = copies.size(); c-- > 0;) {
+      const Copy &copy = copies[c];
+      if (copy.begin >= end || begin >= copy.end)
+        continue;
+      // What is on its way must have left before the call writes there.
+      if (!copy.values)
+        MOERT_RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream, copy.page->filled.get()), "cannot wait for an event"));
+      copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(c));
+    }
   }
+  return {};
 }
 
-void HostCounts::clear() {
+Status HostCounts::clear() {
   std::lock_guard lock(mutex);
+  if (usedPages > 0)
+    MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(aside.get()), "cannot copy counts to the host"));
   copies.clear();
+  usedPages = 0;
   waited = 0;
+  return {};
 }
 
 } // namespace moert::cuda

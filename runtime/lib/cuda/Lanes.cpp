@@ -51,11 +51,11 @@ Status Lanes::run(Lane &lane, const Call &call) {
   MOERT_RETURN_IF_ERROR(begin(lane, call));
   CudaKernels kernels(target(lane, call));
   MOERT_RETURN_IF_ERROR(launchKernel(kernels, call));
-  return end(lane);
+  return end(lane, call);
 }
 
 Status Lanes::begin(Lane &lane, const Call &call) {
-  counts[static_cast<size_t>(lane.place)].note(call);
+  MOERT_RETURN_IF_ERROR(counts[static_cast<size_t>(lane.place)].note(call, lane.context.stream));
   MOERT_RETURN_IF_ERROR(tables[static_cast<size_t>(lane.place)].note(call, lane.context.stream));
   if (!isTimed)
     return {};
@@ -69,7 +69,9 @@ Status Lanes::begin(Lane &lane, const Call &call) {
   return check(cudaEventRecord(timed.begin.get(), lane.context.stream), "cannot record an event");
 }
 
-Status Lanes::end(Lane &lane, int64_t received) {
+Status Lanes::end(Lane &lane, const Call &call, int64_t received) {
+  if (!lane.context.isCapturing)
+    MOERT_RETURN_IF_ERROR(counts[static_cast<size_t>(lane.place)].noteEnqueued(call, lane.context.stream));
   if (!isTimed)
     return {};
   Lane::Timed &timed = lane.timed[lane.used++];
@@ -79,7 +81,7 @@ Status Lanes::end(Lane &lane, int64_t received) {
 
 Status Lanes::beginStep() {
   for (HostCounts &known : counts)
-    known.clear();
+    MOERT_RETURN_IF_ERROR(known.clear());
   for (RoutingTables &known : tables)
     known.clear();
   // What the host wrote may still be under way on the default stream, which ours do not wait for.

@@ -51,7 +51,7 @@ public:
   /// Around what a call enqueues: notes when that ran, and what of the counts that the host knows it may change.
   /// `received` says the bytes that a collective got, or -1.
   Status begin(Lane &lane, const Call &call);
-  Status end(Lane &lane, int64_t received = -1);
+  Status end(Lane &lane, const Call &call, int64_t received = -1);
 
   Status beginStep();
   /// When nothing runs any more: the first fault of the step's kernels, and its times.

@@ -55,7 +55,7 @@ Status LoopbackClient::pull(const Executor::Gathering &gathering, int64_t, int) 
   MOERT_RETURN_IF_ERROR(runLocally({lanes, on, gathering.calls, gathering.received, group, gathering.instance}));
   for (size_t i = 0; i < on.size(); ++i) {
     MOERT_RETURN_IF_ERROR(follow(on[i]->context.stream, first));
-    MOERT_RETURN_IF_ERROR(lanes.end(*on[i], gathering.received[i]));
+    MOERT_RETURN_IF_ERROR(lanes.end(*on[i], *gathering.calls[i], gathering.received[i]));
   }
   return {};
 }
