@@ -32,6 +32,16 @@ moe_install_packages() {
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
+# moe_fetch_cutlass: CUTLASS's headers to build/cutlass, from its wheel on PyPI, unless they are there; prints their folder.
+moe_fetch_cutlass() {
+  local folder=build/cutlass version=4.2.0.0
+  if [ ! -f "$folder/cutlass_library/source/include/cutlass/cutlass.h" ]; then
+    python3 -m pip download --quiet --no-deps --dest "$folder" "nvidia-cutlass==$version" >&2 &&
+      python3 -m zipfile -e "$folder/nvidia_cutlass-$version-py3-none-any.whl" "$folder" || return 1
+  fi
+  echo "$PWD/$folder/cutlass_library/source"
+}
+
 # moe_configure NAME OPTION..: configures build/NAME, quietly unless that fails.
 moe_configure() {
   local name=$1 log
