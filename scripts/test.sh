@@ -21,7 +21,18 @@ run_tests() {
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
 }
 
-moe_build "$preset" all
+# Where there is a compiler for CUDA, CUTLASS's kernels are compiled too.
+cutlass=()
+if [ "$preset" = dev ] && command -v nvcc >/dev/null; then
+  if root=$(moe_fetch_cutlass); then
+    cutlass=(-DMOERT_CUTLASS_ROOT="$root")
+  else
+    echo "warning: CUTLASS could not be fetched, so its kernels are not compiled" >&2
+  fi
+fi
+
+moe_configure "$preset" --preset "$preset" "${cutlass[@]}"
+cmake --build "build/$preset" --target all
 run_tests "$preset" "$@"
 if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then
   moe_build asan all
