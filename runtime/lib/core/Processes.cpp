@@ -113,6 +113,17 @@ Status checkAgree(Processes &processes, const std::string &text, const Status &r
   });
 }
 
+Status checkDistinct(Processes &processes, const std::string &text, const std::string &both) {
+  std::map<std::string, int64_t> owners;
+  return judge(processes, bytesOf(text), [&](int64_t process, const std::vector<char> &given) -> Status {
+    auto [owner, isNew] = owners.emplace(std::string(given.begin(), given.end()), process);
+    if (given.empty() || isNew)
+      return {};
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "ranks " + std::to_string(owner->second) + " and " + std::to_string(process) + " " + both);
+  });
+}
+
 Status agreeOnAll(Processes &processes, bool &all) {
   const std::vector<char> yes{1};
   Status status = judge(processes, {static_cast<char>(all)}, [&](int64_t, const std::vector<char> &given) {

@@ -72,6 +72,9 @@ public:
 /// text says what they run, in lines "name: value"; the error has the rank, and of lines that differ the name and both
 /// values. All call it.
 Status checkAgree(Processes &processes, const std::string &text, const Status &ready = {});
+/// An error, in all processes, where two of them give the same `text`: "ranks 0 and 2 " and `both`. Empty texts, which
+/// processes give that failed before, are left out. All call it.
+Status checkDistinct(Processes &processes, const std::string &text, const std::string &both);
 /// `all` becomes whether it holds in all processes. All call it.
 Status agreeOnAll(Processes &processes, bool &all);
 /// What `give` gives in process `from`, or its error, to all processes. All call it.

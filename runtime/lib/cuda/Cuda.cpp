@@ -24,15 +24,25 @@ static std::string hintFor(cudaError_t error) {
   }
 }
 
+/// What was done cannot become a part of a graph.
+static bool isOfCapture(cudaError_t error) {
+  return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread;
+}
+
+static int32_t codeOf(cudaError_t error) {
+  if (error == cudaErrorMemoryAllocation)
+    return MOERT_ERROR_OUT_OF_MEMORY;
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || isOfCapture(error))
+    return MOERT_ERROR_UNSUPPORTED;
+  return MOERT_ERROR_INTERNAL;
+}
+
 Status check(cudaError_t error, const std::string &what) {
   if (error == cudaSuccess)
     return {};
   // Else the next call that asks for the last error would find this one.
   static_cast<void>(cudaGetLastError());
-  const int32_t code = error == cudaErrorMemoryAllocation                                   ? MOERT_ERROR_OUT_OF_MEMORY
-                       : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ? MOERT_ERROR_UNSUPPORTED
-                                                                                            : MOERT_ERROR_INTERNAL;
-  return Status::error(code,
+  return Status::error(codeOf(error),
                        what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")" + hintFor(error));
 }
 
@@ -77,6 +87,23 @@ Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memo
   MOERT_RETURN_IF_ERROR(check(cudaMalloc(&data, static_cast<size_t>(bytes)), allocationText(bytes, what)));
   memory.reset(data);
   return {};
+}
+
+Status allocateWithoutWaiting(int64_t bytes, const std::string &what, DeviceMemory &memory) {
+  int device = 0, hasPools = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use a CUDA device"));
+  MOERT_RETURN_IF_ERROR(check(cudaDeviceGetAttribute(&hasPools, cudaDevAttrMemoryPoolsSupported, device),
+                              "cannot ask the device for its properties"));
+  if (!hasPools)
+    return allocateDevice(bytes, what, memory);
+  Stream stream;
+  MOERT_RETURN_IF_ERROR(createStream(stream));
+  void *data = nullptr;
+  MOERT_RETURN_IF_ERROR(
+      check(cudaMallocAsync(&data, static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
+  memory.reset(data);
+  // From here on all streams may use it.
+  return check(cudaStreamSynchronize(stream.get()), allocationText(bytes, what));
 }
 
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory) {

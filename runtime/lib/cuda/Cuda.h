@@ -35,6 +35,10 @@ Status createStream(Stream &stream);
 Status createEvent(bool isTimed, Event &event);
 /// `bytes` may be 0, `what` is for the message.
 Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory);
+/// The same while streams are at work. cudaMalloc waits for all of them ("Stream-Ordered Memory Allocator", CUDA
+/// Programming Guide), and one may wait in a transfer for a rank that in turn waits for what this one launches next. A
+/// device without memory pools has nothing better.
+Status allocateWithoutWaiting(int64_t bytes, const std::string &what, DeviceMemory &memory);
 /// Memory of the host that devices can access under the same address.
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory);
 

@@ -46,6 +46,11 @@ void endTogether(net::Star *star) {
   delete star;
 }
 
+/// All kernels are loaded when CUDA starts, unless the user wants something else. By default each is loaded before it
+/// is first launched, which may have to wait for all streams ("Lazy Loading", CUDA Programming Guide). If one of them
+/// waits in a transfer for a rank that in turn waits for this launch, neither goes on.
+void loadKernelsFirst() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+
 /// The processes that a launcher started; joined once.
 Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::Star> &processes) {
   static std::shared_ptr<net::Star> only;
@@ -53,6 +58,7 @@ Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::S
   MOERT_RETURN_IF_ERROR(readProcessPlace([](const char *name) { return std::getenv(name); }, place));
   std::lock_guard lock(mutex);
   if (place.size > 1 && !only) {
+    loadKernelsFirst();
     std::unique_ptr<net::Star> star;
     net::Star::Options options;
     options.index = place.rank;
@@ -93,7 +99,7 @@ public:
   /// A collective, checked.
   Status meet(int64_t stream, Call call);
 
-  void failed(const Status &status) override { abort(); }
+  void failed(const Status &) override { abort(); }
   Whereabouts whereabouts() override;
 
 private:
@@ -122,6 +128,8 @@ private:
   Status replay();
   Status drain();
   Status conclude(Status status);
+  /// CUDA would make a context on its first device for a thread that did not say which it uses.
+  void useDevice() const { static_cast<void>(cudaSetDevice(lanes->device().device)); }
   void look();
   void abort();
 
@@ -356,12 +364,21 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   return {};
 }
 
-/// Of processes that meet over NCCL all launch a graph or none does.
+/// Of processes that meet over NCCL all launch a graph or none does. Those that cannot say why; what is wrong with the
+/// step itself is its error.
 Status DirectDevice::captureTogether(const std::function<Status(int64_t)> &issue) {
-  bool all = capture(issue).ok();
+  Status captured = capture(issue);
+  bool all = captured.ok();
   if (processes)
     MOERT_RETURN_IF_ERROR(agreeOnAll(*processes, all));
   cannotCapture = !all;
+  if (cannotCapture)
+    graph.reset();
+  if (captured.ok() || captured.code != MOERT_ERROR_UNSUPPORTED)
+    return captured;
+  std::cerr << "moert: note: rank " + std::to_string(rank) +
+                   " cannot launch its steps as CUDA graphs, so that all ranks launch their calls one by one: " +
+                   captured.message + "\n";
   return {};
 }
 
@@ -418,6 +435,7 @@ Status DirectDevice::conclude(Status status) {
 // --- Looking after steps ---------------------------------------------------------
 
 void DirectDevice::look() {
+  useDevice();
   std::unique_lock lock(mutex);
   while (!stopping) {
     changed.wait_for(lock, kLook);
@@ -443,6 +461,7 @@ void DirectDevice::look() {
 }
 
 void DirectDevice::abort() {
+  useDevice();
   {
     std::lock_guard lock(mutex);
     if (aborted)
@@ -457,6 +476,7 @@ void DirectDevice::abort() {
 
 /// The first collective of each stream that is not done.
 Whereabouts DirectDevice::whereabouts() {
+  useDevice();
   std::lock_guard lock(mutex);
   Whereabouts result{inStep, {}, isIssuing ? "rank " + std::to_string(rank) + ": its program issues its calls" : ""};
   for (size_t i = 0; i < launchedCount; ++i)
@@ -467,9 +487,14 @@ Whereabouts DirectDevice::whereabouts() {
 
 } // namespace
 
-/// The process's device and its streams, and whether the processes suit the plan.
-static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const ProcessPlace &place,
-                      int64_t world, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
+/// Said of two ranks.
+constexpr const char *kShareDevice =
+    "use the same GPU, but each needs one of its own; let each process see all GPUs of its machine, or a GPU that no "
+    "other process uses (srun --gpus-per-task=1), or run all ranks on one GPU by backend cuda-loopback";
+
+/// The process's device and its UUID, and whether the processes suit the plan. A launcher shows a process all devices
+/// of its machine, or only some.
+static Status chooseDevice(const ProcessPlace &place, int64_t world, int &device, std::string &uuid) {
   int devices = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDeviceCount(&devices), "cannot use a CUDA device"));
   if (place.size != world)
@@ -477,14 +502,21 @@ static Status prepare(std::span<const Program> programs, const std::vector<Group
                          "the plan has " + std::to_string(world) + " ranks, but there are " +
                              std::to_string(place.size) + " processes (by " + place.source +
                              "); start them by torchrun, srun or mpirun, or all ranks on one GPU by cuda-loopback");
-  if (place.localSize > devices)
-    return Status::error(MOERT_ERROR_INVALID_ARGUMENT, std::to_string(place.localSize) +
-                                                           " processes run on this machine, which has " +
-                                                           std::to_string(devices) + " GPUs");
-  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(static_cast<int>(place.localRank)), "cannot use the device"));
+  device = static_cast<int>(place.localRank % devices);
+  cudaDeviceProp properties;
+  MOERT_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, device), "cannot ask what the device is"));
+  uuid.assign(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+  return {};
+}
+
+/// The process's streams on its device.
+static Status prepare(std::span<const Program> programs, const std::vector<Group> &groups, const ProcessPlace &place,
+                      int device, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
+  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(device), "cannot use the device"));
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
   lanes = std::make_unique<Lanes>();
-  return Lanes::create(programs, groups, {place.rank}, world, {.tf32 = options.tf32}, *lanes);
+  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {place.rank}, place.size, {.tf32 = options.tf32}, *lanes));
+  return lanes->reserve();
 }
 
 Status createDirect(std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
@@ -494,8 +526,14 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
   ProcessPlace place;
   std::shared_ptr<net::Star> processes;
   MOERT_RETURN_IF_ERROR(joinProcesses(options.timeout, place, processes));
+  int gpu = 0;
+  std::string uuid;
+  Status ready = chooseDevice(place, world, gpu, uuid);
+  if (processes)
+    MOERT_RETURN_IF_ERROR(checkDistinct(*processes, uuid, kShareDevice));
   std::unique_ptr<Lanes> lanes;
-  Status ready = prepare(programs, groups, place, world, options, lanes);
+  if (ready.ok())
+    ready = prepare(programs, groups, place, gpu, options, lanes);
   // Nobody goes on to NCCL, where all wait for all, before all are ready.
   if (processes)
     MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity, ready));

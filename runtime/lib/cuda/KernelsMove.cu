@@ -36,13 +36,8 @@ Status copyBlocksBy(const Target &target, View in, View out, int64_t blocks, int
 Status copyBlocks(const Target &target, View in, View out, int64_t blocks, int64_t bytes, BlockOrder order) {
   const uintptr_t all =
       static_cast<uintptr_t>(bytes) | reinterpret_cast<uintptr_t>(in.data) | reinterpret_cast<uintptr_t>(out.data);
-  if (all % 16 == 0)
-    return copyBlocksBy<uint4>(target, in, out, blocks, bytes, order);
-  if (all % 8 == 0)
-    return copyBlocksBy<uint2>(target, in, out, blocks, bytes, order);
-  if (all % 4 == 0)
-    return copyBlocksBy<uint32_t>(target, in, out, blocks, bytes, order);
-  return copyBlocksBy<uint16_t>(target, in, out, blocks, bytes, order);
+  return withWidestUnit(
+      all, [&](auto type) { return copyBlocksBy<MOERT_TYPE(type)>(target, in, out, blocks, bytes, order); });
 }
 
 /// in [outer, parts, inner] -> out [outer, inner], summed in the order of the parts.

@@ -38,6 +38,17 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<Group>
   return {};
 }
 
+Status Lanes::reserve() {
+  constexpr int64_t kReserved = int64_t(8) << 20;
+  void *data = nullptr;
+  for (Lane &lane : all) {
+    MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(kReserved, data));
+    MOERT_RETURN_IF_ERROR(lane.context.staging.reserve(1, data));
+    MOERT_RETURN_IF_ERROR(lane.context.operands.reserveAll());
+  }
+  return {};
+}
+
 CallNames::Range Lanes::range(const Lane &lane, int32_t op) const {
   return names.range(programIndex(programs, local[static_cast<size_t>(lane.place)]), op);
 }

@@ -38,6 +38,9 @@ public:
   static Status create(std::span<const Program> programs, const std::vector<Group> &groups,
                        const std::vector<int64_t> &ranks, int64_t world, const DeviceOptions &options, Lanes &lanes);
 
+  /// Memory that calls would ask for in the first step, where a stream may wait for another rank.
+  Status reserve();
+
   DeviceContext &device() { return context; }
   Lane &at(int64_t rank, int64_t stream) { return all[first[static_cast<size_t>(rank)] + static_cast<size_t>(stream)]; }
   std::deque<Lane> &lanes() { return all; }

@@ -27,6 +27,8 @@ set(MOERT_CUDA_SOURCES
   KernelsRouter.cu
   KernelsShadow.cu
   KernelsToken.cu
+  Messages.cpp
+  PieceCopies.cu
   Ragged.cu
   RaggedCutlass.cpp
   RaggedGroups.cu

@@ -109,6 +109,18 @@ template <class Function> Status withFloating(int32_t dtype, Function function) 
   }
 }
 
+/// function(Type<T>()) with the T of the widest access that fits: `all` is the addresses and the sizes, by a bitwise
+/// or.
+template <class Function> Status withWidestUnit(uintptr_t all, Function function) {
+  if (all % 16 == 0)
+    return function(Type<uint4>());
+  if (all % 8 == 0)
+    return function(Type<uint2>());
+  if (all % 4 == 0)
+    return function(Type<uint32_t>());
+  return function(Type<uint16_t>());
+}
+
 /// The same for what goes with rows of type T: it is of type T too, or f32 beside 16-bit rows.
 template <class T, class Function> Status withBeside(int32_t dtype, Function function) {
   if constexpr (isNarrowType<T>)

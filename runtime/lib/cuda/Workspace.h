@@ -56,7 +56,7 @@ private:
   int64_t used = 0;
 };
 
-using Workspace = GrowingMemory<DeviceMemory, allocateDevice>;
+using Workspace = GrowingMemory<DeviceMemory, allocateWithoutWaiting>;
 /// The same in the host's memory; the host waits for the stream before it writes there again. What the stream itself
 /// does there, its functions on the host included, comes one after the other.
 using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
@@ -70,6 +70,13 @@ public:
     if (table.copied)
       MOERT_RETURN_IF_ERROR(check(cudaEventSynchronize(table.copied.get()), "a copy of operands failed"));
     return table.memory.reserve(count, data);
+  }
+  /// The first memory of all tables, before anything runs: the host's pinned memory cannot be had without waiting.
+  Status reserveAll() {
+    void *data = nullptr;
+    for (Table &table : tables)
+      MOERT_RETURN_IF_ERROR(table.memory.reserve(1, data));
+    return {};
   }
   /// The copy of what was reserved last is enqueued.
   Status noteCopied(cudaStream_t stream) {

@@ -126,9 +126,7 @@ private:
 DeviceContext &testDevice() {
   static DeviceContext *device = [] {
     auto *created = new DeviceContext;
-    DeviceOptions options;
-    options.productBytes = 1024;
-    EXPECT_TRUE(DeviceContext::create(options, *created).ok());
+    EXPECT_TRUE(DeviceContext::create(testOptions(), *created).ok());
     return created;
   }();
   return *device;
@@ -195,6 +193,15 @@ bool sameBits(const std::vector<Operand> &a, const std::vector<Operand> &b) {
 }
 
 } // namespace
+
+DeviceOptions testOptions() {
+  DeviceOptions options;
+#ifdef MOERT_CUDA_EMULATION
+  // Its products need no workspace. A device is tested with the workspace that it runs with.
+  options.productBytes = 1024;
+#endif
+  return options;
+}
 
 Operand filledOperand(int32_t dtype, std::vector<int64_t> dims, double value) {
   Operand operand{dtype, std::move(dims), {}, true};

@@ -8,12 +8,16 @@
 #define MOERT_TEST_CUDA_CUDAKERNELSTEST_H
 
 #include "core/Kernels.h"
+#include "cuda/Context.h"
 
 #include <functional>
 #include <gtest/gtest.h>
 #include <vector>
 
 namespace moert::cuda {
+
+/// What devices are made with.
+DeviceOptions testOptions();
 
 /// Values of a tensor before and after a call, as doubles that its type holds.
 struct Operand {

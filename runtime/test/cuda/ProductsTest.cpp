@@ -124,9 +124,8 @@ TEST(CudaProductsTest, MethodsHaveNames) {
 
 /// Of numbers that the shorter type holds.
 TEST(CudaProductsTest, TensorCoresForF32AreAnOption) {
-  DeviceOptions options;
+  DeviceOptions options = testOptions();
   options.tf32 = true;
-  options.productBytes = 1024;
   DeviceContext device;
   ASSERT_TRUE(DeviceContext::create(options, device).ok());
   StreamContext context;

@@ -9,7 +9,8 @@ namespace moert::emulation {
 
 /// Another order of blocks, threads and streams. At first CUDA_EMULATION_SEED of the environment, or 1.
 void setSeed(uint64_t seed);
-/// How many devices there are, at first CUDA_EMULATION_DEVICES of the environment, or 2; and the memory of each.
+/// How many devices there are, at first CUDA_EMULATION_DEVICES of the environment, or 2; and the memory of each. A
+/// process sees those that CUDA_VISIBLE_DEVICES lists by number.
 void setDevices(int count, size_t bytes);
 /// The next call that can fail does, with this cudaError_t.
 void failNext(int error);

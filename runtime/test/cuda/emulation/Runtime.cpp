@@ -178,6 +178,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     return noted(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "Emulated device %d", device);
+  properties->uuid.bytes[15] = static_cast<char>(machine.numberOf(device));
   properties->totalGlobalMem = machine.memory;
   properties->sharedMemPerBlock = kStaticShared;
   properties->sharedMemPerBlockOptin = kMostShared;
@@ -208,6 +209,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   case cudaDevAttrMaxSharedMemoryPerBlockOptin:
     *value = static_cast<int>(properties.sharedMemPerBlockOptin);
     return cudaSuccess;
+  case cudaDevAttrMemoryPoolsSupported:
+    *value = 1;
+    return cudaSuccess;
   }
   return noted(cudaErrorInvalidValue);
 }
@@ -223,6 +227,16 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int valu
 // --- Memory ------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void **data, size_t bytes) { return allocate(data, bytes, currentDevice()); }
+/// Does not wait for other streams, unlike cudaMalloc. The stream must be of the current device.
+cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t stream) {
+  {
+    Machine &machine = Machine::get();
+    Lock lock(machine.mutex);
+    if (machine.resolve(stream).device != currentDevice())
+      return noted(cudaErrorInvalidResourceHandle);
+  }
+  return allocate(data, bytes, currentDevice());
+}
 cudaError_t cudaFree(void *data) { return release(data, false); }
 cudaError_t cudaMallocHost(void **data, size_t bytes) { return allocate(data, bytes, -1); }
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned) { return allocate(data, bytes, -1); }

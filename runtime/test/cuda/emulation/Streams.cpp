@@ -22,6 +22,7 @@ static int64_t fromEnvironment(const char *name, int64_t fallback) {
 Machine::Machine() {
   random.seed(static_cast<uint64_t>(fromEnvironment("CUDA_EMULATION_SEED", 1)));
   devices = static_cast<int>(fromEnvironment("CUDA_EMULATION_DEVICES", 2));
+  readVisible();
   memory = size_t(4) << 30;
 }
 
@@ -32,6 +33,27 @@ Machine::~Machine() {
                  static_cast<long long>(waits));
     std::fclose(file);
   }
+}
+
+/// As CUDA reads it: numbers up to the first that no device has.
+void Machine::readVisible() {
+  const char *text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!text)
+    return;
+  for (char *rest = nullptr;; text = rest + 1) {
+    const int64_t number = std::strtoll(text, &rest, 10);
+    if (rest == text || number < 0 || number >= devices)
+      break;
+    visible.push_back(static_cast<int>(number));
+    if (*rest != ',')
+      break;
+  }
+  devices = static_cast<int>(visible.size());
+}
+
+int Machine::numberOf(int device) const {
+  const auto index = static_cast<size_t>(device);
+  return index < visible.size() ? visible[index] : device;
 }
 
 Machine &Machine::get() {

@@ -88,6 +88,8 @@ public:
   void runGraph(const CUgraph_st &graph);
   /// Lets go of all streams that `graph` captures.
   void endCapture(const CUgraph_st *graph);
+  /// Of a device that the process sees, among those of the machine.
+  int numberOf(int device) const;
 
   std::mutex mutex;
   std::mt19937_64 random;
@@ -101,10 +103,12 @@ public:
 private:
   Machine();
   ~Machine();
+  void readVisible();
   [[noreturn]] void failDeadlock();
 
   std::vector<std::unique_ptr<CUstream_st>> streams;
   std::map<int, cudaStream_t> defaults; ///< by device
+  std::vector<int> visible;             ///< numbers of the devices that the process sees; empty: all
 };
 
 /// Notes an error for cudaGetLastError of the calling thread.

@@ -30,6 +30,7 @@
 #define __shared__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 // --- Types -------------------------------------------------------------------
 
@@ -62,9 +63,14 @@ typedef enum cudaError {
   cudaErrorLaunchFailure = 719,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureMerge = 902,
   cudaErrorStreamCaptureUnmatched = 903,
   cudaErrorStreamCaptureUnjoined = 904,
   cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureImplicit = 906,
+  cudaErrorCapturedEvent = 907,
+  cudaErrorStreamCaptureWrongThread = 908,
   cudaErrorUnknown = 999
 } cudaError_t;
 
@@ -80,7 +86,8 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerMultiProcessor = 39,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
-  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrMemoryPoolsSupported = 115
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 typedef enum cudaStreamCaptureMode {
@@ -103,8 +110,12 @@ typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef void (*cudaHostFn_t)(void *);
 
+typedef struct CUuuid_st {
+  char bytes[16];
+} cudaUUID_t;
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   size_t totalGlobalMem;
   size_t sharedMemPerBlock;
   size_t sharedMemPerBlockOptin;
@@ -132,6 +143,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 
 cudaError_t cudaMalloc(void **data, size_t bytes);
 cudaError_t cudaFree(void *data);
+cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMallocHost(void **data, size_t bytes);
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *data);

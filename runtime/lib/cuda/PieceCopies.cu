@@ -1,0 +1,128 @@
+//===- PieceCopies.cu - many copies by one kernel -------------------------===//
+
+#include "cuda/Map.cuh"
+#include "cuda/PieceCopies.h"
+
+namespace moert::cuda {
+namespace {
+
+/// What one block copies at a time, in units of an access. Copies of any size so keep all blocks busy.
+constexpr int kPortion = 1024;
+
+/// `Most` copies fit. It is a parameter of the kernel, which CUDA allows to be of 32764 bytes.
+template <int Most> struct CopyTable {
+  PieceCopy copies[Most];
+  int64_t firstPortion[Most]; ///< of each copy, among those of all
+  int64_t portions = 0;
+  int count = 0;
+};
+
+template <class Unit, int Most>
+__global__ void __launch_bounds__(kThreads) copyPiecesKernel(const __grid_constant__ CopyTable<Most> table) {
+  for (int64_t portion = blockIdx.x; portion < table.portions; portion += gridDim.x) {
+    int low = 0;
+    for (int high = table.count - 1; low < high;) {
+      const int middle = (low + high + 1) / 2;
+      if (table.firstPortion[middle] <= portion)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    const PieceCopy &copy = table.copies[low];
+    const int64_t units = copy.bytes / static_cast<int64_t>(sizeof(Unit));
+    const int64_t begin = (portion - table.firstPortion[low]) * kPortion;
+    const int64_t left = units * copy.count - begin;
+    const int64_t firstRun = begin / units, firstUnit = begin % units;
+    for (int i = threadIdx.x; i < kPortion && i < left; i += blockDim.x) {
+      int64_t run = firstRun, unit = firstUnit + i;
+      if (units > kPortion) {
+        // No second run ends in this portion, and a division of 64 bits is slow.
+        if (unit >= units) {
+          unit -= units;
+          ++run;
+        }
+      } else {
+        run += static_cast<unsigned>(unit) / static_cast<unsigned>(units);
+        unit = static_cast<unsigned>(unit) % static_cast<unsigned>(units);
+      }
+      reinterpret_cast<Unit *>(copy.to + run * copy.toStep)[unit] =
+          reinterpret_cast<const Unit *>(copy.from + run * copy.fromStep)[unit];
+    }
+  }
+}
+
+template <class Unit, int Most> Status launchTable(const Target &target, std::span<const PieceCopy> copies) {
+  CopyTable<Most> table;
+  for (const PieceCopy &copy : copies) {
+    table.copies[table.count] = copy;
+    table.firstPortion[table.count++] = table.portions;
+    table.portions += divideUp(copy.bytes / static_cast<int64_t>(sizeof(Unit)) * copy.count, kPortion);
+  }
+  return launch(copyPiecesKernel<Unit, Most>, gridOf(target, table.portions * kThreads), target, table);
+}
+
+/// By the smallest table that fits, because a launch copies all of it; by several where none does.
+template <class Unit> Status launchBy(const Target &target, std::span<const PieceCopy> copies) {
+  constexpr size_t kFew = 32, kMost = 480;
+  if (copies.size() <= kFew)
+    return launchTable<Unit, kFew>(target, copies);
+  for (size_t begin = 0; begin < copies.size(); begin += kMost)
+    MOERT_RETURN_IF_ERROR(
+        (launchTable<Unit, kMost>(target, copies.subspan(begin, std::min(kMost, copies.size() - begin)))));
+  return {};
+}
+
+/// Whether `next` goes on where `copy` ends, on both sides.
+bool isBeside(const PieceCopy &copy, const PieceCopy &next) {
+  return copy.count == 1 && copy.from + copy.bytes == next.from && copy.to + copy.bytes == next.to;
+}
+
+/// Whether `next` is a further run of `copy`; a second one may be anywhere.
+bool isFurtherRun(PieceCopy &copy, const PieceCopy &next) {
+  if (copy.bytes != next.bytes || next.count != 1)
+    return false;
+  if (copy.count > 1)
+    return copy.from + copy.count * copy.fromStep == next.from && copy.to + copy.count * copy.toStep == next.to;
+  copy.fromStep = next.from - copy.from;
+  copy.toStep = next.to - copy.to;
+  return true;
+}
+
+} // namespace
+
+void PieceCopies::add(const PieceCopy &copy) {
+  if (copy.bytes <= 0 || copy.count <= 0 || (copy.from == copy.to && copy.fromStep == copy.toStep))
+    return;
+  if (!copies.empty() && isFurtherRun(copies.back(), copy))
+    ++copies.back().count;
+  else
+    copies.push_back(copy);
+}
+
+void PieceCopies::add(const char *from, const Pieces &fromPieces, char *to, const Pieces &toPieces) {
+  PieceCopy joined;
+  for (size_t i = 0; i < fromPieces.size(); ++i) {
+    const PieceCopy piece{from + fromPieces[i].offset, to + toPieces[i].offset, fromPieces[i].bytes};
+    if (piece.bytes == 0)
+      continue;
+    if (joined.bytes > 0 && isBeside(joined, piece)) {
+      joined.bytes += piece.bytes;
+      continue;
+    }
+    add(joined);
+    joined = piece;
+  }
+  add(joined);
+}
+
+Status PieceCopies::launch(const Target &target) const {
+  if (copies.empty())
+    return {};
+  uintptr_t all = 0;
+  for (const PieceCopy &copy : copies)
+    all |= reinterpret_cast<uintptr_t>(copy.from) | reinterpret_cast<uintptr_t>(copy.to) |
+           static_cast<uintptr_t>(copy.bytes | copy.fromStep | copy.toStep);
+  return withWidestUnit(all, [&](auto type) { return launchBy<MOERT_TYPE(type)>(target, copies); });
+}
+
+} // namespace moert::cuda
