@@ -51,6 +51,12 @@ Status CudaDevice::checkAvailable(int64_t bytes, const std::string &what) {
                                                       " available");
 }
 
+Status CudaDevice::allocateMemory(int64_t bytes, const std::string &what, void *&data) {
+  MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, memory.emplace_back()));
+  data = memory.back().get();
+  return {};
+}
+
 Status CudaDevice::allocate(int64_t, int32_t space, int64_t bytes, const std::string &what, void *&data) {
   bytes = std::max<int64_t>(bytes, 1);
   if (space == MOERT_SPACE_HOST_PINNED) {
@@ -58,8 +64,7 @@ Status CudaDevice::allocate(int64_t, int32_t space, int64_t bytes, const std::st
     data = pinned.back().get();
     return {};
   }
-  MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, memory.emplace_back()));
-  data = memory.back().get();
+  MOERT_RETURN_IF_ERROR(allocateMemory(bytes, what, data));
   std::lock_guard lock(Taken::get().mutex);
   allocated += bytes;
   Taken::get().allocated += bytes;

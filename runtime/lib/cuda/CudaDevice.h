@@ -28,6 +28,9 @@ public:
   }
 
 protected:
+  /// Memory of the device until this is destroyed.
+  virtual Status allocateMemory(int64_t bytes, const std::string &what, void *&data);
+
   CudaDevice(std::unique_ptr<Lanes> lanes, std::vector<int64_t> local)
       : lanes(std::move(lanes)), local(std::move(local)) {}
 

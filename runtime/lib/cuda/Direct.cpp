@@ -88,7 +88,7 @@ public:
                const BackendOptions &options, std::unique_ptr<Lanes> owned, std::shared_ptr<net::Star> processes);
   ~DirectDevice() override;
 
-  Status connect(const BackendOptions &options);
+  Status connect(std::span<const Program> programs, const BackendOptions &options);
 
   Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
   Status record(int64_t rank, int64_t event, int64_t stream) override;
@@ -101,6 +101,9 @@ public:
 
   void failed(const Status &) override { abort(); }
   Whereabouts whereabouts() override;
+
+protected:
+  Status allocateMemory(int64_t bytes, const std::string &what, void *&data) override;
 
 private:
   /// An event of the plan.
@@ -202,17 +205,26 @@ DirectDevice::~DirectDevice() {
   looker.join();
 }
 
-Status DirectDevice::connect(const BackendOptions &options) {
+Status DirectDevice::connect(std::span<const Program> programs, const BackendOptions &options) {
   if (!processes)
     return {};
 #if MOERT_HAS_NCCL
-  std::vector<Nccl::Channel> channels;
+  Nccl::Uses uses{programs, groups, {}};
   if (options.listChannels)
-    MOERT_RETURN_IF_ERROR(options.listChannels(channels));
-  return Nccl::create(groups, channels, *processes, nccl);
+    MOERT_RETURN_IF_ERROR(options.listChannels(uses.channels));
+  return Nccl::create(uses, *lanes, *processes, nccl);
 #else
   return Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'cuda' is built without NCCL, which several ranks need");
 #endif
+}
+
+/// Collectives work in the memory of plans.
+Status DirectDevice::allocateMemory(int64_t bytes, const std::string &what, void *&data) {
+#if MOERT_HAS_NCCL
+  if (nccl)
+    return nccl->allocate(bytes, what, data);
+#endif
+  return CudaDevice::allocateMemory(bytes, what, data);
 }
 
 // --- What programs issue -------------------------------------------------------
@@ -539,7 +551,7 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
     MOERT_RETURN_IF_ERROR(checkAgree(*processes, options.identity, ready));
   MOERT_RETURN_IF_ERROR(ready);
   auto device = std::make_unique<DirectDevice>(programs, groups, place.rank, options, std::move(lanes), processes);
-  MOERT_RETURN_IF_ERROR(device->connect(options));
+  MOERT_RETURN_IF_ERROR(device->connect(programs, options));
   backend.processes = processes;
   backend.communicator = std::make_unique<DirectCommunicator>(*device, groups, options.verify);
   backend.device = std::move(device);

@@ -6,19 +6,13 @@
 #include "cuda/Copies.h"
 #include "host/Collectives.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <iostream>
 
 namespace moert::cuda {
 namespace {
-
-Status check(ncclResult_t result, const char *what, ncclComm_t comm = nullptr) {
-  if (result == ncclSuccess || result == ncclInProgress)
-    return {};
-  std::string last = ncclGetLastError(comm);
-  return Status::error(MOERT_ERROR_INTERNAL, std::string(what) + ": " + ncclGetErrorString(result) +
-                                                 (last.empty() ? "" : " (" + last + ")") +
-                                                 "; NCCL_DEBUG=INFO says more");
-}
 
 ncclDataType_t typeOf(int32_t dtype) {
   switch (dtype) {
@@ -62,30 +56,101 @@ Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &id
   return {};
 }
 
+/// NCCL's kernels of two communicators, on two streams, may start in other orders on two devices and then wait for each
+/// other. From 2.26 on NCCL can start all of a device in the order in which the host issues them ("Using multiple NCCL
+/// communicators concurrently", NCCL User Guide), which is alike on all ranks of a program. Programs of other stages
+/// meet over channels, in orders of their own: there kernels must not wait for each other's ends, as they would in the
+/// graphs of drivers before CUDA 12.9. The user's own setting holds.
+void orderLaunches(bool hasChannels) {
+  int driver = 0;
+  if (hasChannels && (cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12090))
+    return;
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+/// Whether a program exchanges messages in the group, for which its members need connections to each other.
+bool hasMessages(std::span<const Program> programs, size_t group) {
+  auto isMessage = [&](const Op &op) {
+    return op.group == static_cast<int64_t>(group) &&
+           (op.name == kindName(Kind::AllToAll) || op.name == kindName(Kind::AllToAllV) ||
+            op.name == kindName(Kind::BroadcastExperts));
+  };
+  return std::any_of(programs.begin(), programs.end(), [&](const Program &program) {
+    return std::any_of(program.ops.begin(), program.ops.end(), isMessage);
+  });
+}
+
+/// Whether all members of an all_to_all take part, and each gets something of its own.
+bool isWhole(const Call &call) {
+  if (call.kind != Kind::AllToAll)
+    return false;
+  const auto its = attributes::AllToAll::of(call);
+  return its.phases == 1 && its.copies == 1;
+}
+
+/// Messages to and from all others, begun together; what a member keeps is no message.
+Status swapMessages(const Messages &messages, int64_t self, ncclComm_t comm, cudaStream_t stream) {
+  const auto size = static_cast<int64_t>(messages.sent.size());
+  return grouped(comm, [&]() -> Status {
+    for (int64_t i = 1; i < size; ++i) {
+      // Not all to the same one first.
+      const int64_t to = (self + i) % size, from = (self + size - i) % size;
+      const Messages::Message &out = messages.sent[static_cast<size_t>(to)];
+      const Messages::Message &in = messages.received[static_cast<size_t>(from)];
+      if (out.bytes > 0)
+        MOERT_RETURN_IF_ERROR(
+            check(ncclSend(out.data, static_cast<size_t>(out.bytes), ncclUint8, static_cast<int>(to), comm, stream),
+                  "ncclSend", comm));
+      if (in.bytes > 0)
+        MOERT_RETURN_IF_ERROR(
+            check(ncclRecv(in.data, static_cast<size_t>(in.bytes), ncclUint8, static_cast<int>(from), comm, stream),
+                  "ncclRecv", comm));
+    }
+    return {};
+  });
+}
+
+/// The same by one call, for which every member gives, and gets, messages of one size that lie one after the other.
+Status swapEven(const Messages &messages, ncclComm_t comm, cudaStream_t stream) {
+  if (!messages.areEven())
+    return Status::error(MOERT_ERROR_INTERNAL, "expected messages of one size");
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  return check(ncclAlltoAll(messages.sent[0].data, messages.received[0].data,
+                            static_cast<size_t>(messages.sent[0].bytes), ncclUint8, comm, stream),
+               "ncclAlltoAll", comm);
+#else
+  return Status::error(MOERT_ERROR_INTERNAL, "this NCCL has no all-to-all");
+#endif
+}
+
 } // namespace
 
-Status Nccl::create(const std::vector<Group> &groups, const std::vector<Channel> &channels, net::Star &processes,
-                    std::unique_ptr<Nccl> &nccl) {
+// --- Communicators -------------------------------------------------------------
+
+Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::unique_ptr<Nccl> &nccl) {
   std::unique_ptr<Nccl> made(new Nccl());
   made->rank = processes.index();
-  MOERT_RETURN_IF_ERROR(made->createAll(groups, channels, processes));
+  orderLaunches(!uses.channels.empty());
+  MOERT_RETURN_IF_ERROR(made->createAll(uses, processes));
+  MOERT_RETURN_IF_ERROR(made->prepareMemory(processes));
+  MOERT_RETURN_IF_ERROR(made->connectAll(uses, lanes.lanes()[0]));
   nccl = std::move(made);
   return {};
 }
 
-Status Nccl::createAll(const std::vector<Group> &groups, const std::vector<Channel> &channels, net::Star &processes) {
+Status Nccl::createAll(const Uses &uses, net::Star &processes) {
   std::vector<ncclUniqueId> ids;
   MOERT_RETURN_IF_ERROR(makeIds(1, processes, ids));
   MOERT_RETURN_IF_ERROR(
       check(ncclCommInitRank(&world, static_cast<int>(processes.count()), ids[0], static_cast<int>(rank)),
             "ncclCommInitRank"));
-  comms.resize(groups.size());
-  for (size_t i = 0; i < groups.size(); ++i)
-    if (groups[i].size > 1)
-      MOERT_RETURN_IF_ERROR(check(ncclCommSplit(world, static_cast<int>(groups[i].instanceOf(rank)),
-                                                static_cast<int>(groups[i].memberOf(rank)), &comms[i], nullptr),
+  comms.resize(uses.groups.size());
+  for (size_t i = 0; i < uses.groups.size(); ++i)
+    if (const Group &group = uses.groups[i]; group.size > 1)
+      MOERT_RETURN_IF_ERROR(check(ncclCommSplit(world, static_cast<int>(group.instanceOf(rank)),
+                                                static_cast<int>(group.memberOf(rank)), &comms[i], nullptr),
                                   "ncclCommSplit", world));
-  return createChannels(channels, processes);
+  return createChannels(uses.channels, processes);
 }
 
 /// In the order in which all have them, so that nobody waits in a circle.
@@ -100,80 +165,182 @@ Status Nccl::createChannels(const std::vector<Channel> &channels, net::Star &pro
   return {};
 }
 
+std::vector<ncclComm_t> Nccl::allComms() const {
+  std::vector<ncclComm_t> all;
+  std::copy_if(comms.begin(), comms.end(), std::back_inserter(all), [](ncclComm_t comm) { return comm; });
+  for (const auto &[channel, comm] : pairs)
+    all.push_back(comm);
+  return all;
+}
+
+/// Members connect when they first send to each other, and their hosts wait for each other. In a step, ranks of two
+/// programs that issue their transfers in other orders would wait for ever; here all have one order.
+Status Nccl::connectAll(const Uses &uses, Lane &lane) {
+  for (size_t i = 0; i < uses.groups.size(); ++i)
+    if (const Group &group = uses.groups[i]; comms[i] && hasMessages(uses.programs, i))
+      MOERT_RETURN_IF_ERROR(connect(comms[i], group.size, group.memberOf(rank), lane));
+  for (const Channel &channel : uses.channels)
+    if (auto pair = pairs.find(channel); pair != pairs.end())
+      MOERT_RETURN_IF_ERROR(connect(pair->second, 2, channel[1] == rank, lane));
+  return check(cudaStreamSynchronize(lane.context.stream), "the ranks cannot reach each other");
+}
+
+Status Nccl::connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane) {
+  const bool isChannel = std::find(comms.begin(), comms.end(), comm) == comms.end();
+  Messages messages;
+  char *data;
+  MOERT_RETURN_IF_ERROR(reserve(lane, 2 * size, data));
+  for (int64_t other = 0; other < size; ++other) {
+    // Over a channel, member 0 sends to member 1 alone.
+    messages.sent.push_back({data + other, !isChannel || member == 0});
+    messages.received.push_back({data + size + other, !isChannel || member == 1});
+  }
+  return swapMessages(messages, member, comm, lane.context.stream);
+}
+
 Nccl::~Nccl() {
   if (aborted)
     return;
-  for (auto &[channel, comm] : pairs)
+  registered.deregister();
+  for (ncclComm_t comm : allComms())
     ncclCommDestroy(comm);
-  for (ncclComm_t comm : comms)
-    if (comm)
-      ncclCommDestroy(comm);
   if (world)
     ncclCommDestroy(world);
 }
 
+// --- Failures ------------------------------------------------------------------
+
+Nccl::Use::Use(Nccl &nccl) : nccl(nccl) {
+  std::lock_guard lock(nccl.mutex);
+  if (nccl.aborted)
+    status = Status::error(MOERT_ERROR_INTERNAL, "the communicators of NCCL were given up");
+  nccl.inUse = true;
+}
+
+Nccl::Use::~Use() {
+  {
+    std::lock_guard lock(nccl.mutex);
+    nccl.inUse = false;
+  }
+  nccl.unused.notify_all();
+}
+
+/// "Make sure no thread is calling any NCCL operations while calling ncclCommAbort" ("Fault Tolerance", NCCL User
+/// Guide). A call only enqueues; one that does not return waits for a rank that is gone, and nothing else ends it.
 void Nccl::abort() {
-  if (aborted.exchange(true))
+  constexpr std::chrono::seconds kPatience(5);
+  std::unique_lock lock(mutex);
+  if (aborted)
     return;
-  for (auto &[channel, comm] : pairs)
+  aborted = true;
+  unused.wait_for(lock, kPatience, [this] { return !inUse; });
+  for (ncclComm_t comm : allComms())
     ncclCommAbort(comm);
-  for (ncclComm_t comm : comms)
-    if (comm)
-      ncclCommAbort(comm);
   if (world)
     ncclCommAbort(world);
 }
 
 Status Nccl::failure() {
-  auto failureOf = [](ncclComm_t comm) {
-    ncclResult_t result = ncclSuccess;
-    Status status = check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError", comm);
-    return status.ok() ? check(result, "a transfer failed", comm) : status;
-  };
+  // Nobody aborts meanwhile, which would free what is asked.
+  std::lock_guard lock(mutex);
   if (aborted)
     return {};
-  for (ncclComm_t comm : comms)
-    if (comm)
-      MOERT_RETURN_IF_ERROR(failureOf(comm));
-  for (auto &[channel, comm] : pairs)
-    MOERT_RETURN_IF_ERROR(failureOf(comm));
+  for (ncclComm_t comm : allComms()) {
+    ncclResult_t result = ncclSuccess;
+    MOERT_RETURN_IF_ERROR(check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError", comm));
+    MOERT_RETURN_IF_ERROR(check(result, "a transfer failed", comm));
+  }
   return {};
 }
 
-Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group, int64_t &received) {
-  Members members{comms[static_cast<size_t>(call.group)], lane.context.stream, group.size, group.memberOf(rank)};
-  received = 0;
-  if (isPointToPoint(call.kind)) {
-    bool receives = call.kind == Kind::Receive;
-    int64_t other = group.rankOf(group.instanceOf(rank), peerOf(call));
-    auto pair = pairs.find(receives ? Channel{other, rank} : Channel{rank, other});
-    if (pair == pairs.end())
-      return Status::error(MOERT_ERROR_INTERNAL, "the channel was not found before");
-    return exchange(call, {pair->second, lane.context.stream, 2, receives}, received);
+// --- Memory --------------------------------------------------------------------
+
+/// Memory of all processes is NCCL's own, or that of none.
+Status Nccl::prepareMemory(net::Star &processes) {
+  void *data;
+  Status status = registered.allocate(1, "a trial", allComms(), data);
+  isRegistered = status.ok();
+  if (!status.ok())
+    std::cerr << "moert: note: rank " + std::to_string(rank) +
+                     " has no memory in which NCCL works, so that all ranks " +
+                     "let it copy what they exchange: " + status.message + "\n";
+  return agreeOnAll(processes, isRegistered);
+}
+
+Status Nccl::allocate(int64_t bytes, const std::string &what, void *&data) {
+  if (isRegistered)
+    return registered.allocate(bytes, what, allComms(), data);
+  MOERT_RETURN_IF_ERROR(allocateWithoutWaiting(bytes, what, plain.emplace_back()));
+  data = plain.back().get();
+  return {};
+}
+
+/// It grows and never shrinks; what was enqueued before may use what was too small.
+Status Nccl::reserve(Lane &lane, int64_t bytes, char *&data) {
+  Buffer &buffer = buffers[&lane];
+  if (bytes > buffer.bytes) {
+    MOERT_RETURN_IF_ERROR(lane.context.checkMayWait());
+    const int64_t size = std::max({bytes, 2 * buffer.bytes, int64_t(1) << 20});
+    void *memory;
+    MOERT_RETURN_IF_ERROR(allocate(size, "messages of a stream", memory));
+    buffer = {static_cast<char *>(memory), size};
   }
+  data = buffer.data;
+  return {};
+}
+
+// --- Collectives ---------------------------------------------------------------
+
+Status Nccl::run(Lanes &lanes, Lane &lane, const Call &call, const Group &group, int64_t &received) {
+  Place place{lanes,
+              lane,
+              call,
+              {comms[static_cast<size_t>(call.group)], lane.context.stream, group.size, group.memberOf(rank)}};
+  received = 0;
+  // The host waits for what it compares.
+  if (call.kind == Kind::AssumeReplicated) {
+    received = place.members.member ? sentOperand(call).bytes() : 0;
+    return compare(place, group);
+  }
+  Use use(*this);
+  return use.status.ok() ? enqueue(place, group, received) : use.status;
+}
+
+Status Nccl::enqueue(const Place &place, const Group &group, int64_t &received) {
+  const Call &call = place.call;
+  const Members &members = place.members;
+  if (isPointToPoint(call.kind))
+    return transfer(place, group, received);
   const View &in = sentOperand(call);
   if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
     received = summedBytes(call, members.size, members.member, in.elements());
   switch (call.kind) {
   case Kind::AllGather:
     received = (members.size - 1) * in.bytes();
-    return gather(call, members);
+    return gather(place);
   case Kind::AllReduce:
     return allReduce(call, members);
   case Kind::ReduceScatter:
-    return reduceScatter(call, members);
+    return reduceScatter(place);
   case Kind::Broadcast:
     return broadcast(call, members, received);
   case Kind::Reduce:
     return reduce(call, members);
   case Kind::ReduceExperts:
-    return reduceExperts(lanes, lane, call, members, received);
-  case Kind::AssumeReplicated:
-    received = members.member ? in.bytes() : 0;
-    return compare(lane, call, group, members);
+    return reduceExperts(place, received);
   default:
-    return exchange(call, members, received);
+    return exchange(place, received);
   }
+}
+
+/// By the channel of the two ranks.
+Status Nccl::transfer(const Place &place, const Group &group, int64_t &received) {
+  const bool receives = place.call.kind == Kind::Receive;
+  const int64_t other = group.rankOf(group.instanceOf(rank), peerOf(place.call));
+  auto pair = pairs.find(receives ? Channel{other, rank} : Channel{rank, other});
+  if (pair == pairs.end())
+    return Status::error(MOERT_ERROR_INTERNAL, "the channel was not found before");
+  return exchange({place.lanes, place.lane, place.call, {pair->second, place.members.stream, 2, receives}}, received);
 }
 
 Status Nccl::broadcast(const Call &call, const Members &members, int64_t &received) {
@@ -194,53 +361,35 @@ Status Nccl::reduce(const Call &call, const Members &members) {
   return members.member == root ? Status{} : clearBytes(members.stream, out.data, out.bytes());
 }
 
-/// Messages between two members each, all at once.
-Status Nccl::exchange(const Call &call, const Members &members, int64_t &received) {
-  std::vector<Pieces> arriving;
-  piecesReceived(call, members.size, members.member, arriving);
-  const View &in = sentOperand(call), &out = receivedOperand(call);
-  Status status = grouped(members.comm, [&]() -> Status {
-    Pieces leaving;
-    for (int64_t i = 1; i < members.size; ++i) {
-      // Not all to the same one first.
-      int64_t to = (members.member + i) % members.size, from = (members.member + members.size - i) % members.size;
-      piecesSent(call, members.size, members.member, to, leaving);
-      for (const Piece &piece : leaving)
-        if (piece.bytes > 0)
-          MOERT_RETURN_IF_ERROR(check(ncclSend(at(in, piece.offset), static_cast<size_t>(piece.bytes), ncclUint8,
-                                               static_cast<int>(to), members.comm, members.stream),
-                                      "ncclSend", members.comm));
-      for (const Piece &piece : arriving[static_cast<size_t>(from)])
-        if (piece.bytes > 0) {
-          received += piece.bytes;
-          MOERT_RETURN_IF_ERROR(check(ncclRecv(at(out, piece.offset), static_cast<size_t>(piece.bytes), ncclUint8,
-                                               static_cast<int>(from), members.comm, members.stream),
-                                      "ncclRecv", members.comm));
-        }
-    }
-    return {};
-  });
-  if (!status.ok())
-    return status;
-  Pieces own;
-  piecesSent(call, members.size, members.member, members.member, own);
-  int64_t kept = 0;
-  Side to{call, members.member, arriving[static_cast<size_t>(members.member)]};
-  MOERT_RETURN_IF_ERROR(copyPieces(members.stream, {call, members.member, own}, to, kept));
-  return fillUnsent(members.stream, call, members.size, members.member);
+Status Nccl::makeMessages(const Place &place, Messages::Own own, Messages &messages) {
+  const auto reserveIn = [&](int64_t bytes, char *&data) { return reserve(place.lane, bytes, data); };
+  return Messages::create(place.call, place.members.size, place.members.member, own, reserveIn, messages);
 }
 
-/// Run by run where the value is cut along an inner dimension; NCCL makes one kernel of them.
-Status Nccl::gather(const Call &call, const Members &members) {
-  const View &in = sentOperand(call), &out = receivedOperand(call);
-  Cut cut(out, attributes::AllGather::of(call).dim, members.size);
-  return grouped(members.comm, [&]() -> Status {
-    for (int64_t o = 0; o < cut.outer; ++o)
-      MOERT_RETURN_IF_ERROR(check(ncclAllGather(at(in, o * cut.run), at(out, o * members.size * cut.run),
-                                                static_cast<size_t>(cut.run), ncclUint8, members.comm, members.stream),
-                                  "ncclAllGather", members.comm));
-    return {};
-  });
+/// One message to each other member, all at once.
+Status Nccl::exchange(const Place &place, int64_t &received) {
+  const Members &members = place.members;
+  const bool isEven = NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0) && isWhole(place.call);
+  Messages messages;
+  MOERT_RETURN_IF_ERROR(makeMessages(place, isEven ? Messages::Own::Message : Messages::Own::Copied, messages));
+  received = messages.receivedBytes();
+  MOERT_RETURN_IF_ERROR(messages.pack(place.target()));
+  MOERT_RETURN_IF_ERROR(isEven ? swapEven(messages, members.comm, members.stream)
+                               : swapMessages(messages, members.member, members.comm, members.stream));
+  MOERT_RETURN_IF_ERROR(messages.unpack(place.target()));
+  return fillUnsent(members.stream, place.call, members.size, members.member);
+}
+
+/// Where the value is cut along an inner dimension, the parts are gathered one after the other, and then put apart.
+Status Nccl::gather(const Place &place) {
+  const Members &members = place.members;
+  const View &in = sentOperand(place.call);
+  Messages messages;
+  MOERT_RETURN_IF_ERROR(makeMessages(place, Messages::Own::Message, messages));
+  MOERT_RETURN_IF_ERROR(check(ncclAllGather(in.data, messages.received[0].data, static_cast<size_t>(in.bytes()),
+                                            ncclUint8, members.comm, members.stream),
+                              "ncclAllGather", members.comm));
+  return messages.unpack(place.target());
 }
 
 Status Nccl::allReduce(const Call &call, const Members &members) {
@@ -252,46 +401,59 @@ Status Nccl::allReduce(const Call &call, const Members &members) {
                "ncclAllReduce", members.comm);
 }
 
-Status Nccl::reduceScatter(const Call &call, const Members &members) {
-  const View &in = sentOperand(call), &out = receivedOperand(call);
-  Cut cut(in, attributes::ReduceScatter::of(call).dim, members.size);
-  auto count = static_cast<size_t>(cut.run) / dtypeSize(in.dtype);
-  return grouped(members.comm, [&]() -> Status {
-    for (int64_t o = 0; o < cut.outer; ++o)
-      MOERT_RETURN_IF_ERROR(check(ncclReduceScatter(at(in, o * members.size * cut.run), at(out, o * cut.run), count,
-                                                    typeOf(in.dtype), ncclSum, members.comm, members.stream),
-                                  "ncclReduceScatter", members.comm));
-    return {};
-  });
+/// Where the value is cut along an inner dimension, its parts are first put one after the other.
+Status Nccl::reduceScatter(const Place &place) {
+  const Members &members = place.members;
+  const View &in = sentOperand(place.call), &out = receivedOperand(place.call);
+  const Cut cut(in, attributes::ReduceScatter::of(place.call).dim, members.size);
+  char *parts = in.as<char>();
+  if (cut.outer > 1) {
+    MOERT_RETURN_IF_ERROR(reserve(place.lane, in.bytes(), parts));
+    PieceCopies copies;
+    for (int64_t part = 0; part < members.size; ++part)
+      copies.add(
+          {at(in, part * cut.run), parts + part * out.bytes(), cut.run, cut.outer, members.size * cut.run, cut.run});
+    MOERT_RETURN_IF_ERROR(copies.launch(place.target()));
+  }
+  return check(ncclReduceScatter(parts, out.data, static_cast<size_t>(out.elements()), typeOf(in.dtype), ncclSum,
+                                 members.comm, members.stream),
+               "ncclReduceScatter", members.comm);
 }
 
 /// Under verification only, so that the host may wait and compare.
-Status Nccl::compare(Lane &lane, const Call &call, const Group &group, const Members &members) {
-  View mine = sentOperand(call), first = mine;
-  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(mine.bytes(), first.data));
-  MOERT_RETURN_IF_ERROR(check(ncclBroadcast(mine.data, first.data, static_cast<size_t>(mine.bytes()), ncclUint8, 0,
-                                            members.comm, members.stream),
-                              "ncclBroadcast", members.comm));
+Status Nccl::compare(const Place &place, const Group &group) {
+  const Members &members = place.members;
+  View mine = sentOperand(place.call), first = mine;
+  MOERT_RETURN_IF_ERROR(place.lane.context.workspace.reserve(mine.bytes(), first.data));
+  {
+    Use use(*this);
+    MOERT_RETURN_IF_ERROR(use.status);
+    MOERT_RETURN_IF_ERROR(check(ncclBroadcast(mine.data, first.data, static_cast<size_t>(mine.bytes()), ncclUint8, 0,
+                                              members.comm, members.stream),
+                                "ncclBroadcast", members.comm));
+  }
   HostValues values;
-  MOERT_RETURN_IF_ERROR(values.fetch(lane.context, mine));
-  MOERT_RETURN_IF_ERROR(values.fetch(lane.context, first));
+  MOERT_RETURN_IF_ERROR(values.fetch(place.lane.context, mine));
+  MOERT_RETURN_IF_ERROR(values.fetch(place.lane.context, first));
   return host::compareReplicas(mine, first, members.member, group, group.instanceOf(rank));
 }
 
 /// Each shadowed expert's places are summed at its owner, into the workspace: there the addend comes to it.
-Status Nccl::reduceExperts(Lanes &lanes, Lane &lane, const Call &call, const Members &members, int64_t &received) {
+Status Nccl::reduceExperts(const Place &place, int64_t &received) {
+  const Call &call = place.call;
+  const Members &members = place.members;
   using operands::ReduceExperts;
   const View &in = call.views[ReduceExperts::in], &out = call.views[ReduceExperts::out];
   const View &addend = call.views[ReduceExperts::addend];
   const int32_t *shadows = call.views[ReduceExperts::shadows].as<int32_t>();
   OwnedExperts own(call, members.member);
   char *sums;
-  MOERT_RETURN_IF_ERROR(lane.context.workspace.reserve(out.bytes(), sums));
+  MOERT_RETURN_IF_ERROR(place.lane.context.workspace.reserve(out.bytes(), sums));
   MOERT_RETURN_IF_ERROR(grouped(members.comm, [&]() -> Status {
-    int64_t place = 0;
+    int64_t shadow = 0;
     for (int64_t e = 0; e < own.count * members.size; ++e)
       if (shadows[e])
-        MOERT_RETURN_IF_ERROR(check(ncclReduce(at(in, place++ * own.bytes), sums + e % own.count * own.bytes,
+        MOERT_RETURN_IF_ERROR(check(ncclReduce(at(in, shadow++ * own.bytes), sums + e % own.count * own.bytes,
                                                static_cast<size_t>(own.elements), typeOf(in.dtype), ncclSum,
                                                static_cast<int>(e / own.count), members.comm, members.stream),
                                     "ncclReduce", members.comm));
@@ -306,8 +468,7 @@ Status Nccl::reduceExperts(Lanes &lanes, Lane &lane, const Call &call, const Mem
     if (addend)
       sources.push_back(at(addend, i * own.bytes));
     // Of no sources the sum is zero.
-    MOERT_RETURN_IF_ERROR(
-        sumSources(lanes.target(lane, call), sources, at(out, i * own.bytes), own.elements, out.dtype));
+    MOERT_RETURN_IF_ERROR(sumSources(place.target(), sources, at(out, i * own.bytes), own.elements, out.dtype));
   }
   return {};
 }

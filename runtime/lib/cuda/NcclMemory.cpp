@@ -1,0 +1,75 @@
+//===- NcclMemory.cpp - memory that NCCL reads and writes in place --------===//
+
+#include "cuda/NcclMemory.h"
+
+namespace moert::cuda {
+
+Status check(ncclResult_t result, const char *what, ncclComm_t comm) {
+  if (result == ncclSuccess || result == ncclInProgress)
+    return {};
+  std::string last = ncclGetLastError(comm);
+  return Status::error(MOERT_ERROR_INTERNAL, std::string(what) + ": " + ncclGetErrorString(result) +
+                                                 (last.empty() ? "" : " (" + last + ")") +
+                                                 "; NCCL_DEBUG=INFO says more");
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+
+NcclMemory::~NcclMemory() {
+  for (void *block : blocks)
+    ncclMemFree(block);
+}
+
+void NcclMemory::deregister() {
+  for (const Registration &registration : registrations)
+    ncclCommDeregister(registration.comm, registration.handle);
+  registrations.clear();
+}
+
+Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms,
+                                 void *&data) {
+  const std::string text = "cannot allocate " + std::to_string(bytes) + " bytes for " + what + " by ncclMemAlloc";
+  MOERT_RETURN_IF_ERROR(check(ncclMemAlloc(&data, static_cast<size_t>(bytes)), text.c_str()));
+  blocks.push_back(data);
+  for (ncclComm_t comm : comms) {
+    void *handle = nullptr;
+    MOERT_RETURN_IF_ERROR(
+        check(ncclCommRegister(comm, data, static_cast<size_t>(bytes), &handle), "ncclCommRegister", comm));
+    // Null: NCCL has no use for it.
+    if (handle)
+      registrations.push_back({comm, handle});
+  }
+  return {};
+}
+
+Status NcclMemory::allocate(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data) {
+  constexpr int64_t kSmall = int64_t(1) << 20, kBlock = 8 * kSmall;
+  bytes = (bytes + 255) / 256 * 256;
+  if (bytes >= kSmall)
+    return allocateBlock(bytes, what, comms, data);
+  if (left < bytes) {
+    left = 0;
+    void *block = nullptr;
+    MOERT_RETURN_IF_ERROR(allocateBlock(kBlock, what, comms, block));
+    free = static_cast<char *>(block);
+    left = kBlock;
+  }
+  data = free;
+  free += bytes;
+  left -= bytes;
+  return {};
+}
+
+#else
+
+NcclMemory::~NcclMemory() = default;
+
+void NcclMemory::deregister() {}
+
+Status NcclMemory::allocate(int64_t, const std::string &, const std::vector<ncclComm_t> &, void *&) {
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "this NCCL is older than 2.19");
+}
+
+#endif
+
+} // namespace moert::cuda
