@@ -110,6 +110,13 @@ constexpr auto kMoved = [] {
 
 } // namespace
 
+int64_t bytesOf(const Pieces &pieces) {
+  int64_t bytes = 0;
+  for (const Piece &piece : pieces)
+    bytes += piece.bytes;
+  return bytes;
+}
+
 Cut::Cut(const View &whole, int64_t dim, int64_t parts) {
   for (int64_t i = 0; i < dim; ++i)
     outer *= whole.dims[static_cast<size_t>(i)];

@@ -21,6 +21,7 @@ struct Piece {
   int64_t bytes;
 };
 using Pieces = std::vector<Piece>;
+int64_t bytesOf(const Pieces &pieces);
 
 /// Checks operands and attributes of the call of `member` on a group of `size`; reads no values.
 Status checkCollective(const Call &call, int64_t size, int64_t member);

@@ -16,18 +16,6 @@ Status clearBytes(cudaStream_t stream, void *to, int64_t bytes) {
   return check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream), "cannot clear memory");
 }
 
-Status copyPieces(cudaStream_t stream, const Side &from, const Side &to, int64_t &bytes) {
-  MOERT_RETURN_IF_ERROR(checkPieces(from, to));
-  const char *source = sentOperand(from.call).as<char>();
-  char *target = receivedOperand(to.call).as<char>();
-  for (size_t i = 0; i < to.pieces.size(); ++i) {
-    MOERT_RETURN_IF_ERROR(
-        copyBytes(stream, target + to.pieces[i].offset, source + from.pieces[i].offset, to.pieces[i].bytes));
-    bytes += to.pieces[i].bytes;
-  }
-  return {};
-}
-
 Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member) {
   Pieces pieces;
   View addend;

@@ -13,8 +13,6 @@ namespace moert::cuda {
 Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes);
 Status clearBytes(cudaStream_t stream, void *to, int64_t bytes);
 
-/// Copies what one member sends to where another one, or itself, receives it. `bytes` grows by what was copied.
-Status copyPieces(cudaStream_t stream, const Side &from, const Side &to, int64_t &bytes);
 /// Fills what nobody sends to the member.
 Status fillUnsent(cudaStream_t stream, const Call &call, int64_t size, int64_t member);
 

@@ -4,6 +4,7 @@
 #include "core/Attributes.h"
 #include "cuda/Collective.h"
 #include "cuda/Copies.h"
+#include "cuda/PieceCopies.h"
 #include "host/Collectives.h"
 
 namespace moert::cuda {
@@ -66,6 +67,7 @@ Status Exchange::run() {
 }
 
 Status Exchange::exchange(int64_t member) {
+  PieceCopies copies;
   std::vector<Pieces> received;
   piecesReceived(of(member), size(), member, received);
   for (int64_t source = 0; source < size(); ++source) {
@@ -74,11 +76,12 @@ Status Exchange::exchange(int64_t member) {
       continue;
     Pieces sent;
     piecesSent(of(source), size(), source, member, sent);
-    int64_t bytes = 0;
-    MOERT_RETURN_IF_ERROR(copyPieces(stream(), {of(source), source, sent}, {of(member), member, pieces}, bytes));
+    MOERT_RETURN_IF_ERROR(checkPieces({of(source), source, sent}, {of(member), member, pieces}));
+    copies.add(sentOperand(of(source)).as<char>(), sent, receivedOperand(of(member)).as<char>(), pieces);
     if (source != member)
-      members.received[static_cast<size_t>(member)] += bytes;
+      members.received[static_cast<size_t>(member)] += bytesOf(pieces);
   }
+  MOERT_RETURN_IF_ERROR(copies.launch(target()));
   return fillUnsent(stream(), of(member), size(), member);
 }
 

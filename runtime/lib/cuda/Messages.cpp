@@ -2,15 +2,8 @@
 
 #include "cuda/Messages.h"
 
-#include <numeric>
-
 namespace moert::cuda {
 namespace {
-
-int64_t bytesOf(const Pieces &pieces) {
-  return std::accumulate(pieces.begin(), pieces.end(), int64_t(0),
-                         [](int64_t sum, const Piece &piece) { return sum + piece.bytes; });
-}
 
 /// Whether the pieces lie side by side; `begin` becomes the offset of the first.
 bool areOneRun(const Pieces &pieces, int64_t &begin) {

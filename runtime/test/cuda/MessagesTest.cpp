@@ -56,11 +56,14 @@ public:
       piecesReceived(of(to), size(), to, received);
       for (int64_t from = 0; from < size(); ++from) {
         Pieces sent;
-        int64_t unused = 0;
         piecesSent(of(from), size(), from, to, sent);
-        const Side source{of(from), from, sent}, target{of(to), to, received[static_cast<size_t>(from)]};
-        EXPECT_TRUE(
-            copyPieces(stream.get(), source, target, from == to ? unused : bytes[static_cast<size_t>(to)]).ok());
+        const Pieces &pieces = received[static_cast<size_t>(from)];
+        EXPECT_TRUE(checkPieces({of(from), from, sent}, {of(to), to, pieces}).ok());
+        for (size_t i = 0; i < pieces.size(); ++i)
+          EXPECT_TRUE(copyBytes(stream.get(), receivedOperand(of(to)).as<char>() + pieces[i].offset,
+                                sentOperand(of(from)).as<char>() + sent[i].offset, pieces[i].bytes)
+                          .ok());
+        bytes[static_cast<size_t>(to)] += from == to ? 0 : bytesOf(pieces);
       }
     }
     return takeOutputs();
