@@ -56,6 +56,7 @@ public:
     BackendOptions options;
     options.workers = 2;
     options.verify = verify;
+    options.listChannels = [this](auto &channels) { return listChannels(channels); };
     if (canRun(ranks))
       created = createBackend(testBackend(), {&program, 1}, groups, ranks, options, backend);
   }
@@ -153,6 +154,15 @@ public:
 private:
   /// Memory of the device, by rank; null where a rank runs elsewhere.
   using Stored = std::vector<void *>;
+
+  /// Any member of the group may send to any other one.
+  Status listChannels(std::vector<std::array<int64_t, 2>> &channels) const {
+    for (int64_t from = 0; from < ranks; ++from)
+      for (int64_t member = 0; member < size(); ++member)
+        if (member != me(from))
+          channels.push_back({from, static_cast<int64_t>(peer(from, member))});
+    return {};
+  }
 
   bool isLocal(int64_t rank) const {
     const std::vector<int64_t> &local = backend.device->ranks();

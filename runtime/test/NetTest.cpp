@@ -105,6 +105,17 @@ TEST_F(Processes4, Agree) {
     EXPECT_THAT(status.message, HasSubstr("plan: expected 'a' but got 'xxx"));
 }
 
+// What one process does not know, it shares with nobody.
+TEST_F(Processes4, AreDistinct) {
+  joinAll();
+  for (const auto &[texts, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"a", "b", "c", "d"}, ""}, {{"a", "", "c", ""}, ""}, {{"a", "b", "c", "b"}, "ranks 1 and 3 use one place"}})
+    for (const Status &status : inAll(stars, [&](Star &star, int64_t i) {
+           return checkDistinct(star, texts[static_cast<size_t>(i)], "use one place");
+         }))
+      EXPECT_EQ(status.message, expected);
+}
+
 // An error of the one who gives is everybody's, and no end.
 TEST_F(Processes4, Share) {
   joinAll();

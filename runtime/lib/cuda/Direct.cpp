@@ -34,6 +34,9 @@ using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 /// How often a step is looked after.
 constexpr std::chrono::milliseconds kLook(5);
 
+/// How long the start of NCCL may go on after another process failed.
+constexpr std::chrono::seconds kStuck(5);
+
 /// When the process ends: none is left behind, because the launcher would wait for it.
 void endTogether(net::Star *star) {
   if (Status status = star->finish(); !status.ok()) {
@@ -130,7 +133,12 @@ private:
   Status joinLanes();
   Status replay();
   Status drain();
+  std::vector<Wait> waitsAtEnd();
   Status conclude(Status status);
+  /// What is looked after: a step, or the start of NCCL.
+  void beginWork(double seconds, bool connects);
+  void endWork();
+  [[noreturn]] void endStuckStart();
   /// CUDA would make a context on its first device for a thread that did not say which it uses.
   void useDevice() const { static_cast<void>(cudaSetDevice(lanes->device().device)); }
   void look();
@@ -150,10 +158,12 @@ private:
   std::vector<Launched> launched;
   std::map<std::string, int64_t> issued; ///< collectives of a step, by who meets
   size_t launchedCount = 0;
-  bool inStep = false, isIssuing = false;
+  bool inStep = false, isIssuing = false, isConnecting = false;
   net::Clock::time_point deadline = net::Clock::time_point::max();
   double timeout = 0;
   bool aborted = false, stopping = false;
+  net::Clock::time_point abortedAt;
+  std::vector<Wait> abortedWaits;
   std::condition_variable changed;
   std::thread looker;
 
@@ -212,7 +222,14 @@ Status DirectDevice::connect(std::span<const Program> programs, const BackendOpt
   Nccl::Uses uses{programs, groups, {}};
   if (options.listChannels)
     MOERT_RETURN_IF_ERROR(options.listChannels(uses.channels));
-  return Nccl::create(uses, *lanes, *processes, nccl);
+  beginWork(options.timeout, true);
+  std::unique_ptr<Nccl> made;
+  Status status = Nccl::create(uses, *lanes, *processes, made);
+  endWork();
+  Status failure = processes->failure();
+  if (status.ok() && failure.ok())
+    nccl = std::move(made);
+  return failure.ok() ? status : failure;
 #else
   return Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'cuda' is built without NCCL, which several ranks need");
 #endif
@@ -401,19 +418,26 @@ Status DirectDevice::replay() {
   return lanes->takeFault();
 }
 
+void DirectDevice::beginWork(double seconds, bool connects) {
+  std::lock_guard lock(mutex);
+  inStep = true;
+  isConnecting = connects;
+  timeout = seconds;
+  deadline = seconds > 0 ? net::Clock::now() +
+                               std::chrono::duration_cast<net::Clock::duration>(std::chrono::duration<double>(seconds))
+                         : net::Clock::time_point::max();
+}
+
+void DirectDevice::endWork() {
+  std::lock_guard lock(mutex);
+  inStep = isConnecting = false;
+}
+
 Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double seconds) {
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
   if (processes)
     MOERT_RETURN_IF_ERROR(processes->failure());
-  {
-    std::lock_guard lock(mutex);
-    inStep = true;
-    timeout = seconds;
-    deadline = seconds > 0
-                   ? net::Clock::now() +
-                         std::chrono::duration_cast<net::Clock::duration>(std::chrono::duration<double>(seconds))
-                   : net::Clock::time_point::max();
-  }
+  beginWork(seconds, false);
   // The first step makes all workspaces as large as they get; memory cannot be allocated while capturing.
   bool mayCapture = wantsGraph && !lanes->isTimed && steps++ > 0 && !cannotCapture;
   Status status;
@@ -421,11 +445,18 @@ Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double
     status = captureTogether(issue);
   if (status.ok())
     status = mayCapture && !cannotCapture ? replay() : runEager(issue);
+  endWork();
+  return conclude(std::move(status));
+}
+
+/// What the step waited in: nothing waits any more after an abort.
+std::vector<Wait> DirectDevice::waitsAtEnd() {
   {
     std::lock_guard lock(mutex);
-    inStep = false;
+    if (aborted)
+      return abortedWaits;
   }
-  return conclude(std::move(status));
+  return whereabouts().waits;
 }
 
 /// All processes end a step that failed on one of them.
@@ -434,7 +465,7 @@ Status DirectDevice::conclude(Status status) {
     return status;
   Status failure = processes->failure();
   if (!failure.ok()) {
-    for (const Wait &wait : whereabouts().waits)
+    for (const Wait &wait : waitsAtEnd())
       if (failure.message.find(wait.what) == std::string::npos)
         failure.message += "\n  rank " + std::to_string(rank) + " waited in " + wait.what;
     return failure;
@@ -451,6 +482,8 @@ void DirectDevice::look() {
   std::unique_lock lock(mutex);
   while (!stopping) {
     changed.wait_for(lock, kLook);
+    if (isConnecting && aborted && net::Clock::now() > abortedAt + kStuck)
+      endStuckStart();
     if (!inStep || aborted)
       continue;
     bool late = net::Clock::now() > deadline;
@@ -472,13 +505,24 @@ void DirectDevice::look() {
   }
 }
 
+/// NCCL waits without end for a rank that will not come, and nothing but the process's end ends that.
+void DirectDevice::endStuckStart() {
+  std::cerr << "moert: error: rank " + std::to_string(rank) +
+                   " ends, because NCCL cannot connect the ranks: " + processes->failure().message + "\n";
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(1);
+}
+
 void DirectDevice::abort() {
-  useDevice();
+  std::vector<Wait> waits = whereabouts().waits;
   {
     std::lock_guard lock(mutex);
     if (aborted)
       return;
     aborted = true;
+    abortedAt = net::Clock::now();
+    abortedWaits = std::move(waits);
   }
 #if MOERT_HAS_NCCL
   if (nccl)
@@ -490,7 +534,10 @@ void DirectDevice::abort() {
 Whereabouts DirectDevice::whereabouts() {
   useDevice();
   std::lock_guard lock(mutex);
-  Whereabouts result{inStep, {}, isIssuing ? "rank " + std::to_string(rank) + ": its program issues its calls" : ""};
+  const std::string me = "rank " + std::to_string(rank);
+  Whereabouts result{inStep, {}, isIssuing ? me + ": its program issues its calls" : ""};
+  if (isConnecting)
+    result.running = me + ": NCCL connects the ranks";
   for (size_t i = 0; i < launchedCount; ++i)
     if (cudaEventQuery(launched[i].done.get()) == cudaErrorNotReady)
       result.waits.push_back(launched[i].wait);

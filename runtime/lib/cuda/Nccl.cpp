@@ -312,14 +312,14 @@ Status Nccl::enqueue(const Place &place, const Group &group, int64_t &received) 
   if (isPointToPoint(call.kind))
     return transfer(place, group, received);
   const View &in = sentOperand(call);
-  if (call.kind == Kind::AllReduce || call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
+  if (call.kind == Kind::ReduceScatter || call.kind == Kind::Reduce)
     received = summedBytes(call, members.size, members.member, in.elements());
   switch (call.kind) {
   case Kind::AllGather:
     received = (members.size - 1) * in.bytes();
     return gather(place);
   case Kind::AllReduce:
-    return allReduce(call, members);
+    return allReduce(call, members, received);
   case Kind::ReduceScatter:
     return reduceScatter(place);
   case Kind::Broadcast:
@@ -392,9 +392,10 @@ Status Nccl::gather(const Place &place) {
   return messages.unpack(place.target());
 }
 
-Status Nccl::allReduce(const Call &call, const Members &members) {
+Status Nccl::allReduce(const Call &call, const Members &members, int64_t &received) {
   int64_t count;
   MOERT_RETURN_IF_ERROR(reducedElements(call, count));
+  received = summedBytes(call, members.size, members.member, count);
   const View &in = sentOperand(call);
   return check(ncclAllReduce(in.data, receivedOperand(call).data, static_cast<size_t>(count), typeOf(in.dtype), ncclSum,
                              members.comm, members.stream),

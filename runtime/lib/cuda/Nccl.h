@@ -79,7 +79,7 @@ private:
   Status transfer(const Place &place, const Group &group, int64_t &received);
   Status exchange(const Place &place, int64_t &received);
   Status gather(const Place &place);
-  Status allReduce(const Call &call, const Members &members);
+  Status allReduce(const Call &call, const Members &members, int64_t &received);
   Status reduceScatter(const Place &place);
   Status broadcast(const Call &call, const Members &members, int64_t &received);
   Status reduce(const Call &call, const Members &members);

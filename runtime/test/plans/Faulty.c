@@ -41,9 +41,10 @@ int32_t moeplan_rank(moert_rank_t rank) {
   static const moert_buffer y = ARGUMENT(1, MOERT_F32, 1, 4);
   static int calls = 0, steps = 0;
   const char *fault = getenv("MOERT_TEST_FAULT"), *process = getenv("OMPI_COMM_WORLD_RANK");
+  const char *when = getenv("MOERT_TEST_FAULT_AT");
   int me = process ? atoi(process) : __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
-  /* The step before has shown that all are there. */
-  int due = !process || __atomic_fetch_add(&steps, 1, __ATOMIC_RELAXED) == 1;
+  /* The step before has shown that all are there. Where the program is listed before, its calls count, too. */
+  int due = !process || __atomic_fetch_add(&steps, 1, __ATOMIC_RELAXED) == (when ? atoi(when) : 1);
   if (fault && due && me == atoi(fault)) {
     breakHere(strchr(fault, ':') + 1);
     return MOERT_ERROR_INTERNAL;

@@ -1,5 +1,5 @@
 /* Four ranks that send each other two rows each, but rank 1 sends rank 0 one row less, or with LONG one more, than that
-   expects. Where ranks are processes their number is the launcher's; in one process the one that comes second is
+   expects; with ROWS=2 as many. Where ranks are processes their number is the launcher's; in one process the one that comes second is
    rank 1. */
 #include "Plan.h"
 
@@ -7,7 +7,7 @@
 
 #ifdef LONG
 #define ROWS 3
-#else
+#elif !defined(ROWS)
 #define ROWS 1
 #endif
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace moert::emulation {
@@ -86,19 +87,37 @@ void Machine::destroyStream(cudaStream_t stream) {
   std::erase_if(streams, [&](const auto &owned) { return owned.get() == stream; });
 }
 
-cudaError_t Machine::enqueue(CUstream_st &stream, std::function<void()> run) {
+cudaError_t Machine::enqueue(CUstream_st &stream, std::function<void()> run, std::function<bool()> hasArrived) {
   if (stream.device != currentDevice())
     return cudaErrorInvalidResourceHandle;
   if (!stream.graph) {
-    stream.tasks.push_back({std::move(run), nullptr, 0});
+    stream.tasks.push_back({std::move(run), nullptr, 0, std::move(hasArrived)});
     return cudaSuccess;
   }
-  stream.graph->nodes.push_back({std::move(run), stream.last});
+  stream.graph->nodes.push_back({std::move(run), stream.last, std::move(hasArrived)});
   stream.last = {stream.graph->nodes.size() - 1};
   return cudaSuccess;
 }
 
+void Machine::pause() {
+  mutex.unlock();
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+  mutex.lock();
+}
+
+void Machine::waitForOthers() {
+  const bool mayCome = std::any_of(streams.begin(), streams.end(), [](const auto &stream) {
+    return !stream->tasks.empty() && stream->tasks.front().isNext();
+  });
+  if (!mayCome && !isInGraph)
+    failDeadlock();
+  pause();
+}
+
 bool Machine::runOne() {
+  // A graph is one task, though others may ask meanwhile.
+  if (isInGraph)
+    return false;
   std::vector<CUstream_st *> able;
   for (auto &stream : streams)
     if (!stream->tasks.empty() && stream->tasks.front().isReady())
@@ -124,9 +143,14 @@ void Machine::runGraph(const CUgraph_st &graph) {
     if (missing[i] == 0)
       able.push_back(i);
   }
+  isInGraph = true;
   while (!able.empty()) {
     std::swap(able[random() % able.size()], able.back());
     const size_t node = able.back();
+    if (graph.nodes[node].hasArrived && !graph.nodes[node].hasArrived()) {
+      pause();
+      continue;
+    }
     able.pop_back();
     graph.nodes[node].run();
     for (size_t i = 0; i < graph.nodes.size(); ++i)
@@ -134,6 +158,7 @@ void Machine::runGraph(const CUgraph_st &graph) {
         if ((missing[i] -= met) == 0)
           able.push_back(i);
   }
+  isInGraph = false;
 }
 
 void Machine::endCapture(const CUgraph_st *graph) {
@@ -295,7 +320,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   }
   if (resolved.graph)
     return noted(cudaErrorStreamCaptureIsolation);
-  resolved.tasks.push_back({nullptr, event->state, event->state->issued});
+  resolved.tasks.push_back({nullptr, event->state, event->state->issued, {}});
   return cudaSuccess;
 }
 

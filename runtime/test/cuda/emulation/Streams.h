@@ -21,6 +21,7 @@ struct CUgraph_st {
   struct Node {
     std::function<void()> run;
     std::vector<size_t> after;
+    std::function<bool()> hasArrived; ///< or empty
   };
   std::vector<Node> nodes;
   cudaStream_t origin = nullptr;
@@ -41,8 +42,10 @@ struct Task {
   std::function<void()> run;
   std::shared_ptr<EventState> event; ///< that it waits for, or null
   int64_t version = 0;
+  std::function<bool()> hasArrived; ///< what comes from another process; empty: nothing does
 
-  bool isReady() const { return !event || event->completed >= version; }
+  bool isNext() const { return !event || event->completed >= version; }
+  bool isReady() const { return isNext() && (!hasArrived || hasArrived()); }
 };
 
 } // namespace moert::emulation
@@ -74,13 +77,13 @@ public:
   CUstream_st &resolve(cudaStream_t stream);
   cudaStream_t createStream();
   void destroyStream(cudaStream_t stream);
-  /// To the stream, or to the graph that captures it.
-  cudaError_t enqueue(CUstream_st &stream, std::function<void()> run);
+  /// To the stream, or to the graph that captures it. It runs when `hasArrived`.
+  cudaError_t enqueue(CUstream_st &stream, std::function<void()> run, std::function<bool()> hasArrived = {});
   /// Runs tasks until `isDone`; ends the process where none can run any more.
   template <class Done> void runUntil(Done isDone) {
     while (!isDone())
       if (!runOne())
-        failDeadlock();
+        waitForOthers();
   }
   /// One task of any stream; false where none can run.
   bool runOne();
@@ -104,9 +107,13 @@ private:
   Machine();
   ~Machine();
   void readVisible();
+  /// Lets other threads in for a moment, if anything of another process may still come.
+  void waitForOthers();
+  void pause();
   [[noreturn]] void failDeadlock();
 
   std::vector<std::unique_ptr<CUstream_st>> streams;
+  bool isInGraph = false;
   std::map<int, cudaStream_t> defaults; ///< by device
   std::vector<int> visible;             ///< numbers of the devices that the process sees; empty: all
 };

@@ -1,0 +1,431 @@
+//===- Nccl.cpp - NCCL between processes of one machine -------------------===//
+
+#include "include/nccl.h"
+#include "Streams.h"
+#include "include/cuda_bf16.h"
+#include "include/cuda_fp16.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using namespace moert::emulation;
+namespace fs = std::filesystem;
+using Bytes = std::vector<char>;
+using Lock = std::lock_guard<std::mutex>;
+
+[[noreturn]] void fail(const std::string &text) {
+  std::fprintf(stderr, "NCCL emulation: %s\n", text.c_str());
+  std::abort();
+}
+
+/// A communicator, as long as something of it is enqueued.
+struct State {
+  std::string id;
+  int size = 1, rank = 0, splits = 0;
+  bool aborted = false;
+  std::map<int, int64_t> sent, received; ///< how many messages, by member
+  std::map<int, bool> connected;
+  std::map<const char *, size_t> registered;
+
+  fs::path file(const std::string &name) const {
+    const char *folder = std::getenv("NCCL_EMULATION_FOLDER");
+    return fs::path(folder ? folder : "/dev/shm") / ("moert-nccl-" + id + "-" + name);
+  }
+  fs::path message(int from, int to, int64_t number) const {
+    return file(std::to_string(from) + "-" + std::to_string(to) + "-" + std::to_string(number));
+  }
+  void put(const fs::path &path, const Bytes &bytes) const {
+    const fs::path part = path.string() + ".part";
+    std::ofstream(part, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    fs::rename(part, path);
+  }
+  Bytes take(const fs::path &path) const {
+    std::ifstream stream(path, std::ios::binary);
+    Bytes bytes{std::istreambuf_iterator<char>(stream), {}};
+    fs::remove(path);
+    return bytes;
+  }
+  /// On the host; NCCL waits for ever.
+  void awaitFile(const fs::path &path) const {
+    for (int tries = 0; !fs::exists(path); ++tries) {
+      if (tries > 60000)
+        fail("a host waited for 60 s for " + path.string());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  bool isRegistered(const void *data) const {
+    auto next = registered.upper_bound(static_cast<const char *>(data));
+    return next != registered.begin() &&
+           static_cast<const char *>(data) < std::prev(next)->first + std::prev(next)->second;
+  }
+  /// What was not received.
+  ~State() {
+    std::error_code error;
+    for (const auto &[from, number] : received)
+      fs::remove(message(from, rank, number), error);
+  }
+};
+
+struct Outgoing {
+  int to;
+  const char *data;
+  size_t bytes;
+};
+/// What one member does in a transfer.
+struct Transfer {
+  std::shared_ptr<State> state;
+  cudaStream_t stream;
+  std::vector<Outgoing> sends;
+  std::vector<int> sources;
+  size_t bytes; ///< from each of the sources
+  bool isRegistered, isMessage;
+  std::function<void(const std::vector<Bytes> &)> finish; ///< with what came, by place in `sources`
+};
+
+thread_local int depth = 0;
+thread_local std::vector<Transfer> begun;
+
+void send(Transfer &transfer) {
+  State &state = *transfer.state;
+  if (state.aborted)
+    return;
+  for (const Outgoing &one : transfer.sends) {
+    Bytes bytes(one.data, one.data + one.bytes);
+    bytes.push_back(transfer.isRegistered);
+    state.put(state.message(state.rank, one.to, state.sent[one.to]++), bytes);
+  }
+}
+
+bool hasArrived(const Transfer &transfer) {
+  State &state = *transfer.state;
+  return state.aborted || std::all_of(transfer.sources.begin(), transfer.sources.end(), [&](int from) {
+           return fs::exists(state.message(from, state.rank, state.received[from]));
+         });
+}
+
+void receive(const Transfer &transfer) {
+  State &state = *transfer.state;
+  if (state.aborted)
+    return;
+  std::vector<Bytes> all;
+  for (int from : transfer.sources) {
+    Bytes bytes = state.take(state.message(from, state.rank, state.received[from]++));
+    if (bytes.size() != transfer.bytes + 1)
+      fail("expected " + std::to_string(transfer.bytes) + " bytes but got " + std::to_string(bytes.size() - 1));
+    if (bytes.back() != static_cast<char>(transfer.isRegistered))
+      fail("one member registered the memory of a transfer, another did not");
+    bytes.pop_back();
+    all.push_back(std::move(bytes));
+  }
+  transfer.finish(all);
+}
+
+/// The hosts of members that exchange messages for the first time wait for each other.
+void connect(const std::vector<Transfer> &transfers) {
+  std::vector<std::pair<State *, int>> fresh;
+  for (const Transfer &transfer : transfers) {
+    if (!transfer.isMessage)
+      continue;
+    std::vector<int> peers = transfer.sources;
+    for (const Outgoing &one : transfer.sends)
+      peers.push_back(one.to);
+    for (int peer : peers)
+      if (bool &isConnected = transfer.state->connected[peer]; !std::exchange(isConnected, true))
+        fresh.emplace_back(transfer.state.get(), peer);
+  }
+  auto door = [](State &state, int from, int to) {
+    return state.file("door-" + std::to_string(from) + "-" + std::to_string(to));
+  };
+  for (auto [state, peer] : fresh)
+    state->put(door(*state, state->rank, peer), {});
+  for (auto [state, peer] : fresh)
+    state->awaitFile(door(*state, peer, state->rank));
+  for (auto [state, peer] : fresh)
+    fs::remove(door(*state, peer, state->rank));
+}
+
+/// All that one group sends goes before any of it waits.
+ncclResult_t flush() {
+  std::vector<Transfer> transfers = std::exchange(begun, {});
+  connect(transfers);
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  std::vector<std::shared_ptr<Transfer>> all;
+  for (Transfer &transfer : transfers)
+    all.push_back(std::make_shared<Transfer>(std::move(transfer)));
+  for (const auto &one : all)
+    machine.enqueue(machine.resolve(one->stream), [one] { send(*one); });
+  for (const auto &one : all)
+    machine.enqueue(machine.resolve(one->stream), [one] { receive(*one); }, [one] { return hasArrived(*one); });
+  return ncclSuccess;
+}
+
+size_t sizeOf(ncclDataType_t type) {
+  switch (type) {
+  case ncclUint8:
+    return 1;
+  case ncclFloat16:
+  case ncclBfloat16:
+    return 2;
+  case ncclFloat64:
+    return 8;
+  default:
+    return 4;
+  }
+}
+
+template <class T, class Sum> void sumAs(const std::vector<const char *> &inputs, char *out, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Sum sum(0);
+    for (const char *input : inputs)
+      sum += static_cast<Sum>(reinterpret_cast<const T *>(input)[i]);
+    reinterpret_cast<T *>(out)[i] = static_cast<T>(sum);
+  }
+}
+template <class T>
+void sumNarrow(const std::vector<const char *> &inputs, char *out, size_t count, auto widen, auto narrow) {
+  for (size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    for (const char *input : inputs)
+      sum += widen(reinterpret_cast<const T *>(input)[i]);
+    reinterpret_cast<T *>(out)[i] = narrow(sum);
+  }
+}
+
+void sum(const std::vector<const char *> &inputs, char *out, size_t count, ncclDataType_t type) {
+  switch (type) {
+  case ncclFloat32:
+    return sumAs<float, float>(inputs, out, count);
+  case ncclFloat64:
+    return sumAs<double, double>(inputs, out, count);
+  case ncclInt32:
+    return sumAs<int32_t, int64_t>(inputs, out, count);
+  case ncclBfloat16:
+    return sumNarrow<__nv_bfloat16>(inputs, out, count, __bfloat162float, __float2bfloat16_rn);
+  case ncclFloat16:
+    return sumNarrow<__half>(inputs, out, count, __half2float, __float2half_rn);
+  default:
+    fail("cannot sum bytes");
+  }
+}
+
+} // namespace
+
+struct ncclComm {
+  std::shared_ptr<State> state = std::make_shared<State>();
+};
+
+namespace {
+
+Transfer transferOf(ncclComm_t comm, cudaStream_t stream, const void *in, const void *out, size_t bytes) {
+  const State &state = *comm->state;
+  const bool isRegistered = (!in || state.isRegistered(in)) && (!out || state.isRegistered(out));
+  return {comm->state, stream, {}, {}, bytes, isRegistered, !in || !out, {}};
+}
+
+ncclResult_t add(Transfer transfer) {
+  begun.push_back(std::move(transfer));
+  return depth == 0 ? flush() : ncclSuccess;
+}
+
+/// A transfer to and from all others; `step` is from the data for one member to those for the next.
+Transfer toAll(ncclComm_t comm, cudaStream_t stream, const void *in, void *out, size_t bytes, size_t step) {
+  Transfer transfer = transferOf(comm, stream, in, out, bytes);
+  const State &state = *comm->state;
+  for (int i = 0; i < state.size; ++i)
+    if (i != state.rank) {
+      transfer.sends.push_back({i, static_cast<const char *>(in) + static_cast<size_t>(i) * step, bytes});
+      transfer.sources.push_back(i);
+    }
+  return transfer;
+}
+
+/// Every member's part, by member.
+ncclResult_t gatherFrom(Transfer transfer, const char *own, char *out, size_t bytes) {
+  transfer.finish = [=, state = transfer.state, sources = transfer.sources](const std::vector<Bytes> &came) {
+    std::memmove(out + static_cast<size_t>(state->rank) * bytes, own, bytes);
+    for (size_t i = 0; i < came.size(); ++i)
+      std::memcpy(out + static_cast<size_t>(sources[i]) * bytes, came[i].data(), bytes);
+  };
+  return add(std::move(transfer));
+}
+
+/// In the order of the members.
+ncclResult_t sumFrom(Transfer transfer, const char *own, char *out, size_t count, ncclDataType_t type) {
+  transfer.finish = [=, rank = static_cast<size_t>(transfer.state->rank)](const std::vector<Bytes> &came) {
+    std::vector<const char *> inputs;
+    for (const Bytes &bytes : came)
+      inputs.push_back(bytes.data());
+    const Bytes mine(own, own + count * sizeOf(type));
+    inputs.insert(inputs.begin() + static_cast<int64_t>(rank), mine.data());
+    sum(inputs, out, count, type);
+  };
+  return add(std::move(transfer));
+}
+
+} // namespace
+
+const char *ncclGetErrorString(ncclResult_t) { return "an error of the emulation"; }
+const char *ncclGetLastError(ncclComm_t) { return ""; }
+
+ncclResult_t ncclGroupStart() {
+  ++depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() { return --depth == 0 ? flush() : ncclSuccess; }
+
+// --- Communicators -----------------------------------------------------------
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  std::random_device random;
+  std::snprintf(id->internal, sizeof(id->internal), "%08x%08x", random(), random());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank) {
+  *comm = new ncclComm;
+  State &state = *(*comm)->state;
+  state.id = id.internal;
+  state.size = size;
+  state.rank = rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *created, ncclConfig_t *) {
+  State &state = *comm->state;
+  const std::string name = "split" + std::to_string(state.splits++);
+  auto file = [&](int from, int to) {
+    return state.file(name + "-" + std::to_string(from) + "-" + std::to_string(to));
+  };
+  const std::string mine = std::to_string(color) + " " + std::to_string(key);
+  for (int i = 0; i < state.size; ++i)
+    state.put(file(state.rank, i), {mine.begin(), mine.end()});
+  std::vector<std::pair<int, int>> members; ///< key, rank
+  for (int i = 0; i < state.size; ++i) {
+    state.awaitFile(file(i, state.rank));
+    const Bytes bytes = state.take(file(i, state.rank));
+    int theirColor = 0, theirKey = 0;
+    std::sscanf(std::string(bytes.begin(), bytes.end()).c_str(), "%d %d", &theirColor, &theirKey);
+    if (theirColor == color)
+      members.emplace_back(theirKey, i);
+  }
+  std::sort(members.begin(), members.end());
+  ncclUniqueId id;
+  std::snprintf(id.internal, sizeof(id.internal), "%s.%s.%d", state.id.c_str(), name.c_str(), color);
+  const auto place = std::find(members.begin(), members.end(), std::pair(key, state.rank)) - members.begin();
+  return ncclCommInitRank(created, static_cast<int>(members.size()), id, static_cast<int>(place));
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  Lock lock(Machine::get().mutex);
+  comm->state->aborted = true;
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
+  *error = comm->state->aborted ? ncclInvalidUsage : ncclSuccess;
+  return ncclSuccess;
+}
+
+// --- Memory ------------------------------------------------------------------
+
+ncclResult_t ncclMemAlloc(void **data, size_t bytes) {
+  return cudaMallocAsync(data, bytes, nullptr) == cudaSuccess ? ncclSuccess : ncclSystemError;
+}
+ncclResult_t ncclMemFree(void *data) { return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclSystemError; }
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void *data, size_t bytes, void **handle) {
+  comm->state->registered[static_cast<const char *>(data)] = bytes;
+  *handle = data;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle) {
+  return comm->state->registered.erase(static_cast<const char *>(handle)) == 1 ? ncclSuccess : ncclInvalidUsage;
+}
+
+// --- Transfers ---------------------------------------------------------------
+
+ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  Transfer transfer = transferOf(comm, stream, data, nullptr, count * sizeOf(type));
+  transfer.sends.push_back({peer, static_cast<const char *>(data), transfer.bytes});
+  transfer.finish = [](const std::vector<Bytes> &) {};
+  return add(std::move(transfer));
+}
+
+ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  Transfer transfer = transferOf(comm, stream, nullptr, data, count * sizeOf(type));
+  transfer.sources.push_back(peer);
+  transfer.finish = [data](const std::vector<Bytes> &came) { std::memcpy(data, came[0].data(), came[0].size()); };
+  return add(std::move(transfer));
+}
+
+ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream) {
+  const size_t bytes = count * sizeOf(type);
+  const char *own = static_cast<const char *>(in) + static_cast<size_t>(comm->state->rank) * bytes;
+  return gatherFrom(toAll(comm, stream, in, out, bytes, bytes), own, static_cast<char *>(out), bytes);
+}
+
+ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  const size_t bytes = count * sizeOf(type);
+  return gatherFrom(toAll(comm, stream, in, out, bytes, 0), static_cast<const char *>(in), static_cast<char *>(out),
+                    bytes);
+}
+
+ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  const size_t bytes = count * sizeOf(type);
+  Transfer transfer = toAll(comm, stream, in, out, bytes, 0);
+  const bool isRoot = comm->state->rank == root;
+  transfer.sources.clear();
+  if (isRoot)
+    transfer.finish = [=](const std::vector<Bytes> &) { std::memmove(out, in, bytes); };
+  else {
+    transfer.sends.clear();
+    transfer.sources.push_back(root);
+    transfer.finish = [=](const std::vector<Bytes> &came) { std::memcpy(out, came[0].data(), bytes); };
+  }
+  return add(std::move(transfer));
+}
+
+ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
+  Transfer transfer = toAll(comm, stream, in, out, count * sizeOf(type), 0);
+  if (comm->state->rank == root) {
+    transfer.sends.clear();
+    return sumFrom(std::move(transfer), static_cast<const char *>(in), static_cast<char *>(out), count, type);
+  }
+  transfer.sources.clear();
+  std::erase_if(transfer.sends, [=](const Outgoing &one) { return one.to != root; });
+  transfer.finish = [](const std::vector<Bytes> &) {};
+  return add(std::move(transfer));
+}
+
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return sumFrom(toAll(comm, stream, in, out, count * sizeOf(type), 0), static_cast<const char *>(in),
+                 static_cast<char *>(out), count, type);
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t stream) {
+  const size_t bytes = count * sizeOf(type);
+  const char *own = static_cast<const char *>(in) + static_cast<size_t>(comm->state->rank) * bytes;
+  return sumFrom(toAll(comm, stream, in, out, bytes, bytes), own, static_cast<char *>(out), count, type);
+}
