@@ -393,21 +393,29 @@ Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
   return {};
 }
 
-/// Of processes that meet over NCCL all launch a graph or none does. Those that cannot say why; what is wrong with the
-/// step itself is its error.
+/// Of processes that meet over NCCL all launch a graph or none does. Process 0 says why none does; what is wrong with
+/// the step itself is its error.
 Status DirectDevice::captureTogether(const std::function<Status(int64_t)> &issue) {
-  Status captured = capture(issue);
-  bool all = captured.ok();
-  if (processes)
-    MOERT_RETURN_IF_ERROR(agreeOnAll(*processes, all));
-  cannotCapture = !all;
-  if (cannotCapture)
-    graph.reset();
-  if (captured.ok() || captured.code != MOERT_ERROR_UNSUPPORTED)
-    return captured;
-  std::cerr << "moert: note: rank " + std::to_string(rank) +
-                   " cannot launch its steps as CUDA graphs, so that all ranks launch their calls one by one: " +
-                   captured.message + "\n";
+  const Status captured = capture(issue);
+  Status agreed = captured;
+  if (processes) {
+    // The rank stands before what all are told.
+    const std::string me = "rank " + std::to_string(rank) + ": ";
+    if (agreed.message.starts_with(me))
+      agreed.message.erase(0, me.size());
+    agreed = checkAgree(*processes, "", agreed);
+    MOERT_RETURN_IF_ERROR(processes->failure());
+  }
+  cannotCapture = !agreed.ok();
+  if (!cannotCapture)
+    return {};
+  graph.reset();
+  for (const Status &status : {captured, agreed})
+    if (!status.ok() && status.code != MOERT_ERROR_UNSUPPORTED)
+      return status;
+  if (rank == 0)
+    std::cerr << "moert: note: the calls of a step are launched one by one, and not as a CUDA graph: " +
+                     agreed.message + "\n";
   return {};
 }
 

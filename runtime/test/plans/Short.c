@@ -11,6 +11,16 @@
 #define ROWS 1
 #endif
 
+#if ROWS == 2 /* all of them are written */
+#define OUT "8"
+#define ALL_OUT "32"
+#define OUT_ROWS 8
+#else
+#define OUT "16"
+#define ALL_OUT "64"
+#define OUT_ROWS 16
+#endif
+
 #define OP(name, group)                                                                                                \
   "{\"name\":\"" name "\",\"label\":\"layer0\",\"stream\":\"main\",\"group\":" group ",\"flops\":0,\"bytes\":0,"       \
   "\"bytes_sent\":0,\"rows\":0}"
@@ -20,7 +30,7 @@ const char moeplan_metadata[] =
     "\"dtype\":\"f32\",\"groups\":[{\"name\":\"ep\",\"size\":4,\"stride\":1}],"
     "\"programs\":[{\"first_rank\":0,\"ranks\":4,\"symbol\":\"moeplan_rank\",\"arguments\":[{\"name\":\"x\","
     "\"role\":\"input\",\"dtype\":\"f32\",\"shape\":[64,2],\"local_shape\":[16,2],\"layout\":[[\"ep\"],[]]}],"
-    "\"results\":[{\"name\":\"y\",\"role\":\"output\",\"dtype\":\"f32\",\"shape\":[64,2],\"local_shape\":[16,2],"
+    "\"results\":[{\"name\":\"y\",\"role\":\"output\",\"dtype\":\"f32\",\"shape\":[" ALL_OUT ",2],\"local_shape\":[" OUT ",2],"
     "\"layout\":[[\"ep\"],[]]}],"
     "\"arenas\":{\"device\":512,\"host_pinned\":0},\"streams\":[\"main\"],\"events\":0,\"ops\":["
     OP("fill", "null") "," OP("fill", "null") "," OP("fill", "null") "," OP("all_to_all_v", "\"ep\"") "]}],\"reference\":null}";
@@ -29,7 +39,7 @@ static const moert_group kEp = {"ep", 4, 1};
 
 int32_t moeplan_rank(moert_rank_t rank) {
   static const moert_buffer x = ARGUMENT(0, MOERT_F32, 2, 16, 2);
-  static const moert_buffer y = ARGUMENT(1, MOERT_F32, 2, 16, 2);
+  static const moert_buffer y = ARGUMENT(1, MOERT_F32, 2, OUT_ROWS, 2);
   static const moert_buffer sent = DEVICE(0, MOERT_I32, 2, 1, 4);
   static const moert_buffer toFirst = DEVICE(0, MOERT_I32, 2, 1, 1);
   static const moert_buffer expected = DEVICE(256, MOERT_I32, 2, 4, 1);
