@@ -82,20 +82,20 @@ static std::string allocationText(int64_t bytes, const std::string &what) {
   return "cannot allocate " + std::to_string(bytes) + " bytes for " + what;
 }
 
-Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
+Status allocateArena(int64_t bytes, const std::string &what, DeviceMemory &memory) {
   void *data = nullptr;
   MOERT_RETURN_IF_ERROR(check(cudaMalloc(&data, static_cast<size_t>(bytes)), allocationText(bytes, what)));
   memory.reset(data);
   return {};
 }
 
-Status allocateWithoutWaiting(int64_t bytes, const std::string &what, DeviceMemory &memory) {
+Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
   int device = 0, hasPools = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use a CUDA device"));
   MOERT_RETURN_IF_ERROR(check(cudaDeviceGetAttribute(&hasPools, cudaDevAttrMemoryPoolsSupported, device),
                               "cannot ask the device for its properties"));
   if (!hasPools)
-    return allocateDevice(bytes, what, memory);
+    return allocateArena(bytes, what, memory);
   Stream stream;
   MOERT_RETURN_IF_ERROR(createStream(stream));
   void *data = nullptr;

@@ -33,12 +33,12 @@ Status follow(cudaStream_t stream, cudaStream_t before);
 /// All are of the current device. Streams do not wait for the default stream.
 Status createStream(Stream &stream);
 Status createEvent(bool isTimed, Event &event);
-/// `bytes` may be 0, `what` is for the message.
+/// `bytes` may be 0, `what` is for the message. Does not wait for what streams do, as cudaMalloc does ("Stream-Ordered
+/// Memory Allocator", CUDA Programming Guide): one may wait in a transfer for a rank that in turn waits for what this
+/// one launches next. A device without memory pools has nothing better.
 Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory);
-/// The same while streams are at work. cudaMalloc waits for all of them ("Stream-Ordered Memory Allocator", CUDA
-/// Programming Guide), and one may wait in a transfer for a rank that in turn waits for what this one launches next. A
-/// device without memory pools has nothing better.
-Status allocateWithoutWaiting(int64_t bytes, const std::string &what, DeviceMemory &memory);
+/// The same by cudaMalloc, for memory that is allocated while no step runs: what is freed is there for others at once.
+Status allocateArena(int64_t bytes, const std::string &what, DeviceMemory &memory);
 /// Memory of the host that devices can access under the same address.
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory);
 

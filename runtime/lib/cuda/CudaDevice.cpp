@@ -52,7 +52,7 @@ Status CudaDevice::checkAvailable(int64_t bytes, const std::string &what) {
 }
 
 Status CudaDevice::allocateMemory(int64_t bytes, const std::string &what, void *&data) {
-  MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, memory.emplace_back()));
+  MOERT_RETURN_IF_ERROR(allocateArena(bytes, what, memory.emplace_back()));
   data = memory.back().get();
   return {};
 }

@@ -270,7 +270,7 @@ Status Nccl::prepareMemory(net::Star &processes) {
 Status Nccl::allocate(int64_t bytes, const std::string &what, void *&data) {
   if (isRegistered)
     return registered.allocate(bytes, what, allComms(), data);
-  MOERT_RETURN_IF_ERROR(allocateWithoutWaiting(bytes, what, plain.emplace_back()));
+  MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, plain.emplace_back()));
   data = plain.back().get();
   return {};
 }

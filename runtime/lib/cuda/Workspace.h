@@ -56,7 +56,7 @@ private:
   int64_t used = 0;
 };
 
-using Workspace = GrowingMemory<DeviceMemory, allocateWithoutWaiting>;
+using Workspace = GrowingMemory<DeviceMemory, allocateDevice>;
 /// The same in the host's memory; the host waits for the stream before it writes there again. What the stream itself
 /// does there, its functions on the host included, comes one after the other.
 using Staging = GrowingMemory<PinnedMemory, allocatePinned>;
