@@ -95,14 +95,14 @@ TEST(CudaFaultsTest, StepsBeforeTheFirst) {
 TEST(CudaFaultsTest, ErrorsOfCudaSayWhatToDo) {
   DeviceMemory memory;
   emulation::failNext(cudaErrorInsufficientDriver);
-  Status status = allocateDevice(10, "a test", memory);
+  Status status = allocateArena(10, "a test", memory);
   EXPECT_EQ(status.code, MOERT_ERROR_UNSUPPORTED);
   EXPECT_EQ(status.message, "cannot allocate 10 bytes for a test: CUDA driver version is insufficient for CUDA runtime "
                             "version (cudaErrorInsufficientDriver); the driver is for CUDA 13.0, this program needs "
                             "one for 13.0");
   emulation::failNext(cudaErrorNoDevice);
-  EXPECT_NE(allocateDevice(10, "a test", memory).message.find("expected an NVIDIA GPU"), std::string::npos);
-  EXPECT_EQ(allocateDevice(int64_t(1) << 50, "a test", memory).code, MOERT_ERROR_OUT_OF_MEMORY);
+  EXPECT_NE(allocateArena(10, "a test", memory).message.find("expected an NVIDIA GPU"), std::string::npos);
+  EXPECT_EQ(allocateArena(int64_t(1) << 50, "a test", memory).code, MOERT_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 #endif
