@@ -207,11 +207,13 @@ TEST(CalibrateDevice, MachinesDiffer) {
   const std::string err = testing::TempDir() + "/calibrate-" + std::to_string(::getpid()) + ".";
   std::string command =
       "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20000 + ::getpid() % 20000) +
-      " MOERT_BACKENDS=" BACKENDS "; ";
+      " MOERT_BACKENDS=" BACKENDS " CUDA_EMULATION_DEVICES=8; ";
   const int localSizes[] = {1, 1, 2, 2}, localRanks[] = {0, 0, 0, 1};
+  // GPUs of several machines are not the same ones.
+  const char *const visible[] = {"0", "1", "2,3", "2,3"};
   for (int r = 0; r < 4; ++r)
     command += "RANK=" + std::to_string(r) + " LOCAL_RANK=" + std::to_string(localRanks[r]) +
-               " LOCAL_WORLD_SIZE=" + std::to_string(localSizes[r]) +
+               " LOCAL_WORLD_SIZE=" + std::to_string(localSizes[r]) + " CUDA_VISIBLE_DEVICES=" + visible[r] +
                " timeout 60 " MOE_CALIBRATE " --backend=cuda --quick -o - > /dev/null 2> " + err + std::to_string(r) +
                " & ";
   ASSERT_EQ(std::system((command + "wait").c_str()), 0);
