@@ -615,3 +615,70 @@ TEST(World, Backends) {
   options.backend = "tpu";
   EXPECT_THAT(makeWorld(program, groups, 2, nullptr, options, world).message, HasSubstr("unknown backend 'tpu'"));
 }
+
+namespace {
+
+/// MOERT_GUARD in the life of this.
+struct GuardVariable {
+  explicit GuardVariable(const char *text) { ::setenv("MOERT_GUARD", text, 1); }
+  ~GuardVariable() { ::unsetenv("MOERT_GUARD"); }
+};
+
+/// The error of a step that adds bytes 0 to 32 of the arena to themselves, into bytes 32 to 64, and writes a byte at
+/// `offset` from the sum.
+std::string errorOfWriteAt(int64_t offset) {
+  body = [offset](moert_rank_t rank) {
+    const moert_buffer in = device(0, 4), out = device(32, 4);
+    if (!rank->pieces[MOERT_SPACE_DEVICE].empty())
+      findPiece(rank->pieces[MOERT_SPACE_DEVICE], 32, 64)->data[0][offset] = 7;
+    return moert_add(rank, 0, &in, &in, &out, 0);
+  };
+  std::unique_ptr<World> world;
+  Status status = makeWorld(program, groups, 2, [](moert_rank_t rank) { return body(rank); }, {}, world);
+  return status.ok() ? world->run(nullptr).message : status.message;
+}
+
+} // namespace
+
+TEST(World, GuardFindsWhatIsWrittenOutsideBuffers) {
+  const GuardVariable guard("64");
+  EXPECT_EQ(errorOfWriteAt(0), "");
+  EXPECT_THAT(errorOfWriteAt(32),
+              HasSubstr("rank 0: a call wrote outside its buffers: 1 of the 64 bytes after a buffer "
+                        "changed, the first 0 bytes after it; the buffer is bytes 32 to 64 of the "
+                        "device arena, used by op 0 add 'layer0' of rank 0"));
+  // From a multiple of 256 on, so that the buffer is aligned as in the arena.
+  EXPECT_THAT(errorOfWriteAt(-2), HasSubstr("1 of the 288 bytes before a buffer changed, the first 2 bytes before it"));
+}
+
+TEST(World, GuardOfNoBytesOnlyPutsBuffersApart) {
+  const GuardVariable guard("0");
+  EXPECT_EQ(errorOfWriteAt(0), "");
+}
+
+TEST(World, GuardIsANumber) {
+  for (const char *text : {"x", "-1", "64k", "99999999999999999999"}) {
+    const GuardVariable guard(text);
+    EXPECT_EQ(errorOfWriteAt(0),
+              "expected MOERT_GUARD to be a number of bytes from 0 to 2^30 but got '" + std::string(text) + "'");
+  }
+  const GuardVariable guard("");
+  EXPECT_EQ(errorOfWriteAt(0), "");
+}
+
+TEST(World, GuardKeepsBuffersThatOverlapTogether) {
+  auto entry = [](moert_rank_t rank) -> int32_t {
+    // The second half of the first buffer, and one that only touches it.
+    const moert_buffer whole = device(0, 8), half = device(32, 4), next = device(64, 4);
+    if (int32_t code = moert_add(rank, 0, &half, &half, &next, 0))
+      return code;
+    return moert_scale(rank, 0, &whole, &whole, 2, 0);
+  };
+  std::vector<ArenaPiece> pieces[2];
+  ASSERT_TRUE(listPieces(program, groups, entry, 1, pieces).ok());
+  ASSERT_EQ(pieces[MOERT_SPACE_DEVICE].size(), 2u);
+  EXPECT_EQ(pieces[MOERT_SPACE_DEVICE][0].end, 64);
+  EXPECT_EQ(pieces[MOERT_SPACE_DEVICE][1].begin, 64);
+  EXPECT_TRUE(pieces[MOERT_SPACE_HOST_PINNED].empty());
+  EXPECT_EQ(findPiece(pieces[0], 60, 68), nullptr);
+}

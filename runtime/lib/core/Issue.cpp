@@ -73,6 +73,20 @@ Status resolveArgument(const moert_rank &rank, moert_buffer buffer, View &view) 
   return {};
 }
 
+/// Where bytes `begin` to `end` of an arena are. `growth`: see growthOf.
+Status placeInArena(const moert_rank &rank, int32_t space, int64_t begin, int64_t end, int64_t growth, void *&data) {
+  if (char *arena = rank.arenas[space][growth / 2]) {
+    data = arena + begin * growth;
+    return {};
+  }
+  const ArenaPiece *piece = findPiece(rank.pieces[space], begin, end);
+  if (!piece)
+    return invalid("expected a buffer that the program also had when it was listed for MOERT_GUARD but got bytes " +
+                   std::to_string(begin) + " to " + std::to_string(end));
+  data = piece->data[growth / 2] + (begin - piece->begin) * growth;
+  return {};
+}
+
 Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
   int64_t size = rank.program->arenaBytes[buffer.space];
   int64_t bytes = partsOf(buffer) * view.bytes() / growthOf(rank, buffer.dtype);
@@ -87,10 +101,9 @@ Status resolveArena(moert_rank &rank, const moert_buffer &buffer, View &view) {
     return invalid("offset " + std::to_string(buffer.offset) + " is not aligned for " + dtypeName(buffer.dtype));
   const int64_t growth = growthOf(rank, buffer.dtype), part = view.bytes() / growth;
   int64_t begin = buffer.offset + partOf(buffer, rank.rank) * part;
-  view.data = rank.arenas[buffer.space][growth / 2] + begin * growth;
   if (part > 0)
     rank.touched[buffer.space] = std::max(rank.touched[buffer.space], begin + part);
-  return {};
+  return placeInArena(rank, buffer.space, begin, begin + part, growth, view.data);
 }
 
 Status resolve(moert_rank &rank, const moert_buffer &buffer, View &view) {

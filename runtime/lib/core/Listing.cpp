@@ -44,21 +44,32 @@ private:
   const Visit &visit;
 };
 
+/// Where operands seem to lie, by moert_space: addresses are worked out from it, and nothing is read there.
+char *nowhere(int32_t space) { return reinterpret_cast<char *>(static_cast<uintptr_t>(space + 1) << 56); }
+
 } // namespace
 
-Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry, const Visit &visit) {
+std::optional<ArenaPlace> arenaPlaceOf(const View &view) {
+  const char *data = static_cast<const char *>(view.data);
+  const auto space = static_cast<int32_t>(reinterpret_cast<uintptr_t>(data) >> 56) - 1;
+  if (space != MOERT_SPACE_DEVICE && space != MOERT_SPACE_HOST_PINNED)
+    return std::nullopt;
+  return ArenaPlace{space, data - nowhere(space)};
+}
+
+Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t number,
+                 const Visit &visit) {
   ListingDevice device(visit);
   ListingCommunicator communicator(visit);
-  // Where all operands seem to lie: addresses are worked out from it, and nothing is read there.
-  static char nowhere;
   moert_rank rank;
-  rank.rank = program.firstRank;
+  rank.rank = number;
   rank.device = &device;
   rank.communicator = &communicator;
   rank.program = &program;
   rank.groups = &groups;
-  rank.arenas[0][0] = rank.arenas[1][0] = &nowhere;
-  rank.values.assign(static_cast<size_t>(program.valueCount()), &nowhere);
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    rank.arenas[space][0] = nowhere(space);
+  rank.values.assign(static_cast<size_t>(program.valueCount()), nowhere(MOERT_SPACE_ARGUMENT));
   int32_t code = entry(&rank);
   return code == MOERT_OK ? Status{} : Status::error(code, lastError());
 }
@@ -76,7 +87,7 @@ Status listChannels(const WorldPrograms &programs, const std::vector<Group> &gro
         found.insert({rank, group.rankOf(group.instanceOf(rank), peerOf(call))});
       return {};
     };
-    if (Status status = listCalls(program, groups, programs.entries[i], visit); !status.ok())
+    if (Status status = listCalls(program, groups, programs.entries[i], program.firstRank, visit); !status.ok())
       return status;
   }
   channels.assign(found.begin(), found.end());

@@ -6,10 +6,17 @@
 
 namespace moert {
 
-/// Calls `visit` for each call of a program in its order: the entry is called as the program's first rank, of no world,
-/// so that nothing runs and no memory is needed. Operands have shapes, and addresses that nothing lies at.
-Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry,
+/// Calls `visit` for each call of a program in its order: the entry is called as one of the program's ranks, of no
+/// world, so that nothing runs and no memory is needed. Operands have shapes, and addresses that nothing lies at.
+Status listCalls(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t rank,
                  const std::function<Status(const Call &)> &visit);
+
+struct ArenaPlace {
+  int32_t space;
+  int64_t offset;
+};
+/// Where an operand of a call that listCalls visits begins; nothing for arguments and results.
+std::optional<ArenaPlace> arenaPlaceOf(const View &view);
 
 /// A sender and a receiver, ranks of the world.
 using ChannelRanks = std::array<int64_t, 2>;

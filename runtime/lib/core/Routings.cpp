@@ -27,7 +27,7 @@ Status listRoutings(const WorldPrograms &programs, const std::vector<Group> &gro
     const Program &program = programs.programs[i];
     std::vector<moert_routing> found;
     auto visit = [&](const Call &call) { return addRouting(program, call, found); };
-    if (Status status = listCalls(program, groups, programs.entries[i], visit); !status.ok())
+    if (Status status = listCalls(program, groups, programs.entries[i], program.firstRank, visit); !status.ok())
       return status;
     routings.insert(routings.end(), found.begin(), found.end());
   }

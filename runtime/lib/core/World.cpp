@@ -40,6 +40,9 @@ World::World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t
 Status World::create(const WorldPrograms &programs, const std::vector<Group> &groups, int64_t size,
                      const WorldOptions &options, std::unique_ptr<World> &world) {
   std::unique_ptr<World> made(new World(programs, groups, size, options));
+  if (Status status = readGuard(made->guard); !status.ok())
+    return status;
+  made->fences = Fences(made->guard.value_or(0));
   BackendOptions device = options.device;
   device.listChannels = [&](std::vector<ChannelRanks> &channels) { return listChannels(programs, groups, channels); };
   if (Status status = createBackend(options.backend, made->programs, groups, size, device, made->backend); !status.ok())
@@ -126,6 +129,41 @@ Status World::poison(void *data, int64_t bytes) {
   return {};
 }
 
+Status World::allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what,
+                            char *&data) {
+  Status status =
+      fences.allocate(*backend.device, rank, space, bytes, phase, what + " of rank " + std::to_string(rank), data);
+  return status.ok() && options.device.verify ? poison(data, bytes) : status;
+}
+
+Status World::allocateArenas(moert_rank &state) {
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    for (int kind = 0; kind < arenaKinds; ++kind)
+      if (Status status = allocateBlock(state.rank, space, state.program->arenaBytes[space] << kind, 0,
+                                        space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena",
+                                        state.arenas[space][kind]);
+          !status.ok())
+        return status;
+  return {};
+}
+
+/// In place of arenas: each piece of one has memory of its own, as far from a multiple of 256 as in the arena.
+Status World::allocatePieces(moert_rank &state) {
+  const size_t index = programIndex(programs, state.rank);
+  const Program &program = planPrograms[index];
+  if (Status status = listPieces(program, groups, entries[index], state.rank, state.pieces); !status.ok())
+    return status;
+  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
+    for (ArenaPiece &piece : state.pieces[space])
+      for (int kind = 0; kind < arenaKinds; ++kind)
+        if (Status status =
+                allocateBlock(state.rank, space, (piece.end - piece.begin) << kind, (piece.begin << kind) % 256,
+                              pieceText(program, space, piece), piece.data[kind]);
+            !status.ok())
+          return status;
+  return {};
+}
+
 Status World::allocateRank(moert_rank &state) {
   state.device = backend.device.get();
   state.communicator = backend.communicator.get();
@@ -133,25 +171,13 @@ Status World::allocateRank(moert_rank &state) {
   state.groups = &groups;
   state.isWide = options.isWide;
   state.leastShadows = options.device.verify ? 1 : 0;
-  auto make = [&](int32_t space, int64_t bytes, const std::string &what, char *&data) {
-    void *block = nullptr;
-    Status status =
-        backend.device->allocate(state.rank, space, bytes, what + " of rank " + std::to_string(state.rank), block);
-    data = static_cast<char *>(block);
-    return status.ok() && options.device.verify ? poison(block, bytes) : status;
-  };
-  for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})
-    for (int kind = 0; kind < arenaKinds; ++kind)
-      if (Status status =
-              make(space, program.arenaBytes[space] << kind,
-                   space == MOERT_SPACE_DEVICE ? "the device arena" : "the host arena", state.arenas[space][kind]);
-          !status.ok())
-        return status;
+  if (Status status = guard ? allocatePieces(state) : allocateArenas(state); !status.ok())
+    return status;
   state.values.resize(static_cast<size_t>(program.valueCount()));
   for (int64_t i = 0; i < program.valueCount(); ++i) {
     const Value &value = program.value(i);
-    if (Status status =
-            make(MOERT_SPACE_DEVICE, value.localBytes(), "'" + value.name + "'", state.values[static_cast<size_t>(i)]);
+    if (Status status = allocateBlock(state.rank, MOERT_SPACE_DEVICE, value.localBytes(), 0, "'" + value.name + "'",
+                                      state.values[static_cast<size_t>(i)]);
         !status.ok())
       return status;
   }
@@ -373,9 +399,12 @@ Status World::run(double *seconds) {
   };
   auto begin = std::chrono::steady_clock::now();
   Status status = backend.device->runStep(issue, options.timeout);
+  const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (status.ok())
+    status = fences.check(*backend.device);
   if (!status.ok() || !seconds)
     return status;
-  *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  *seconds = taken;
   return backend.processes ? slowest(*seconds) : status;
 }
 

@@ -3,6 +3,7 @@
 #define MOERT_CORE_WORLD_H
 
 #include "core/Device.h"
+#include "core/Guard.h"
 #include "moert/world.h"
 
 /// What a program sees of one rank.
@@ -15,6 +16,8 @@ struct moert_rank {
   /// By moert_space, and where all floating-point values are f64 by how many times as large they are in the plan (1, 2,
   /// 4 times): values of one size keep their places among each other, and i32 and f64 values stay as they are.
   char *arenas[2][3] = {};
+  /// Where MOERT_GUARD is set, in place of the arenas.
+  std::vector<moert::ArenaPiece> pieces[2];
   bool isWide = false;
   int64_t leastShadows = 0;    ///< that a layer makes, where it may have some
   int64_t touched[2] = {0, 0}; ///< where the last byte that a call used ends, by arena; of the rank's issuing thread
@@ -23,8 +26,6 @@ struct moert_rank {
 };
 
 namespace moert {
-
-using RankProgram = int32_t (*)(moert_rank_t);
 
 struct WorldOptions {
   std::string backend = "host";
@@ -84,6 +85,9 @@ private:
   Status allocate();
   Status checkAvailable();
   Status allocateRank(moert_rank &state);
+  Status allocateBlock(int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what, char *&data);
+  Status allocateArenas(moert_rank &state);
+  Status allocatePieces(moert_rank &state);
   Status poison(void *data, int64_t bytes);
   Status checkRank(int64_t rank) const;
   Status checkLocal(int64_t rank) const;
@@ -103,6 +107,8 @@ private:
   int64_t worldSize;
   WorldOptions options;
   Backend backend;
+  std::optional<int64_t> guard; ///< see Guard.h
+  Fences fences;
   std::vector<moert_rank> ranks;                      ///< by rank; only those of this process have memory
   std::optional<std::vector<moert_routing>> routings; ///< once somebody asked for them
 };

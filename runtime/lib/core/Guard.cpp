@@ -1,0 +1,136 @@
+//===- Guard.cpp - memory that shows calls which leave their buffers ------===//
+
+#include "core/Guard.h"
+#include "core/Listing.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+namespace moert {
+
+/// What fences hold: no kernel writes this by chance, unlike zeros and the bytes of a NaN.
+constexpr char kFence = static_cast<char>(0xa5);
+/// Of Device::allocate.
+constexpr int64_t kAlignment = 256;
+/// An error names no more ops than this.
+constexpr size_t kMostNamed = 6;
+
+Status readGuard(std::optional<int64_t> &width) {
+  width.reset();
+  const char *text = std::getenv("MOERT_GUARD");
+  if (!text || !*text)
+    return {};
+  char *end;
+  errno = 0;
+  const long long value = std::strtoll(text, &end, 10);
+  if (*end || errno || value < 0 || value > int64_t(1) << 30)
+    return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
+                         "expected MOERT_GUARD to be a number of bytes from 0 to 2^30 but got '" + std::string(text) +
+                             "'");
+  width = value;
+  return {};
+}
+
+/// Joins pieces that overlap. Those that only touch stay apart.
+static void join(std::vector<ArenaPiece> &pieces) {
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const ArenaPiece &a, const ArenaPiece &b) { return a.begin < b.begin; });
+  std::vector<ArenaPiece> joined;
+  for (ArenaPiece &piece : pieces) {
+    if (joined.empty() || piece.begin >= joined.back().end) {
+      joined.push_back(std::move(piece));
+      continue;
+    }
+    ArenaPiece &last = joined.back();
+    last.end = std::max(last.end, piece.end);
+    last.ops.insert(last.ops.end(), piece.ops.begin(), piece.ops.end());
+  }
+  for (ArenaPiece &piece : joined) {
+    std::sort(piece.ops.begin(), piece.ops.end());
+    piece.ops.erase(std::unique(piece.ops.begin(), piece.ops.end()), piece.ops.end());
+  }
+  pieces = std::move(joined);
+}
+
+Status listPieces(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t rank,
+                  std::vector<ArenaPiece> (&pieces)[2]) {
+  auto visit = [&](const Call &call) -> Status {
+    for (int8_t i = 0; i < call.viewCount; ++i) {
+      const View &view = call.views[static_cast<size_t>(i)];
+      if (auto place = view ? arenaPlaceOf(view) : std::nullopt)
+        // Also an empty buffer has an address.
+        pieces[place->space].push_back(
+            {place->offset, place->offset + std::max<int64_t>(view.bytes(), 1), {call.op}, {}});
+    }
+    return {};
+  };
+  Status status = listCalls(program, groups, entry, rank, visit);
+  for (std::vector<ArenaPiece> &some : pieces)
+    join(some);
+  return status;
+}
+
+const ArenaPiece *findPiece(const std::vector<ArenaPiece> &pieces, int64_t begin, int64_t end) {
+  auto next = std::upper_bound(pieces.begin(), pieces.end(), begin,
+                               [](int64_t value, const ArenaPiece &piece) { return value < piece.begin; });
+  if (next == pieces.begin() || std::prev(next)->end < end)
+    return nullptr;
+  return &*std::prev(next);
+}
+
+std::string pieceText(const Program &program, int32_t space, const ArenaPiece &piece) {
+  std::string text = "bytes " + std::to_string(piece.begin) + " to " + std::to_string(piece.end) + " of the " +
+                     (space == MOERT_SPACE_DEVICE ? "device" : "host") + " arena, used by";
+  for (size_t i = 0; i < std::min(piece.ops.size(), kMostNamed); ++i) {
+    const Op &op = program.ops[static_cast<size_t>(piece.ops[i])];
+    text += (i ? ", op " : " op ") + std::to_string(piece.ops[i]) + " " + op.name +
+            (op.label.empty() ? "" : " '" + op.label + "'");
+  }
+  return piece.ops.size() > kMostNamed ? text + " and " + std::to_string(piece.ops.size() - kMostNamed) + " more"
+                                       : text;
+}
+
+Status Fences::raise(Device &device, Fence fence) {
+  std::vector<char> pattern(static_cast<size_t>(fence.bytes), kFence);
+  fences.push_back(std::move(fence));
+  return device.write(fences.back().begin, pattern.data(), fences.back().bytes);
+}
+
+Status Fences::allocate(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase,
+                        const std::string &what, char *&data) {
+  const int64_t before = (width + kAlignment - 1) / kAlignment * kAlignment + phase;
+  void *block = nullptr;
+  if (Status status = device.allocate(rank, space, before + bytes + width, what, block); !status.ok())
+    return status;
+  data = static_cast<char *>(block) + before;
+  if (width == 0)
+    return {};
+  if (Status status = raise(device, {rank, what, data - before, before, "before"}); !status.ok())
+    return status;
+  return raise(device, {rank, what, data + bytes, width, "after"});
+}
+
+Status Fences::check(Device &device) const {
+  std::vector<char> bytes;
+  for (const Fence &fence : fences) {
+    bytes.resize(static_cast<size_t>(fence.bytes));
+    if (Status status = device.read(bytes.data(), fence.begin, fence.bytes); !status.ok())
+      return status;
+    auto isChanged = [](char byte) { return byte != kFence; };
+    const auto changed = std::count_if(bytes.begin(), bytes.end(), isChanged);
+    if (changed == 0)
+      continue;
+    const auto first = std::find_if(bytes.begin(), bytes.end(), isChanged) - bytes.begin();
+    const bool isBefore = fence.side[0] == 'b';
+    return Status::error(MOERT_ERROR_INTERNAL, "rank " + std::to_string(fence.rank) +
+                                                   ": a call wrote outside its buffers: " + std::to_string(changed) +
+                                                   " of the " + std::to_string(fence.bytes) + " bytes " + fence.side +
+                                                   " a buffer changed, the first " +
+                                                   std::to_string(isBefore ? fence.bytes - first : first) + " bytes " +
+                                                   fence.side + " it; the buffer is " + fence.what);
+  }
+  return {};
+}
+
+} // namespace moert

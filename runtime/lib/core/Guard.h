@@ -1,0 +1,67 @@
+//===- Guard.h - memory that shows calls which leave their buffers --------===//
+//
+// The buffers of a plan lie side by side in an arena, so that a kernel that writes past one of them damages the next,
+// and no tool sees it. MOERT_GUARD=BYTES is for finding such kernels: each piece of an arena that no call crosses gets
+// memory of its own, as each argument and result has anyway. BYTES more before and after each are compared after a
+// step.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOERT_CORE_GUARD_H
+#define MOERT_CORE_GUARD_H
+
+#include "core/Device.h"
+
+#include <optional>
+
+namespace moert {
+
+using RankProgram = int32_t (*)(moert_rank_t);
+
+/// Consecutive bytes of an arena, such that each buffer lies inside or outside.
+struct ArenaPiece {
+  int64_t begin = 0, end = 0;
+  std::vector<int32_t> ops; ///< that use it, in the order of the program
+  char *data[3] = {};       ///< where byte `begin` is; see moert_rank::arenas
+};
+
+/// What MOERT_GUARD says; nothing where it is not set or empty.
+Status readGuard(std::optional<int64_t> &width);
+
+/// The pieces of both arenas of a rank, in rising order.
+Status listPieces(const Program &program, const std::vector<Group> &groups, RankProgram entry, int64_t rank,
+                  std::vector<ArenaPiece> (&pieces)[2]);
+
+/// The piece that has these bytes, or null.
+const ArenaPiece *findPiece(const std::vector<ArenaPiece> &pieces, int64_t begin, int64_t end);
+
+/// "bytes 0 to 48 of the device arena, used by op 0 matmul 'layer0'".
+std::string pieceText(const Program &program, int32_t space, const ArenaPiece &piece);
+
+/// Allocations with bytes before and after them that nobody may write.
+class Fences {
+public:
+  explicit Fences(int64_t width = 0) : width(width) {}
+
+  /// Device::allocate, with an address that is `phase` more than a multiple of 256.
+  Status allocate(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what,
+                  char *&data);
+  /// An error if a byte of a fence has changed.
+  Status check(Device &device) const;
+
+private:
+  struct Fence {
+    int64_t rank;
+    std::string what;
+    char *begin;
+    int64_t bytes;
+    const char *side;
+  };
+  Status raise(Device &device, Fence fence);
+
+  int64_t width;
+  std::vector<Fence> fences;
+};
+
+} // namespace moert
+
+#endif // MOERT_CORE_GUARD_H
