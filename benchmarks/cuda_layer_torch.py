@@ -15,12 +15,12 @@ computes it. The grouped form never waits for the device. The loop has to wait f
 """
 import json
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+from timed_torch import DEVICE, time_median
+
 # Public since 2.10.
 GROUPED_MM = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 WARM_UP = 3
@@ -141,20 +141,6 @@ def verify(job):
     return {"errors": errors}
 
 
-def time_once(step):
-    """Seconds that the device takes."""
-    if DEVICE.type == "cpu":
-        start = time.perf_counter()
-        step()
-        return time.perf_counter() - start
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    step()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / 1e3
-
-
 def measure(job):
     values, cotangent = make_values(job, job["routing"], job["seed"])
     leaves = [value.requires_grad_() for value in values]
@@ -165,8 +151,7 @@ def measure(job):
         return ends
 
     counts = get_counts(step()).tolist()
-    seconds = [time_once(step) for _ in range(WARM_UP + job["steps"])][WARM_UP:]
-    return {"counts": counts, "seconds": sorted(seconds)[len(seconds) // 2]}
+    return {"counts": counts, "seconds": time_median(step, job["steps"], WARM_UP)}
 
 
 def describe(job):

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Makes a folder with all that a session on a GPU's machine needs: programs, libraries, compiled plans, kept cases and scripts.
+
+Usage: gpu.sh pack [FOLDER]                where the compiler, nvcc and strip are; FOLDER is build/gpu-pack unless given
+       gpu.sh pack --emulation [FOLDER]    the same with the emulation of CUDA, from a build that is there, to try the session out
+
+It builds the runtime in build/gpu. Plans and cases are made by moe-compile and moe-run of --bin. The folder is at most 60 MB large.
+"""
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+MOST_BYTES = 60_000_000
+ARCHITECTURE = "90a-real"
+# Libraries that every machine with a GPU has: those of glibc and of g++, the driver's and CUDA's.
+OF_MACHINE = re.compile(r"(linux-vdso|ld-linux|libc|libm|libmvec|libdl|libpthread|librt|libresolv|libstdc\+\+|libgcc_s)[.-]|"
+                        r"lib(cu|nccl|nv)")
+OWN = re.compile(r"libmoert")
+SCRIPTS = ("figures.py", "machine.py", "replay.py", "report.py", "run.py", "stages.py")
+BENCHMARKS = ("attention_shapes.py", "attention_torch.py", "cuda_layer.py", "cuda_layer_torch.py", "layers.py", "ragged_gemm_torch.py",
+              "timed_torch.py", "ragged_gemm/cases.json")
+CLUSTERS = ("hgx-h100.json", "hgx-h200.json")
+# Whole steps, small enough that random parameters are made in seconds: (name, model, flags).
+STEPS = [("gpt2-moe", "gpt2-moe", ["--layers=4", "--seq=1024", "--batch=8", "--capacity-factor=1.25"]),
+         ("granite", "granite-3.0-3b-a800m", ["--layers=4", "--seq=4096", "--batch=1", "--dropless"])]
+
+
+def fail(text):
+    print(f"error: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def run(command, **more):
+    """Standard output."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", **more)
+    except OSError as error:
+        fail(f"{command[0]}: {error}")
+    if done.returncode:
+        fail(f"{' '.join(command)} exited with {done.returncode}:\n{(done.stdout[-3000:] + done.stderr[-3000:]).strip()}")
+    return done.stdout
+
+
+def find_numpy():
+    """A Python in which the scripts that make cases run."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(python) and subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return fail("no Python with NumPy is there, which the scripts need that make cases: install python3-numpy")
+
+
+def build_runtime(folder, jobs):
+    """The runtime alone, for one kind of GPU."""
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    # An rpath of the old kind also holds for libraries of libraries.
+    run(["cmake", *generator, *launcher, "-S", os.path.join(SOURCE, "runtime"), "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
+         f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURE}", "-DMOERT_BUILD_TESTS=ON", "-DCMAKE_BUILD_RPATH=$ORIGIN/../lib",
+         "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"])
+    with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
+        if not re.search(r"^MOERT_CUDA_cublas:\w+=.*/", file.read(), re.M):
+            fail(f"CMake found no nvcc in '{folder}': install CUDA's toolkit, or use --emulation")
+    # Which of these a checkout has is CMake's to say.
+    known = run(["cmake", "--build", folder, "--target", "help"])
+    wanted = ["moe-run", "moe-calibrate", "moert-cuda", "runtime-core", "runtime-cuda-kernels-device", "cuda_layer", "ragged_gemm"]
+    targets = [name for name in wanted if re.search(rf"\b{name}\b", known)]
+    run(["cmake", "--build", folder, "-j", str(jobs), "--target", *targets])
+
+
+def is_binary(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+class Packer:
+    def __init__(self, options):
+        self.options, self.folder = options, options.folder
+        self.emulated, self.build, self.bin = options.emulation, options.build, options.bin
+
+    def path(self, *names):
+        path = os.path.join(self.folder, *names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def copy(self, source, *names):
+        if not os.path.exists(source):
+            fail(f"'{source}' is not there: build it first, or give another --build or --bin")
+        to = self.path(*names)
+        shutil.copy(source, to)
+        if is_binary(to):
+            run(["strip", "--strip-unneeded", to])
+
+    def copy_programs(self):
+        names = ["moe-run", "moe-calibrate", "runtime-core"]
+        names += ["runtime-cuda-kernels", "cuda_layer_emulated"] if self.emulated else ["runtime-cuda-kernels-device", "cuda_layer"]
+        optional = "ragged_gemm_emulated" if self.emulated else "ragged_gemm"
+        names += [optional] if os.path.exists(os.path.join(self.build, "bin", optional)) else []
+        for name in names:
+            self.copy(os.path.join(self.build, "bin", name), "bin", name)
+        soname = re.search(r"(libmoert\.so\.\S+)", self.list_libraries(os.path.join(self.build, "bin", "moe-run")))[1]
+        self.copy(os.path.join(self.build, "lib", soname), "lib", soname)
+        # The whole build has the runtime in a folder of its own.
+        tests = [os.path.join(self.build, *names) for names in (("runtime", "test"), ("test",))]
+        backends = next((folder for folder in tests if os.path.isdir(os.path.join(folder, "cuda"))), tests[0])
+        self.copy(os.path.join(backends, "cuda", "backends", "libmoert-cuda.so") if self.emulated
+                  else os.path.join(self.build, "lib", "libmoert-cuda.so"), "lib", "libmoert-cuda.so")
+
+    def list_libraries(self, path):
+        return run(["ldd", path], env={**os.environ, "LD_LIBRARY_PATH": os.path.join(self.build, "lib")})
+
+    def pack_libraries(self):
+        """What the programs need and a GPU's machine lacks, in an archive that `run` unpacks into lib."""
+        found = {}
+        for part in ("bin", "lib"):
+            for name in sorted(os.listdir(os.path.join(self.folder, part))):
+                for line in self.list_libraries(os.path.join(self.folder, part, name)).splitlines():
+                    library, _, place = line.strip().partition(" => ")
+                    if not place or OF_MACHINE.match(library) or OWN.match(library):
+                        continue
+                    if place.startswith("not found"):
+                        fail(f"'{name}' needs {library}, which is not on this machine")
+                    found[library] = place.split(" (")[0]
+        with tempfile.TemporaryDirectory() as work, tarfile.open(self.path("libraries.tar.gz"), "w:gz", compresslevel=9) as tar:
+            for library, place in sorted(found.items()):
+                stripped = os.path.join(work, library)
+                shutil.copy(place, stripped)
+                run(["strip", "--strip-unneeded", stripped])
+                info = tar.gettarinfo(stripped, library)
+                info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+                with open(stripped, "rb") as file:
+                    tar.addfile(info, file)
+        return sorted(found)
+
+    def compile(self, source, folder, name, *flags):
+        # Without a reference: these plans are timed.
+        run([os.path.join(self.bin, "moe-compile"), source, "--parallel=dp=1", "--dtype=bf16", "--reference=false", "--cluster=hgx-h100",
+             *flags, "-o", self.path("plans", folder, name + ".so")])
+
+    def compile_plans(self):
+        tiny = ["--shape=tiny", "--tokens=32"] if self.emulated else []
+        run([sys.executable, "-B", os.path.join(SOURCE, "benchmarks", "cuda_layer.py"), f"--compile={self.path('plans', 'layer')}",
+             f"--bin={self.bin}", *tiny])
+        layers = os.path.join(self.folder, "plans", "layer")
+        for name in [name for name in os.listdir(layers) if name.endswith(".mlir")]:
+            os.remove(os.path.join(layers, name))
+        sys.path.insert(0, os.path.join(SOURCE, "benchmarks"))
+        from attention_shapes import SHAPES, get_config
+        with tempfile.TemporaryDirectory() as work:
+            for name, shape in SHAPES.items():
+                if (name == "tiny") == self.emulated:
+                    config = os.path.join(work, "config.json")
+                    with open(config, "w", encoding="utf-8") as file:
+                        json.dump(get_config(shape), file)
+                    self.compile(config, "attention", name, "--whole-model", f"--seq={shape.sequence}", f"--batch={shape.batch}")
+        bytes_model = os.path.join(SOURCE, "test", "Integration", "models", "bytes.json")
+        for name, model, flags in [("bytes", bytes_model, ["--seq=16"])] if self.emulated else STEPS:
+            self.compile(model, "step", name, "--whole-model", "--optimizer=adam", *flags)
+
+    def keep_cases(self):
+        run([find_numpy(), "-B", os.path.join(SOURCE, "test", "Integration", "gpu_cases.py"), "--bin", self.bin, "--keep", self.path("kept")])
+
+    def copy_scripts(self):
+        self.copy(os.path.join(SOURCE, "scripts", "gpu.sh"), "gpu.sh")
+        for name in SCRIPTS:
+            self.copy(os.path.join(HERE, name), "gpu", name)
+        for name in BENCHMARKS:
+            self.copy(os.path.join(SOURCE, "benchmarks", name), "benchmarks", *name.split("/"))
+        for name in CLUSTERS:
+            self.copy(os.path.join(SOURCE, "share", "clusters", name), "share", "clusters", name)
+
+    def list_files(self):
+        return sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.folder) for name in names if name != ".unfinished")
+
+    def describe(self, libraries):
+        """pack.json. The id names the contents."""
+        digest = hashlib.sha256()
+        for path in self.list_files():
+            with open(path, "rb") as file:
+                digest.update(os.path.relpath(path, self.folder).encode() + b"\0" + hashlib.sha256(file.read()).digest())
+        git = subprocess.run(["git", "-C", SOURCE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        about = {"id": digest.hexdigest()[:16], "revision": git.stdout.strip() or None, "emulated": self.emulated,
+                 "architecture": None if self.emulated else ARCHITECTURE, "libraries": libraries}
+        with open(self.path("pack.json"), "w", encoding="utf-8") as file:
+            json.dump(about, file, indent=1)
+
+    def check_size(self):
+        sizes = sorted(((os.path.getsize(path), os.path.relpath(path, self.folder)) for path in self.list_files()), reverse=True)
+        total = sum(size for size, _ in sizes)
+        if total > self.options.most_bytes:
+            largest = "".join(f"\n  {size / 1e6:6.1f} MB  {name}" for size, name in sizes[:8])
+            fail(f"'{self.folder}' has {total / 1e6:.1f} MB, and {self.options.most_bytes / 1e6:.1f} MB are allowed; the largest files:{largest}")
+        return total
+
+    def pack(self):
+        self.copy_programs()
+        libraries = self.pack_libraries()
+        self.compile_plans()
+        self.keep_cases()
+        self.copy_scripts()
+        self.describe(libraries)
+        total = self.check_size()
+        print(f"{self.folder}: {total / 1e6:.1f} MB, {len(self.list_files())} files, libraries: {', '.join(libraries)}")
+        print("there: ./gpu.sh run 1, then 2, 3, 4 and 5; here again: scripts/gpu.sh report RESULTS")
+
+
+def clear(folder):
+    """Only what this script made is removed."""
+    if os.path.isdir(folder) and os.listdir(folder):
+        if not os.path.exists(os.path.join(folder, "pack.json")) and not os.path.exists(os.path.join(folder, ".unfinished")):
+            fail(f"'{folder}' has other files than those of `gpu.sh pack`; remove them, or give another folder")
+        shutil.rmtree(folder)
+    os.makedirs(folder, exist_ok=True)
+    open(os.path.join(folder, ".unfinished"), "w").close()
+
+
+def find_bin(given):
+    """The folder of moe-compile and moe-run."""
+    places = [given] if given else [os.path.join(SOURCE, "build", preset, "bin") for preset in ("release", "dev", "demo")]
+    for place in places:
+        if os.path.exists(os.path.join(place, "moe-compile")):
+            return os.path.abspath(place)
+    return fail(f"moe-compile is not in {' or '.join(places)}: build it, or say where it is by --bin=DIR")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpu.sh pack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default=os.path.join(SOURCE, "build", "gpu-pack"))
+    parser.add_argument("--emulation", action="store_true", help="pack the emulation of CUDA of a build that is there")
+    parser.add_argument("--build", metavar="DIR", help="the build of the runtime (default: build/gpu, which is built; with --emulation the folder above --bin)")
+    parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run (default: bin in build/release, build/dev or build/demo)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time")
+    parser.add_argument("--most-bytes", type=int, default=MOST_BYTES, help="fail if the folder is larger (default 60 MB)")
+    options = parser.parse_args()
+    options.folder = os.path.abspath(options.folder)
+    options.bin = find_bin(options.bin)
+    if options.emulation:
+        options.build = os.path.abspath(options.build or os.path.dirname(options.bin))
+    elif not options.build:
+        options.build = os.path.join(SOURCE, "build", "gpu")
+        build_runtime(options.build, options.jobs)
+    clear(options.folder)
+    Packer(options).pack()
+    os.remove(os.path.join(options.folder, ".unfinished"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Runs a stage of a GPU session, in the folder that `gpu.sh pack` made.
+
+Usage: gpu.sh run STAGE [RESULTS]     RESULTS is $OUT unless given, or ./gpu-results
+
+A stage writes RESULTS/stageN.json, with command, exit status, seconds and figures of each step, and appends all output to RESULTS/gpu.log.
+Each step has a time-out, and the others run whatever happens to it. After 9 minutes no step is left running. Call it again for the steps
+that are left: steps that ran are not run again, unless with --again or if they ran with another folder. Stage 4 also writes
+RESULTS/profile.json, the cluster profile that moe-calibrate measured.
+
+Exit status: 0 all steps passed, or had a reason not to run; 1 some failed; 2 bad usage; 3 some are left.
+"""
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+import stages
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KEPT_OUTPUT, LOGGED_OUTPUT, LOG_BYTES = 4000, 60000, 4 << 20
+# Kept from before, where a step of its name goes on with it.
+GOES_ON = {"layer": "layer.json"}
+
+
+def fail(text):
+    print(f"error: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def find_pack(given):
+    """The folder that these scripts are in, or else the one that `pack` makes by default."""
+    roots = [given] if given else [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "..", "build", "gpu-pack")]
+    for root in roots:
+        path = os.path.join(root, "pack.json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                return stages.Pack(os.path.abspath(root), json.load(file))
+    fail(f"'{roots[-1]}' is no folder that `gpu.sh pack` made: it has no pack.json")
+
+
+def unpack(pack):
+    """The libraries, once."""
+    archive, folder = pack.path("libraries.tar.gz"), pack.path("lib")
+    done = os.path.join(folder, ".unpacked")
+    if os.path.exists(done) or not os.path.exists(archive):
+        return
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder)
+        open(done, "w").close()
+    except OSError as error:
+        fail(f"cannot unpack '{archive}' into '{folder}': {error}; copy the folder to where it can be written")
+
+
+def get_environment(pack):
+    """Libraries of the folder are found by the programs' own rpath; CUDA's where the machine has them."""
+    env = {key: value for key, value in os.environ.items() if key not in ("MOERT_BACKENDS", "MOERT_GUARD")}
+    nvcc = shutil.which("nvcc")
+    folders = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "lib64")] if nvcc else []
+    folders += ["/usr/local/cuda/lib64"]
+    found = [folder for folder in folders if os.path.isdir(folder)]
+    if pack.is_emulated:
+        # Its programs come from an ordinary build.
+        found = [pack.path("lib")]
+    path = [env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else []
+    if found or path:
+        env["LD_LIBRARY_PATH"] = ":".join([*path, *found])
+    return env
+
+
+def check_device(pack):
+    """Without a GPU all steps would fail one by one."""
+    if pack.is_emulated:
+        return
+    if not shutil.which("nvidia-smi"):
+        fail("nvidia-smi is not on this machine: the folder needs a machine with an NVIDIA GPU")
+    done = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    if done.returncode or "GPU" not in done.stdout:
+        fail(f"this machine has no NVIDIA GPU: nvidia-smi -L says: {done.stdout.strip()}")
+
+
+def shorten(text, most):
+    if len(text) <= most:
+        return text
+    head = most // 4
+    return text[:head] + f"\n... {len(text) - most} characters are left out ...\n" + text[head - most:]
+
+
+def run_command(command, env, timeout):
+    """Exit status (None where time was up), standard output, standard error."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True)
+        except OSError as error:
+            return 127, "", f"{command[0]}: {error}"
+        try:
+            status = process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            status = None
+        # Also what a step has started and left behind.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        process.wait()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+        return (status, *texts)
+
+
+def take_figures(step, output, work):
+    """What the step left; a step that broke off may have left something that is no longer what it should be."""
+    try:
+        return step.take(output, work)
+    except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
+        return {"error": f"no figures: {type(error).__name__}: {error}"}
+
+
+def judge(step, status, limit, figures):
+    """State and reason."""
+    if status is None:
+        return ("timed out", f"no end after {limit:.0f} s")
+    if status not in step.passed:
+        sent = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return ("failed", sent + (f": {figures['error']}" if "error" in figures else ""))
+    return ("failed", figures["error"]) if "error" in figures else ("passed", "")
+
+
+class Session:
+    def __init__(self, pack, stage, results, again):
+        self.pack, self.stage, self.results, self.again = pack, stage, results, again
+        self.path = os.path.join(results, f"stage{stage}.json")
+        self.deadline = time.monotonic() + stages.STAGE_SECONDS
+        self.env = get_environment(pack)
+        self.before = self.load()
+
+    def load(self):
+        """Records of steps that ran with this folder, by name."""
+        if not os.path.exists(self.path):
+            return {}
+        with open(self.path, encoding="utf-8") as file:
+            stored = json.load(file)
+        if stored["pack"] != self.pack.about["id"]:
+            print(f"'{self.path}' is of another folder: its steps run again")
+            return {}
+        return {record["step"]: record for record in stored["steps"]}
+
+    def save(self, records):
+        with open(self.path + ".new", "w", encoding="utf-8") as file:
+            json.dump({"stage": self.stage, "pack": self.pack.about["id"], "about": self.pack.about, "steps": records}, file, indent=1)
+        os.replace(self.path + ".new", self.path)
+
+    def log(self, record, output):
+        path = os.path.join(self.results, "gpu.log")
+        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+            return
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"== stage {self.stage}, {record['step']}: {record['state']} {record['reason']}\n$ {record['command']}\n{output}\n")
+
+    def is_done(self, step):
+        record = self.before.get(step.name)
+        # What is left of a step that goes on by itself runs as well.
+        return record and record["state"] in ("passed", "failed", "timed out") and not record.get("figures", {}).get("left") and not self.again
+
+    def run_step(self, step, work):
+        left = self.deadline - time.monotonic()
+        reason = stages.find_missing(self.pack, step)
+        command = [word.replace("{work}", work) for word in step.command]
+        record = {"step": step.name, "command": shlex.join(command).replace(self.pack.root, ".").replace(work, "WORK"), "rc": None, "seconds": 0}
+        if reason:
+            return {**record, "state": "skipped", "reason": reason}, ""
+        if left < min(step.timeout, 20):
+            return {**record, "state": "left", "reason": "time was up"}, ""
+        self.restore(step, work)
+        limit, begin = min(step.timeout, left), time.monotonic()
+        status, output, errors = run_command(command, {**self.env, **step.env}, limit)
+        figures = take_figures(step, output, work)
+        state, reason = judge(step, status, limit, figures)
+        # What was measured is kept, and the next call goes on.
+        if state == "timed out" and (limit < step.timeout or step.name in GOES_ON and "results" in figures):
+            state = "left"
+        record.update(rc=status, seconds=round(time.monotonic() - begin, 3), state=state, reason=reason, figures=figures,
+                      env=step.env, output=shorten(output, KEPT_OUTPUT), errors=shorten(errors, KEPT_OUTPUT))
+        return record, shorten(output, LOGGED_OUTPUT) + shorten(errors, LOGGED_OUTPUT)
+
+    def restore(self, step, work):
+        """What cuda_layer.py measured before."""
+        figures = self.before.get(step.name, {}).get("figures", {})
+        if step.name in GOES_ON and "results" in figures and not self.again:
+            with open(os.path.join(work, GOES_ON[step.name]), "w", encoding="utf-8") as file:
+                json.dump(figures["results"], file)
+
+    def run(self):
+        steps = stages.list_steps(self.pack, self.stage)
+        records = {step.name: self.before[step.name] for step in steps if step.name in self.before}
+        for step in steps:
+            if self.is_done(step):
+                print(f"done      {step.name} ({self.before[step.name]['state']} before)")
+                continue
+            with tempfile.TemporaryDirectory(prefix="gpu-step-") as work:
+                record, output = self.run_step(step, work)
+            records[step.name] = record
+            print(f"{record['state']:<9} {step.name} {record['seconds']:.1f} s" + (f": {record['reason']}" if record["reason"] else ""), flush=True)
+            self.log(record, output)
+            self.save([records[other.name] for other in steps if other.name in records])
+            self.write_profile(record)
+        return [records[step.name] for step in steps]
+
+    def write_profile(self, record):
+        if record["step"] == "calibrate" and record["state"] == "passed":
+            with open(os.path.join(self.results, "profile.json"), "w", encoding="utf-8") as file:
+                json.dump(record["figures"]["profile"], file, indent=2)
+                file.write("\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpu.sh run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", type=int, choices=stages.STAGES)
+    parser.add_argument("results", nargs="?", default=os.environ.get("OUT") or "gpu-results")
+    parser.add_argument("--before", metavar="FOLDER", help="results of earlier calls, which are copied to RESULTS first")
+    parser.add_argument("--again", action="store_true", help="run steps again that ran before")
+    parser.add_argument("--pack", metavar="FOLDER", help="what `gpu.sh pack` made (default: the folder of this script, or build/gpu-pack)")
+    options = parser.parse_args()
+    pack = find_pack(options.pack)
+    check_device(pack)
+    unpack(pack)
+    os.makedirs(options.results, exist_ok=True)
+    for name in sorted(os.listdir(options.before)) if options.before else []:
+        if re.fullmatch(r"stage\d\.json|gpu\.log|profile\.json", name) and not os.path.exists(os.path.join(options.results, name)):
+            shutil.copy(os.path.join(options.before, name), options.results)
+    states = [record["state"] for record in Session(pack, options.stage, options.results, options.again).run()]
+    counts = {state: states.count(state) for state in sorted(set(states))}
+    print(f"stage {options.stage}: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
+    return 1 if {"failed", "timed out"} & set(states) else 3 if "left" in states else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
