@@ -41,12 +41,13 @@ def take_tests(output, folder):
         return {"error": "the program ended before it wrote its report"}
     report = json.loads(read(path))
     cases = [(f"{suite['name']}.{case['name']}", case) for suite in report["testsuites"] for case in suite["testsuite"]]
-    ran = [(name, case) for name, case in cases if case["status"] == "RUN"]
+    # Where the environment skips all, GoogleTest counts the tests as passed; but they have no time.
+    ran = [(name, case) for name, case in cases if case["status"] == "RUN" and not case["timestamp"].startswith("1970")]
     failed = [{"test": name, "message": case["failures"][0]["failure"][:1000]} for name, case in ran if case.get("failures")]
     skipped = [name for name, case in ran if case.get("result") == "SKIPPED"]
     figures = {"tests": len(ran), "failed": failed, "skipped": skipped}
     if not ran or len(skipped) == len(ran):
-        figures["error"] = "no test ran" + (f": {output.strip()[-300:]}" if skipped else "")
+        figures["error"] = f"no test ran: {output.strip()[:300]}"
     return figures
 
 

@@ -28,6 +28,8 @@ def ask(command):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"error: {error}"
+    if done.returncode and command[0] == "python3":
+        return None
     return done.stdout.strip()
 
 

@@ -20,6 +20,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 MOST_BYTES = 60_000_000
+# As run.py unpacks it.
+ARCHIVE = "programs.tar.gz"
 ARCHITECTURE = "90a-real"
 # Libraries that every machine with a GPU has: those of glibc and of g++, the driver's and CUDA's.
 OF_MACHINE = re.compile(r"(linux-vdso|ld-linux|libc|libm|libmvec|libdl|libpthread|librt|libresolv|libstdc\+\+|libgcc_s)[.-]|"
@@ -81,6 +83,12 @@ def is_binary(path):
         return file.read(4) == b"\x7fELF"
 
 
+def forget_owner(info):
+    """The same files make the same archive."""
+    info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+    return info
+
+
 class Packer:
     def __init__(self, options):
         self.options, self.folder = options, options.folder
@@ -117,8 +125,8 @@ class Packer:
     def list_libraries(self, path):
         return run(["ldd", path], env={**os.environ, "LD_LIBRARY_PATH": os.path.join(self.build, "lib")})
 
-    def pack_libraries(self):
-        """What the programs need and a GPU's machine lacks, in an archive that `run` unpacks into lib."""
+    def find_libraries(self):
+        """What the programs need and a GPU's machine lacks: {name: path}."""
         found = {}
         for part in ("bin", "lib"):
             for name in sorted(os.listdir(os.path.join(self.folder, part))):
@@ -129,16 +137,19 @@ class Packer:
                     if place.startswith("not found"):
                         fail(f"'{name}' needs {library}, which is not on this machine")
                     found[library] = place.split(" (")[0]
-        with tempfile.TemporaryDirectory() as work, tarfile.open(self.path("libraries.tar.gz"), "w:gz", compresslevel=9) as tar:
-            for library, place in sorted(found.items()):
-                stripped = os.path.join(work, library)
-                shutil.copy(place, stripped)
-                run(["strip", "--strip-unneeded", stripped])
-                info = tar.gettarinfo(stripped, library)
-                info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
-                with open(stripped, "rb") as file:
-                    tar.addfile(info, file)
-        return sorted(found)
+        return found
+
+    def archive_programs(self):
+        """Programs and libraries become one archive, which `run` unpacks. Returns the names of the libraries from elsewhere."""
+        libraries = self.find_libraries()
+        for library, place in libraries.items():
+            self.copy(place, "lib", library)
+        with tarfile.open(self.path(ARCHIVE), "w:gz", compresslevel=6) as tar:
+            for part in ("bin", "lib"):
+                for name in sorted(os.listdir(os.path.join(self.folder, part))):
+                    tar.add(os.path.join(self.folder, part, name), f"{part}/{name}", filter=forget_owner)
+                shutil.rmtree(os.path.join(self.folder, part))
+        return sorted(libraries)
 
     def compile(self, source, folder, name, *flags):
         # Without a reference: these plans are timed.
@@ -202,7 +213,7 @@ class Packer:
 
     def pack(self):
         self.copy_programs()
-        libraries = self.pack_libraries()
+        libraries = self.archive_programs()
         self.compile_plans()
         self.keep_cases()
         self.copy_scripts()

@@ -48,17 +48,16 @@ def find_pack(given):
 
 
 def unpack(pack):
-    """The libraries, once."""
-    archive, folder = pack.path("libraries.tar.gz"), pack.path("lib")
-    done = os.path.join(folder, ".unpacked")
-    if os.path.exists(done) or not os.path.exists(archive):
+    """Programs and libraries, once. An archive of another time has another id."""
+    done = pack.path("bin", ".unpacked-" + pack.about["id"])
+    if os.path.exists(done):
         return
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder)
+        with tarfile.open(pack.path("programs.tar.gz")) as tar:
+            tar.extractall(pack.root)
         open(done, "w").close()
     except OSError as error:
-        fail(f"cannot unpack '{archive}' into '{folder}': {error}; copy the folder to where it can be written")
+        fail(f"cannot unpack '{pack.path('programs.tar.gz')}' beside it: {error}; copy the folder to where it can be written")
 
 
 def get_environment(pack):
@@ -127,20 +126,23 @@ def take_figures(step, output, work):
         return {"error": f"no figures: {type(error).__name__}: {error}"}
 
 
-def judge(step, status, limit, figures):
+def judge(step, status, limit, figures, errors):
     """State and reason."""
     if status is None:
         return ("timed out", f"no end after {limit:.0f} s")
     if status not in step.passed:
         sent = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return ("failed", sent + (f": {figures['error']}" if "error" in figures else ""))
+        # What the program says of it is nearer to the cause than that it left no figures.
+        said = errors.strip().splitlines()[-1][:300] if errors.strip() else figures.get("error", "")
+        return ("failed", sent + (f": {said}" if said else ""))
     return ("failed", figures["error"]) if "error" in figures else ("passed", "")
 
 
 class Session:
-    def __init__(self, pack, stage, results, again):
-        self.pack, self.stage, self.results, self.again = pack, stage, results, again
-        self.path = os.path.join(results, f"stage{stage}.json")
+    def __init__(self, pack, options):
+        self.pack, self.stage, self.results, self.again = pack, options.stage, options.results, options.again
+        self.only, self.longest = options.only, options.longest
+        self.path = os.path.join(self.results, f"stage{self.stage}.json")
         self.deadline = time.monotonic() + stages.STAGE_SECONDS
         self.env = get_environment(pack)
         self.before = self.load()
@@ -157,16 +159,21 @@ class Session:
         return {record["step"]: record for record in stored["steps"]}
 
     def save(self, records):
+        stored = {"stage": self.stage, "pack": self.pack.about["id"], "about": self.pack.about, "steps": records}
         with open(self.path + ".new", "w", encoding="utf-8") as file:
-            json.dump({"stage": self.stage, "pack": self.pack.about["id"], "about": self.pack.about, "steps": records}, file, indent=1)
+            file.write(self.hide_folder(json.dumps(stored, indent=1)))
         os.replace(self.path + ".new", self.path)
+
+    def hide_folder(self, text):
+        """Where the folder lies is nobody's business."""
+        return text.replace(self.pack.root, ".")
 
     def log(self, record, output):
         path = os.path.join(self.results, "gpu.log")
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
             return
         with open(path, "a", encoding="utf-8") as file:
-            file.write(f"== stage {self.stage}, {record['step']}: {record['state']} {record['reason']}\n$ {record['command']}\n{output}\n")
+            file.write(f"== stage {self.stage}, {record['step']}: {record['state']} {record['reason']}\n$ {record['command']}\n{self.hide_folder(output)}\n")
 
     def is_done(self, step):
         record = self.before.get(step.name)
@@ -177,18 +184,18 @@ class Session:
         left = self.deadline - time.monotonic()
         reason = stages.find_missing(self.pack, step)
         command = [word.replace("{work}", work) for word in step.command]
-        record = {"step": step.name, "command": shlex.join(command).replace(self.pack.root, ".").replace(work, "WORK"), "rc": None, "seconds": 0}
+        record = {"step": step.name, "command": self.hide_folder(shlex.join(command)).replace(work, "WORK"), "rc": None, "seconds": 0}
         if reason:
             return {**record, "state": "skipped", "reason": reason}, ""
         if left < min(step.timeout, 20):
             return {**record, "state": "left", "reason": "time was up"}, ""
         self.restore(step, work)
-        limit, begin = min(step.timeout, left), time.monotonic()
+        limit, begin = min(step.timeout, left, self.longest), time.monotonic()
         status, output, errors = run_command(command, {**self.env, **step.env}, limit)
         figures = take_figures(step, output, work)
-        state, reason = judge(step, status, limit, figures)
+        state, reason = judge(step, status, limit, figures, errors)
         # What was measured is kept, and the next call goes on.
-        if state == "timed out" and (limit < step.timeout or step.name in GOES_ON and "results" in figures):
+        if state == "timed out" and (limit < min(step.timeout, self.longest) or step.name in GOES_ON and "results" in figures):
             state = "left"
         record.update(rc=status, seconds=round(time.monotonic() - begin, 3), state=state, reason=reason, figures=figures,
                       env=step.env, output=shorten(output, KEPT_OUTPUT), errors=shorten(errors, KEPT_OUTPUT))
@@ -205,6 +212,8 @@ class Session:
         steps = stages.list_steps(self.pack, self.stage)
         records = {step.name: self.before[step.name] for step in steps if step.name in self.before}
         for step in steps:
+            if self.only and not re.search(self.only, step.name):
+                continue
             if self.is_done(step):
                 print(f"done      {step.name} ({self.before[step.name]['state']} before)")
                 continue
@@ -215,7 +224,7 @@ class Session:
             self.log(record, output)
             self.save([records[other.name] for other in steps if other.name in records])
             self.write_profile(record)
-        return [records[step.name] for step in steps]
+        return [records[step.name] for step in steps if step.name in records]
 
     def write_profile(self, record):
         if record["step"] == "calibrate" and record["state"] == "passed":
@@ -230,6 +239,8 @@ def main():
     parser.add_argument("results", nargs="?", default=os.environ.get("OUT") or "gpu-results")
     parser.add_argument("--before", metavar="FOLDER", help="results of earlier calls, which are copied to RESULTS first")
     parser.add_argument("--again", action="store_true", help="run steps again that ran before")
+    parser.add_argument("--only", metavar="PATTERN", help="run only steps in whose name this regular expression is found")
+    parser.add_argument("--longest", type=float, default=stages.STAGE_SECONDS, metavar="SECONDS", help="end each step after this time at the latest")
     parser.add_argument("--pack", metavar="FOLDER", help="what `gpu.sh pack` made (default: the folder of this script, or build/gpu-pack)")
     options = parser.parse_args()
     pack = find_pack(options.pack)
@@ -239,7 +250,7 @@ def main():
     for name in sorted(os.listdir(options.before)) if options.before else []:
         if re.fullmatch(r"stage\d\.json|gpu\.log|profile\.json", name) and not os.path.exists(os.path.join(options.results, name)):
             shutil.copy(os.path.join(options.before, name), options.results)
-    states = [record["state"] for record in Session(pack, options.stage, options.results, options.again).run()]
+    states = [record["state"] for record in Session(pack, options).run()]
     counts = {state: states.count(state) for state in sorted(set(states))}
     print(f"stage {options.stage}: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
     return 1 if {"failed", "timed out"} & set(states) else 3 if "left" in states else 0

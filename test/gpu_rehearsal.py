@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Rehearses a GPU session on the emulation of CUDA: packs what is built, carries the folder elsewhere, runs every stage and reads the page.
+
+Usage: gpu_rehearsal.py --bin BIN [--build BUILD]
+
+The stages see an empty environment, whose PATH has only bash, python3 and some coreutils. A second session has stand-ins for the tools of
+NVIDIA that the emulation cannot run. Sessions with broken folders have to fail.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(HERE)
+SCRIPT = os.path.join(SOURCE, "scripts", "gpu.sh")
+OPTIONS = None
+
+PROGRAMS = ("bash", "env", "cat", "dirname", "ls", "mkdir", "rm", "uname")
+# Runs the program after its own options, and finds what FAKE_FINDINGS says.
+SANITIZER = """#!/usr/bin/env bash
+while [[ $1 == -* ]]; do shift; done
+"$@" || exit
+found=${FAKE_FINDINGS:-0}
+[ "$found" = 0 ] || echo "========= Invalid __global__ write of size 4 bytes"
+echo "========= ERROR SUMMARY: $found errors"
+[ "$found" = 0 ] || exit 9
+"""
+NCU = """#!/usr/bin/env bash
+while [[ $1 == -* ]]; do [[ $1 == --launch-count ]] && shift; shift; done
+echo "==PROF== Connected"
+"$@" >/dev/null || exit
+echo '"ID","Process Name","Kernel Name","gpu__time_duration.sum","dram__throughput.avg.pct_of_peak_sustained_elapsed"'
+echo '"","","","usecond","%"'
+echo '"0","moe-run","void moert::cuda::copyRows<float>(float *, int)","1,250.5","81.5"'
+echo '"1","moe-run","void moert::cuda::copyRows<float>(float *, int)","749.5","78.5"'
+"""
+
+
+def call(command, **more):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **more)
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+class Rehearsal(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.work = tempfile.mkdtemp(prefix="gpu-rehearsal-")
+        cls.tools = cls.make_path("tools")
+        cls.packed, cls.folder = os.path.join(cls.work, "packed"), os.path.join(cls.work, "there")
+        done = call([SCRIPT, "pack", "--emulation", cls.packed, f"--bin={OPTIONS.bin}", f"--build={OPTIONS.build}"])
+        assert done.returncode == 0, done.stdout
+        # Elsewhere, and nothing leads back.
+        shutil.move(cls.packed, cls.folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.work)
+
+    @classmethod
+    def make_path(cls, name, **scripts):
+        """A folder for PATH."""
+        folder = os.path.join(cls.work, name)
+        os.makedirs(folder)
+        for program in PROGRAMS:
+            os.symlink(shutil.which(program), os.path.join(folder, program))
+        os.symlink("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, os.path.join(folder, "python3"))
+        for program, text in scripts.items():
+            path = os.path.join(folder, program.replace("_", "-"))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, 0o755)
+        return folder
+
+    def path(self, *names):
+        return os.path.join(self.work, *names)
+
+    def run_stage(self, stage, results, *flags, tools=None, folder=None, **env):
+        return call([os.path.join(folder or self.folder, "gpu.sh"), "run", str(stage), self.path(results), *flags],
+                    env={"PATH": tools or self.tools, **env}, cwd=self.work)
+
+    def get_steps(self, results, stage):
+        return {step["step"]: step for step in read_json(self.path(results, f"stage{stage}.json"))["steps"]}
+
+    def report(self, results, *flags):
+        page = self.path("page.md")
+        done = call([SCRIPT, "report", self.path(results), "-o", page, *flags])
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(page, encoding="utf-8") as file:
+            return file.read()
+
+    def copy_folder(self, name):
+        return shutil.copytree(self.folder, self.path(name), symlinks=True)
+
+    # In the order of their names: the first has the session that others look at.
+
+    def test_1_every_stage_passes(self):
+        skipped = {}
+        for stage in (1, 2, 3, 4, 5):
+            done = self.run_stage(stage, "results")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            for name, step in self.get_steps("results", stage).items():
+                self.assertIn(step["state"], ("passed", "skipped"), step)
+                if step["state"] == "skipped":
+                    skipped[name] = step["reason"]
+        for name, reason in skipped.items():
+            self.assertRegex(reason, "not on this machine|cannot import torch|is not in the folder|too long on the emulation", name)
+        for name in ("kernels", "cases-cuda", "cases-cuda-loopback", "guard-cuda", "layer", "calibrate", "step-bytes"):
+            self.assertNotIn(name, skipped)
+        cases = self.get_steps("results", 1)["cases-cuda-loopback"]["figures"]["cases"]
+        self.assertGreaterEqual(len(cases), 30)
+        self.assertGreaterEqual(sum("worst_of_training" in case for case in cases), 4)
+
+    def test_2_results_are_few_and_complete(self):
+        names = sorted(os.listdir(self.path("results")))
+        self.assertEqual(names, ["gpu.log", "profile.json", *(f"stage{stage}.json" for stage in (1, 2, 3, 4, 5))])
+        for name in names:
+            with open(self.path("results", name), encoding="utf-8") as file:
+                self.assertFalse(self.folder in file.read(), name)
+
+    def test_3_steps_that_ran_are_not_run_again(self):
+        before = read_json(self.path("results", "stage5.json"))
+        done = self.run_stage(5, "later", f"--before={self.path('results')}")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("done      step-bytes", done.stdout)
+        passed = lambda stored: {step["step"]: step for step in stored["steps"] if step["state"] == "passed"}
+        self.assertEqual(passed(read_json(self.path("later", "stage5.json"))), passed(before))
+        done = self.run_stage(5, "later", "--again")
+        self.assertIn("passed    step-bytes", done.stdout)
+
+    def test_4_the_page_has_all_figures(self):
+        page = self.report("results", f"--profile={self.path('clusters', 'tried.json')}")
+        for title in ("Steps", "Tests and plans", "Layers against PyTorch", "Ops", "Attention against PyTorch", "Whole steps"):
+            self.assertIn(f"\n## {title}\n", page)
+        self.assertNotIn("## Failures", page)
+        for text in ("the emulation of CUDA", "| tiny | 32 | skewed |", "| bytes-without-graph |", "| tiny | backward |"):
+            self.assertIn(text, page)
+        self.assertEqual(read_json(self.path("clusters", "tried.json"))["name"], "tried")
+        done = call([sys.executable, os.path.join(HERE, "check_prose.py"), SOURCE, self.path("page.md")])
+        self.assertNotRegex(done.stdout, "words|abbreviation")
+
+    def test_5_tools_are_called_and_read(self):
+        tools = self.make_path("more-tools", compute_sanitizer=SANITIZER, ncu=NCU)
+        self.assertEqual(self.run_stage(4, "with-tools", f"--before={self.path('results')}", tools=tools).returncode, 0)
+        self.assertIn("| tiny-32 | void moert::cuda::copyRows | 2 | 2000.0 | 80% |", self.report("with-tools"))
+        # A part of the stage is enough: the steps are alike.
+        done = self.run_stage(3, "with-tools", "--only=memcheck-kernels|racecheck-cases-cuda$", tools=tools)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        done = self.run_stage(3, "findings", "--only=memcheck-kernels|racecheck-cases-cuda$", tools=tools, FAKE_FINDINGS="2")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        steps = self.get_steps("findings", 3)
+        self.assertEqual({steps[name]["state"] for name in ("memcheck-kernels-1", "racecheck-cases-cuda")}, {"failed"})
+        self.assertEqual(steps["memcheck-kernels-1"]["figures"]["errors"], 2)
+        page = self.report("findings")
+        self.assertIn("## Failures", page)
+        self.assertIn("Invalid __global__ write", page)
+
+    def test_6_a_wrong_expected_value_fails(self):
+        folder = self.copy_folder("broken-case")
+        path = next(os.path.join(top, "expected") for top, _, names in sorted(os.walk(os.path.join(folder, "kept"))) if "expected" in names)
+        expected = read_json(path)
+        expected["steps"][3]["loss"] *= 1.2
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(expected, file)
+        done = self.run_stage(1, "broken", "--only=cases-cuda$", folder=folder)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        step = self.get_steps("broken", 1)["cases-cuda"]
+        self.assertEqual((step["state"], step["rc"]), ("failed", 1))
+        self.assertIn("step 3: expected loss", self.report("broken"))
+
+    def test_7_one_step_never_stops_the_next(self):
+        folder = self.copy_folder("broken-programs")
+        with open(os.path.join(folder, "bin", "moe-calibrate"), "w", encoding="utf-8") as file:
+            file.write("#!/usr/bin/env bash\nexit 7\n")
+        plan = os.path.join(folder, "plans", "layer", "tiny-32.so")
+        with open(plan, "wb") as file:
+            file.write(b"no plan")
+        done = self.run_stage(4, "programs", folder=folder)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        steps = self.get_steps("programs", 4)
+        self.assertEqual((steps["calibrate"]["state"], steps["calibrate"]["rc"]), ("failed", 7))
+        self.assertEqual(steps["ops-tiny-32"]["state"], "failed")
+        self.assertFalse(os.path.exists(self.path("programs", "profile.json")))
+
+    def test_8_a_step_that_hangs_is_ended(self):
+        folder = self.copy_folder("hanging")
+        with open(os.path.join(folder, "bin", "moe-run"), "w", encoding="utf-8") as file:
+            file.write("#!/usr/bin/env bash\nread -r -t 100 <> <(:)\n")
+        done = self.run_stage(5, "hanging-results", "--only=step|ops", "--longest=1", folder=folder)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual({step["state"] for step in self.get_steps("hanging-results", 5).values()}, {"timed out"})
+
+    def test_8_no_device_is_no_success(self):
+        done = self.run_stage(1, "no-device", "--only=kernels|cases-cuda$", CUDA_EMULATION_DEVICES="0")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        steps = self.get_steps("no-device", 1)
+        self.assertEqual({step["state"] for step in steps.values()}, {"failed"}, steps)
+        self.assertIn("no test ran", steps["kernels"]["reason"])
+
+    def test_9_what_cannot_be_is_refused(self):
+        self.assertIn("other files than those", call([SCRIPT, "pack", "--emulation", HERE, f"--bin={OPTIONS.bin}"]).stdout)
+        done = call([SCRIPT, "pack", "--emulation", self.path("small"), f"--bin={OPTIONS.bin}", f"--build={OPTIONS.build}", "--most-bytes=1000000"])
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"has \d+\.\d MB, and 1\.0 MB are allowed; the largest files:\n +\d+\.\d MB  programs\.tar\.gz")
+        self.assertIn("has no results", call([SCRIPT, "report", self.work]).stdout)
+        self.assertIn("-o FILE says where", call([SCRIPT, "report", self.path("results")]).stdout)
+        self.assertIn("expected pack, run or report", call([SCRIPT, "walk"]).stdout)
+
+    def test_cases_of_products_are_those_of_their_script(self):
+        folder = os.path.join(SOURCE, "benchmarks", "ragged_gemm")
+        with open(os.path.join(folder, "cases.json"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), call([sys.executable, os.path.join(folder, "make_cases.py")]).stdout)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-compile")
+    parser.add_argument("--build", metavar="DIR", help="the build whose emulation is packed (default: the folder above --bin)")
+    OPTIONS, rest = parser.parse_known_args()
+    OPTIONS.build = OPTIONS.build or os.path.dirname(os.path.abspath(OPTIONS.bin))
+    unittest.main(argv=[sys.argv[0], *rest])
