@@ -115,7 +115,8 @@ class Rehearsal(unittest.TestCase):
             self.assertRegex(reason, "not on this machine|cannot import torch|is not in the folder|too long on the emulation", name)
         for name in ("kernels", "cases-cuda", "cases-cuda-loopback", "guard-cuda", "layer", "calibrate", "step-bytes"):
             self.assertNotIn(name, skipped)
-        cases = self.get_steps("results", 1)["cases-cuda-loopback"]["figures"]["cases"]
+        steps = self.get_steps("results", 1)
+        cases = [case for name in ("cases-cuda", "cases-cuda-loopback") for case in steps[name]["figures"]["cases"]]
         self.assertGreaterEqual(len(cases), 30)
         self.assertGreaterEqual(sum("worst_of_training" in case for case in cases), 4)
 

@@ -60,17 +60,26 @@ def find_numpy():
     return fail("no Python with NumPy is there, which the scripts need that make cases: install python3-numpy")
 
 
-def build_runtime(folder, jobs):
+def read_cache(folder, name):
+    """A path that CMake found; nothing where it found none."""
+    with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
+        found = re.search(rf"^{name}:\w+=(.+)$", file.read(), re.M)
+    return found[1] if found and not found[1].endswith("NOTFOUND") else None
+
+
+def build_runtime(folder, jobs, defines):
     """The runtime alone, for one kind of GPU."""
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     # An rpath of the old kind also holds for libraries of libraries.
     run(["cmake", *generator, *launcher, "-S", os.path.join(SOURCE, "runtime"), "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
          f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURE}", "-DMOERT_BUILD_TESTS=ON", "-DCMAKE_BUILD_RPATH=$ORIGIN/../lib",
-         "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"])
-    with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
-        if not re.search(r"^MOERT_CUDA_cublas:\w+=.*/", file.read(), re.M):
-            fail(f"CMake found no nvcc in '{folder}': install CUDA's toolkit, or use --emulation")
+         "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags", *(f"-D{define}" for define in defines)])
+    if not read_cache(folder, "MOERT_CUDA_cublas"):
+        fail(f"CMake found no nvcc in '{folder}': install CUDA's toolkit, or use --emulation")
+    if not read_cache(folder, "MOERT_CUTLASS_INCLUDE"):
+        print("warning: CMake found no CUTLASS, so the session measures other products of experts; -D MOERT_CUTLASS_ROOT=FOLDER says where it is",
+              file=sys.stderr)
     # Which of these a checkout has is CMake's to say.
     known = run(["cmake", "--build", folder, "--target", "help"])
     wanted = ["moe-run", "moe-calibrate", "moert-cuda", "runtime-core", "runtime-cuda-kernels-device", "cuda_layer", "ragged_gemm"]
@@ -199,7 +208,8 @@ class Packer:
                 digest.update(os.path.relpath(path, self.folder).encode() + b"\0" + hashlib.sha256(file.read()).digest())
         git = subprocess.run(["git", "-C", SOURCE, "describe", "--always", "--dirty"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         about = {"id": digest.hexdigest()[:16], "revision": git.stdout.strip() or None, "emulated": self.emulated,
-                 "architecture": None if self.emulated else ARCHITECTURE, "libraries": libraries}
+                 "architecture": None if self.emulated else ARCHITECTURE, "libraries": libraries,
+                 "cutlass": not self.emulated and bool(read_cache(self.build, "MOERT_CUTLASS_INCLUDE"))}
         with open(self.path("pack.json"), "w", encoding="utf-8") as file:
             json.dump(about, file, indent=1)
 
@@ -248,6 +258,7 @@ def main():
     parser.add_argument("--emulation", action="store_true", help="pack the emulation of CUDA of a build that is there")
     parser.add_argument("--build", metavar="DIR", help="the build of the runtime (default: build/gpu, which is built; with --emulation the folder above --bin)")
     parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run (default: bin in build/release, build/dev or build/demo)")
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="for CMake, such as MOERT_CUTLASS_ROOT=FOLDER")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time")
     parser.add_argument("--most-bytes", type=int, default=MOST_BYTES, help="fail if the folder is larger (default 60 MB)")
     options = parser.parse_args()
@@ -257,7 +268,7 @@ def main():
         options.build = os.path.abspath(options.build or os.path.dirname(options.bin))
     elif not options.build:
         options.build = os.path.join(SOURCE, "build", "gpu")
-        build_runtime(options.build, options.jobs)
+        build_runtime(options.build, options.jobs, options.define)
     clear(options.folder)
     Packer(options).pack()
     os.remove(os.path.join(options.folder, ".unfinished"))

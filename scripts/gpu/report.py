@@ -96,6 +96,8 @@ class Page:
         lines = [f"Revision {self.about['revision'] or 'unknown'}, on {self.gpu}. `scripts/gpu.sh report` writes this page from a session's results."]
         if self.about["emulated"]:
             lines.append("The emulation's times mean nothing.")
+        elif not self.about["cutlass"]:
+            lines.append("The runtime was built without CUTLASS.")
         machine = self.figures(1, "machine")
         rows = [(name, write_short(str(machine[name]), 400)) for name in ("gpus", "nvcc", "torch", "system", "processors", "libraries") if machine.get(name)]
         text = "# What ran on a GPU\n\n" + " ".join(lines) + " The [Glossary](Glossary.md) explains the terms."

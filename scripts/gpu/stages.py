@@ -12,6 +12,8 @@ STAGES = (1, 2, 3, 4, 5)
 GPU_METRICS = ",".join(figures.NCU)
 SANITIZER = ["compute-sanitizer", "--error-exitcode=9", "--print-limit=20"]
 GUARD = 256  # bytes between buffers
+# Kept cases of one rank run where a step becomes a graph, the others where ranks share a device.
+CASES = {"cuda": "world 1,", "cuda-loopback": "world [2-9]"}
 
 
 class Step(NamedTuple):
@@ -87,9 +89,9 @@ def list_correctness(pack):
     yield Step("machine", ["python3", "-B", pack.path("gpu", "machine.py")], 90, figures.take_json)
     yield Step("kernels", timeout=150, take=figures.take_tests, **test_kernels(pack))
     yield Step("collectives", [pack.bin("runtime-core"), "--gtest_brief=1", "--gtest_filter=*ollectives*", "--gtest_output=json:{work}/tests.json"],
-               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback"})
-    for backend in ("cuda", "cuda-loopback"):
-        yield Step(f"cases-{backend}", replay(pack, backend), 120, figures.take_cases)
+               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", "6")})
+    for backend, only in CASES.items():
+        yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 120, figures.take_cases)
     cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
     name = pack.choose("ragged_gemm", "ragged_gemm_emulated")
     yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model], 150, figures.take_json_lines, files=(f"bin/{name}",))
@@ -106,8 +108,8 @@ def list_layers(pack):
 
 def list_checks(pack):
     """Guards need no tool; then each of the sanitizer's tools. Parts are small, so that a time-out leaves little out."""
-    for backend in ("cuda", "cuda-loopback"):
-        yield Step(f"guard-{backend}", replay(pack, backend), 90, figures.take_cases, env={"MOERT_GUARD": str(GUARD)})
+    for backend, only in CASES.items():
+        yield Step(f"guard-{backend}", replay(pack, backend, "--only=" + only), 90, figures.take_cases, env={"MOERT_GUARD": str(GUARD)})
     parts = pack.choose(4, 12)
     for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
         wrap = [*SANITIZER, f"--tool={tool}"]
@@ -117,8 +119,8 @@ def list_checks(pack):
                        **test_kernels(pack, (part, parts), wrap))
         for backend in ("cuda", "cuda-loopback"):
             # Each case by itself takes long under these tools.
-            only = ["--only=trained"] if tool != "memcheck" or pack.is_emulated else []
-            yield Step(f"{tool}-cases-{backend}", replay(pack, backend, "--wrap=" + " ".join(wrap), *only, timeout=120), 180,
+            only = ("trained.*" if tool != "memcheck" or pack.is_emulated else "") + CASES[backend]
+            yield Step(f"{tool}-cases-{backend}", replay(pack, backend, "--wrap=" + " ".join(wrap), "--only=" + only, timeout=120), 180,
                        figures.take_cases_and_findings, tools=("compute-sanitizer",), env={"MOERT_GUARD": "0"})
 
 

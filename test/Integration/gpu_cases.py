@@ -19,6 +19,8 @@ STEPS = 4
 TOLERANCE = {"bf16": 5e-2, "f16": 5e-2, "f32": 1e-3}
 TEXT = b"the quick brown fox jumps over the lazy dog. " * 40
 
+# Wide enough that products fill tiles, and rows of experts end inside tiles.
+WIDE = {"hidden_size": 256, "intermediate_size": 192, "num_local_experts": 16, "num_experts_per_tok": 4}
 ONE = "dp=1"
 ROOM, DROPS = "--capacity-factor=1.25", "--capacity-factor=0.5"
 LAYERS = [  # model, dtype, layout, flags
@@ -33,6 +35,9 @@ LAYERS = [  # model, dtype, layout, flags
     ("deepseek-v3", "f32", ONE, [ROOM]),
     ("gpt-oss", "bf16", ONE, ["--dropless"]),
     ("switch", "bf16", ONE, [ROOM]),
+    ("wide", "bf16", ONE, ["--dropless", "--seq=256"]),
+    ("wide", "bf16", ONE, [ROOM, "--seq=256"]),
+    ("wide", "bf16", "dp=2,ep=2", ["--dropless", "--seq=192"]),
     ("mixtral", "bf16", "dp=2,ep=2", ["--dropless"]),
     ("mixtral", "bf16", "dp=2,ep=2", [ROOM, "--schedule=pipeline:2"]),
     ("mixtral", "bf16", "dp=2,mp=2,ep=2,esp=2", ["--dropless", "--schedule=s1"]),
@@ -73,6 +78,16 @@ def list_cases():
             yield name, (kind, model, dtype, layout, flags)
 
 
+def write_config(model, folder):
+    """The model's configuration; `wide` is a wider mixtral."""
+    with open(os.path.join(MODELS, ("mixtral" if model == "wide" else model) + ".json"), encoding="utf-8") as file:
+        config = json.load(file)
+    path = os.path.join(folder, "config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**config, **(WIDE if model == "wide" else {})}, file)
+    return path
+
+
 def keep_losses(tools, dtype, folder, log):
     """What training on the host prints."""
     with open(os.path.join(folder, "text"), "wb") as file:
@@ -90,8 +105,8 @@ def keep_losses(tools, dtype, folder, log):
 def check(tools, case, folder, log):
     kind, model, dtype, layout, flags = case
     plan = os.path.join(folder, "plan.so")
-    shape = ["--seq=32"] if kind == "layer" else ["--whole-model", "--batch=2", f"--seq={16 if kind == 'trained' else 8}"]
-    tools.call(log, "moe-compile", os.path.join(MODELS, model + ".json"), *shape, f"--dtype={dtype}", f"--parallel={layout}",
+    shape = ["--seq=32"] * ("--seq" not in " ".join(flags)) if kind == "layer" else ["--whole-model", "--batch=2", f"--seq={16 if kind == 'trained' else 8}"]
+    tools.call(log, "moe-compile", write_config(model, folder), *shape, f"--dtype={dtype}", f"--parallel={layout}",
                "--cluster=hgx-h100", *flags, "-o", plan)
     report = json.loads(tools.call(log, "moe-run", plan, "--verify", f"--iters={STEPS}", "--json"))
     if kind == "trained":
