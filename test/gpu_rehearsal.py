@@ -113,7 +113,7 @@ class Rehearsal(unittest.TestCase):
                     skipped[name] = step["reason"]
         for name, reason in skipped.items():
             self.assertRegex(reason, "not on this machine|cannot import torch|is not in the folder|too long on the emulation", name)
-        for name in ("kernels", "cases-cuda", "cases-cuda-loopback", "guard-cuda", "layer", "calibrate", "step-bytes"):
+        for name in ("kernels", "cases-cuda", "cases-cuda-loopback", "ragged-gemm", "guard-cuda", "layer", "calibrate", "step-bytes"):
             self.assertNotIn(name, skipped)
         steps = self.get_steps("results", 1)
         cases = [case for name in ("cases-cuda", "cases-cuda-loopback") for case in steps[name]["figures"]["cases"]]
@@ -139,7 +139,7 @@ class Rehearsal(unittest.TestCase):
 
     def test_4_the_page_has_all_figures(self):
         page = self.report("results", f"--profile={self.path('clusters', 'tried.json')}")
-        for title in ("Steps", "Tests and plans", "Layers against PyTorch", "Ops", "Attention against PyTorch", "Whole steps"):
+        for title in ("Steps", "Tests and plans", "Ragged products", "Layers against PyTorch", "Ops", "Attention against PyTorch", "Whole steps"):
             self.assertIn(f"\n## {title}\n", page)
         self.assertNotIn("## Failures", page)
         for text in ("the emulation of CUDA", "| tiny | 32 | skewed |", "| bytes-without-graph |", "| tiny | backward |"):

@@ -67,8 +67,16 @@ def read_cache(folder, name):
     return found[1] if found and not found[1].endswith("NOTFOUND") else None
 
 
+def fetch_cutlass():
+    """Its headers, as scripts/test.sh fetches them; nothing where that fails."""
+    done = subprocess.run(["bash", "-c", "source scripts/setup.sh && moe_fetch_cutlass"], cwd=SOURCE, stdout=subprocess.PIPE, text=True)
+    return [] if done.returncode else [f"MOERT_CUTLASS_ROOT={done.stdout.strip()}"]
+
+
 def build_runtime(folder, jobs, defines):
     """The runtime alone, for one kind of GPU."""
+    if not any(define.startswith("MOERT_CUTLASS_ROOT=") for define in defines):
+        defines = [*defines, *fetch_cutlass()]
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     # An rpath of the old kind also holds for libraries of libraries.
@@ -258,7 +266,7 @@ def main():
     parser.add_argument("--emulation", action="store_true", help="pack the emulation of CUDA of a build that is there")
     parser.add_argument("--build", metavar="DIR", help="the build of the runtime (default: build/gpu, which is built; with --emulation the folder above --bin)")
     parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run (default: bin in build/release, build/dev or build/demo)")
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="for CMake, such as MOERT_CUTLASS_ROOT=FOLDER")
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="for CMake, such as MOERT_CUTLASS_ROOT=FOLDER (default: fetched to build/cutlass)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time")
     parser.add_argument("--most-bytes", type=int, default=MOST_BYTES, help="fail if the folder is larger (default 60 MB)")
     options = parser.parse_args()

@@ -129,6 +129,7 @@ class Page:
                 details = [f"{test['test']}: {test['message']}" for test in figures.get("failed", [])]
                 details += [f"{case['case']}: {case['error']}" for case in figures.get("cases", []) if not case["ok"]]
                 details += figures.get("found", [])
+                details += [json.dumps(line) for line in figures.get("lines", []) if "error" in line]
                 details += [] if details else (record.get("output", "") + record.get("errors", "")).strip().splitlines()[-12:]
                 texts.append("```text\n$ " + record["command"] + "\n" + "\n".join(details)[:4000].replace("```", "'''") + "\n```")
         if texts:

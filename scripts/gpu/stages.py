@@ -94,7 +94,7 @@ def list_correctness(pack):
         yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 120, figures.take_cases)
     cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
     name = pack.choose("ragged_gemm", "ragged_gemm_emulated")
-    yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model], 150, figures.take_json_lines, files=(f"bin/{name}",))
+    yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model, "--limit=120"], 150, figures.take_json_lines, files=(f"bin/{name}",))
     yield Step("ragged-gemm-torch", ["python3", "-B", pack.path("benchmarks", "ragged_gemm_torch.py"), f"--cases={cases}", *model, "--limit=100"], 130,
                figures.take_json_lines, tools=("torch",))
 
