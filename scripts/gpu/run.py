@@ -94,6 +94,15 @@ def shorten(text, most):
     return text[:head] + f"\n... {len(text) - most} characters are left out ...\n" + text[head - most:]
 
 
+def end_group(process):
+    """Also what a step has started and left behind."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    process.wait()
+
+
 def run_command(command, env, timeout):
     """Exit status (None where time was up), standard output, standard error."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -105,12 +114,8 @@ def run_command(command, env, timeout):
             status = process.wait(timeout=timeout)
         except subprocess.TimeoutExpired:
             status = None
-        # Also what a step has started and left behind.
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-        process.wait()
+        finally:
+            end_group(process)
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -243,6 +248,8 @@ def main():
     parser.add_argument("--longest", type=float, default=stages.STAGE_SECONDS, metavar="SECONDS", help="end each step after this time at the latest")
     parser.add_argument("--pack", metavar="FOLDER", help="what `gpu.sh pack` made (default: the folder of this script, or build/gpu-pack)")
     options = parser.parse_args()
+    # Whoever ends this script ends its step too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     pack = find_pack(options.pack)
     check_device(pack)
     unpack(pack)

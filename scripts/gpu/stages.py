@@ -89,7 +89,7 @@ def list_correctness(pack):
     yield Step("machine", ["python3", "-B", pack.path("gpu", "machine.py")], 90, figures.take_json)
     yield Step("kernels", timeout=150, take=figures.take_tests, **test_kernels(pack))
     yield Step("collectives", [pack.bin("runtime-core"), "--gtest_brief=1", "--gtest_filter=*ollectives*", "--gtest_output=json:{work}/tests.json"],
-               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", "6")})
+               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", "6"), "GTEST_SHARD_INDEX": "0"})
     for backend, only in CASES.items():
         yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 120, figures.take_cases)
     cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
@@ -132,7 +132,7 @@ def run_traced(pack, folder, plan, *flags):
 def list_measurements(pack):
     calibrate = [pack.bin("moe-calibrate"), "-o", "{work}/profile.json"]
     if pack.is_emulated:
-        yield Step("calibrate", [*calibrate, "--backend=host", "--quick"], 60, figures.take_profile)
+        yield Step("calibrate", [*calibrate, "--backend=host", "--quick"], 240, figures.take_profile)
     else:
         yield Step("calibrate", [*calibrate, "--backend=cuda"], 330, figures.take_profile)
     yield Step("calibrate-loopback", [*calibrate, "--backend=cuda-loopback", "--quick"], 120, figures.take_profile,
