@@ -44,6 +44,9 @@ public:
   /// Whether the device can run calls of a kind; an error says which it has.
   virtual Status checkKernel(Kind) const { return {}; }
 
+  /// The names for BackendOptions::raggedMethod; none where the device has one method.
+  virtual std::vector<std::string> raggedMethods() const { return {}; }
+
   /// The ranks that this process runs.
   virtual const std::vector<int64_t> &ranks() const = 0;
 
@@ -88,6 +91,8 @@ struct BackendOptions {
   bool emulate = false;
   bool tf32 = false;   ///< f32 products by tensor cores that round to tf32, on devices that have them
   bool graphs = false; ///< launch steps as one graph, on devices that can, where the plan allows it
+  /// The method of all products of experts whose rows vary, of Device::raggedMethods; empty: the device chooses.
+  std::string raggedMethod;
   /// What all processes must have alike, such as the plan; empty: nothing is known of it.
   std::string identity;
   /// Lists the channels of all ranks, for backends that make them before a step.

@@ -4,6 +4,17 @@
 
 namespace moert::cuda {
 
+static Status readMethods(const DeviceOptions &options, DeviceContext &context) {
+  if (!options.raggedMethod.empty()) {
+    context.forcedMethod = findMethod(options.raggedMethod);
+    if (!context.forcedMethod)
+      return Status::error(MOERT_ERROR_INVALID_ARGUMENT, "expected the method " + methodNames() +
+                                                             " for products of experts but got '" +
+                                                             options.raggedMethod + "'");
+  }
+  return options.choices.empty() ? Status{} : RaggedChoices::read(options.choices, context.choices);
+}
+
 Status DeviceContext::create(const DeviceOptions &options, DeviceContext &context) {
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&context.device), "cannot use a CUDA device"));
   MOERT_RETURN_IF_ERROR(
@@ -14,6 +25,7 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
        {std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
     MOERT_RETURN_IF_ERROR(
         check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot ask the device for its properties"));
+  MOERT_RETURN_IF_ERROR(readMethods(options, context));
   context.mutex = std::make_unique<std::mutex>();
   context.capability = 10 * major + minor;
   MOERT_RETURN_IF_ERROR(Faults::create(context.faults));

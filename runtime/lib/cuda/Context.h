@@ -5,6 +5,7 @@
 #include "cuda/Faults.h"
 #include "cuda/Gemm.h"
 #include "cuda/HostCounts.h"
+#include "cuda/RaggedChoices.h"
 #include "cuda/RoutingTables.h"
 #include "cuda/Workspace.h"
 
@@ -17,6 +18,10 @@ struct DeviceOptions {
   bool tf32 = false;
   /// For cuBLAS, of each stream; NVIDIA advises 32 MiB on Hopper.
   int64_t productBytes = int64_t(32) << 20;
+  /// A file of measured choices of ragged methods (RaggedChoices.h); empty: none.
+  std::string choices;
+  /// The method of all ragged products; empty: what suits each.
+  std::string raggedMethod;
 };
 
 /// What the streams of one device share.
@@ -26,8 +31,10 @@ struct DeviceContext {
   int capability = 0; ///< its compute capability, as 90 for 9.0
   Faults faults;
   Products products;
-  std::unique_ptr<std::mutex> mutex; ///< of zeros
-  std::vector<DeviceMemory> zeros;   ///< each larger than the one before, which kernels may read still
+  RaggedChoices choices;
+  std::optional<RaggedMethod> forcedMethod; ///< of all ragged products
+  std::unique_ptr<std::mutex> mutex;        ///< of zeros
+  std::vector<DeviceMemory> zeros;          ///< each larger than the one before, which kernels may read still
   int64_t zeroBytes = 0;
 
   /// At least so many bytes of zeros, which nobody writes.

@@ -4,6 +4,7 @@
 
 #include "host/HostMemory.h"
 
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 
@@ -33,6 +34,22 @@ Status noteMemoryAtFirst() {
   MOERT_RETURN_IF_ERROR(askMemory(available, total));
   taken.atFirst = available;
   return {};
+}
+
+DeviceOptions deviceOptions(const BackendOptions &options) {
+  const char *choices = std::getenv("MOERT_PRODUCTS");
+  DeviceOptions device;
+  device.tf32 = options.tf32;
+  device.raggedMethod = options.raggedMethod;
+  device.choices = choices ? choices : "";
+  return device;
+}
+
+std::vector<std::string> CudaDevice::raggedMethods() const {
+  std::vector<std::string> names;
+  for (RaggedMethod method : kRaggedMethods)
+    names.emplace_back(methodName(method));
+  return names;
 }
 
 CudaDevice::~CudaDevice() {

@@ -9,6 +9,9 @@ namespace moert::cuda {
 /// Notes how much memory the current device has available, for CudaDevice::otherBytes; before anything is made there.
 Status noteMemoryAtFirst();
 
+/// What a run's options and the environment say of a device.
+DeviceOptions deviceOptions(const BackendOptions &options);
+
 /// What the backends of one GPU share: memory, and the times of the last step.
 class CudaDevice : public Device {
 public:
@@ -19,6 +22,7 @@ public:
   Status read(void *to, const void *from, int64_t bytes) override;
   Status describe(std::string &name, int64_t &memoryBytes) override;
   Status checkKernel(Kind kind) const override;
+  std::vector<std::string> raggedMethods() const override;
   const std::vector<int64_t> &ranks() const override { return local; }
   /// Of all worlds of the process; what other processes took meanwhile counts too.
   Status otherBytes(int64_t &bytes) override;

@@ -582,7 +582,7 @@ static Status prepare(std::span<const Program> programs, const std::vector<Group
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(device), "cannot use the device"));
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
   lanes = std::make_unique<Lanes>();
-  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {place.rank}, place.size, {.tf32 = options.tf32}, *lanes));
+  MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {place.rank}, place.size, deviceOptions(options), *lanes));
   return lanes->reserve();
 }
 

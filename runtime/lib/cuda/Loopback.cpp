@@ -124,9 +124,8 @@ Status createLoopback(std::span<const Program> programs, const std::vector<Group
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
   auto lanes = std::make_unique<Lanes>();
   // Many streams share the device: large workspaces for each of them would be most of its memory.
-  DeviceOptions device;
+  DeviceOptions device = deviceOptions(options);
   device.productBytes = int64_t(4) << 20;
-  device.tf32 = options.tf32;
   MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, ranks, world, device, *lanes));
   auto made = std::make_unique<LoopbackDevice>(programs, groups, std::move(ranks), options, std::move(lanes));
   backend.communicator = std::make_unique<ExecutorCommunicator>(made->executor, groups, options.verify);

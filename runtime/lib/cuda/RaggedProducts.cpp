@@ -6,33 +6,6 @@
 
 namespace moert::cuda {
 
-const char *methodName(RaggedMethod method) {
-  switch (method) {
-  case RaggedMethod::Tiles:
-    return "tiles";
-  case RaggedMethod::CutlassCooperative:
-    return "cutlass-cooperative";
-  case RaggedMethod::CutlassPingpong:
-    return "cutlass-pingpong";
-  case RaggedMethod::CublasGrouped:
-    return "cublas-grouped";
-  case RaggedMethod::CublasLt1:
-    return "cublaslt-1";
-  case RaggedMethod::CublasLt2:
-    return "cublaslt-2";
-  case RaggedMethod::CublasLt4:
-    return "cublaslt-4";
-  }
-  return "";
-}
-
-std::optional<RaggedMethod> findMethod(std::string_view name) {
-  for (RaggedMethod method : kRaggedMethods)
-    if (methodName(method) == name)
-      return method;
-  return std::nullopt;
-}
-
 static bool isCutlass(RaggedMethod method) {
   return method == RaggedMethod::CutlassCooperative || method == RaggedMethod::CutlassPingpong;
 }
@@ -123,13 +96,23 @@ Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedPro
 
 /// The first method that can. Those that read on the device come first, so that the host need not wait. Large tiles
 /// suit experts that have many rows.
-Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts) {
+static std::optional<RaggedMethod> firstMethod(const RaggedProduct &product, const RaggedChoices::CanCompute &can) {
   const bool hasManyRows = product.isWeightGradient() || product.rows >= 256 * product.experts;
   for (RaggedMethod method : {hasManyRows ? RaggedMethod::CutlassCooperative : RaggedMethod::CutlassPingpong,
                               RaggedMethod::Tiles, RaggedMethod::CublasGrouped})
-    if (canCompute(method, target, product))
-      return multiplyRagged(target, method, product, counts);
-  return target.stream.checkMayWait();
+    if (can(method))
+      return method;
+  return std::nullopt;
+}
+
+Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts) {
+  auto can = [&](RaggedMethod method) { return canCompute(method, target, product); };
+  std::optional<RaggedMethod> method = target.device.forcedMethod;
+  if (!method)
+    method = target.device.choices.choose(product, can);
+  if (!method)
+    method = firstMethod(product, can);
+  return method ? multiplyRagged(target, *method, product, counts) : target.stream.checkMayWait();
 }
 
 } // namespace moert::cuda

@@ -9,50 +9,13 @@
 
 #include "cuda/Context.h"
 
-#include <optional>
-#include <string_view>
-
 namespace moert::cuda {
-
-/// The products of all experts e, whose rows are offsets[e] to offsets[e+1]. Matrices are row-major and dense.
-struct RaggedProduct {
-  /// Forward: c [R,n] = a [R,k] op(b[e]), b [E,k,n] or, transposed, [E,n,k]. The gradient of rows is such a product.
-  /// WeightGradient: c [E,k,n] = a_e^T b_e of a [R,k] and b [R,n]; with `accumulate` that is added to c.
-  enum class Pass { Forward, WeightGradient };
-  Pass pass = Pass::Forward;
-  int32_t dtype = 0;
-  int64_t experts = 0, rows = 0, n = 0, k = 0; ///< rows: of the buffers, R
-  bool transposeB = false, accumulate = false;
-  const void *a = nullptr, *b = nullptr;
-  void *c = nullptr;
-
-  bool isWeightGradient() const { return pass == Pass::WeightGradient; }
-  bool operator==(const RaggedProduct &) const = default;
-};
-
-/// How ragged products are computed.
-enum class RaggedMethod {
-  Tiles,              ///< own kernel, 16-bit types; reads offsets on the device
-  CutlassCooperative, ///< CUTLASS's grouped kernel for compute capability 9.0, 16-bit types, tiles of 256 x 128;
-                      ///< likewise
-  CutlassPingpong,    ///< of 128 x 128
-  CublasGrouped,      ///< one call of cuBLAS for all experts; the host reads the offsets
-  CublasLt1,          ///< a call of cuBLASLt for each expert, on one stream; the host reads the offsets
-  CublasLt2,          ///< on two streams
-  CublasLt4,          ///< on four
-};
-constexpr RaggedMethod kRaggedMethods[] = {RaggedMethod::Tiles,           RaggedMethod::CutlassCooperative,
-                                           RaggedMethod::CutlassPingpong, RaggedMethod::CublasGrouped,
-                                           RaggedMethod::CublasLt1,       RaggedMethod::CublasLt2,
-                                           RaggedMethod::CublasLt4};
-/// "tiles", "cutlass-pingpong", "cublas-grouped", "cublaslt-1", ..
-const char *methodName(RaggedMethod method);
-std::optional<RaggedMethod> findMethod(std::string_view name);
 
 /// Whether this build and the product's type, sizes and alignment allow the method.
 bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &product);
 
-/// Enqueues the product by that method, or by the one that suits it.
+/// Enqueues the product by that method; or by the one that the device's options name, by the one that its table of
+/// measurements has, or by the first one that can.
 Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts);
 Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts);
 

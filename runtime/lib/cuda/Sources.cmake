@@ -30,8 +30,10 @@ set(MOERT_CUDA_SOURCES
   Messages.cpp
   PieceCopies.cu
   Ragged.cu
+  RaggedChoices.cpp
   RaggedCutlass.cpp
   RaggedGroups.cu
+  RaggedProduct.cpp
   RaggedProducts.cpp
   RaggedTiles.cu
   Ranks.cu
