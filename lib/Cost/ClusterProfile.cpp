@@ -98,8 +98,9 @@ std::vector<SpecialCurve> readSpecialCurves(JsonReader &rate) {
       calls.refuseOtherKeys();
     }
     curve.columnsMultiple = reader.getInteger("columns_multiple_of", 1, std::numeric_limits<int32_t>::max(), 1);
-    if (curve.calls.empty() && curve.columnsMultiple == 1)
-      reader.fail("calls", "a list of calls, or 'columns_multiple_of' above 1,");
+    curve.isRagged = reader.getBool("ragged", false);
+    if (curve.calls.empty() && curve.columnsMultiple == 1 && !curve.isRagged)
+      reader.fail("calls", "a list of calls, 'columns_multiple_of' above 1, or 'ragged',");
     curve.efficiency = readCurve(reader);
   }
   return curves;
@@ -157,6 +158,8 @@ void readDevice(JsonReader &reader, ClusterProfile &profile) {
   profile.memoryBytesPerSecond = reader.getNumber("memory_bytes_per_s", kPositive);
   profile.launchSeconds = reader.getNumber("launch_s", kNotNegative);
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
+  // For people: which products wait is the runtime's choice.
+  reader.getNumber("counts_s", kNotNegative, 0);
   profile.rates = readRates(reader);
   profile.kernels = readKernels(reader);
   if (reader.find("host_link")) {

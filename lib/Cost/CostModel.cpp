@@ -136,6 +136,7 @@ static const EfficiencyCurve &getCurve(const DeviceRate &rate, const Work &work)
     bool fits = special.calls.empty() || llvm::any_of(special.calls, [&](const KernelCalls &calls) {
                   return calls.kernel == work.kernel && hasLeadingParams(work, calls.params);
                 });
+    fits &= !special.isRagged || work.cost->raggedRows > 0;
     if (fits && work.cost->gemm.columns % special.columnsMultiple == 0)
       return special.efficiency;
   }

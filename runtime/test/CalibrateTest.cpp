@@ -217,6 +217,9 @@ TEST(Tool, WrongUse) {
       {{"-o", "x", "--quick=1"}, "--quick takes no value"},
       {{"-o", "x", "--fast"}, "unknown option '--fast'"},
       {{"-o", "x", "y"}, "unexpected argument 'y'"},
+      {{"-o", "x", "--backend=cuda", "--products=y"}, "expected either -o or --products but got both"},
+      {{"--products=y"}, "expected --products with --backend=cuda or --backend=cuda-loopback only"},
+      {{"--products=/nowhere/x.json", "--backend=cuda-loopback"}, "'/nowhere/x.json': cannot be written"},
       {{"-o", "/nowhere/x.json"}, "'/nowhere/x.json': cannot be written"},
   };
   for (const auto &[arguments, text] : cases) {

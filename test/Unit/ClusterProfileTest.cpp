@@ -390,14 +390,22 @@ TEST(ClusterProfile, SpecialCurves) {
   EXPECT_TRUE(special.calls[1].params.empty());
   EXPECT_EQ(special.columnsMultiple, 64);
   EXPECT_EQ(special.efficiency.values, (std::vector<double>{0.5}));
+  EXPECT_FALSE(special.isRagged);
+
+  profile = read("\"ragged\": true, ");
+  ASSERT_TRUE(static_cast<bool>(profile)) << llvm::toString(profile.takeError());
+  EXPECT_TRUE(profile->rates[0].special[0].isRagged);
 
   auto getError = [&](const std::string &text) { return llvm::toString(read(text).takeError()); };
-  EXPECT_NE(getError("").find("'device.rates[0].special[0].calls': expected a list of calls, or "
-                              "'columns_multiple_of' above 1, but the key is missing"),
+  EXPECT_NE(getError("").find("'device.rates[0].special[0].calls': expected a list of calls, "
+                              "'columns_multiple_of' above 1, or 'ragged', but the key is missing"),
             std::string::npos)
       << getError("");
   EXPECT_NE(getError("\"columns_multiple_of\": 0, ").find("'device.rates[0].special[0].columns_multiple_of'"),
             std::string::npos);
+  EXPECT_NE(getError("\"ragged\": 1, ").find("'device.rates[0].special[0].ragged': expected true or false but got 1"),
+            std::string::npos)
+      << getError("\"ragged\": 1, ");
   EXPECT_NE(getError("\"calls\": [{\"params\": [1]}], ").find("'device.rates[0].special[0].calls[0].kernel'"),
             std::string::npos);
 }

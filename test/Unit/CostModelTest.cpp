@@ -112,6 +112,19 @@ TEST(CostModelTest, SpecialCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 1024 / 250.0);
 }
 
+/// A curve of ragged products holds for those alone, also where an earlier one names the same calls.
+TEST(CostModelTest, RaggedCurves) {
+  ClusterProfile profile = makeCurve();
+  const EfficiencyCurve half{{1}, {1}, {1}, {0.5}}, quarter{{1}, {1}, {1}, {0.25}};
+  profile.rates[0].special = {{{{"kernel", {}}}, 1, half}, {{{"kernel", {}}}, 1, quarter, true}};
+  Launch launch = makeProduct(2, 8, 4, 4);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 500.0);
+  launch.cost.raggedRows = 16;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 250.0);
+  launch.rows = {10, 6};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 250.0);
+}
+
 /// A product that reads and writes longer than it computes takes the time of its bytes: (2*4 + 4*4 + 2*4) * 4.
 TEST(CostModelTest, ProductBoundByMemory) {
   ClusterProfile profile = makeCurve();

@@ -29,11 +29,12 @@ struct KernelCalls {
 };
 
 /// Products that reach more or less than others of their size: by how their operands are transposed, by the alignment
-/// of their rows in memory.
+/// of their rows in memory, or because the rows of experts vary.
 struct SpecialCurve {
   std::vector<KernelCalls> calls; ///< empty: any
   int64_t columnsMultiple = 1;    ///< only where the columns are a multiple of it
   EfficiencyCurve efficiency;
+  bool isRagged = false; ///< only dropless products of experts
 };
 
 /// GEMM speed for one element type.

@@ -15,6 +15,7 @@ struct DeviceSizes {
   int64_t coldBytes = int64_t(256) << 20;  ///< used until a kernel's operand is again; what one call takes is no more
   int64_t arenaBytes = int64_t(512) << 20; ///< of a rank, or of all that share a device: four times the largest payload
   int64_t copyBytes = int64_t(16) << 20;   ///< of the largest copy to the host, and of what interferes
+  int64_t raggedSize = int64_t(1) << 15;   ///< most rows of an expert, columns and depth where methods are compared
 };
 
 struct Settings {
@@ -59,6 +60,8 @@ std::vector<double> secondsTogether(const std::vector<std::vector<OpTime>> &stre
 
 /// The day, as sources give it.
 std::string today();
+/// The source of what is measured on a device.
+std::string measuredOn(const Settings &settings, const std::string &device);
 
 /// All of that on the host. settings.workers must not be 0.
 Status calibrateHost(const Settings &settings, Profile &profile);

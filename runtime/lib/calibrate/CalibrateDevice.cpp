@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "calibrate/Ragged.h"
 #include "core/Attributes.h"
 
 #include <algorithm>
@@ -42,6 +43,32 @@ Status measureLaunches(DeviceBench &bench, Pool &pool, Profile &profile) {
   if (status.ok())
     profile.kernelSeconds = seconds[0];
   return status;
+}
+
+/// How much longer the first of two equal products takes whose counts the step itself writes: the host enqueues it by
+/// counts that it must wait for. Products of f32 are such ones on all devices.
+Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
+  constexpr int64_t kExperts = 8, kSize = 64;
+  constexpr int kPasses = 9;
+  pool.beginCall();
+  Call slice;
+  slice.kind = Kind::SliceCounts;
+  slice.viewCount = 2;
+  attributes::SliceCounts{.rows = kExperts}.set(slice);
+  slice.members = 2;
+  const View counts = pool.outputOf(MOERT_I32, {1, kExperts});
+  slice.views = {pool.integers({1, kExperts}, [](int64_t) { return 1; }), counts};
+  const Call product = makeRagged(pool, {false, false, kExperts, 1, kSize, kSize}, counts);
+  std::vector<double> seconds, waits;
+  for (int pass = 0; pass <= kPasses; ++pass) {
+    if (Status status = bench.timeStep({}, {slice, product, product}, seconds); !status.ok())
+      return status;
+    // From the second step on, the counts are on their way to the host as soon as they are written.
+    if (pass > 0)
+      waits.push_back(seconds.at(2) - seconds.at(3));
+  }
+  profile.countsSeconds = std::max(typical(std::move(waits)), 0.0);
+  return {};
 }
 
 /// Copies between the device's memory and the host's, both ways.
@@ -91,6 +118,8 @@ Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &prof
     if (dtype == MOERT_F32) {
       if (Status status = measureLaunches(bench, pool, profile); !status.ok())
         return status;
+      if (Status status = measureCountsWait(bench, pool, profile); !status.ok())
+        return status;
       if (Status status = measureMemory(pool, settings, profile.memoryBytesPerSecond); !status.ok())
         return status;
     }
@@ -121,8 +150,7 @@ Status describe(Device &device, const ProcessPlace &place, const Settings &setti
   const bool isShared = settings.backend == "cuda-loopback";
   profile.name = profileName(profile.deviceName) + (isShared ? "-loopback" : "");
   profile.memoryBytes = static_cast<double>(bytes);
-  profile.source = "measured by moe-calibrate --backend=" + settings.backend + " on " + profile.deviceName + ", " +
-                   today() + (settings.quick ? ", --quick" : "");
+  profile.source = measuredOn(settings, profile.deviceName);
   if (isShared) {
     profile.description = "Ranks of cuda-loopback that share one " + profile.deviceName;
     profile.processors = 1;
@@ -154,6 +182,11 @@ Status checkPlace(const ProcessPlace &place) {
 }
 
 } // namespace
+
+std::string measuredOn(const Settings &settings, const std::string &device) {
+  return "measured by moe-calibrate --backend=" + settings.backend + " on " + device + ", " + today() +
+         (settings.quick ? ", --quick" : "");
+}
 
 std::string identityOf(const ProcessPlace &place, const Settings &settings, const std::vector<Group> &groups) {
   // A profile has nodes of equal size, and the ranks of one follow each other.

@@ -8,8 +8,9 @@
 
 namespace moert::calibrate {
 
-Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result) {
-  result.reset(new DeviceBench(ranks, coldBytes));
+Status DeviceBench::create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result,
+                           int64_t callBytes) {
+  result.reset(new DeviceBench(ranks, coldBytes, callBytes));
   if (Status status = result->findBallast(arenaBytes); !status.ok())
     return status;
   MakeCall copyNothing = [] {
@@ -55,21 +56,27 @@ Status DeviceBench::findBallast(int64_t arenaBytes) {
   for (;; ballast *= 2) {
     // The first one of a shape waits for its library.
     for (int pass = 0; pass < 2; ++pass)
-      if (Status status = runStep({}, seconds); !status.ok())
+      if (Status status = timeStep({}, {}, seconds); !status.ok())
         return status;
     if (seconds.at(0) >= kAhead || 3 * 2 * 4 * ballast * ballast > arenaBytes)
       return {};
   }
 }
 
-Status DeviceBench::runStep(const std::vector<Call> &calls, std::vector<double> &seconds) {
+Status DeviceBench::timeStep(const std::vector<Call> &before, const std::vector<Call> &calls,
+                             std::vector<double> &seconds) {
   if (!failure.ok())
     return failure;
-  auto issue = [&](moert_rank_t rank) -> int32_t {
-    int32_t code = issueBallast(rank);
-    for (size_t i = 0; i < calls.size() && !code; ++i)
-      code = guarded([&] { return rank->device->launch(rank->rank, Ranks::kCompute, calls[i]); });
+  auto issueAll = [](moert_rank_t rank, const std::vector<Call> &issued) {
+    int32_t code = MOERT_OK;
+    for (size_t i = 0; i < issued.size() && !code; ++i)
+      code = guarded([&] { return rank->device->launch(rank->rank, Ranks::kCompute, issued[i]); });
     return code;
+  };
+  auto issue = [&](moert_rank_t rank) -> int32_t {
+    int32_t code = issueAll(rank, before);
+    code = code ? code : issueBallast(rank);
+    return code ? code : issueAll(rank, calls);
   };
   Ranks::StepTime time;
   Status status = owner.run(issue, time);
@@ -77,15 +84,24 @@ Status DeviceBench::runStep(const std::vector<Call> &calls, std::vector<double> 
   if (status.ok())
     for (const OpTime &op : owner.device().timeline(owner.local(), Ranks::kCompute))
       seconds.push_back(static_cast<double>(op.end - op.begin) * 1e-9);
+  seconds.erase(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(status.ok() ? before.size() : 0));
   return status;
 }
 
+/// Whether the host may have to read the rows of a call.
+static bool hasCounts(const Call &call) {
+  const int8_t ragged = infoOf(call.kind).ragged;
+  return ragged >= 0 && call.views[static_cast<size_t>(ragged)];
+}
+
 Status DeviceBench::timeBatch(const MakeCall &make, int count, double &seconds) {
-  std::vector<Call> calls;
+  std::vector<Call> before, calls;
   for (int i = 0; i < count; ++i)
     calls.push_back(make());
+  if (hasCounts(calls.front()))
+    before.push_back(calls.front());
   std::vector<double> times;
-  if (Status status = runStep(calls, times); !status.ok())
+  if (Status status = timeStep(before, calls, times); !status.ok())
     return status;
   times.erase(times.begin());
   seconds = withoutClock(typical(std::move(times)));

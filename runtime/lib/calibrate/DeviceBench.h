@@ -1,7 +1,8 @@
 //===- DeviceBench.h - calls on a device, by its clock --------------------===//
 //
 // Calls are launched behind a product that is long enough for the host to be ahead: else the device would wait for the
-// host, and that would be measured. What its clock says of a call that does nothing is subtracted.
+// host, and that would be measured. Where a call reads counts, one like it runs before, for the host to know them.
+// What its clock says of a call that does nothing is subtracted.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CALIBRATE_DEVICEBENCH_H
@@ -16,8 +17,9 @@ namespace moert::calibrate {
 class DeviceBench final : public Bench {
 public:
   /// `ranks`, whose arenas have `arenaBytes`, must outlive the bench. Operands have `coldBytes`, more than the device's
-  /// caches.
-  static Status create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result);
+  /// caches; a call may have `callBytes` of them, or as many where that is 0.
+  static Status create(Ranks &ranks, int64_t arenaBytes, int64_t coldBytes, std::unique_ptr<DeviceBench> &result,
+                       int64_t callBytes = 0);
 
   Ranks &ranks() { return owner; }
   Status allocate(int64_t bytes, void *&data) override { return allocateIn(MOERT_SPACE_DEVICE, bytes, data); }
@@ -25,6 +27,10 @@ public:
   void write(void *to, const void *from, int64_t bytes) override;
   /// Issues a product in the arena that takes at least kAhead seconds. Returns a moert_status.
   int32_t issueBallast(moert_rank_t rank) const;
+
+  /// Seconds of each call of a step by the device's clock, the ballast first. Before that one the calls of `before`
+  /// run.
+  Status timeStep(const std::vector<Call> &before, const std::vector<Call> &calls, std::vector<double> &seconds);
 
   /// Seconds that the device's clock says, without what it says of a call that does nothing.
   double withoutClock(double seconds) const;
@@ -35,10 +41,9 @@ protected:
   Status timeBatch(const MakeCall &make, int count, double &seconds) override;
 
 private:
-  DeviceBench(Ranks &ranks, int64_t coldBytes) : Bench({coldBytes, coldBytes, coldBytes}), owner(ranks) {}
+  DeviceBench(Ranks &ranks, int64_t coldBytes, int64_t callBytes)
+      : Bench({coldBytes, coldBytes, callBytes ? callBytes : coldBytes}), owner(ranks) {}
   Status findBallast(int64_t arenaBytes);
-  /// Seconds of each call of a step by the device's clock, the ballast first.
-  Status runStep(const std::vector<Call> &calls, std::vector<double> &seconds);
 
   Ranks &owner;
   int64_t ballast = 16; ///< rows, columns and depth

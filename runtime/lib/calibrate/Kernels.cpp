@@ -305,40 +305,40 @@ void addEmbeddings(std::vector<KernelCase> &cases) {
 }
 
 /// Causal attention in sequences of at most 64 tokens, so that times grow with the tokens.
-void addAttention(std::vector<KernelCase> &cases) {
-  auto fill = [](Call &call, Pool &pool, int64_t rows, bool biased) {
+void addAttention(std::vector<KernelCase> &cases, int64_t heads) {
+  auto fill = [=](Call &call, Pool &pool, int64_t rows, bool biased) {
     int64_t length = std::min<int64_t>(rows, 64);
     // Its gradients have the same attributes.
     attributes::Attention{.qLength = length,
                           .kLength = length,
-                          .heads = kHeads,
-                          .kHeads = kHeads,
+                          .heads = heads,
+                          .kHeads = heads,
                           .parts = 1,
                           .stride = 1,
                           .causal = 1,
                           .rowParts = 1,
                           .rowStride = 1,
-                          .scale = 0.125}
+                          .scale = 1 / std::sqrt(static_cast<double>(kColumns / heads))}
         .set(call);
-    View bias = biased ? pool.input({kHeads, length, length}) : View();
+    View bias = biased ? pool.input({heads, length, length}) : View();
     addViews(call, {pool.input({rows, kColumns}), pool.input({rows, kColumns}), pool.input({rows, kColumns}), bias,
                     View(), View()});
     return length;
   };
-  auto addGradients = [](Call &call, Pool &pool, int64_t rows) {
-    addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, kHeads}), pool.input({rows, kColumns})});
+  auto addGradients = [=](Call &call, Pool &pool, int64_t rows) {
+    addViews(call, {pool.input({rows, kColumns}), pool.wideInput({rows, heads}), pool.input({rows, kColumns})});
   };
-  cases.push_back({Kind::AppendToHeads, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({rows, kColumns / 2}), pool.input({rows, kHeadDim / 2}),
+  cases.push_back({Kind::AppendToHeads, {}, [=](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({rows, kColumns / 2}), pool.input({rows, (kColumns / heads) / 2}),
                                      pool.output({rows, kColumns})});
                    }});
-  cases.push_back({Kind::AppendToHeadsGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
+  cases.push_back({Kind::AppendToHeadsGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
                      addViews(call, {pool.input({rows, kColumns}), pool.output({rows, kColumns / 2}),
-                                     pool.output({rows, kHeadDim / 2})});
+                                     pool.output({rows, (kColumns / heads) / 2})});
                    }});
   cases.push_back({Kind::Attention, {}, [=](Call &call, Pool &pool, int64_t rows) {
                      fill(call, pool, rows, false);
-                     addViews(call, {pool.output({rows, kColumns}), pool.wideOutput({rows, kHeads})});
+                     addViews(call, {pool.output({rows, kColumns}), pool.wideOutput({rows, heads})});
                    }});
   cases.push_back(
       {Kind::AttentionGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
@@ -349,11 +349,11 @@ void addAttention(std::vector<KernelCase> &cases) {
   cases.push_back({Kind::AttentionBiasGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
                      int64_t length = fill(call, pool, rows, true);
                      addGradients(call, pool, rows);
-                     addViews(call, {pool.output({kHeads, length, length})});
+                     addViews(call, {pool.output({heads, length, length})});
                    }});
-  cases.push_back({Kind::AttentionSinksGrad, {}, [](Call &call, Pool &pool, int64_t rows) {
-                     addViews(call, {pool.input({kHeads}), pool.wideInput({rows, kHeads}), pool.input({rows, kColumns}),
-                                     pool.input({rows, kColumns}), pool.output({kHeads})});
+  cases.push_back({Kind::AttentionSinksGrad, {}, [=](Call &call, Pool &pool, int64_t rows) {
+                     addViews(call, {pool.input({heads}), pool.wideInput({rows, heads}), pool.input({rows, kColumns}),
+                                     pool.input({rows, kColumns}), pool.output({heads})});
                    }});
 }
 
@@ -444,7 +444,10 @@ void addOptimizers(std::vector<KernelCase> &cases) {
                    }});
 }
 
-std::vector<KernelCase> allCases() {
+/// Today's models have heads of 128, whose kernels on devices are others than those of 64.
+int64_t attentionHeads(const Settings &settings) { return settings.isDevice() ? kColumns / 128 : kHeads; }
+
+std::vector<KernelCase> allCases(const Settings &settings) {
   std::vector<KernelCase> cases;
   addActivations(cases);
   addElementwise(cases);
@@ -455,7 +458,7 @@ std::vector<KernelCase> allCases() {
   addNumbers(cases);
   addNorms(cases);
   addEmbeddings(cases);
-  addAttention(cases);
+  addAttention(cases, attentionHeads(settings));
   addRelativeBias(cases);
   addLosses(cases);
   addOptimizers(cases);
@@ -495,7 +498,7 @@ double countBytes(const Call &call) {
 
 Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<KernelFit> &fits) {
   pool.setReach(pool.bench().reach.recent);
-  const std::vector<KernelCase> cases = allCases();
+  const std::vector<KernelCase> cases = allCases(settings);
   const std::vector<int64_t> sizes = rowsOf(settings);
   std::vector<MakeCall> calls;
   for (const KernelCase &one : cases)

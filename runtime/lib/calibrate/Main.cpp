@@ -3,6 +3,7 @@
 #include "calibrate/Main.h"
 #include "calibrate/Calibrate.h"
 #include "calibrate/Options.h"
+#include "calibrate/RaggedMethods.h"
 #include "core/CommandLine.h"
 #include "core/OutputFile.h"
 #include "host/Kernels.h"
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 namespace moert::calibrate {
@@ -48,14 +50,15 @@ template <class Fits> std::string fitText(const char *what, const Fits &fits) {
 /// Before minutes go into what cannot be written.
 bool isWritable(const std::string &output) { return output == "-" || std::ofstream(output, std::ios::app).is_open(); }
 
-int write(const Profile &profile, const Options &options, std::ostream &out, std::ostream &err) {
-  if (options.output == "-") {
-    writeProfile(profile, out);
+int write(const std::string &output, const std::function<void(std::ostream &)> &print, std::ostream &out,
+          std::ostream &err) {
+  if (output == "-") {
+    print(out);
     return Done;
   }
   OutputFile file;
-  Status status = file.open(options.output);
-  writeProfile(profile, file);
+  Status status = file.open(output);
+  print(file);
   status = file.close();
   return status.ok() ? Done : fail(err, status.message, BadInput);
 }
@@ -67,19 +70,33 @@ Status measure(const Settings &settings, Profile &profile) {
   return calibrateHost(settings, profile);
 }
 
+/// In place of a profile.
+int runMethods(const Options &options, const Settings &settings, std::ostream &out, std::ostream &err) {
+  MethodTable table;
+  if (Status status = calibrateMethods(settings, table); !status.ok())
+    return fail(err, status.message, exitStatus(status.code));
+  return write(options.products, [&](std::ostream &to) { writeMethods(table, to); }, out, err);
+}
+
 int run(const Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
   int64_t process = 0, processes = 1;
   if (options.backend == "cuda")
     if (int32_t code = moert_place(&process, &processes))
       return fail(err, moert_last_error(), exitStatus(code));
   const bool isFirst = process == 0;
-  if (isFirst && !isWritable(options.output))
-    return fail(err, "'" + options.output + "': cannot be written: " + std::strerror(errno), BadInput);
+  const bool isTable = !options.products.empty();
+  if (isTable && processes > 1)
+    return fail(err, "expected one process for --products but got " + std::to_string(processes), BadInput);
+  const std::string &output = isTable ? options.products : options.output;
+  if (isFirst && !isWritable(output))
+    return fail(err, "'" + output + "': cannot be written: " + std::strerror(errno), BadInput);
   Settings settings;
   settings.backend = options.backend;
   settings.workers = options.workers ? options.workers : std::max(1u, std::thread::hardware_concurrency());
   settings.quick = options.quick;
   settings.progress = isTerminal && isFirst ? &err : nullptr;
+  if (isTable)
+    return runMethods(options, settings, out, err);
   Profile profile;
   if (Status status = measure(settings, profile); !status.ok())
     return fail(err, (isFirst ? "" : "rank " + std::to_string(process) + ": ") + status.message,
@@ -91,7 +108,7 @@ int run(const Options &options, std::ostream &out, std::ostream &err, bool isTer
   if (profile.exchanges.empty())
     err << "moe-calibrate: note: one GPU was measured, without links or collectives: the profile is for plans of one "
            "rank; to measure several GPUs, start a process for each by torchrun, mpirun or srun\n";
-  return write(profile, options, out, err);
+  return write(output, [&](std::ostream &to) { writeProfile(profile, to); }, out, err);
 }
 
 } // namespace

@@ -35,12 +35,16 @@ CommandLine commandLine(Options &o) {
       "moe-calibrate",
       "-o cluster.json [options]",
       "Measures this machine with the runtime's own calls, and writes a cluster profile for --cluster of the other "
-      "tools.\nIt takes some minutes. Run nothing else meanwhile.",
+      "tools.\nIt takes some minutes. Run nothing else meanwhile.\nWith --products in place of -o, it measures the "
+      "methods of products of experts on a GPU.",
       {{"Options",
         {{"-o", "FILE", &o.output, "output file; - means standard output"},
          {"--backend", "host|cuda|cuda-loopback", [&o](const std::string &name) { return parseBackend(name, o); },
           "what to measure (default: host). cuda measures a GPU and, if torchrun, mpirun or srun starts one process "
           "for each GPU, also the links between them; cuda-loopback measures ranks that share one GPU"},
+         {"--products", "FILE", &o.products,
+          "write the fastest methods of products of experts on a GPU to FILE, in place of a profile. The runtime "
+          "reads the file that the variable MOERT_PRODUCTS names"},
          {"--workers", "N", [&o](const std::string &text) { return parseWorkers(text, o.workers); },
           "number of processors to describe, for backend host (default: one for each core)"},
          {"--quick", "", &o.quick,
@@ -74,7 +78,13 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
   }
   if (options.workers && options.backend != "host")
     return invalid("expected --workers with --backend=host only but got --backend=" + options.backend);
-  if (!options.help && !options.version && options.output.empty())
+  if (options.help || options.version)
+    return {};
+  if (!options.products.empty() && !options.output.empty())
+    return invalid("expected either -o or --products but got both");
+  if (!options.products.empty() && options.backend == "host")
+    return invalid("expected --products with --backend=cuda or --backend=cuda-loopback only");
+  if (options.products.empty() && options.output.empty())
     return invalid("expected an output file: moe-calibrate -o cluster.json; moe-calibrate --help lists the options");
   return {};
 }

@@ -12,7 +12,8 @@ namespace moert::calibrate {
 struct Options {
   std::string backend = "host";
   std::string output;
-  int64_t workers = 0; ///< 0: one for each core
+  std::string products; ///< file of the methods of products of experts, in place of a profile
+  int64_t workers = 0;  ///< 0: one for each core
   bool quick = false;
   bool help = false;
   bool version = false;

@@ -2,14 +2,18 @@
 //
 // Libraries treat the ways in which operands are transposed differently, and slow down where the rows of an operand are
 // a multiple of a page apart (columns that are multiples of large powers of two): such shapes have curves of their own.
-// A device is only busy with all groups of a grouped product at once: there these have theirs.
+// A device is only busy with all groups of a grouped product at once: there these have theirs, and so do those of
+// experts whose rows vary, which other kernels compute.
 //
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "calibrate/Ragged.h"
 #include "core/Attributes.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 namespace moert::calibrate {
 namespace {
@@ -17,7 +21,8 @@ namespace {
 struct CurveGrid {
   Curve curve;
   Kind kind = Kind::Matmul;
-  bool transposeA = false, transposeB = false; ///< of Kind::Matmul
+  bool transposeA = false; ///< of Kind::Matmul
+  bool transposeB = false; ///< of Kind::Matmul and of ragged products
 };
 
 /// Of a grouped product: experts of a rank.
@@ -85,6 +90,16 @@ std::vector<CurveGrid> deviceGrids(int64_t most) {
   grids[1].curve = {{{"grouped_matmul", {}}}, 1, few, wide, wide, {}};
   grids[2].kind = Kind::GroupedMatmulWgrad;
   grids[2].curve = {{{"grouped_matmul_wgrad", {}}}, 1, wide, wide, few, {}};
+  const std::vector<int64_t> experts = upTo(most, {1, 8, 32, 64, 128, 256, 512, 1024, 2048});
+  for (bool transpose : {false, true}) {
+    CurveGrid &grid = grids.emplace_back();
+    grid.kind = Kind::GroupedMatmul;
+    grid.transposeB = transpose;
+    grid.curve = {{{"grouped_matmul", {transpose}}}, 1, experts, wide, wide, {}, true};
+  }
+  CurveGrid &gradients = grids.emplace_back();
+  gradients.kind = Kind::GroupedMatmulWgrad;
+  gradients.curve = {{{"grouped_matmul_wgrad", {}}}, 1, wide, wide, experts, {}, true};
   return grids;
 }
 
@@ -129,42 +144,93 @@ Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_
   return grid.kind == Kind::Matmul ? makeDense(pool, grid, m, n, k) : makeGrouped(pool, grid.kind, m, n, k);
 }
 
-/// Appends a call for each point of the curve, and its FLOPs.
-void addCalls(Pool &pool, const CurveGrid &grid, std::vector<MakeCall> &calls, std::vector<double> &flops) {
+/// A product of experts at a point of a ragged curve.
+RaggedShape shapeAt(const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
+  if (grid.kind == Kind::GroupedMatmulWgrad)
+    return {true, false, kGroups, k, n, m};
+  return {false, grid.transposeB, kGroups, m, n, k};
+}
+
+/// What is measured, curve by curve in the order of their values; the ragged ones again at the end, skewed.
+struct Measurements {
+  std::vector<MakeCall> calls;
+  std::vector<double> flops; ///< of a call
+};
+
+/// Appends a call for each point of the curve; where it is ragged with counts, equal or skewed ones.
+Status addCalls(Pool &pool, const CurveGrid &grid, RaggedCounts &counts, bool isSkewed, Measurements &all) {
+  const double groups = grid.kind == Kind::Matmul ? 1 : kGroups;
   for (int64_t m : grid.curve.rows)
     for (int64_t n : grid.curve.columns)
       for (int64_t k : grid.curve.depth) {
-        calls.push_back([&pool, &grid, m, n, k] { return makeProduct(pool, grid, m, n, k); });
-        double products = grid.kind == Kind::Matmul ? 1 : kGroups;
-        flops.push_back(2 * products * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+        all.flops.push_back(2 * groups * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+        if (!grid.curve.isRagged) {
+          all.calls.push_back([&pool, &grid, m, n, k] { return makeProduct(pool, grid, m, n, k); });
+          continue;
+        }
+        View view;
+        const RaggedShape shape = shapeAt(grid, m, n, k);
+        if (Status status = counts.find(shape.experts, shape.rows, isSkewed, view); !status.ok())
+          return status;
+        all.calls.push_back([&pool, shape, view] { return makeRagged(pool, shape, view); });
       }
+  return {};
+}
+
+Status addAll(Pool &pool, const std::vector<CurveGrid> &grids, RaggedCounts &counts, Measurements &all) {
+  for (bool isSkewed : {false, true})
+    for (const CurveGrid &grid : grids)
+      if (!isSkewed || grid.curve.isRagged)
+        if (Status status = addCalls(pool, grid, counts, isSkewed, all); !status.ok())
+          return status;
+  return {};
+}
+
+size_t pointsOf(const Curve &curve) { return curve.rows.size() * curve.columns.size() * curve.depth.size(); }
+
+std::string skewNote(const double *equal, const double *skewed, size_t points) {
+  double sum = 0;
+  for (size_t i = 0; i < points; ++i)
+    sum += std::log(skewed[i] / equal[i]);
+  char text[128];
+  std::snprintf(text, sizeof text, "equal rows for each expert; as many rows, skewed, take %.2f times as long",
+                std::exp(sum / static_cast<double>(points)));
+  return text;
 }
 
 } // namespace
 
 Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
   std::vector<CurveGrid> grids = settings.isDevice() ? deviceGrids(settings.device.productSize) : hostGrids();
-  std::vector<MakeCall> calls;
-  std::vector<double> flops, seconds;
-  for (CurveGrid &grid : grids) {
-    if (settings.quick)
-      for (std::vector<int64_t> *axis : {&grid.curve.rows, &grid.curve.columns, &grid.curve.depth})
+  for (CurveGrid &grid : grids)
+    for (std::vector<int64_t> *axis : {&grid.curve.rows, &grid.curve.columns, &grid.curve.depth})
+      if (settings.quick)
         thin(*axis);
-    addCalls(pool, grid, calls, flops);
-  }
+  RaggedCounts counts(pool.bench());
+  Measurements all;
+  if (Status status = addAll(pool, grids, counts, all); !status.ok())
+    return status;
   const int passes = settings.quick ? 2 : 5;
   pool.setReach(pool.bench().reach.cold);
   rate.dtype = dtypeName(pool.type());
-  Progress progress(settings.progress, "products of " + rate.dtype, calls.size() * static_cast<size_t>(passes));
-  if (Status status = measureKernels(pool.bench(), calls, passes, progress, seconds); !status.ok())
+  Progress progress(settings.progress, "products of " + rate.dtype, all.calls.size() * static_cast<size_t>(passes));
+  std::vector<double> seconds;
+  if (Status status = measureKernels(pool.bench(), all.calls, passes, progress, seconds); !status.ok())
     return status;
-  for (size_t i = 0; i < calls.size(); ++i)
-    rate.flopsPerSecond = std::max(rate.flopsPerSecond, flops[i] / seconds[i]);
-  size_t next = 0;
+  size_t skewed = 0, next = 0;
+  for (const CurveGrid &grid : grids)
+    skewed += pointsOf(grid.curve);
+  for (size_t i = 0; i < skewed; ++i)
+    rate.flopsPerSecond = std::max(rate.flopsPerSecond, all.flops[i] / seconds[i]);
   for (CurveGrid &grid : grids) {
     Curve &curve = rate.curves.emplace_back(std::move(grid.curve));
-    for (size_t i = curve.rows.size() * curve.columns.size() * curve.depth.size(); i > 0; --i, ++next)
-      curve.efficiency.push_back(flops[next] / seconds[next] / rate.flopsPerSecond);
+    const size_t first = next, points = pointsOf(curve);
+    for (; next < first + points; ++next)
+      curve.efficiency.push_back(all.flops[next] / seconds[next] / rate.flopsPerSecond);
+    if (!curve.isRagged)
+      continue;
+    curve.note = skewNote(&seconds[first], &seconds[skewed], points);
+    skewed += points;
   }
   return {};
 }

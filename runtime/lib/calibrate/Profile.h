@@ -29,6 +29,8 @@ struct Curve {
   int64_t columnsMultiple = 1;    ///< only where this divides the columns
   std::vector<int64_t> rows, columns, depth;
   std::vector<double> efficiency;
+  bool isRagged = false; ///< only products of experts whose rows vary
+  std::string note = ""; ///< what the source says of it besides
 };
 
 struct Rate {
@@ -76,6 +78,9 @@ struct Profile {
   double memoryBytes = 0;
   double memoryBytesPerSecond = 0;
   double launchSeconds = 0, kernelSeconds = 0;
+  /// From the end of a call that writes counts until a product starts that the host enqueues by them; absent: the host
+  /// computes them.
+  std::optional<double> countsSeconds;
   std::optional<Fit> hostLink; ///< absent: the host's memory is the device's
   std::vector<Rate> rates;
   std::vector<KernelFit> kernels;

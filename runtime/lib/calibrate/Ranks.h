@@ -16,6 +16,7 @@ struct RanksOptions {
   int64_t arenaBytes = 0;         ///< of each rank, filled with small numbers
   std::vector<Group> groups = {}; ///< empty: one of all ranks
   std::string identity = "";      ///< BackendOptions::identity
+  std::string raggedMethod = "";  ///< BackendOptions::raggedMethod
 };
 
 /// Ranks on a backend. They have three streams and two events: op and stream 0 are compute, stream 1 meets on groups,

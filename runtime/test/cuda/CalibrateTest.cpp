@@ -5,13 +5,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "calibrate/Calibrate.h"
+#include "calibrate/RaggedMethods.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <unistd.h>
 
@@ -31,7 +34,7 @@ Settings settingsOf(const std::string &backend) {
   ::setenv("MOERT_BACKENDS", BACKENDS, 1);
   Settings settings;
   settings.backend = backend;
-  settings.device = {64, 32, 1 << 20, 1 << 21, 1 << 17};
+  settings.device = {64, 32, 1 << 20, 1 << 21, 1 << 17, 24};
   settings.quick = true;
   return settings;
 }
@@ -55,24 +58,36 @@ std::vector<std::string> typesOf(const json &rates) {
   return types;
 }
 
+/// Curves of full groups, then of experts whose rows vary.
+void checkCurves(const json &rate) {
+  const std::vector<json> calls = {{"grouped_matmul", json::array(), false},
+                                   {"grouped_matmul_wgrad", json::array(), false},
+                                   {"grouped_matmul", {0}, true},
+                                   {"grouped_matmul", {1}, true},
+                                   {"grouped_matmul_wgrad", json::array(), true}};
+  std::vector<json> found;
+  std::vector<double> values = rate["efficiency"]["values"];
+  for (const json &curve : rate["special"]) {
+    const bool isRagged = curve.value("ragged", false);
+    found.push_back({curve["calls"][0]["kernel"], curve["calls"][0]["params"], isRagged});
+    EXPECT_EQ(curve["source"].get<std::string>().find("as many rows, skewed, take") != std::string::npos, isRagged);
+    values.insert(values.end(), curve["values"].begin(), curve["values"].end());
+  }
+  EXPECT_EQ(found, calls);
+  EXPECT_THAT(values, Each(Gt(0)));
+  EXPECT_EQ(*std::max_element(values.begin(), values.end()), 1);
+}
+
 /// Rates and kernels of all types that devices compute in, and copies.
 void checkDevice(const json &device) {
   EXPECT_EQ(device["name"], "Emulated device 0");
   EXPECT_GT(device["launch_s"], 0);
   EXPECT_GT(device["kernel_s"], 0);
+  EXPECT_GE(device["counts_s"], 0);
   EXPECT_GT(device["host_link"]["bytes_per_s"], 0);
   ASSERT_THAT(typesOf(device["rates"]), ElementsAre("f32", "bf16", "f16"));
   for (const json &rate : device["rates"]) {
-    ASSERT_EQ(rate["special"].size(), 2u);
-    EXPECT_EQ(rate["special"][0]["calls"][0]["kernel"], "grouped_matmul");
-    EXPECT_EQ(rate["special"][1]["calls"][0]["kernel"], "grouped_matmul_wgrad");
-    double most = 0;
-    for (const json *curve : {&rate["efficiency"], &rate["special"][0], &rate["special"][1]})
-      for (double value : (*curve)["values"]) {
-        EXPECT_GT(value, 0);
-        most = std::max(most, value);
-      }
-    EXPECT_EQ(most, 1);
+    checkCurves(rate);
   }
   std::map<std::string, int> kernels;
   for (const json &kernel : device["kernels"]) {
@@ -149,6 +164,66 @@ TEST(CalibrateDevice, Together) {
   }
   EXPECT_THAT(sets, ElementsAre(ElementsAre("compute", "communication"), ElementsAre("compute", "copy"),
                                 ElementsAre("communication", "copy"), ElementsAre("compute", "communication", "copy")));
+}
+
+// The table has each product once and the times of each method that can, twice; the runtime reads it.
+TEST(CalibrateDevice, Methods) {
+  Settings settings = settingsOf("cuda-loopback");
+  MethodTable table;
+  Status status = calibrateMethods(settings, table);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const std::string file = testing::TempDir() + "/methods-" + std::to_string(::getpid());
+  {
+    std::ofstream out(file);
+    writeMethods(table, out);
+  }
+  const json root = json::parse(std::ifstream(file));
+  EXPECT_EQ(root["device"], "Emulated device 0");
+  EXPECT_THAT(root["source"].get<std::string>(), HasSubstr("moe-calibrate --backend=cuda-loopback on Emulated"));
+  // Three products of each type remain once sizes are cut.
+  ASSERT_EQ(root["choices"].size(), 6u);
+  for (const json &entry : root["choices"]) {
+    EXPECT_EQ(entry["seconds"].size(), 7u) << entry;
+    EXPECT_EQ(entry["rows"], 3 * 24);
+    EXPECT_TRUE(entry["seconds"].contains(entry["method"]));
+    for (const json &seconds : entry["seconds"])
+      EXPECT_THAT(seconds.get<std::vector<double>>(), ElementsAre(Gt(0), Gt(0)));
+  }
+  auto makeRanks = [&] {
+    std::unique_ptr<Ranks> ranks;
+    ::setenv("MOERT_PRODUCTS", file.c_str(), 1);
+    const Status made = Ranks::create({.backend = settings.backend, .arenaBytes = 1 << 20}, ranks);
+    ::unsetenv("MOERT_PRODUCTS");
+    return made.message;
+  };
+  EXPECT_EQ(makeRanks(), "");
+  std::ofstream(file) << "{}";
+  EXPECT_THAT(makeRanks(), HasSubstr("(MOERT_PRODUCTS): missing key 'moert_products'"));
+  std::remove(file.c_str());
+}
+
+// A method that a product's sizes do not allow is not in the table.
+TEST(CalibrateDevice, MethodsThatCannot) {
+  Settings settings = settingsOf("cuda");
+  settings.device.raggedSize = 9;
+  MethodTable table;
+  Status status = calibrateMethods(settings, table);
+  ASSERT_TRUE(status.ok()) << status.message;
+  std::vector<std::string> names;
+  for (const MeasuredProduct::Method &method : table.products.at(0).methods)
+    names.push_back(method.name);
+  EXPECT_THAT(names, ElementsAre("tiles", "cublas-grouped", "cublaslt-1", "cublaslt-2", "cublaslt-4"));
+}
+
+TEST(CalibrateDevice, SkewedRows) {
+  EXPECT_THAT(skewedRows(1, 5), ElementsAre(5));
+  // Shares of 1, 1 / sqrt(4), 1 / sqrt(3) and 1 / sqrt(2).
+  EXPECT_THAT(skewedRows(4, 2784), ElementsAre(1000, 500, 577, 707));
+  for (int64_t experts : {3, 7, 128}) {
+    const std::vector<int64_t> rows = skewedRows(experts, 1000);
+    EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), int64_t(0)), 1000);
+    EXPECT_THAT(rows, Each(testing::Ge(0)));
+  }
 }
 
 // What one stream does before the others begin, or after one of them is done, does not count.

@@ -1,0 +1,183 @@
+//===- RaggedMethods.cpp - the fastest methods of products of experts -----===//
+
+#include "calibrate/RaggedMethods.h"
+#include "calibrate/JsonText.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+using json = nlohmann::ordered_json;
+
+namespace moert::calibrate {
+namespace {
+
+constexpr int64_t kFormatVersion = 1;
+constexpr int32_t kTypes[] = {MOERT_BF16, MOERT_F16};
+
+/// Both products of a layer with a gate, the first with its columns and those of the gate beside each other.
+struct Layer {
+  int64_t experts, hidden, inner;
+};
+constexpr Layer kLayers[] = {{8, 4096, 14336},  // Mixtral 8x7B
+                             {128, 2048, 768},  // Qwen3-30B-A3B
+                             {16, 4096, 1536},  // Qwen3-235B-A22B, on one of eight ranks
+                             {32, 7168, 2048}}; // DeepSeek-V3, likewise
+/// More rows would take more memory than anything else.
+constexpr int64_t kMostRows = int64_t(1) << 16;
+
+/// Without those that are as others once they are cut to `most`.
+void addShape(std::vector<RaggedShape> &shapes, RaggedShape shape, int64_t most) {
+  shape.experts = std::min(shape.experts, std::max<int64_t>(most / 8, 1));
+  for (int64_t *size : {&shape.rows, &shape.n, &shape.k})
+    *size = std::min(*size, most);
+  if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end())
+    shapes.push_back(shape);
+}
+
+std::vector<RaggedShape> allShapes(const Settings &settings) {
+  std::vector<RaggedShape> shapes;
+  const std::vector<int64_t> rows = settings.quick ? std::vector<int64_t>{256} : std::vector<int64_t>{32, 256, 2048};
+  for (const Layer &layer : kLayers)
+    for (bool isSecond : {false, true}) {
+      if (isSecond && settings.quick)
+        continue;
+      const int64_t n = isSecond ? layer.hidden : 2 * layer.inner, k = isSecond ? layer.inner : layer.hidden;
+      for (int64_t each : rows)
+        if (layer.experts * each <= kMostRows)
+          for (const RaggedShape &shape : {RaggedShape{false, false, layer.experts, each, n, k},
+                                           RaggedShape{false, true, layer.experts, each, k, n},
+                                           RaggedShape{true, false, layer.experts, each, n, k}})
+            addShape(shapes, shape, settings.device.raggedSize);
+    }
+  return shapes;
+}
+
+/// With the options' method for all products.
+Status createRanks(const Settings &settings, const std::string &method, std::unique_ptr<Ranks> &ranks) {
+  RanksOptions options;
+  options.backend = settings.backend;
+  options.arenaBytes = settings.device.arenaBytes;
+  options.raggedMethod = method;
+  return Ranks::create(options, ranks);
+}
+
+/// The products of one type by one method, where it can.
+Status measureType(Pool &pool, const Settings &settings, const std::string &method, Progress &progress,
+                   MethodTable &table) {
+  RaggedCounts counts(pool.bench());
+  const int passes = settings.quick ? 2 : 5;
+  for (MeasuredProduct &product : table.products) {
+    if (product.dtype != pool.type())
+      continue;
+    std::vector<MakeCall> calls;
+    for (bool isSkewed : {false, true}) {
+      View view;
+      if (Status status = counts.find(product.shape.experts, product.shape.rows, isSkewed, view); !status.ok())
+        return status;
+      calls.push_back([&pool, &product, view] { return makeRagged(pool, product.shape, view); });
+    }
+    Progress silent(nullptr, "", 1);
+    std::vector<double> seconds;
+    Status status = measureKernels(pool.bench(), calls, passes, silent, seconds);
+    progress.step();
+    if (status.ok())
+      product.methods.push_back({method, std::move(seconds)});
+    else if (status.code != MOERT_ERROR_UNSUPPORTED)
+      return status;
+  }
+  return {};
+}
+
+/// On ranks of their own, which take all products by this method.
+Status measureMethod(const Settings &settings, const std::string &method, int64_t callBytes, Progress &progress,
+                     MethodTable &table) {
+  std::unique_ptr<Ranks> ranks;
+  if (Status status = createRanks(settings, method, ranks); !status.ok())
+    return status;
+  std::unique_ptr<DeviceBench> bench;
+  const DeviceSizes &sizes = settings.device;
+  if (Status status = DeviceBench::create(*ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes); !status.ok())
+    return status;
+  Pool pool;
+  for (int32_t dtype : kTypes) {
+    if (Status status = pool.create(*bench, dtype); !status.ok())
+      return status;
+    if (Status status = measureType(pool, settings, method, progress, table); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+/// What the table is of, and the methods to measure.
+Status describe(const Settings &settings, MethodTable &table, std::vector<std::string> &methods) {
+  std::unique_ptr<Ranks> ranks;
+  if (Status status = createRanks(settings, "", ranks); !status.ok())
+    return status;
+  methods = ranks->device().raggedMethods();
+  int64_t bytes = 0;
+  table.device = "GPU";
+  if (Status status = ranks->device().describe(table.device, bytes); !status.ok())
+    return status;
+  table.source = measuredOn(settings, table.device);
+  return {};
+}
+
+json productJson(const MeasuredProduct &product) {
+  const RaggedShape &shape = product.shape;
+  json entry = {{"pass", shape.isWeightGradient ? "weight_gradient" : "forward"},
+                {"transposed", shape.transposed},
+                {"dtype", dtypeName(product.dtype)},
+                {"experts", shape.experts},
+                {"rows", shape.experts * shape.rows},
+                {"n", shape.n},
+                {"k", shape.k},
+                {"method", product.fastest().name}};
+  for (const MeasuredProduct::Method &method : product.methods)
+    entry["seconds"][method.name] = roundedNumbers(method.seconds);
+  return entry;
+}
+
+} // namespace
+
+const MeasuredProduct::Method &MeasuredProduct::fastest() const {
+  auto sum = [](const Method &method) {
+    double seconds = 0;
+    for (double one : method.seconds)
+      seconds += one;
+    return seconds;
+  };
+  return *std::min_element(methods.begin(), methods.end(),
+                           [&](const Method &a, const Method &b) { return sum(a) < sum(b); });
+}
+
+Status calibrateMethods(const Settings &settings, MethodTable &table) {
+  std::vector<std::string> methods;
+  if (Status status = describe(settings, table, methods); !status.ok())
+    return status;
+  int64_t callBytes = settings.device.coldBytes;
+  for (int32_t dtype : kTypes)
+    for (const RaggedShape &shape : allShapes(settings)) {
+      table.products.push_back({shape, dtype, {}});
+      callBytes = std::max(callBytes, bytesOf(shape, dtype));
+    }
+  Progress progress(settings.progress, "products of experts", table.products.size() * methods.size());
+  for (const std::string &method : methods)
+    if (Status status = measureMethod(settings, method, callBytes, progress, table); !status.ok())
+      return status;
+  for (const MeasuredProduct &product : table.products)
+    if (product.methods.empty())
+      return Status::error(MOERT_ERROR_INTERNAL, "expected a method that computes products of experts in " +
+                                                     std::string(dtypeName(product.dtype)) + ", but none can");
+  return {};
+}
+
+void writeMethods(const MethodTable &table, std::ostream &out) {
+  json choices = json::array();
+  for (const MeasuredProduct &product : table.products)
+    choices.push_back(productJson(product));
+  printJson(
+      {{"moert_products", kFormatVersion}, {"device", table.device}, {"source", table.source}, {"choices", choices}},
+      out);
+}
+
+} // namespace moert::calibrate
