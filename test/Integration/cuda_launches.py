@@ -21,6 +21,8 @@ MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hi
 
 
 class LaunchesTest(unittest.TestCase):
+    products = ""  # the table of methods for products of experts
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -35,7 +37,7 @@ class LaunchesTest(unittest.TestCase):
                         self.at("plan.so")], check=True, stderr=subprocess.DEVNULL)
 
     def run_plan(self, *options):
-        environment = {**os.environ, "CUDA_EMULATION_COUNTS": self.at("counts.json")}
+        environment = {**os.environ, "CUDA_EMULATION_COUNTS": self.at("counts.json"), "MOERT_PRODUCTS": self.products}
         done = subprocess.run([os.path.join(BIN, "moe-run"), self.at("plan.so"), "--backend=cuda", *options], capture_output=True,
                               text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -61,6 +63,21 @@ class LaunchesTest(unittest.TestCase):
         narrow = self.per_step("--no-cuda-graph")["waits"]
         self.compile("--dtype=f32")
         self.assertGreater(self.per_step("--no-cuda-graph")["waits"], narrow)
+
+    def test_a_table_chooses_the_methods_of_products(self):
+        self.compile("--dtype=bf16")
+        usual = self.per_step("--no-cuda-graph")
+        kinds = [("forward", False, "cublaslt-2"), ("forward", True, "cublas-grouped"), ("weight_gradient", False, "cublaslt-1")]
+        choices = [{"pass": step, "transposed": transposed, "dtype": "bf16", "experts": 8, "rows": 128, "n": 256, "k": 64,
+                    "method": method} for step, transposed, method in kinds]
+        self.products = self.at("products.json")
+        with open(self.products, "w") as file:
+            json.dump({"moert_products": 1, "choices": choices}, file)
+        chosen = self.per_step("--no-cuda-graph")
+        for name in ("launches", "waits"):
+            self.assertGreater(chosen[name], usual[name])
+        # A graph has the methods of the device.
+        self.run_plan("--iters=4", "--verify")
 
     def test_a_dropless_step_becomes_a_graph(self):
         self.compile("--dtype=bf16")
