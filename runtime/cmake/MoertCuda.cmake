@@ -59,6 +59,17 @@ else()
   message(STATUS "CUTLASS: not found, so products of experts use own tiles; -DMOERT_CUTLASS_ROOT=FOLDER says where it is")
 endif()
 
+# Headers alone, too: cuDNN itself is loaded when it is needed. Those of cudnn-frontend are in its source tree, its wheel
+# or Debian's libcudnn-frontend-dev, those of cuDNN in a toolkit or a wheel of its own beside CUDA's.
+set(MOERT_CUDNN_FRONTEND_ROOT "" CACHE PATH "Where cudnn-frontend is: the folder that has include/cudnn_frontend.h")
+find_path(MOERT_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${MOERT_CUDNN_FRONTEND_ROOT}/include)
+find_path(MOERT_CUDNN_INCLUDE cudnn_graph.h HINTS ${MOERT_CUDA_INCLUDE} ${MOERT_CUDA_FOUND}/../cudnn/include)
+if(MOERT_CUDNN_FRONTEND_INCLUDE AND MOERT_CUDNN_INCLUDE)
+  message(STATUS "cuDNN: ${MOERT_CUDNN_INCLUDE}, by ${MOERT_CUDNN_FRONTEND_INCLUDE}")
+else()
+  message(STATUS "cuDNN: not found, so attention uses own kernels; -DMOERT_CUDNN_FRONTEND_ROOT=FOLDER says where cudnn-frontend is")
+endif()
+
 # moert_cuda_library(NAME FILE...): the target moert-NAME, the first of the files that is there.
 function(moert_cuda_library name)
   find_library(MOERT_CUDA_${name} NAMES ${ARGN} REQUIRED

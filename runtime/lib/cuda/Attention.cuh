@@ -12,6 +12,7 @@
 #define MOERT_CUDA_ATTENTION_CUH
 
 #include "core/Shapes.h"
+#include "cuda/Math.cuh"
 #include "cuda/Mma.cuh"
 #include "cuda/Philox.cuh"
 #include "cuda/Stage.cuh"
@@ -244,14 +245,6 @@ template <class T> struct Problem {
   }
 };
 
-/// As exact as f32 and f64 are; 16-bit operands do not need that.
-template <class T> __device__ __forceinline__ Acc<T> expOf(Acc<T> x) {
-  if constexpr (isNarrowType<T>)
-    return __expf(x);
-  else
-    return std::exp(x);
-}
-
 /// How the work of a call is cut into blocks.
 struct Blocks {
   int parts; ///< of the columns of a result
@@ -276,8 +269,6 @@ struct BlockPlace {
     sequence = index / blocks.heads;
   }
 };
-
-__device__ __forceinline__ int atMost(int value, int most) { return value < most ? value : most; }
 
 /// Columns of a result that go with a part of `columns` ones.
 __device__ __forceinline__ int columnsOfPart(int64_t all, int part, int columns) {

@@ -2,6 +2,7 @@
 #ifndef MOERT_CUDA_CONTEXT_H
 #define MOERT_CUDA_CONTEXT_H
 
+#include "cuda/CudnnAttention.h"
 #include "cuda/Faults.h"
 #include "cuda/Gemm.h"
 #include "cuda/HostCounts.h"
@@ -31,6 +32,7 @@ struct DeviceContext {
   int capability = 0; ///< its compute capability, as 90 for 9.0
   Faults faults;
   Products products;
+  CudnnGraphs cudnn;
   RaggedChoices choices;
   std::optional<RaggedMethod> forcedMethod; ///< of all ragged products
   std::unique_ptr<std::mutex> mutex;        ///< of zeros

@@ -16,21 +16,38 @@ struct Relu {
   template <class A> __device__ A gradient(A x, A g) const { return x <= 0 ? A(0) : (x > 0 ? g : x); }
 };
 
-struct Sigmoid {
-  template <class A> __device__ A value(A x) const { return 1 / (1 + expOfMinus(x)); }
-  template <class A> __device__ A gradient(A x, A g) const {
-    const A e = expOfMinus(x), s = 1 / (1 + e);
-    return g * (e * s * s);
+/// exp(-x) and 1 / (1 + that), of x as heldOf or lowerOf gives it: the one sigmoid that a value and its gradient share.
+template <class T> struct Logistic {
+  using A = Acc<T>;
+  A e, s;
+
+  explicit __device__ Logistic(A x) : e(expOf<T>(-x)), s(quotientOf<T>(A(1), 1 + e)) {}
+  /// x s. f32 and f64 round once.
+  __device__ A times(A x) const {
+    if constexpr (isNarrowType<T>)
+      return x * s;
+    else
+      return x / (1 + e);
   }
+  /// Of s, which keeps its digits where s is near 1.
+  __device__ A slope() const { return e * s * s; }
 };
 
-struct Silu {
-  template <class A> __device__ A value(A x) const { return atLeast(x, -kLimit<A>) / (1 + expOfMinus(x)); }
-  template <class A> __device__ A slope(A x) const {
-    const A held = atMost(atLeast(x, -kLimit<A>), kLimit<A>), e = std::exp(-held), s = 1 / (1 + e);
-    return s + held * (e * s * s);
-  }
-  template <class A> __device__ A gradient(A x, A g) const { return g * slope(x); }
+/// x where exp(-x) is not infinite, and where it is not 0 either.
+template <class A> __device__ A lowerOf(A x) { return atLeast(x, -kLimit<A>); }
+template <class A> __device__ A heldOf(A x) { return atMost(lowerOf(x), kLimit<A>); }
+
+template <class T> struct Sigmoid {
+  using A = Acc<T>;
+  __device__ A value(A x) const { return Logistic<T>(lowerOf(x)).s; }
+  __device__ A gradient(A x, A g) const { return g * Logistic<T>(heldOf(x)).slope(); }
+};
+
+template <class T> struct Silu {
+  using A = Acc<T>;
+  __device__ A value(A x) const { return Logistic<T>(lowerOf(x)).times(lowerOf(x)); }
+  __device__ A slope(const Logistic<T> &of, A x) const { return of.s + heldOf(x) * of.slope(); }
+  __device__ A gradient(A x, A g) const { return g * slope(Logistic<T>(heldOf(x)), x); }
 };
 
 /// Phi(x) = erfc(-x / sqrt 2) / 2, which unlike 1 + erf keeps its digits in the left tail.
@@ -48,19 +65,21 @@ struct Gelu {
 };
 
 /// x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the form with tanh, 1 + tanh(u) being 2 s(2 u).
-struct GeluTanh {
-  template <class A> __device__ A lower(A x) const {
+template <class T> struct GeluTanh {
+  using A = Acc<T>;
+  __device__ A lower(A x) const {
     const A bound = sizeof(A) == 4 ? A(10) : A(20);
     return atLeast(x, -bound);
   }
-  template <class A> __device__ A expOf(A held) const {
-    return expOfMinus(A(1.59576912160573071176) * (held + A(0.044715) * held * held * held));
+  __device__ Logistic<T> logistic(A held) const {
+    return Logistic<T>(heldOf(A(1.59576912160573071176) * (held + A(0.044715) * held * held * held)));
   }
-  template <class A> __device__ A value(A x) const { return lower(x) / (1 + expOf(-lower(-lower(x)))); }
-  template <class A> __device__ A gradient(A x, A g) const {
-    const A held = -lower(-lower(x)), e = expOf(held), s = 1 / (1 + e);
+  __device__ A value(A x) const { return logistic(-lower(-lower(x))).times(lower(x)); }
+  __device__ A gradient(A x, A g) const {
+    const A held = -lower(-lower(x));
+    const Logistic<T> of = logistic(held);
     const A inner = A(1.59576912160573071176) * (1 + 3 * A(0.044715) * held * held);
-    return g * (s + held * (e * s * s) * inner);
+    return g * (of.s + held * of.slope() * inner);
   }
 };
 
@@ -68,26 +87,30 @@ template <class A> struct Pair {
   A gate, up;
 };
 
-struct Swiglu {
-  template <class A> __device__ A value(A gate, A up) const { return Silu().value(gate) * up; }
-  template <class A> __device__ Pair<A> gradient(A gate, A up, A g) const {
-    return {g * up * Silu().slope(gate), g * Silu().value(gate)};
+template <class T> struct Swiglu {
+  using A = Acc<T>;
+  __device__ A value(A gate, A up) const { return Silu<T>().value(gate) * up; }
+  __device__ Pair<A> gradient(A gate, A up, A g) const {
+    const Logistic<T> of(heldOf(gate));
+    return {g * up * Silu<T>().slope(of, gate), g * of.times(lowerOf(gate))};
   }
 };
 
-struct ClampedSwiglu {
+template <class T> struct ClampedSwiglu {
+  using A = Acc<T>;
   double alpha, bound;
-  template <class A> __device__ A heldGate(A gate) const {
-    return atLeast(atMost(gate, A(bound)), -kLimit<A> / A(alpha));
-  }
-  template <class A> __device__ A heldUp(A up) const { return atMost(atLeast(up, A(-bound)), A(bound)); }
-  template <class A> __device__ A value(A gate, A up) const {
+
+  __device__ A heldGate(A gate) const { return atLeast(atMost(gate, A(bound)), quotientOf<T>(-kLimit<A>, A(alpha))); }
+  __device__ A heldUp(A up) const { return atMost(atLeast(up, A(-bound)), A(bound)); }
+  __device__ Logistic<T> logistic(A held) const { return Logistic<T>(heldOf(A(alpha) * held)); }
+  __device__ A value(A gate, A up) const {
     const A x = heldGate(gate);
-    return x / (1 + expOfMinus(A(alpha) * x)) * (heldUp(up) + 1);
+    return logistic(x).times(x) * (heldUp(up) + 1);
   }
-  template <class A> __device__ Pair<A> gradient(A gate, A up, A g) const {
-    const A x = heldGate(gate), u = heldUp(up), e = expOfMinus(A(alpha) * x), s = 1 / (1 + e);
-    const A toGate = g * (u + 1) * (s + A(alpha) * x * (e * s * s)), toUp = g * x * s;
+  __device__ Pair<A> gradient(A gate, A up, A g) const {
+    const A x = heldGate(gate), u = heldUp(up);
+    const Logistic<T> of = logistic(x);
+    const A toGate = g * (u + 1) * (of.s + A(alpha) * x * of.slope()), toUp = g * x * of.s;
     return {gate > A(bound) ? A(0) : toGate, up > A(bound) ? A(0) : (up < A(-bound) ? A(0) : toUp)};
   }
 };
@@ -164,15 +187,15 @@ Status launchKind(ActivationForm form, const Target &target, Extent extent, cons
   case MOERT_GELU:
     return launchPlain<Gelu>(target, extent, in, grad, out);
   case MOERT_SILU:
-    return launchPlain<Silu>(target, extent, in, grad, out);
+    return launchPlain<Silu<T>>(target, extent, in, grad, out);
   case MOERT_SWIGLU:
-    return launchGated(Swiglu(), target, extent, in, grad, out);
+    return launchGated(Swiglu<T>(), target, extent, in, grad, out);
   case MOERT_SWIGLU_CLAMPED:
-    return launchGated(ClampedSwiglu{form.alpha, form.limit}, target, extent, in, grad, out);
+    return launchGated(ClampedSwiglu<T>{form.alpha, form.limit}, target, extent, in, grad, out);
   case MOERT_GELU_TANH:
-    return launchPlain<GeluTanh>(target, extent, in, grad, out);
+    return launchPlain<GeluTanh<T>>(target, extent, in, grad, out);
   default:
-    return launchPlain<Sigmoid>(target, extent, in, grad, out);
+    return launchPlain<Sigmoid<T>>(target, extent, in, grad, out);
   }
 }
 

@@ -190,6 +190,10 @@ Status launchAttention(const Target &target, Problem<T> problem, T *out, L *lse)
 
 Status CudaKernels::attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) {
   MOERT_RETURN_IF_ERROR(checkAttention(inputs, out, lse, options));
+  bool isDone = false;
+  MOERT_RETURN_IF_ERROR(attentionByCudnn(target, inputs, out, lse, options, isDone));
+  if (isDone)
+    return {};
   return withFloating(inputs.q.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     const Problem<T> problem(inputs, options);

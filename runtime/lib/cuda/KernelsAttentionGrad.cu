@@ -238,6 +238,11 @@ Status launchGradKeys(const Target &target, Problem<T> problem, const T *grads, 
 Status CudaKernels::attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ,
                                   View gradK, View gradV, const AttentionOptions &options) {
   MOERT_RETURN_IF_ERROR(checkAttentionGrad(inputs, attended, lse, grads, gradQ, gradK, gradV, options));
+  bool isDone = false;
+  MOERT_RETURN_IF_ERROR(
+      attentionGradByCudnn(target, inputs, attended, lse, grads, gradQ, gradK, gradV, options, isDone));
+  if (isDone)
+    return {};
   return withFloating(inputs.q.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     Problem<T> problem(inputs, options);

@@ -64,7 +64,7 @@ template <class A, int N> __device__ A sigmoid(LaneRow<A, N> &row, int columns) 
   A sum = 0;
   forSteps<N>(columns, [&](int i) {
     if (laneColumn(i) < columns) {
-      row[i] = 1 / (1 + expOfMinus(row[i]));
+      row[i] = 1 / (1 + expOfMinus<A>(row[i]));
       sum += row[i];
     }
   });

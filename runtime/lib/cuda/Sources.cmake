@@ -3,6 +3,7 @@ set(MOERT_CUDA_SOURCES
   Context.cpp
   Copies.cpp
   Cuda.cpp
+  CudnnAttention.cu
   Faults.cpp
   Gemm.cpp
   HostCounts.cpp
@@ -46,6 +47,9 @@ set(MOERT_CUTLASS_SOURCES
   RaggedCutlassF16Cooperative.cu
   RaggedCutlassF16Pingpong.cu)
 list(TRANSFORM MOERT_CUTLASS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+# cuDNN's graphs, where it is there.
+set(MOERT_CUDNN_SOURCES CudnnGraph.cpp)
+list(TRANSFORM MOERT_CUDNN_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # The backends, on top of these.
 set(MOERT_CUDA_BACKEND_SOURCES
   CallNames.cpp

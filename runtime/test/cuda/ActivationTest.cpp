@@ -2,6 +2,8 @@
 
 #include "CudaKernelsTest.h"
 
+#include "core/Convert.h"
+
 #include <cmath>
 #include <limits>
 
@@ -73,6 +75,52 @@ TEST(CudaActivationFormTest, SlopeAndBoundOfTheClampedKind) {
     expectAlike(Kind::ActivationGrad, operands,
                 [=](Kernels &k, const Views &v) { return k.activationGrad(v[0], v[1], v[2], v[4], form); });
   }
+}
+
+/// The distance of a number of a 16-bit type from its neighbours.
+double unitOf(double value, int32_t dtype) {
+  const int least = dtype == MOERT_BF16 ? -126 : -14, digits = dtype == MOERT_BF16 ? 7 : 10;
+  return std::ldexp(1, (value == 0 ? least : std::max(std::ilogb(value), least)) - digits);
+}
+
+/// Every finite number of the type is a gate; ups and gradients are 1.
+std::vector<Operand> allGates(int32_t dtype) {
+  std::vector<double> pairs;
+  for (int bits = 0; bits <= 0xffff; ++bits) {
+    const auto pattern = static_cast<uint16_t>(bits);
+    if (const double gate = elementAt(&pattern, dtype, 0); std::isfinite(gate)) {
+      pairs.push_back(gate);
+      pairs.push_back(1);
+    }
+  }
+  const auto count = static_cast<int64_t>(pairs.size() / 2);
+  Operand in = filledOperand(dtype, {1, 2 * count}, 0);
+  in.values = std::move(pairs);
+  return {in, filledOperand(dtype, {1, count}, 1), absent(), filledOperand(dtype, {1, count}, 9),
+          filledOperand(dtype, {1, 2 * count}, 9)};
+}
+
+/// `cancelled` is what rounding in f32 leaves where terms cancel.
+void expectNeighbours(Kind kind, int32_t dtype, size_t result, double cancelled, const KernelCall &call) {
+  std::vector<Operand> expected = allGates(dtype), got = expected;
+  onHost(kind, expected, call);
+  onDevice(kind, got, call);
+  for (size_t i = 0; i < got[result].values.size(); ++i) {
+    const double value = expected[result].values[i];
+    ASSERT_NEAR(got[result].values[i], value, unitOf(value, dtype) + cancelled) << "element " << i;
+  }
+}
+
+// Fast exponentials and quotients change no result by more than one unit of its last place.
+TEST(CudaActivationFormTest, FastFunctionsStayWithinTheRoundingOf16Bits) {
+  for (int32_t dtype : {MOERT_BF16, MOERT_F16})
+    for (int64_t kind : {MOERT_SWIGLU, MOERT_SWIGLU_CLAMPED}) {
+      expectNeighbours(Kind::Activation, dtype, 3, 0,
+                       [=](Kernels &k, const Views &v) { return k.activation(v[0], v[2], v[3], kind); });
+      // A slope is 0 near -1.28.
+      expectNeighbours(Kind::ActivationGrad, dtype, 4, 2e-7,
+                       [=](Kernels &k, const Views &v) { return k.activationGrad(v[0], v[1], v[2], v[4], kind); });
+    }
 }
 
 } // namespace

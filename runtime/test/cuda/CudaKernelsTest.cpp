@@ -247,6 +247,16 @@ void onHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
       value = rounded(value, operand.dtype);
 }
 
+void onDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
+  const Status status = runOnDevice(kind, operands, call, 0, 1);
+  ASSERT_TRUE(status.ok()) << status.message;
+}
+
+void expectNear(const std::vector<Operand> &got, const std::vector<Operand> &expected, double slack) {
+  for (size_t i = 0; i < got.size(); ++i)
+    expectNear(got[i], expected[i], i, slack);
+}
+
 void expectAlike(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, double slack) {
   std::vector<Operand> expected = operands, first;
   const Status host = runOnHost(kind, expected, call);
@@ -257,8 +267,7 @@ void expectAlike(Kind kind, const std::vector<Operand> &operands, const KernelCa
       std::vector<Operand> got = operands;
       const Status status = runOnDevice(kind, got, call, shift, seed);
       ASSERT_TRUE(status.ok()) << status.message;
-      for (size_t i = 0; i < got.size(); ++i)
-        expectNear(got[i], expected[i], i, slack);
+      expectNear(got, expected, slack);
       ASSERT_FALSE(::testing::Test::HasFailure())
           << kindName(kind) << " of " << dtypeName(operands[0].dtype) << ", shifted by " << shift << ", seed " << seed;
       ASSERT_TRUE(first.empty() || sameBits(first, got)) << kindName(kind) << " depends on the order of threads";

@@ -39,8 +39,12 @@ using KernelCall = std::function<Status(Kernels &, const std::vector<View> &)>;
 
 /// Makes the call on the host.
 void onHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call);
+/// The same on the device, with aligned operands.
+void onDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &call);
 /// Both give the same values: to 1e-5 in f32, 1e-12 in f64, and to the rounding of 16-bit types, times `slack`.
 void expectAlike(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, double slack = 1);
+/// What a device got, of what the host got, with the tolerance of expectAlike.
+void expectNear(const std::vector<Operand> &got, const std::vector<Operand> &expected, double slack);
 /// Both fail with the same code and text, which contains `text`.
 void expectSameError(Kind kind, const std::vector<Operand> &operands, const KernelCall &call, const std::string &text);
 

@@ -16,6 +16,9 @@ void setDevices(int count, size_t bytes);
 void failNext(int error);
 /// Bytes of cudaMalloc and of cudaMallocHost that are not freed.
 size_t allocatedBytes();
+/// How many graphs of cuDNN ran; and whether it refuses all further shapes.
+int64_t cudnnRuns();
+void setCudnnRefuses(bool refuses);
 
 } // namespace moert::emulation
 

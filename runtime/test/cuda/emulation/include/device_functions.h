@@ -203,7 +203,9 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
-inline float __expf(float x) { return std::exp(x); }
+/// As inexact as the instructions: the product is rounded before its power of two, and large divisors give 0.
+inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }
+inline float __fdividef(float x, float y) { return std::abs(y) > 0x1p126f && std::isfinite(y) ? x * 0 : x * (1 / y); }
 
 // --- Tensor cores ------------------------------------------------------------
 // Not CUDA's functions but the instructions of PTX that kernels use, spread over lanes as its manual says.

@@ -1,0 +1,274 @@
+//===- CudnnAttention.cu - attention by cuDNN -----------------------------===//
+
+#include "cuda/CudnnAttention.h"
+
+#include "cuda/Map.cuh"
+
+#include <climits>
+#include <iostream>
+
+namespace moert::cuda {
+
+// --- Graphs ------------------------------------------------------------------
+
+Status CudnnGraphs::build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) {
+#if MOERT_HAS_CUDNN
+  if (!cudnn)
+    MOERT_RETURN_IF_ERROR(Cudnn::open(cudnn));
+  return cudnn->build(shape, graph);
+#else
+  static_cast<void>(shape);
+  static_cast<void>(graph);
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "this build has no cuDNN");
+#endif
+}
+
+static std::string describe(const CudnnShape &shape) {
+  auto number = [](int64_t value) { return std::to_string(value); };
+  return number(shape.sequences) + " sequences of " + number(shape.queries) + " queries and " + number(shape.keys) +
+         " keys, " + number(shape.heads) + " heads and " + number(shape.keyHeads) + " key heads of " +
+         number(shape.width) + " and " + number(shape.valueWidth) + " columns, window " + number(shape.window);
+}
+
+Status CudnnGraphs::find(const Target &target, const CudnnShape &shape, CudnnGraph *&graph) {
+  const std::lock_guard<std::mutex> lock(*mutex);
+  auto found = graphs.find(shape);
+  if (found == graphs.end()) {
+    // Other kernels instead would make a graph's steps differ from the first one.
+    MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
+    found = graphs.emplace(shape, nullptr).first;
+    if (Status status = build(shape, found->second); !status.ok())
+      std::cerr << std::string("moert: warning: '") + kindName(target.kind) + "' of " + describe(shape) +
+                       ": own kernels compute it, as cuDNN does not: " + status.message + "\n";
+  }
+  graph = found->second.get();
+  return {};
+}
+
+// --- Choice ------------------------------------------------------------------
+
+/// Gradients keep a matrix of 16-bit gradients of probabilities for each head, so that their sums have a fixed order.
+/// Parts are as small as the first of these bounds asks for; a part of one head that is larger than the second is not
+/// for cuDNN.
+static constexpr int64_t kScoreBytes = int64_t(256) << 20, kMostScoreBytes = int64_t(1) << 30;
+
+static int64_t scoreBytes(const CudnnShape &shape) {
+  auto padded = [](int64_t rows) { return divideUp(rows, 128) * 128; };
+  return shape.sequences * shape.heads * padded(shape.queries) * padded(shape.keys) * 2;
+}
+
+/// The least divisor of `count` that is `needed` or more; `count` where there is none.
+static int64_t divisorOf(int64_t count, int64_t needed) {
+  int64_t divisor = std::clamp<int64_t>(needed, 1, count);
+  while (count % divisor != 0)
+    ++divisor;
+  return divisor;
+}
+
+/// Cuts gradients into parts; false where those are still too large.
+static bool cut(CudnnParts &parts) {
+  CudnnShape &shape = parts.shape;
+  if (!shape.isGradient)
+    return true;
+  parts.sequences = divisorOf(shape.sequences, divideUp(scoreBytes(shape), kScoreBytes));
+  shape.sequences /= parts.sequences;
+  parts.heads = divisorOf(shape.keyHeads, divideUp(scoreBytes(shape), kScoreBytes));
+  shape.keyHeads /= parts.heads;
+  shape.heads /= parts.heads;
+  return scoreBytes(shape) <= kMostScoreBytes;
+}
+
+/// The key heads that the rank's query heads take, which for cuDNN are as many for each.
+static bool findKeyHeads(const AttentionShape &all, CudnnParts &parts) {
+  const int64_t heads = all.hasOwnKeys ? all.heads : all.modelHeads;
+  if (heads % all.keyHeads != 0)
+    return false;
+  const int64_t group = heads / all.keyHeads;
+  // Else some ranks have parts of groups.
+  if (all.heads % group != 0 && group % all.heads != 0)
+    return false;
+  parts.firstKeyHead = all.keyHead(0);
+  parts.shape.keyHeads = all.keyHead(all.heads - 1) - parts.firstKeyHead + 1;
+  return true;
+}
+
+static bool areWidthsForCudnn(int64_t width, int64_t valueWidth) {
+  if (width <= 0 || valueWidth <= 0 || width % 8 != 0 || valueWidth % 8 != 0)
+    return false;
+  // The last is DeepSeek's latent attention.
+  return std::max(width, valueWidth) <= 128 || (width == 192 && valueWidth == 128);
+}
+
+/// Each query must see a key, and windows are those of causal attention.
+static bool isMaskForCudnn(const AttentionShape &all) {
+  const bool hasWindow = all.window > 0 && all.window < all.keys;
+  return all.queries > 1 && all.keys > 1 && (all.causal ? all.queries <= all.keys : !hasWindow);
+}
+
+static bool isCudnnBuilt() {
+#if MOERT_HAS_CUDNN
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
+                 CudnnParts &parts) {
+  if (!isCudnnBuilt() || target.device.capability != 90 || !isNarrow(inputs.q.dtype) || inputs.bias || inputs.sinks ||
+      options.dropout > 0)
+    return false;
+  const AttentionShape all(inputs, options);
+  if (all.sequences == 0 || !areWidthsForCudnn(all.width, all.valueWidth) || !isMaskForCudnn(all))
+    return false;
+  // It counts in 32 bits.
+  const int64_t columns = std::max(all.width, all.valueWidth) * std::max(all.heads, all.keyHeads);
+  if (all.sequences * std::max(all.queries, all.keys) > INT_MAX / columns ||
+      !areAligned(inputs.q.as<char>(), inputs.k.as<char>(), inputs.v.as<char>()))
+    return false;
+  CudnnShape &shape = parts.shape;
+  shape.dtype = inputs.q.dtype;
+  shape.isGradient = isGradient;
+  shape.sequences = all.sequences;
+  shape.queries = all.queries;
+  shape.keys = all.keys;
+  shape.heads = all.heads;
+  shape.width = all.width;
+  shape.valueWidth = all.valueWidth;
+  shape.queryStride = all.heads * all.width;
+  shape.keyStride = all.keyHeads * all.width;
+  shape.valueStride = all.keyHeads * all.valueWidth;
+  shape.resultStride = all.heads * all.valueWidth;
+  shape.causal = all.causal;
+  shape.window = all.window < all.keys ? all.window : 0;
+  shape.scale = options.scale;
+  return findKeyHeads(all, parts) && cut(parts);
+}
+
+// --- Statistics --------------------------------------------------------------
+
+namespace {
+
+/// Copies lse [B L, H] to statistics [B, H, L], or back.
+template <class To, class From, bool IsBack> struct TurnStats {
+  const From *from;
+  To *to;
+  int64_t heads, queries;
+
+  template <int> __device__ void run(int64_t at) const {
+    const int64_t row = at / heads, h = at - row * heads, b = row / queries, i = row - b * queries;
+    const int64_t turned = (b * heads + h) * queries + i;
+    to[IsBack ? at : turned] = convert<To>(from[IsBack ? turned : at]);
+  }
+};
+
+template <bool IsBack> Status turnStats(const Target &target, View lse, float *stats, int64_t queries) {
+  const int64_t heads = lse.dims[1];
+  return withFloating(lse.dtype, [&](auto type) {
+    using L = MOERT_TYPE(type);
+    if constexpr (IsBack)
+      return forElements<1>(target, {lse.elements()}, false,
+                            TurnStats<L, float, true>{stats, lse.as<L>(), heads, queries});
+    else
+      return forElements<1>(target, {lse.elements()}, false,
+                            TurnStats<float, L, false>{lse.as<const L>(), stats, heads, queries});
+  });
+}
+
+// --- Parts -------------------------------------------------------------------
+
+template <class T> T *after(T *data, int64_t elements) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  constexpr int64_t kSize = 2;
+  return data ? reinterpret_cast<T *>(reinterpret_cast<Byte *>(data) + kSize * elements) : nullptr;
+}
+
+/// The operands of a part, of those of the whole.
+CudnnOperands operandsOf(const CudnnOperands &all, const CudnnParts &parts, int64_t sequencePart, int64_t headPart) {
+  const CudnnShape &shape = parts.shape;
+  const int64_t query = sequencePart * shape.sequences * shape.queries;
+  const int64_t key = sequencePart * shape.sequences * shape.keys;
+  const int64_t head = headPart * shape.heads, keyHead = parts.firstKeyHead + headPart * shape.keyHeads;
+  const int64_t atQ = query * shape.queryStride + head * shape.width;
+  const int64_t atK = key * shape.keyStride + keyHead * shape.width;
+  const int64_t atV = key * shape.valueStride + keyHead * shape.valueWidth;
+  const int64_t atResult = query * shape.resultStride + head * shape.valueWidth;
+  // Statistics of one head part after the other: heads are cut only where each sequence is a part.
+  const int64_t atStats = query * shape.heads * parts.heads + head * shape.queries;
+  return {after(all.q, atQ),           after(all.k, atK),     after(all.v, atV),
+          after(all.result, atResult), all.stats + atStats,   after(all.grads, atResult),
+          after(all.gradQ, atQ),       after(all.gradK, atK), after(all.gradV, atV)};
+}
+
+Status runParts(const Target &target, CudnnGraph &graph, const CudnnParts &parts, const CudnnOperands &all,
+                void *workspace) {
+  for (int64_t sequence = 0; sequence < parts.sequences; ++sequence)
+    for (int64_t head = 0; head < parts.heads; ++head)
+      MOERT_RETURN_IF_ERROR(graph.run(target.stream.stream, operandsOf(all, parts, sequence, head), workspace));
+  return {};
+}
+
+/// Memory for all statistics and for a graph.
+Status reserve(const Target &target, const CudnnGraph &graph, int64_t stats, float *&statsMemory, void *&workspace) {
+  return reservePieces(target.stream.workspace, [&](Regions &pieces) {
+    // cuDNN's workspace is aligned as cudaMalloc's memory.
+    workspace = pieces.take<char>(divideUp(graph.workspaceBytes(), 256) * 256);
+    statsMemory = pieces.take<float>(stats);
+  });
+}
+
+/// Key heads that no query of the rank takes have no gradient.
+Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, View gradV) {
+  if (parts.shape.keyHeads * parts.heads * parts.shape.width == parts.shape.keyStride)
+    return {};
+  for (const View &gradient : {gradK, gradV})
+    MOERT_RETURN_IF_ERROR(
+        check(cudaMemsetAsync(gradient.data, 0, static_cast<size_t>(gradient.bytes()), target.stream.stream),
+              "cannot clear gradients"));
+  return {};
+}
+
+} // namespace
+
+// --- Calls -------------------------------------------------------------------
+
+Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, View out, View lse,
+                        const AttentionOptions &options, bool &isDone) {
+  CudnnParts parts;
+  isDone = false;
+  if (!canUseCudnn(target, inputs, options, false, parts) || !areAligned(out.as<char>()))
+    return {};
+  CudnnGraph *graph = nullptr;
+  MOERT_RETURN_IF_ERROR(target.device.cudnn.find(target, parts.shape, graph));
+  if (!graph)
+    return {};
+  isDone = true;
+  CudnnOperands operands{inputs.q.data, inputs.k.data, inputs.v.data, out.data};
+  void *workspace = nullptr;
+  MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), operands.stats, workspace));
+  MOERT_RETURN_IF_ERROR(runParts(target, *graph, parts, operands, workspace));
+  return turnStats<true>(target, lse, operands.stats, parts.shape.queries);
+}
+
+Status attentionGradByCudnn(const Target &target, const AttentionInputs &inputs, View attended, View lse, View grads,
+                            View gradQ, View gradK, View gradV, const AttentionOptions &options, bool &isDone) {
+  CudnnParts parts;
+  isDone = false;
+  if (!canUseCudnn(target, inputs, options, true, parts) ||
+      !areAligned(attended.as<char>(), grads.as<char>(), gradQ.as<char>(), gradK.as<char>(), gradV.as<char>()))
+    return {};
+  CudnnGraph *graph = nullptr;
+  MOERT_RETURN_IF_ERROR(target.device.cudnn.find(target, parts.shape, graph));
+  if (!graph)
+    return {};
+  isDone = true;
+  CudnnOperands operands{inputs.q.data, inputs.k.data, inputs.v.data, attended.data, nullptr,
+                         grads.data,    gradQ.data,    gradK.data,    gradV.data};
+  void *workspace = nullptr;
+  MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), operands.stats, workspace));
+  MOERT_RETURN_IF_ERROR(turnStats<false>(target, lse, operands.stats, parts.shape.queries));
+  MOERT_RETURN_IF_ERROR(clearUntaken(target, parts, gradK, gradV));
+  return runParts(target, *graph, parts, operands, workspace);
+}
+
+} // namespace moert::cuda

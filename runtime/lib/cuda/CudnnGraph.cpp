@@ -1,0 +1,231 @@
+//===- CudnnGraph.cpp - attention by cuDNN's graphs -----------------------===//
+//
+// By the headers of cudnn-frontend, which describe graphs of operations to cuDNN. cuDNN is loaded when the first graph
+// is built: programs start, and attention has its own kernels, where it is missing.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/CudnnGraph.h"
+
+#include <cudnn_frontend.h>
+#include <dlfcn.h>
+#include <mutex>
+#include <unordered_map>
+
+namespace cudnn_frontend {
+/// By which cudnn-frontend calls cuDNN.
+void *cudnn_dlhandle = nullptr;
+} // namespace cudnn_frontend
+
+namespace moert::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+/// Operands are known by these numbers.
+enum Uid : int64_t { Q = 1, K, V, Result, Stats, Grads, GradQ, GradK, GradV };
+
+Status refusal(const std::string &why) { return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: " + why); }
+Status statusOf(fe::error_t error) { return error.is_bad() ? refusal(error.get_message()) : Status(); }
+Status statusOf(cudnnStatus_t status, const std::string &what) {
+  if (status == CUDNN_STATUS_SUCCESS)
+    return {};
+  return Status::error(MOERT_ERROR_INTERNAL, what + ": cuDNN's error " + std::to_string(static_cast<int>(status)));
+}
+
+/// cudnn-frontend throws where a library or a function is missing.
+template <class Function> Status withoutExceptions(Function function) {
+  try {
+    return function();
+  } catch (const std::exception &error) {
+    return refusal(error.what());
+  }
+}
+
+struct HandleDestroyer {
+  void operator()(cudnnHandle_t handle) const { static_cast<void>(fe::detail::destroy_handle(handle)); }
+};
+/// Has a stream, so that one thread uses it at a time.
+struct Handle {
+  std::mutex mutex;
+  std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, HandleDestroyer> cudnn;
+};
+
+// --- Descriptions ------------------------------------------------------------
+
+/// Describes the operands of a shape.
+class Description {
+public:
+  Description(fe::graph::Graph &graph, const CudnnShape &shape) : graph(graph), shape(shape) {}
+
+  Tensor queries() const { return tensor("q", Q, ofQueries(shape.width, shape.queryStride)); }
+  Tensor keys() const { return tensor("k", K, ofKeys(shape.width, shape.keyStride)); }
+  Tensor values() const { return tensor("v", V, ofKeys(shape.valueWidth, shape.valueStride)); }
+  Tensor result() const { return tensor("result", Result, ofQueries(shape.valueWidth, shape.resultStride)); }
+  Tensor grads() const { return tensor("grads", Grads, ofQueries(shape.valueWidth, shape.resultStride)); }
+  Tensor stats() const { return tensor("stats", Stats, ofStats()); }
+
+  void describeResult(const Tensor &tensor) const {
+    describeOutput(tensor, Result, ofQueries(shape.valueWidth, shape.resultStride));
+  }
+  void describeStats(const Tensor &tensor) const { describeOutput(tensor, Stats, ofStats()); }
+  void describeGradients(const std::array<Tensor, 3> &tensors) const {
+    describeOutput(tensors[0], GradQ, ofQueries(shape.width, shape.queryStride));
+    describeOutput(tensors[1], GradK, ofKeys(shape.width, shape.keyStride));
+    describeOutput(tensors[2], GradV, ofKeys(shape.valueWidth, shape.valueStride));
+  }
+
+private:
+  using Sizes = std::vector<int64_t>;
+  struct Layout {
+    Sizes dims, strides;
+    fe::DataType_t type;
+  };
+
+  Layout ofHeads(int64_t heads, int64_t rows, int64_t columns, int64_t stride) const {
+    return {{shape.sequences, heads, rows, columns},
+            {rows * stride, columns, stride, 1},
+            shape.dtype == MOERT_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF};
+  }
+  Layout ofQueries(int64_t columns, int64_t stride) const {
+    return ofHeads(shape.heads, shape.queries, columns, stride);
+  }
+  Layout ofKeys(int64_t columns, int64_t stride) const { return ofHeads(shape.keyHeads, shape.keys, columns, stride); }
+  Layout ofStats() const {
+    return {{shape.sequences, shape.heads, shape.queries, 1},
+            {shape.heads * shape.queries, shape.queries, 1, 1},
+            fe::DataType_t::FLOAT};
+  }
+  Tensor tensor(const char *name, Uid uid, const Layout &layout) const {
+    return graph.tensor(fe::graph::Tensor_attributes()
+                            .set_name(name)
+                            .set_uid(uid)
+                            .set_dim(layout.dims)
+                            .set_stride(layout.strides)
+                            .set_data_type(layout.type));
+  }
+  void describeOutput(const Tensor &tensor, Uid uid, const Layout &layout) const {
+    tensor->set_output(true).set_uid(uid).set_dim(layout.dims).set_stride(layout.strides).set_data_type(layout.type);
+  }
+
+  fe::graph::Graph &graph;
+  const CudnnShape &shape;
+};
+
+/// The scale and the mask, which both kinds of graphs are told in the same words.
+template <class Attributes> Attributes attributesOf(const CudnnShape &shape, const char *name) {
+  Attributes attributes;
+  attributes.set_name(name).set_attn_scale(static_cast<float>(shape.scale));
+  if (!shape.causal)
+    return attributes;
+  attributes.set_diagonal_alignment(shape.queries == shape.keys ? fe::DiagonalAlignment_t::TOP_LEFT
+                                                                : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
+  attributes.set_diagonal_band_right_bound(0);
+  if (shape.window > 0)
+    attributes.set_diagonal_band_left_bound(static_cast<int>(shape.window));
+  return attributes;
+}
+
+void describe(fe::graph::Graph &graph, const CudnnShape &shape) {
+  graph.set_io_data_type(shape.dtype == MOERT_BF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const Description of(graph, shape);
+  if (shape.isGradient) {
+    auto attributes = attributesOf<fe::graph::SDPA_backward_attributes>(shape, "attention_grad");
+    attributes.set_deterministic_algorithm(true);
+    of.describeGradients(graph.sdpa_backward(of.queries(), of.keys(), of.values(), of.result(), of.grads(), of.stats(),
+                                             std::move(attributes)));
+    return;
+  }
+  auto attributes = attributesOf<fe::graph::SDPA_attributes>(shape, "attention");
+  attributes.set_generate_stats(true);
+  const auto [result, stats] = graph.sdpa(of.queries(), of.keys(), of.values(), std::move(attributes));
+  of.describeResult(result);
+  of.describeStats(stats);
+}
+
+// --- Graphs ------------------------------------------------------------------
+
+class BuiltGraph final : public CudnnGraph {
+public:
+  explicit BuiltGraph(Handle &handle) : handle(handle) {}
+
+  Status build(const CudnnShape &shape) {
+    const std::lock_guard<std::mutex> lock(handle.mutex);
+    isGradient = shape.isGradient;
+    describe(graph, shape);
+    MOERT_RETURN_IF_ERROR(statusOf(graph.build(handle.cudnn.get(), {fe::HeurMode_t::A})));
+    return statusOf(graph.get_workspace_size(bytes));
+  }
+
+  Status run(cudaStream_t stream, const CudnnOperands &operands, void *workspace) override {
+    auto at = [](const void *data) { return const_cast<void *>(data); };
+    std::unordered_map<int64_t, void *> places{{Q, at(operands.q)},
+                                               {K, at(operands.k)},
+                                               {V, at(operands.v)},
+                                               {Result, operands.result},
+                                               {Stats, operands.stats}};
+    if (isGradient)
+      places.insert(
+          {{Grads, at(operands.grads)}, {GradQ, operands.gradQ}, {GradK, operands.gradK}, {GradV, operands.gradV}});
+    return withoutExceptions([&] {
+      const std::lock_guard<std::mutex> lock(handle.mutex);
+      MOERT_RETURN_IF_ERROR(
+          statusOf(fe::detail::set_stream(handle.cudnn.get(), stream), "cannot tell cuDNN its stream"));
+      return statusOf(graph.execute(handle.cudnn.get(), places, workspace));
+    });
+  }
+
+private:
+  Handle &handle;
+  fe::graph::Graph graph;
+  bool isGradient = false;
+};
+
+class LoadedCudnn final : public Cudnn {
+public:
+  Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) override {
+    return withoutExceptions([&] {
+      auto built = std::make_unique<BuiltGraph>(handle);
+      MOERT_RETURN_IF_ERROR(built->build(shape));
+      graph = std::move(built);
+      return Status();
+    });
+  }
+
+  Status connect() {
+    return withoutExceptions([&] {
+      cudnnHandle_t created = nullptr;
+      MOERT_RETURN_IF_ERROR(statusOf(fe::detail::create_handle(&created), "cannot start cuDNN"));
+      handle.cudnn.reset(created);
+      return Status();
+    });
+  }
+
+private:
+  Handle handle;
+};
+
+/// The library stays loaded.
+Status load() {
+  static const std::string error = [] {
+    constexpr const char *kName = "libcudnn.so.9";
+    fe::cudnn_dlhandle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+    return fe::cudnn_dlhandle ? std::string() : std::string(::dlerror());
+  }();
+  return error.empty() ? Status() : refusal(error + "; install cuDNN 9, or name its folder in LD_LIBRARY_PATH");
+}
+
+} // namespace
+
+Status Cudnn::open(std::unique_ptr<Cudnn> &cudnn) {
+  MOERT_RETURN_IF_ERROR(load());
+  auto loaded = std::make_unique<LoadedCudnn>();
+  MOERT_RETURN_IF_ERROR(loaded->connect());
+  cudnn = std::move(loaded);
+  return {};
+}
+
+} // namespace moert::cuda

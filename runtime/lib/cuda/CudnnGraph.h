@@ -1,0 +1,65 @@
+//===- CudnnGraph.h - attention as cuDNN is told it -----------------------===//
+#ifndef MOERT_CUDA_CUDNNGRAPH_H
+#define MOERT_CUDA_CUDNNGRAPH_H
+
+#include "cuda/Cuda.h"
+
+#include <compare>
+
+namespace moert::cuda {
+
+/// All on which a graph depends. Rows of an operand follow each other in sequences, and heads in rows: row i of
+/// sequence b and head h begins at element (b * rows + i) * stride + h * columns. `heads` are a multiple of keyHeads,
+/// of which neighbours take one. Statistics are f32 [sequences, heads, queries]: the natural logarithm of the sum of
+/// exp(scale * product), as `lse` of moert_attention.
+struct CudnnShape {
+  int32_t dtype = 0; ///< bf16 or f16
+  bool isGradient = false;
+  int64_t sequences = 0, queries = 0, keys = 0; ///< of one sequence
+  int64_t heads = 0, keyHeads = 0;
+  int64_t width = 0, valueWidth = 0;                                         ///< columns of a head
+  int64_t queryStride = 0, keyStride = 0, valueStride = 0, resultStride = 0; ///< elements between rows
+  bool causal = false;                                                       ///< key j <= i + keys - queries
+  int64_t window = 0; ///< j > i + keys - queries - window; 0: all
+  double scale = 1;
+
+  auto operator<=>(const CudnnShape &) const = default;
+};
+
+/// What a graph reads and writes; the last four of gradients alone. cuDNN loads by 16 bytes.
+struct CudnnOperands {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *result = nullptr; ///< of gradients an input, as the statistics are
+  float *stats = nullptr;
+  const void *grads = nullptr;
+  void *gradQ = nullptr, *gradK = nullptr, *gradV = nullptr;
+};
+
+class CudnnGraph {
+public:
+  virtual ~CudnnGraph() = default;
+
+  int64_t workspaceBytes() const { return bytes; }
+  /// Enqueues it.
+  virtual Status run(cudaStream_t stream, const CudnnOperands &operands, void *workspace) = 0;
+
+protected:
+  int64_t bytes = 0;
+};
+
+/// cuDNN on one device, which outlives its graphs.
+class Cudnn {
+public:
+  virtual ~Cudnn() = default;
+
+  /// Takes milliseconds and allocates. The error says why cuDNN has no graph of that shape. Sums of gradients have a
+  /// fixed order.
+  virtual Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) = 0;
+
+  /// For the current device.
+  static Status open(std::unique_ptr<Cudnn> &cudnn);
+};
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_CUDNNGRAPH_H

@@ -1,0 +1,249 @@
+//===- CudnnAttentionTest.cpp - which attention cuDNN computes ------------===//
+
+#include "AttentionCase.h"
+
+#include "cuda/CudaKernels.h"
+#include "cuda/CudnnAttention.h"
+
+#ifdef MOERT_CUDA_EMULATION
+#include "emulation/Emulation.h"
+#endif
+
+namespace moert::cuda {
+namespace {
+
+View viewOf(const Operand &operand) {
+  View view;
+  if (!operand.isThere)
+    return view;
+  // Aligned, and never read.
+  view.data = reinterpret_cast<void *>(uintptr_t(256));
+  view.dtype = operand.dtype;
+  view.rank = static_cast<int64_t>(operand.dims.size());
+  std::copy(operand.dims.begin(), operand.dims.end(), view.dims.begin());
+  return view;
+}
+
+/// The views of a case with the least operands.
+AttentionInputs viewsOf(const Case &c, int32_t dtype) {
+  Case small = c;
+  Views views;
+  for (const Operand &operand : operandsOf(small, dtype, MOERT_F32))
+    views.push_back(viewOf(operand));
+  return inputsOf(views);
+}
+
+class CudnnAttentionTest : public ::testing::Test {
+protected:
+  void SetUp() override { device.capability = 90; }
+
+  Target target() { return {device, stream, Kind::Attention, 0}; }
+  bool canUse(const Case &c, int32_t dtype = MOERT_BF16, bool isGradient = true) {
+    parts = {};
+    return canUseCudnn(target(), viewsOf(c, dtype), c.options, isGradient, parts);
+  }
+
+  DeviceContext device;
+  StreamContext stream;
+  CudnnParts parts;
+};
+
+Case causalCase(int64_t queries, int64_t keys, int64_t heads, int64_t keyHeads, int64_t width = 16) {
+  Case c(queries, keys, heads, keyHeads);
+  c.options.causal = true;
+  c.width = c.valueWidth = width;
+  return c;
+}
+
+#ifdef MOERT_CUDA_EMULATION
+
+TEST_F(CudnnAttentionTest, IsOf16BitTypesOnHopper) {
+  const Case c = causalCase(20, 20, 4, 2, 64);
+  EXPECT_TRUE(canUse(c, MOERT_BF16));
+  EXPECT_TRUE(canUse(c, MOERT_F16));
+  EXPECT_FALSE(canUse(c, MOERT_F32));
+  EXPECT_FALSE(canUse(c, MOERT_F64));
+  device.capability = 80;
+  EXPECT_FALSE(canUse(c));
+}
+
+TEST_F(CudnnAttentionTest, LeavesWhatItDoesNotHave) {
+  auto expect = [&](bool expected, auto change) {
+    Case c = causalCase(20, 20, 4, 2, 64);
+    change(c);
+    EXPECT_EQ(canUse(c), expected);
+  };
+  expect(true, [](Case &) {});
+  expect(false, [](Case &c) { c.hasBias = true; });
+  expect(false, [](Case &c) { c.hasSinks = true; });
+  expect(false, [](Case &c) { c.options.dropout = 0.1; });
+  expect(false, [](Case &c) { c.sequences = 0; });
+  expect(false, [](Case &c) { c.width = 60; });
+  expect(false, [](Case &c) { c.valueWidth = 136; });
+  expect(false, [](Case &c) { c.width = 192; });
+  expect(true, [](Case &c) { c.width = 192, c.valueWidth = 128; });
+  expect(false, [](Case &c) { c.options.kLength = 19; });
+  expect(true, [](Case &c) { c.options.kLength = 19, c.options.causal = false; });
+  expect(true, [](Case &c) { c.options.window = 5; });
+  expect(false, [](Case &c) { c.options.window = 5, c.options.causal = false; });
+  expect(true, [](Case &c) { c.options.window = 20, c.options.causal = false; });
+  expect(false, [](Case &c) { c.options.qLength = 1; });
+}
+
+// A window that hides no key is none.
+TEST_F(CudnnAttentionTest, TakesWindowsThatHideKeys) {
+  Case c = causalCase(20, 30, 4, 2);
+  c.options.window = 29;
+  EXPECT_TRUE(canUse(c));
+  EXPECT_EQ(parts.shape.window, 29);
+  c.options.window = 30;
+  EXPECT_TRUE(canUse(c));
+  EXPECT_EQ(parts.shape.window, 0);
+}
+
+// All ranks can or none can, whatever heads they have.
+TEST_F(CudnnAttentionTest, TakesWholeGroupsOfHeads) {
+  for (int64_t rank : {0, 1, 2}) {
+    // A group of 6 of the model's 12 heads: a rank has 4 of them, or half a group.
+    Case c = causalCase(20, 20, 4, 2);
+    c.options.part = {3, 1, rank};
+    EXPECT_FALSE(canUse(c));
+    c.options.heads = 3;
+    c.options.part = {4, 1, rank};
+    EXPECT_TRUE(canUse(c));
+    EXPECT_EQ(parts.shape.keyHeads, 1);
+    EXPECT_EQ(parts.firstKeyHead, rank / 2);
+    EXPECT_EQ(parts.shape.keyStride, 2 * c.width);
+  }
+  EXPECT_FALSE(canUse(causalCase(20, 20, 4, 3)));
+}
+
+// Gradients keep gradients of probabilities: 32 KiB for up to 128 queries and keys of a head.
+TEST_F(CudnnAttentionTest, CutsGradientsIntoParts) {
+  Case c = causalCase(2, 2, 8, 4, 8);
+  c.sequences = 3072;
+  EXPECT_TRUE(canUse(c));
+  EXPECT_EQ(parts.sequences, 3);
+  EXPECT_EQ(parts.heads, 1);
+  EXPECT_EQ(parts.shape.sequences, 1024);
+  EXPECT_TRUE(canUse(c, MOERT_BF16, false));
+  EXPECT_EQ(parts.sequences, 1);
+
+  c = causalCase(2, 2, 16384, 8192, 8);
+  c.sequences = 2;
+  EXPECT_TRUE(canUse(c));
+  EXPECT_EQ(parts.sequences, 2);
+  EXPECT_EQ(parts.heads, 2);
+  EXPECT_EQ(parts.shape.heads, 8192);
+  EXPECT_EQ(parts.shape.keyHeads, 4096);
+  EXPECT_EQ(parts.shape.queryStride, 16384 * 8);
+  // A group of heads that is too large is not cut.
+  EXPECT_TRUE(canUse(causalCase(2, 2, 32768, 1, 8)));
+  EXPECT_FALSE(canUse(causalCase(2, 2, 65536, 1, 8)));
+  EXPECT_TRUE(canUse(causalCase(2, 2, 65536, 1, 8), MOERT_BF16, false));
+}
+
+// The host waits for no build while a step becomes a graph; later the step is the same.
+TEST_F(CudnnAttentionTest, BuildsNoGraphWhileCapturing) {
+  ASSERT_TRUE(canUse(causalCase(20, 20, 4, 2)));
+  CudnnGraph *graph = nullptr, *again = nullptr;
+  stream.isCapturing = true;
+  EXPECT_EQ(device.cudnn.find(target(), parts.shape, graph).code, MOERT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(graph, nullptr);
+  stream.isCapturing = false;
+  EXPECT_TRUE(device.cudnn.find(target(), parts.shape, graph).ok());
+  EXPECT_NE(graph, nullptr);
+  stream.isCapturing = true;
+  EXPECT_TRUE(device.cudnn.find(target(), parts.shape, again).ok());
+  EXPECT_EQ(again, graph);
+}
+
+/// cuDNN computes both calls in so many runs, as the host does.
+void expectCudnn(const Case &c, const AttentionOptions &options, int64_t forwardRuns, int64_t gradientRuns) {
+  for (int32_t dtype : {MOERT_BF16, MOERT_F16})
+    for (int32_t lseType : typesBeside(dtype)) {
+      std::vector<Operand> expected = operandsOf(c, dtype, lseType), got = expected;
+      auto forward = [=](Kernels &k, const Views &v) { return k.attention(inputsOf(v), v[Out], v[Lse], options); };
+      auto backward = [=](Kernels &k, const Views &v) {
+        return k.attentionGrad(inputsOf(v), v[Out], v[Lse], v[Grads], v[GradQ], v[GradK], v[GradV], options);
+      };
+      const int64_t before = emulation::cudnnRuns();
+      onHost(Kind::Attention, expected, forward);
+      onDevice(Kind::Attention, got, forward);
+      EXPECT_EQ(emulation::cudnnRuns() - before, forwardRuns);
+      expectNear(got, expected, 4);
+      got = expected;
+      onHost(Kind::AttentionGrad, expected, backward);
+      onDevice(Kind::AttentionGrad, got, backward);
+      EXPECT_EQ(emulation::cudnnRuns() - before, forwardRuns + gradientRuns);
+      expectNear(got, expected, 8);
+    }
+}
+
+TEST(CudnnRunsTest, AllMasksAndWidths) {
+  for (int64_t keys : {40, 55})
+    for (int64_t window : {0, 1, 7}) {
+      Case c = causalCase(40, keys, 4, 2, 24);
+      c.sequences = 2;
+      c.options.window = window;
+      c.valueWidth = 8;
+      expectCudnn(c, c.options, 1, 1);
+    }
+  Case c = causalCase(20, 20, 2, 2, 192);
+  c.valueWidth = 128;
+  c.options.scale = 0.07;
+  expectCudnn(c, c.options, 1, 1);
+  c = causalCase(30, 20, 6, 2, 128);
+  c.options.causal = false;
+  c.options.scale = 0.07;
+  expectCudnn(c, c.options, 1, 1);
+}
+
+// Key heads of other ranks have no gradient.
+TEST(CudnnRunsTest, PartsOfHeads) {
+  for (int64_t rank : {0, 1, 3}) {
+    Case c = causalCase(10, 12, 2, 4);
+    c.sequences = 3;
+    c.options.part = {4, 1, rank};
+    expectCudnn(c, c.options, 1, 1);
+    // k and v are of the part's key head.
+    AttentionOptions options = c.options;
+    c.options.kHeads = 1;
+    expectCudnn(c, options, 1, 1);
+  }
+}
+
+TEST(CudnnRunsTest, PartsOfSequences) {
+  Case c = causalCase(2, 3, 8, 4, 8);
+  c.sequences = 3072;
+  expectCudnn(c, c.options, 1, 3);
+}
+
+TEST(CudnnRunsTest, PartsOfSequencesAndHeads) {
+  Case c = causalCase(2, 3, 16384, 8192, 8);
+  c.sequences = 2;
+  expectCudnn(c, c.options, 1, 4);
+}
+
+// What is not aligned is for own kernels, and what cuDNN refuses: the first time warns.
+TEST(CudnnRunsTest, OwnKernelsDoTheRest) {
+  Case c = causalCase(11, 13, 2, 1, 40);
+  emulation::setCudnnRefuses(true);
+  ::testing::internal::CaptureStderr();
+  expectCudnn(c, c.options, 0, 0);
+  emulation::setCudnnRefuses(false);
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  const std::string first = "moert: warning: 'attention' of 1 sequences of 11 queries and 13 keys, 2 heads and 1 key "
+                            "heads of 40 and 40 columns, window 0: own kernels compute it, as cuDNN does not: cuDNN: "
+                            "the test says so\n";
+  EXPECT_NE(text.find(first), std::string::npos) << text;
+  // Of two types and two kinds, each once.
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  // What was refused stays so: ranks that ask later choose alike.
+  expectCudnn(c, c.options, 0, 0);
+}
+
+#endif // MOERT_CUDA_EMULATION
+
+} // namespace
+} // namespace moert::cuda
