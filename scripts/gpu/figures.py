@@ -99,6 +99,11 @@ def take_profile(output, folder):
     return {"profile": json.loads(read(path))} if os.path.exists(path) else {"error": "no profile was written"}
 
 
+def take_products(output, folder):
+    path = os.path.join(folder, "products.json")
+    return {"products": json.loads(read(path))} if os.path.exists(path) else {"error": "no table was written"}
+
+
 def take_ops(output, folder):
     """Time, bytes and FLOPs of each kind of op in the traced step."""
     report, ops = json.loads(output), {}

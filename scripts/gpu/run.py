@@ -6,7 +6,8 @@ Usage: gpu.sh run STAGE [RESULTS]     RESULTS is $OUT unless given, or ./gpu-res
 A stage writes RESULTS/stageN.json, with command, exit status, seconds and figures of each step, and appends all output to RESULTS/gpu.log.
 Each step has a time-out, and the others run whatever happens to it. After 9 minutes no step is left running. Call it again for the steps
 that are left: steps that ran are not run again, unless with --again or if they ran with another folder. Stage 4 also writes
-RESULTS/profile.json, the cluster profile that moe-calibrate measured.
+RESULTS/profile.json, the cluster profile that moe-calibrate measured, and RESULTS/products.json, the fastest methods of products of
+experts. Later steps and stages use this table.
 
 Exit status: 0 all steps passed, or had a reason not to run; 1 some failed; 2 bad usage; 3 some are left.
 """
@@ -62,7 +63,7 @@ def unpack(pack):
 
 def get_environment(pack):
     """Libraries of the folder are found by the programs' own rpath; CUDA's where the machine has them."""
-    env = {key: value for key, value in os.environ.items() if key not in ("MOERT_BACKENDS", "MOERT_GUARD")}
+    env = {key: value for key, value in os.environ.items() if key not in ("MOERT_BACKENDS", "MOERT_GUARD", "MOERT_PRODUCTS")}
     nvcc = shutil.which("nvcc")
     folders = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "lib64")] if nvcc else []
     folders += ["/usr/local/cuda/lib64"]
@@ -196,7 +197,7 @@ class Session:
             return {**record, "state": "left", "reason": "time was up"}, ""
         self.restore(step, work)
         limit, begin = min(step.timeout, left, self.longest), time.monotonic()
-        status, output, errors = run_command(command, {**self.env, **step.env}, limit)
+        status, output, errors = run_command(command, {**self.env, **self.get_choices(step), **step.env}, limit)
         figures = take_figures(step, output, work)
         state, reason = judge(step, status, limit, figures, errors)
         # What was measured is kept, and the next call goes on.
@@ -205,6 +206,11 @@ class Session:
         record.update(rc=status, seconds=round(time.monotonic() - begin, 3), state=state, reason=reason, figures=figures,
                       env=step.env, output=shorten(output, KEPT_OUTPUT), errors=shorten(errors, KEPT_OUTPUT))
         return record, shorten(output, LOGGED_OUTPUT) + shorten(errors, LOGGED_OUTPUT)
+
+    def get_choices(self, step):
+        """The table of the fastest methods, once it was measured: all other steps use it."""
+        table = os.path.abspath(os.path.join(self.results, "products.json"))
+        return {"MOERT_PRODUCTS": table} if step.name != "products" and os.path.exists(table) else {}
 
     def restore(self, step, work):
         """What cuda_layer.py measured before."""
@@ -228,13 +234,15 @@ class Session:
             print(f"{record['state']:<9} {step.name} {record['seconds']:.1f} s" + (f": {record['reason']}" if record["reason"] else ""), flush=True)
             self.log(record, output)
             self.save([records[other.name] for other in steps if other.name in records])
-            self.write_profile(record)
+            self.keep_measured(record)
         return [records[step.name] for step in steps if step.name in records]
 
-    def write_profile(self, record):
-        if record["step"] == "calibrate" and record["state"] == "passed":
-            with open(os.path.join(self.results, "profile.json"), "w", encoding="utf-8") as file:
-                json.dump(record["figures"]["profile"], file, indent=2)
+    def keep_measured(self, record):
+        """Files of moe-calibrate that other programs read."""
+        name = {"calibrate": "profile", "products": "products"}.get(record["step"])
+        if name and record["state"] == "passed":
+            with open(os.path.join(self.results, name + ".json"), "w", encoding="utf-8") as file:
+                json.dump(record["figures"][name], file, indent=2)
                 file.write("\n")
 
 
@@ -255,7 +263,7 @@ def main():
     unpack(pack)
     os.makedirs(options.results, exist_ok=True)
     for name in sorted(os.listdir(options.before)) if options.before else []:
-        if re.fullmatch(r"stage\d\.json|gpu\.log|profile\.json", name) and not os.path.exists(os.path.join(options.results, name)):
+        if re.fullmatch(r"stage\d\.json|gpu\.log|(profile|products)\.json", name) and not os.path.exists(os.path.join(options.results, name)):
             shutil.copy(os.path.join(options.before, name), options.results)
     states = [record["state"] for record in Session(pack, options).run()]
     counts = {state: states.count(state) for state in sorted(set(states))}
