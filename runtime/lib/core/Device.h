@@ -47,6 +47,11 @@ public:
   /// The names for BackendOptions::raggedMethod; none where the device has one method.
   virtual std::vector<std::string> raggedMethods() const { return {}; }
 
+  /// Whether prepare() is to be told the calls of this process's programs, before the first step.
+  virtual bool wantsCalls() const { return false; }
+  /// Makes what a call of these shapes needs and a step should not wait for. Nothing lies at its addresses.
+  virtual Status prepare(const Call &) { return {}; }
+
   /// The ranks that this process runs.
   virtual const std::vector<int64_t> &ranks() const = 0;
 

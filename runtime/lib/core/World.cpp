@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 namespace moert {
 
@@ -50,12 +51,32 @@ Status World::create(const WorldPrograms &programs, const std::vector<Group> &gr
   Status status = made->checkKernels();
   if (status.ok())
     status = made->allocate();
+  if (status.ok())
+    status = made->prepare();
   // Where one has no room none begins: nobody is to wait for it.
   if (made->backend.processes)
     status = checkAgree(*made->backend.processes, "", status);
   if (!status.ok())
     return status;
   world = std::move(made);
+  return {};
+}
+
+/// Tells the device the calls of this process's programs.
+Status World::prepare() const {
+  if (!backend.device->wantsCalls() || options.isWide)
+    return {};
+  std::set<size_t> own;
+  for (int64_t rank : backend.device->ranks())
+    own.insert(programIndex(planPrograms, rank));
+  for (size_t i : own) {
+    Status status;
+    // What is wrong with a program itself, its first step says.
+    static_cast<void>(listCalls(planPrograms[i], groups, entries[i], planPrograms[i].firstRank,
+                                [&](const Call &call) { return status = backend.device->prepare(call); }));
+    if (!status.ok())
+      return status;
+  }
   return {};
 }
 

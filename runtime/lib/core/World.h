@@ -82,6 +82,7 @@ private:
   World(const WorldPrograms &run, const std::vector<Group> &groups, int64_t size, const WorldOptions &options);
 
   Status checkKernels() const;
+  Status prepare() const;
   Status allocate();
   Status checkAvailable();
   Status allocateRank(moert_rank &state);

@@ -118,6 +118,11 @@ Status CudaDevice::describe(std::string &name, int64_t &memoryBytes) {
   return {};
 }
 
+Status CudaDevice::prepare(const Call &call) {
+  MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
+  return prepareAttention(lanes->target(lanes->lanes().front(), call), call);
+}
+
 Status CudaDevice::checkKernel(Kind kind) const {
   if (isCollective(kind))
     return {};

@@ -23,6 +23,9 @@ public:
   Status describe(std::string &name, int64_t &memoryBytes) override;
   Status checkKernel(Kind kind) const override;
   std::vector<std::string> raggedMethods() const override;
+  /// cuDNN's graphs are built before a step: that may wait for all streams, of which one may wait for another rank.
+  bool wantsCalls() const override { return isCudnnFor(lanes->device()); }
+  Status prepare(const Call &call) override;
   const std::vector<int64_t> &ranks() const override { return local; }
   /// Of all worlds of the process; what other processes took meanwhile counts too.
   Status otherBytes(int64_t &bytes) override;

@@ -2,6 +2,7 @@
 
 #include "cuda/CudnnAttention.h"
 
+#include "core/Checks.h"
 #include "cuda/Map.cuh"
 
 #include <climits>
@@ -35,7 +36,9 @@ Status CudnnGraphs::find(const Target &target, const CudnnShape &shape, CudnnGra
   auto found = graphs.find(shape);
   if (found == graphs.end()) {
     // Other kernels instead would make a graph's steps differ from the first one.
-    MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
+    if (target.stream.isCapturing)
+      return Status::error(MOERT_ERROR_UNSUPPORTED, std::string("cuDNN's graph of '") + kindName(target.kind) +
+                                                        "' must be built, which a CUDA graph cannot wait for");
     found = graphs.emplace(shape, nullptr).first;
     if (Status status = build(shape, found->second); !status.ok())
       std::cerr << std::string("moert: warning: '") + kindName(target.kind) + "' of " + describe(shape) +
@@ -105,26 +108,25 @@ static bool isMaskForCudnn(const AttentionShape &all) {
   return all.queries > 1 && all.keys > 1 && (all.causal ? all.queries <= all.keys : !hasWindow);
 }
 
-static bool isCudnnBuilt() {
+bool isCudnnFor(const DeviceContext &device) {
 #if MOERT_HAS_CUDNN
-  return true;
+  return device.capability == 90;
 #else
+  static_cast<void>(device);
   return false;
 #endif
 }
 
 bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts) {
-  if (!isCudnnBuilt() || target.device.capability != 90 || !isNarrow(inputs.q.dtype) || inputs.bias || inputs.sinks ||
-      options.dropout > 0)
+  if (!isCudnnFor(target.device) || !isNarrow(inputs.q.dtype) || inputs.bias || inputs.sinks || options.dropout > 0)
     return false;
   const AttentionShape all(inputs, options);
   if (all.sequences == 0 || !areWidthsForCudnn(all.width, all.valueWidth) || !isMaskForCudnn(all))
     return false;
   // It counts in 32 bits.
   const int64_t columns = std::max(all.width, all.valueWidth) * std::max(all.heads, all.keyHeads);
-  if (all.sequences * std::max(all.queries, all.keys) > INT_MAX / columns ||
-      !areAligned(inputs.q.as<char>(), inputs.k.as<char>(), inputs.v.as<char>()))
+  if (all.sequences * std::max(all.queries, all.keys) > INT_MAX / columns)
     return false;
   CudnnShape &shape = parts.shape;
   shape.dtype = inputs.q.dtype;
@@ -228,21 +230,66 @@ Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, V
   return {};
 }
 
+/// The graph of a call; null where own kernels compute it.
+Status findGraph(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
+                 CudnnParts &parts, CudnnGraph *&graph) {
+  graph = nullptr;
+  return canUseCudnn(target, inputs, options, isGradient, parts) ? target.device.cudnn.find(target, parts.shape, graph)
+                                                                 : Status();
+}
+
+bool areAllAligned(std::initializer_list<View> operands) {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const View &view) { return areAligned(static_cast<const char *>(view.data)); });
+}
+
+/// Finds the graphs of calls, and runs nothing.
+class Preparation final : public Kernels {
+public:
+  explicit Preparation(const Target &target) : target(target) {}
+
+  Status attention(const AttentionInputs &inputs, View out, View lse, const AttentionOptions &options) override {
+    MOERT_RETURN_IF_ERROR(checkAttention(inputs, out, lse, options));
+    return find(inputs, options, false);
+  }
+  Status attentionGrad(const AttentionInputs &inputs, View attended, View lse, View grads, View gradQ, View gradK,
+                       View gradV, const AttentionOptions &options) override {
+    MOERT_RETURN_IF_ERROR(checkAttentionGrad(inputs, attended, lse, grads, gradQ, gradK, gradV, options));
+    return find(inputs, options, true);
+  }
+  Status forcedChoices(RoutingPage &, View, View &) override { return {}; }
+  Status recordChoices(View, RoutingPage &) override { return {}; }
+
+private:
+  Status find(const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient) const {
+    CudnnParts parts;
+    CudnnGraph *graph = nullptr;
+    return findGraph(target, inputs, options, isGradient, parts, graph);
+  }
+
+  Target target;
+};
+
 } // namespace
 
 // --- Calls -------------------------------------------------------------------
 
+Status prepareAttention(const Target &target, const Call &call) {
+  if (call.kind != Kind::Attention && call.kind != Kind::AttentionGrad)
+    return {};
+  Preparation preparation(target);
+  return launchKernel(preparation, call);
+}
+
 Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, View out, View lse,
                         const AttentionOptions &options, bool &isDone) {
   CudnnParts parts;
-  isDone = false;
-  if (!canUseCudnn(target, inputs, options, false, parts) || !areAligned(out.as<char>()))
-    return {};
   CudnnGraph *graph = nullptr;
-  MOERT_RETURN_IF_ERROR(target.device.cudnn.find(target, parts.shape, graph));
-  if (!graph)
+  if (areAllAligned({inputs.q, inputs.k, inputs.v, out}))
+    MOERT_RETURN_IF_ERROR(findGraph(target, inputs, options, false, parts, graph));
+  isDone = graph;
+  if (!isDone)
     return {};
-  isDone = true;
   CudnnOperands operands{inputs.q.data, inputs.k.data, inputs.v.data, out.data};
   void *workspace = nullptr;
   MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), operands.stats, workspace));
@@ -253,15 +300,12 @@ Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, Vie
 Status attentionGradByCudnn(const Target &target, const AttentionInputs &inputs, View attended, View lse, View grads,
                             View gradQ, View gradK, View gradV, const AttentionOptions &options, bool &isDone) {
   CudnnParts parts;
-  isDone = false;
-  if (!canUseCudnn(target, inputs, options, true, parts) ||
-      !areAligned(attended.as<char>(), grads.as<char>(), gradQ.as<char>(), gradK.as<char>(), gradV.as<char>()))
-    return {};
   CudnnGraph *graph = nullptr;
-  MOERT_RETURN_IF_ERROR(target.device.cudnn.find(target, parts.shape, graph));
-  if (!graph)
+  if (areAllAligned({inputs.q, inputs.k, inputs.v, attended, grads, gradQ, gradK, gradV}))
+    MOERT_RETURN_IF_ERROR(findGraph(target, inputs, options, true, parts, graph));
+  isDone = graph;
+  if (!isDone)
     return {};
-  isDone = true;
   CudnnOperands operands{inputs.q.data, inputs.k.data, inputs.v.data, attended.data, nullptr,
                          grads.data,    gradQ.data,    gradK.data,    gradV.data};
   void *workspace = nullptr;

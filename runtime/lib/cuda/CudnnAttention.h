@@ -2,7 +2,8 @@
 //
 // cuDNN computes attention of 16-bit types on Hopper where it can (canUseCudnn); the kernels of KernelsAttention*.cu
 // compute the rest. Which of them does depends on shapes alone, so that all ranks choose alike, and a step that becomes
-// a graph as the step before it.
+// a graph as the step before it. Only operands that are not aligned to 16 bytes, which plans do not have, are always
+// for those kernels.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_CUDNNATTENTION_H
@@ -17,6 +18,7 @@
 
 namespace moert::cuda {
 
+struct DeviceContext;
 struct Target;
 
 /// The graphs of one device, for all of its streams and any thread. Each is built once, and kept.
@@ -41,10 +43,14 @@ struct CudnnParts {
   int64_t firstKeyHead = 0; ///< of those that the rank's queries take
 };
 
-/// Whether cuDNN can compute the attention, or its gradients: `parts` is how. Only alignments, which are those of
-/// plans' arenas, are no matter of shapes.
+/// Whether this build has cuDNN, and the device is one for which its attention is used.
+bool isCudnnFor(const DeviceContext &device);
+/// Whether cuDNN can compute the attention, or its gradients, of aligned operands: `parts` is how.
 bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts);
+
+/// Builds the graph that a call will need, if it is an attention; nothing lies at its addresses.
+Status prepareAttention(const Target &target, const Call &call);
 
 /// Compute what moert_attention and moert_attention_grad do, of checked operands. `isDone` says whether cuDNN did.
 Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, View out, View lse,

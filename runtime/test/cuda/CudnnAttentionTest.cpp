@@ -2,6 +2,7 @@
 
 #include "AttentionCase.h"
 
+#include "core/Attributes.h"
 #include "cuda/CudaKernels.h"
 #include "cuda/CudnnAttention.h"
 
@@ -24,13 +25,11 @@ View viewOf(const Operand &operand) {
   return view;
 }
 
-/// The views of a case with the least operands.
-AttentionInputs viewsOf(const Case &c, int32_t dtype) {
-  Case small = c;
+Views viewsOf(const Case &c, int32_t dtype) {
   Views views;
-  for (const Operand &operand : operandsOf(small, dtype, MOERT_F32))
+  for (const Operand &operand : operandsOf(c, dtype, MOERT_F32))
     views.push_back(viewOf(operand));
-  return inputsOf(views);
+  return views;
 }
 
 class CudnnAttentionTest : public ::testing::Test {
@@ -40,7 +39,7 @@ protected:
   Target target() { return {device, stream, Kind::Attention, 0}; }
   bool canUse(const Case &c, int32_t dtype = MOERT_BF16, bool isGradient = true) {
     parts = {};
-    return canUseCudnn(target(), viewsOf(c, dtype), c.options, isGradient, parts);
+    return canUseCudnn(target(), inputsOf(viewsOf(c, dtype)), c.options, isGradient, parts);
   }
 
   DeviceContext device;
@@ -156,6 +155,29 @@ TEST_F(CudnnAttentionTest, BuildsNoGraphWhileCapturing) {
   stream.isCapturing = true;
   EXPECT_TRUE(device.cudnn.find(target(), parts.shape, again).ok());
   EXPECT_EQ(again, graph);
+}
+
+// A step finds the graphs of its calls.
+TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
+  const Case c = causalCase(20, 20, 4, 2);
+  Call call;
+  call.kind = Kind::Attention;
+  attributes::Attention its;
+  its.qLength = its.kLength = 20;
+  its.heads = 4;
+  its.kHeads = 2;
+  its.parts = its.stride = its.causal = its.rowParts = its.rowStride = 1;
+  its.scale = c.options.scale;
+  its.set(call);
+  const Views views = viewsOf(c, MOERT_BF16);
+  std::copy_n(views.begin(), Lse + 1, call.views.begin());
+  const Status status = prepareAttention(target(), call);
+  EXPECT_TRUE(status.ok()) << status.message;
+  stream.isCapturing = true;
+  CudnnGraph *graph = nullptr;
+  ASSERT_TRUE(canUse(c, MOERT_BF16, false));
+  EXPECT_TRUE(device.cudnn.find(target(), parts.shape, graph).ok());
+  EXPECT_NE(graph, nullptr);
 }
 
 /// cuDNN computes both calls in so many runs, as the host does.
