@@ -32,14 +32,30 @@ moe_install_packages() {
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# moe_fetch_cutlass: CUTLASS's headers to build/cutlass, from its wheel on PyPI, unless they are there; prints their folder.
-moe_fetch_cutlass() {
-  local folder=build/cutlass version=4.2.0.0
-  if [ ! -f "$folder/cutlass_library/source/include/cutlass/cutlass.h" ]; then
-    python3 -m pip download --quiet --no-deps --dest "$folder" "nvidia-cutlass==$version" >&2 &&
-      python3 -m zipfile -e "$folder/nvidia_cutlass-$version-py3-none-any.whl" "$folder" || return 1
+# moe_fetch_headers NAME VERSION FOLDER: headers from a wheel of PyPI to build/NAME, unless they are there; prints FOLDER in it.
+moe_fetch_headers() {
+  local folder=build/$1
+  if [ ! -d "$folder/$3/include" ]; then
+    rm -rf "$folder"
+    python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$folder" "$1==$2" >&2 &&
+      python3 -m zipfile -e "$folder"/*.whl "$folder" || return 1
   fi
-  echo "$PWD/$folder/cutlass_library/source"
+  echo "$PWD/$folder/$3"
+}
+
+# moe_gpu_headers: options for CMake that say where CUTLASS and cudnn-frontend are, each where it can be fetched.
+moe_gpu_headers() {
+  local root
+  if root=$(moe_fetch_headers nvidia-cutlass 4.2.0.0 cutlass_library/source); then
+    echo "-DMOERT_CUTLASS_ROOT=$root"
+  else
+    echo "warning: CUTLASS could not be fetched, so its kernels are left out" >&2
+  fi
+  if root=$(moe_fetch_headers nvidia-cudnn-frontend 1.32.0 .); then
+    echo "-DMOERT_CUDNN_FRONTEND_ROOT=$root"
+  else
+    echo "warning: cudnn-frontend could not be fetched, so attention by cuDNN is left out" >&2
+  fi
 }
 
 # moe_configure NAME OPTION..: configures build/NAME, quietly unless that fails.

@@ -21,17 +21,13 @@ run_tests() {
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
 }
 
-# Where there is a compiler for CUDA, CUTLASS's kernels are compiled too.
-cutlass=()
+# Where there is a compiler for CUDA, the kernels of CUTLASS and the calls of cuDNN are compiled too.
+headers=()
 if [ "$preset" = dev ] && command -v nvcc >/dev/null; then
-  if root=$(moe_fetch_cutlass); then
-    cutlass=(-DMOERT_CUTLASS_ROOT="$root")
-  else
-    echo "warning: CUTLASS could not be fetched, so its kernels are not compiled" >&2
-  fi
+  mapfile -t headers < <(moe_gpu_headers)
 fi
 
-moe_configure "$preset" --preset "$preset" "${cutlass[@]}"
+moe_configure "$preset" --preset "$preset" "${headers[@]}"
 cmake --build "build/$preset" --target all
 run_tests "$preset" "$@"
 if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then

@@ -67,16 +67,16 @@ def read_cache(folder, name):
     return found[1] if found and not found[1].endswith("NOTFOUND") else None
 
 
-def fetch_cutlass():
-    """Its headers, as scripts/test.sh fetches them; nothing where that fails."""
-    done = subprocess.run(["bash", "-c", "source scripts/setup.sh && moe_fetch_cutlass"], cwd=SOURCE, stdout=subprocess.PIPE, text=True)
-    return [] if done.returncode else [f"MOERT_CUTLASS_ROOT={done.stdout.strip()}"]
+def fetch_headers(given):
+    """Of CUTLASS and cudnn-frontend, as scripts/test.sh fetches them, unless they are given; a warning says what cannot be fetched."""
+    done = subprocess.run(["bash", "-c", "source scripts/setup.sh && moe_gpu_headers"], cwd=SOURCE, stdout=subprocess.PIPE, text=True)
+    names = {define.split("=")[0] for define in given}
+    return [option[len("-D"):] for option in done.stdout.split("\n") if option and option[len("-D"):].split("=")[0] not in names]
 
 
 def build_runtime(folder, jobs, defines):
     """The runtime alone, for one kind of GPU."""
-    if not any(define.startswith("MOERT_CUTLASS_ROOT=") for define in defines):
-        defines = [*defines, *fetch_cutlass()]
+    defines = [*defines, *fetch_headers(defines)]
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     # An rpath of the old kind also holds for libraries of libraries.

@@ -22,7 +22,9 @@ sys.path.insert(0, BENCHMARKS)
 import run_all  # noqa: E402
 from entries import ENTRIES, SECTIONS, Entry  # noqa: E402
 
-NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py"}
+NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py",
+               # Of a session on a GPU, scripts/gpu.sh.
+               "attention_shapes.py", "attention_torch.py", "ragged_gemm_torch.py", "timed_torch.py"}
 FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
 
 

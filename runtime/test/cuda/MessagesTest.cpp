@@ -228,8 +228,9 @@ TEST(CudaMessagesTest, AllToAll) {
           expectSame(members, Own::Copied);
           Members even(allToAll(4, {4, 8, 12}, its, dtype));
           expectSame(even, Own::Message);
-          if (copies == 1)
+          if (copies == 1) {
             EXPECT_EQ(even.areEven, phases == 1);
+          }
         }
 }
 
