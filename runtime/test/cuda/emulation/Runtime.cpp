@@ -265,7 +265,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   if (!isWithin(to, bytes) || !isWithin(from, bytes))
     return noted(cudaErrorInvalidValue);
   CUstream_st &resolved = machine.resolve(stream);
-  std::function<void()> copy = [=] { std::memmove(to, from, bytes); };
+  std::function<void()> copy = [=] {
+    if (bytes > 0)
+      std::memmove(to, from, bytes);
+  };
   if (bytes > 0 && allocationOf(from) == allocations.end()) {
     const auto *first = static_cast<const char *>(from);
     copy = [to, staged = std::vector<char>(first, first + bytes)] { std::memcpy(to, staged.data(), staged.size()); };
@@ -288,7 +291,10 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
   if (!isWithin(to, bytes))
     return noted(cudaErrorInvalidValue);
   ++machine.launches;
-  return noted(machine.enqueue(machine.resolve(stream), [=] { std::memset(to, value, bytes); }));
+  return noted(machine.enqueue(machine.resolve(stream), [=] {
+    if (bytes > 0)
+      std::memset(to, value, bytes);
+  }));
 }
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes) {
