@@ -238,6 +238,9 @@ bool measureAll(const Options &options) {
   const std::vector<uint16_t> pattern = randomPattern();
   const auto begin = std::chrono::steady_clock::now();
   bool isRight = true;
+  for (const std::string &model : options.models)
+    if (std::none_of(cases.begin(), cases.end(), [&](const json &one) { return one.at("model") == model; }))
+      throw std::runtime_error("'" + options.cases + "' has no case of the model '" + model + "'");
   for (const json &one : cases) {
     if (!isWanted(options, one.at("model")))
       continue;
@@ -265,6 +268,15 @@ bool measureAll(const Options &options) {
   return isRight;
 }
 
+double parsePositive(const std::string &name, const std::string &value, bool isWhole) {
+  char *end = nullptr;
+  const double number = std::strtod(value.c_str(), &end);
+  if (*end != 0 || !(number > 0) || number > 1e6 || (isWhole && number != std::floor(number)))
+    throw std::runtime_error("option '" + name + "': expected a " + (isWhole ? "whole number" : "number") +
+                             " from above 0 to 1e6 but got '" + value + "'");
+  return number;
+}
+
 Options parse(int argc, char **argv) {
   Options options;
   options.cases = "cases.json";
@@ -279,9 +291,9 @@ Options parse(int argc, char **argv) {
     if (name == "--cases")
       options.cases = value;
     else if (name == "--steps")
-      options.steps = std::max(std::stoi(value), 1);
+      options.steps = static_cast<int>(parsePositive(name, value, true));
     else if (name == "--limit")
-      options.limit = std::stod(value);
+      options.limit = parsePositive(name, value, false);
     else if (name == "--model")
       for (size_t at = 0; at <= value.size();) {
         const size_t comma = std::min(value.find(',', at), value.size());

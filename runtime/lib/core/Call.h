@@ -42,6 +42,17 @@ struct Call {
   int64_t leastShadows = 0;       ///< of an op that chooses shadows: that it makes even where they do not pay
 };
 
+/// visit(begin, end) of the bytes of each view that the call writes.
+template <class Visit> Status forOutputs(const Call &call, Visit visit) {
+  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i)
+    if (const View &view = call.views[i]; view && infoOf(call.kind).operands[i].isOutput) {
+      const char *begin = view.as<const char>();
+      if (Status status = visit(begin, begin + view.bytes()); !status.ok())
+        return status;
+    }
+  return {};
+}
+
 /// The rows that a ragged call uses (known once its counts are computed), or -1 where it is not ragged.
 int64_t usedRows(const Call &call);
 

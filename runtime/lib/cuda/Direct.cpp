@@ -371,6 +371,8 @@ Status DirectDevice::joinLanes() {
 /// Notes what the program issues as a graph, whose first stream is the first lane's. Where a call needs the host, no
 /// graph is made.
 Status DirectDevice::capture(const std::function<Status(int64_t)> &issue) {
+  // Tables of the step before, and events around them, are no part of the graph.
+  MOERT_RETURN_IF_ERROR(lanes->beginStep());
   cudaStream_t first = lanes->lanes()[0].context.stream;
   MOERT_RETURN_IF_ERROR(
       check(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), "cannot capture a step"));

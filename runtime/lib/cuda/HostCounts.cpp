@@ -69,26 +69,14 @@ Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
 
 Status HostCounts::noteEnqueued(const Call &call, cudaStream_t stream) {
   std::lock_guard lock(mutex);
-  if (readers.empty())
-    return {};
-  for (size_t i = 0; i < static_cast<size_t>(call.viewCount); ++i) {
-    const View &view = call.views[i];
-    if (!view || view.dtype != MOERT_I32 || !infoOf(call.kind).operands[i].isOutput)
-      continue;
-    const Range range{view.as<const char>(), view.as<const char>() + view.bytes()};
-    if (readers.count(range))
-      MOERT_RETURN_IF_ERROR(startCopy(range, stream));
-  }
-  return {};
+  return forOutputs(call, [&](const char *begin, const char *end) {
+    return readers.count({begin, end}) ? startCopy({begin, end}, stream) : Status();
+  });
 }
 
 Status HostCounts::note(const Call &call, cudaStream_t stream) {
   std::lock_guard lock(mutex);
-  for (size_t i = 0; i < static_cast<size_t>(call.viewCount) && !copies.empty(); ++i) {
-    const View &view = call.views[i];
-    if (!view || !infoOf(call.kind).operands[i].isOutput)
-      continue;
-    const char *begin = view.as<const char>(), *end = begin + view.bytes();
+  return forOutputs(call, [&](const char *begin, const char *end) -> Status {
     for (size_t c = copies.size(); c-- > 0;) {
       const Copy &copy = copies[c];
       if (copy.begin >= end || begin >= copy.end)
@@ -98,8 +86,8 @@ Status HostCounts::note(const Call &call, cudaStream_t stream) {
         MOERT_RETURN_IF_ERROR(check(cudaStreamWaitEvent(stream, copy.page->filled.get()), "cannot wait for an event"));
       copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(c));
     }
-  }
-  return {};
+    return {};
+  });
 }
 
 Status HostCounts::clear() {

@@ -69,7 +69,7 @@ Status fill(const Target &target, const RaggedProduct *products, size_t count, V
   Items items;
   items.count = static_cast<int64_t>(count);
   items.experts = products->experts;
-  items.elementBytes = static_cast<int64_t>(dtypeSize(products->dtype));
+  items.elementBytes = static_cast<int64_t>(dtypeSize(products->dtype)); // all are of 16 bits (canUseCutlass)
   int64_t zeroBytes = 0;
   for (size_t i = 0; i < count; ++i) {
     const RaggedProduct &product = products[i];
@@ -111,11 +111,7 @@ GroupArrays arraysAt(const void *block, size_t index, int64_t experts) {
 
 Status RaggedGroups::arraysOf(const Target &target, const RaggedProduct &product, View counts, GroupArrays &arrays) {
   std::lock_guard lock(mutex);
-  List &list = lists[{counts.data, product.rows}];
-  // Buffers of another type or another number of experts began here before.
-  if (!list.products.empty() &&
-      (list.products[0].dtype != product.dtype || list.products[0].experts != product.experts))
-    list = {};
+  List &list = lists[{counts.data, product.experts, product.rows}];
   auto found = std::find(list.products.begin(), list.products.end(), product);
   auto index = static_cast<size_t>(found - list.products.begin());
   if (found == list.products.end() && index < kMost)
@@ -132,10 +128,17 @@ Status RaggedGroups::arraysOf(const Target &target, const RaggedProduct &product
     arrays = arraysAt(block, index, product.experts);
     return {};
   }
+  auto fillOne = [&](char *made) { return fill(target, &product, 1, counts, made); };
+  if (index == kMost) {
+    // Nobody remembers it: its arrays are this call's alone.
+    char *memory = nullptr;
+    MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(bytes, memory));
+    arrays = arraysAt(memory, 0, product.experts);
+    return fillOne(memory);
+  }
   // The step has this product for the first time.
   MOERT_RETURN_IF_ERROR(target.stream.tableOf({RoutingTables::Table::Groups, counts, -1 - static_cast<int64_t>(index)},
-                                              bytes, block,
-                                              [&](char *made) { return fill(target, &product, 1, counts, made); }));
+                                              bytes, block, fillOne));
   arrays = arraysAt(block, 0, product.experts);
   return {};
 }

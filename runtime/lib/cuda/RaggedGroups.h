@@ -11,6 +11,7 @@
 #include "cuda/RaggedProducts.h"
 
 #include <map>
+#include <tuple>
 
 namespace moert::cuda {
 
@@ -38,7 +39,8 @@ private:
     size_t filled = 0; ///< how many of them the last launch for all filled
   };
   std::mutex mutex;
-  std::map<std::pair<const void *, int64_t>, List> lists; ///< by counts and rows of the buffers
+  /// By counts, experts and rows of the buffers.
+  std::map<std::tuple<const void *, int64_t, int64_t>, List> lists;
 };
 
 } // namespace moert::cuda

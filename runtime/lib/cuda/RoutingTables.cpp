@@ -7,7 +7,8 @@
 namespace moert::cuda {
 
 static bool isSame(const RoutingTables::Key &a, const RoutingTables::Key &b) {
-  return a.table == b.table && a.parameter == b.parameter && a.of.data == b.of.data && a.of.bytes() == b.of.bytes();
+  return a.table == b.table && a.parameter == b.parameter && a.of.data == b.of.data && a.of.rank == b.of.rank &&
+         a.of.dims == b.of.dims;
 }
 
 static Status recordOn(RoutingTables::Block &block, cudaStream_t stream) {
@@ -66,20 +67,16 @@ Status RoutingTables::retire(Block &block, cudaStream_t stream) {
 
 Status RoutingTables::note(const Call &call, cudaStream_t stream) {
   std::lock_guard lock(mutex);
-  for (size_t i = 0; i < static_cast<size_t>(call.viewCount) && !entries.empty(); ++i) {
-    const View &view = call.views[i];
-    if (!view || !infoOf(call.kind).operands[i].isOutput)
-      continue;
-    const char *begin = view.as<const char>(), *end = begin + view.bytes();
+  return forOutputs(call, [&](const char *begin, const char *end) -> Status {
     for (size_t e = entries.size(); e-- > 0;) {
-      const char *of = entries[e].key.of.as<const char>();
-      if (of >= end || begin >= of + entries[e].key.of.bytes())
+      const View &of = entries[e].key.of;
+      if (of.as<const char>() >= end || begin >= of.as<const char>() + of.bytes())
         continue;
       MOERT_RETURN_IF_ERROR(retire(*entries[e].block, stream));
       entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(e));
     }
-  }
-  return {};
+    return {};
+  });
 }
 
 void RoutingTables::clear() {

@@ -137,5 +137,28 @@ TEST_F(CudaRoutingTablesTest, ProductsOfALayerAreFilledTogether) {
   EXPECT_NE(a[1], products[2].a);
 }
 
+// More than are remembered: each call reads the arrays of its own product.
+TEST_F(CudaRoutingTablesTest, EveryOneOfManyProductsHasItsArrays) {
+  const View counts = at(0, 2);
+  write(counts, {3, 0});
+  const Target target{device, first, Kind::GroupedMatmul, 0};
+  for (int step = 0; step < 2; ++step) {
+    for (int64_t i = 0; i < 40; ++i) {
+      RaggedProduct product{RaggedProduct::Pass::Forward, MOERT_BF16, 2, 16, 8, 16 * (i + 1)};
+      product.a = static_cast<char *>(memory.get()) + 64 * i;
+      GroupArrays arrays;
+      ASSERT_TRUE(groups.arraysOf(target, product, counts, arrays).ok());
+      EXPECT_EQ(cudaStreamSynchronize(first.stream), cudaSuccess);
+      const void *a = nullptr;
+      EXPECT_EQ(cudaMemcpy(&a, arrays.a, sizeof(a), cudaMemcpyDefault), cudaSuccess);
+      EXPECT_EQ(a, product.a) << "product " << i << " of step " << step;
+      int64_t leading = 0;
+      EXPECT_EQ(cudaMemcpy(&leading, arrays.leadingA, sizeof(leading), cudaMemcpyDefault), cudaSuccess);
+      EXPECT_EQ(leading, product.k);
+    }
+    tables.clear();
+  }
+}
+
 } // namespace
 } // namespace moert::cuda
