@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <span>
 
 namespace moert::cuda {
 namespace {
@@ -46,13 +47,13 @@ Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &id
   if (processes.index() == 0) {
     for (ncclUniqueId &id : ids)
       MOERT_RETURN_IF_ERROR(check(ncclGetUniqueId(&id), "ncclGetUniqueId"));
-    std::memcpy(bytes.data(), ids.data(), bytes.size());
+    std::ranges::copy(std::as_bytes(std::span(ids)), std::as_writable_bytes(std::span(bytes)).begin());
   }
   MOERT_RETURN_IF_ERROR(processes.broadcast(bytes));
   if (bytes.size() != count * sizeof(ncclUniqueId))
     return Status::error(MOERT_ERROR_INVALID_ARGUMENT,
                          "the processes do not agree on the communicators: do all run the same plan?");
-  std::memcpy(ids.data(), bytes.data(), bytes.size());
+  std::ranges::copy(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(ids)).begin());
   return {};
 }
 
