@@ -1,0 +1,114 @@
+//===- ReadDevice.cpp - what a profile says of devices -------------------===//
+#include "ProfileReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::moe;
+using namespace mlir::moe::profile;
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace {
+
+/// None where the key is missing.
+std::vector<int64_t> readParams(JsonReader &reader) {
+  return reader.getIntegers("params", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+}
+
+std::vector<double> readAxis(JsonReader &reader, StringRef key) {
+  std::vector<double> axis = reader.getNumbers(key, kPositive);
+  if (axis.empty())
+    reader.fail(key, "a list of at least one number");
+  for (size_t i = 1; i < axis.size(); ++i)
+    if (axis[i] <= axis[i - 1])
+      reader.fail((key + "[" + Twine(i) + "]").str(), "a number greater than the one before");
+  return axis;
+}
+
+EfficiencyCurve readCurve(JsonReader &reader) {
+  EfficiencyCurve curve;
+  curve.rows = readAxis(reader, "rows");
+  curve.columns = readAxis(reader, "columns");
+  curve.depth = readAxis(reader, "depth");
+  curve.values = reader.getNumbers("values", kFraction);
+  size_t expected = curve.rows.size() * curve.columns.size() * curve.depth.size();
+  if (curve.values.size() != expected)
+    reader.fail("values", Twine(expected) + " numbers, one for each of rows x columns x depth,");
+  readSource(reader);
+  return curve;
+}
+
+std::vector<SpecialCurve> readSpecialCurves(JsonReader &rate) {
+  std::vector<SpecialCurve> curves;
+  for (JsonReader &reader : rate.getObjects("special")) {
+    SpecialCurve &curve = curves.emplace_back();
+    for (JsonReader &calls : reader.getObjects("calls")) {
+      curve.calls.push_back({calls.getString("kernel"), readParams(calls)});
+      calls.refuseOtherKeys();
+    }
+    curve.columnsMultiple = reader.getInteger("columns_multiple_of", 1, std::numeric_limits<int32_t>::max(), 1);
+    curve.isRagged = reader.getBool("ragged", false);
+    if (curve.calls.empty() && curve.columnsMultiple == 1 && !curve.isRagged)
+      reader.fail("calls", "a list of calls, 'columns_multiple_of' above 1, or 'ragged',");
+    curve.efficiency = readCurve(reader);
+  }
+  return curves;
+}
+
+std::vector<DeviceRate> readRates(JsonReader &device) {
+  std::vector<DeviceRate> rates;
+  for (JsonReader &reader : device.getObjects("rates")) {
+    DeviceRate rate;
+    rate.dtype = readDtype(reader, numComputeDtypes);
+    if (llvm::any_of(rates, [&](const DeviceRate &other) { return other.dtype == rate.dtype; }))
+      reader.fail("dtype", "an element type that no earlier entry has");
+    rate.flopsPerSecond = reader.getNumber("flop_per_s", kPositive);
+    JsonReader efficiency = reader.getObject("efficiency");
+    rate.efficiency = readCurve(efficiency);
+    rate.special = readSpecialCurves(reader);
+    readSource(reader);
+    rates.push_back(std::move(rate));
+  }
+  return rates;
+}
+
+std::vector<KernelRate> readKernels(JsonReader &device) {
+  std::vector<KernelRate> kernels;
+  for (JsonReader &reader : device.getObjects("kernels")) {
+    KernelRate rate;
+    rate.kernel = reader.getString("kernel");
+    rate.dtype = readOptionalDtype(reader);
+    rate.params = readParams(reader);
+    if (llvm::any_of(kernels, [&](const KernelRate &other) {
+          return other.kernel == rate.kernel && other.dtype == rate.dtype && other.params == rate.params;
+        }))
+      reader.fail("kernel", "a kernel, dtype and params that no earlier entry has");
+    rate.latency = reader.getNumber("latency_s", kNotNegative);
+    rate.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
+    readFit(reader, rate);
+    readSource(reader);
+    kernels.push_back(std::move(rate));
+  }
+  return kernels;
+}
+
+} // namespace
+
+void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile) {
+  profile.deviceName = reader.getString("name");
+  profile.memoryBytes = reader.getNumber("memory_bytes", kPositive);
+  profile.memoryBytesPerSecond = reader.getNumber("memory_bytes_per_s", kPositive);
+  profile.launchSeconds = reader.getNumber("launch_s", kNotNegative);
+  profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
+  // For people: which products wait is the runtime's choice.
+  reader.getNumber("counts_s", kNotNegative, 0);
+  profile.rates = readRates(reader);
+  profile.kernels = readKernels(reader);
+  if (reader.find("host_link")) {
+    JsonReader link = reader.getObject("host_link");
+    profile.hostBytesPerSecond = link.getNumber("bytes_per_s", kPositive);
+    profile.hostLatency = link.getNumber("latency_s", kNotNegative);
+    readSource(link);
+  }
+  readSource(reader);
+}

@@ -1,0 +1,104 @@
+//===- ReadNetwork.cpp - what a profile says of links and collectives ----===//
+#include "LinkNames.h"
+#include "ProfileReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir::moe;
+using namespace mlir::moe::profile;
+using llvm::StringRef;
+using llvm::Twine;
+
+static constexpr llvm::StringLiteral algorithmNames[kNumAlgorithms] = {"ring", "tree", "pairwise", "hierarchical",
+                                                                       "ring_or_tree"};
+
+StringRef mlir::moe::getName(Algorithm algorithm) { return algorithmNames[static_cast<unsigned>(algorithm)]; }
+
+std::vector<LinkPattern> mlir::moe::profile::readLinks(JsonReader &root, int64_t devices) {
+  std::vector<LinkPattern> links;
+  for (JsonReader &reader : root.getObjects("links")) {
+    LinkPattern link;
+    link.from = reader.getString("from");
+    link.to = reader.getString("to");
+    if (auto names = expandLinkName(link.from, devices); !names)
+      reader.fail("from", llvm::toString(names.takeError()));
+    if (auto pairs = expandLink(link.from, link.to, devices); !pairs)
+      reader.fail("to", llvm::toString(pairs.takeError()));
+    link.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
+    link.backBytesPerSecond = reader.getNumber("back_bytes_per_s", kNotNegative, link.bytesPerSecond);
+    link.latency = reader.getNumber("latency_s", kNotNegative);
+    readSource(reader);
+    links.push_back(std::move(link));
+  }
+  return links;
+}
+
+std::vector<FabricLevel> mlir::moe::profile::readFabric(JsonReader &root) {
+  std::vector<FabricLevel> levels;
+  for (JsonReader &reader : root.getObjects("fabric")) {
+    FabricLevel level;
+    level.name = reader.getString("name");
+    // A number follows to name the switch.
+    if (level.name == kNetwork || !llvm::all_of(level.name, [](char c) { return llvm::isLower(c) || c == '_'; }))
+      reader.fail("name", "a name of small letters other than network");
+    if (llvm::any_of(levels, [&](const FabricLevel &other) { return other.name == level.name; }))
+      reader.fail("name", "a name that no earlier level has");
+    int64_t below = levels.empty() ? 1 : levels.back().nodes;
+    level.nodes = reader.getInteger("nodes", 1, nodesLimit);
+    if (level.nodes % below != 0 || (!levels.empty() && level.nodes == below))
+      reader.fail("nodes", "a multiple of the level below, " + Twine(below) + ",");
+    level.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
+    level.latency = reader.getNumber("latency_s", kNotNegative);
+    readSource(reader);
+    levels.push_back(std::move(level));
+  }
+  return levels;
+}
+
+std::array<Algorithm, kNumCollectives> mlir::moe::profile::readAlgorithms(JsonReader &root) {
+  std::array<Algorithm, kNumCollectives> algorithms;
+  algorithms.fill(Algorithm::Ring);
+  algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::RingOrTree;
+  algorithms[static_cast<unsigned>(Collective::AllToAll)] = Algorithm::Pairwise;
+  if (!root.find("algorithms"))
+    return algorithms;
+  JsonReader reader = root.getObject("algorithms");
+  const llvm::SmallVector<StringRef> accepted(std::begin(algorithmNames), std::end(algorithmNames));
+  for (unsigned i = 1; i < kNumCollectives; ++i)
+    algorithms[i] = static_cast<Algorithm>(
+        reader.getChoice(getName(static_cast<Collective>(i)), accepted, static_cast<size_t>(algorithms[i])));
+  reader.refuseOtherKeys();
+  return algorithms;
+}
+
+std::vector<CollectiveFit> mlir::moe::profile::readCollectives(JsonReader &root, const ClusterProfile &profile) {
+  llvm::SmallVector<StringRef> names;
+  for (unsigned i = 1; i < kNumCollectives; ++i)
+    names.push_back(getName(static_cast<Collective>(i)));
+  std::vector<CollectiveFit> fits;
+  for (JsonReader &reader : root.getObjects("collectives")) {
+    CollectiveFit fit;
+    fit.collective = static_cast<Collective>(1 + reader.getChoice("collective", names));
+    fit.dtype = readOptionalDtype(reader);
+    Range members = readRange(reader, "members", profile.getMaxDevices());
+    Range perNode = readRange(reader, "per_node", std::min(members.max, profile.devicesPerNode));
+    fit.minMembers = members.min;
+    fit.maxMembers = members.max;
+    fit.minPerNode = perNode.min;
+    fit.maxPerNode = perNode.max;
+    if (llvm::any_of(fits, [&](const CollectiveFit &other) {
+          return other.collective == fit.collective && other.dtype == fit.dtype &&
+                 members == Range{other.minMembers, other.maxMembers} &&
+                 perNode == Range{other.minPerNode, other.maxPerNode};
+        }))
+      reader.fail("collective", "a collective, dtype, members and per_node that no earlier entry has");
+    fit.alpha = reader.getNumber("alpha_s", kNotNegative);
+    fit.perMember = reader.getNumber("per_member_s", kNotNegative, 0);
+    fit.beta = reader.getNumber("beta_s_per_byte", kNotNegative);
+    readFit(reader, fit);
+    readSource(reader);
+    fits.push_back(std::move(fit));
+  }
+  return fits;
+}
