@@ -31,25 +31,63 @@ static AxisPlace locate(llvm::ArrayRef<double> axis, double size) {
   return {next - 1, std::log(size / axis[next - 1]) / std::log(axis[next] / axis[next - 1])};
 }
 
-/// Linear in logarithms between the grid's points, the nearest one outside.
-static double getEfficiency(const EfficiencyCurve &curve, double rows, double columns, double depth) {
-  AxisPlace places[] = {locate(curve.rows, rows), locate(curve.columns, columns), locate(curve.depth, depth)};
-  auto getValue = [&](unsigned corner) {
-    size_t row = places[0].index + (corner & 1), column = places[1].index + (corner >> 1 & 1);
-    return curve.values[(row * curve.columns.size() + column) * curve.depth.size() + places[2].index + (corner >> 2)];
-  };
-  if (places[0].weight == 0 && places[1].weight == 0 && places[2].weight == 0)
-    return getValue(0);
+static bool isWithin(llvm::ArrayRef<double> axis, double size) { return axis.front() <= size && size <= axis.back(); }
+
+/// Linear in logarithms between the points of a grid, whose last axis changes fastest; the nearest point outside.
+static double interpolate(llvm::ArrayRef<double> values, llvm::ArrayRef<size_t> sizes,
+                          llvm::ArrayRef<AxisPlace> places) {
   double sum = 0;
-  for (unsigned corner = 0; corner < 8; ++corner) {
+  for (unsigned corner = 0; corner < 1u << places.size(); ++corner) {
     double weight = 1;
-    for (unsigned axis = 0; axis < 3; ++axis)
-      weight *= corner >> axis & 1 ? places[axis].weight : 1 - places[axis].weight;
+    size_t index = 0;
+    for (auto [axis, place] : llvm::enumerate(places)) {
+      bool isNext = corner >> axis & 1;
+      weight *= isNext ? place.weight : 1 - place.weight;
+      index = index * sizes[axis] + place.index + isNext;
+    }
     if (weight > 0)
-      sum += weight * std::log(getValue(corner));
+      sum += weight * std::log(values[index]);
   }
   return std::exp(sum);
 }
+
+namespace {
+
+/// The efficiency of the products of one launch, which differ in their rows only.
+class RowsCurve {
+public:
+  RowsCurve(const EfficiencyCurve &curve, double columns, double depth, double groups)
+      : curve(curve), others{{},
+                             locate(curve.columns, columns),
+                             locate(curve.depth, depth),
+                             locate(curve.groups, groups)},
+        atRows(curve.rows.size()) {}
+
+  double getFirst() const { return curve.rows.front(); }
+  double getEfficiency(double rows) {
+    AxisPlace place = locate(curve.rows, rows);
+    double low = getAt(place.index);
+    return place.weight == 0 ? low : low * std::pow(getAt(place.index + 1) / low, place.weight);
+  }
+
+private:
+  /// At a point of the axis of rows, computed once.
+  double getAt(size_t row) {
+    double &value = atRows[row];
+    if (value == 0) {
+      others[0] = {row, 0};
+      value = interpolate(curve.values,
+                          {curve.rows.size(), curve.columns.size(), curve.depth.size(), curve.groups.size()}, others);
+    }
+    return value;
+  }
+
+  const EfficiencyCurve &curve;
+  AxisPlace others[4];
+  llvm::SmallVector<double, 16> atRows;
+};
+
+} // namespace
 
 /// The digits of f32, bf16, ..; 0 where there are none.
 static double getElementBytes(StringRef dtype) {
@@ -73,39 +111,128 @@ static const EfficiencyCurve &getCurve(const DeviceRate &rate, const Work &work)
     if (fits && work.cost->gemm.columns % special.columnsMultiple == 0)
       return special.efficiency;
   }
-  return rate.efficiency;
+  bool isGrouped = work.cost->gemm.groups > 1 || work.cost->raggedRows > 0;
+  return isGrouped && rate.grouped ? *rate.grouped : rate.efficiency;
+}
+
+/// Whether the curve is of launches as a whole, with the time in which the bytes of all their products move.
+static bool isGrouped(const DeviceRate &rate, const EfficiencyCurve &curve) {
+  return rate.grouped && &curve == &*rate.grouped;
 }
 
 /// One product of [rows, depth] and [depth, columns].
-static double getProductSeconds(const ClusterProfile &profile, const DeviceRate &rate, const EfficiencyCurve &curve,
-                                double rows, double columns, double depth) {
+static double getProductSeconds(const ClusterProfile &profile, const DeviceRate &rate, RowsCurve &curve, double rows,
+                                double columns, double depth) {
   if (rows <= 0 || columns <= 0 || depth <= 0)
     return 0;
   // Fewer rows than the curve's first take no less time than those.
-  double paidRows = std::max(rows, curve.rows.front());
-  double efficiency = getEfficiency(curve, paidRows, columns, depth);
-  double compute = 2 * paidRows * columns * depth / (rate.flopsPerSecond * efficiency);
+  double paidRows = std::max(rows, curve.getFirst());
+  double compute = 2 * paidRows * columns * depth / (rate.flopsPerSecond * curve.getEfficiency(paidRows));
   double bytes = (rows * depth + depth * columns + rows * columns) * getElementBytes(rate.dtype);
   return std::max(compute, bytes / profile.memoryBytesPerSecond);
 }
 
-static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Work &work) {
-  const DeviceRate *rate = profile.getRate(work.dtype);
-  if (!rate) {
-    std::string known =
-        llvm::join(llvm::map_range(profile.rates, [](const DeviceRate &rate) { return rate.dtype; }), ", ");
-    return makeCostError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " + known);
-  }
-  const EfficiencyCurve &curve = getCurve(*rate, work);
+/// Products of one launch that run together, by a curve for launches as a whole. In a weight gradient experts' rows are
+/// the depth: as a product does as many operations and moves as many bytes whichever of its sizes are called rows, they
+/// are the curve's rows there, too.
+static double getGroupedSeconds(const DeviceRate &rate, const EfficiencyCurve &curve, const Work &work) {
   const GemmShape &gemm = work.cost->gemm;
-  auto getProduct = [&](int64_t rows, int64_t depth) {
-    return getProductSeconds(profile, *rate, curve, rows, gemm.columns, depth);
+  auto used = static_cast<double>(llvm::count_if(work.rows, [](int64_t rows) { return rows > 0; }));
+  double depth = work.cost->raggedDepth ? gemm.rows : gemm.depth;
+  RowsCurve byRows(curve, gemm.columns, depth, work.rows.empty() ? gemm.groups : used);
+  auto getSeconds = [&](double rows) {
+    double paidRows = std::max(rows, byRows.getFirst());
+    return 2 * paidRows * gemm.columns * depth / (rate.flopsPerSecond * byRows.getEfficiency(paidRows));
   };
-  if (work.rows.empty())
-    return gemm.groups * getProduct(gemm.rows, gemm.depth);
+  if (gemm.columns == 0 || depth == 0)
+    return 0;
+  if (work.rows.empty()) {
+    double rows = work.cost->raggedDepth ? gemm.depth : gemm.rows;
+    return rows > 0 ? gemm.groups * getSeconds(rows) : 0;
+  }
   double seconds = 0;
   for (int64_t rows : work.rows)
-    seconds += work.cost->raggedDepth ? getProduct(gemm.rows, rows) : getProduct(rows, gemm.depth);
+    seconds += rows > 0 ? getSeconds(rows) : 0;
+  return seconds;
+}
+
+/// The profile's curves for attention of this dtype and number of products, with the most columns of a head that are
+/// not too many and with the fewest that are enough. Where there is only one of them it is both, and where none both
+/// are null.
+static std::pair<const AttentionCurve *, const AttentionCurve *>
+findAttention(const ClusterProfile &profile, const DeviceRate &rate, const Work &work) {
+  const AttentionCurve *below = nullptr, *above = nullptr;
+  const AttentionShape &shape = work.cost->attention;
+  for (const AttentionCurve &curve : profile.attention) {
+    if (curve.dtype != (rate.like.empty() ? rate.dtype : rate.like) || curve.products != shape.products ||
+        shape.headColumns == 0)
+      continue;
+    if (curve.headColumns <= shape.headColumns)
+      below = &curve;
+    if (curve.headColumns >= shape.headColumns && !above)
+      above = &curve;
+  }
+  return {below ? below : above, above ? above : below};
+}
+
+/// Causal sequences that are as much work: each query sees the same number of keys, half of their length on average.
+static std::pair<double, double> getCausalShape(const GemmShape &gemm) {
+  double length = gemm.columns > 1 ? 2.0 * gemm.columns : 1;
+  return {length, std::max(static_cast<double>(gemm.groups) * gemm.rows / length, 1.0)};
+}
+
+static double getEfficiency(const AttentionCurve &curve, const GemmShape &gemm) {
+  auto [length, heads] = getCausalShape(gemm);
+  return interpolate(curve.values, {curve.length.size(), curve.heads.size()},
+                     {locate(curve.length, length), locate(curve.heads, heads)});
+}
+
+static double getAttentionSeconds(const DeviceRate &rate, const AttentionCurve &below, const AttentionCurve &above,
+                                  const OpCost &cost) {
+  double efficiency = getEfficiency(below, cost.gemm);
+  if (above.headColumns > below.headColumns) {
+    double columns = below.headColumns;
+    double weight = std::log(cost.attention.headColumns / columns) / std::log(above.headColumns / columns);
+    efficiency *= std::pow(getEfficiency(above, cost.gemm) / efficiency, weight);
+  }
+  return cost.gemm.getFlops() / (rate.flopsPerSecond * efficiency);
+}
+
+static Expected<const DeviceRate *> getRate(const ClusterProfile &profile, const Work &work) {
+  if (const DeviceRate *rate = profile.getRate(work.dtype))
+    return rate;
+  std::string known =
+      llvm::join(llvm::map_range(profile.rates, [](const DeviceRate &rate) { return rate.dtype; }), ", ");
+  return makeCostError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " + known);
+}
+
+static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Work &work) {
+  Expected<const DeviceRate *> rate = getRate(profile, work);
+  if (!rate)
+    return rate.takeError();
+  if (auto [below, above] = findAttention(profile, **rate, work); below)
+    return getAttentionSeconds(**rate, *below, *above, *work.cost);
+  const EfficiencyCurve &curve = getCurve(**rate, work);
+  if (isGrouped(**rate, curve))
+    return getGroupedSeconds(**rate, curve, work);
+  const GemmShape &gemm = work.cost->gemm;
+  auto getProduct = [&](RowsCurve &byRows, int64_t rows, int64_t depth) {
+    return getProductSeconds(profile, **rate, byRows, rows, gemm.columns, depth);
+  };
+  if (work.rows.empty() || !work.cost->raggedDepth) {
+    RowsCurve byRows(curve, gemm.columns, gemm.depth, 1);
+    if (work.rows.empty())
+      return gemm.groups * getProduct(byRows, gemm.rows, gemm.depth);
+    double seconds = 0;
+    for (int64_t rows : work.rows)
+      seconds += getProduct(byRows, rows, gemm.depth);
+    return seconds;
+  }
+  double seconds = 0;
+  for (int64_t depth : work.rows) {
+    RowsCurve byRows(curve, gemm.columns, depth, 1);
+    seconds += getProduct(byRows, gemm.rows, depth);
+  }
   return seconds;
 }
 
@@ -133,9 +260,34 @@ static double getBytes(const Work &work) {
   return bytes * used / work.cost->raggedRows;
 }
 
-std::optional<double> CostModel::getRelativeError(const Work &work) const {
+/// Whether the products of a launch, as a curve counts their sizes, lie within its grid.
+static bool isWithin(const EfficiencyCurve &curve, const Work &work, bool isGrouped) {
+  const GemmShape &gemm = work.cost->gemm;
+  bool isSwapped = isGrouped && work.cost->raggedDepth;
+  return isWithin(curve.rows, isSwapped ? gemm.depth : gemm.rows) && isWithin(curve.columns, gemm.columns) &&
+         isWithin(curve.depth, isSwapped ? gemm.rows : gemm.depth);
+}
+
+static Confidence getMatrixConfidence(const ClusterProfile &profile, const Work &work) {
+  const DeviceRate *rate = profile.getRate(work.dtype);
+  if (!rate)
+    return {};
+  if (auto [below, above] = findAttention(profile, *rate, work); below) {
+    int64_t columns = work.cost->attention.headColumns;
+    auto [length, heads] = getCausalShape(work.cost->gemm);
+    return {std::max(below->relativeError, above->relativeError),
+            columns < below->headColumns || columns > above->headColumns || !isWithin(below->length, length) ||
+                !isWithin(below->heads, heads)};
+  }
+  const EfficiencyCurve &curve = getCurve(*rate, work);
+  return {curve.relativeError, !isWithin(curve, work, isGrouped(*rate, curve))};
+}
+
+Confidence CostModel::getConfidence(const Work &work) const {
+  if (work.cost->resource == Resource::Matrix)
+    return getMatrixConfidence(profile, work);
   const KernelRate *kernel = work.cost->resource == Resource::Memory ? findKernel(state->kernels, work) : nullptr;
-  return kernel ? kernel->relativeError : std::nullopt;
+  return {kernel ? kernel->relativeError : std::nullopt, false};
 }
 
 Expected<double> CostModel::getSeconds(const Work &work) const {

@@ -10,6 +10,9 @@ using llvm::Twine;
 
 namespace {
 
+constexpr int64_t maxHeadColumns = 1 << 16;
+constexpr int64_t maxProducts = 16;
+
 /// None where the key is missing.
 std::vector<int64_t> readParams(JsonReader &reader) {
   return reader.getIntegers("params", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
@@ -25,17 +28,46 @@ std::vector<double> readAxis(JsonReader &reader, StringRef key) {
   return axis;
 }
 
+/// What ends every curve: `values`, one for each point of its `axes`.
+template <typename Curve> void readValues(JsonReader &reader, Curve &curve, size_t points, StringRef axes) {
+  curve.values = reader.getNumbers("values", kFraction);
+  if (curve.values.size() != points)
+    reader.fail("values", Twine(points) + " numbers, one for each of " + axes + ",");
+  if (double error = reader.getNumber("relative_error", kNotNegative, 0); reader.find("relative_error"))
+    curve.relativeError = error;
+  readSource(reader);
+}
+
 EfficiencyCurve readCurve(JsonReader &reader) {
   EfficiencyCurve curve;
   curve.rows = readAxis(reader, "rows");
   curve.columns = readAxis(reader, "columns");
   curve.depth = readAxis(reader, "depth");
-  curve.values = reader.getNumbers("values", kFraction);
-  size_t expected = curve.rows.size() * curve.columns.size() * curve.depth.size();
-  if (curve.values.size() != expected)
-    reader.fail("values", Twine(expected) + " numbers, one for each of rows x columns x depth,");
-  readSource(reader);
+  bool hasGroups = reader.find("groups");
+  if (hasGroups)
+    curve.groups = readAxis(reader, "groups");
+  readValues(reader, curve, curve.rows.size() * curve.columns.size() * curve.depth.size() * curve.groups.size(),
+             hasGroups ? "rows x columns x depth x groups" : "rows x columns x depth");
   return curve;
+}
+
+std::vector<AttentionCurve> readAttention(JsonReader &device) {
+  std::vector<AttentionCurve> curves;
+  for (JsonReader &reader : device.getObjects("attention")) {
+    AttentionCurve &curve = curves.emplace_back();
+    curve.dtype = readDtype(reader, numComputeDtypes);
+    curve.headColumns = reader.getInteger("head_columns", 1, maxHeadColumns);
+    curve.products = reader.getInteger("products", 1, maxProducts);
+    if (llvm::any_of(llvm::ArrayRef(curves).drop_back(), [&](const AttentionCurve &other) {
+          return other.dtype == curve.dtype && other.products == curve.products &&
+                 other.headColumns >= curve.headColumns;
+        }))
+      reader.fail("head_columns", "more columns than in earlier entries of the same dtype and products");
+    curve.length = readAxis(reader, "length");
+    curve.heads = readAxis(reader, "heads");
+    readValues(reader, curve, curve.length.size() * curve.heads.size(), "length x heads");
+  }
+  return curves;
 }
 
 std::vector<SpecialCurve> readSpecialCurves(JsonReader &rate) {
@@ -55,6 +87,28 @@ std::vector<SpecialCurve> readSpecialCurves(JsonReader &rate) {
   return curves;
 }
 
+/// Of an element type: its own, or those of an earlier entry.
+void readCurves(JsonReader &reader, llvm::ArrayRef<DeviceRate> earlier, DeviceRate &rate) {
+  if (reader.find("like")) {
+    rate.like = reader.getString("like");
+    const auto *other =
+        llvm::find_if(earlier, [&](const DeviceRate &one) { return one.dtype == rate.like && one.like.empty(); });
+    if (other == earlier.end())
+      return reader.fail("like", "the dtype of an earlier entry with curves of its own");
+    rate.efficiency = other->efficiency;
+    rate.special = other->special;
+    rate.grouped = other->grouped;
+    return;
+  }
+  JsonReader efficiency = reader.getObject("efficiency");
+  rate.efficiency = readCurve(efficiency);
+  rate.special = readSpecialCurves(reader);
+  if (reader.find("grouped")) {
+    JsonReader grouped = reader.getObject("grouped");
+    rate.grouped = readCurve(grouped);
+  }
+}
+
 std::vector<DeviceRate> readRates(JsonReader &device) {
   std::vector<DeviceRate> rates;
   for (JsonReader &reader : device.getObjects("rates")) {
@@ -63,9 +117,7 @@ std::vector<DeviceRate> readRates(JsonReader &device) {
     if (llvm::any_of(rates, [&](const DeviceRate &other) { return other.dtype == rate.dtype; }))
       reader.fail("dtype", "an element type that no earlier entry has");
     rate.flopsPerSecond = reader.getNumber("flop_per_s", kPositive);
-    JsonReader efficiency = reader.getObject("efficiency");
-    rate.efficiency = readCurve(efficiency);
-    rate.special = readSpecialCurves(reader);
+    readCurves(reader, rates, rate);
     readSource(reader);
     rates.push_back(std::move(rate));
   }
@@ -103,6 +155,7 @@ void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile)
   // For people: which products wait is the runtime's choice.
   reader.getNumber("counts_s", kNotNegative, 0);
   profile.rates = readRates(reader);
+  profile.attention = readAttention(reader);
   profile.kernels = readKernels(reader);
   if (reader.find("host_link")) {
     JsonReader link = reader.getObject("host_link");

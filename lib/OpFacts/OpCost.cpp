@@ -84,6 +84,7 @@ int64_t OpCost::getBytesSent(int64_t members) const {
 llvm::hash_code mlir::moe::hash_value(const OpCost &cost) {
   return llvm::hash_combine(cost.resource, llvm::bit_cast<uint64_t>(cost.flops), cost.bytesRead, cost.bytesWritten,
                             cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth, cost.raggedDepth,
-                            cost.collective, cost.payload, cost.root, cost.phase, cost.phases, cost.raggedRows,
-                            cost.countsInput, cost.peerDim, cost.copies);
+                            cost.attention.headColumns, cost.attention.products, cost.collective, cost.payload,
+                            cost.root, cost.phase, cost.phases, cost.raggedRows, cost.countsInput, cost.peerDim,
+                            cost.copies);
 }

@@ -27,7 +27,8 @@ llvm::Expected<std::vector<std::vector<std::optional<double>>>> mlir::moe::findF
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
       if (launch.cost.resource != Resource::Network) {
         errors.push_back(
-            execution.model.getRelativeError(Work{launch.kernel, launch.params, launch.dtype, &launch.cost, {}}));
+            execution.model.getConfidence(Work{launch.kernel, launch.params, launch.dtype, &launch.cost, {}})
+                .relativeError);
         continue;
       }
       llvm::Expected<std::optional<double>> error = findExchangeError(execution, program, index);

@@ -93,6 +93,66 @@ std::string replace(const std::string &from, const std::string &to) {
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
+/// The toy's rates with curves for launches of several products, for attention, and for another type.
+const char *const curves = R"("values": [0.1, 0.2, 0.5, 1],
+         "relative_error": 0.07,
+         "source": "s"},
+       "grouped": {"rows": [1], "columns": [64], "depth": [32], "groups": [1, 8], "values": [0.3, 0.4], "source": "s"}},
+      {"dtype": "f16", "flop_per_s": 20e12, "like": "f32", "source": "s"}
+    ],
+    "attention": [
+      {"dtype": "f32", "head_columns": 64, "products": 2, "length": [16, 32], "heads": [8], "values": [0.1, 0.2],
+       "relative_error": 0.05, "source": "s"},
+      {"dtype": "f32", "head_columns": 128, "products": 2, "length": [16], "heads": [8], "values": [0.3], "source": "s"}
+    ],
+    "kernels": [)";
+const char *const noCurves = R"("values": [0.1, 0.2, 0.5, 1],
+         "source": "s"}}
+    ],
+    "kernels": [)";
+
+TEST(ClusterProfile, ReadsCurves) {
+  ClusterProfile p = parseOrFail(replace(noCurves, curves));
+  EXPECT_EQ(p.getRate("f32")->efficiency.relativeError, 0.07);
+  EXPECT_EQ(p.getRate("f32")->efficiency.groups, (std::vector<double>{1}));
+  ASSERT_TRUE(p.getRate("f32")->grouped);
+  EXPECT_EQ(p.getRate("f32")->grouped->groups, (std::vector<double>{1, 8}));
+  EXPECT_EQ(p.getRate("f32")->grouped->values, (std::vector<double>{0.3, 0.4}));
+  EXPECT_EQ(p.getRate("f16")->flopsPerSecond, 20e12);
+  EXPECT_EQ(p.getRate("f16")->like, "f32");
+  EXPECT_EQ(p.getRate("f16")->efficiency.values, p.getRate("f32")->efficiency.values);
+  ASSERT_EQ(p.attention.size(), 2u);
+  EXPECT_EQ(p.attention[0].dtype, "f32");
+  EXPECT_EQ(p.attention[0].headColumns, 64);
+  EXPECT_EQ(p.attention[0].products, 2);
+  EXPECT_EQ(p.attention[0].length, (std::vector<double>{16, 32}));
+  EXPECT_EQ(p.attention[0].heads, (std::vector<double>{8}));
+  EXPECT_EQ(p.attention[0].values, (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(p.attention[0].relativeError, 0.05);
+}
+
+TEST(ClusterProfile, CurveErrors) {
+  auto getError = [](const std::string &from, const std::string &to) {
+    std::string text = replace(noCurves, curves);
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return errorOf(text.replace(at, from.size(), to));
+  };
+  EXPECT_NE(getError("\"like\": \"f32\"", "\"like\": \"bf16\"")
+                .find("'device.rates[1].like': expected the dtype of an earlier entry with curves of its own"),
+            std::string::npos);
+  EXPECT_NE(getError("[0.3, 0.4]", "[0.3]")
+                .find("'device.rates[0].grouped.values': expected 2 numbers, one for each of rows x columns x depth x "
+                      "groups,"),
+            std::string::npos);
+  EXPECT_NE(getError("\"head_columns\": 128", "\"head_columns\": 64")
+                .find("'device.attention[1].head_columns': expected more columns than in earlier entries"),
+            std::string::npos);
+  EXPECT_NE(getError("\"values\": [0.3], \"source\"", "\"values\": [0.3, 1], \"source\"")
+                .find("'device.attention[1].values': expected 1 numbers, one for each of length x heads,"),
+            std::string::npos);
+}
+
 // Every key lands in its field.
 TEST(ClusterProfile, ReadsEveryKey) {
   ClusterProfile p = parseOrFail(toy);

@@ -125,6 +125,73 @@ TEST(CostModelTest, RaggedCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 250.0);
 }
 
+/// A curve of grouped products holds for launches of several products, by their number; bytes are in the curve.
+TEST(CostModelTest, GroupedCurves) {
+  ClusterProfile profile = makeCurve();
+  profile.memoryBytesPerSecond = 1e-3;
+  profile.rates[0].grouped = {{1, 4}, {4}, {8}, {0.1, 0.4, 0.2, 0.8}, {2, 8}};
+  Launch launch = makeProduct(2, 4, 4, 8);
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 * 256 / 200.0);
+  launch.cost.gemm.groups = 8;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 8 * 256 / 800.0);
+  // Half way between 2 and 8, at the logarithms' mean.
+  launch.cost.gemm.groups = 4;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 4 * 256 / 400.0);
+  // Two experts of four have rows.
+  launch.cost.gemm = {1, 5, 4, 8};
+  launch.cost.raggedRows = 5;
+  launch.rows = {0, 1, 0, 4};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 64 / 100.0 + 256 / 200.0);
+}
+
+/// Rows of a weight gradient's experts are its depth, and the curve's rows.
+TEST(CostModelTest, GroupedWeightGradient) {
+  ClusterProfile profile = makeCurve();
+  profile.rates[0].grouped = {{1, 4}, {4}, {8}, {0.1, 0.2}, {1}};
+  Launch launch = makeProduct(2, 8, 4, 2);
+  launch.cost.raggedDepth = true;
+  launch.cost.raggedRows = 5;
+  launch.rows = {1, 4};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 64 / 100.0 + 256 / 200.0);
+  EXPECT_FALSE(makeModel(profile, CostForm::ClosedForm)->getConfidence(launch.get()).isExtrapolated);
+}
+
+/// Attention takes its FLOPs at the rate for its length and heads, and between those of two head sizes.
+TEST(CostModelTest, Attention) {
+  ClusterProfile profile = makeCurve();
+  profile.attention = {{"f32", 4, 2, {1, 8}, {2}, {0.1, 0.2}, 0.05}, {"f32", 16, 2, {1, 8}, {2}, {0.4, 0.8}, 0.07}};
+  Launch launch = makeProduct(2, 8, 4, 8);
+  launch.cost.attention = {4, 2};
+  double flops = 2 * 2 * 8 * 4 * 8;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), flops / 200);
+  launch.cost.attention = {16, 2};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), flops / 800);
+  launch.cost.attention = {8, 2};
+  EXPECT_NEAR(getSeconds(profile, launch), flops / 400, 1e-12);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_EQ(model->getConfidence(launch.get()).relativeError, 0.07);
+  EXPECT_FALSE(model->getConfidence(launch.get()).isExtrapolated);
+  launch.cost.attention = {32, 2};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), flops / 800);
+  EXPECT_TRUE(model->getConfidence(launch.get()).isExtrapolated);
+  // No curve for a gradient: a product as any other.
+  launch.cost.attention = {4, 5};
+  launch.cost.gemm.depth = 4;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 * 256 / 1000.0);
+}
+
+/// What lies outside the grid is extrapolated, and the error is that of the curve.
+TEST(CostModelTest, ConfidenceOfProducts) {
+  ClusterProfile profile = makeCurve();
+  profile.rates[0].efficiency.relativeError = 0.1;
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  Confidence inside = model->getConfidence(makeProduct(1, 4, 4, 4).get());
+  EXPECT_EQ(inside.relativeError, 0.1);
+  EXPECT_FALSE(inside.isExtrapolated);
+  EXPECT_TRUE(model->getConfidence(makeProduct(1, 16, 4, 4).get()).isExtrapolated);
+  EXPECT_TRUE(model->getConfidence(makeProduct(1, 4, 4, 2).get()).isExtrapolated);
+}
+
 /// A product that reads and writes longer than it computes takes the time of its bytes: (2*4 + 4*4 + 2*4) * 4.
 TEST(CostModelTest, ProductBoundByMemory) {
   ClusterProfile profile = makeCurve();

@@ -16,10 +16,22 @@
 
 namespace mlir::moe {
 
-/// How much of the peak rate a product of one group reaches, on a grid: value[(r * columns.size() + c) * depth.size() +
-/// d] for rows[r], columns[c], depth[d], each of these rising.
+/// How much of the peak rate products reach, on a grid: values[((r * columns.size() + c) * depth.size() + d) *
+/// groups.size() + g] for rows[r], columns[c], depth[d], groups[g], each of these rising.
 struct EfficiencyCurve {
   std::vector<double> rows, columns, depth, values;
+  std::vector<double> groups = {1};                   ///< products of one launch
+  std::optional<double> relativeError = std::nullopt; ///< mean over the measurements, where the source states it
+};
+
+/// How much of the peak rate attention reaches, its FLOPs being those of scores that are used: values[l *
+/// heads.size() + h] for causal sequences of length[l] tokens and heads[h] heads of all sequences, both rising.
+struct AttentionCurve {
+  std::string dtype;
+  int64_t headColumns = 0; ///< keys and values of one head
+  int64_t products = 0;    ///< with the scores: 2 forward, 5 backward
+  std::vector<double> length, heads, values;
+  std::optional<double> relativeError; ///< mean over the measurements, where the source states it
 };
 
 /// The calls of a kernel whose leading integer parameters are these.
@@ -42,8 +54,12 @@ struct DeviceRate {
   std::string dtype; ///< f32, f64, bf16, f16, tf32
   double flopsPerSecond = 0;
   EfficiencyCurve efficiency;
-  /// The last one that fits a product holds for it, else `efficiency`.
+  /// The last one that fits a product holds for it, else `grouped` where there are several in a launch, else
+  /// `efficiency`.
   std::vector<SpecialCurve> special;
+  std::optional<EfficiencyCurve> grouped = std::nullopt;
+  /// Whose curves these are, those of attention too; else empty.
+  std::string like = {};
 };
 
 /// What a fit came from. Its bytes are those that the fit's formula counts.
@@ -139,6 +155,7 @@ struct ClusterProfile {
   /// Between two launches that one rank issues, and at least for each kernel on the device.
   double launchSeconds = 0, kernelSeconds = 0;
   std::vector<DeviceRate> rates;
+  std::vector<AttentionCurve> attention; ///< of one dtype and number of products by rising columns of a head
   std::vector<KernelRate> kernels;
   std::optional<double> hostBytesPerSecond; ///< between device and host memory, one way
   double hostLatency = 0;

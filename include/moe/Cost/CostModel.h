@@ -72,6 +72,12 @@ public:
 
 enum class CostForm { ClosedForm, LinkLevel };
 
+/// How sure a predicted time is.
+struct Confidence {
+  std::optional<double> relativeError; ///< mean over the measurements behind it, where the profile states it
+  bool isExtrapolated = false;         ///< no measurement brackets it
+};
+
 struct LinkFault {
   std::string from, to; ///< names of Topology
   double factor = 1;    ///< of the bandwidth, 0.5 for half
@@ -101,8 +107,9 @@ public:
   /// Never less than the profile's kernelSeconds; 0 for Resource::None.
   /// Fails for a dtype without a rate, a profile without a host link, and for exchanges.
   llvm::Expected<double> getSeconds(const Work &work) const;
-  /// Mean relative error of the fit that getSeconds(work) takes, where it takes one whose error the profile states.
-  std::optional<double> getRelativeError(const Work &work) const;
+  /// What is known of getSeconds(work): the error of the fit or the curve that it takes, and whether the sizes are
+  /// outside the curve's grid.
+  Confidence getConfidence(const Work &work) const;
   /// Seconds of an exchange alone, from its last member's arrival to the last member's end. Of a ragged one, alpha +
   /// beta * the most bytes that a member sends to or receives from others * members / (members - 1) in closed form. Of
   /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers;

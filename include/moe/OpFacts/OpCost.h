@@ -55,6 +55,16 @@ struct GemmShape {
   }
 };
 
+/// What attention computes besides its scores' products, whose sizes are those of its GemmShape: a group for each head
+/// of each sequence, a row for each query, a column for each key that a query sees on average, and a depth that adds up
+/// all products with the scores.
+struct AttentionShape {
+  int64_t headColumns = 0; ///< of a head: the most of its keys and its values; 0: no attention
+  int64_t products = 0;    ///< with the scores: 2 forward, 5 backward
+
+  bool operator==(const AttentionShape &) const = default;
+};
+
 /// How many other members one sends to, and receives from, in phase `phase` of `phases` of an all_to_all: all others
 /// where there is one phase. OpCost says who they are.
 int64_t getNumPeers(int64_t members, int64_t phase, int64_t phases);
@@ -69,6 +79,7 @@ struct OpCost {
   /// and not its rows.
   GemmShape gemm;
   bool raggedDepth = false;
+  AttentionShape attention;
   /// Of Resource::Network: the exchange, its bytes on one member, and the member that owns the value where one does.
   Collective collective = Collective::None;
   int64_t payload = 0;

@@ -176,6 +176,14 @@ func.func @cost_gemm() attributes {test.cost = #plan.cost<matrix, gemm = [1, 2, 
 
 // -----
 
+// Attention has both of its sizes.
+// expected-error @+1 {{expected attention = [columns of a head, products], both positive}}
+func.func @cost_attention() attributes {test.cost = #plan.cost<matrix, attention = [32, 0]>} {
+  return
+}
+
+// -----
+
 // The rows of a ragged launch are in some input of the call.
 // expected-error @+1 {{expected rows and counts together}}
 func.func @cost_ragged() attributes {test.cost = #plan.cost<memory, rows = 4>} {

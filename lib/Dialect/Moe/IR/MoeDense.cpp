@@ -344,24 +344,27 @@ void AttentionOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallV
     gradients.push_back(Value());
 }
 
-/// `products` matrix products of queries and keys, `depth` columns of them in all; causal ones are halves.
-template <typename Op> static OpCost getAttentionCost(Op op, int64_t depth) {
+template <typename Op> static int64_t getKeyDim(Op op) { return getColumns(op.getK()) / getHeldKeyHeads(op); }
+template <typename Op> static int64_t getValueDim(Op op) { return getColumns(op.getV()) / getHeldKeyHeads(op); }
+
+/// Products of scores with `keys` matrices of keys' columns and `values` of values' columns; causal ones are halves.
+template <typename Op> static OpCost getAttentionCost(Op op, int64_t keys, int64_t values) {
   int64_t q = op.getQLength(), k = op.getKLength(), sequences = getRows(op.getQ()) / q;
   OpCost cost = getMemoryCost(op);
   cost.resource = Resource::Matrix;
   int64_t window = op.getWindow();
   int64_t columns = window > 0 ? std::min(k, window) : op.getCausal() ? (k + 1) / 2 : k;
-  cost.gemm = {sequences * static_cast<int64_t>(op.getHeads()), q, columns, depth};
+  cost.gemm = {sequences * static_cast<int64_t>(op.getHeads()), q, columns,
+               keys * getKeyDim(op) + values * getValueDim(op)};
+  cost.attention = {std::max(getKeyDim(op), getValueDim(op)), keys + values};
   cost.flops = cost.gemm.getFlops();
   return cost;
 }
-template <typename Op> static int64_t getKeyDim(Op op) { return getColumns(op.getK()) / getHeldKeyHeads(op); }
-template <typename Op> static int64_t getValueDim(Op op) { return getColumns(op.getV()) / getHeldKeyHeads(op); }
 
-OpCost AttentionOp::getOpCost() { return getAttentionCost(*this, getKeyDim(*this) + getValueDim(*this)); }
+OpCost AttentionOp::getOpCost() { return getAttentionCost(*this, 1, 1); }
 /// Scores again, and the gradients of weights, values, queries and keys.
-OpCost AttentionGradOp::getOpCost() { return getAttentionCost(*this, 3 * getKeyDim(*this) + 2 * getValueDim(*this)); }
-OpCost AttentionBiasGradOp::getOpCost() { return getAttentionCost(*this, getKeyDim(*this) + getValueDim(*this)); }
+OpCost AttentionGradOp::getOpCost() { return getAttentionCost(*this, 3, 2); }
+OpCost AttentionBiasGradOp::getOpCost() { return getAttentionCost(*this, 1, 1); }
 
 template <typename Op> static SmallVector<Attribute> getAttentionParams(Op op) {
   SmallVector<Attribute> params;

@@ -63,21 +63,18 @@ static constexpr CostField costFields[] = {
     {"peers", &moe::OpCost::peerDim, -1},  {"copies", &moe::OpCost::copies, 1},
 };
 
-static ParseResult parseGemm(AsmParser &parser, moe::GemmShape &shape) {
+/// `= [a, b, ..]`; `expected` says what stands there.
+static ParseResult parseNumbers(AsmParser &parser, StringRef expected, ArrayRef<int64_t *> numbers) {
   SmallVector<int64_t, 4> sizes;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseEqual() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
                                                             [&] { return parser.parseInteger(sizes.emplace_back()); }))
     return failure();
-  if (sizes.size() != 4)
-    return parser.emitError(loc) << "expected gemm = [groups, rows, columns, depth]";
-  shape = {sizes[0], sizes[1], sizes[2], sizes[3]};
+  if (sizes.size() != numbers.size())
+    return parser.emitError(loc) << "expected " << expected;
+  for (auto [number, size] : llvm::zip_equal(numbers, sizes))
+    *number = size;
   return success();
-}
-
-static ParseResult parsePhase(AsmParser &parser, moe::OpCost &cost) {
-  return failure(parser.parseEqual() || parser.parseLSquare() || parser.parseInteger(cost.phase) ||
-                 parser.parseComma() || parser.parseInteger(cost.phases) || parser.parseRSquare());
 }
 
 static ParseResult parseCollective(AsmParser &parser, moe::Collective &collective) {
@@ -100,11 +97,15 @@ static ParseResult parseCostField(AsmParser &parser, moe::OpCost &cost) {
   if (key == "flops")
     return failure(parser.parseEqual() || parser.parseFloat(cost.flops));
   if (key == "gemm")
-    return parseGemm(parser, cost.gemm);
+    return parseNumbers(parser, "gemm = [groups, rows, columns, depth]",
+                        {&cost.gemm.groups, &cost.gemm.rows, &cost.gemm.columns, &cost.gemm.depth});
+  if (key == "attention")
+    return parseNumbers(parser, "attention = [columns of a head, products]",
+                        {&cost.attention.headColumns, &cost.attention.products});
   if (key == "collective")
     return parseCollective(parser, cost.collective);
   if (key == "phase")
-    return parsePhase(parser, cost);
+    return parseNumbers(parser, "phase = [number, phases]", {&cost.phase, &cost.phases});
   if (key == "ragged_depth") {
     cost.raggedDepth = true;
     return success();
@@ -151,6 +152,8 @@ void CostAttr::print(AsmPrinter &printer) const {
             << cost.gemm.depth << "]";
   if (cost.raggedDepth)
     printer << ", ragged_depth";
+  if (cost.attention != moe::AttentionShape())
+    printer << ", attention = [" << cost.attention.headColumns << ", " << cost.attention.products << "]";
   if (cost.collective != moe::Collective::None)
     printer << ", collective = " << moe::getName(cost.collective);
   llvm::for_each(fields.drop_front(2), print);
@@ -175,6 +178,9 @@ LogicalResult CostAttr::verify(function_ref<InFlightDiagnostic()> emitError, moe
   negative |= std::min({cost.gemm.groups, cost.gemm.rows, cost.gemm.columns, cost.gemm.depth}) < 0;
   if (negative || !std::isfinite(cost.flops) || cost.flops < 0)
     return emitError() << "expected costs to be finite and not negative";
+  if (std::min(cost.attention.headColumns, cost.attention.products) < 0 ||
+      (cost.attention.headColumns > 0) != (cost.attention.products > 0))
+    return emitError() << "expected attention = [columns of a head, products], both positive";
   if ((cost.raggedRows > 0) != (cost.countsInput >= 0))
     return emitError() << "expected rows and counts together";
   if (cost.peerDim > 1)
