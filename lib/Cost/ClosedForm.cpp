@@ -67,30 +67,6 @@ private:
 
 } // namespace
 
-/// The payload that counts: of a ragged exchange, the one of an even exchange whose members send what the busiest one
-/// does; of a phase, its part of that of all phases. So a ragged phase that sends the same to all peers is as an even
-/// one.
-static double getPayload(const Exchange &exchange) {
-  if (exchange.matrix.empty())
-    return exchange.getPart() * exchange.getWholePayload();
-  size_t members = exchange.ranks.size();
-  if (members == 1)
-    return static_cast<double>(exchange.matrix[0]);
-  std::vector<int64_t> received(members);
-  int64_t most = 0;
-  for (size_t from = 0; from < members; ++from) {
-    int64_t sent = 0;
-    for (size_t to = 0; to < members; ++to) {
-      int64_t bytes = from == to ? 0 : exchange.matrix[from * members + to];
-      sent += bytes;
-      received[to] += bytes;
-    }
-    most = std::max(most, sent);
-  }
-  most = std::max(most, *llvm::max_element(received));
-  return static_cast<double>(most) * static_cast<double>(members) / static_cast<double>(members - 1);
-}
-
 Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
   if (llvm::Error error = check(exchange))
     return error;
@@ -98,10 +74,11 @@ Expected<double> ClosedForm::getSeconds(const Exchange &exchange) const {
     return getSharedSeconds(exchange);
   if (exchange.isNothing())
     return 0;
-  Expected<AlphaBeta> group = getAlphaBeta(exchange.collective, exchange.ranks, exchange.dtype, exchange.payload);
+  double payload = exchange.getEvenPayload();
+  Expected<GroupTime> group = getGroupTime(exchange.collective, exchange.ranks, exchange.dtype, payload);
   if (!group)
     return group.takeError();
-  return exchange.getPart() * group->alpha + group->beta * getPayload(exchange);
+  return exchange.getPart() * (group->alpha + group->beta * payload);
 }
 
 /// The members' shares on the processors of their nodes, each on the one that is free first, all at the speed of as

@@ -125,6 +125,7 @@ llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef f
   profile.links = readLinks(*root, profile.devicesPerNode);
   profile.fabric = readFabric(*root);
   profile.algorithms = readAlgorithms(*root);
+  profile.protocols = readProtocols(*root);
   profile.interference = readInterference(*root);
   profile.collectives = readCollectives(*root, profile);
   profile.processors = readProcessors(*root);

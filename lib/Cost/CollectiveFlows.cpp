@@ -2,39 +2,23 @@
 #include "CollectiveFlows.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <algorithm>
 
 using namespace mlir::moe;
 
 namespace {
 
-/// Members in rows and columns: the rows are nodes and the columns same indices, or the other way round.
-using Rings = llvm::ArrayRef<llvm::SmallVector<uint32_t>>;
+using Members = llvm::SmallVector<uint32_t>;
 
 class FlowBuilder {
 public:
-  FlowBuilder(const Exchange &exchange, int64_t devicesPerNode, size_t senders)
-      : exchange(exchange), members(exchange.ranks.size()), senders(std::min<size_t>(senders, members)) {
-    all.emplace_back();
-    for (uint32_t member = 0; member < members; ++member)
-      all[0].push_back(member);
-    // Members in the order of the group, by node and by place in the node.
-    llvm::DenseMap<int64_t, size_t> nodeOf;
-    for (uint32_t member = 0; member < members; ++member) {
-      auto [it, isNew] = nodeOf.try_emplace(exchange.ranks[member] / devicesPerNode, nodes.size());
-      if (isNew)
-        nodes.emplace_back();
-      auto &node = nodes[it->second];
-      if (node.size() == indices.size())
-        indices.emplace_back();
-      indices[node.size()].push_back(member);
-      node.push_back(member);
-    }
-  }
-
+  FlowBuilder(const Exchange &exchange, const NodeLayout &layout, size_t senders);
   bool build(Algorithm algorithm);
   bool isUniform() const {
-    return llvm::all_of(nodes, [&](const auto &node) { return node.size() == nodes[0].size(); });
+    return llvm::all_of(nodes, [&](const Members &node) { return node.size() == nodes[0].size(); });
   }
 
   std::vector<Phase> phases;
@@ -42,127 +26,309 @@ public:
 private:
   bool buildRing();
   bool buildTree();
+  bool buildNvls();
   bool buildPairwise();
   void buildPhase();
   bool buildHierarchical();
 
-  using SendsOf = llvm::function_ref<void(uint32_t member, std::vector<Send> &sends)>;
-  void addPhase(uint32_t repeats, SendsOf sendsOf);
-  void addRings(Rings rings, uint32_t steps, double bytes);
-  void addPairwise(Rings sets, llvm::function_ref<double(uint32_t from, uint32_t to)> bytes);
-  void addTree(bool toRoot);
-  void addPipeline();
+  void beginPhase();
+  void endPhase(bool isPipelined);
+  void send(uint32_t from, uint32_t to, double bytes, uint32_t messages = 1);
+  void addRings(llvm::ArrayRef<Members> rings, double bytes);
+  void addHops(const Members &way);
+  void addChain(const Members &order, double bytes);
+  void addNodeTrees(size_t channel, double bytes);
+  void addPairwise(llvm::ArrayRef<Members> sets, bool isAcross,
+                   llvm::function_ref<double(uint32_t from, uint32_t to)> bytes);
+
+  void findChannels();
+  /// The members in the order of a channel's ring.
+  Members getOrder(size_t channel) const;
+  /// Where a channel leaves a node.
+  uint32_t getExit(size_t node, size_t channel) const { return nodes[node][exits[node][channel]]; }
 
   double payload() const { return static_cast<double>(exchange.payload); }
   double bytesBetween(uint32_t from, uint32_t to) const {
     return exchange.matrix.empty() ? payload() / members : static_cast<double>(exchange.matrix[from * members + to]);
   }
+  /// Sums pass every link twice: up and down a tree, or around a ring.
+  uint32_t getRounds() const { return exchange.collective == Collective::AllReduce ? 2 : 1; }
 
   const Exchange &exchange;
+  const NodeLayout &layout;
   uint32_t members, senders;
-  llvm::SmallVector<llvm::SmallVector<uint32_t>> all, nodes, indices;
+  /// Members in the order of the group, by node and by place in the node.
+  llvm::SmallVector<Members> nodes, indices;
+  llvm::SmallVector<Members> exits; ///< places in each node, by channel
+  size_t channels = 1;
+  llvm::SmallVector<llvm::SmallVector<Send, 2>> sendsOf; ///< of the phase that is built
 };
 
 } // namespace
 
-void FlowBuilder::addPhase(uint32_t repeats, SendsOf sendsOf) {
-  if (repeats == 0)
+FlowBuilder::FlowBuilder(const Exchange &exchange, const NodeLayout &layout, size_t senders)
+    : exchange(exchange), layout(layout), members(exchange.ranks.size()), senders(std::min<size_t>(senders, members)) {
+  llvm::DenseMap<int64_t, size_t> nodeOf;
+  for (uint32_t member = 0; member < members; ++member) {
+    auto [it, isNew] = nodeOf.try_emplace(exchange.ranks[member] / layout.devicesPerNode, nodes.size());
+    if (isNew)
+      nodes.emplace_back();
+    Members &node = nodes[it->second];
+    if (node.size() == indices.size())
+      indices.emplace_back();
+    indices[node.size()].push_back(member);
+    node.push_back(member);
+  }
+  findChannels();
+}
+
+/// A node's ways out that its members have, each by the last of them. One node needs none.
+void FlowBuilder::findChannels() {
+  channels = nodes.size() > 1 ? members : 1;
+  for (const Members &node : nodes) {
+    Members ways, &places = exits.emplace_back();
+    for (uint32_t place = 0; place < node.size(); ++place) {
+      int64_t device = exchange.ranks[node[place]] % layout.devicesPerNode;
+      uint32_t way = layout.exits.empty() ? 0 : layout.exits[device];
+      auto *known = llvm::find(ways, way);
+      if (known == ways.end()) {
+        ways.push_back(way);
+        places.push_back(place);
+      } else {
+        places[known - ways.begin()] = place;
+      }
+    }
+    channels = std::min<size_t>(channels, places.size());
+  }
+  if (channels == 1)
+    for (auto [node, places] : llvm::zip_equal(nodes, exits))
+      places = {static_cast<uint32_t>(node.size() - 1)};
+}
+
+Members FlowBuilder::getOrder(size_t channel) const {
+  Members order;
+  for (size_t node = 0; node < nodes.size(); ++node)
+    for (size_t step = 1; step <= nodes[node].size(); ++step)
+      order.push_back(nodes[node][(exits[node][channel] + step) % nodes[node].size()]);
+  return order;
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+void FlowBuilder::beginPhase() {
+  phases.emplace_back();
+  sendsOf.assign(senders, {});
+}
+
+void FlowBuilder::send(uint32_t from, uint32_t to, double bytes, uint32_t messages) {
+  if (from >= senders)
     return;
-  Phase phase;
-  phase.repeats = repeats;
+  auto *known = llvm::find_if(sendsOf[from], [&](const Send &other) { return other.to == to; });
+  if (known == sendsOf[from].end())
+    sendsOf[from].push_back({to, bytes, messages});
+  else
+    known->bytes += bytes;
+}
+
+/// Drops a phase in which nobody sends.
+void FlowBuilder::endPhase(bool isPipelined) {
+  Phase &phase = phases.back();
+  phase.isPipelined = isPipelined;
   phase.begin.push_back(0);
-  for (uint32_t member = 0; member < senders; ++member) {
-    sendsOf(member, phase.sends);
+  for (const auto &sends : sendsOf) {
+    phase.sends.insert(phase.sends.end(), sends.begin(), sends.end());
     phase.begin.push_back(phase.sends.size());
   }
-  if (!phase.sends.empty())
-    phases.push_back(std::move(phase));
+  if (phase.sends.empty())
+    phases.pop_back();
 }
 
-/// `steps` times from each member to the next one of its ring.
-void FlowBuilder::addRings(Rings rings, uint32_t steps, double bytes) {
-  llvm::SmallVector<uint32_t> next(members);
-  for (const auto &ring : rings)
-    for (size_t i = 0; i < ring.size(); ++i)
-      next[ring[i]] = ring[(i + 1) % ring.size()];
-  addPhase(steps, [&](uint32_t member, std::vector<Send> &sends) { sends.push_back({next[member], bytes}); });
+/// Around each ring, all but one of its parts of `bytes` each.
+void FlowBuilder::addRings(llvm::ArrayRef<Members> rings, double bytes) {
+  uint32_t rounds = getRounds();
+  for (const Members &ring : rings)
+    for (size_t i = 0, size = ring.size(); size > 1 && i < size; ++i)
+      send(ring[i], ring[(i + 1) % size], rounds * bytes * static_cast<double>(size - 1), rounds * (size - 1));
 }
 
-/// From each member to all others of its set, in turn. Bytes of a matrix that are none are not sent.
-void FlowBuilder::addPairwise(Rings sets, llvm::function_ref<double(uint32_t from, uint32_t to)> bytes) {
-  llvm::SmallVector<std::pair<const llvm::SmallVector<uint32_t> *, size_t>> placeOf(members);
-  for (const auto &set : sets)
-    for (size_t i = 0; i < set.size(); ++i)
-      placeOf[set[i]] = {&set, i};
-  addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
-    auto [set, place] = placeOf[member];
-    for (size_t step = 1; step < set->size(); ++step) {
-      uint32_t to = (*set)[(place + step) % set->size()];
-      double amount = bytes(member, to);
-      if (amount > 0 || exchange.matrix.empty())
-        sends.push_back({to, amount});
-    }
-  });
-}
-
-/// A binomial tree; members are counted from the root.
-void FlowBuilder::addTree(bool toRoot) {
-  uint32_t root = exchange.root;
-  llvm::SmallVector<uint32_t> strides;
-  for (uint32_t stride = 1; stride < members; stride *= 2)
-    strides.push_back(stride);
-  if (!toRoot)
-    std::reverse(strides.begin(), strides.end());
-  for (uint32_t stride : strides)
-    addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
-      uint32_t place = (member + members - root) % members;
-      bool isParent = place % (2 * stride) == 0 && place + stride < members;
-      bool isChild = place % (2 * stride) == stride;
-      if (toRoot ? isChild : isParent)
-        sends.push_back({(toRoot ? member + members - stride : member + stride) % members, payload()});
-    });
+/// The first byte goes from each of them to the next.
+void FlowBuilder::addHops(const Members &way) {
+  for (size_t i = 1; i < way.size(); ++i)
+    phases.back().hops.push_back({way[i - 1], way[i]});
 }
 
 /// From the root to the one before it, or from the one behind it to the root.
-void FlowBuilder::addPipeline() {
-  uint32_t root = exchange.root;
-  addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
-    uint32_t next = (member + 1) % members;
-    if ((exchange.collective == Collective::Broadcast ? next : member) != root)
-      sends.push_back({next, payload()});
-  });
-  if (!phases.empty())
-    phases.back().isPipelined = true;
+void FlowBuilder::addChain(const Members &order, double bytes) {
+  Members chain = order;
+  auto *root = llvm::find(chain, static_cast<uint32_t>(exchange.root));
+  std::rotate(chain.begin(), exchange.collective == Collective::Broadcast ? root : root + 1, chain.end());
+  for (size_t i = 1; i < chain.size(); ++i)
+    send(chain[i - 1], chain[i], bytes);
+  if (phases.back().hops.empty())
+    addHops(chain);
 }
 
 bool FlowBuilder::buildRing() {
   Collective collective = exchange.collective;
-  if (exchange.isRooted()) {
-    addPipeline();
-    return true;
-  }
-  if (collective != Collective::AllGather && collective != Collective::ReduceScatter &&
-      collective != Collective::AllReduce)
+  bool isSum = collective == Collective::AllGather || collective == Collective::ReduceScatter ||
+               collective == Collective::AllReduce;
+  if (!isSum && !exchange.isRooted())
     return false;
-  addRings(all, (members - 1) * (collective == Collective::AllReduce ? 2 : 1), payload() / members);
+  beginPhase();
+  double share = payload() / static_cast<double>(channels);
+  for (size_t channel = 0; channel < channels; ++channel)
+    exchange.isRooted() ? addChain(getOrder(channel), share) : addRings(getOrder(channel), share / members);
+  if (!exchange.isRooted())
+    addHops(getOrder(0));
+  phases.back().rounds = getRounds();
+  endPhase(/*isPipelined=*/true);
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Trees
+//===----------------------------------------------------------------------===//
+
+/// A node's parent in the first of two binary trees of `count` nodes, whose root is 0: odd ones are leaves.
+static size_t getParent(size_t node, size_t count) {
+  size_t bit = node & -node, parent = (node ^ bit) | (bit << 1);
+  return parent < count ? parent : node ^ bit;
+}
+
+/// The same in the second tree, which has the nodes of the first in reverse, or moved on by one if their number is odd.
+static size_t getParent(size_t node, size_t count, unsigned tree) {
+  if (tree == 0)
+    return getParent(node, count);
+  if (count % 2 == 0)
+    return count - 1 - getParent(count - 1 - node, count);
+  return (getParent((node + count - 1) % count, count) + 1) % count;
+}
+
+static bool isRoot(size_t node, size_t count, unsigned tree) {
+  return count == 1 || node == (tree == 0 ? 0 : count % 2 == 0 ? count - 1 : 1);
+}
+
+/// Up and down both trees between the members where a channel leaves its nodes.
+void FlowBuilder::addNodeTrees(size_t channel, double bytes) {
+  Members longest; // way to the root
+  for (unsigned tree : {0, 1})
+    for (size_t node = 0, count = nodes.size(); node < count; ++node) {
+      Members way = {getExit(node, channel)};
+      for (size_t at = node; !isRoot(at, count, tree);)
+        way.push_back(getExit(at = getParent(at, count, tree), channel));
+      if (way.size() > longest.size())
+        longest = way;
+      if (way.size() == 1)
+        continue;
+      send(way[0], way[1], bytes / 2);
+      send(way[1], way[0], bytes / 2);
+    }
+  if (channel == 0)
+    addHops(longest);
 }
 
 bool FlowBuilder::buildTree() {
   Collective collective = exchange.collective;
-  if (collective != Collective::Broadcast && collective != Collective::Reduce && collective != Collective::AllReduce)
+  beginPhase();
+  if (exchange.isRooted()) {
+    // Members are counted from the root.
+    auto at = [&](uint32_t place) { return (place + static_cast<uint32_t>(exchange.root)) % members; };
+    bool isUp = collective == Collective::Reduce;
+    for (uint32_t stride = 1; stride < members; stride *= 2) {
+      for (uint32_t place = 0; place + stride < members; place += 2 * stride)
+        isUp ? send(at(place + stride), at(place), payload()) : send(at(place), at(place + stride), payload());
+      phases.back().hops.push_back({at(0), at(stride)});
+    }
+  } else if (collective == Collective::AllReduce) {
+    phases.back().rounds = 2;
+    double bytes = payload() / static_cast<double>(channels);
+    for (size_t channel = 0; channel < channels; ++channel) {
+      for (size_t node = 0; node < nodes.size(); ++node) {
+        Members chain = nodes[node];
+        std::rotate(chain.begin(), chain.begin() + exits[node][channel], chain.end());
+        for (size_t i = 1; i < chain.size(); ++i) {
+          send(chain[i], chain[i - 1], bytes);
+          send(chain[i - 1], chain[i], bytes);
+        }
+        if (node == 0 && channel == 0)
+          addHops(chain);
+      }
+      addNodeTrees(channel, bytes);
+    }
+  }
+  endPhase(/*isPipelined=*/true);
+  return exchange.isRooted() || collective == Collective::AllReduce;
+}
+
+bool FlowBuilder::buildNvls() {
+  size_t perNode = indices.size(), count = nodes.size();
+  bool isPossible = layout.nodeReduces && exchange.collective == Collective::AllReduce && perNode > 1 && isUniform() &&
+                    (count == 1 || channels == perNode);
+  if (!isPossible)
     return false;
-  if (collective != Collective::Broadcast)
-    addTree(/*toRoot=*/true);
-  if (collective != Collective::Reduce)
-    addTree(/*toRoot=*/false);
+  beginPhase();
+  phases.back().rounds = 2;
+  phases.back().hops.push_back({nodes[0][0], nodes[0][1]});
+  double part = payload() / static_cast<double>(perNode);
+  // What goes to the switch and comes from it loads the links as much as the same bytes to the next member do.
+  for (const Members &node : nodes)
+    for (size_t i = 0; i < perNode; ++i)
+      send(node[i], node[(i + 1) % perNode], payload() + part);
+  if (count > 1 && layout.networkReduces) {
+    for (const Members &index : indices)
+      for (size_t i = 0; i < count; ++i)
+        send(index[i], index[(i + 1) % count], part);
+    phases.back().hops.push_back({indices[0][0], indices[0][1]});
+  } else if (count > 1) {
+    for (size_t channel = 0; channel < channels; ++channel)
+      addNodeTrees(channel, part);
+  }
+  endPhase(/*isPipelined=*/true);
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// all_to_all
+//===----------------------------------------------------------------------===//
+
+/// From each member to all others of its set and, across sets, of the next set, ..: in each first to the one in its own
+/// place. So all members of a node send to the same node, each to another member, and no way in has more to do than
+/// others. Those of the own set come between, so that ways out of the node are never idle meanwhile. Bytes of a matrix
+/// that are none are not sent.
+void FlowBuilder::addPairwise(llvm::ArrayRef<Members> sets, bool isAcross,
+                              llvm::function_ref<double(uint32_t from, uint32_t to)> bytes) {
+  beginPhase();
+  for (size_t set = 0; set < sets.size(); ++set)
+    for (uint32_t place = 0; place < sets[set].size(); ++place) {
+      uint32_t from = sets[set][place];
+      if (from >= senders)
+        continue;
+      size_t size = sets[set].size(), next = 1;
+      auto add = [&](uint32_t to) {
+        if (double amount = bytes(from, to); amount > 0 || exchange.matrix.empty())
+          sendsOf[from].push_back({to, amount});
+      };
+      auto addOwn = [&] { add(sets[set][(place + next++) % size]); };
+      for (size_t shift = 1; isAcross && shift < sets.size(); ++shift) {
+        const Members &others = sets[(set + shift) % sets.size()];
+        for (size_t step = 0; step < others.size(); ++step) {
+          add(others[(place + step) % others.size()]);
+          if (next < size)
+            addOwn();
+        }
+      }
+      while (next < size)
+        addOwn();
+    }
+  endPhase(/*isPipelined=*/false);
 }
 
 bool FlowBuilder::buildPairwise() {
   if (exchange.collective != Collective::AllToAll)
     return false;
-  addPairwise(all, [&](uint32_t from, uint32_t to) { return bytesBetween(from, to); });
+  addPairwise(nodes, /*isAcross=*/true, [&](uint32_t from, uint32_t to) { return bytesBetween(from, to); });
   return true;
 }
 
@@ -171,35 +337,39 @@ bool FlowBuilder::buildPairwise() {
 void FlowBuilder::buildPhase() {
   auto blocks = static_cast<uint32_t>(exchange.phases);
   uint32_t size = members / blocks;
-  addPhase(1, [&](uint32_t member, std::vector<Send> &sends) {
+  beginPhase();
+  for (uint32_t member = 0; member < senders; ++member) {
     uint32_t first = (member / size + blocks - static_cast<uint32_t>(exchange.phase)) % blocks * size;
     for (uint32_t step = exchange.phase == 0 ? 1 : 0; step < size; ++step) {
       uint32_t to = first + (member + step) % size;
       double amount = exchange.matrix.empty() ? payload() / size : bytesBetween(member, to);
       if (amount > 0 || exchange.matrix.empty())
-        sends.push_back({to, amount});
+        sendsOf[member].push_back({to, amount});
     }
-  });
+  }
+  endPhase(/*isPipelined=*/false);
 }
 
+//===----------------------------------------------------------------------===//
+// Hierarchical
+//===----------------------------------------------------------------------===//
+
 bool FlowBuilder::buildHierarchical() {
-  uint32_t perNode = indices.size();
-  double inside = payload() / perNode, between = payload() / members;
   switch (exchange.collective) {
   case Collective::AllToAll: {
     llvm::SmallVector<uint32_t> nodeOf(members), indexOf(members);
     for (uint32_t node = 0; node < nodes.size(); ++node)
-      for (uint32_t index = 0; index < perNode; ++index) {
+      for (uint32_t index = 0; index < indices.size(); ++index) {
         nodeOf[nodes[node][index]] = node;
         indexOf[nodes[node][index]] = index;
       }
-    addPairwise(nodes, [&](uint32_t from, uint32_t to) {
+    addPairwise(nodes, /*isAcross=*/false, [&](uint32_t from, uint32_t to) {
       double sum = 0;
       for (uint32_t member : indices[indexOf[to]])
         sum += bytesBetween(from, member);
       return sum;
     });
-    addPairwise(indices, [&](uint32_t from, uint32_t to) {
+    addPairwise(indices, /*isAcross=*/false, [&](uint32_t from, uint32_t to) {
       double sum = 0;
       for (uint32_t member : nodes[nodeOf[from]])
         sum += bytesBetween(member, to);
@@ -210,14 +380,13 @@ bool FlowBuilder::buildHierarchical() {
   case Collective::ReduceScatter:
   case Collective::AllReduce:
   case Collective::AllGather:
-    if (exchange.collective != Collective::AllGather) {
-      addRings(nodes, perNode - 1, inside);
-      addRings(indices, nodes.size() - 1, between);
-    }
-    if (exchange.collective != Collective::ReduceScatter) {
-      addRings(indices, nodes.size() - 1, between);
-      addRings(nodes, perNode - 1, inside);
-    }
+    beginPhase();
+    addRings(nodes, payload() / static_cast<double>(indices.size()));
+    addRings(indices, payload() / members);
+    addHops(nodes[0]);
+    addHops(indices[0]);
+    phases.back().rounds = getRounds();
+    endPhase(/*isPipelined=*/true);
     return true;
   default:
     return false;
@@ -240,7 +409,9 @@ bool FlowBuilder::build(Algorithm algorithm) {
     return buildPairwise();
   case Algorithm::Hierarchical:
     return buildHierarchical();
-  case Algorithm::RingOrTree: // chosen before
+  case Algorithm::Nvls:
+    return buildNvls();
+  case Algorithm::Fastest: // chosen before
     break;
   }
   return false;
@@ -251,8 +422,8 @@ static llvm::Error makeError(const llvm::Twine &message) {
 }
 
 llvm::Expected<std::vector<Phase>> mlir::moe::makePhases(const Exchange &exchange, Algorithm algorithm,
-                                                         int64_t devicesPerNode, size_t senders) {
-  FlowBuilder builder(exchange, devicesPerNode, senders);
+                                                         const NodeLayout &layout, size_t senders) {
+  FlowBuilder builder(exchange, layout, senders);
   if (algorithm == Algorithm::Hierarchical && exchange.phases == 1 && !builder.isUniform())
     return makeError("hierarchical '" + getName(exchange.collective) +
                      "': expected the same number of members on each node, but the group of " +

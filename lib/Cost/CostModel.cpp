@@ -7,6 +7,7 @@
 #include "moe/Cost/CostModel.h"
 
 #include "Forms.h"
+#include "LinkNames.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -55,7 +56,7 @@ Expected<std::unique_ptr<CostModel>> CostModel::create(const ClusterProfile &pro
   if (ranks < 1 || ranks > profile.getMaxDevices())
     return makeCostError("cluster '" + profile.name + "' has " + Twine(profile.getMaxDevices()) +
                          " devices, but the plan is for " + Twine(ranks) + " ranks");
-  auto state = std::make_unique<State>(State{profile, ranks, nullptr, nullptr, {}, {}, {}, {}});
+  auto state = std::make_unique<State>(State{profile, ranks, nullptr, nullptr, {}, {}, {}, {}, {}});
   for (const KernelRate &kernel : profile.kernels)
     state->kernels[kernel.kernel].push_back(&kernel);
   if (form == CostForm::LinkLevel && profile.links.empty())
@@ -65,7 +66,11 @@ Expected<std::unique_ptr<CostModel>> CostModel::create(const ClusterProfile &pro
     if (!topology)
       return topology.takeError();
     state->topology = std::move(*topology);
+    state->layout.exits = state->topology->getExits();
   }
+  state->layout.devicesPerNode = profile.devicesPerNode;
+  for (const LinkPattern &link : profile.links)
+    (link.to == kNetwork ? state->layout.networkReduces : state->layout.nodeReduces) |= link.reduces;
   if (!faults.empty())
     if (llvm::Error error = addFaults(*state, faults))
       return error;
@@ -154,11 +159,12 @@ Expected<double> CostModel::getLinkBound(llvm::ArrayRef<double> matrix) const {
                          " numbers");
   if (state->topology)
     return getWorstLink(*state->topology, matrix, ranks);
-  const CollectiveFit *best = nullptr;
+  std::optional<double> least;
   for (const CollectiveFit &fit : profile.collectives)
-    if (fit.collective == Collective::AllToAll && (!best || fit.beta < best->beta))
-      best = &fit;
-  if (!best)
+    if (double beta = fit.isCurve ? getCurveBeta(fit, fit.points.back().bytes) : fit.beta;
+        fit.collective == Collective::AllToAll && (!least || beta < *least))
+      least = beta;
+  if (!least)
     return makeCostError("cluster '" + profile.name + "' has neither links nor a fit for 'all_to_all'");
-  return getMostBytes(profile, matrix, ranks) * best->beta;
+  return getMostBytes(profile, matrix, ranks) * *least;
 }

@@ -1,227 +1,306 @@
 //===- GroupSeconds.cpp - alpha and beta of groups -----------------------===//
-#include "CollectiveFlows.h"
+//
+// A measured group has its line or its curve. Any other has the time of its links and, where some of its members are on
+// one node, what was measured inside a node in place of the links there.
+//
+//===----------------------------------------------------------------------===//
 #include "Forms.h"
 
-#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir::moe;
 using llvm::Expected;
 using llvm::StringRef;
 using llvm::Twine;
 
-static size_t getKey(Collective collective, llvm::ArrayRef<int64_t> ranks, StringRef dtype) {
-  return llvm::hash_combine(collective, ranks.size(), ranks.front(), ranks.back(), ranks[ranks.size() / 2], dtype);
+//===----------------------------------------------------------------------===//
+// Curves
+//===----------------------------------------------------------------------===//
+
+/// The last point of a segment that holds for `bytes`, in which the logarithms are on one line.
+static size_t findSegment(llvm::ArrayRef<MeasuredPoint> points, double bytes) {
+  const auto *above = llvm::upper_bound(points, bytes, [](double b, const MeasuredPoint &p) { return b < p.bytes; });
+  return std::clamp<size_t>(above - points.begin(), 1, points.size() - 1);
 }
 
-const CostModel::AlphaBeta *GroupCache::find(Collective collective, llvm::ArrayRef<int64_t> ranks,
-                                             StringRef dtype) const {
-  auto it = entries.find(getKey(collective, ranks, dtype));
-  if (it == entries.end())
-    return nullptr;
-  for (const Entry &entry : it->second)
-    if (entry.collective == collective && entry.dtype == dtype && llvm::ArrayRef(entry.ranks) == ranks)
-      return &entry.value;
-  return nullptr;
+/// How the logarithm of the time grows with that of the bytes: between not at all and in proportion.
+static double getSlope(llvm::ArrayRef<MeasuredPoint> points, size_t segment) {
+  const MeasuredPoint &a = points[segment - 1], &b = points[segment];
+  return std::clamp(std::log(b.seconds / a.seconds) / std::log(b.bytes / a.bytes), 0.0, 1.0);
 }
 
-void GroupCache::insert(Collective collective, llvm::ArrayRef<int64_t> ranks, StringRef dtype,
-                        CostModel::AlphaBeta value) {
-  entries[getKey(collective, ranks, dtype)].push_back({collective, ranks.vec(), dtype.str(), value});
+double mlir::moe::getCurveSeconds(const CollectiveFit &fit, double bytes) {
+  llvm::ArrayRef<MeasuredPoint> points = fit.points;
+  if (bytes <= points.front().bytes)
+    return points.front().seconds;
+  size_t segment = findSegment(points, bytes);
+  const MeasuredPoint &a = points[segment - 1], &b = points[segment];
+  if (bytes > b.bytes)
+    return b.seconds * std::pow(bytes / b.bytes, getSlope(points, segment));
+  double part = std::log(bytes / a.bytes) / std::log(b.bytes / a.bytes);
+  return a.seconds * std::pow(b.seconds / a.seconds, part);
+}
+
+double mlir::moe::getCurveBeta(const CollectiveFit &fit, double bytes) {
+  llvm::ArrayRef<MeasuredPoint> points = fit.points;
+  double least = getSlope(points, points.size() - 1) * points.back().seconds / points.back().bytes;
+  if (bytes <= points.front().bytes)
+    return std::min(least, points.front().seconds / points.front().bytes);
+  double mean = getCurveSeconds(fit, bytes) / bytes;
+  return std::clamp(getSlope(points, findSegment(points, bytes)) * mean, std::min(least, mean), mean);
 }
 
 namespace {
 
-/// Groups that exchange at the same time, and the members whose sends have to be added up.
-struct Siblings {
-  std::vector<std::vector<int64_t>> groups;
-  size_t senders = 0; ///< the first ones of each group
-  /// All periods of the topology see the same: only what ranks of the first one send is added up, on links of the first
-  /// one.
-  bool isFolded = false;
+/// One curve, or two of different numbers of members and how far the group is from the first to the second.
+struct Measured {
+  const CollectiveFit *low = nullptr, *high = nullptr;
+  double part = 0;
+  int64_t members = 0;      ///< that it is of
+  bool coversGroup = false; ///< else it is of a part of the group on one node
+
+  explicit operator bool() const { return low; }
+  double getSeconds(double bytes) const {
+    double seconds = getCurveSeconds(*low, bytes);
+    return part == 0 ? seconds : std::pow(seconds, 1 - part) * std::pow(getCurveSeconds(*high, bytes), part);
+  }
+  double getBeta(double bytes) const {
+    double beta = getCurveBeta(*low, bytes);
+    return part == 0 ? beta : std::pow(beta, 1 - part) * std::pow(getCurveBeta(*high, bytes), part);
+  }
+  bool contains(double bytes) const { return low->points.front().bytes <= bytes && bytes <= low->points.back().bytes; }
+};
+
+/// A group by what matters to measurements.
+struct Shape {
+  Collective collective;
+  StringRef dtype;
+  int64_t members, perNode; ///< on each node; 0: they differ
 };
 
 } // namespace
 
-/// The stride of `group` if groups of its size and stride, one after the other, are all ranks and it is one of them;
-/// else 0.
-static int64_t getStride(llvm::ArrayRef<int64_t> group, int64_t ranks) {
-  int64_t size = group.size(), stride = size > 1 ? group[1] - group[0] : 1;
-  if (stride <= 0 || ranks % (size * stride) != 0 || group[0] % (size * stride) >= stride)
-    return 0;
-  for (int64_t member = 0; member < size; ++member)
-    if (group[member] != group[0] + member * stride)
-      return 0;
-  return stride;
+/// The one for the group's dtype before one for any.
+static bool isBetter(const CollectiveFit &fit, const CollectiveFit *known) {
+  return !known || (known->dtype.empty() && !fit.dtype.empty());
 }
 
-/// What the ranks of one stage of a pipeline send to those of another, all at the same time: `pair` and what lies
-/// beside it, stages being no longer than the way between the two.
-static std::vector<std::vector<int64_t>> getTransfersBeside(llvm::ArrayRef<int64_t> pair, int64_t ranks) {
-  int64_t distance = pair[1] - pair[0], length = std::abs(distance), first = pair[0] - pair[0] % length;
-  std::vector<std::vector<int64_t>> transfers;
-  for (int64_t rank = first; rank < std::min({first + length, ranks, ranks - distance}); ++rank)
-    transfers.push_back({rank, rank + distance});
-  return transfers;
-}
-
-/// Whether the members of both are on nodes in the same way.
-static bool isAlike(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, int64_t devicesPerNode) {
-  auto getNode = [&](llvm::ArrayRef<int64_t> group, size_t member) {
-    return group[member] / devicesPerNode - group[0] / devicesPerNode;
-  };
-  return llvm::all_of(llvm::seq<size_t>(0, a.size()), [&](size_t m) { return getNode(a, m) == getNode(b, m); });
-}
-
-/// In an SPMD program the groups of one size and stride do the same at the same time. A rooted
-/// pair that is no such pattern is of two stages; any other group is alone.
-static Siblings getSiblings(const Exchange &exchange, const ClusterProfile &profile, const Topology &topology,
-                            Algorithm algorithm, bool hasFaults) {
-  llvm::ArrayRef<int64_t> group = exchange.ranks;
-  int64_t size = group.size(), ranks = topology.getNumRanks(), period = topology.getPeriod();
-  Siblings siblings = {{}, group.size(), false};
-  int64_t stride = getStride(group, ranks), span = size * stride;
-  // A tree is not the same for all of its members, and neither is a chain.
-  bool areAlikeMembers = algorithm != Algorithm::Tree && !exchange.isRooted();
-  siblings.isFolded = stride && !hasFaults && areAlikeMembers && ranks % period == 0 &&
-                      (span % period == 0 || period % span == 0) && (stride % period == 0 || period % stride == 0);
-  if (siblings.isFolded)
-    siblings.senders = std::clamp<int64_t>(period / stride, 1, size);
-  int64_t end = siblings.isFolded ? period : ranks;
-  for (int64_t first = 0; stride && first < end; first += span)
-    for (int64_t offset = 0; offset < stride && first + offset < end; ++offset) {
-      auto &sibling = siblings.groups.emplace_back();
-      for (int64_t member = 0; member < size; ++member)
-        sibling.push_back(first + offset + member * stride);
-    }
-  // What the members of a hierarchical one do depends on their nodes.
-  bool areAlike = algorithm != Algorithm::Hierarchical || llvm::all_of(siblings.groups, [&](const auto &sibling) {
-                    return isAlike(sibling, group, profile.devicesPerNode);
-                  });
-  if (!stride && size == 2 && exchange.isRooted())
-    return {getTransfersBeside(group, ranks), group.size(), false};
-  if (!stride || !areAlike)
-    return {{group.vec()}, group.size(), false};
-  return siblings;
-}
-
-/// A step of all groups at once, one byte of payload each: the worst latency, of a chain that of all its ways, and the
-/// seconds of the worst link.
-static CostModel::AlphaBeta addUpStep(const Topology &topology, const Phase &phase, size_t step,
-                                      const Siblings &siblings, std::vector<double> &loads) {
-  CostModel::AlphaBeta sum;
-  llvm::SmallVector<uint32_t, 0> used;
-  for (const std::vector<int64_t> &group : siblings.groups) {
-    double latency = 0;
-    for (size_t member = 0; member < siblings.senders; ++member) {
-      llvm::ArrayRef<Send> sends = phase.getSends(member);
-      if (step >= sends.size())
-        continue;
-      if (!phase.isPipelined)
-        latency = 0;
-      for (uint32_t link : topology.getPath(group[member], group[sends[step].to])) {
-        latency += topology.getLinks()[link].latency;
-        if (siblings.isFolded)
-          link = topology.getFirstAlike(link);
-        if (loads[link] == 0)
-          used.push_back(link);
-        loads[link] += sends[step].bytes;
-      }
-      sum.alpha = std::max(sum.alpha, latency);
-    }
-  }
-  for (uint32_t link : used) {
-    sum.beta = std::max(sum.beta, loads[link] / topology.getLinks()[link].bytesPerSecond);
-    loads[link] = 0;
-  }
-  return sum;
-}
-
-static CostModel::AlphaBeta addUp(const Topology &topology, llvm::ArrayRef<Phase> phases, const Siblings &siblings) {
-  CostModel::AlphaBeta sum;
-  std::vector<double> loads(topology.getLinks().size());
-  for (const Phase &phase : phases) {
-    size_t steps = 0;
-    for (size_t member = 0; member < siblings.senders; ++member)
-      steps = std::max(steps, phase.getSends(member).size());
-    for (size_t step = 0; step < steps; ++step) {
-      CostModel::AlphaBeta one = addUpStep(topology, phase, step, siblings, loads);
-      sum.alpha += phase.repeats * one.alpha;
-      sum.beta += phase.repeats * one.beta;
-    }
-  }
-  return sum;
-}
-
-static Expected<CostModel::AlphaBeta> getFromLinks(const ClusterProfile &profile, const Topology &topology,
-                                                   Collective collective, llvm::ArrayRef<int64_t> ranks,
-                                                   Algorithm algorithm, bool hasFaults,
-                                                   std::array<GroupCache, kNumAlgorithms> &caches) {
-  GroupCache &cache = caches[static_cast<unsigned>(algorithm)];
-  Exchange exchange;
-  exchange.collective = collective;
-  exchange.payload = 1;
-  exchange.ranks = ranks;
-  Siblings siblings = getSiblings(exchange, profile, topology, algorithm, hasFaults);
-  if (const CostModel::AlphaBeta *known = cache.find(collective, siblings.groups[0], ""))
-    return *known;
-  exchange.ranks = siblings.groups[0];
-  Expected<std::vector<Phase>> phases = makePhases(exchange, algorithm, profile.devicesPerNode, siblings.senders);
-  if (!phases)
-    return makeCostError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
-  CostModel::AlphaBeta sum = addUp(topology, *phases, siblings);
-  cache.insert(collective, siblings.groups[0], "", sum);
-  return sum;
-}
-
-/// The fit for this shape of group; one for this dtype before one for any.
-static const CollectiveFit *findFit(const ClusterProfile &profile, Collective collective, int64_t members,
-                                    int64_t perNode, StringRef dtype) {
+/// The entry for this shape of group.
+static const CollectiveFit *findFit(const ClusterProfile &profile, const Shape &shape) {
   const CollectiveFit *found = nullptr;
   for (const CollectiveFit &fit : profile.collectives) {
-    bool isFor = fit.collective == collective && (fit.dtype.empty() || fit.dtype == dtype) &&
-                 fit.minMembers <= members && members <= fit.maxMembers && fit.minPerNode <= perNode &&
-                 perNode <= fit.maxPerNode;
-    if (isFor && (!found || (found->dtype.empty() && !fit.dtype.empty())))
+    bool isFor = fit.collective == shape.collective && (fit.dtype.empty() || fit.dtype == shape.dtype) &&
+                 fit.minMembers <= shape.members && shape.members <= fit.maxMembers &&
+                 fit.minPerNode <= shape.perNode && shape.perNode <= fit.maxPerNode;
+    if (isFor && isBetter(fit, found))
       found = &fit;
   }
   return found;
 }
 
-static llvm::Error makeNoGroupError(const ClusterProfile &profile, Collective collective, int64_t members,
-                                    int64_t perNode, StringRef dtype) {
-  std::string nodes = perNode ? (Twine(perNode) + " on each node").str() : "a different number on each node";
-  return makeCostError("cluster '" + profile.name + "' has neither links nor a fit for '" + getName(collective) +
-                       "' of dtype '" + dtype + "' among " + Twine(members) + " members, " + nodes);
-}
-
-Expected<Algorithm> CostModel::chooseAlgorithm(Collective collective, llvm::ArrayRef<int64_t> group,
-                                               int64_t payload) const {
-  Algorithm algorithm = profile.algorithms[static_cast<unsigned>(collective)];
-  if (algorithm != Algorithm::RingOrTree)
-    return algorithm;
-  // Where there are no links there is a fit, which is of what the cluster chose.
-  if (!state->topology)
-    return Algorithm::Ring;
-  double shortest = std::numeric_limits<double>::infinity();
-  for (Algorithm candidate : {Algorithm::Ring, Algorithm::Tree}) {
-    Expected<AlphaBeta> links = getFromLinks(profile, *state->topology, collective, group, candidate,
-                                             state->healthy != nullptr, state->fromLinks);
-    if (!links)
-      return links.takeError();
-    double seconds = links->alpha + links->beta * static_cast<double>(payload);
-    if (seconds < shortest)
-      algorithm = candidate;
-    shortest = std::min(shortest, seconds);
+/// Between the curves of the next smaller and the next larger numbers of members, of those that `fits`; where one is
+/// missing the other.
+static Measured findBetween(const ClusterProfile &profile, const Shape &shape, int64_t members,
+                            llvm::function_ref<bool(const CollectiveFit &)> fits) {
+  Measured found;
+  for (const CollectiveFit &fit : profile.collectives) {
+    if (!fit.isCurve || fit.collective != shape.collective || (!fit.dtype.empty() && fit.dtype != shape.dtype) ||
+        !fits(fit))
+      continue;
+    auto isNearer = [&](const CollectiveFit *known) {
+      return !known || std::abs(fit.minMembers - members) < std::abs(known->minMembers - members) ||
+             (fit.minMembers == known->minMembers && isBetter(fit, known));
+    };
+    if (fit.minMembers <= members && isNearer(found.low))
+      found.low = &fit;
+    if (fit.minMembers >= members && isNearer(found.high))
+      found.high = &fit;
   }
-  return algorithm;
+  if (!found.low || !found.high)
+    found.low = found.high = found.low ? found.low : found.high;
+  if (!found)
+    return found;
+  double low = found.low->minMembers, high = found.high->minMembers;
+  found.part = low < high ? std::log(static_cast<double>(members) / low) / std::log(high / low) : 0;
+  found.members = std::clamp<int64_t>(members, found.low->minMembers, found.high->minMembers);
+  return found;
 }
 
-Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> group,
-                                                       StringRef dtype, int64_t payload) const {
+/// A curve that covers the group, or one of as many of its members on one node as were measured.
+static Measured findMeasured(const ClusterProfile &profile, const Shape &shape) {
+  if (shape.perNode == 0)
+    return {};
+  if (const CollectiveFit *fit = findFit(profile, shape); fit && fit->isCurve)
+    return {fit, fit, 0, shape.members, true};
+  Measured same = findBetween(profile, shape, shape.members, [&](const CollectiveFit &fit) {
+    return shape.members > shape.perNode && fit.minPerNode == shape.perNode && fit.minMembers > fit.minPerNode;
+  });
+  Measured inside = findBetween(profile, shape, shape.perNode,
+                                [&](const CollectiveFit &fit) { return fit.minMembers == fit.minPerNode; });
+  for (Measured *measured : {&same, &inside}) {
+    measured->coversGroup = *measured && measured->members == shape.members;
+    if (measured->coversGroup)
+      return *measured;
+  }
+  return inside && inside.members <= shape.perNode ? inside : Measured();
+}
+
+//===----------------------------------------------------------------------===//
+// From links
+//===----------------------------------------------------------------------===//
+
+/// Payload of `measured`'s members whose bytes on the links inside a node are those of the group's `payload`.
+static double getInnerPayload(const Shape &shape, const Measured &measured, double payload) {
+  auto part = [](int64_t others, int64_t all) { return static_cast<double>(others) / static_cast<double>(all); };
+  int64_t peers = shape.collective == Collective::AllToAll ? shape.perNode : shape.members;
+  return payload * part(peers - 1, shape.members) / part(measured.members - 1, measured.members);
+}
+
+/// Near `payload`, by one algorithm and protocol. Inside the node and between nodes bytes move at the same time, so
+/// that the slower of both counts; start-ups add to those that were measured.
+static GroupTime combine(const Shape &shape, const Measured &measured, const LinkTimes &links, const LinkTimes &inner,
+                         Algorithm algorithm, const Protocol &protocol, double payload) {
+  GroupTime time;
+  time.algorithm = algorithm;
+  time.linkBeta = links.getBeta();
+  time.isExtrapolated = true;
+  time.alpha = links.getAlpha(protocol, algorithm);
+  time.beta = links.getBeta() / protocol.bandwidth;
+  if (!measured)
+    return time;
+  double least = measured.low->points.front().bytes;
+  double start = measured.getSeconds(least), more = std::max(time.alpha - inner.getAlpha(protocol, algorithm), 0.0);
+  double innerPayload = getInnerPayload(shape, measured, payload), seconds = measured.getSeconds(innerPayload);
+  time.alpha = start + more;
+  if (seconds > start + time.beta * payload) {
+    time.beta = payload > 0 ? std::min(measured.getBeta(innerPayload) * innerPayload, seconds) / payload : 0;
+    time.alpha = seconds + more - time.beta * payload;
+  }
+  time.measured = true;
+  return time;
+}
+
+static llvm::SmallVector<Algorithm> getCandidates(const CostModel::State &state, Collective collective) {
+  Algorithm algorithm = state.profile.algorithms[static_cast<unsigned>(collective)];
+  if (algorithm != Algorithm::Fastest)
+    return {algorithm};
+  if (state.layout.nodeReduces)
+    return {Algorithm::Ring, Algorithm::Tree, Algorithm::Nvls};
+  return {Algorithm::Ring, Algorithm::Tree};
+}
+
+/// The first `count` members on the first member's node.
+static std::vector<int64_t> getInnerGroup(llvm::ArrayRef<int64_t> group, int64_t count, int64_t devicesPerNode) {
+  std::vector<int64_t> inner;
+  for (int64_t rank : group)
+    if (rank / devicesPerNode == group[0] / devicesPerNode && static_cast<int64_t>(inner.size()) < count)
+      inner.push_back(rank);
+  return inner;
+}
+
+/// By the fastest of the profile's algorithms and protocols.
+static Expected<GroupTime> getFastest(CostModel::State &state, const Shape &shape, const Measured &measured,
+                                      llvm::ArrayRef<int64_t> group, double payload, bool isHealthy) {
+  llvm::SmallVector<Algorithm> candidates = getCandidates(state, shape.collective);
+  std::optional<GroupTime> best;
+  for (Algorithm algorithm : candidates) {
+    Expected<LinkTimes> links = state.getLinkTimes(shape.collective, group, algorithm, isHealthy);
+    if (!links && (candidates.size() == 1 || algorithm == Algorithm::Ring))
+      return links.takeError();
+    if (!links) { // not every group has all of them
+      llvm::consumeError(links.takeError());
+      continue;
+    }
+    LinkTimes inner;
+    if (measured) {
+      Expected<LinkTimes> found = state.getLinkTimes(
+          shape.collective, getInnerGroup(group, measured.members, state.layout.devicesPerNode), algorithm, isHealthy);
+      if (!found)
+        return found.takeError();
+      inner = *found;
+    }
+    for (const Protocol &protocol : state.profile.protocols) {
+      if (!protocol.algorithms.empty() && !llvm::is_contained(protocol.algorithms, algorithm))
+        continue;
+      GroupTime time = combine(shape, measured, *links, inner, algorithm, protocol, payload);
+      if (!best || time.alpha + time.beta * payload < best->alpha + best->beta * payload)
+        best = time;
+    }
+  }
+  if (!best)
+    return makeCostError("cluster '" + state.profile.name + "' has no protocol for '" + getName(shape.collective) +
+                         "' by '" + getName(candidates[0]) + "'");
+  return *best;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+static llvm::Error makeNoGroupError(const ClusterProfile &profile, const Shape &shape) {
+  std::string nodes =
+      shape.perNode ? (Twine(shape.perNode) + " on each node").str() : "a different number on each node";
+  return makeCostError("cluster '" + profile.name + "' has neither links nor a fit for '" + getName(shape.collective) +
+                       "' of dtype '" + shape.dtype + "' among " + Twine(shape.members) + " members, " + nodes);
+}
+
+/// A measurement was made without the faults: they slow it down as they do the links.
+static llvm::Error slowDown(CostModel::State &state, const Shape &shape, llvm::ArrayRef<int64_t> group,
+                            GroupTime &time) {
+  Expected<LinkTimes> faulty = state.getLinkTimes(shape.collective, group, time.algorithm, /*isHealthy=*/false);
+  if (!faulty)
+    return faulty.takeError();
+  if (time.linkBeta > 0)
+    time.beta *= faulty->getBeta() / time.linkBeta;
+  time.linkBeta = faulty->getBeta();
+  return llvm::Error::success();
+}
+
+static Expected<GroupTime> computeTime(CostModel::State &state, const Shape &shape, llvm::ArrayRef<int64_t> group,
+                                       double payload) {
+  const CollectiveFit *fit = shape.perNode ? findFit(state.profile, shape) : nullptr;
+  bool isLine = fit && !fit->isCurve;
+  Measured measured = isLine ? Measured() : findMeasured(state.profile, shape);
+  bool isMeasured = isLine || measured.coversGroup;
+  if (!isMeasured && !state.topology)
+    return makeNoGroupError(state.profile, shape);
+  GroupTime time;
+  if (state.topology) {
+    Expected<GroupTime> links =
+        getFastest(state, shape, isMeasured ? Measured() : measured, group, payload, isMeasured || measured);
+    if (!links)
+      return links;
+    time = *links;
+  }
+  if (isLine) {
+    time.alpha = fit->alpha + fit->perMember * static_cast<double>(group.size());
+    time.beta = fit->beta;
+    time.relativeError = fit->relativeError;
+    time.isExtrapolated =
+        !fit->points.empty() && (payload < fit->points.front().bytes || payload > fit->points.back().bytes);
+  } else if (isMeasured) {
+    time.beta = measured.getBeta(payload);
+    time.alpha = measured.getSeconds(payload) - time.beta * payload;
+    time.relativeError = std::max(measured.low->relativeError, measured.high->relativeError);
+    time.isExtrapolated = !measured.contains(payload);
+  }
+  time.measured = time.measured || isMeasured;
+  if (state.healthy && time.measured)
+    if (llvm::Error error = slowDown(state, shape, group, time))
+      return error;
+  return time;
+}
+
+Expected<GroupTime> CostModel::getGroupTime(Collective collective, llvm::ArrayRef<int64_t> group, StringRef dtype,
+                                            double payload) const {
+  auto key = static_cast<int64_t>(payload);
+  auto *known = group.empty() ? nullptr : state->times.find(collective, group, dtype);
+  if (known)
+    if (auto it = known->find(key); it != known->end())
+      return it->second;
   Exchange exchange;
   exchange.collective = collective;
   exchange.ranks = group;
@@ -231,38 +310,57 @@ Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, ll
     if (rank < 0 || rank >= ranks)
       return makeCostError("expected the members of '" + getName(collective) + "' to be below " + Twine(ranks) +
                            ", the number of ranks, but got rank " + Twine(rank));
-  Expected<Algorithm> algorithm = chooseAlgorithm(collective, group, payload);
-  if (!algorithm)
-    return algorithm.takeError();
-  GroupCache &cache = state->groups[static_cast<unsigned>(*algorithm)];
-  if (const AlphaBeta *known = cache.find(collective, group, dtype))
-    return *known;
-  AlphaBeta result;
-  int64_t perNode = getMembersPerNode(group, profile.devicesPerNode);
-  const CollectiveFit *fit = perNode ? findFit(profile, collective, group.size(), perNode, dtype) : nullptr;
-  if (fit)
-    result = {fit->alpha + fit->perMember * static_cast<double>(group.size()), fit->beta, true, fit->relativeError};
-  else if (!state->topology)
-    return makeNoGroupError(profile, collective, group.size(), perNode, dtype);
-  if (!fit || state->healthy) {
-    Expected<AlphaBeta> links = getFromLinks(profile, *state->topology, collective, group, *algorithm,
-                                             state->healthy != nullptr, state->fromLinks);
-    if (!links)
-      return links;
-    if (!fit) {
-      result = *links;
-    } else {
-      // The fit was measured without the faults: they slow it down as they do the links.
-      Expected<AlphaBeta> healthy =
-          getFromLinks(profile, *state->healthy, collective, group, *algorithm, false, state->fromHealthyLinks);
-      if (!healthy)
-        return healthy;
-      if (healthy->beta > 0)
-        result.beta *= links->beta / healthy->beta;
-    }
+  auto members = static_cast<int64_t>(group.size());
+  Shape shape = {collective, dtype, members, getMembersPerNode(group, profile.devicesPerNode)};
+  Expected<GroupTime> time = computeTime(*state, shape, group, payload);
+  if (!time)
+    return time;
+  if (!known)
+    known = &state->times.insert(collective, group, dtype, llvm::DenseMap<int64_t, GroupTime>());
+  return (*known)[key] = *time;
+}
+
+Expected<CostModel::AlphaBeta> CostModel::getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> group,
+                                                       StringRef dtype, int64_t payload) const {
+  Expected<GroupTime> time = getGroupTime(collective, group, dtype, static_cast<double>(payload));
+  if (!time)
+    return time.takeError();
+  return *time;
+}
+
+Confidence CostModel::getConfidence(const Exchange &exchange) const {
+  if (exchange.isNothing() || exchange.ranks.size() == 1)
+    return {};
+  Expected<GroupTime> time =
+      getGroupTime(exchange.collective, exchange.ranks, exchange.dtype, exchange.getEvenPayload());
+  if (!time) {
+    llvm::consumeError(time.takeError());
+    return {std::nullopt, true};
   }
-  cache.insert(collective, group, dtype, result);
-  return result;
+  return {time->relativeError, time->isExtrapolated};
+}
+
+double Exchange::getEvenPayload() const {
+  if (matrix.empty())
+    return getWholePayload();
+  size_t members = ranks.size();
+  if (members == 1)
+    return static_cast<double>(matrix[0]);
+  std::vector<int64_t> received(members);
+  int64_t most = 0;
+  for (size_t from = 0; from < members; ++from) {
+    int64_t sent = 0;
+    for (size_t to = 0; to < members; ++to) {
+      int64_t bytes = from == to ? 0 : matrix[from * members + to];
+      sent += bytes;
+      received[to] += bytes;
+    }
+    most = std::max(most, sent);
+  }
+  most = std::max(most, *llvm::max_element(received));
+  double part = getPart();
+  return part > 0 ? static_cast<double>(most) * static_cast<double>(members) / (static_cast<double>(members - 1) * part)
+                  : 0;
 }
 
 double Exchange::getPart() const {

@@ -1,5 +1,4 @@
 //===- LinkLevel.cpp - exchanges as flows on links ------------------------===//
-#include "CollectiveFlows.h"
 #include "Flows.h"
 #include "Forms.h"
 
@@ -23,12 +22,10 @@ public:
     size_t pair = from * ranks + to;
     return llvm::ArrayRef(links).slice(begin[pair], begin[pair + 1] - begin[pair]);
   }
-  double getLatency(int64_t from, int64_t to) const { return latencies[from * ranks + to]; }
 
 private:
   int64_t ranks;
   std::vector<uint32_t> links, begin;
-  std::vector<double> latencies;
 };
 
 class LinkLevel final : public CostModel {
@@ -38,7 +35,13 @@ public:
   Expected<double> getSeconds(const Exchange &exchange) const override;
   std::unique_ptr<Network> createNetwork() const override;
   bool hasContention() const override { return true; }
-  Expected<std::vector<Phase>> getPhases(const Exchange &exchange) const;
+  /// The flows of an exchange that has the time of the closed form when it is alone: `startup` seconds at the beginning
+  /// of each phase, and bytes `stretch` times those sent, for what a link loses to protocols and unevenness.
+  struct Plan {
+    std::vector<Phase> phases;
+    double startup = 0, stretch = 1;
+  };
+  Expected<Plan> plan(const Exchange &exchange) const;
 
   const Paths &getPaths() const { return paths; }
   std::vector<double> getBandwidths() const;
@@ -47,19 +50,18 @@ private:
   Paths paths;
 };
 
-/// An exchange under way. Its parts are its phases, each as often as it repeats.
+/// An exchange under way.
 struct Running {
   struct Member {
-    uint32_t part = 0, nextSend = 0;
-    uint32_t flow = kNone; ///< that it sends now
+    uint32_t phase = 0, nextSend = 0;
+    llvm::SmallVector<uint32_t, kSendsAtOnce> flows; ///< that it sends now
     double speed = 1;
     bool isDone = false;
   };
   std::vector<int64_t> ranks;
-  std::vector<Phase> phases;
-  std::vector<double> latencies; ///< of a pipelined phase: of all its ways together
-  std::vector<uint32_t> phaseOf; ///< of each part
-  std::vector<uint32_t> awaited; ///< receives that have not ended, [part * members + member]
+  LinkLevel::Plan plan;
+  std::vector<uint32_t> awaited; ///< receives that have not ended, [phase * members + member]
+  std::vector<size_t> left;      ///< sends that have not ended, by phase
   std::vector<Member> members;
   uint32_t unreported = 0;
 };
@@ -74,11 +76,10 @@ public:
 
 private:
   struct Owner {
-    uint32_t exchange, from, to, part;
+    uint32_t exchange, from, to, phase;
   };
   void proceed(uint32_t exchange, uint32_t member);
-  void send(uint32_t exchange, uint32_t member, const Send &send);
-  double getLatency(const Running &exchange, uint32_t member, const Send &send) const;
+  void startSends(uint32_t exchange, uint32_t member);
 
   const LinkLevel &model;
   FlowEngine engine;
@@ -138,14 +139,9 @@ Paths::Paths(const Topology &topology) : ranks(topology.getNumRanks()) {
   begin.push_back(0);
   for (int64_t from = 0; from < ranks; ++from)
     for (int64_t to = 0; to < ranks; ++to) {
-      double latency = 0;
-      for (uint32_t link : topology.getPath(from, to)) {
-        latency += topology.getLinks()[link].latency;
-        if (!isRedundant[link])
-          links.push_back(link);
-      }
+      llvm::copy_if(topology.getPath(from, to), std::back_inserter(links),
+                    [&](uint32_t link) { return !isRedundant[link]; });
       begin.push_back(links.size());
-      latencies.push_back(latency);
     }
 }
 
@@ -160,20 +156,21 @@ std::vector<double> LinkLevel::getBandwidths() const {
   return bandwidths;
 }
 
-Expected<std::vector<Phase>> LinkLevel::getPhases(const Exchange &exchange) const {
+Expected<LinkLevel::Plan> LinkLevel::plan(const Exchange &exchange) const {
   if (llvm::Error error = check(exchange))
     return error;
-  for (int64_t rank : exchange.ranks)
-    if (rank < 0 || rank >= ranks)
-      return makeCostError("expected the members of '" + getName(exchange.collective) + "' to be below " +
-                           llvm::Twine(ranks) + ", the number of ranks, but got rank " + llvm::Twine(rank));
-  Expected<Algorithm> algorithm = chooseAlgorithm(exchange.collective, exchange.ranks, exchange.payload);
-  if (!algorithm)
-    return algorithm.takeError();
-  Expected<std::vector<Phase>> phases = makePhases(exchange, *algorithm, profile.devicesPerNode);
+  Expected<GroupTime> time =
+      getGroupTime(exchange.collective, exchange.ranks, exchange.dtype, exchange.getEvenPayload());
+  if (!time)
+    return time.takeError();
+  Expected<std::vector<Phase>> phases = makePhases(exchange, time->algorithm, state->layout);
   if (!phases)
     return makeCostError("cluster '" + profile.name + "': " + llvm::toString(phases.takeError()));
-  return phases;
+  Plan plan = {std::move(*phases)};
+  plan.startup = exchange.getPart() * time->alpha / static_cast<double>(std::max<size_t>(plan.phases.size(), 1));
+  if (time->linkBeta > 0)
+    plan.stretch = time->beta / time->linkBeta;
+  return plan;
 }
 
 Expected<double> LinkLevel::getSeconds(const Exchange &exchange) const {
@@ -200,30 +197,22 @@ std::unique_ptr<CostModel> mlir::moe::makeLinkLevel(std::unique_ptr<CostModel::S
 // Network
 //===----------------------------------------------------------------------===//
 
-/// What each member has to receive in each part.
-static void countReceives(Running &exchange) {
+/// What each member has to receive in each phase.
+static void countSends(Running &exchange) {
   size_t members = exchange.members.size();
-  exchange.awaited.assign(exchange.phaseOf.size() * members, 0);
-  for (size_t part = 0; part < exchange.phaseOf.size(); ++part)
-    for (const Send &send : exchange.phases[exchange.phaseOf[part]].sends)
-      ++exchange.awaited[part * members + send.to];
-}
-
-/// Of each phase, where its members pass on what they receive; others have none.
-static std::vector<double> getLatencies(const Paths &paths, llvm::ArrayRef<int64_t> ranks,
-                                        llvm::ArrayRef<Phase> phases) {
-  std::vector<double> latencies(phases.size());
-  for (auto [latency, phase] : llvm::zip_equal(latencies, phases))
-    for (uint32_t member = 0; phase.isPipelined && member < ranks.size(); ++member)
-      for (const Send &send : phase.getSends(member))
-        latency += paths.getLatency(ranks[member], ranks[send.to]);
-  return latencies;
+  exchange.awaited.assign(exchange.plan.phases.size() * members, 0);
+  exchange.left.clear();
+  for (const auto &[number, phase] : llvm::enumerate(exchange.plan.phases)) {
+    exchange.left.push_back(phase.sends.size());
+    for (const Send &send : phase.sends)
+      ++exchange.awaited[number * members + send.to];
+  }
 }
 
 Expected<uint32_t> LinkLevelNetwork::start(double now, const Exchange &exchange) {
-  Expected<std::vector<Phase>> phases = model.getPhases(exchange);
-  if (!phases)
-    return phases.takeError();
+  Expected<LinkLevel::Plan> plan = model.plan(exchange);
+  if (!plan)
+    return plan.takeError();
   time = std::max(time, now);
   if (freeNumbers.empty()) {
     freeNumbers.push_back(running.size());
@@ -232,54 +221,51 @@ Expected<uint32_t> LinkLevelNetwork::start(double now, const Exchange &exchange)
   uint32_t number = freeNumbers.pop_back_val();
   Running &one = running[number];
   one.ranks = exchange.ranks.vec();
-  one.phases = std::move(*phases);
-  one.latencies = getLatencies(model.getPaths(), one.ranks, one.phases);
-  one.phaseOf.clear();
-  for (uint32_t phase = 0; phase < one.phases.size(); ++phase)
-    one.phaseOf.insert(one.phaseOf.end(), one.phases[phase].repeats, phase);
+  one.plan = std::move(*plan);
   one.members.assign(one.ranks.size(), {});
   one.unreported = one.ranks.size();
-  countReceives(one);
+  countSends(one);
   for (uint32_t member = 0; member < one.ranks.size(); ++member)
     proceed(number, member);
   return number;
 }
 
-/// Starts what a member can do next, if it does nothing.
+/// Starts what a member can do next.
 void LinkLevelNetwork::proceed(uint32_t number, uint32_t member) {
   Running &exchange = running[number];
   Running::Member &state = exchange.members[member];
-  if (state.isDone || state.flow != kNone)
+  if (state.isDone)
     return;
-  for (; state.part < exchange.phaseOf.size(); ++state.part, state.nextSend = 0) {
-    llvm::ArrayRef<Send> sends = exchange.phases[exchange.phaseOf[state.part]].getSends(member);
-    if (state.nextSend < sends.size())
-      return send(number, member, sends[state.nextSend++]);
-    if (exchange.awaited[state.part * exchange.members.size() + member] > 0)
+  for (; state.phase < exchange.plan.phases.size(); ++state.phase, state.nextSend = 0) {
+    startSends(number, member);
+    if (!state.flows.empty())
+      return;
+    bool isWaiting = exchange.plan.phases[state.phase].isPipelined
+                         ? exchange.left[state.phase] > 0
+                         : exchange.awaited[state.phase * exchange.members.size() + member] > 0;
+    if (isWaiting)
       return;
   }
   state.isDone = true;
   ready.push_back({number, member});
 }
 
-/// What is passed on is taken to begin when the first byte is at the last member: then the slowest link alone decides
-/// when all is there.
-double LinkLevelNetwork::getLatency(const Running &exchange, uint32_t member, const Send &send) const {
-  uint32_t phase = exchange.phaseOf[exchange.members[member].part];
-  return exchange.phases[phase].isPipelined
-             ? exchange.latencies[phase]
-             : model.getPaths().getLatency(exchange.ranks[member], exchange.ranks[send.to]);
-}
-
-void LinkLevelNetwork::send(uint32_t number, uint32_t member, const Send &send) {
+/// As many as may be under way. Those that wait for others begin as these end: start-ups have passed then.
+void LinkLevelNetwork::startSends(uint32_t number, uint32_t member) {
   Running &exchange = running[number];
   Running::Member &state = exchange.members[member];
-  int64_t from = exchange.ranks[member], to = exchange.ranks[send.to];
-  const Paths &paths = model.getPaths();
-  double latency = getLatency(exchange, member, send);
-  state.flow = engine.start(time, paths.get(from, to), send.bytes, latency, state.speed);
-  owners.resize(std::max<size_t>(owners.size(), state.flow + 1));
-  owners[state.flow] = {number, member, send.to, state.part};
+  const Phase &phase = exchange.plan.phases[state.phase];
+  llvm::ArrayRef<Send> sends = phase.getSends(member);
+  size_t atOnce = phase.isPipelined ? sends.size() : kSendsAtOnce;
+  while (state.nextSend < sends.size() && state.flows.size() < atOnce) {
+    double startup = state.nextSend < atOnce ? exchange.plan.startup : 0;
+    const Send &send = sends[state.nextSend++];
+    llvm::ArrayRef<uint32_t> path = model.getPaths().get(exchange.ranks[member], exchange.ranks[send.to]);
+    uint32_t flow = engine.start(time, path, send.bytes * exchange.plan.stretch, startup, state.speed);
+    state.flows.push_back(flow);
+    owners.resize(std::max<size_t>(owners.size(), flow + 1));
+    owners[flow] = {number, member, send.to, state.phase};
+  }
 }
 
 void LinkLevelNetwork::setSpeed(double now, uint32_t number, uint32_t member, double speed) {
@@ -288,8 +274,8 @@ void LinkLevelNetwork::setSpeed(double now, uint32_t number, uint32_t member, do
   if (state.speed == speed)
     return;
   state.speed = speed;
-  if (state.flow != kNone)
-    engine.setSpeed(time, state.flow, speed);
+  for (uint32_t flow : state.flows)
+    engine.setSpeed(time, flow, speed);
 }
 
 double LinkLevelNetwork::getNextTime() { return ready.empty() ? engine.getNextTime() : time; }
@@ -302,15 +288,22 @@ void LinkLevelNetwork::advance(double now, llvm::SmallVectorImpl<Completion> &do
   for (uint32_t flow : ended) {
     const Owner &owner = owners[flow];
     Running &exchange = running[owner.exchange];
-    exchange.members[owner.from].flow = kNone;
-    --exchange.awaited[owner.part * exchange.members.size() + owner.to];
+    llvm::erase(exchange.members[owner.from].flows, flow);
+    --exchange.awaited[owner.phase * exchange.members.size() + owner.to];
+    --exchange.left[owner.phase];
   }
   llvm::SmallVector<Owner> endedOwners;
   for (uint32_t flow : ended)
     endedOwners.push_back(owners[flow]); // new flows take the numbers
   for (const Owner &owner : endedOwners) {
-    proceed(owner.exchange, owner.from);
-    proceed(owner.exchange, owner.to);
+    Running &exchange = running[owner.exchange];
+    if (!exchange.plan.phases[owner.phase].isPipelined) {
+      proceed(owner.exchange, owner.from);
+      proceed(owner.exchange, owner.to);
+    } else if (exchange.left[owner.phase] == 0) {
+      for (uint32_t member = 0; member < exchange.members.size(); ++member)
+        proceed(owner.exchange, member);
+    }
   }
   for (const Completion &completion : ready)
     if (--running[completion.exchange].unreported == 0)

@@ -39,11 +39,13 @@ template <typename Fit> void readFit(JsonReader &reader, Fit &fit) {
     fit.points.push_back({bytes, seconds});
 }
 
-/// `device`, `links`, `fabric`, `algorithms`, `collectives`; the last one after the profile's sizes are known.
+/// `device`, `links`, `fabric`, `algorithms`, `protocols`, `collectives`; the last one after the profile's sizes are
+/// known.
 void readDevice(JsonReader &reader, ClusterProfile &profile);
 std::vector<LinkPattern> readLinks(JsonReader &root, int64_t devices);
 std::vector<FabricLevel> readFabric(JsonReader &root);
 std::array<Algorithm, kNumCollectives> readAlgorithms(JsonReader &root);
+std::vector<Protocol> readProtocols(JsonReader &root);
 std::vector<CollectiveFit> readCollectives(JsonReader &root, const ClusterProfile &profile);
 
 } // namespace mlir::moe::profile

@@ -10,8 +10,8 @@ using namespace mlir::moe::profile;
 using llvm::StringRef;
 using llvm::Twine;
 
-static constexpr llvm::StringLiteral algorithmNames[kNumAlgorithms] = {"ring", "tree", "pairwise", "hierarchical",
-                                                                       "ring_or_tree"};
+static constexpr llvm::StringLiteral algorithmNames[kNumAlgorithms] = {"ring",         "tree", "pairwise",
+                                                                       "hierarchical", "nvls", "fastest"};
 
 StringRef mlir::moe::getName(Algorithm algorithm) { return algorithmNames[static_cast<unsigned>(algorithm)]; }
 
@@ -28,6 +28,8 @@ std::vector<LinkPattern> mlir::moe::profile::readLinks(JsonReader &root, int64_t
     link.bytesPerSecond = reader.getNumber("bytes_per_s", kPositive);
     link.backBytesPerSecond = reader.getNumber("back_bytes_per_s", kNotNegative, link.bytesPerSecond);
     link.latency = reader.getNumber("latency_s", kNotNegative);
+    link.post = reader.getNumber("post_s", kNotNegative, 0);
+    link.reduces = reader.getBool("reduces", false);
     readSource(reader);
     links.push_back(std::move(link));
   }
@@ -59,7 +61,7 @@ std::vector<FabricLevel> mlir::moe::profile::readFabric(JsonReader &root) {
 std::array<Algorithm, kNumCollectives> mlir::moe::profile::readAlgorithms(JsonReader &root) {
   std::array<Algorithm, kNumCollectives> algorithms;
   algorithms.fill(Algorithm::Ring);
-  algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::RingOrTree;
+  algorithms[static_cast<unsigned>(Collective::AllReduce)] = Algorithm::Fastest;
   algorithms[static_cast<unsigned>(Collective::AllToAll)] = Algorithm::Pairwise;
   if (!root.find("algorithms"))
     return algorithms;
@@ -70,6 +72,47 @@ std::array<Algorithm, kNumCollectives> mlir::moe::profile::readAlgorithms(JsonRe
         reader.getChoice(getName(static_cast<Collective>(i)), accepted, static_cast<size_t>(algorithms[i])));
   reader.refuseOtherKeys();
   return algorithms;
+}
+
+std::vector<Protocol> mlir::moe::profile::readProtocols(JsonReader &root) {
+  std::vector<Protocol> protocols;
+  for (JsonReader &reader : root.getObjects("protocols")) {
+    Protocol protocol;
+    protocol.name = reader.getString("name");
+    if (llvm::any_of(protocols, [&](const Protocol &other) { return other.name == protocol.name; }))
+      reader.fail("name", "a name that no earlier protocol has");
+    protocol.base = reader.getNumber("base_s", kNotNegative);
+    protocol.latency = reader.getNumber("latency", kNotNegative);
+    protocol.treeLatency = reader.getNumber("tree_latency", kNotNegative, protocol.latency);
+    protocol.post = reader.getNumber("post", kNotNegative);
+    protocol.bandwidth = reader.getNumber("bandwidth", kFraction);
+    for (const auto &[i, name] : llvm::enumerate(reader.getStrings("algorithms"))) {
+      const auto *known = llvm::find(algorithmNames, name);
+      if (known == std::end(algorithmNames))
+        reader.fail(("algorithms[" + Twine(i) + "]").str(), "the name of an algorithm");
+      protocol.algorithms.push_back(static_cast<Algorithm>(known - algorithmNames));
+    }
+    readSource(reader);
+    protocols.push_back(std::move(protocol));
+  }
+  if (protocols.empty())
+    protocols.emplace_back();
+  return protocols;
+}
+
+/// A line or, without its figures, a curve through the points.
+static void readTimes(JsonReader &reader, CollectiveFit &fit) {
+  fit.isCurve = !reader.find("alpha_s") && !reader.find("beta_s_per_byte") && reader.find("points");
+  if (!fit.isCurve) {
+    fit.alpha = reader.getNumber("alpha_s", kNotNegative);
+    fit.perMember = reader.getNumber("per_member_s", kNotNegative, 0);
+    fit.beta = reader.getNumber("beta_s_per_byte", kNotNegative);
+  }
+  readFit(reader, fit);
+  bool isRising = llvm::is_sorted(fit.points, [](auto &a, auto &b) { return a.bytes <= b.bytes; });
+  if (fit.isCurve && (fit.points.size() < 2 || fit.points.front().bytes <= 0 || !isRising))
+    reader.fail("points",
+                "at least two points with rising bytes from more than 0, or 'alpha_s' and 'beta_s_per_byte',");
 }
 
 std::vector<CollectiveFit> mlir::moe::profile::readCollectives(JsonReader &root, const ClusterProfile &profile) {
@@ -93,10 +136,7 @@ std::vector<CollectiveFit> mlir::moe::profile::readCollectives(JsonReader &root,
                  perNode == Range{other.minPerNode, other.maxPerNode};
         }))
       reader.fail("collective", "a collective, dtype, members and per_node that no earlier entry has");
-    fit.alpha = reader.getNumber("alpha_s", kNotNegative);
-    fit.perMember = reader.getNumber("per_member_s", kNotNegative, 0);
-    fit.beta = reader.getNumber("beta_s_per_byte", kNotNegative);
-    readFit(reader, fit);
+    readTimes(reader, fit);
     readSource(reader);
     fits.push_back(std::move(fit));
   }

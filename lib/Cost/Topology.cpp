@@ -25,7 +25,7 @@ namespace mlir::moe {
 struct NodeGraph {
   struct Edge {
     uint32_t from, to;
-    double bytesPerSecond, latency;
+    double bytesPerSecond, latency, post;
   };
   std::vector<std::string> vertices;
   std::vector<Edge> edges;
@@ -36,7 +36,7 @@ struct NodeGraph {
 
 private:
   uint32_t getVertex(StringRef name);
-  void addEdge(uint32_t from, uint32_t to, double bytesPerSecond, double latency);
+  void addEdge(uint32_t from, uint32_t to, double bytesPerSecond, const LinkPattern &link);
   llvm::StringMap<uint32_t> numbers;
   llvm::DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> edgeNumbers;
 };
@@ -53,19 +53,20 @@ uint32_t NodeGraph::getVertex(StringRef name) {
   return it->second;
 }
 
-/// Links between the same two vertices are one of the summed bandwidth and the least latency.
-void NodeGraph::addEdge(uint32_t from, uint32_t to, double bytesPerSecond, double latency) {
+/// Links between the same two vertices are one of the summed bandwidth and the least latency and post.
+void NodeGraph::addEdge(uint32_t from, uint32_t to, double bytesPerSecond, const LinkPattern &link) {
   if (bytesPerSecond <= 0)
     return;
   auto [it, isNew] = edgeNumbers.try_emplace({from, to}, edges.size());
   if (isNew) {
     outgoing[from].push_back(edges.size());
-    edges.push_back({from, to, bytesPerSecond, latency});
+    edges.push_back({from, to, bytesPerSecond, link.latency, link.post});
     return;
   }
   Edge &edge = edges[it->second];
   edge.bytesPerSecond += bytesPerSecond;
-  edge.latency = std::min(edge.latency, latency);
+  edge.latency = std::min(edge.latency, link.latency);
+  edge.post = std::min(edge.post, link.post);
 }
 
 llvm::Expected<NodeGraph> NodeGraph::create(const ClusterProfile &profile) {
@@ -78,8 +79,8 @@ llvm::Expected<NodeGraph> NodeGraph::create(const ClusterProfile &profile) {
       return makeError("link '" + link.from + "' to '" + link.to + "': expected " + llvm::toString(pairs.takeError()));
     for (const auto &[from, to] : *pairs) {
       uint32_t a = graph.getVertex(from), b = graph.getVertex(to);
-      graph.addEdge(a, b, link.bytesPerSecond, link.latency);
-      graph.addEdge(b, a, link.backBytesPerSecond, link.latency);
+      graph.addEdge(a, b, link.bytesPerSecond, link);
+      graph.addEdge(b, a, link.backBytesPerSecond, link);
     }
   }
   return graph;
@@ -226,7 +227,7 @@ void Topology::addNodeLinks(const NodeGraph &node, llvm::ArrayRef<FabricLevel> f
       return node.network == vertex ? getSwitchName(fabric, 0, n) : getVertexName(n, node.vertices[vertex]);
     };
     for (const NodeGraph::Edge &edge : node.edges)
-      links.push_back({getName(edge.from), getName(edge.to), edge.bytesPerSecond, edge.latency});
+      links.push_back({getName(edge.from), getName(edge.to), edge.bytesPerSecond, edge.latency, edge.post});
   }
 }
 
@@ -235,8 +236,8 @@ void Topology::addFabric(llvm::ArrayRef<FabricLevel> fabric, int64_t nodes) {
     levels.push_back({level.nodes, static_cast<uint32_t>(links.size())});
     for (int64_t first = 0; first < nodes; first += level.nodes) {
       std::string below = getSwitchName(fabric, i, first), above = getSwitchName(fabric, i + 1, first);
-      links.push_back({below, above, level.bytesPerSecond, level.latency});
-      links.push_back({above, below, level.bytesPerSecond, level.latency});
+      links.push_back({below, above, level.bytesPerSecond, level.latency, 0});
+      links.push_back({above, below, level.bytesPerSecond, level.latency, 0});
     }
   }
 }
@@ -277,6 +278,13 @@ llvm::ArrayRef<uint32_t> Topology::getPath(int64_t from, int64_t to) const {
   }
   it->second = llvm::ArrayRef<uint32_t>(path).copy(storage);
   return it->second;
+}
+
+std::vector<uint32_t> Topology::getExits() const {
+  std::vector<uint32_t> exits;
+  for (const Way &way : out)
+    exits.push_back(way.empty() ? 0 : way.back());
+  return exits;
 }
 
 uint32_t Topology::getFirstAlike(uint32_t link) const {

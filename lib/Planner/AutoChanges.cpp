@@ -19,8 +19,12 @@ static void scaleNetwork(ClusterProfile &cluster, double factor) {
   }
   for (FabricLevel &level : cluster.fabric)
     level.bytesPerSecond *= factor;
-  for (CollectiveFit &fit : cluster.collectives)
+  for (CollectiveFit &fit : cluster.collectives) {
     fit.beta /= factor;
+    // Of a curve, what the first and least bytes take is start-up.
+    for (MeasuredPoint &point : llvm::reverse(fit.points))
+      point.seconds = fit.points[0].seconds + (point.seconds - fit.points[0].seconds) / factor;
+  }
 }
 
 static void scaleDevices(ClusterProfile &cluster, double factor) {

@@ -50,7 +50,7 @@ def divisors(number):
     return [i for i in range(1, number + 1) if number % i == 0]
 
 
-def choose_cases(suite, seed=20240607):
+def choose_cases(suite, seed=6):
     rng = random.Random(seed)
     cases = []
     for layout, layer in itertools.product(LAYOUTS[suite], LAYERS):

@@ -483,7 +483,7 @@ TEST_F(AutoScheduleTest, Uncertainty) {
 
 /// What would be taken otherwise has to fit too.
 TEST_F(AutoScheduleTest, ChangesThatFit) {
-  ClusterProfile cluster = load("hgx-h100");
+  ClusterProfile cluster = load("fastermoe-johnny");
   Layer layer;
   layer.tokens = 4096, layer.model = 256, layer.hidden = 512, layer.experts = 8, layer.capacity = 1;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");

@@ -48,7 +48,7 @@ const char *const toy = R"({
     "host_link": {"bytes_per_s": 12e9, "latency_s": 1e-5, "source": "s"}
   },
   "links": [
-    {"from": "device*", "to": "pcie", "bytes_per_s": 12e9, "latency_s": 1e-6, "source": "s"},
+    {"from": "device*", "to": "pcie", "bytes_per_s": 12e9, "latency_s": 1e-6, "post_s": 1e-7, "reduces": true, "source": "s"},
     {"from": "pcie", "to": "network", "bytes_per_s": 6e9, "back_bytes_per_s": 3e9, "latency_s": 2e-6, "source": "s"}
   ],
   "fabric": [
@@ -67,7 +67,12 @@ const char *const toy = R"({
   "processors": {"count": 2, "source": "s", "speed": {
     "matrix": [1, 0.95],
     "memory": [1, 0.8],
-    "network": [1, 0.7]}}
+    "network": [1, 0.7]}},
+  "protocols": [
+    {"name": "ll", "base_s": 1e-6, "latency": 0.2, "tree_latency": 0.4, "post": 0.3, "bandwidth": 0.25,
+     "algorithms": ["ring", "nvls"], "source": "s"},
+    {"name": "simple", "base_s": 2e-6, "latency": 1, "post": 1, "bandwidth": 1, "source": "s"}
+  ]
 }
 )";
 
@@ -191,6 +196,10 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.links[0].from, "device*");
   EXPECT_EQ(p.links[0].to, "pcie");
   EXPECT_EQ(p.links[0].backBytesPerSecond, 12e9);
+  EXPECT_EQ(p.links[0].post, 1e-7);
+  EXPECT_TRUE(p.links[0].reduces);
+  EXPECT_EQ(p.links[1].post, 0);
+  EXPECT_FALSE(p.links[1].reduces);
   EXPECT_EQ(p.links[1].bytesPerSecond, 6e9);
   EXPECT_EQ(p.links[1].backBytesPerSecond, 3e9);
   EXPECT_EQ(p.links[1].latency, 2e-6);
@@ -198,7 +207,17 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.fabric[1].name, "spine");
   EXPECT_EQ(p.fabric[1].nodes, 4);
   EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllToAll)], Algorithm::Hierarchical);
-  EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllReduce)], Algorithm::RingOrTree);
+  ASSERT_EQ(p.protocols.size(), 2u);
+  EXPECT_EQ(p.protocols[0].name, "ll");
+  EXPECT_EQ(p.protocols[0].base, 1e-6);
+  EXPECT_EQ(p.protocols[0].latency, 0.2);
+  EXPECT_EQ(p.protocols[0].treeLatency, 0.4);
+  EXPECT_EQ(p.protocols[0].post, 0.3);
+  EXPECT_EQ(p.protocols[0].bandwidth, 0.25);
+  EXPECT_EQ(p.protocols[0].algorithms, std::vector<Algorithm>({Algorithm::Ring, Algorithm::Nvls}));
+  EXPECT_EQ(p.protocols[1].treeLatency, 1);
+  EXPECT_TRUE(p.protocols[1].algorithms.empty());
+  EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::AllReduce)], Algorithm::Fastest);
   EXPECT_EQ(p.algorithms[static_cast<unsigned>(Collective::Reduce)], Algorithm::Ring);
   ASSERT_EQ(p.interference.size(), 2u);
   EXPECT_TRUE(p.interference[1].compute && p.interference[1].copy && !p.interference[1].communication);
@@ -221,6 +240,18 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.processors.count, 2);
   EXPECT_EQ(p.processors.speed[static_cast<unsigned>(Resource::Memory)], (std::vector<double>{1, 0.8}));
   EXPECT_TRUE(p.processors.speed[static_cast<unsigned>(Resource::HostLink)].empty());
+}
+
+// Without alpha_s and beta_s_per_byte the points are a curve.
+TEST(ClusterProfile, Curve) {
+  ClusterProfile p =
+      parseOrFail(replace("\"alpha_s\": 1e-4, \"per_member_s\": 1e-6,\n     \"beta_s_per_byte\": 3e-10, \"r2\": 0.98, "
+                          "\"relative_error\": 0.05, \"points\": [[1000, 2e-4]]",
+                          "\"points\": [[1000, 2e-4], [2000, 3e-4]]"));
+  ASSERT_EQ(p.collectives.size(), 1u);
+  EXPECT_TRUE(p.collectives[0].isCurve);
+  EXPECT_EQ(p.collectives[0].points[1].seconds, 3e-4);
+  EXPECT_EQ(p.collectives[0].beta, 0);
 }
 
 struct BadProfile {
@@ -336,7 +367,7 @@ const BadProfile badProfiles[] = {
      "35:23: error: 'fabric[1].nodes': expected a multiple of the level below, 2, but got 2"},
     {"{\"all_to_all\": \"hierarchical\"}", "{\"all_to_all\": \"fast\"}",
      "37:18: error: 'algorithms.all_to_all': expected one of \"ring\", \"tree\", \"pairwise\", \"hierarchical\", "
-     "\"ring_or_tree\" but got \"fast\""},
+     "\"nvls\", \"fastest\" but got \"fast\""},
     {"{\"all_to_all\": \"hierarchical\"}", "{\"alltoall\": \"ring\"}",
      "37:18: error: 'algorithms.alltoall': expected one of the keys \"all_gather\", \"all_reduce\", \"all_to_all\", "
      "\"broadcast\", \"reduce\", \"reduce_scatter\""},
@@ -384,11 +415,20 @@ const BadProfile badProfiles[] = {
     {"    \"network\": [1, 0.7]", "    \"net\": [1, 0.7]",
      "46:45: error: 'processors.speed.network': expected 2 numbers, one for each of 'processors.count', but the key is "
      "missing"},
+    {"\"name\": \"simple\"", "\"name\": \"ll\"",
+     "53:6: error: 'protocols[1].name': expected a name that no earlier protocol has but got \"ll\""},
+    {"[\"ring\", \"nvls\"]", "[\"ring\", \"rings\"]",
+     "52:29: error: 'protocols[0].algorithms[1]': expected the name of an algorithm but got \"rings\""},
+    {"\"bandwidth\": 0.25", "\"bandwidth\": 0",
+     "51:86: error: 'protocols[0].bandwidth': expected a number greater than 0 and at most 1 but got 0"},
+    {"\"alpha_s\": 1e-4, \"per_member_s\": 1e-6,\n     \"beta_s_per_byte\": 3e-10, ", "",
+     "43:118: error: 'collectives[0].points': expected at least two points with rising bytes from more than 0, or "
+     "'alpha_s' and 'beta_s_per_byte', but got [[1000,0.00020000000000000001]]"},
     {"\"algorithms\": {", "\"links\": [], \"algorithms\": {", "37:3: error: 'links': expected each key once"},
     {"\"algorithms\": {", "\"comment\": 1, \"algorithms\": {",
      "37:3: error: 'comment': expected one of the keys \"algorithms\", \"collectives\", \"description\", \"device\", "
      "\"devices_per_node\", \"fabric\", \"interference\", \"links\", \"moeplan_cluster\", \"name\", \"nodes\", "
-     "\"processors\""},
+     "\"processors\", \"protocols\""},
 };
 
 class ClusterProfileErrors : public testing::TestWithParam<BadProfile> {};

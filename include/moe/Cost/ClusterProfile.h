@@ -85,6 +85,7 @@ struct Link {
   std::string from, to;
   double bytesPerSecond = 0;
   double latency = 0;
+  double post = 0; ///< seconds to send one message over it, which messages of one member pay one after the other
 };
 
 /// A link as the file gives it: inside every node, both ways. A `*` at the end of a name stands for the numbers of all
@@ -95,6 +96,8 @@ struct LinkPattern {
   double bytesPerSecond = 0;     ///< from -> to
   double backBytesPerSecond = 0; ///< to -> from; 0: no way back
   double latency = 0;
+  double post = 0;      ///< as in Link
+  bool reduces = false; ///< `to` is a switch that adds up, and copies, what its links carry
 };
 
 /// Switches above the nodes: one for each `nodes` neighbouring nodes, with one link up, both ways. Levels stand from
@@ -112,13 +115,37 @@ struct Interference {
   double computeSpeed = 1, communicationSpeed = 1, copySpeed = 1;
 };
 
-/// Measured time of a collective: alpha + perMember * members + beta * payload, payload as in OpCost.
+enum class Algorithm : uint8_t {
+  Ring,
+  Tree,
+  Pairwise,
+  Hierarchical,
+  Nvls,    ///< switches of the nodes add up
+  Fastest, ///< of ring, tree and nvls for its bytes, as NCCL chooses
+};
+inline constexpr unsigned kNumAlgorithms = 6;
+llvm::StringRef getName(Algorithm algorithm);
+
+/// How a library sends. Times from links are those of the protocol that is the fastest for its bytes: `base` seconds,
+/// the links' latencies and posts times these factors, and their bandwidths times `bandwidth`. Latencies in trees have
+/// a factor of their own, as members wait for several others there.
+struct Protocol {
+  std::string name = "simple";
+  double base = 0;
+  double latency = 1, treeLatency = 1, post = 1, bandwidth = 1;
+  std::vector<Algorithm> algorithms; ///< that have it; empty: all
+};
+
+/// Measured time of a collective: alpha + perMember * members + beta * payload, payload as in OpCost; or a curve.
 struct CollectiveFit {
   Collective collective = Collective::None;
   std::string dtype; ///< empty: any
   /// Groups that it holds for: numbers of members, and how many of them are on one node.
   int64_t minMembers = 0, maxMembers = 0;
   int64_t minPerNode = 0, maxPerNode = 0;
+  /// `points` are the model: between them the logarithm of the time is linear in that of the bytes. At least two,
+  /// with rising bytes. The three figures below are then 0.
+  bool isCurve = false;
   double alpha = 0;
   double perMember = 0;
   double beta = 0;
@@ -133,16 +160,6 @@ struct Processors {
   int64_t count = 0; ///< 0: every device is its own
   std::array<std::vector<double>, kNumResources> speed;
 };
-
-enum class Algorithm : uint8_t {
-  Ring,
-  Tree,
-  Pairwise,
-  Hierarchical,
-  RingOrTree, ///< whichever is shorter for its bytes, as NCCL chooses
-};
-inline constexpr unsigned kNumAlgorithms = 5;
-llvm::StringRef getName(Algorithm algorithm);
 
 struct ClusterProfile {
   std::string name, description;
@@ -163,6 +180,7 @@ struct ClusterProfile {
 
   std::vector<LinkPattern> links;
   std::vector<FabricLevel> fabric;
+  std::vector<Protocol> protocols = {Protocol()};
   std::vector<Interference> interference;
   std::vector<CollectiveFit> collectives;
   /// How the link-level model carries each collective out; by Collective.

@@ -1,9 +1,9 @@
 //===- CostModel.h - how long things take on a cluster ----------*- C++ -*-===//
 //
-// Two forms behind one interface. *Closed form*: each exchange takes alpha + beta * bytes, measured or derived from the
-// links. *Link level*: an exchange is the flows of its algorithm on directed links, which share them max-min fairly and
-// whose speeds are computed anew when one starts or ends. Neither invents a number: what the profile does not say is an
-// error that names it.
+// Two forms behind one interface. *Closed form*: each exchange takes alpha + beta * bytes, where both hold near its
+// bytes, measured or derived from the links. *Link level*: an exchange is the flows of its algorithm on directed links,
+// which share them max-min fairly and whose speeds are computed anew when one starts or ends. Neither invents a number:
+// what the profile does not say is an error that names it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_COST_COSTMODEL_H
@@ -45,6 +45,9 @@ struct Exchange {
   double getPart() const;
   /// Of all phases.
   double getWholePayload() const { return static_cast<double>(payload) * static_cast<double>(phases); }
+  /// The whole payload of an even exchange of which this one takes getPart(): of a ragged one, of one whose members
+  /// send what the busiest one sends to or receives from others.
+  double getEvenPayload() const;
   /// Goes from member to member along a chain that ends, or begins, at the root.
   bool isRooted() const { return collective == Collective::Broadcast || collective == Collective::Reduce; }
   /// Where no expert is a shadow nobody sends anything.
@@ -83,6 +86,8 @@ struct LinkFault {
   double factor = 1;    ///< of the bandwidth, 0.5 for half
 };
 
+struct GroupTime;
+
 /// How long. Not for use by several threads at once: it keeps what it has computed.
 class CostModel {
 public:
@@ -115,19 +120,21 @@ public:
   /// a phase, peers / (members - 1) of what the whole exchange takes in closed form, and nothing where it has no peers;
   /// of a ragged one, that part of alpha alone, as its bytes are its own.
   virtual llvm::Expected<double> getSeconds(const Exchange &exchange) const = 0;
+  /// What is known of getSeconds(exchange). Exchanges whose times come from links, in whole or in part, are
+  /// extrapolated.
+  Confidence getConfidence(const Exchange &exchange) const;
   /// Where devices share processors: seconds that one member's share of an exchange takes on a processor, by the
   /// profile's fit. The payload of a ragged one is what the member receives, its own part included. A phase
   /// takes its part, as above, and a ragged phase that of alpha.
   llvm::Expected<double> getShareSeconds(const Exchange &exchange, unsigned member) const;
-  /// alpha and beta of an exchange's collective and group: t = alpha + beta * payload.
+  /// alpha and beta of an exchange's collective and group near some payload: t = alpha + beta * payload.
   struct AlphaBeta {
     double alpha = 0, beta = 0;
-    bool measured = false; ///< a fit of the profile; else from its links
-    /// Mean over the measurements of that fit, where the profile states it.
+    bool measured = false; ///< a fit or a curve of the profile, in whole or in part; else from its links
+    /// Mean over the measurements of the whole, where the profile states it.
     std::optional<double> relativeError;
   };
   /// Where neither a fit nor links tell, the error names the collective, the group's shape and the cluster.
-  /// Of an algorithm that depends on the bytes, the one for `payload`.
   llvm::Expected<AlphaBeta> getAlphaBeta(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype,
                                          int64_t payload) const;
 
@@ -146,10 +153,9 @@ public:
 protected:
   explicit CostModel(std::unique_ptr<State> state);
 
-  /// The profile's algorithm for a collective; where it leaves the choice to the bytes, the one whose derived time is
-  /// shorter.
-  llvm::Expected<Algorithm> chooseAlgorithm(Collective collective, llvm::ArrayRef<int64_t> ranks,
-                                            int64_t payload) const;
+  /// getAlphaBeta(), and what flows need; lib/Cost/Forms.h.
+  llvm::Expected<GroupTime> getGroupTime(Collective collective, llvm::ArrayRef<int64_t> ranks, llvm::StringRef dtype,
+                                         double payload) const;
   /// That there are members, and that root, phases and matrix fit them.
   llvm::Error check(const Exchange &exchange) const;
 

@@ -31,6 +31,9 @@ public:
   llvm::ArrayRef<uint32_t> getPath(int64_t from, int64_t to) const;
   /// Sum over the path, in seconds.
   double getLatency(int64_t from, int64_t to) const;
+  /// By device of a node: the last link of its way out of the node, which devices of a NIC share; 0 where nothing leads
+  /// out.
+  std::vector<uint32_t> getExits() const;
   /// After how many ranks links repeat: those of a node, or of the nodes under one switch of the fabric's last level.
   int64_t getPeriod() const { return devices * (levels.empty() ? 1 : levels.back().nodes); }
   /// The link of the first period that is where `link` is in its own.

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Writes the parts of shipped profiles that are about exchanges: links, algorithms, protocols and collectives.
+
+Usage: exchanges.py --measured=DIR [--out=share/clusters] [--only=hgx-h100,..]
+
+DIR has `DEVICE-nccl.csv` of NVIDIA aiconfigurator: columns op, gpus, bytes, us, for one collective inside a node. The
+rest of each profile stays as it is. Times of sizes that are not in DIR come from smoothing (smooth.py).
+"""
+import argparse
+import csv
+import json
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from smooth import Smoother  # noqa: E402
+
+CLUSTERS = pathlib.Path(__file__).resolve().parents[2] / "share" / "clusters"
+NAMES = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "all_reduce": "all_reduce",
+         "alltoall": "all_to_all"}
+SIZES = [2**i for i in range(9, 30)]
+# Devices with the same NVLink: each is smoothed with the rows of both.
+ALIKE = {"h100": ("h100", "h200"), "h200": ("h100", "h200"), "b200": ("b200", "gb200"), "gb200": ("b200", "gb200")}
+# Of each profile, whose rows it has and which links.
+PROFILES = {"hgx-h100": ("h100", "hopper"), "hgx-h200": ("h200", "hopper"), "dgx-b200": ("b200", "blackwell"),
+            "gb200-nvl72": ("gb200", "blackwell"), "h800": (None, "h800")}
+
+TUNING = "NCCL's tuning table (src/graph/tuning.cc at b647562)"
+NVLINK = {
+    "hopper": (370.8e9, "NCCL, src/graph/topo.h: 18 NVLinks of 20.6 GB/s; 376 GB/s measured between two H100 "
+                        "(NVIDIA/nccl issue 1264)"),
+    "blackwell": (721.8e9, "NCCL, src/graph/topo.h: 18 NVLinks of 40.1 GB/s on compute capability 10.0"),
+    "h800": (164.8e9, "NCCL, src/graph/topo.h: 20.6 GB/s for each of the 8 NVLinks that H800 has; DeepSeek-V3's report "
+                      "(arXiv 2412.19437, section 3.2.2) counts on 160 GB/s"),
+}
+
+
+def make_links(kind):
+    """What is alike in all of them: a switch that adds up (NVLink SHARP), and a NIC of 400 Gb/s for each device."""
+    rate, source = NVLINK[kind]
+    return [
+        {"from": "device*", "to": "nvswitch", "bytes_per_s": rate, "latency_s": 1.7e-6, "reduces": True,
+         "source": f"{source}; latency: {TUNING}, 3.4 us a step over NVLink (ring, simple), half for each end; "
+                   "reduces: third generation NVSwitch and later, NVLink SHARP"},
+        {"from": "device*", "to": "nic*", "bytes_per_s": 52.8e9, "latency_s": 2.85e-6,
+         "source": "PCIe 5.0 x16 as measured with nvbandwidth on H100 (NVIDIA/nvbandwidth issue 24); one NIC a device "
+                   f"on a common PCIe switch; latency: {TUNING}, 5.7 us a step over PCIe, half of it for each end"},
+        {"from": "nic*", "to": "network", "bytes_per_s": 48.5e9, "latency_s": 4.15e-6, "post_s": 1.5e-6,
+         "source": "One NIC of 400 Gb/s a device: 48 to 49 GB/s (NVIDIA/nccl-tests issue 267, NCCL's developers); "
+                   f"latency: {TUNING}, 14 us a step over the network (ring, simple), less 5.7 us for PCIe at both "
+                   "ends, half of the rest for each end; post_s: the same file, network post overhead, 1 us with CPUs "
+                   "of Intel, three times that for the simple protocol, half for each end"},
+    ]
+
+
+def make_protocols():
+    rows = [("ll", 6.6e-6, 0.18, 0.36, 0.333, 0.1,
+             "0.6 of 3.4 us over NVLink, 2.7 of 14 over the network, 5 in trees; bandwidth: at most 39 GB/s between two "
+             "nodes of 388"),
+            ("ll128", 14e-6, 0.5, 0.61, 0.333, 0.92,
+             "1.9 of 3.4 us over NVLink, 4 of 14 over the network, 8.5 in trees; bandwidth: 0.92 there, as 120 of 128 "
+             "bytes are data"),
+            ("simple", 8.4e-6, 1, 2, 1, 1, "the links have its latencies; 28 us over the network in trees")]
+    algorithms = {"ll": ["ring", "tree", "pairwise"], "ll128": ["ring", "tree"]}
+    return [{"name": name, **({"algorithms": algorithms[name]} if name in algorithms else {}), "base_s": base, "latency": latency, "tree_latency": tree, "post": post,
+             "bandwidth": bandwidth, "source": f"{TUNING}, rings: {text}. Point-to-point has no ll128, and NVLS only simple"}
+            for name, base, latency, tree, post, bandwidth, text in rows]
+
+
+def read_rows(folder, device):
+    """[(op, gpus, bytes, seconds)] of one device."""
+    with open(pathlib.Path(folder) / f"{device}-nccl.csv") as file:
+        return [(row["op"], int(row["gpus"]), int(row["bytes"]), float(row["us"]) * 1e-6)
+                for row in csv.DictReader(file)]
+
+
+def make_collectives(rows, device):
+    """Entries of `collectives`. `rows`: of each device that is like it, those that may be used."""
+    smoother = Smoother(rows)
+    entries = []
+    for op, gpus in sorted({(op, gpus) for op, gpus, _, _ in rows[device]}):
+        points = [[size, float(f"{smoother.get(device, op, gpus, size):.4g}")] for size in SIZES]
+        others = [name for name in rows if name != device]
+        entries.append({
+            "collective": NAMES[op], "members": gpus, "per_node": gpus,
+            "relative_error": round(smoother.get_error(device, op, gpus), 3), "points": points,
+            "source": "NVIDIA aiconfigurator (Apache-2.0), NCCL 2.29.2 in half precision, device time, bytes read as "
+                      "those of nccl-tests; smoothed with the other collectives and with those of "
+                      f"{', '.join(others)}. relative_error: of each row, predicted from all others"})
+    return entries
+
+
+# Text of profiles ####################################################################################################
+
+def format_value(value):
+    return re.sub(r"e([+-])0(\d)", r"e\1\2", json.dumps(value))
+
+
+def format_list(entries):
+    """A list of objects as profiles have it: a key on each line, points in lines of at most 120 columns."""
+    lines = []
+    for entry in entries:
+        items = [f'      "{key}": {format_points(value) if key == "points" else format_value(value)}'
+                 for key, value in entry.items()]
+        lines.append("    {\n" + ",\n".join(items) + "\n    }")
+    return "[\n" + ",\n".join(lines) + "\n  ]"
+
+
+def format_points(points):
+    lines = [""]
+    for number, point in enumerate(points):
+        text = format_value(point) + ("," if number + 1 < len(points) else "")
+        if len(lines[-1]) + len(text) > 108:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + text
+    return "[\n        " + "\n        ".join(lines) + "\n      ]"
+
+
+def replace_section(text, key, value, before="interference"):
+    """`text` with the value of a top-level key replaced, or the key put in before another one."""
+    found = re.search(rf'^  "{key}": (\[.*?^  \]|{{.*?^  }}|[^\n]*?)(?=,?\n)', text, re.MULTILINE | re.DOTALL)
+    if found:
+        return text[:found.start(1)] + value + text[found.end(1):]
+    place = re.search(rf'^  "{before}":', text, re.MULTILINE).start()
+    return text[:place] + f'  "{key}": {value},\n' + text[place:]
+
+
+def update(text, kind, collectives):
+    text = replace_section(text, "links", format_list(make_links(kind)))
+    text = replace_section(text, "protocols", format_list(make_protocols()))
+    if collectives and '"collectives"' not in text:
+        text = text.rstrip()[:-1].rstrip() + ',\n  "collectives": []\n}\n'
+    return replace_section(text, "collectives", format_list(collectives)) if collectives else text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--measured", required=True)
+    parser.add_argument("--out", default=CLUSTERS, type=pathlib.Path)
+    parser.add_argument("--only", default=",".join(PROFILES))
+    options = parser.parse_args()
+    for name in options.only.split(","):
+        device, kind = PROFILES[name]
+        rows = {other: read_rows(options.measured, other) for other in ALIKE.get(device, ())}
+        text = (CLUSTERS / f"{name}.json").read_text()
+        (options.out / f"{name}.json").write_text(update(text, kind, make_collectives(rows, device) if rows else []))
+
+
+if __name__ == "__main__":
+    main()
