@@ -4,7 +4,7 @@ import json
 import subprocess
 
 MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite", "olmoe-1b-7b", "gpt-oss-20b", "deepseek-v3", "qwen1.5-moe-a2.7b", "dbrx")
-CLUSTERS = ("hgx-h100", "hgx-h200", "dgx-b200")
+CLUSTERS = ("hgx-h100", "hgx-h200", "hgx-b200")
 # Every candidate is compiled, however large it is.
 ANY_MEMORY = "--memory-limit=1000000000000000"
 

@@ -118,7 +118,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--measured", required=True)
     parser.add_argument("--seeds", default="0")
-    parser.add_argument("--only", default="hgx-h100,hgx-h200,dgx-b200,gb200-nvl72")
+    parser.add_argument("--only", default="hgx-h100,hgx-h200,hgx-b200,gb200-nvl72")
     parser.add_argument("--shipped", action="store_true")
     options = parser.parse_args()
     errors = {}

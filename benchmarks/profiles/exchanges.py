@@ -23,7 +23,7 @@ SIZES = [2**i for i in range(9, 30)]
 # Devices with the same NVLink: each is smoothed with the rows of both.
 ALIKE = {"h100": ("h100", "h200"), "h200": ("h100", "h200"), "b200": ("b200", "gb200"), "gb200": ("b200", "gb200")}
 # Of each profile, whose rows it has and which links.
-PROFILES = {"hgx-h100": ("h100", "hopper"), "hgx-h200": ("h200", "hopper"), "dgx-b200": ("b200", "blackwell"),
+PROFILES = {"hgx-h100": ("h100", "hopper"), "hgx-h200": ("h200", "hopper"), "hgx-b200": ("b200", "blackwell"),
             "gb200-nvl72": ("gb200", "blackwell"), "h800": (None, "h800")}
 
 TUNING = "NCCL's tuning table (src/graph/tuning.cc at b647562)"

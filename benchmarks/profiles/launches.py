@@ -18,7 +18,7 @@ from text import format_profile, parse_profile  # noqa: E402
 
 CLUSTERS = pathlib.Path(__file__).resolve().parents[2] / "share" / "clusters"
 # Of each profile, whose measurements it has.
-PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "dgx-b200": "b200", "gb200-nvl72": "gb200", "h800": "h100"}
+PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "hgx-b200": "b200", "gb200-nvl72": "gb200", "h800": "h100"}
 SOURCE = "NVIDIA aiconfigurator (Apache-2.0), TensorRT-LLM on {device}, device time"
 ERROR = "relative_error: the mean over a random third of the rows that a fit to the others had not seen"
 

@@ -57,10 +57,8 @@ namespace {
 class RowsCurve {
 public:
   RowsCurve(const EfficiencyCurve &curve, double columns, double depth, double groups)
-      : curve(curve), others{{},
-                             locate(curve.columns, columns),
-                             locate(curve.depth, depth),
-                             locate(curve.groups, groups)},
+      : curve(curve),
+        others{{}, locate(curve.columns, columns), locate(curve.depth, depth), locate(curve.groups, groups)},
         atRows(curve.rows.size()) {}
 
   double getFirst() const { return curve.rows.front(); }

@@ -175,6 +175,7 @@ static void writeSums(json::OStream &json, const SimReport &report) {
     json.attribute("waiting_s", report.critical.waiting);
     json.attribute("fitted_s", report.critical.fitted);
     json.attribute("fit_error", report.critical.fitError);
+    json.attribute("extrapolated_s", report.critical.extrapolated);
   });
   json.attributeObject("mean", [&] { writeUse(json, report.mean); });
   json.attributeArray("kernels", [&] {

@@ -70,8 +70,9 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
      << "\n";
   os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
-  os << "how sure    " << share(critical.fitted) << " of the critical path rests on fits with a known error, "
-     << format("%.1f%%", critical.fitError * 100) << " on average\n";
+  os << "how sure    " << share(critical.fitted) << " of the critical path rests on measurements with a known error, "
+     << format("%.1f%%", critical.fitError * 100) << " on average; " << share(critical.extrapolated)
+     << " is extrapolated\n";
   os << "exposed     communication "
      << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / milli,
                report.mean.communication / milli);

@@ -182,11 +182,11 @@ static std::vector<CriticalPiece> findCriticalPath(const SimResult &result) {
   return path;
 }
 
-static std::optional<double> getFitError(const SimResult &result, const CriticalPiece &piece) {
-  if (piece.time < 0 || result.fitErrors.empty())
-    return std::nullopt;
+static Confidence getConfidence(const SimResult &result, const CriticalPiece &piece) {
+  if (piece.time < 0 || result.confidences.empty())
+    return {};
   const SimTime &time = result.times[static_cast<size_t>(piece.time)];
-  return result.fitErrors[result.ranks[time.rank].program][time.launch];
+  return result.confidences[result.ranks[time.rank].program][time.launch];
 }
 
 static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPiece> path) {
@@ -200,10 +200,13 @@ static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPie
                   : kind == Kind::Copy          ? use.copy
                                                 : use.waiting;
     sum += piece.end - piece.begin;
-    if (std::optional<double> error = getFitError(result, piece)) {
+    Confidence confidence = getConfidence(result, piece);
+    if (confidence.relativeError) {
       use.fitted += piece.end - piece.begin;
-      use.fitError += *error * (piece.end - piece.begin);
+      use.fitError += *confidence.relativeError * (piece.end - piece.begin);
     }
+    if (confidence.isExtrapolated)
+      use.extrapolated += piece.end - piece.begin;
   }
   if (use.fitted > 0)
     use.fitError /= use.fitted;

@@ -2,8 +2,8 @@
 #include "moe/Simulator/Simulator.h"
 
 #include "Classes.h"
+#include "Confidences.h"
 #include "Engine.h"
-#include "FitErrors.h"
 #include "Roofline.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -87,10 +87,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   if (!roofline)
     return roofline.takeError();
   result.roofline = *roofline;
-  auto fitErrors = findFitErrors(execution);
-  if (!fitErrors)
-    return fitErrors.takeError();
-  result.fitErrors = std::move(*fitErrors);
+  result.confidences = findConfidences(execution);
   return result;
 }
 

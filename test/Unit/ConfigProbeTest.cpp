@@ -328,8 +328,7 @@ TEST_P(Published, NoKeyIsMisreadInSilence) {
 INSTANTIATE_TEST_SUITE_P(Shared, Published, testing::ValuesIn(listFiles(MOE_SHARE_DIR "/models")),
                          [](const testing::TestParamInfo<std::string> &info) {
                            std::string name = llvm::sys::path::stem(info.param).str();
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return !llvm::isAlnum(c); }, '_');
+                           std::replace_if(name.begin(), name.end(), [](char c) { return !llvm::isAlnum(c); }, '_');
                            return name;
                          });
 

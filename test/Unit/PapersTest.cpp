@@ -324,7 +324,7 @@ TEST(ParmTest, WithoutOverlap) {
     parm::Seconds seconds = [](double elements) { return elements; };
     double s1 = parm::getS1Seconds(layer, seconds, seconds);
     double s2 = parm::getS2Seconds(layer, seconds, [](double a, double b) { return a + b; });
-    EXPECT_EQ(s1<s2, layer.topK * factor> 1) << factor;
+    EXPECT_EQ(s1 < s2, layer.topK * factor > 1) << factor;
   }
 }
 

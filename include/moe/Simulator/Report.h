@@ -59,8 +59,10 @@ struct CriticalPiece {
 struct CriticalUse {
   double compute = 0, communication = 0, copy = 0;
   double waiting = 0; ///< for issue; also launches that keep nothing busy
-  /// Seconds that rest on measured fits whose error the profile states, and the mean of these errors over them.
+  /// Seconds that rest on measurements whose error the profile states, and the mean of these errors over them.
   double fitted = 0, fitError = 0;
+  /// Seconds of sizes that the profile has no measurements around.
+  double extrapolated = 0;
 };
 
 /// Memory of a rank after each change, in order of time.

@@ -29,7 +29,7 @@ struct SimOptions {
   bool emulateLinks = false;
   /// Every rank, even where one stands for all of its class.
   bool allRanks = false;
-  /// Also SimResult::roofline and fitErrors, which are of the whole step.
+  /// Also SimResult::roofline and confidences, which are of the whole step.
   bool figures = true;
 };
 
@@ -58,9 +58,8 @@ struct SimResult {
   std::vector<SimProgram> programs;
   std::vector<SimRank> ranks;
   std::vector<SimTime> times; ///< in order of their ends
-  /// By program and launch: mean relative error of the measured fit that its time rests on, where there is one that
-  /// states it.
-  std::vector<std::vector<std::optional<double>>> fitErrors;
+  /// By program and launch.
+  std::vector<std::vector<Confidence>> confidences;
   /// DDL-roofline (FasterMoE Eq. 1-6) of the whole step.
   struct Roofline {
     double peakFlops = 0;      ///< P, of one device, at the dtype of most FLOPs of products; 0 where there are none
