@@ -85,12 +85,22 @@ class Layers:
         return sum(parts) + self.moved + rest, parts
 
 
-def fit_layers(layers, steps=12, roughness=0.02):
-    """The curve's logarithms and the seconds of all other launches, by Gauss and Newton."""
-    axes = list(GROUPED.values())
-    rough = Roughness(axes, roughness)
-    size = int(np.prod([len(axis) for axis in axes]))
-    logs, rest = np.full(size, np.log(0.1)), 25e-6
+def expect_grouped(products, peak, bytes_per_second):
+    """The curve's logarithms, if a launch took as long as one product of all rows, or as the bytes of all products."""
+    each, columns, depth, groups = (axis.ravel() for axis in np.meshgrid(*GROUPED.values(), indexing="ij"))
+    single = Basis(list(PRODUCTS.values()), np.stack([each * groups, columns, depth], 1)).at(products)
+    moved = 2 * (each * depth + depth * columns + each * columns)
+    return np.minimum(single, np.log(2 * each * columns * depth / peak * bytes_per_second / moved))
+
+
+def fit_layers(layers, expected, steps=12, roughness=0.02, ridge=0.02):
+    """The curve's logarithms and the seconds of all other launches, by Gauss and Newton.
+
+    A layer's time does not say how it is divided between its two products. So the curve keeps close to what is expected,
+    and what sets it off from that is smooth.
+    """
+    rough = Roughness(list(GROUPED.values()), roughness)
+    logs, rest = expected.copy(), 25e-6
     for _ in range(steps):
         predicted, parts = layers.predict(logs, rest)
         wrong = np.log(layers.seconds / predicted)
@@ -107,21 +117,24 @@ def fit_layers(layers, steps=12, roughness=0.02):
             return np.append(grid, (rest / predicted * numbers).sum())
 
         def smooth(change):
-            return np.append(rough.apply(change[:-1]) + 1e-4 * change[:-1], 0)
+            return np.append(rough.apply(change[:-1]) + ridge * change[:-1], 0)
 
-        right = raise_(weight * wrong) - np.append(rough.apply(logs), 0)
+        right = raise_(weight * wrong) - smooth(np.append(logs - expected, 0))
         change = np.clip(solve(lambda x: raise_(weight * lower(x)) + smooth(x), right, 60), -1, 1)
         logs, rest = logs + change[:-1], rest * np.exp(change[-1])
     return logs, rest
 
 
-def make_grouped(rows, peak, part, device):
-    """The curve, and the seconds of the launches around the products. `part`: the profile's device."""
+def make_grouped(rows, peak, part, products, device):
+    """The curve, and the seconds of the launches around the products. `part`: the profile's device, `products`: the
+    logarithms of the curve of single ones."""
+    expected = expect_grouped(products, peak, part["memory_bytes_per_s"])
+
     def make_layers(rows):
         return Layers(rows, peak, part["memory_bytes_per_s"], part["kernel_s"])
 
     def train(rows):
-        return fit_layers(make_layers(rows))
+        return fit_layers(make_layers(rows), expected)
 
     def predict(fitted, rows):
         return make_layers(rows).predict(*fitted)[0]
@@ -129,7 +142,8 @@ def make_grouped(rows, peak, part, device):
     logs, rest = train(rows)
     source = (f"{SOURCE.format(device=device)} of gated MoE layers with even routing. The bytes of rows to experts and "
               f"back and of the activation, and {rest * 1e6:.0f} us for a layer's other launches, are taken off. "
-              f"Rows far from all others count less. {ERROR}; it is that of whole layers")
+              f"Rows far from all others count less. Where a layer does not say how its time is divided between its "
+              f"products, the curve is as the one of single products of all rows. {ERROR}; it is that of whole layers")
     return make_curve(GROUPED, logs, get_error(rows, train, predict), source), rest
 
 
@@ -179,7 +193,8 @@ def update(profile, device, products, layers, attention):
     part["kernel_s"] = float(f"{products[:, 3].min():.2g}")
     rate = next(rate for rate in part["rates"] if rate["dtype"] == "bf16")
     rate["efficiency"] = make_products(products, rate["flop_per_s"], device)
-    rate["grouped"], rest = make_grouped(layers, rate["flop_per_s"], part, device)
+    rate["grouped"], rest = make_grouped(layers, rate["flop_per_s"], part,
+                                         np.log(rate["efficiency"]["values"]), device)
     curves = make_attention(attention, rate["flop_per_s"], device)
     rates = [alike(rate) if rate["dtype"] == "f16" else rate for rate in part.pop("rates")]
     later = {key: part.pop(key) for key in ("kernels", "host_link") if key in part}

@@ -149,6 +149,9 @@ std::vector<KernelRate> readKernels(JsonReader &device) {
 void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile) {
   profile.deviceName = reader.getString("name");
   profile.memoryBytes = reader.getNumber("memory_bytes", kPositive);
+  profile.reservedBytes = reader.getNumber("reserved_bytes", kNotNegative, 0);
+  if (profile.reservedBytes >= profile.memoryBytes)
+    reader.fail("reserved_bytes", "less than 'memory_bytes'");
   profile.memoryBytesPerSecond = reader.getNumber("memory_bytes_per_s", kPositive);
   profile.launchSeconds = reader.getNumber("launch_s", kNotNegative);
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);

@@ -188,7 +188,7 @@ Candidate *ParallelSearch::run() {
   limit = options.memoryLimit;
   // What a host has is not known here.
   if (limit == 0 && options.cluster->processors.count == 0)
-    limit = static_cast<int64_t>(options.cluster->memoryBytes);
+    limit = static_cast<int64_t>(options.cluster->getPlanBytes());
   if (isSampled())
     estimator.emplace(source, options, request.world);
   searchSpace();

@@ -20,7 +20,7 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   header.mode = getAttribute(plan::kModeAttrName);
   header.load = describeDefaultMaxLoad(plan);
   header.devicesPerNode = cluster.devicesPerNode;
-  header.memoryBytes = cluster.memoryBytes;
+  header.memoryBytes = cluster.getPlanBytes();
   return header;
 }
 

@@ -27,7 +27,7 @@ const char *const toy = R"({
   "devices_per_node": 4,
   "device": {
     "name": "Toy",
-    "memory_bytes": 16e9,
+    "memory_bytes": 16e9, "reserved_bytes": 1e9,
     "memory_bytes_per_s": 400e9,
     "launch_s": 4e-6,
     "kernel_s": 2e-6,
@@ -146,6 +146,9 @@ TEST(ClusterProfile, CurveErrors) {
   EXPECT_NE(getError("\"like\": \"f32\"", "\"like\": \"bf16\"")
                 .find("'device.rates[1].like': expected the dtype of an earlier entry with curves of its own"),
             std::string::npos);
+  EXPECT_NE(getError("\"reserved_bytes\": 1e9", "\"reserved_bytes\": 16e9")
+                .find("'device.reserved_bytes': expected less than 'memory_bytes'"),
+            std::string::npos);
   EXPECT_NE(getError("[0.3, 0.4]", "[0.3]")
                 .find("'device.rates[0].grouped.values': expected 2 numbers, one for each of rows x columns x depth x "
                       "groups,"),
@@ -169,6 +172,8 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.getMaxDevices(), 32);
   EXPECT_EQ(p.deviceName, "Toy");
   EXPECT_EQ(p.memoryBytes, 16e9);
+  EXPECT_EQ(p.reservedBytes, 1e9);
+  EXPECT_EQ(p.getPlanBytes(), 15e9);
   EXPECT_EQ(p.memoryBytesPerSecond, 400e9);
   EXPECT_EQ(p.launchSeconds, 4e-6);
   EXPECT_EQ(p.kernelSeconds, 2e-6);

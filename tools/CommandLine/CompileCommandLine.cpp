@@ -469,8 +469,8 @@ void CompileCommandLine::noteChoice(ModuleOp plan, CompileOptions options) const
   std::string figures = llvm::formatv(
       "a step takes {0:F3} ms and {1:F1} of {2:F1} GB of memory, for {3:F0} tokens/s on each device; moe-compile "
       "--explain=- says why",
-      chosen.getStepSeconds() * 1e3, static_cast<double>(chosen.getBytes()) / 1e9, options.cluster->memoryBytes / 1e9,
-      chosen.speed.tokensPerSecond);
+      chosen.getStepSeconds() * 1e3, static_cast<double>(chosen.getBytes()) / 1e9,
+      options.cluster->getPlanBytes() / 1e9, chosen.speed.tokensPerSecond);
   emitRemark(UnknownLoc::get(plan.getContext())) << text;
   emitRemark(UnknownLoc::get(plan.getContext())) << figures;
   if (choseMore(chosen))
@@ -518,14 +518,18 @@ static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfi
   func::FuncOp program = getLargestProgram(plan);
   ProgramMemory memory = getMemory(program);
   constexpr double giga = 1e9;
-  const double available = cluster.memoryBytes / giga;
+  const double available = cluster.getPlanBytes() / giga;
   if (!cluster.processors.count) {
     const double needed = static_cast<double>(memory.getDeviceBytes()) / giga;
     if (needed <= available)
       return std::nullopt;
-    return llvm::formatv("the plan needs {0:F1} GB on each device, but a device of cluster '{1}' has {2:F1} GB", needed,
-                         cluster.name, available)
-        .str();
+    std::string text =
+        llvm::formatv("the plan needs {0:F1} GB on each device, but a device of cluster '{1}' has {2:F1} GB", needed,
+                      cluster.name, available);
+    if (cluster.reservedBytes > 0)
+      text += llvm::formatv(" for plans ({0:F1} GB less {1:F1} GB for the driver and libraries)",
+                            cluster.memoryBytes / giga, cluster.reservedBytes / giga);
+    return text;
   }
   // Ranks that share processors share the memory of their machine, too. Nobody adds an optimizer to a plan there.
   const int64_t ranks = std::min(parallel.getWorld(), cluster.devicesPerNode);
@@ -557,8 +561,8 @@ LogicalResult mlir::moe::checkMemory(ModuleOp plan, const ClusterProfile &cluste
   std::string report;
   llvm::raw_string_ostream stream(report);
   plan::printMemory(getLargestProgram(plan), stream);
-  std::string remedies =
-      describeRemedies(getMemory(getLargestProgram(plan)).getDeviceBytes(), static_cast<int64_t>(cluster.memoryBytes));
+  std::string remedies = describeRemedies(getMemory(getLargestProgram(plan)).getDeviceBytes(),
+                                          static_cast<int64_t>(cluster.getPlanBytes()));
   InFlightDiagnostic error = emitUsageError(*plan.getContext()) << *shortage;
   error.attachNote() << report;
   if (!remedies.empty())

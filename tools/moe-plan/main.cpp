@@ -94,7 +94,7 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   bool isHost = cluster.processors.count > 0;
   question.memoryLimit = search.options.memoryLimit ? static_cast<double>(search.options.memoryLimit)
                          : isHost                   ? 0
-                                                    : cluster.memoryBytes;
+                                                    : cluster.getPlanBytes();
   return question;
 }
 

@@ -168,6 +168,7 @@ struct ClusterProfile {
 
   std::string deviceName;
   double memoryBytes = 0;
+  double reservedBytes = 0; ///< of them, for the driver and libraries
   double memoryBytesPerSecond = 0; ///< reached by kernels that stream, not the data sheet's
   /// Between two launches that one rank issues, and at least for each kernel on the device.
   double launchSeconds = 0, kernelSeconds = 0;
@@ -191,6 +192,8 @@ struct ClusterProfile {
   /// parse() of the file at `path`.
   static llvm::Expected<ClusterProfile> load(llvm::StringRef path);
 
+  /// What a device has for plans.
+  double getPlanBytes() const { return memoryBytes - reservedBytes; }
   int64_t getMaxDevices() const { return maxNodes * devicesPerNode; }
   const DeviceRate *getRate(llvm::StringRef dtype) const;
 };

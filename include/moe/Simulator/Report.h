@@ -135,7 +135,7 @@ struct SimHeader {
   std::string routing;        ///< even, a file, or synthetic
   std::string load;           ///< a default bound of dropless rows (describeDefaultMaxLoad); may be empty
   int64_t devicesPerNode = 0; ///< 0: not known; the page groups many ranks by it
-  double memoryBytes = 0;     ///< of a device; 0: not known
+  double memoryBytes = 0;     ///< of a device, for plans; 0: not known
 };
 
 /// Measured against predicted, for each kernel name and for the step.
