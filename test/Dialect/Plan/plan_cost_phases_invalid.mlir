@@ -19,7 +19,7 @@ func.func private @no_phases() attributes {cost = #plan.cost<network, collective
 // -----
 
 // A phase alone.
-// expected-error @+1 {{expected ','}}
+// expected-error @+1 {{expected phase = [number, phases]}}
 func.func private @phase_alone() attributes {cost = #plan.cost<network, collective = all_to_all, phase = [1]>}
 
 // -----
