@@ -196,6 +196,10 @@ Wanted: R^2 of at least 0.98, and a mean error of at most 10%.""",
           after="""We looked at 65 of the configurations when we chose the calibration's grid of sizes, and added 8 later. Each
 configuration is measured in two rounds. The lesser time counts, because disturbances of the machine only add to a step.""",
           show=r"configurations: R\^2", pictures=("prediction.svg",), needs=("quiet",)),
+    Entry("launch-rates", "Prediction against measurement", "Rates of the largest launches",
+          ("benchmarks/launch_rates.py --prices={bin}/price_launches",), 2,
+          text="""TFLOP/s of experts' products and of attention in three models, as the cost model predicts them. The curves come
+from [measurements of single devices](Clusters.md#shipped-profiles)."""),
     Entry("exchanges-over-nodes", "Prediction against measurement", "Exchanges over nodes of 8 H100",
           ("benchmarks/exchanges_over_nodes.py --prices={bin}/price_exchanges",), 2,
           text="""Bus bandwidth by size and number of nodes, as the cost model predicts it for hgx-h100. Claim: link level and closed

@@ -70,7 +70,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
      << "\n";
   os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
-  os << "how sure    " << share(critical.fitted) << " of the critical path rests on measurements with a known error, "
+  os << "how sure    " << share(critical.fitted) << " of the critical path has a known error, "
      << format("%.1f%%", critical.fitError * 100) << " on average; " << share(critical.extrapolated)
      << " is extrapolated\n";
   os << "exposed     communication "

@@ -168,7 +168,7 @@ struct ClusterProfile {
 
   std::string deviceName;
   double memoryBytes = 0;
-  double reservedBytes = 0; ///< of them, for the driver and libraries
+  double reservedBytes = 0;        ///< of them, for the driver and libraries
   double memoryBytesPerSecond = 0; ///< reached by kernels that stream, not the data sheet's
   /// Between two launches that one rank issues, and at least for each kernel on the device.
   double launchSeconds = 0, kernelSeconds = 0;
