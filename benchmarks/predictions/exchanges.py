@@ -17,6 +17,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "profiles"), str(HERE.parent)]
 import exchanges as profiles  # noqa: E402
 from exchanges_over_nodes import price  # noqa: E402
+from shipped import CLUSTERS, read_profile  # noqa: E402
+from text import format_profile  # noqa: E402
 
 BORDER = 2**20  # between small and large
 
@@ -57,12 +59,12 @@ def main():
             learnt, left_out = (measured, measured) if seed is None else split(measured, seed)
             for name in names:
                 device, kind = profiles.PROFILES[name]
-                path = profiles.CLUSTERS / f"{name}.json"
+                path = CLUSTERS / f"{name}.json"
                 if seed is not None:
                     rows = {other: learnt[other] for other in profiles.ALIKE[device]}
-                    text = profiles.update(path.read_text(), kind, profiles.make_collectives(rows, device))
+                    made = profiles.update(read_profile(name), kind, profiles.make_collectives(rows, device))
                     path = pathlib.Path(folder) / f"{name}.json"
-                    path.write_text(text)
+                    path.write_text(format_profile(made))
                 predict(binary, name, path, left_out, errors)
     print(f"{'device':7} {'op':15} {'gpus':>4} {'bytes':6} {'rows':>5} {'mean error':>10} {'worst':>7}")
     for (device, op, gpus, size), values in sorted(errors.items(), key=str):

@@ -18,7 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "profiles"))
 import launches as profiles  # noqa: E402
 import measured  # noqa: E402
-from text import format_profile, parse_profile  # noqa: E402
+from shipped import CLUSTERS, read_profile  # noqa: E402
+from text import format_profile  # noqa: E402
 
 READERS = {"product": measured.read_products, "MoE layer": measured.read_layers, "attention": measured.read_attention}
 FAR = 0.5  # of the measurement
@@ -83,11 +84,11 @@ def predict(binary, name, folder, seed, errors):
     rng = np.random.default_rng(seed)
     left_out = {kind: np.ones(len(mine), bool) if seed is None else rng.random(len(mine)) < 1 / 3
                 for kind, mine in rows.items()}
-    path = profiles.CLUSTERS / f"{name}.json"
+    path = CLUSTERS / f"{name}.json"
     rest = 0
     with tempfile.TemporaryDirectory() as made:
         if seed is not None:
-            profile = parse_profile(path.read_text())
+            profile = read_profile(name)
             learnt = [mine[~left_out[kind]] for kind, mine in rows.items()]
             rest = profiles.update(profile, device.upper(), *learnt)
             path = pathlib.Path(made) / f"{name}.json"

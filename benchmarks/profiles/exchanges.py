@@ -6,17 +6,14 @@ Usage: exchanges.py --measured=DIR [--out=share/clusters] [--only=hgx-h100,..]
 DIR has `DEVICE-nccl.csv` of NVIDIA aiconfigurator: columns op, gpus, bytes, us, for one collective inside a node. The
 rest of each profile stays as it is. Times of sizes that are not in DIR come from smoothing (smooth.py).
 """
-import argparse
 import csv
-import json
 import pathlib
-import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from shipped import rewrite  # noqa: E402
 from smooth import Smoother  # noqa: E402
 
-CLUSTERS = pathlib.Path(__file__).resolve().parents[2] / "share" / "clusters"
 NAMES = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "all_reduce": "all_reduce",
          "alltoall": "all_to_all"}
 SIZES = [2**i for i in range(9, 30)]
@@ -91,60 +88,27 @@ def make_collectives(rows, device):
     return entries
 
 
-# Text of profiles ####################################################################################################
+# Profiles ############################################################################################################
 
-def format_value(value):
-    return re.sub(r"e([+-])0(\d)", r"e\1\2", json.dumps(value))
-
-
-def format_list(entries):
-    """A list of objects as profiles have it: a key on each line, points in lines of at most 120 columns."""
-    lines = []
-    for entry in entries:
-        items = [f'      "{key}": {format_points(value) if key == "points" else format_value(value)}'
-                 for key, value in entry.items()]
-        lines.append("    {\n" + ",\n".join(items) + "\n    }")
-    return "[\n" + ",\n".join(lines) + "\n  ]"
-
-
-def format_points(points):
-    lines = [""]
-    for number, point in enumerate(points):
-        text = format_value(point) + ("," if number + 1 < len(points) else "")
-        if len(lines[-1]) + len(text) > 108:
-            lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + text
-    return "[\n        " + "\n        ".join(lines) + "\n      ]"
-
-
-def replace_section(text, key, value, before="interference"):
-    """`text` with the value of a top-level key replaced, or the key put in before another one."""
-    found = re.search(rf'^  "{key}": (\[.*?^  \]|{{.*?^  }}|[^\n]*?)(?=,?\n)', text, re.MULTILINE | re.DOTALL)
-    if found:
-        return text[:found.start(1)] + value + text[found.end(1):]
-    place = re.search(rf'^  "{before}":', text, re.MULTILINE).start()
-    return text[:place] + f'  "{key}": {value},\n' + text[place:]
-
-
-def update(text, kind, collectives):
-    text = replace_section(text, "links", format_list(make_links(kind)))
-    text = replace_section(text, "protocols", format_list(make_protocols()))
-    if collectives and '"collectives"' not in text:
-        text = text.rstrip()[:-1].rstrip() + ',\n  "collectives": []\n}\n'
-    return replace_section(text, "collectives", format_list(collectives)) if collectives else text
+def update(profile, kind, collectives):
+    """The profile with these parts; `collectives` stay where there are no others."""
+    parts = {"links": make_links(kind), "protocols": make_protocols()}
+    if collectives:
+        parts["collectives"] = collectives
+    keys = [key for key in profile if key not in parts or key in ("links", "collectives")]
+    keys.insert(keys.index("interference"), "protocols")
+    if "collectives" in parts and "collectives" not in keys:
+        keys.append("collectives")
+    return {key: parts.get(key, profile.get(key)) for key in keys}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--measured", required=True)
-    parser.add_argument("--out", default=CLUSTERS, type=pathlib.Path)
-    parser.add_argument("--only", default=",".join(PROFILES))
-    options = parser.parse_args()
-    for name in options.only.split(","):
+    def update_one(name, profile, folder):
         device, kind = PROFILES[name]
-        rows = {other: read_rows(options.measured, other) for other in ALIKE.get(device, ())}
-        text = (CLUSTERS / f"{name}.json").read_text()
-        (options.out / f"{name}.json").write_text(update(text, kind, make_collectives(rows, device) if rows else []))
+        rows = {other: read_rows(folder, other) for other in ALIKE.get(device, ())}
+        return update(profile, kind, make_collectives(rows, device) if rows else [])
+
+    rewrite(__doc__, PROFILES, update_one)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Usage: launches.py --measured=DIR [--out=share/clusters] [--only=hgx-h100,..]
 
 measured.py says which files DIR has. The rest of each profile stays as it is.
 """
-import argparse
 import pathlib
 import sys
 
@@ -14,9 +13,8 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import measured  # noqa: E402
 from grid import Basis, Roughness, fit, solve  # noqa: E402
-from text import format_profile, parse_profile  # noqa: E402
+from shipped import rewrite  # noqa: E402
 
-CLUSTERS = pathlib.Path(__file__).resolve().parents[2] / "share" / "clusters"
 # Of each profile, whose measurements it has.
 PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "hgx-b200": "b200", "gb200-nvl72": "gb200", "h800": "h100"}
 SOURCE = "NVIDIA aiconfigurator (Apache-2.0), TensorRT-LLM on {device}, device time"
@@ -204,17 +202,13 @@ def update(profile, device, products, layers, attention):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--measured", required=True)
-    parser.add_argument("--out", default=CLUSTERS, type=pathlib.Path)
-    parser.add_argument("--only", default=",".join(PROFILES))
-    options = parser.parse_args()
-    for name in options.only.split(","):
+    def update_one(name, profile, folder):
         device = PROFILES[name]
-        profile = parse_profile((CLUSTERS / f"{name}.json").read_text())
-        update(profile, device.upper(), measured.read_products(options.measured, device),
-               measured.read_layers(options.measured, device), measured.read_attention(options.measured, device))
-        (options.out / f"{name}.json").write_text(format_profile(profile))
+        update(profile, device.upper(), measured.read_products(folder, device), measured.read_layers(folder, device),
+               measured.read_attention(folder, device))
+        return profile
+
+    rewrite(__doc__, PROFILES, update_one)
 
 
 if __name__ == "__main__":

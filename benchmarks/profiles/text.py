@@ -1,5 +1,6 @@
 """The text of a profile: what fits stands in one line, lists of numbers in lines of at most 120 columns."""
 import json
+import math
 import re
 
 WIDTH = 120
@@ -26,6 +27,9 @@ def format_value(value):
         return "[" + ", ".join(map(format_value, value)) + "]"
     if isinstance(value, Number):
         return value.text
+    if isinstance(value, float) and value >= 1e6:
+        exponent = int(math.log10(value)) // 3 * 3
+        return f"{value / 10**exponent:.6g}e{exponent}"
     text = json.dumps(value, ensure_ascii=False)
     return text if isinstance(value, str) else re.sub(r"e([+-])0?", r"e\1", text).replace("e+", "e")
 

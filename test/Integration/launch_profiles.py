@@ -17,6 +17,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 PROFILES = os.path.join(ROOT, "benchmarks", "profiles")
 sys.path.insert(0, PROFILES)
 import launches  # noqa: E402
+from shipped import CLUSTERS  # noqa: E402
 from text import format_profile, parse_profile  # noqa: E402
 
 BIN = ""
@@ -91,7 +92,7 @@ class LaunchesTest(unittest.TestCase):
         self.run_script(os.path.join(PROFILES, "launches.py"), f"--out={self.folder}")
         with open(os.path.join(self.folder, "hgx-h100.json")) as file:
             made = json.load(file)
-        shipped = json.loads((launches.CLUSTERS / "hgx-h100.json").read_text())
+        shipped = json.loads((CLUSTERS / "hgx-h100.json").read_text())
         for profile in (made, shipped):
             for key in ("attention", "rates", "kernel_s"):
                 del profile["device"][key]
@@ -99,7 +100,7 @@ class LaunchesTest(unittest.TestCase):
 
     def test_text_of_shipped_profiles(self):
         for name in launches.PROFILES:
-            text = (launches.CLUSTERS / f"{name}.json").read_text()
+            text = (CLUSTERS / f"{name}.json").read_text()
             self.assertEqual(parse_profile(format_profile(parse_profile(text))), parse_profile(text))
 
 
