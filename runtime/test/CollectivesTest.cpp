@@ -12,6 +12,16 @@ using testing::HasSubstr;
 
 namespace {
 
+/// Without the backend nothing can be tested, as on a machine that lacks its driver.
+class NeedsBackend : public testing::Environment {
+  void SetUp() override {
+    const World world(1, {"g", 1, 1});
+    if (!world.created.ok())
+      FAIL() << "backend '" << testBackend() << "': " << world.created.message;
+  }
+};
+[[maybe_unused]] const auto *const needsBackend = testing::AddGlobalTestEnvironment(new NeedsBackend);
+
 /// What `rank` gets in an all_to_all, element by element, by the words of moert.h.
 struct Exchange {
   size_t split, concat;
