@@ -120,7 +120,10 @@ Status CudaDevice::describe(std::string &name, int64_t &memoryBytes) {
 
 Status CudaDevice::prepare(const Call &call) {
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
-  return prepareAttention(lanes->target(lanes->lanes().front(), call), call);
+  const int64_t before = lanes->device().cudnn.mostBytes();
+  MOERT_RETURN_IF_ERROR(prepareAttention(lanes->target(lanes->lanes().front(), call), call));
+  const int64_t bytes = lanes->device().cudnn.mostBytes();
+  return bytes > before ? checkAvailable(bytes, "attention by cuDNN") : Status();
 }
 
 Status CudaDevice::checkKernel(Kind kind) const {

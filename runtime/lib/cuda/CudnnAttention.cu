@@ -16,7 +16,14 @@ Status CudnnGraphs::build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &
 #if MOERT_HAS_CUDNN
   if (!cudnn)
     MOERT_RETURN_IF_ERROR(Cudnn::open(cudnn));
-  return cudnn->build(shape, graph);
+  MOERT_RETURN_IF_ERROR(cudnn->build(shape, graph));
+  const int64_t bytes = graph->workspaceBytes();
+  if (bytes <= kMostCudnnBytes)
+    return {};
+  graph.reset();
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: expected a workspace of at most " +
+                                                    std::to_string(kMostCudnnBytes) + " bytes but got " +
+                                                    std::to_string(bytes));
 #else
   static_cast<void>(shape);
   static_cast<void>(graph);
@@ -31,7 +38,17 @@ static std::string describe(const CudnnShape &shape) {
          number(shape.width) + " and " + number(shape.valueWidth) + " columns, window " + number(shape.window);
 }
 
-Status CudnnGraphs::find(const Target &target, const CudnnShape &shape, CudnnGraph *&graph) {
+/// cuDNN's workspace is aligned as cudaMalloc's memory.
+static int64_t workspaceOf(const CudnnGraph &graph) { return divideUp(graph.workspaceBytes(), 256) * 256; }
+
+static int64_t bytesOf(const CudnnParts &parts, const CudnnGraph &graph) {
+  const CudnnShape &shape = parts.shape;
+  const int64_t stats = parts.sequences * shape.sequences * parts.heads * shape.heads * shape.queries;
+  return workspaceOf(graph) + divideUp(stats * static_cast<int64_t>(sizeof(float)), 16) * 16;
+}
+
+Status CudnnGraphs::find(const Target &target, const CudnnParts &parts, CudnnGraph *&graph) {
+  const CudnnShape &shape = parts.shape;
   const std::lock_guard<std::mutex> lock(*mutex);
   auto found = graphs.find(shape);
   if (found == graphs.end()) {
@@ -45,15 +62,21 @@ Status CudnnGraphs::find(const Target &target, const CudnnShape &shape, CudnnGra
                        ": own kernels compute it, as cuDNN does not: " + status.message + "\n";
   }
   graph = found->second.get();
+  if (graph)
+    most = std::max(most, bytesOf(parts, *graph));
   return {};
+}
+
+int64_t CudnnGraphs::mostBytes() const {
+  const std::lock_guard<std::mutex> lock(*mutex);
+  return most;
 }
 
 // --- Choice ------------------------------------------------------------------
 
 /// Gradients keep a matrix of 16-bit gradients of probabilities for each head, so that their sums have a fixed order.
-/// Parts are as small as the first of these bounds asks for; a part of one head that is larger than the second is not
-/// for cuDNN.
-static constexpr int64_t kScoreBytes = int64_t(256) << 20, kMostScoreBytes = int64_t(1) << 30;
+/// Parts are as small as this bound asks for; a part of one head that is larger than any workspace is not for cuDNN.
+static constexpr int64_t kScoreBytes = int64_t(256) << 20;
 
 static int64_t scoreBytes(const CudnnShape &shape) {
   auto padded = [](int64_t rows) { return divideUp(rows, 128) * 128; };
@@ -78,7 +101,7 @@ static bool cut(CudnnParts &parts) {
   parts.heads = divisorOf(shape.keyHeads, divideUp(scoreBytes(shape), kScoreBytes));
   shape.keyHeads /= parts.heads;
   shape.heads /= parts.heads;
-  return scoreBytes(shape) <= kMostScoreBytes;
+  return scoreBytes(shape) <= kMostCudnnBytes;
 }
 
 /// The key heads that the rank's query heads take, which for cuDNN are as many for each.
@@ -110,7 +133,7 @@ static bool isMaskForCudnn(const AttentionShape &all) {
 
 bool isCudnnFor(const DeviceContext &device) {
 #if MOERT_HAS_CUDNN
-  return device.capability == 90;
+  return device.capability == 90 || device.capability == 100;
 #else
   static_cast<void>(device);
   return false;
@@ -210,11 +233,12 @@ Status runParts(const Target &target, CudnnGraph &graph, const CudnnParts &parts
   return {};
 }
 
-/// Memory for all statistics and for a graph.
+/// Memory for all statistics and for a graph. The first call reserves the most that any needs: memory that grows keeps
+/// what was too small.
 Status reserve(const Target &target, const CudnnGraph &graph, int64_t stats, float *&statsMemory, void *&workspace) {
+  MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(target.device.cudnn.mostBytes(), workspace));
   return reservePieces(target.stream.workspace, [&](Regions &pieces) {
-    // cuDNN's workspace is aligned as cudaMalloc's memory.
-    workspace = pieces.take<char>(divideUp(graph.workspaceBytes(), 256) * 256);
+    workspace = pieces.take<char>(workspaceOf(graph));
     statsMemory = pieces.take<float>(stats);
   });
 }
@@ -234,7 +258,7 @@ Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, V
 Status findGraph(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts, CudnnGraph *&graph) {
   graph = nullptr;
-  return canUseCudnn(target, inputs, options, isGradient, parts) ? target.device.cudnn.find(target, parts.shape, graph)
+  return canUseCudnn(target, inputs, options, isGradient, parts) ? target.device.cudnn.find(target, parts, graph)
                                                                  : Status();
 }
 

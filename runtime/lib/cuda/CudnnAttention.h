@@ -1,9 +1,9 @@
 //===- CudnnAttention.h - which attention cuDNN computes ------------------===//
 //
-// cuDNN computes attention of 16-bit types on Hopper where it can (canUseCudnn); the kernels of KernelsAttention*.cu
-// compute the rest. Which of them does depends on shapes alone, so that all ranks choose alike, and a step that becomes
-// a graph as the step before it. Only operands that are not aligned to 16 bytes, which plans do not have, are always
-// for those kernels.
+// cuDNN computes attention of 16-bit types on Hopper and Blackwell where it can (canUseCudnn); the kernels of
+// KernelsAttention*.cu compute the rest. Which of them does depends on shapes alone, so that all ranks choose alike,
+// and a step that becomes a graph as the step before it. Only operands that are not aligned to 16 bytes, which plans do
+// not have, are always for those kernels.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_CUDNNATTENTION_H
@@ -21,11 +21,21 @@ namespace moert::cuda {
 struct DeviceContext;
 struct Target;
 
+/// A call cut into equal parts, one graph for all of them: parts of the sequences, and of the key heads with their
+/// query heads.
+struct CudnnParts {
+  CudnnShape shape; ///< of a part
+  int64_t sequences = 1, heads = 1;
+  int64_t firstKeyHead = 0; ///< of those that the rank's queries take
+};
+
 /// The graphs of one device, for all of its streams and any thread. Each is built once, and kept.
 class CudnnGraphs {
 public:
   /// Null where cuDNN refuses the shape, of which the first time warns.
-  Status find(const Target &target, const CudnnShape &shape, CudnnGraph *&graph);
+  Status find(const Target &target, const CudnnParts &parts, CudnnGraph *&graph);
+  /// The most that a call so far needs of its stream: for a graph and for statistics.
+  int64_t mostBytes() const;
 
 private:
   Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph);
@@ -33,14 +43,7 @@ private:
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
   std::unique_ptr<Cudnn> cudnn;
   std::map<CudnnShape, std::unique_ptr<CudnnGraph>> graphs; ///< null: refused
-};
-
-/// A call cut into equal parts, one graph for all of them: parts of the sequences, and of the key heads with their
-/// query heads.
-struct CudnnParts {
-  CudnnShape shape; ///< of a part
-  int64_t sequences = 1, heads = 1;
-  int64_t firstKeyHead = 0; ///< of those that the rank's queries take
+  int64_t most = 0;
 };
 
 /// Whether this build has cuDNN, and the device is one for which its attention is used.

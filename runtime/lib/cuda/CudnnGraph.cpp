@@ -156,6 +156,7 @@ public:
     const std::lock_guard<std::mutex> lock(handle.mutex);
     isGradient = shape.isGradient;
     describe(graph, shape);
+    graph.deselect_workspace_greater_than(kMostCudnnBytes);
     MOERT_RETURN_IF_ERROR(statusOf(graph.build(handle.cudnn.get(), {fe::HeurMode_t::A})));
     return statusOf(graph.get_workspace_size(bytes));
   }

@@ -35,6 +35,9 @@ struct CudnnOperands {
   void *gradQ = nullptr, *gradK = nullptr, *gradV = nullptr;
 };
 
+/// The largest workspace of a graph: gradients of 8192 tokens need so much for 4 query heads of one key head.
+inline constexpr int64_t kMostCudnnBytes = int64_t(512) << 20;
+
 class CudnnGraph {
 public:
   virtual ~CudnnGraph() = default;
@@ -53,7 +56,7 @@ public:
   virtual ~Cudnn() = default;
 
   /// Takes milliseconds and allocates. The error says why cuDNN has no graph of that shape. Sums of gradients have a
-  /// fixed order.
+  /// fixed order. Of cuDNN's plans it takes one whose workspace is within the limit, if there is one.
   virtual Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) = 0;
 
   /// For the current device.

@@ -4,39 +4,50 @@
 
 #include <climits>
 
-namespace moert::cuda {
+#ifndef MOERT_HAS_CUTLASS_90
+#define MOERT_HAS_CUTLASS_90 0
+#endif
+#ifndef MOERT_HAS_CUTLASS_100
+#define MOERT_HAS_CUTLASS_100 0
+#endif
 
-/// CUTLASS loads by 16 bytes and counts in 32 bits. Its kernels are for compute capability 9.0 alone.
+namespace moert::cuda {
+namespace {
+
+/// Whether this build has CUTLASS's kernels for a compute capability. These use instructions that other devices lack.
+constexpr bool hasKernels(int capability) {
+  return (MOERT_HAS_CUTLASS_90 && capability == 90) || (MOERT_HAS_CUTLASS_100 && capability == 100);
+}
+
+template <int Capability>
+Status multiplyOn(const Target &target, const RaggedProduct &product, const GroupArrays &arrays, bool isPingpong) {
+  if constexpr (hasKernels(Capability)) {
+    using namespace cutlass_groups;
+    if (product.dtype == MOERT_BF16)
+      return isPingpong ? multiply<MOERT_BF16, Tile::Small, Capability>(target, product, arrays)
+                        : multiply<MOERT_BF16, Tile::Large, Capability>(target, product, arrays);
+    return isPingpong ? multiply<MOERT_F16, Tile::Small, Capability>(target, product, arrays)
+                      : multiply<MOERT_F16, Tile::Large, Capability>(target, product, arrays);
+  }
+  return Status::error(MOERT_ERROR_UNSUPPORTED, "this build has no CUTLASS for the device");
+}
+
+} // namespace
+
+/// CUTLASS loads by 16 bytes and counts in 32 bits.
 bool canUseCutlass(const Target &target, const RaggedProduct &product) {
-#if MOERT_HAS_CUTLASS
   auto isAligned = [](const void *data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
   constexpr int64_t kPack = 8;
-  return target.device.capability == 90 && isNarrow(product.dtype) && product.n % kPack == 0 &&
+  return hasKernels(target.device.capability) && isNarrow(product.dtype) && product.n % kPack == 0 &&
          product.k % kPack == 0 && product.k > 0 && std::max({product.n, product.k, product.rows}) <= INT_MAX &&
          isAligned(product.a) && isAligned(product.b) && isAligned(product.c);
-#else
-  static_cast<void>(target);
-  static_cast<void>(product);
-  return false;
-#endif
 }
 
 Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, bool isPingpong) {
-#if MOERT_HAS_CUTLASS
-  using namespace cutlass_groups;
   GroupArrays arrays;
   MOERT_RETURN_IF_ERROR(target.stream.groups->arraysOf(target, product, counts, arrays));
-  if (product.dtype == MOERT_BF16)
-    return isPingpong ? multiplyBf16Pingpong(target, product, arrays)
-                      : multiplyBf16Cooperative(target, product, arrays);
-  return isPingpong ? multiplyF16Pingpong(target, product, arrays) : multiplyF16Cooperative(target, product, arrays);
-#else
-  static_cast<void>(target);
-  static_cast<void>(product);
-  static_cast<void>(counts);
-  static_cast<void>(isPingpong);
-  return Status::error(MOERT_ERROR_UNSUPPORTED, "this build has no CUTLASS");
-#endif
+  return target.device.capability == 90 ? multiplyOn<90>(target, product, arrays, isPingpong)
+                                        : multiplyOn<100>(target, product, arrays, isPingpong);
 }
 
 } // namespace moert::cuda

@@ -1,7 +1,7 @@
 //===- RaggedCutlass.cuh - ragged products by CUTLASS ---------------------===//
 //
-// CUTLASS's grouped kernels for compute capability 9.0 (pointer arrays, TMA, wgmma): a persistent grid takes the tiles
-// of all experts, whose shapes it reads on the device.
+// CUTLASS's grouped kernels for compute capability 9.0 (pointer arrays, TMA, wgmma) and 10.0 (tcgen05 in place of
+// wgmma): a persistent grid takes the tiles of all experts, whose shapes it reads on the device.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_CUDA_RAGGEDCUTLASS_CUH
@@ -21,32 +21,43 @@
 
 namespace moert::cuda::cutlass_groups {
 
-struct Cooperative {
+/// How a device of that compute capability computes tiles of that size. Two warp groups, or two multiprocessors, share
+/// a large one.
+template <int Capability, Tile Size> struct Schedule;
+template <> struct Schedule<90, Tile::Large> {
   using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative;
-  using Tile = cute::Shape<cute::_256, cute::_128, cute::_64>;
-  using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
 };
-struct Pingpong {
+template <> struct Schedule<90, Tile::Small> {
   using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpong;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
-  using Tile = cute::Shape<cute::_128, cute::_128, cute::_64>;
-  using Cluster = cute::Shape<cute::_1, cute::_1, cute::_1>;
+};
+template <> struct Schedule<100, Tile::Large> {
+  using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecialized2SmSm100;
+  using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized2Sm;
+};
+template <> struct Schedule<100, Tile::Small> {
+  using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecialized1SmSm100;
+  using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized1Sm;
 };
 
 /// T is CUTLASS's element type, the layouts those of operands as CUTLASS calls them.
-template <class T, class LayoutA, class LayoutB, class Schedule> struct Grouped {
+template <class T, class LayoutA, class LayoutB, Tile Size, int Capability> struct Grouped {
   using LayoutC = cutlass::layout::RowMajor;
-  static constexpr int kAlignment = 16 / sizeof(T);
+  using Architecture = std::conditional_t<Capability == 90, cutlass::arch::Sm90, cutlass::arch::Sm100>;
+  using How = Schedule<Capability, Size>;
+  static constexpr int kAlignment = 16 / sizeof(T), kParts = Size == Tile::Large ? 2 : 1;
+  using Shape = cute::Shape<cute::Int<128 * kParts>, cute::_128, cute::_64>;
+  using Cluster = cute::Shape<cute::Int<kParts>, cute::_1, cute::_1>;
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
-      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, typename Schedule::Tile, typename Schedule::Cluster,
-      cutlass::epilogue::collective::EpilogueTileAuto, float, float, T, LayoutC *, kAlignment, T, LayoutC *, kAlignment,
-      typename Schedule::Epilogue, cutlass::epilogue::fusion::LinearCombination<T, float>>::CollectiveOp;
+      Architecture, cutlass::arch::OpClassTensorOp, Shape, Cluster, cutlass::epilogue::collective::EpilogueTileAuto,
+      float, float, T, LayoutC *, kAlignment, T, LayoutC *, kAlignment, typename How::Epilogue,
+      cutlass::epilogue::fusion::LinearCombination<T, float>>::CollectiveOp;
   using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
-      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, T, LayoutA *, kAlignment, T, LayoutB *, kAlignment, float,
-      typename Schedule::Tile, typename Schedule::Cluster,
+      Architecture, cutlass::arch::OpClassTensorOp, T, LayoutA *, kAlignment, T, LayoutB *, kAlignment, float, Shape,
+      Cluster,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
-      typename Schedule::Mainloop>::CollectiveOp;
+      typename How::Mainloop>::CollectiveOp;
   using Shapes = cutlass::gemm::GroupProblemShape<cute::Shape<int, int, int>>;
   using Kernel = cutlass::gemm::kernel::GemmUniversal<Shapes, Mainloop, Epilogue>;
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
@@ -59,11 +70,11 @@ template <class T, class LayoutA, class LayoutB, class Schedule> struct Grouped 
 
   static typename Gemm::Arguments argumentsOf(const Target &target, const RaggedProduct &product,
                                               const GroupArrays &arrays) {
-    using Shape = typename Shapes::UnderlyingProblemShape;
+    using ProblemShape = typename Shapes::UnderlyingProblemShape;
     typename Gemm::Arguments arguments;
     arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
     arguments.problem_shape = {static_cast<int>(product.experts),
-                               reinterpret_cast<Shape *>(const_cast<int32_t *>(arrays.shapes)), nullptr};
+                               reinterpret_cast<ProblemShape *>(const_cast<int32_t *>(arrays.shapes)), nullptr};
     arguments.mainloop = {reinterpret_cast<const T **>(const_cast<const void **>(arrays.a)),
                           reinterpret_cast<typename Kernel::InternalStrideA *>(const_cast<int64_t *>(arrays.leadingA)),
                           reinterpret_cast<const T **>(const_cast<const void **>(arrays.b)),
@@ -98,15 +109,16 @@ template <class T, class LayoutA, class LayoutB, class Schedule> struct Grouped 
 };
 
 /// By the passes: rows by weights, rows by transposed weights, and the gradient of weights.
-template <class T, class Schedule>
+template <int32_t Dtype, Tile Size, int Capability>
 Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  using T = std::conditional_t<Dtype == MOERT_BF16, cutlass::bfloat16_t, cutlass::half_t>;
   using Row = cutlass::layout::RowMajor;
   using Column = cutlass::layout::ColumnMajor;
   if (product.isWeightGradient())
-    return Grouped<T, Column, Row, Schedule>::run(target, product, arrays);
+    return Grouped<T, Column, Row, Size, Capability>::run(target, product, arrays);
   if (product.transposeB)
-    return Grouped<T, Row, Column, Schedule>::run(target, product, arrays);
-  return Grouped<T, Row, Row, Schedule>::run(target, product, arrays);
+    return Grouped<T, Row, Column, Size, Capability>::run(target, product, arrays);
+  return Grouped<T, Row, Row, Size, Capability>::run(target, product, arrays);
 }
 
 } // namespace moert::cuda::cutlass_groups

@@ -4,13 +4,16 @@
 
 #include "cuda/RaggedGroups.h"
 
-// Each is in a file of its own, as they take long to compile.
 namespace moert::cuda::cutlass_groups {
 
-Status multiplyBf16Cooperative(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
-Status multiplyBf16Pingpong(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
-Status multiplyF16Cooperative(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
-Status multiplyF16Pingpong(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
+enum class Tile {
+  Large, ///< 256 x 128
+  Small, ///< 128 x 128
+};
+
+/// Enqueues a product on a device of that compute capability, 90 or 100, with the operands that canUseCutlass allows.
+template <int32_t Dtype, Tile Size, int Capability>
+Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays);
 
 } // namespace moert::cuda::cutlass_groups
 

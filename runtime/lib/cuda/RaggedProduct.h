@@ -28,8 +28,7 @@ struct RaggedProduct {
 /// How ragged products are computed.
 enum class RaggedMethod {
   Tiles,              ///< own kernel, 16-bit types; reads offsets on the device
-  CutlassCooperative, ///< CUTLASS's grouped kernel for compute capability 9.0, 16-bit types, tiles of 256 x 128;
-                      ///< likewise
+  CutlassCooperative, ///< CUTLASS's grouped kernel of some devices, 16-bit types, tiles of 256 x 128; likewise
   CutlassPingpong,    ///< of 128 x 128
   CublasGrouped,      ///< one call of cuBLAS for all experts; the host reads the offsets
   CublasLt1,          ///< a call of cuBLASLt for each expert, on one stream; the host reads the offsets

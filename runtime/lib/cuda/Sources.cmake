@@ -40,13 +40,6 @@ set(MOERT_CUDA_SOURCES
   Ranks.cu
   RoutingTables.cpp)
 list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-# CUTLASS's kernels, where it is there.
-set(MOERT_CUTLASS_SOURCES
-  RaggedCutlassBf16Cooperative.cu
-  RaggedCutlassBf16Pingpong.cu
-  RaggedCutlassF16Cooperative.cu
-  RaggedCutlassF16Pingpong.cu)
-list(TRANSFORM MOERT_CUTLASS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # cuDNN's graphs, where it is there.
 set(MOERT_CUDNN_SOURCES CudnnGraph.cpp)
 list(TRANSFORM MOERT_CUDNN_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

@@ -56,14 +56,16 @@ Case causalCase(int64_t queries, int64_t keys, int64_t heads, int64_t keyHeads, 
 
 #ifdef MOERT_CUDA_EMULATION
 
-TEST_F(CudnnAttentionTest, IsOf16BitTypesOnHopper) {
+TEST_F(CudnnAttentionTest, IsOf16BitTypesOnTwoDevices) {
   const Case c = causalCase(20, 20, 4, 2, 64);
   EXPECT_TRUE(canUse(c, MOERT_BF16));
   EXPECT_TRUE(canUse(c, MOERT_F16));
   EXPECT_FALSE(canUse(c, MOERT_F32));
   EXPECT_FALSE(canUse(c, MOERT_F64));
-  device.capability = 80;
-  EXPECT_FALSE(canUse(c));
+  for (auto [capability, isForCudnn] : {std::pair(80, false), {90, true}, {100, true}, {120, false}}) {
+    device.capability = capability;
+    EXPECT_EQ(canUse(c), isForCudnn) << capability;
+  }
 }
 
 TEST_F(CudnnAttentionTest, LeavesWhatItDoesNotHave) {
@@ -137,9 +139,36 @@ TEST_F(CudnnAttentionTest, CutsGradientsIntoParts) {
   EXPECT_EQ(parts.shape.keyHeads, 4096);
   EXPECT_EQ(parts.shape.queryStride, 16384 * 8);
   // A group of heads that is too large is not cut.
-  EXPECT_TRUE(canUse(causalCase(2, 2, 32768, 1, 8)));
-  EXPECT_FALSE(canUse(causalCase(2, 2, 65536, 1, 8)));
-  EXPECT_TRUE(canUse(causalCase(2, 2, 65536, 1, 8), MOERT_BF16, false));
+  EXPECT_TRUE(canUse(causalCase(2, 2, 16384, 1, 8)));
+  EXPECT_FALSE(canUse(causalCase(2, 2, 32768, 1, 8)));
+  EXPECT_TRUE(canUse(causalCase(2, 2, 32768, 1, 8), MOERT_BF16, false));
+}
+
+// A graph that asks for more than the limit is refused; the largest other one says what a stream needs.
+TEST_F(CudnnAttentionTest, LimitsWorkspaces) {
+  CudnnGraph *graph = nullptr;
+  auto find = [&](int64_t queries, int64_t bytes) {
+    EXPECT_TRUE(canUse(causalCase(queries, 20, 4, 2)));
+    emulation::setCudnnBytes(bytes);
+    const Status status = device.cudnn.find(target(), parts, graph);
+    emulation::setCudnnBytes(1000);
+    EXPECT_TRUE(status.ok()) << status.message;
+  };
+  EXPECT_EQ(device.cudnn.mostBytes(), 0);
+  find(20, kMostCudnnBytes);
+  EXPECT_NE(graph, nullptr);
+  const int64_t most = device.cudnn.mostBytes();
+  EXPECT_GT(most, kMostCudnnBytes);
+  find(19, 500);
+  EXPECT_EQ(device.cudnn.mostBytes(), most);
+  ::testing::internal::CaptureStderr();
+  find(18, kMostCudnnBytes + 1);
+  EXPECT_EQ(graph, nullptr);
+  EXPECT_EQ(device.cudnn.mostBytes(), most);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find(
+                "own kernels compute it, as cuDNN does not: cuDNN: expected a workspace of at most 536870912 bytes but "
+                "got 536870913"),
+            std::string::npos);
 }
 
 // The host waits for no build while a step becomes a graph; later the step is the same.
@@ -147,13 +176,13 @@ TEST_F(CudnnAttentionTest, BuildsNoGraphWhileCapturing) {
   ASSERT_TRUE(canUse(causalCase(20, 20, 4, 2)));
   CudnnGraph *graph = nullptr, *again = nullptr;
   stream.isCapturing = true;
-  EXPECT_EQ(device.cudnn.find(target(), parts.shape, graph).code, MOERT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(device.cudnn.find(target(), parts, graph).code, MOERT_ERROR_UNSUPPORTED);
   EXPECT_EQ(graph, nullptr);
   stream.isCapturing = false;
-  EXPECT_TRUE(device.cudnn.find(target(), parts.shape, graph).ok());
+  EXPECT_TRUE(device.cudnn.find(target(), parts, graph).ok());
   EXPECT_NE(graph, nullptr);
   stream.isCapturing = true;
-  EXPECT_TRUE(device.cudnn.find(target(), parts.shape, again).ok());
+  EXPECT_TRUE(device.cudnn.find(target(), parts, again).ok());
   EXPECT_EQ(again, graph);
 }
 
@@ -176,7 +205,7 @@ TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
   stream.isCapturing = true;
   CudnnGraph *graph = nullptr;
   ASSERT_TRUE(canUse(c, MOERT_BF16, false));
-  EXPECT_TRUE(device.cudnn.find(target(), parts.shape, graph).ok());
+  EXPECT_TRUE(device.cudnn.find(target(), parts, graph).ok());
   EXPECT_NE(graph, nullptr);
 }
 
@@ -245,6 +274,42 @@ TEST(CudnnRunsTest, PartsOfSequencesAndHeads) {
   Case c = causalCase(2, 3, 16384, 8192, 8);
   c.sequences = 2;
   expectCudnn(c, c.options, 1, 4);
+}
+
+// Streams allocate once, whatever order calls come in.
+TEST(CudnnRunsTest, LargestWorkspaceComesFirst) {
+  DeviceContext device;
+  ASSERT_TRUE(DeviceContext::create(testOptions(), device).ok());
+  Stream stream;
+  ASSERT_TRUE(createStream(stream).ok());
+  StreamContext context;
+  context.stream = stream.get();
+  const Target target{device, context, Kind::Attention, 0};
+  const Case cases[] = {causalCase(20, 20, 2, 1), causalCase(40, 40, 2, 1)};
+  Views views[2];
+  DeviceMemory memory;
+  ASSERT_TRUE(allocateDevice(1 << 16, "a test", memory).ok());
+  for (int i : {0, 1}) {
+    views[i] = viewsOf(cases[i], MOERT_BF16);
+    for (View &view : views[i])
+      view.data = view.data ? memory.get() : nullptr;
+    emulation::setCudnnBytes((1 + 4 * i) << 20);
+    CudnnParts parts;
+    CudnnGraph *graph = nullptr;
+    ASSERT_TRUE(canUseCudnn(target, inputsOf(views[i]), cases[i].options, false, parts));
+    EXPECT_TRUE(device.cudnn.find(target, parts, graph).ok());
+  }
+  emulation::setCudnnBytes(1000);
+  EXPECT_EQ(device.cudnn.mostBytes(), (5 << 20) + 40 * 2 * 4);
+  const size_t before = emulation::allocatedBytes();
+  for (int i : {0, 1}) {
+    bool isDone = false;
+    EXPECT_TRUE(
+        attentionByCudnn(target, inputsOf(views[i]), views[i][Out], views[i][Lse], cases[i].options, isDone).ok());
+    EXPECT_TRUE(isDone);
+    EXPECT_EQ(emulation::allocatedBytes() - before, static_cast<size_t>(device.cudnn.mostBytes()));
+  }
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
 }
 
 // What is not aligned is for own kernels, and what cuDNN refuses: the first time warns.

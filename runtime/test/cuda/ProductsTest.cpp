@@ -63,15 +63,30 @@ void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &c
       }
 }
 
-/// By the method, or by the usual one where that cannot.
-Status multiplyIfPossible(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts) {
+/// Of the emulated device, as long as this.
+class Capability {
+public:
+  Capability(DeviceContext &device, int capability) : device(device), before(device.capability) {
+    device.capability = capability ? capability : before;
+  }
+  ~Capability() { device.capability = before; }
+
+private:
+  DeviceContext &device;
+  const int before;
+};
+
+/// By the method, or by the usual one where that cannot; on a device of that compute capability, or as it is with 0.
+Status multiplyIfPossible(const Target &target, int capability, RaggedMethod method, const RaggedProduct &product,
+                          View counts) {
+  const Capability other(target.device, capability);
   return canCompute(method, target, product) ? multiplyRagged(target, method, product, counts)
                                              : multiplyRagged(target, product, counts);
 }
 
 /// By every method that can, the products of experts with these counts.
 void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
-                        const std::vector<std::pair<int64_t, int64_t>> &sizes) {
+                        const std::vector<std::pair<int64_t, int64_t>> &sizes, int capability = 0) {
   for (int32_t dtype : kFloatingTypes)
     for (auto [k, n] : sizes)
       for (RaggedMethod method : kRaggedMethods)
@@ -90,7 +105,7 @@ void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
             product.a = v[0].data;
             product.b = v[1].data;
             product.c = v[3].data;
-            return multiplyIfPossible(device->where(), method, product, v[2]);
+            return multiplyIfPossible(device->where(), capability, method, product, v[2]);
           });
           const std::vector<Operand> weights{randomOperand(dtype, {rows, k}, 1, kDeviation),
                                              randomOperand(dtype, {rows, n}, 2, kDeviation), counts,
@@ -105,7 +120,7 @@ void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
             product.a = v[0].data;
             product.b = v[1].data;
             product.c = v[3].data;
-            return multiplyIfPossible(device->where(), method, product, v[2]);
+            return multiplyIfPossible(device->where(), capability, method, product, v[2]);
           });
         }
 }
@@ -115,6 +130,27 @@ TEST(CudaProductsTest, EveryMethod) {
   // Several tiles in each direction.
   expectByAllMethods(300, 3, indices({1, 3}, {150, 0, 140}), {{136, 136}});
 }
+
+#ifdef MOERT_CUDA_EMULATION
+
+// CUTLASS's kernels are of one device each, and other methods take their place on others.
+TEST(CudaProductsTest, EveryMethodOnOtherDevices) {
+  for (int capability : {80, 100, 103})
+    expectByAllMethods(30, 4, indices({2, 4}, {3, 0, 5, 1, 4, 0, 11, 0}), {{16, 8}, {13, 7}}, capability);
+}
+
+TEST(CudaProductsTest, CutlassIsOfTwoDevices) {
+  DeviceContext device;
+  StreamContext stream;
+  RaggedProduct product{RaggedProduct::Pass::Forward, MOERT_BF16, 4, 30, 8, 16};
+  for (auto [capability, isOfCutlass] : {std::pair(80, false), {90, true}, {100, true}, {103, false}, {120, false}}) {
+    device.capability = capability;
+    for (RaggedMethod method : {RaggedMethod::CutlassCooperative, RaggedMethod::CutlassPingpong})
+      EXPECT_EQ(canCompute(method, {device, stream, Kind::GroupedMatmul, 0}, product), isOfCutlass) << capability;
+  }
+}
+
+#endif
 
 TEST(CudaProductsTest, MethodsHaveNames) {
   for (RaggedMethod method : kRaggedMethods)

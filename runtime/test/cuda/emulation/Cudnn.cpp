@@ -22,12 +22,14 @@ namespace {
 
 std::atomic<int64_t> runs = 0;
 std::atomic<bool> isRefusing = false;
+std::atomic<int64_t> workspace = 1000;
 
 } // namespace
 
 namespace emulation {
 int64_t cudnnRuns() { return runs; }
 void setCudnnRefuses(bool refuses) { isRefusing = refuses; }
+void setCudnnBytes(int64_t bytes) { workspace = bytes; }
 } // namespace emulation
 
 namespace cuda {
@@ -157,7 +159,7 @@ template <class T> void compute(const CudnnShape &shape, const CudnnOperands &op
 
 class EmulatedGraph final : public CudnnGraph {
 public:
-  explicit EmulatedGraph(const CudnnShape &shape) : shape(shape) { bytes = 1000; }
+  explicit EmulatedGraph(const CudnnShape &shape) : shape(shape) { bytes = ::moert::workspace; }
 
   Status run(cudaStream_t stream, const CudnnOperands &operands, void *workspace) override {
     checkAligned({operands.q, operands.k, operands.v, operands.result, operands.grads, operands.gradQ, operands.gradK,

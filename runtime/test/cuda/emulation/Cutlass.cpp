@@ -43,7 +43,7 @@ template <class T> void multiplyOne(const RaggedProduct &product, const GroupArr
     }
 }
 
-template <class T> Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+template <class T> Status enqueue(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
   auto run = [=] {
     for (int64_t e = 0; e < product.experts; ++e)
       multiplyOne<T>(product, arrays, e);
@@ -53,17 +53,19 @@ template <class T> Status multiply(const Target &target, const RaggedProduct &pr
 
 } // namespace
 
-Status multiplyBf16Cooperative(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
-  return multiply<Bf16>(target, product, arrays);
+template <int32_t Dtype, Tile Size, int Capability>
+Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
+  if (product.dtype != Dtype || target.device.capability != Capability)
+    return Status::error(MOERT_ERROR_INTERNAL, "CUDA emulation: this grouped kernel is for another type or device");
+  return Dtype == MOERT_BF16 ? enqueue<Bf16>(target, product, arrays) : enqueue<Half>(target, product, arrays);
 }
-Status multiplyBf16Pingpong(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
-  return multiply<Bf16>(target, product, arrays);
-}
-Status multiplyF16Cooperative(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
-  return multiply<Half>(target, product, arrays);
-}
-Status multiplyF16Pingpong(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
-  return multiply<Half>(target, product, arrays);
-}
+#define MOERT_KERNELS(dtype, capability)                                                                               \
+  template Status multiply<dtype, Tile::Large, capability>(const Target &, const RaggedProduct &,                      \
+                                                           const GroupArrays &);                                       \
+  template Status multiply<dtype, Tile::Small, capability>(const Target &, const RaggedProduct &, const GroupArrays &);
+MOERT_KERNELS(MOERT_BF16, 90)
+MOERT_KERNELS(MOERT_BF16, 100)
+MOERT_KERNELS(MOERT_F16, 90)
+MOERT_KERNELS(MOERT_F16, 100)
 
 } // namespace moert::cuda::cutlass_groups

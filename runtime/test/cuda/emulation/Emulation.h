@@ -16,9 +16,10 @@ void setDevices(int count, size_t bytes);
 void failNext(int error);
 /// Bytes of cudaMalloc and of cudaMallocHost that are not freed.
 size_t allocatedBytes();
-/// How many graphs of cuDNN ran; and whether it refuses all further shapes.
+/// How many graphs of cuDNN ran; whether it refuses all further shapes; and the workspace of all further graphs.
 int64_t cudnnRuns();
 void setCudnnRefuses(bool refuses);
+void setCudnnBytes(int64_t bytes);
 
 } // namespace moert::emulation
 
