@@ -131,7 +131,7 @@ def run_traced(pack, folder, plan, *flags):
 
 def list_measurements(pack):
     calibrate = [pack.bin("moe-calibrate"), "-o", "{work}/profile.json"]
-    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 150, figures.take_products,
+    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 200, figures.take_products,
                left_out="the emulation has too little memory" if pack.is_emulated else "")
     if pack.is_emulated:
         yield Step("calibrate", [*calibrate, "--backend=host", "--quick"], 240, figures.take_profile)

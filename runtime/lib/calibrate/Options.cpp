@@ -43,8 +43,8 @@ CommandLine commandLine(Options &o) {
           "what to measure (default: host). cuda measures a GPU and, if torchrun, mpirun or srun starts one process "
           "for each GPU, also the links between them; cuda-loopback measures ranks that share one GPU"},
          {"--products", "FILE", &o.products,
-          "write the fastest methods of products of experts on a GPU to FILE, in place of a profile. The runtime "
-          "reads the file that the variable MOERT_PRODUCTS names"},
+          "write the fastest methods of products of experts on a GPU to FILE, and the fastest algorithms of dense "
+          "products, in place of a profile. The runtime reads the file that the variable MOERT_PRODUCTS names"},
          {"--workers", "N", [&o](const std::string &text) { return parseWorkers(text, o.workers); },
           "number of processors to describe, for backend host (default: one for each core)"},
          {"--quick", "", &o.quick,

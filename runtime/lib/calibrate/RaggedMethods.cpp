@@ -137,6 +137,22 @@ json productJson(const MeasuredProduct &product) {
   return entry;
 }
 
+json denseJson(const MeasuredDense &product) {
+  const auto [m, n, k, transposeA, transposeB] = product.shape;
+  json entry = {{"dtype", dtypeName(product.dtype)},
+                {"transpose_a", transposeA},
+                {"transpose_b", transposeB},
+                {"m", m},
+                {"n", n},
+                {"k", k},
+                {"algorithm", product.fastest().name}};
+  std::vector<double> seconds;
+  for (const MeasuredDense::Algorithm &algorithm : product.algorithms)
+    seconds.push_back(algorithm.seconds);
+  entry["seconds"] = roundedNumbers(seconds);
+  return entry;
+}
+
 } // namespace
 
 const MeasuredProduct::Method &MeasuredProduct::fastest() const {
@@ -168,16 +184,21 @@ Status calibrateMethods(const Settings &settings, MethodTable &table) {
     if (product.methods.empty())
       return Status::error(MOERT_ERROR_INTERNAL, "expected a method that computes products of experts in " +
                                                      std::string(dtypeName(product.dtype)) + ", but none can");
-  return {};
+  return calibrateDense(settings, table.dense);
 }
 
 void writeMethods(const MethodTable &table, std::ostream &out) {
-  json choices = json::array();
+  json choices = json::array(), dense = json::array();
   for (const MeasuredProduct &product : table.products)
     choices.push_back(productJson(product));
-  printJson(
-      {{"moert_products", kFormatVersion}, {"device", table.device}, {"source", table.source}, {"choices", choices}},
-      out);
+  for (const MeasuredDense &product : table.dense)
+    dense.push_back(denseJson(product));
+  printJson({{"moert_products", kFormatVersion},
+             {"device", table.device},
+             {"source", table.source},
+             {"choices", choices},
+             {"dense", dense}},
+            out);
 }
 
 } // namespace moert::calibrate

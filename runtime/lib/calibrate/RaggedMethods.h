@@ -2,7 +2,7 @@
 #ifndef MOERT_CALIBRATE_RAGGEDMETHODS_H
 #define MOERT_CALIBRATE_RAGGEDMETHODS_H
 
-#include "calibrate/Calibrate.h"
+#include "calibrate/DenseAlgorithms.h"
 #include "calibrate/Ragged.h"
 
 namespace moert::calibrate {
@@ -24,9 +24,11 @@ struct MeasuredProduct {
 struct MethodTable {
   std::string device, source;
   std::vector<MeasuredProduct> products;
+  std::vector<MeasuredDense> dense;
 };
 
-/// Each method of the backend's device on products of layers of known models. The backend has one process.
+/// Each method of the backend's device on products of layers of known models, and each algorithm of its library for
+/// dense ones. The backend has one process.
 Status calibrateMethods(const Settings &settings, MethodTable &table);
 
 /// Writes the table that MOERT_PRODUCTS names (docs/Clusters.md).

@@ -34,6 +34,7 @@ Status Ranks::create(const RanksOptions &options, std::unique_ptr<Ranks> &result
   device.workers = options.workers;
   device.identity = options.identity;
   device.raggedMethod = options.raggedMethod;
+  device.denseProposal = options.denseProposal;
   if (Status status =
           createBackend(options.backend, {&program, 1}, result->groups, options.ranks, device, result->backend);
       !status.ok())

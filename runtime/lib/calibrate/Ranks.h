@@ -17,6 +17,7 @@ struct RanksOptions {
   std::vector<Group> groups = {}; ///< empty: one of all ranks
   std::string identity = "";      ///< BackendOptions::identity
   std::string raggedMethod = "";  ///< BackendOptions::raggedMethod
+  int64_t denseProposal = 0;      ///< BackendOptions::denseProposal
 };
 
 /// Ranks on a backend. They have three streams and two events: op and stream 0 are compute, stream 1 meets on groups,

@@ -46,6 +46,11 @@ public:
 
   /// The names for BackendOptions::raggedMethod; none where the device has one method.
   virtual std::vector<std::string> raggedMethods() const { return {}; }
+  /// What a table of products calls the algorithm of a matmul; empty where its library has only one.
+  virtual Status describeAlgorithm(const Call &, std::string &algorithm) {
+    algorithm.clear();
+    return {};
+  }
 
   /// Whether prepare() is to be told the calls of this process's programs, before the first step.
   virtual bool wantsCalls() const { return false; }
@@ -98,6 +103,8 @@ struct BackendOptions {
   bool graphs = false; ///< launch steps as one graph, on devices that can, where the plan allows it
   /// The method of all products of experts whose rows vary, of Device::raggedMethods; empty: the device chooses.
   std::string raggedMethod;
+  /// Which of its library's algorithms each matmul takes, from 1, the library's own choice. 0: the device chooses.
+  int64_t denseProposal = 0;
   /// What all processes must have alike, such as the plan; empty: nothing is known of it.
   std::string identity;
   /// Lists the channels of all ranks, for backends that make them before a step.

@@ -4,7 +4,7 @@
 
 namespace moert::cuda {
 
-static Status readMethods(const DeviceOptions &options, DeviceContext &context) {
+static Status readMethods(const DeviceOptions &options, DeviceContext &context, DenseChoices &dense) {
   if (!options.raggedMethod.empty()) {
     context.forcedMethod = findMethod(options.raggedMethod);
     if (!context.forcedMethod)
@@ -12,7 +12,7 @@ static Status readMethods(const DeviceOptions &options, DeviceContext &context) 
                                                              " for products of experts but got '" +
                                                              options.raggedMethod + "'");
   }
-  return options.choices.empty() ? Status{} : RaggedChoices::read(options.choices, context.choices);
+  return options.choices.empty() ? Status{} : readProducts(options.choices, context.choices, dense);
 }
 
 Status DeviceContext::create(const DeviceOptions &options, DeviceContext &context) {
@@ -25,10 +25,12 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
        {std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
     MOERT_RETURN_IF_ERROR(
         check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot ask the device for its properties"));
-  MOERT_RETURN_IF_ERROR(readMethods(options, context));
+  DenseChoices dense;
+  MOERT_RETURN_IF_ERROR(readMethods(options, context, dense));
   context.mutex = std::make_unique<std::mutex>();
   context.capability = 10 * major + minor;
   MOERT_RETURN_IF_ERROR(Faults::create(context.faults));
+  context.products.choose(std::move(dense), options.denseProposal);
   return Products::create(options.tf32, options.productBytes, context.products);
 }
 

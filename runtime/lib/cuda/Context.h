@@ -6,7 +6,7 @@
 #include "cuda/Faults.h"
 #include "cuda/Gemm.h"
 #include "cuda/HostCounts.h"
-#include "cuda/RaggedChoices.h"
+#include "cuda/ProductTable.h"
 #include "cuda/RoutingTables.h"
 #include "cuda/Workspace.h"
 
@@ -19,8 +19,10 @@ struct DeviceOptions {
   bool tf32 = false;
   /// For cuBLAS, of each stream; NVIDIA advises 32 MiB on Hopper.
   int64_t productBytes = int64_t(32) << 20;
-  /// A file of measured choices of ragged methods (RaggedChoices.h); empty: none.
+  /// A file of measured choices of products (ProductTable.h); empty: none.
   std::string choices;
+  /// Which of cuBLASLt's proposals dense products take, from 1. 0: what was measured, or the first one.
+  int64_t denseProposal = 0;
   /// The method of all ragged products; empty: what suits each.
   std::string raggedMethod;
 };

@@ -2,6 +2,8 @@
 
 #include "cuda/CudaDevice.h"
 
+#include "core/Attributes.h"
+#include "cuda/CudaKernels.h"
 #include "host/HostMemory.h"
 
 #include <cstdlib>
@@ -41,6 +43,7 @@ DeviceOptions deviceOptions(const BackendOptions &options) {
   DeviceOptions device;
   device.tf32 = options.tf32;
   device.raggedMethod = options.raggedMethod;
+  device.denseProposal = options.denseProposal;
   device.choices = choices ? choices : "";
   return device;
 }
@@ -50,6 +53,13 @@ std::vector<std::string> CudaDevice::raggedMethods() const {
   for (RaggedMethod method : kRaggedMethods)
     names.emplace_back(methodName(method));
   return names;
+}
+
+Status CudaDevice::describeAlgorithm(const Call &call, std::string &algorithm) {
+  using operands::Matmul;
+  const auto its = attributes::Matmul::of(call);
+  const ProductShape shape = matmulShape(call.views[Matmul::a], call.views[Matmul::c], its.transposeA, its.transposeB);
+  return lanes->device().products.describe(shape, algorithm);
 }
 
 CudaDevice::~CudaDevice() {

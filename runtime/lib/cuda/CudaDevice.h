@@ -23,6 +23,7 @@ public:
   Status describe(std::string &name, int64_t &memoryBytes) override;
   Status checkKernel(Kind kind) const override;
   std::vector<std::string> raggedMethods() const override;
+  Status describeAlgorithm(const Call &call, std::string &algorithm) override;
   /// cuDNN's graphs are built before a step: that may wait for all streams, of which one may wait for another rank.
   bool wantsCalls() const override { return isCudnnFor(lanes->device()); }
   Status prepare(const Call &call) override;

@@ -26,6 +26,9 @@ private:
   Target target;
 };
 
+/// The shape of a matmul of these operands.
+ProductShape matmulShape(View a, View c, bool transposeA, bool transposeB);
+
 } // namespace moert::cuda
 
 #endif // MOERT_CUDA_CUDAKERNELS_H

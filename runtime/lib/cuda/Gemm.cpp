@@ -9,6 +9,9 @@
 #include "cuda/Context.h"
 
 #include <climits>
+#include <cstring>
+#include <iostream>
+#include <utility>
 
 namespace moert::cuda {
 
@@ -57,6 +60,11 @@ Status Products::create(bool tf32, int64_t workspaceBytes, Products &products) {
   return {};
 }
 
+void Products::choose(DenseChoices measured, int64_t number) {
+  choices = number == 0 ? std::move(measured) : DenseChoices();
+  proposal = std::max<int64_t>(number - 1, 0);
+}
+
 cublasComputeType_t Products::computeType(int32_t dtype) const {
   if (dtype == MOERT_F64)
     return CUBLAS_COMPUTE_64F;
@@ -91,7 +99,7 @@ static Status makeLayout(const ProductShape &shape, bool transpose, int64_t rows
   return status;
 }
 
-Status Products::makePlan(const Key &key, Plan &plan) const {
+Status Products::makePlan(const Key &key, Plan &plan) {
   const ProductShape &shape = key.shape;
   const cudaDataType_t scale = shape.dtype == MOERT_F64 ? CUDA_R_64F : CUDA_R_32F;
   cublasLtMatmulDesc_t desc = nullptr;
@@ -108,7 +116,33 @@ Status Products::makePlan(const Key &key, Plan &plan) const {
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.transposeA, shape.m, shape.k, plan.a));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.transposeB, shape.k, shape.n, plan.b));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, false, shape.m, shape.n, plan.c));
-  return chooseAlgorithm(key, plan);
+  return takeMeasured(key, plan) ? Status() : chooseAlgorithm(key, plan);
+}
+
+/// Those operands were aligned as plans align their buffers.
+constexpr uint32_t kMeasuredAlignment = 256;
+
+/// The algorithm that the table has; false where it has none, or one that this device or cuBLASLt refuses.
+bool Products::takeMeasured(const Key &key, Plan &plan) {
+  const ProductAlgorithm *known = choices.choose(key.shape);
+  if (!known || *std::min_element(std::begin(key.alignments), std::end(key.alignments)) < kMeasuredAlignment)
+    return false;
+  static_assert(sizeof plan.algo == sizeof known->data);
+  std::memcpy(&plan.algo, known->data.data(), sizeof plan.algo);
+  cublasLtMatmulHeuristicResult_t result{};
+  const bool isOfVersion = known->version == cublasLtGetVersion();
+  plan.hasAlgorithm = isOfVersion &&
+                      cublasLtMatmulAlgoCheck(lt.get(), plan.desc.get(), plan.b.get(), plan.a.get(), plan.c.get(),
+                                              plan.c.get(), &plan.algo, &result) == CUBLAS_STATUS_SUCCESS &&
+                      result.workspaceSize <= static_cast<size_t>(workspaceBytes);
+  plan.workspaceBytes = result.workspaceSize;
+  if (!plan.hasAlgorithm && !std::exchange(hasWarned, true))
+    std::cerr << "moert: warning: the table of products (MOERT_PRODUCTS) has an algorithm of cuBLASLt " +
+                     std::to_string(known->version) + " that " +
+                     (isOfVersion ? "this device refuses"
+                                  : "cuBLASLt " + std::to_string(cublasLtGetVersion()) + " does not know") +
+                     ": cuBLASLt chooses itself; write the table again with moe-calibrate --products\n";
+  return plan.hasAlgorithm;
 }
 
 Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
@@ -127,16 +161,17 @@ Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[0]));
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[2]));
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]));
-  cublasLtMatmulHeuristicResult_t result;
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(proposal) + 1);
   int count = 0;
   const cublasStatus_t found =
       cublasLtMatmulAlgoGetHeuristic(lt.get(), plan.desc.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(),
-                                     preference.get(), 1, &result, &count);
+                                     preference.get(), static_cast<int>(results.size()), results.data(), &count);
   if (found != CUBLAS_STATUS_NOT_SUPPORTED)
     MOERT_RETURN_IF_ERROR(check(found, "cannot choose a matrix product's algorithm"));
   plan.hasAlgorithm = count > 0;
   if (count == 0)
     return {};
+  const cublasLtMatmulHeuristicResult_t &result = results[static_cast<size_t>(count) - 1];
   plan.algo = result.algo;
   plan.workspaceBytes = result.workspaceSize;
   return {};
@@ -155,6 +190,15 @@ Status Products::planFor(const Key &key, std::shared_ptr<const Plan> &plan) {
   if (plans.size() >= kMost)
     plans.clear();
   plan = plans[key] = std::move(made);
+  return {};
+}
+
+Status Products::describe(const ProductShape &shape, std::string &algorithm) {
+  std::shared_ptr<const Plan> plan;
+  MOERT_RETURN_IF_ERROR(planFor({shape, {kMeasuredAlignment, kMeasuredAlignment, kMeasuredAlignment}}, plan));
+  ProductAlgorithm described{cublasLtGetVersion(), {}};
+  std::memcpy(described.data.data(), &plan->algo, sizeof plan->algo);
+  algorithm = plan->hasAlgorithm ? described.text() : "";
   return {};
 }
 

@@ -2,9 +2,9 @@
 #ifndef MOERT_CUDA_GEMM_H
 #define MOERT_CUDA_GEMM_H
 
+#include "cuda/DenseChoices.h"
 #include "cuda/Workspace.h"
 
-#include <compare>
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <map>
@@ -13,18 +13,6 @@
 namespace moert::cuda {
 
 struct StreamContext;
-
-/// c [m,n] = op(a) op(b), row-major and dense, with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c.
-/// `batches` of them follow each other. Any size may be 0.
-struct ProductShape {
-  int32_t dtype = 0; ///< moert_dtype of all three
-  int64_t m = 0, n = 0, k = 0;
-  bool transposeA = false, transposeB = false;
-  bool accumulate = false;
-  int64_t batches = 1;
-
-  auto operator<=>(const ProductShape &) const = default;
-};
 
 /// One product of several of the same type and the same transposes.
 struct GroupMember {
@@ -37,6 +25,12 @@ struct GroupMember {
 class Products {
 public:
   static Status create(bool tf32, int64_t workspaceBytes, Products &products);
+
+  /// Before the first product: which of cuBLASLt's proposals all products take, from 1; where there are fewer it is the
+  /// last one. With 0 they take what was measured, or the first one.
+  void choose(DenseChoices measured, int64_t number);
+  /// The algorithm of a product of operands that are aligned to 256 bytes; empty where cuBLASLt has none.
+  Status describe(const ProductShape &shape, std::string &algorithm);
 
   Status multiply(StreamContext &stream, const ProductShape &shape, const void *a, const void *b, void *c);
   /// All members in one call; `model` says what they share.
@@ -62,7 +56,8 @@ private:
   };
 
   Status planFor(const Key &key, std::shared_ptr<const Plan> &plan);
-  Status makePlan(const Key &key, Plan &plan) const;
+  Status makePlan(const Key &key, Plan &plan);
+  bool takeMeasured(const Key &key, Plan &plan);
   Status chooseAlgorithm(const Key &key, Plan &plan) const;
   cublasStatus_t useBlas(StreamContext &stream, void *workspace);
   Status multiplyByBlas(StreamContext &stream, const ProductShape &shape, const void *a, const void *b, void *c);
@@ -75,6 +70,9 @@ private:
   Owned<cublasHandle_t, cublasDestroy> blas;
   std::unique_ptr<std::mutex> mutex; ///< of the plans, and of `blas`, which has a stream
   std::map<Key, std::shared_ptr<const Plan>> plans;
+  DenseChoices choices;
+  int64_t proposal = 0;   ///< of cuBLASLt, for products without a measured choice
+  bool hasWarned = false; ///< of a measured choice that cannot be taken
 };
 
 } // namespace moert::cuda

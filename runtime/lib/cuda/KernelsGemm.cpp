@@ -6,10 +6,14 @@
 
 namespace moert::cuda {
 
+ProductShape matmulShape(View a, View c, bool transposeA, bool transposeB) {
+  return {a.dtype, c.dims[0], c.dims[1], a.dims[transposeA ? 0 : 1], transposeA, transposeB};
+}
+
 Status CudaKernels::matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   MOERT_RETURN_IF_ERROR(checkMatmul(a, b, c, transposeA, transposeB));
-  const ProductShape shape{a.dtype, c.dims[0], c.dims[1], a.dims[transposeA ? 0 : 1], transposeA, transposeB};
-  return target.device.products.multiply(target.stream, shape, a.data, b.data, c.data);
+  return target.device.products.multiply(target.stream, matmulShape(a, c, transposeA, transposeB), a.data, b.data,
+                                         c.data);
 }
 
 Status CudaKernels::groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {

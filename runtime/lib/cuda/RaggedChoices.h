@@ -26,9 +26,6 @@ public:
   RaggedChoices() = default;
   explicit RaggedChoices(std::vector<Entry> entries) : entries(std::move(entries)) {}
 
-  /// From a JSON file. An error names the file and the place in it.
-  static Status read(const std::string &file, RaggedChoices &choices);
-
   /// By the entry of the same type, pass and transpose whose sizes are nearest: its fastest method that can compute the
   /// product. Nothing where no such entry or none of its methods suits.
   std::optional<RaggedMethod> choose(const RaggedProduct &product, const CanCompute &canCompute) const;

@@ -4,6 +4,7 @@ set(MOERT_CUDA_SOURCES
   Copies.cpp
   Cuda.cpp
   CudnnAttention.cu
+  DenseChoices.cpp
   Faults.cpp
   Gemm.cpp
   HostCounts.cpp
@@ -30,6 +31,7 @@ set(MOERT_CUDA_SOURCES
   KernelsToken.cu
   Messages.cpp
   PieceCopies.cu
+  ProductTable.cpp
   Ragged.cu
   RaggedChoices.cpp
   RaggedCutlass.cpp

@@ -189,6 +189,15 @@ TEST(CalibrateDevice, Methods) {
     for (const json &seconds : entry["seconds"])
       EXPECT_THAT(seconds.get<std::vector<double>>(), ElementsAre(Gt(0), Gt(0)));
   }
+  // Three dense products of each type remain, of each of which cuBLASLt has three algorithms.
+  ASSERT_EQ(root["dense"].size(), 6u);
+  for (const json &entry : root["dense"]) {
+    const std::vector<double> seconds = entry["seconds"];
+    ASSERT_THAT(seconds, testing::SizeIs(3));
+    const size_t fastest = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
+    EXPECT_THAT(entry["algorithm"].get<std::string>(), testing::StartsWith("130000:000000000000000"));
+    EXPECT_EQ(seconds.at(static_cast<size_t>(entry["algorithm"].get<std::string>().at(22) - '1')), seconds[fastest]);
+  }
   auto makeRanks = [&] {
     std::unique_ptr<Ranks> ranks;
     ::setenv("MOERT_PRODUCTS", file.c_str(), 1);

@@ -1,5 +1,6 @@
 //===- RaggedChoicesTest.cpp - measured choices of ragged methods ---------===//
 
+#include "cuda/ProductTable.h"
 #include "cuda/RaggedProducts.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +40,8 @@ std::string entryOf(const std::string &kind, int experts, int rows, int n, int k
 RaggedChoices readText(const std::string &text) {
   const TableFile file(text);
   RaggedChoices choices;
-  const Status status = RaggedChoices::read(file.name, choices);
+  DenseChoices dense;
+  const Status status = readProducts(file.name, choices, dense);
   EXPECT_TRUE(status.ok()) << status.message;
   return choices;
 }
@@ -129,13 +131,15 @@ TEST(RaggedChoicesTest, Errors) {
   for (const auto &[text, message] : cases) {
     const TableFile file(text);
     RaggedChoices choices;
-    const Status status = RaggedChoices::read(file.name, choices);
+    DenseChoices dense;
+    const Status status = readProducts(file.name, choices, dense);
     EXPECT_EQ(status.code, MOERT_ERROR_INVALID_ARGUMENT) << text;
     EXPECT_THAT(status.message, HasSubstr("the table of products '" + file.name + "' (MOERT_PRODUCTS): "));
     EXPECT_THAT(status.message, HasSubstr(message));
   }
   RaggedChoices choices;
-  EXPECT_THAT(RaggedChoices::read("/nowhere/x.json", choices).message,
+  DenseChoices dense;
+  EXPECT_THAT(readProducts("/nowhere/x.json", choices, dense).message,
               HasSubstr("'/nowhere/x.json' (MOERT_PRODUCTS): cannot be read: No such file or directory"));
 }
 

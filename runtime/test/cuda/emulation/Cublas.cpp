@@ -1,10 +1,12 @@
 //===- Cublas.cpp - cuBLAS and cuBLASLt by plain loops --------------------===//
 
+#include "Emulation.h"
 #include "include/cublasLt.h"
 #include "include/cuda_bf16.h"
 #include "include/cuda_fp16.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -284,6 +286,14 @@ cublasStatus_t cublasDgemmGroupedBatched(cublasHandle_t handle, const cublasOper
                         reinterpret_cast<void *const *>(const_cast<double **>(c)), leadingC, groups, groupSize);
 }
 
+static std::atomic<int> lastAlgorithm = 0;
+int moert::emulation::lastLtAlgorithm() { return lastAlgorithm; }
+
+static bool isAlgorithm(const cublasLtMatmulAlgo_t &algo) {
+  return algo.data[0] >= 1 && algo.data[0] <= moert::emulation::kLtAlgorithms;
+}
+
+size_t cublasLtGetVersion() { return 130000; }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   *handle = new cublasLtContext;
   return CUBLAS_STATUS_SUCCESS;
@@ -353,21 +363,39 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   // As if none could load single elements of 16 bits.
   if (!isValid || requested < 1 || preference->alignment < 4)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  results[0] = {};
-  results[0].workspaceSize = preference->workspaceBytes;
-  *count = 1;
+  *count = std::min(requested, moert::emulation::kLtAlgorithms);
+  for (int i = 0; i < *count; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = static_cast<uint64_t>(i) + 1;
+    results[i].workspaceSize = preference->workspaceBytes;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Each wants a workspace of so many times 256 bytes.
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result) {
+  bool isValid = false;
+  productOf(*desc, *a, *b, *c, *d, isValid);
+  if (!isValid || !isAlgorithm(*algo))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {};
+  result->algo = *algo;
+  result->workspaceSize = 256 * algo->data[0];
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
                               cublasLtMatrixLayout_t layoutA, const void *b, cublasLtMatrixLayout_t layoutB,
                               const void *beta, const void *c, cublasLtMatrixLayout_t layoutC, void *d,
-                              cublasLtMatrixLayout_t layoutD, const cublasLtMatmulAlgo_t *, void *workspace,
+                              cublasLtMatrixLayout_t layoutD, const cublasLtMatmulAlgo_t *algo, void *workspace,
                               size_t workspaceBytes, cudaStream_t stream) {
   bool isValid = false;
   Product p = productOf(*desc, *layoutA, *layoutB, *layoutC, *layoutD, isValid);
-  if (!isValid || (workspaceBytes > 0 && !workspace))
+  if (!isValid || !isAlgorithm(*algo) || (workspaceBytes > 0 && !workspace))
     return CUBLAS_STATUS_INVALID_VALUE;
+  lastAlgorithm = static_cast<int>(algo->data[0]);
   p.alpha = scalar(alpha, p.scale);
   p.beta = scalar(beta, p.scale);
   auto run = [=, layoutA = *layoutA, layoutB = *layoutB, layoutC = *layoutC, layoutD = *layoutD] {

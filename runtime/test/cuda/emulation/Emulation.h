@@ -20,6 +20,9 @@ size_t allocatedBytes();
 int64_t cudnnRuns();
 void setCudnnRefuses(bool refuses);
 void setCudnnBytes(int64_t bytes);
+/// How many algorithms cuBLASLt has, which are numbers from 1 on, and the one of its last product; all compute alike.
+constexpr int kLtAlgorithms = 3;
+int lastLtAlgorithm();
 
 } // namespace moert::emulation
 

@@ -1,0 +1,134 @@
+//===- DenseAlgorithms.cpp - the fastest algorithms of dense products -----===//
+
+#include "calibrate/DenseAlgorithms.h"
+#include "core/Attributes.h"
+
+#include <algorithm>
+
+namespace moert::calibrate {
+namespace {
+
+constexpr int32_t kTypes[] = {MOERT_BF16, MOERT_F16};
+/// How many of the library's proposals are measured.
+constexpr int64_t kProposals = 5;
+
+/// Columns and depth of products of all tokens.
+struct Weights {
+  int64_t n, k;
+};
+constexpr Weights kWeights[] = {{6144, 4096},  {4096, 4096},                 // attention of Mixtral 8x7B
+                                {5120, 2048},  {2048, 4096},                 // of Qwen3-30B-A3B
+                                {9216, 4096},  {4096, 8192},                 // of Qwen3-235B-A22B
+                                {24576, 1536}, {32768, 512}, {7168, 16384},  // of DeepSeek-V3
+                                {4096, 7168},  {7168, 2048}, {32000, 4096}}; // its shared expert; a vocabulary
+
+std::vector<DenseShape> allShapes(const Settings &settings) {
+  std::vector<DenseShape> shapes;
+  const int64_t most = settings.device.raggedSize;
+  auto add = [&](DenseShape shape) {
+    for (int64_t *size : {&shape.m, &shape.n, &shape.k})
+      *size = std::min(*size, most);
+    if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end())
+      shapes.push_back(shape);
+  };
+  const std::vector<int64_t> tokens = settings.quick ? std::vector<int64_t>{4096} : std::vector<int64_t>{4096, 16384};
+  for (auto [n, k] : kWeights)
+    for (int64_t rows : tokens) {
+      add({rows, n, k});
+      add({rows, k, n, false, true});
+      add({k, n, rows, true, false});
+    }
+  return shapes;
+}
+
+Call makeDense(Pool &pool, const DenseShape &shape) {
+  const auto [m, n, k, transposeA, transposeB] = shape;
+  pool.beginCall();
+  Call call;
+  call.kind = Kind::Matmul;
+  call.viewCount = 3;
+  attributes::Matmul{.transposeA = transposeA, .transposeB = transposeB}.set(call);
+  call.views = {transposeA ? pool.input({k, m}) : pool.input({m, k}),
+                transposeB ? pool.input({n, k}) : pool.input({k, n}), pool.output({m, n})};
+  return call;
+}
+
+int64_t bytesOf(const DenseShape &shape, int32_t dtype) {
+  constexpr int64_t kAlignment = 256, kOperands = 2;
+  const int64_t elements = std::max((shape.m + shape.n) * shape.k, shape.m * shape.n);
+  return elements * static_cast<int64_t>(dtypeSize(dtype)) + kOperands * kAlignment;
+}
+
+/// The products of the pool's type by the proposal of the ranks; `isNew` where that is another one for some.
+Status measureType(Pool &pool, Device &device, int passes, std::vector<MeasuredDense> &products, bool &isNew) {
+  for (MeasuredDense &product : products) {
+    if (product.dtype != pool.type())
+      continue;
+    std::string name;
+    if (Status status = device.describeAlgorithm(makeDense(pool, product.shape), name); !status.ok())
+      return status;
+    auto isKnown = [&](const MeasuredDense::Algorithm &known) { return known.name == name; };
+    if (name.empty() || std::any_of(product.algorithms.begin(), product.algorithms.end(), isKnown))
+      continue;
+    isNew = true;
+    Progress silent(nullptr, "", 1);
+    std::vector<double> seconds;
+    const MakeCall make = [&] { return makeDense(pool, product.shape); };
+    if (Status status = measureKernels(pool.bench(), {make}, passes, silent, seconds); !status.ok())
+      return status;
+    product.algorithms.push_back({name, seconds[0]});
+  }
+  return {};
+}
+
+Status measureProposal(const Settings &settings, int64_t proposal, int64_t callBytes,
+                       std::vector<MeasuredDense> &products, bool &isNew) {
+  RanksOptions options;
+  options.backend = settings.backend;
+  options.arenaBytes = settings.device.arenaBytes;
+  options.denseProposal = proposal;
+  std::unique_ptr<Ranks> ranks;
+  if (Status status = Ranks::create(options, ranks); !status.ok())
+    return status;
+  std::unique_ptr<DeviceBench> bench;
+  const DeviceSizes &sizes = settings.device;
+  if (Status status = DeviceBench::create(*ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes); !status.ok())
+    return status;
+  Pool pool;
+  for (int32_t dtype : kTypes) {
+    if (Status status = pool.create(*bench, dtype); !status.ok())
+      return status;
+    if (Status status = measureType(pool, ranks->device(), settings.quick ? 2 : 5, products, isNew); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+} // namespace
+
+const MeasuredDense::Algorithm &MeasuredDense::fastest() const {
+  return *std::min_element(algorithms.begin(), algorithms.end(),
+                           [](const Algorithm &a, const Algorithm &b) { return a.seconds < b.seconds; });
+}
+
+Status calibrateDense(const Settings &settings, std::vector<MeasuredDense> &products) {
+  products.clear();
+  int64_t callBytes = settings.device.coldBytes;
+  for (int32_t dtype : kTypes)
+    for (const DenseShape &shape : allShapes(settings)) {
+      products.push_back({shape, dtype, {}});
+      callBytes = std::max(callBytes, bytesOf(shape, dtype));
+    }
+  Progress progress(settings.progress, "dense products", kProposals);
+  bool isNew = true;
+  for (int64_t proposal = 1; proposal <= kProposals && isNew; ++proposal) {
+    isNew = false;
+    if (Status status = measureProposal(settings, proposal, callBytes, products, isNew); !status.ok())
+      return status;
+    progress.step();
+  }
+  std::erase_if(products, [](const MeasuredDense &product) { return product.algorithms.empty(); });
+  return {};
+}
+
+} // namespace moert::calibrate

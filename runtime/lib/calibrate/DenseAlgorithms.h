@@ -1,0 +1,36 @@
+//===- DenseAlgorithms.h - the fastest algorithms of dense products -------===//
+#ifndef MOERT_CALIBRATE_DENSEALGORITHMS_H
+#define MOERT_CALIBRATE_DENSEALGORITHMS_H
+
+#include "calibrate/Calibrate.h"
+
+namespace moert::calibrate {
+
+/// c [m,n] = op(a) op(b).
+struct DenseShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transposeA = false, transposeB = false;
+
+  bool operator==(const DenseShape &) const = default;
+};
+
+/// A product, and what the library's algorithms take, the one that it thinks best first.
+struct MeasuredDense {
+  struct Algorithm {
+    std::string name; ///< Device::describeAlgorithm
+    double seconds;
+  };
+  DenseShape shape;
+  int32_t dtype = 0;
+  std::vector<Algorithm> algorithms;
+
+  /// There is one.
+  const Algorithm &fastest() const;
+};
+
+/// Each algorithm on products of layers of known models; no products where the device's library has one algorithm.
+Status calibrateDense(const Settings &settings, std::vector<MeasuredDense> &products);
+
+} // namespace moert::calibrate
+
+#endif // MOERT_CALIBRATE_DENSEALGORITHMS_H

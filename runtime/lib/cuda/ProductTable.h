@@ -1,0 +1,15 @@
+//===- ProductTable.h - the file of measured choices of products ----------===//
+#ifndef MOERT_CUDA_PRODUCTTABLE_H
+#define MOERT_CUDA_PRODUCTTABLE_H
+
+#include "cuda/DenseChoices.h"
+#include "cuda/RaggedChoices.h"
+
+namespace moert::cuda {
+
+/// What moe-calibrate --products wrote, a JSON file. An error names the file and the place in it.
+Status readProducts(const std::string &file, RaggedChoices &ragged, DenseChoices &dense);
+
+} // namespace moert::cuda
+
+#endif // MOERT_CUDA_PRODUCTTABLE_H
