@@ -80,6 +80,7 @@ void Bench::measure(const Case &what, const CostModel &model, const SimOptions &
 
 RoutingTrace Bench::route(const Case &what) {
   SyntheticRouting routing;
+  routing.preset = kUnbalancedRouting;
   routing.first = 100;
   return routing.generate(what.ranks, what.layers, config.layer.experts, kTokens, config.layer.topK);
 }

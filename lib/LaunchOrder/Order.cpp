@@ -74,6 +74,7 @@ static std::optional<RoutingTrace> makeTypicalRouting(const SimProgram &program,
     return std::nullopt;
   }
   SyntheticRouting synthetic;
+  synthetic.preset = kUnbalancedRouting;
   synthetic.first = typicalIteration;
   auto layers = static_cast<int64_t>(program.routedLayers.size());
   RoutingTrace trace,

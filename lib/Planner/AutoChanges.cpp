@@ -97,7 +97,7 @@ static void addChangesOf(StringRef what, const CompileOptions &options, Schedule
     }
 }
 
-/// Where tokens choose as unevenly as late in training, which shadows are for.
+/// Where nothing balances the experts, late in training, which shadows are for.
 static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, ArrayRef<Form> forms,
                             ScheduleExplanation &result) {
   if (options.routing)
@@ -110,12 +110,13 @@ static void addChangeOfSkew(ModuleOp graph, const CompileOptions &options, Array
   }
   RoutingSource skewed;
   constexpr int64_t late = 500;
+  skewed.synthetic.preset = kUnbalancedRouting;
   skewed.synthetic.first = late;
   CompileOptions changed = options;
   changed.routing = &skewed;
   if (std::string then = chooseFrom(all, graph, changed);
       !then.empty() && then != result.candidates[*result.best].schedule)
-    result.changes->push_back({"routing skewed as late in training", then});
+    result.changes->push_back({"routing that nothing balances, late in training (preset=unbalanced)", then});
 }
 
 void mlir::moe::addChanges(ModuleOp graph, const CompileOptions &options, ScheduleExplanation &result) {

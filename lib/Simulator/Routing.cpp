@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <tuple>
 
@@ -150,7 +151,7 @@ private:
 /// Log probabilities of the experts of one layer over the iterations.
 class Popularity {
 public:
-  Popularity(uint64_t seed, int64_t experts, int64_t iteration, double skew);
+  Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset);
   void advance();
   /// Their probabilities, none above `most`.
   std::vector<double> getProbabilities(double most) const;
@@ -161,7 +162,6 @@ private:
   static constexpr double rampIterations = 3;      // in which it gets there
   static constexpr double earlyFraction = 0.78;    // of the final spread, after the ramp
   static constexpr double growthIterations = 3000; // in which half of the rest is made up
-  static constexpr double fastFraction = 0.022;    // of the spread, that changes fast
   static constexpr double fastIterations = 4;
   // The slow part changes ever more slowly: its time is slowIterations + iteration^2 / slowdown.
   static constexpr double slowIterations = 400, slowdown = 20;
@@ -170,7 +170,7 @@ private:
 
   Random random;
   int64_t iteration;
-  double skew;
+  RoutingPreset preset;
   std::vector<double> slow, fast; ///< of unit variance
 };
 
@@ -205,8 +205,8 @@ int64_t Random::getBinomial(int64_t trials, double probability) {
   return successes;
 }
 
-Popularity::Popularity(uint64_t seed, int64_t experts, int64_t iteration, double skew)
-    : random(seed), iteration(iteration), skew(skew), slow(experts), fast(experts) {
+Popularity::Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset)
+    : random(seed), iteration(iteration), preset(preset), slow(experts), fast(experts) {
   for (int64_t expert = 0; expert < experts; ++expert) {
     slow[expert] = random.getNormal();
     fast[expert] = random.getNormal();
@@ -226,14 +226,17 @@ void Popularity::advance() {
 }
 
 double Popularity::getSpread() const {
+  if (!preset.grows)
+    return preset.skew;
   double time = iteration;
   double ramp = 1 - (1 - startFraction) * std::exp(-time / rampIterations);
   double growth = earlyFraction + (1 - earlyFraction) * time / (time + growthIterations);
-  return skew * ramp * growth;
+  return preset.skew * ramp * growth;
 }
 
 std::vector<double> Popularity::getProbabilities(double most) const {
-  double spread = getSpread(), slowFraction = std::sqrt(1 - fastFraction * fastFraction);
+  double spread = getSpread(), fastFraction = preset.fastFraction;
+  double slowFraction = std::sqrt(1 - fastFraction * fastFraction);
   std::vector<double> result;
   for (auto [slowPart, fastPart] : llvm::zip_equal(slow, fast))
     result.push_back(std::exp(spread * (slowFraction * slowPart + fastFraction * fastPart)));
@@ -285,11 +288,11 @@ RoutingTrace SyntheticRouting::generate(int64_t ranks, int64_t layers, int64_t e
     std::array<uint32_t, 4> seeds;
     mixed.generate(seeds.begin(), seeds.end());
     auto join = [&](unsigned index) { return static_cast<uint64_t>(seeds[index]) << 32 | seeds[index + 1]; };
-    Popularity popularity(join(0), experts, first, skew);
+    Popularity popularity(join(0), experts, first, preset);
     Random draws(join(2));
     for (int64_t iteration = first; iteration < first + iterations; ++iteration, popularity.advance()) {
       std::vector<int32_t> counts = makeEvenCounts(ranks, experts, tokens * topK);
-      if (skew > 0) {
+      if (preset.skew > 0) {
         std::vector<double> probabilities = popularity.getProbabilities(1.0 / static_cast<double>(topK));
         for (int64_t rank = 0; rank < ranks; ++rank)
           drawCounts(draws, probabilities, tokens, topK, llvm::MutableArrayRef(counts).slice(rank * experts, experts));
@@ -300,8 +303,17 @@ RoutingTrace SyntheticRouting::generate(int64_t ranks, int64_t layers, int64_t e
   return trace;
 }
 
+static const RoutingPreset *findPreset(StringRef name) {
+  for (const RoutingPreset *preset : {&kUnbalancedRouting, &kAuxLossRouting, &kAuxFreeRouting})
+    if (preset->name == name)
+      return preset;
+  return nullptr;
+}
+
 Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
   SyntheticRouting result;
+  const RoutingPreset *preset = nullptr;
+  std::optional<double> skew;
   llvm::SmallVector<StringRef> entries;
   text.split(entries, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (StringRef entry : entries) {
@@ -311,19 +323,24 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
       return llvm::to_integer(value, number, 10) && number >= min && number <= limit;
     };
     StringRef expected;
-    if (key == "seed")
+    if (key == "preset")
+      expected = (preset = findPreset(value)) ? "" : "'unbalanced', 'aux-loss' or 'aux-free'";
+    else if (key == "seed")
       expected = llvm::to_integer(value, result.seed, 10) ? "" : "a whole number of at least 0";
     else if (key == "iterations")
       expected = readInteger(result.iterations, 1) ? "" : "a whole number of at least 1";
     else if (key == "first")
       expected = readInteger(result.first, 0) ? "" : "a whole number of at least 0";
     else if (key == "skew")
-      expected =
-          llvm::to_float(value, result.skew) && result.skew >= 0 && result.skew <= 100 ? "" : "a number from 0 to 100";
+      expected = llvm::to_float(value, skew.emplace()) && *skew >= 0 && *skew <= 100 ? "" : "a number from 0 to 100";
     else
-      return makeError("synthetic routing: expected 'seed', 'iterations', 'first' or 'skew' but got '" + key + "'");
+      return makeError("synthetic routing: expected 'preset', 'seed', 'iterations', 'first' or 'skew' but got '" + key +
+                       "'");
     if (!expected.empty())
       return makeError("synthetic routing: '" + key + "': expected " + expected + " but got '" + value + "'");
   }
+  // Explicit skews are those of papers and of tests about routing that nothing balances.
+  result.preset = preset ? *preset : skew ? kUnbalancedRouting : kAuxLossRouting;
+  result.preset.skew = skew.value_or(result.preset.skew);
   return result;
 }

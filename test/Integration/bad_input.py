@@ -504,7 +504,7 @@ def simulations(suite):
     bad("two routings", ["--routing=r.jsonl", "--synthetic-routing"], r"expected --routing or --synthetic-routing, not both")
     bad("--iteration without routing", ["--iteration=3"], r"expected --iteration with --routing or --synthetic-routing")
     bad("--write-routing without one", ["--write-routing=r.jsonl"], r"expected --write-routing with --synthetic-routing")
-    for text in ("speed=1", "seed=x", "iterations=0", "skew=-1", "skew=nan", "seed"):
+    for text in ("speed=1", "preset=even", "seed=x", "iterations=0", "skew=-1", "skew=nan", "seed"):
         bad(f"--synthetic-routing={text}", [f"--synthetic-routing={text}"], re.escape(text.split("=")[0]))
     bad("missing routing", ["--routing=none.jsonl"], r"none\.jsonl")
     bad("missing trace", ["--compare=none.json"], r"none\.json")

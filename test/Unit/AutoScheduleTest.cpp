@@ -257,6 +257,7 @@ TEST_F(AutoScheduleTest, Regret) {
     ASSERT_TRUE(graph);
     CompileOptions options = getOptions(one.parallel, cluster);
     RoutingSource skewed;
+    skewed.synthetic.preset = kUnbalancedRouting;
     if (one.skewed)
       options.routing = &skewed;
     compare(*graph, options, one.describe(), figures);

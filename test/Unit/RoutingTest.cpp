@@ -110,14 +110,22 @@ TEST(RoutingTest, SyntheticOptions) {
   EXPECT_EQ(routing.seed, 7u);
   EXPECT_EQ(routing.first, 100);
   EXPECT_EQ(routing.iterations, 5);
-  EXPECT_EQ(routing.skew, 1.5);
-  EXPECT_EQ(llvm::cantFail(SyntheticRouting::parse("")).skew, 2.7);
+  auto getPreset = [](llvm::StringRef text) { return llvm::cantFail(SyntheticRouting::parse(text)).preset; };
+  EXPECT_EQ(getPreset("").name, "aux-loss");
+  EXPECT_EQ(getPreset("preset=aux-free").name, "aux-free");
+  EXPECT_EQ(getPreset("preset=unbalanced").skew, 2.7);
+  EXPECT_EQ(getPreset("skew=1.5").name, "unbalanced");
+  EXPECT_EQ(getPreset("skew=1.5").skew, 1.5);
+  EXPECT_EQ(getPreset("skew=0.5,preset=aux-loss").name, "aux-loss");
+  EXPECT_EQ(getPreset("skew=0.5,preset=aux-loss").skew, 0.5);
   auto getParseError = [](llvm::StringRef text) {
     llvm::Expected<SyntheticRouting> routing = SyntheticRouting::parse(text);
     return routing ? "no error" : llvm::toString(routing.takeError());
   };
   EXPECT_EQ(getParseError("speed=1"),
-            "synthetic routing: expected 'seed', 'iterations', 'first' or 'skew' but got 'speed'");
+            "synthetic routing: expected 'preset', 'seed', 'iterations', 'first' or 'skew' but got 'speed'");
+  EXPECT_EQ(getParseError("preset=even"), "synthetic routing: 'preset': expected 'unbalanced', 'aux-loss' or "
+                                          "'aux-free' but got 'even'");
   EXPECT_EQ(getParseError("seed=-1"), "synthetic routing: 'seed': expected a whole number of at least 0 but got '-1'");
   EXPECT_EQ(getParseError("iterations=0"),
             "synthetic routing: 'iterations': expected a whole number of at least 1 but got '0'");
@@ -131,7 +139,8 @@ TEST(RoutingTest, SyntheticRowSums) {
     for (int64_t topK : {1, 2, 4}) {
       SyntheticRouting routing;
       routing.iterations = 20;
-      routing.skew = skew;
+      routing.preset = kUnbalancedRouting;
+      routing.preset.skew = skew;
       RoutingTrace trace = routing.generate(3, 2, 4, 100, topK);
       EXPECT_EQ(trace.getNumLayers(), 2);
       EXPECT_EQ(trace.getIterations().size(), 20u);
@@ -149,6 +158,7 @@ TEST(RoutingTest, SyntheticRowSums) {
 /// The same seed gives the same counts on every platform, also where there are more layers; another one does not.
 TEST(RoutingTest, SyntheticIsDeterministic) {
   SyntheticRouting routing;
+  routing.preset = kUnbalancedRouting;
   routing.first = 1000;
   routing.iterations = 2;
   RoutingTrace one = routing.generate(2, 1, 4, 100, 1), two = routing.generate(2, 2, 4, 100, 1);
@@ -162,7 +172,7 @@ TEST(RoutingTest, SyntheticIsDeterministic) {
 /// No skew is even routing.
 TEST(RoutingTest, SyntheticWithoutSkew) {
   SyntheticRouting routing;
-  routing.skew = 0;
+  routing.preset.skew = 0;
   EXPECT_EQ(*routing.generate(3, 1, 4, 5, 1).getCounts(0, 0), makeEvenCounts(3, 4, 5));
 }
 
@@ -227,6 +237,7 @@ double measureDistance(const RoutingTrace &trace, int64_t from, int64_t to, int6
 
 RoutingTrace generate(int64_t first, int64_t iterations, int64_t layers) {
   SyntheticRouting routing;
+  routing.preset = kUnbalancedRouting;
   routing.first = first;
   routing.iterations = iterations;
   return routing.generate(kRanks, layers, kExperts, kTokens, kTopK);
@@ -277,6 +288,64 @@ TEST(RoutingTest, SyntheticRanks) {
                                       getShares(counts.slice((rank - 1) * kExperts, kExperts))));
     }
   EXPECT_NEAR(getMedian(distances), 0.024, 0.005);
+}
+
+//===----------------------------------------------------------------------===//
+// Balanced routing
+//===----------------------------------------------------------------------===//
+
+/// Choices by group of neighbouring experts, as many groups as parts, in one layer, added up over all iterations.
+std::vector<double> sumLoads(const RoutingTrace &trace, int64_t layer, int64_t parts) {
+  std::vector<double> loads(parts);
+  for (int64_t iteration : trace.getIterations())
+    for (auto [i, count] : llvm::enumerate(*trace.getCounts(iteration, layer)))
+      loads[i % trace.getNumExperts() * parts / trace.getNumExperts()] += count;
+  return loads;
+}
+
+/// The largest load over the mean, mean of 25 layers.
+double measureBusiest(const RoutingPreset &preset, int64_t iterations, int64_t experts, int64_t topK, int64_t parts) {
+  SyntheticRouting routing;
+  routing.preset = preset;
+  routing.first = 5000; // the slow part stands still by then
+  routing.iterations = iterations;
+  constexpr int64_t layers = 25;
+  RoutingTrace trace = routing.generate(/*ranks=*/1, layers, experts, /*tokens=*/262144, topK);
+  double sum = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::vector<double> loads = sumLoads(trace, layer, parts);
+    sum += *llvm::max_element(loads) / std::accumulate(loads.begin(), loads.end(), 0.0) * static_cast<double>(parts);
+  }
+  return sum / layers;
+}
+
+/// Over many batches, the busiest of 64 experts has 1.52, 1.72 and 1.94 times the mean with a loss, and 1.03 and 1.04
+/// with a bias (arXiv 2408.15664, tables 2 and 6).
+TEST(RoutingTest, PresetsOverManyBatches) {
+  EXPECT_NEAR(measureBusiest(kAuxLossRouting, 1000, 64, 6, 64), 1.72, 0.08);
+  EXPECT_NEAR(measureBusiest(kAuxFreeRouting, 1000, 64, 6, 64), 1.04, 0.04);
+}
+
+/// In one batch of DeepSeek-V3, the busiest of 64 ranks has 1.30 times the mean (arXiv 2606.04101, figure 11). With a
+/// loss it has more, and without balancing most.
+TEST(RoutingTest, PresetsOfBusiestRank) {
+  EXPECT_NEAR(measureBusiest(kAuxFreeRouting, 1, 256, 8, 64), 1.30, 0.04);
+  EXPECT_NEAR(measureBusiest(kAuxLossRouting, 1, 256, 8, 64), 1.41, 0.05);
+  EXPECT_GT(measureBusiest(kUnbalancedRouting, 1, 256, 8, 64), 4);
+}
+
+/// A balanced layer is as uneven at the first iteration as at any other.
+TEST(RoutingTest, PresetsFromTheStart) {
+  SyntheticRouting routing;
+  routing.iterations = 2000;
+  RoutingTrace trace = routing.generate(1, 10, 64, 262144, 6);
+  for (int64_t iteration : {0, 10, 1999}) {
+    double variation = 0;
+    for (int64_t layer = 0; layer < 10; ++layer)
+      for (int32_t count : *trace.getCounts(iteration, layer))
+        variation += std::pow(count / (262144.0 * 6 / 64) - 1, 2) / 640;
+    EXPECT_NEAR(std::sqrt(variation), 0.3, 0.03) << iteration;
+  }
 }
 
 } // namespace

@@ -16,7 +16,9 @@ RoutingCommandLine::RoutingCommandLine(cl::OptionCategory &category)
            cl::value_desc("file"), cl::cat(category)),
       synthetic("synthetic-routing", cl::ValueOptional,
                 cl::desc("Routing that is generated with the statistics of real training. Options and\n"
-                         "   their defaults: seed=0,iterations=1,first=0,skew=2.7"),
+                         "   their defaults: preset=aux-loss,seed=0,iterations=1,first=0\n"
+                         "   Presets: aux-loss (a loss balances the experts), aux-free (a bias does),\n"
+                         "   unbalanced. skew=X sets how uneven the routing is, by default unbalanced"),
                 cl::value_desc("options"), cl::cat(category)) {}
 
 FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContext &context) const {
@@ -40,7 +42,10 @@ FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContex
 }
 
 std::string RoutingCommandLine::describe() const {
-  if (isSynthetic())
-    return "synthetic" + (synthetic.empty() ? std::string() : " " + synthetic);
+  if (isSynthetic()) {
+    llvm::StringRef given = synthetic, preset = llvm::cantFail(SyntheticRouting::parse(given)).preset.name;
+    std::string named = given.contains("preset=") ? "" : ("preset=" + preset + (given.empty() ? "" : ",")).str();
+    return "synthetic " + named + given.str();
+  }
   return file.empty() ? "even" : file.getValue();
 }

@@ -18,7 +18,7 @@ public:
   FailureOr<std::optional<RoutingSource>> getSource(MLIRContext &context) const;
   bool isGiven() const { return isSynthetic() || !file.empty(); }
   bool isSynthetic() const { return synthetic.getNumOccurrences() > 0; }
-  /// "even", "synthetic seed=1", or the file.
+  /// "even", "synthetic preset=aux-loss,seed=1", or the file. After getSource, which reports wrong options.
   std::string describe() const;
 
 private:

@@ -44,18 +44,32 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> counts;
 };
 
-/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training (FasterMoE): p =
-/// softmax(z), z a two-time-scale AR(1) process that begins near uniform and is skewed within ten iterations, a
-/// multinomial for each rank, no expert above 1 / k of the choices. docs/CostModel.md gives its constants and what it
-/// was compared with.
+/// How unevenly the experts of a layer are chosen. docs/CostModel.md says where each constant comes from.
+struct RoutingPreset {
+  llvm::StringLiteral name;
+  double skew;         ///< standard deviation of log p that late iterations tend to; 0 is even routing
+  double fastFraction; ///< of it, that changes within a few iterations; the rest stays for hundreds
+  bool grows;          ///< near uniform at iteration 0, skewed within ten; else the same at all iterations
+};
+
+/// FasterMoE's traces: nothing balances the experts.
+inline constexpr RoutingPreset kUnbalancedRouting{"unbalanced", 2.7, 0.022, true};
+/// A loss balances them. Over many batches log p deviates by 0.24, within one batch by 0.3.
+inline constexpr RoutingPreset kAuxLossRouting{"aux-loss", 0.3, 0.6, false};
+/// A bias in the selection does, which leaves hardly more than what a batch adds: 0.017, and 0.23 within one batch.
+inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", 0.23, 0.997, false};
+
+/// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training: p = softmax(z), z a two-time-scale
+/// AR(1) process, a multinomial for each rank, no expert above 1 / k of the choices. docs/CostModel.md compares it with
+/// published figures.
 struct SyntheticRouting {
   uint64_t seed = 0;
   int64_t iterations = 1; ///< how many
-  int64_t first = 0;      ///< the first one: early ones are near uniform
-  /// Standard deviation of log p that late iterations tend to; 0 is even routing.
-  double skew = 2.7;
+  int64_t first = 0;      ///< the first one: without balancing, early ones are near uniform
+  RoutingPreset preset = kAuxLossRouting;
 
-  /// Reads `seed=N,iterations=N,first=N,skew=X`, each optional; the error names the key.
+  /// Reads `preset=NAME,seed=N,iterations=N,first=N,skew=X`, each optional; the error names the key. A skew without a
+  /// preset is that of unbalanced routing.
   static llvm::Expected<SyntheticRouting> parse(llvm::StringRef text);
   /// `tokens` of each rank, each choosing `topK` different experts, of which there are as many at least. The same for
   /// the same seed, whatever the number of layers.
