@@ -151,7 +151,7 @@ private:
 /// Log probabilities of the experts of one layer over the iterations.
 class Popularity {
 public:
-  Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset);
+  Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset, double skew);
   void advance();
   /// Their probabilities, none above `most`.
   std::vector<double> getProbabilities(double most) const;
@@ -171,6 +171,7 @@ private:
   Random random;
   int64_t iteration;
   RoutingPreset preset;
+  double skew;
   std::vector<double> slow, fast; ///< of unit variance
 };
 
@@ -205,8 +206,13 @@ int64_t Random::getBinomial(int64_t trials, double probability) {
   return successes;
 }
 
-Popularity::Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset)
-    : random(seed), iteration(iteration), preset(preset), slow(experts), fast(experts) {
+double RoutingPreset::getSkew(int64_t experts, int64_t topK) const {
+  // A group chooses an expert with the probability k / E: the deviation of a binomial distribution over its mean.
+  return skew ? *skew : std::sqrt((static_cast<double>(experts) / static_cast<double>(topK) - 1) / groups);
+}
+
+Popularity::Popularity(uint64_t seed, int64_t experts, int64_t iteration, const RoutingPreset &preset, double skew)
+    : random(seed), iteration(iteration), preset(preset), skew(skew), slow(experts), fast(experts) {
   for (int64_t expert = 0; expert < experts; ++expert) {
     slow[expert] = random.getNormal();
     fast[expert] = random.getNormal();
@@ -227,11 +233,11 @@ void Popularity::advance() {
 
 double Popularity::getSpread() const {
   if (!preset.grows)
-    return preset.skew;
+    return skew;
   double time = iteration;
   double ramp = 1 - (1 - startFraction) * std::exp(-time / rampIterations);
   double growth = earlyFraction + (1 - earlyFraction) * time / (time + growthIterations);
-  return preset.skew * ramp * growth;
+  return skew * ramp * growth;
 }
 
 std::vector<double> Popularity::getProbabilities(double most) const {
@@ -282,17 +288,18 @@ static void drawCounts(Random &random, llvm::ArrayRef<double> probabilities, int
 RoutingTrace SyntheticRouting::generate(int64_t ranks, int64_t layers, int64_t experts, int64_t tokens,
                                         int64_t topK) const {
   assert(topK <= experts && "different experts");
+  double skew = preset.getSkew(experts, topK);
   RoutingTrace trace;
   for (int64_t layer = 0; layer < layers; ++layer) {
     std::seed_seq mixed{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(layer)};
     std::array<uint32_t, 4> seeds;
     mixed.generate(seeds.begin(), seeds.end());
     auto join = [&](unsigned index) { return static_cast<uint64_t>(seeds[index]) << 32 | seeds[index + 1]; };
-    Popularity popularity(join(0), experts, first, preset);
+    Popularity popularity(join(0), experts, first, preset, skew);
     Random draws(join(2));
     for (int64_t iteration = first; iteration < first + iterations; ++iteration, popularity.advance()) {
       std::vector<int32_t> counts = makeEvenCounts(ranks, experts, tokens * topK);
-      if (preset.skew > 0) {
+      if (skew > 0) {
         std::vector<double> probabilities = popularity.getProbabilities(1.0 / static_cast<double>(topK));
         for (int64_t rank = 0; rank < ranks; ++rank)
           drawCounts(draws, probabilities, tokens, topK, llvm::MutableArrayRef(counts).slice(rank * experts, experts));
@@ -341,6 +348,7 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
   }
   // Explicit skews are those of papers and of tests about routing that nothing balances.
   result.preset = preset ? *preset : skew ? kUnbalancedRouting : kAuxLossRouting;
-  result.preset.skew = skew.value_or(result.preset.skew);
+  if (skew)
+    result.preset.skew = skew;
   return result;
 }

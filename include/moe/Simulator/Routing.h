@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace mlir::moe {
@@ -47,17 +48,22 @@ private:
 /// How unevenly the experts of a layer are chosen. docs/CostModel.md says where each constant comes from.
 struct RoutingPreset {
   llvm::StringLiteral name;
-  double skew;         ///< standard deviation of log p that late iterations tend to; 0 is even routing
-  double fastFraction; ///< of it, that changes within a few iterations; the rest stays for hundreds
+  /// Standard deviation of log p that late iterations tend to; 0 is even routing. Absent: that of `groups`.
+  std::optional<double> skew;
+  double groups;       ///< of alike tokens, as many as would choose independently of each other
+  double fastFraction; ///< of the skew, that changes within a few iterations; the rest stays for hundreds
   bool grows;          ///< near uniform at iteration 0, skewed within ten; else the same at all iterations
+
+  /// Where each token chooses `topK` of `experts` experts.
+  double getSkew(int64_t experts, int64_t topK) const;
 };
 
 /// FasterMoE's traces: nothing balances the experts.
-inline constexpr RoutingPreset kUnbalancedRouting{"unbalanced", 2.7, 0.022, true};
-/// A loss balances them. Over many batches log p deviates by 0.24, within one batch by 0.3.
-inline constexpr RoutingPreset kAuxLossRouting{"aux-loss", 0.3, 0.6, false};
-/// A bias in the selection does, which leaves hardly more than what a batch adds: 0.017, and 0.23 within one batch.
-inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", 0.23, 0.997, false};
+inline constexpr RoutingPreset kUnbalancedRouting{"unbalanced", 2.7, 0, 0.022, true};
+/// A loss balances the experts: 0.3 for 6 of 64 experts, of which 0.24 stays.
+inline constexpr RoutingPreset kAuxLossRouting{"aux-loss", std::nullopt, 107, 0.6, false};
+/// A bias in the selection does: 0.23 for 8 of 256 experts. Hardly more stays than 0.017.
+inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", std::nullopt, 586, 0.991, false};
 
 /// --synthetic-routing=KEY=VALUE,..: a trace with the statistics of real training: p = softmax(z), z a two-time-scale
 /// AR(1) process, a multinomial for each rank, no expert above 1 / k of the choices. docs/CostModel.md compares it with
