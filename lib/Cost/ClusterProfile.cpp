@@ -8,6 +8,8 @@
 #include "ProfileReader.h"
 
 #include "moe/Support/InputFile.h"
+#include "moe/Support/Suggestion.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -129,6 +131,8 @@ llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef f
   profile.interference = readInterference(*root);
   profile.collectives = readCollectives(*root, profile);
   profile.processors = readProcessors(*root);
+  if (profile.processors.count > 0 && !profile.hosts.empty())
+    device.fail("hosts", "none where devices share 'processors', which issue launches themselves,");
   root->refuseOtherKeys();
   if (root->hasFailed())
     return root->takeError();
@@ -140,6 +144,20 @@ llvm::Expected<ClusterProfile> ClusterProfile::load(StringRef path) {
   if (!file)
     return file.takeError();
   return parse((*file)->getBuffer(), path);
+}
+
+llvm::Error ClusterProfile::useHost(StringRef hostName) {
+  for (const HostIssue &its : hosts)
+    if (its.name == hostName) {
+      host = its;
+      return llvm::Error::success();
+    }
+  llvm::SmallVector<StringRef> known;
+  for (const HostIssue &its : hosts)
+    known.push_back(its.name);
+  std::string text = "cluster '" + name + "' has no host '" + hostName.str() + "' in 'device.hosts'";
+  text += known.empty() ? "" : "; it has " + llvm::join(known, ", ") + suggestName(hostName, known);
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
 }
 
 const DeviceRate *ClusterProfile::getRate(StringRef dtype) const {

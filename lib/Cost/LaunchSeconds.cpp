@@ -297,7 +297,7 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
     Expected<double> matrix = getMatrixSeconds(profile, work);
     if (!matrix)
       return matrix.takeError();
-    seconds = *matrix;
+    seconds = *matrix / profile.sustained;
     break;
   }
   case Resource::Memory: {

@@ -144,6 +144,37 @@ std::vector<KernelRate> readKernels(JsonReader &device) {
   return kernels;
 }
 
+/// `launch_s`: a number for all launches, or one for each resource.
+std::array<double, kNumResources> readLaunchSeconds(JsonReader &reader) {
+  std::array<double, kNumResources> seconds{};
+  const llvm::json::Value *value = reader.find("launch_s");
+  if (!value || !value->getAsObject()) {
+    seconds.fill(reader.getNumber("launch_s", kNotNegative));
+    return seconds;
+  }
+  JsonReader byResource = reader.getObject("launch_s");
+  for (Resource resource : {Resource::Matrix, Resource::Memory, Resource::Network, Resource::HostLink})
+    seconds[static_cast<unsigned>(resource)] = byResource.getNumber(getName(resource), kNotNegative);
+  byResource.refuseOtherKeys();
+  return seconds;
+}
+
+std::vector<HostIssue> readHosts(JsonReader &device) {
+  std::vector<HostIssue> hosts;
+  for (JsonReader &reader : device.getObjects("hosts")) {
+    HostIssue host;
+    host.name = reader.getString("name");
+    if (host.name.empty() || llvm::any_of(hosts, [&](const HostIssue &other) { return other.name == host.name; }))
+      reader.fail("name", "a name that no earlier entry has");
+    host.launchSeconds = readLaunchSeconds(reader);
+    if (reader.find("counts_s"))
+      host.countsSeconds = reader.getNumber("counts_s", kNotNegative);
+    readSource(reader);
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
 } // namespace
 
 void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile) {
@@ -153,10 +184,12 @@ void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile)
   if (profile.reservedBytes >= profile.memoryBytes)
     reader.fail("reserved_bytes", "less than 'memory_bytes'");
   profile.memoryBytesPerSecond = reader.getNumber("memory_bytes_per_s", kPositive);
-  profile.launchSeconds = reader.getNumber("launch_s", kNotNegative);
+  profile.host.launchSeconds.fill(reader.getNumber("launch_s", kNotNegative));
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
   // For people: which products wait is the runtime's choice.
   reader.getNumber("counts_s", kNotNegative, 0);
+  profile.hosts = readHosts(reader);
+  profile.sustained = reader.getNumber("sustained", kFraction, 1);
   profile.rates = readRates(reader);
   profile.attention = readAttention(reader);
   profile.kernels = readKernels(reader);

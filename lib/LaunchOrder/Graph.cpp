@@ -83,7 +83,6 @@ Graph Graph::getReverse() const {
 Graph Graph::getPart(ArrayRef<unsigned> part) const {
   Graph result;
   result.numStreams = numStreams;
-  result.launchSeconds = launchSeconds;
   result.speeds = speeds;
   result.before.resize(part.size());
   result.after.resize(part.size());

@@ -19,6 +19,7 @@ struct Task {
   /// Alone on the device and the links.
   double seconds = 0;
   Resource resource = Resource::None;
+  double issueSeconds = 0; ///< of the host, after the launch before it
 };
 
 /// How fast a kind of work runs, by Resource and by the set of kinds at work (bit 1 << r for Resource r).
@@ -30,8 +31,6 @@ struct Graph {
   /// By task: those that have to be done before, and the inverse.
   std::vector<SmallVector<unsigned, 4>> before, after;
   unsigned numStreams = 0;
-  /// Between two tasks that are issued.
-  double launchSeconds = 0;
   Speeds speeds;
 
   /// Tasks that take no time. Beyond the dependences, the first writers of a ring stay in order: it makes the ring's;

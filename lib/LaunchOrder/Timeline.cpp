@@ -27,6 +27,7 @@ const Timeline &Runner::run(ArrayRef<unsigned> given) {
 const Timeline &Runner::run() {
   timeline.seconds = timeline.sumOfEnds = 0;
   timeline.order.clear();
+  issued = 0;
   timeline.cause.assign(graph.size(), -1);
   timeline.waitedForStream.assign(graph.size(), false);
   timeline.last = -1;
@@ -79,7 +80,7 @@ void Runner::begin(Stream &stream) {
     timeline.cause[task] = stream.last;
     timeline.waitedForStream[task] = true;
   }
-  double issued = static_cast<double>(timeline.order.size()) * graph.launchSeconds;
+  issued += graph.tasks[task].issueSeconds;
   if (issued <= now)
     return work(stream);
   stream.state = Stream::State::Issuing;

@@ -71,7 +71,7 @@ private:
   std::vector<double> readyAt;
   std::array<unsigned, kNumResources> busy;
   unsigned mask = 0;
-  double now = 0;
+  double now = 0, issued = 0; ///< the present time, and when the last task is issued
 };
 
 } // namespace mlir::moe

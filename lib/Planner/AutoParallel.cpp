@@ -134,8 +134,12 @@ Candidate *ParallelSearch::choose() {
 /// How far `best` is from the others. An estimate is as uncertain as estimates are.
 std::optional<Margin> ParallelSearch::getMargin(const Candidate &best) const {
   auto getChoice = [&](const Candidate &one) {
-    double own = one.whole.seconds > 0 ? one.whole.uncertainty : isSampled() ? kEstimateError : 0;
-    return Choice{describe(one), getCost(one), own};
+    Choice choice{describe(one), getCost(one), {}};
+    if (one.whole.seconds > 0)
+      choice.errors.add(one.whole.errors, choice.seconds / one.whole.seconds);
+    else if (isSampled())
+      choice.estimateError = kEstimateError;
+    return choice;
   };
   SmallVector<Choice> others;
   for (const Candidate &one : candidates)

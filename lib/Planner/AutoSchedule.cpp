@@ -365,8 +365,8 @@ static void addMargin(ScheduleExplanation &result) {
   const Candidate &best = result.candidates[*result.best];
   auto getChoice = [&](const Candidate &one) {
     // In a model of many layers the whole decides, among those that were compiled so.
-    return Choice{one.schedule, best.whole.seconds > 0 ? one.whole.seconds : one.estimate.seconds,
-                  one.estimate.uncertainty};
+    const StepFigures &step = best.whole.seconds > 0 ? one.whole : one.estimate;
+    return Choice{one.schedule, step.seconds, step.errors};
   };
   SmallVector<Choice> others;
   for (const Candidate &one : result.candidates)

@@ -185,7 +185,8 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
       step.bytesSent += kernel.bytes;
   }
   step.bytes = getMemory().getDeviceBytes();
-  step.uncertainty = prediction->getUncertainty();
+  step.errors = report.critical.getErrors();
+  step.uncertainty = step.seconds > 0 ? step.errors.getSeconds() / step.seconds : 0;
   step.limit = describeLimit(report, step.seconds);
   return step;
 }

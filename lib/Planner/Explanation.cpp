@@ -30,7 +30,9 @@ std::optional<Margin> mlir::moe::getMargin(const Choice &best, SmallVector<Choic
   if (others.empty())
     return std::nullopt;
   llvm::stable_sort(others, [](const Choice &a, const Choice &b) { return a.seconds < b.seconds; });
-  auto getUncertainty = [&](const Choice &one) { return std::max(best.uncertainty, one.uncertainty); };
+  auto getUncertainty = [&](const Choice &one) {
+    return std::max({best.errors.getDifference(one.errors) / best.seconds, best.estimateError, one.estimateError});
+  };
   auto getMargin = [&](const Choice &one) { return one.seconds / best.seconds - 1; };
   const Choice &next = others.front();
   Margin margin{next.name, getMargin(next), getUncertainty(next), {}};

@@ -211,7 +211,7 @@ std::string LayerSamples::getText() const {
 
 llvm::Error LayerSamples::addSteps(Candidate &candidate) {
   StepFigures &sum = candidate.estimate;
-  double longest = 0, uncertain = 0;
+  double longest = 0;
   for (auto [plan, sample] : llvm::zip(plans, samples)) {
     llvm::Expected<StepFigures> step = plan.simulate();
     if (!step)
@@ -222,13 +222,13 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
     sum.peakFlops = step->peakFlops;
     sum.flops += step->flops * sample.count;
     sum.bytesSent += step->bytesSent * sample.count;
-    uncertain += step->uncertainty * step->seconds * sample.count;
+    sum.errors.add(step->errors, sample.count);
     if (seconds > longest) {
       longest = seconds;
       sum.limit = step->limit;
     }
   }
-  sum.uncertainty = sum.seconds > 0 ? uncertain / sum.seconds : 0;
+  sum.uncertainty = sum.seconds > 0 ? sum.errors.getSeconds() / sum.seconds : 0;
   return llvm::Error::success();
 }
 

@@ -34,6 +34,8 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
   if (step.parts.getSum() > 0)
     os << llvm::format("; bubble %.1f%%, exposed communication %.1f%%", getShare(step, step.parts.bubble),
                        getShare(step, step.parts.exposedCommunication));
+  if (step.uncertainty > 0)
+    os << llvm::format("; expected error %.1f%%", 100 * step.uncertainty);
   os << "\n";
 }
 

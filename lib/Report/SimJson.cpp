@@ -176,6 +176,9 @@ static void writeSums(json::OStream &json, const SimReport &report) {
     json.attribute("fitted_s", report.critical.fitted);
     json.attribute("fit_error", report.critical.fitError);
     json.attribute("extrapolated_s", report.critical.extrapolated);
+    json.attribute("compute_error_s", report.critical.computeErrors.getSeconds());
+    json.attribute("communication_error_s", report.critical.communicationErrors.getSeconds());
+    json.attribute("step_error_s", report.critical.getErrors().getSeconds());
   });
   json.attributeObject("mean", [&] { writeUse(json, report.mean); });
   json.attributeArray("kernels", [&] {

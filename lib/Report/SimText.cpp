@@ -59,6 +59,24 @@ static void printSpeed(const SimReport &report, raw_ostream &os) {
   os << format(speed.tokensPerSecond < 10 ? ", %.3g" : ", %.0f", speed.tokensPerSecond) << " tokens/s a device\n";
 }
 
+/// Expected errors of the step and of what it is made of, and how much of it has none that is known.
+static void printErrors(const SimResult &result, const CriticalUse &critical, raw_ostream &os) {
+  auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
+  auto error = [](const ErrorBudget &errors, double seconds) {
+    return format("%.1f%%", getShare(errors.getSeconds(), seconds));
+  };
+  os << "how sure    expected error ";
+  if (critical.fitted == 0) {
+    os << "not known: the profile does not say how far its times may be off";
+  } else {
+    os << error(critical.getErrors(), result.seconds) << " of step and speed, "
+       << error(critical.computeErrors, critical.compute) << " of computation, "
+       << error(critical.communicationErrors, critical.communication) << " of communication";
+  }
+  os << "\n            " << share(critical.fitted) << " of the critical path has a known error, "
+     << share(critical.extrapolated) << " is extrapolated\n";
+}
+
 static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
   const CriticalUse &critical = report.critical;
   auto share = [&](double seconds) { return format("%.1f%%", getShare(seconds, result.seconds)); };
@@ -70,9 +88,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
      << "\n";
   os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
-  os << "how sure    " << share(critical.fitted) << " of the critical path has a known error, "
-     << format("%.1f%%", critical.fitError * 100) << " on average; " << share(critical.extrapolated)
-     << " is extrapolated\n";
+  printErrors(result, critical, os);
   os << "exposed     communication "
      << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / milli,
                report.mean.communication / milli);

@@ -1,13 +1,14 @@
 //===- Engine.cpp - devices in virtual time -------------------------------===//
 //
 // A *slot* is the head of one stream of one rank; whatever happens next, happens at a slot or in the network. A launch
-// gets ready when the last of its dependencies ends, begins when it is issued, and ends when its work is done.
-// Everything that happens at one time is carried out first; then the speeds of the devices touched by it are computed
-// anew, so that an order of events that no clock can see does not matter.
+// gets ready when the last of its dependencies ends, begins when its host has issued it, and ends when its work is
+// done. Everything that happens at one time is carried out first; then the speeds of the devices touched by it are
+// computed anew, so that an order of events that no clock can see does not matter.
 //
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
+#include "HostClock.h"
 #include "IndexedHeap.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -21,7 +22,7 @@ namespace {
 constexpr unsigned numMasks = 1u << kNumResources;
 
 struct Slot {
-  enum class State : uint8_t { Idle, Issuing, Arrived, Working, Exchanging } state = State::Idle;
+  enum class State : uint8_t { Idle, Unissued, Issuing, Arrived, Working, Exchanging } state = State::Idle;
   Resource resource = Resource::None;
   uint32_t launch = 0;
   int32_t cause = -1;
@@ -59,6 +60,8 @@ private:
   llvm::Error hang() const;
 
   llvm::Error makeReady(uint32_t rank, uint32_t launch, int32_t cause);
+  llvm::Error issue(uint32_t slot);
+  llvm::Error issueAll(uint32_t rank);
   llvm::Error begin(uint32_t slot);
   llvm::Error arrive(uint32_t slot);
   llvm::Error startExchange(uint32_t slot);
@@ -90,7 +93,6 @@ private:
   const World &world;
   llvm::ArrayRef<SimRank> ranks;
   const uint32_t numStreams;
-  const double launchSeconds;
   /// One rank stands for its class: the other members of its groups do the same at the same time.
   const bool representative;
   std::unique_ptr<Network> network;
@@ -98,6 +100,8 @@ private:
   double now = 0;
   IndexedHeap heap; ///< of slots
   std::vector<Slot> slots;
+  std::vector<HostProgram> hostPrograms;                 ///< as the world's programs
+  std::vector<HostClock> hosts;                          ///< by rank
   std::vector<uint32_t> missing;                         ///< by rank and launch: dependencies that have not ended
   std::vector<size_t> firstMissing;                      ///< by rank
   std::vector<Meeting> meetings;                         ///< by group, instance and number
@@ -121,12 +125,16 @@ private:
 
 Engine::Engine(const Execution &execution)
     : execution(execution), world(execution.world), ranks(execution.ranks), numStreams(std::max(1u, world.numStreams)),
-      launchSeconds(execution.model.getProfile().launchSeconds),
       representative(static_cast<int64_t>(ranks.size()) < world.getNumRanks()),
       network(execution.model.createNetwork()), heap(static_cast<uint32_t>(ranks.size()) * numStreams),
       slots(ranks.size() * numStreams), busy(ranks.size()), isTouched(ranks.size()) {
   for (auto &bySet : speeds)
     bySet.fill(std::nan(""));
+  const HostIssue &host = execution.model.getProfile().host;
+  for (const SimProgram &program : world.programs)
+    hostPrograms.emplace_back(program, host);
+  for (const SimRank &rank : ranks)
+    hosts.emplace_back(hostPrograms[rank.program], host.countsSeconds.value_or(0));
   makeRoom();
 }
 
@@ -171,12 +179,31 @@ llvm::Error Engine::makeReady(uint32_t rank, uint32_t launch, int32_t cause) {
   Slot &slot = slots[index];
   slot.launch = launch;
   slot.cause = cause;
-  double issued = (launch + 1) * launchSeconds;
-  if (issued <= now)
+  return issue(index);
+}
+
+/// Begins what is at the slot, once it is issued.
+llvm::Error Engine::issue(uint32_t index) {
+  Slot &slot = slots[index];
+  const HostClock &host = hosts[getRankOf(index)];
+  std::optional<double> issued = host.getIssued(slot.launch);
+  bool isLate = slot.state == Slot::State::Unissued || !issued || *issued > now;
+  if (isLate)
+    slot.cause = host.getCause();
+  if (issued && *issued <= now)
     return begin(index);
-  slot.state = Slot::State::Issuing;
-  slot.cause = -1;
-  heap.set(index, issued);
+  slot.state = issued ? Slot::State::Issuing : Slot::State::Unissued;
+  if (issued)
+    heap.set(index, *issued);
+  return llvm::Error::success();
+}
+
+/// The rank's host has gone on.
+llvm::Error Engine::issueAll(uint32_t rank) {
+  for (uint32_t index = rank * numStreams; index < (rank + 1) * numStreams; ++index)
+    if (slots[index].state == Slot::State::Unissued)
+      if (llvm::Error error = issue(index))
+        return error;
   return llvm::Error::success();
 }
 
@@ -204,19 +231,19 @@ llvm::Error Engine::begin(uint32_t index) {
 
 llvm::Error Engine::end(uint32_t index) {
   Slot &slot = slots[index];
-  uint32_t rank = getRankOf(index);
-  const LaunchCost &cost = execution.costs.get(rank)[slot.launch];
+  uint32_t rank = getRankOf(index), launch = slot.launch;
+  const LaunchCost &cost = execution.costs.get(rank)[launch];
   auto time = static_cast<int32_t>(times.size());
-  times.push_back({rank, slot.launch, slot.begin, now, slot.cause, cost.rows, cost.flops, cost.bytes});
+  times.push_back({rank, launch, slot.begin, now, slot.cause, cost.rows, cost.flops, cost.bytes});
   if (slot.state != Slot::State::Idle)
     changeBusy(rank, slot.resource, -1);
   slot.state = Slot::State::Idle;
   uint32_t *remaining = missing.data() + firstMissing[rank];
-  for (uint32_t next : getLinked(rank).getSuccessors(slot.launch))
+  for (uint32_t next : getLinked(rank).getSuccessors(launch))
     if (--remaining[next] == 0)
       if (llvm::Error error = makeReady(rank, next, time))
         return error;
-  return llvm::Error::success();
+  return hosts[rank].end(launch, now, time) ? issueAll(rank) : llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
+#include "HostClock.h"
 #include "IndexedHeap.h"
 #include "moert/ExecutorPolicy.h"
 
@@ -153,7 +154,7 @@ llvm::Error Executor::runJob(uint32_t index) {
   if (job.type == Job::Type::Stream)
     return advance(index, false);
   bool isIssue = job.type == Job::Type::Issue;
-  double seconds = isIssue ? execution.model.getProfile().launchSeconds * world.getProgram(job.index).launches.size()
+  double seconds = isIssue ? getIssueSeconds(world.getProgram(job.index), execution.model.getProfile().host)
                            : job.meeting->shares[job.index];
   work(index, isIssue || seconds == 0 ? Resource::None : Resource::Network, seconds);
   return llvm::Error::success();

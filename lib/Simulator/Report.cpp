@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/xxhash.h"
 
 #include <algorithm>
 
@@ -189,6 +190,20 @@ static Confidence getConfidence(const SimResult &result, const CriticalPiece &pi
   return result.confidences[result.ranks[time.rank].program][time.launch];
 }
 
+/// A number for launches of one kernel at one size, on groups of one size.
+static uint64_t getErrorKind(const SimProgram &program, uint32_t index) {
+  const SimLaunch &launch = program.launches[index];
+  const OpCost &cost = launch.cost;
+  int64_t members = launch.group < 0 ? 1 : program.groups[static_cast<size_t>(launch.group)].size;
+  int64_t stride = launch.group < 0 ? 0 : program.groups[static_cast<size_t>(launch.group)].stride;
+  const int64_t sizes[] = {cost.gemm.groups, cost.gemm.rows,    cost.gemm.columns, cost.gemm.depth, cost.payload,
+                           cost.bytesRead,   cost.bytesWritten, members,           stride};
+  std::string text = launch.kernel + "/" + launch.dtype;
+  for (int64_t size : sizes)
+    text += "/" + std::to_string(size);
+  return llvm::xxh3_64bits(text);
+}
+
 static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPiece> path) {
   CriticalUse use;
   for (const CriticalPiece &piece : path) {
@@ -202,8 +217,12 @@ static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPie
     sum += piece.end - piece.begin;
     Confidence confidence = getConfidence(result, piece);
     if (confidence.relativeError) {
+      double error = *confidence.relativeError * (piece.end - piece.begin);
       use.fitted += piece.end - piece.begin;
-      use.fitError += *confidence.relativeError * (piece.end - piece.begin);
+      use.fitError += error;
+      const SimTime &time = result.times[static_cast<size_t>(piece.time)];
+      ErrorBudget &errors = kind == Kind::Communication ? use.communicationErrors : use.computeErrors;
+      errors.add(getErrorKind(result.programs[result.ranks[time.rank].program], time.launch), error);
     }
     if (confidence.isExtrapolated)
       use.extrapolated += piece.end - piece.begin;
@@ -211,6 +230,12 @@ static CriticalUse sumCriticalPath(const SimResult &result, ArrayRef<CriticalPie
   if (use.fitted > 0)
     use.fitError /= use.fitted;
   return use;
+}
+
+ErrorBudget CriticalUse::getErrors() const {
+  ErrorBudget errors = computeErrors;
+  errors.add(communicationErrors, 1);
+  return errors;
 }
 
 static std::vector<KernelUse> sumKernels(const SimResult &result, const SimReport &report) {

@@ -4,6 +4,7 @@
 #include "Classes.h"
 #include "Confidences.h"
 #include "Engine.h"
+#include "HostClock.h"
 #include "Roofline.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -182,5 +183,9 @@ llvm::Expected<double> mlir::moe::getStepBound(llvm::ArrayRef<SimProgram> progra
   const ClusterProfile &profile = model.getProfile();
   int64_t nodes = llvm::divideCeil(model.getNumRanks(), profile.devicesPerNode);
   int64_t atOnce = std::min(busy.count, profile.processors.count * nodes);
-  return std::max(busy.longest, atOnce > 0 ? busy.work / static_cast<double>(atOnce) : 0.0);
+  double longest = busy.longest;
+  for (const SimProgram &program : programs)
+    if (!sharesProcessors(model))
+      longest = std::max(longest, getIssueSeconds(program, profile.host));
+  return std::max(longest, atOnce > 0 ? busy.work / static_cast<double>(atOnce) : 0.0);
 }

@@ -175,7 +175,7 @@ TEST(ClusterProfile, ReadsEveryKey) {
   EXPECT_EQ(p.reservedBytes, 1e9);
   EXPECT_EQ(p.getPlanBytes(), 15e9);
   EXPECT_EQ(p.memoryBytesPerSecond, 400e9);
-  EXPECT_EQ(p.launchSeconds, 4e-6);
+  EXPECT_EQ(p.host.launchSeconds[0], 4e-6);
   EXPECT_EQ(p.kernelSeconds, 2e-6);
   ASSERT_NE(p.getRate("f32"), nullptr);
   EXPECT_EQ(p.getRate("bf16"), nullptr);

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -50,6 +52,34 @@ TEST(Explanation, OverlapHasThreeAnswers) {
   // The profile may be off by more than that.
   EXPECT_EQ(judgeOverlap(1, 1.05, 0.1), "no measurable difference");
   EXPECT_EQ(judgeOverlap(1, 1.2, 0.1), "pays");
+}
+
+/// Two steps share a kernel that may be off by 3 s, so that it tells them apart no more than it takes; each has another
+/// that may be off by 0.3 s and 0.4 s.
+TEST(Explanation, CommonErrorsCancel) {
+  ErrorBudget common, a, b;
+  common.add(1, 3);
+  a.add(common, 1);
+  a.add(2, 0.3);
+  b.add(common, 1);
+  b.add(3, 0.4);
+  EXPECT_DOUBLE_EQ(a.getDifference(b), 0.5);
+  EXPECT_DOUBLE_EQ(b.getDifference(a), 0.5);
+  EXPECT_DOUBLE_EQ(common.getSeconds(), 3);
+  EXPECT_EQ(common.getDifference(common), 0);
+  // Once for each time that it runs.
+  b.add(common, 0.5);
+  EXPECT_DOUBLE_EQ(a.getDifference(b), std::sqrt(0.09 + 0.16 + 2.25));
+
+  std::optional<Margin> margin = getMargin({"a", 10, a}, {{"far", 10.6, a}, {"near", 10.4, common}});
+  ASSERT_TRUE(margin);
+  EXPECT_EQ(margin->next, "near");
+  EXPECT_NEAR(margin->margin, 0.04, 1e-12);
+  EXPECT_NEAR(margin->uncertainty, 0.03, 1e-12);
+  EXPECT_TRUE(margin->close.empty());
+  margin = getMargin({"a", 10, a}, {{"near", 10.2, common}, {"estimated", 10.4, {}, 0.05}});
+  EXPECT_EQ(margin->close, (std::vector<std::string>{"near", "estimated"}));
+  EXPECT_FALSE(getMargin({"a", 10, a}, {}));
 }
 
 TEST(Explanation, TablesFitATerminal) {

@@ -457,7 +457,7 @@ INSTANTIATE_TEST_SUITE_P(Backward, PlanOrderGrid, ::testing::Values(true));
 TEST_F(PlanOrder, NeverSlowerThanThePapers) {
   for (double launchSeconds : {0.0, 1.5}) {
     ClusterProfile profile = makeProfile(0.8, 0.6);
-    profile.launchSeconds = launchSeconds;
+    profile.host.launchSeconds.fill(launchSeconds);
     auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
     for (const Shape &shape : makeGrid(/*backward=*/true)) {
       SCOPED_TRACE(describe(shape));

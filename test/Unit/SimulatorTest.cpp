@@ -106,7 +106,7 @@ TEST(Simulator, UnknownInterference) {
 /// The host issues a launch every 2 s; those that are done sooner wait for it, and a long one does not.
 TEST(Simulator, LaunchIssue) {
   ClusterProfile profile = makeProfile(1);
-  profile.launchSeconds = 2;
+  profile.host.launchSeconds.fill(2);
   Maker maker(1);
   uint32_t s = maker.stream("compute");
   for (int64_t seconds : {1, 5, 1})
@@ -117,6 +117,63 @@ TEST(Simulator, LaunchIssue) {
   expectTime(result, 0, 2, 9, 10);
   expectCause(result, 0, 1, 0, -1);
   expectCause(result, 0, 2, 0, 1);
+}
+
+/// What the host needs for a launch depends on what the launch keeps busy.
+TEST(Simulator, LaunchIssueByResource) {
+  ClusterProfile profile = makeProfile(1);
+  profile.host.launchSeconds[static_cast<unsigned>(Resource::Memory)] = 2;
+  profile.host.launchSeconds[static_cast<unsigned>(Resource::HostLink)] = 7;
+  Maker maker(1);
+  uint32_t s = maker.stream("compute");
+  maker.compute(s, 1);
+  maker.copy(s, 1);
+  maker.compute(s, 1);
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 0, 2, 3);
+  expectTime(result, 0, 1, 9, 10);
+  expectTime(result, 0, 2, 11, 12);
+}
+
+/// A host that reads counts goes on some time after they are there, once for each of them: here after the gather, and
+/// after the exchange, when it has issued nothing for longer than that. Without it, launches follow each other.
+TEST(Simulator, HostWaitsForCounts) {
+  Dropless layer;
+  ClusterProfile profile = makeProfile(4);
+  SimResult result = get(run({layer.maker.program}, profile));
+  expectTime(result, 0, Dropless::Gather, 1, 2);
+  expectTime(result, 0, Dropless::Exchange, 2, 3);
+  expectTime(result, 0, Dropless::ToExperts, 3, 11);
+  profile.host.countsSeconds = 10;
+  for (const SimOptions &options : {SimOptions(), allRanks()}) {
+    result = get(run({layer.maker.program}, profile, options));
+    expectTime(result, 0, Dropless::Exchange, 2, 3);
+    expectTime(result, 0, Dropless::ToExperts, 12, 20);
+    EXPECT_EQ(result.times[getTime(result, 0, Dropless::ToExperts).cause].launch, Dropless::Gather);
+    EXPECT_EQ(getTime(result, 0, Dropless::FromExperts).begin, getTime(result, 0, Dropless::Experts).end);
+  }
+  // With the second wait the way back is late, too.
+  profile.host.countsSeconds = 40;
+  result = get(run({layer.maker.program}, profile));
+  EXPECT_EQ(getTime(result, 0, Dropless::ToExperts).begin, 42);
+  profile.host.launchSeconds.fill(20);
+  result = get(run({layer.maker.program}, profile));
+  // Route, gather and exchange are issued at 20, 40 and 60, the gather ends at 41, and the host goes on at 81.
+  EXPECT_EQ(getTime(result, 0, Dropless::ToExperts).begin, 101);
+  EXPECT_EQ(getTime(result, 0, Dropless::FromExperts).begin, 141);
+}
+
+/// A step takes at least as long as its host needs to issue it.
+TEST(Simulator, BoundOfTheHost) {
+  ClusterProfile profile = makeProfile(1);
+  profile.host.launchSeconds.fill(4);
+  Maker maker(1);
+  uint32_t s = maker.stream("compute");
+  for (int64_t seconds : {1, 2, 1})
+    maker.compute(s, seconds);
+  auto model = llvm::cantFail(CostModel::create(profile, 1, CostForm::ClosedForm));
+  EXPECT_EQ(llvm::cantFail(getStepBound({maker.program}, *model, {})), 12);
+  EXPECT_EQ(get(run({maker.program}, profile)).seconds, 13);
 }
 
 /// Nothing to do takes no time.
@@ -273,7 +330,7 @@ TEST(Simulator, RandomPrograms) {
   std::mt19937 random(1);
   auto pick = [&](uint32_t count) { return static_cast<uint32_t>(random() % count); };
   ClusterProfile profile = makeProfile(2);
-  profile.launchSeconds = 2;
+  profile.host.launchSeconds.fill(2);
   for (int round = 0; round < 100; ++round) {
     Maker maker(2);
     int32_t group = maker.group("dp", 2, 1);
@@ -417,7 +474,7 @@ ClusterProfile makeHost(int64_t ranks, int64_t processors) {
 /// (5 to 7).
 TEST(Simulator, ProcessorsTakeJobsInOrder) {
   ClusterProfile profile = makeHost(3, 2);
-  profile.launchSeconds = 1;
+  profile.host.launchSeconds.fill(1);
   Maker maker(3);
   uint32_t s = maker.stream("compute");
   maker.compute(s, 2);

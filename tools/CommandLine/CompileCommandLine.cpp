@@ -65,6 +65,10 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
               cl::desc("Cluster to plan for: a profile file, or the name of a shared profile.\n"
                        "   Example: hgx-h100. moe-plan has an argument for it. Default: localhost"),
               cl::init("localhost"), cl::cat(category)),
+      host("host",
+           cl::desc("What issues the launches, as the cluster's profile names it in its 'hosts'.\n"
+                    "   Example: megatron. Default: MoePlan's runtime, 'launch_s' of the profile"),
+           cl::init(""), cl::cat(category)),
       objective("objective",
                 cl::desc("Goal of --parallel=auto: throughput (tokens per second and device) or\n"
                          "   step-time (the shortest step). They differ only if the candidates have\n"
@@ -380,6 +384,8 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, 
     llvm::errs() << llvm::toString(profile.takeError()) << "\n";
     return failure();
   }
+  if (llvm::Error error = host.empty() ? llvm::Error::success() : profile->useHost(host))
+    return reportError(context, std::move(error));
   return std::move(*profile);
 }
 

@@ -23,8 +23,8 @@ struct ParallelSearchInput {
 
 /// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
 /// --cluster,
-/// --memory-limit. With --parallel=auto the groups are chosen. Errors are reported through the context, without a place
-/// where they are about the command line.
+/// --host, --memory-limit. With --parallel=auto the groups are chosen. Errors are reported through the context, without
+/// a place where they are about the command line.
 class CompileCommandLine {
 public:
   /// Whether plans are run, or only compared and simulated.
@@ -58,7 +58,7 @@ public:
                                const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
   std::string findCluster(const char *argv0) const;
-  /// The profile in it.
+  /// The profile in it, with the host that --host names.
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const char *argv0) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
@@ -80,7 +80,7 @@ private:
   LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const CompileOptions &options,
                          int64_t givenBatch) const;
 
-  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, objective;
+  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, host, objective;
   llvm::cl::opt<Bytes> memoryLimit;
   llvm::cl::opt<int64_t> world;
   llvm::cl::opt<std::string> vary;

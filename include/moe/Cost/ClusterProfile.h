@@ -154,6 +154,15 @@ struct CollectiveFit {
   std::vector<MeasuredPoint> points;
 };
 
+/// A way in which the hosts of ranks issue launches: that of a runtime or of a framework.
+struct HostIssue {
+  std::string name;                                  ///< empty: that of the device, `launch_s`
+  std::array<double, kNumResources> launchSeconds{}; ///< by Resource: from one launch to the next
+  /// The host reads counts before it issues the first launch whose size they decide: seconds from the end of the launch
+  /// that wrote them until the host goes on. None: it does not wait for them.
+  std::optional<double> countsSeconds = std::nullopt;
+};
+
 /// Devices that are not processors of their own: those of a node share `count` ones, and a ready op waits for a free
 /// one. `speed[resource][k]` is how fast one runs, as a fraction, where k + 1 of them are busy.
 struct Processors {
@@ -170,8 +179,10 @@ struct ClusterProfile {
   double memoryBytes = 0;
   double reservedBytes = 0;        ///< of them, for the driver and libraries
   double memoryBytesPerSecond = 0; ///< reached by kernels that stream, not the data sheet's
-  /// Between two launches that one rank issues, and at least for each kernel on the device.
-  double launchSeconds = 0, kernelSeconds = 0;
+  HostIssue host;                  ///< that simulations take; useHost() chooses one of `hosts`
+  std::vector<HostIssue> hosts;    ///< with names
+  double kernelSeconds = 0;        ///< at least, for each kernel on the device
+  double sustained = 1;            ///< of the rate of products, what is left at the power limit
   std::vector<DeviceRate> rates;
   std::vector<AttentionCurve> attention; ///< of one dtype and number of products by rising columns of a head
   std::vector<KernelRate> kernels;
@@ -192,6 +203,8 @@ struct ClusterProfile {
   /// parse() of the file at `path`.
   static llvm::Expected<ClusterProfile> load(llvm::StringRef path);
 
+  /// Takes the host of that name from now on; fails where there is none.
+  llvm::Error useHost(llvm::StringRef name);
   /// What a device has for plans.
   double getPlanBytes() const { return memoryBytes - reservedBytes; }
   int64_t getMaxDevices() const { return maxNodes * devicesPerNode; }

@@ -106,7 +106,8 @@ public:
   /// Seconds on the device alone, the launch itself not included.
   ///   matrix: for each group, FLOPs over peak * efficiency(rows, columns, depth), or the bytes of its three matrices
   ///   over
-  ///     memory bandwidth if longer; docs/CostModel.md says what holds outside the efficiency's grid;
+  ///     memory bandwidth if longer; docs/CostModel.md says what holds outside the efficiency's grid; all that over
+  ///     what is sustained of it;
   ///   memory: the kernel's measured latency and rate where the profile has them, else bytes over memory bandwidth;
   ///   host link: its latency and bytes over its bandwidth.
   /// Never less than the profile's kernelSeconds; 0 for Resource::None.

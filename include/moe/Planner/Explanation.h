@@ -20,17 +20,18 @@ namespace mlir::moe {
 struct Margin {
   std::string next;               ///< the nearest of them
   double margin = 0;              ///< how much longer it takes, relative to the choice
-  double uncertainty = 0;         ///< the larger of the two, relative
-  std::vector<std::string> close; ///< the others that are within their uncertainty
+  double uncertainty = 0;         ///< of their difference, relative to the choice
+  std::vector<std::string> close; ///< the others whose difference is within its uncertainty
 };
 
 /// What a choice is compared by.
 struct Choice {
   std::string name;
-  double seconds;     ///< or whatever else is to be small
-  double uncertainty; ///< relative; 0 where it is not known
+  double seconds;           ///< or whatever else is to be small
+  ErrorBudget errors;       ///< of it
+  double estimateError = 0; ///< relative; of one that was not simulated as a whole
 };
-/// Absent where there are no others.
+/// Absent where there are no others. What two have in common is as wrong in both, and makes no difference.
 std::optional<Margin> getMargin(const Choice &best, SmallVector<Choice> others);
 
 /// What would be taken if something were otherwise.

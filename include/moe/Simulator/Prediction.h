@@ -21,13 +21,6 @@ struct Prediction {
   SimHeader header;
   SimResult result;
   SimReport report;
-
-  /// How far the step may be off, relative to it: what the measured fits on its critical path say of themselves. 0
-  /// where they say nothing.
-  double getUncertainty() const {
-    const CriticalUse &critical = report.critical;
-    return result.seconds > 0 ? critical.fitted * critical.fitError / result.seconds : 0;
-  }
 };
 llvm::Expected<Prediction> predict(ModuleOp plan, llvm::StringRef planName, const ClusterProfile &cluster,
                                    const RoutingSource *routing = nullptr);

@@ -7,6 +7,7 @@
 #ifndef MOE_SIMULATOR_REPORT_H
 #define MOE_SIMULATOR_REPORT_H
 
+#include "moe/Simulator/ErrorBudget.h"
 #include "moe/Simulator/Simulator.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -63,6 +64,11 @@ struct CriticalUse {
   double fitted = 0, fitError = 0;
   /// Seconds of sizes that the profile has no measurements around.
   double extrapolated = 0;
+  /// How wrong these sums may be, as far as it is known; in a kernel's errors its copies are among the computation.
+  ErrorBudget computeErrors, communicationErrors;
+
+  /// How wrong the step may be.
+  ErrorBudget getErrors() const;
 };
 
 /// Memory of a rank after each change, in order of time.

@@ -1,0 +1,70 @@
+//===- HostClock.cpp - when hosts issue launches --------------------------===//
+#include "HostClock.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir::moe;
+
+/// The sizes of products and exchanges are arguments of the libraries that the host calls.
+static bool hasHostSizes(const SimLaunch &launch) {
+  return launch.cost.countsInput >= 0 &&
+         (launch.cost.resource == Resource::Matrix || launch.cost.resource == Resource::Network);
+}
+
+HostProgram::HostProgram(const SimProgram &program, const HostIssue &host) {
+  auto getBase = [&](int32_t buffer) {
+    return program.buffers[buffer].base < 0 ? buffer : program.buffers[buffer].base;
+  };
+  std::vector<int32_t> writers(program.buffers.size(), -1);
+  llvm::BitVector isRead(program.launches.size());
+  double seconds = 0;
+  for (auto [index, launch] : llvm::enumerate(program.launches)) {
+    issued.push_back(seconds += host.launchSeconds[static_cast<unsigned>(launch.cost.resource)]);
+    if (host.countsSeconds && hasHostSizes(launch))
+      if (int32_t writer = writers[getBase(launch.inputs[launch.cost.countsInput])];
+          writer >= 0 && !isRead.test(writer)) {
+        isRead.set(writer);
+        waits.push_back({static_cast<uint32_t>(index), static_cast<uint32_t>(writer)});
+      }
+    for (int32_t output : launch.outputs)
+      if (output >= 0)
+        writers[getBase(output)] = static_cast<int32_t>(index);
+  }
+}
+
+double mlir::moe::getIssueSeconds(const SimProgram &program, const HostIssue &host) {
+  double seconds = 0;
+  for (const SimLaunch &launch : program.launches)
+    seconds += host.launchSeconds[static_cast<unsigned>(launch.cost.resource)];
+  return seconds;
+}
+
+HostClock::HostClock(const HostProgram &program, double countsSeconds)
+    : program(&program), countsSeconds(countsSeconds), states(program.waits.size()) {}
+
+std::optional<double> HostClock::getIssued(uint32_t launch) const {
+  if (isWaiting() && launch >= program->waits[next].launch)
+    return std::nullopt;
+  auto passed = llvm::ArrayRef(program->waits).take_front(next);
+  size_t before = llvm::partition_point(passed, [&](const HostProgram::Wait &wait) { return wait.launch <= launch; }) -
+                  passed.begin();
+  return program->issued[launch] + getDelay(before);
+}
+
+bool HostClock::end(uint32_t launch, double now, int32_t time) {
+  size_t first = next;
+  for (size_t wait = next; wait < states.size(); ++wait)
+    if (program->waits[wait].writer == launch)
+      states[wait] = {now, time};
+  for (; isWaiting() && states[next].time >= 0; ++next) {
+    State &state = states[next];
+    uint32_t before = program->waits[next].launch;
+    double reached = getDelay(next) + (before > 0 ? program->issued[before - 1] : 0);
+    double late = std::max(0.0, state.counted + countsSeconds - reached);
+    state.delay = getDelay(next) + late;
+    if (late > 0)
+      cause = state.time;
+  }
+  return next > first;
+}
