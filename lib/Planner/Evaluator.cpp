@@ -185,7 +185,9 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
       step.bytesSent += kernel.bytes;
   }
   step.bytes = getMemory().getDeviceBytes();
-  step.errors = report.critical.getErrors();
+  // Errors that are known for the smaller part of the critical path say too little of the step.
+  if (2 * report.critical.fitted >= step.seconds)
+    step.errors = report.critical.getErrors();
   step.uncertainty = step.seconds > 0 ? step.errors.getSeconds() / step.seconds : 0;
   step.limit = describeLimit(report, step.seconds);
   return step;

@@ -43,10 +43,13 @@
 // PROGRAM: plan.launch "r"{{.*}}<0 of 4>
 // PROGRAM: plan.launch "s"{{.*}}<1 of 4>
 // SEARCH-LABEL: func.func @chunks
-// SEARCH: plan.launch "s"{{.*}}<3 of 4>
-// SEARCH-DAG: plan.launch "c"{{.*}}<3 of 4>
+// SEARCH: plan.launch "s"{{.*}}<0 of 4>
+// SEARCH-DAG: plan.launch "c"{{.*}}<0 of 4>
+// SEARCH-DAG: plan.launch "s"{{.*}}<1 of 4>
+// SEARCH-DAG: plan.launch "c"{{.*}}<1 of 4>
 // SEARCH-DAG: plan.launch "s"{{.*}}<2 of 4>
-// SEARCH: plan.launch "r"{{.*}}<3 of 4>
+// SEARCH: plan.launch "s"{{.*}}<3 of 4>
+// SEARCH: plan.launch "r"{{.*}}<0 of 4>
 // VERIFY-LABEL: func.func @chunks
 module attributes {moe.parallel = #moe.parallel<world = 2, pp = 1, dp = 2, mp = 1, ep = 2, esp = 1>} {
   func.func @chunks(%a0: !a, %a1: !a, %a2: !a, %a3: !a, %r0: !a, %r1: !a, %r2: !a, %r3: !a) attributes {plan.inputs = 4 : i64} {
