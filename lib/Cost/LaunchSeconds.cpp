@@ -115,7 +115,7 @@ static const EfficiencyCurve &getCurve(const DeviceRate &rate, const Work &work)
 
 /// Whether the curve is of launches as a whole, with the time in which the bytes of all their products move.
 static bool isGrouped(const DeviceRate &rate, const EfficiencyCurve &curve) {
-  return rate.grouped && &curve == &*rate.grouped;
+  return curve.groups.back() > 1 || (rate.grouped && &curve == &*rate.grouped);
 }
 
 /// One product of [rows, depth] and [depth, columns].

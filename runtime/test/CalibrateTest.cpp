@@ -65,6 +65,13 @@ TEST(Fit, NothingNegative) {
 }
 
 // One size tells a rate and no latency.
+// Between 1 and 4, 2 is the middle in logarithms: of 8 and 2 that is 4, a third more than 3. The next axis is skipped.
+TEST(Fit, NeighbourError) {
+  EXPECT_NEAR(neighbourError({1, 2, 4}, {8, 3, 2}, 1), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(neighbourError({1, 2, 4}, {8, 8, 3, 4, 2, 2}, 2), (1.0 / 3 + 0) / 2, 1e-12);
+  EXPECT_EQ(neighbourError({1, 4}, {8, 2}, 1), 0);
+}
+
 TEST(Fit, OneSize) {
   Fit fit = fitLine({{8, 4}});
   EXPECT_EQ(fit.latency, 0);
@@ -168,6 +175,11 @@ TEST(Profile, Writes) {
       {"f32", 4e9, {{{}, 1, {1, 2}, {1}, {1}, {0.5, 1}}, {{{"matmul", {1, 0}}}, 64, {1}, {64}, {1}, {0.25}}}}};
   profile.kernels = {{{"activation", {3}}, "f32", {1e-6, 5e-10, 0.99, 0.01}, {{10, 1.005e-6}}}};
   profile.exchanges = {{"all_gather", "", 3, 4, 3, 4, {1e-6, 1e-9, 1, 0}, {}}};
+  profile.exchanges.push_back({"all_to_all", "", 8, 8, 8, 8, {}, {{1, 1e-5}, {2, 2e-5}, {4, 3e-5}}, true});
+  profile.rates[0].curves.push_back({{{"grouped_matmul", {}}}, 1, {1}, {2}, {3}, {0.5, 0.75}, true, "", {4, 8}});
+  profile.attention = {{"f32", 64, 2, {32, 64}, {8}, {0.25, 0.5}}};
+  profile.reservedBytes = 3e8;
+  profile.sustained = 0.9;
   profile.speeds = {{1, 0.5}, {1, 0.25}, {1, 1}};
   std::ostringstream out;
   writeProfile(profile, out);
@@ -181,6 +193,14 @@ TEST(Profile, Writes) {
   EXPECT_FALSE(rate["efficiency"].contains("calls"));
   EXPECT_EQ(rate["special"][0]["calls"][0], json({{"kernel", "matmul"}, {"params", {1, 0}}}));
   EXPECT_EQ(rate["special"][0]["columns_multiple_of"], 64);
+  EXPECT_EQ(rate["special"][1]["groups"], json({4, 8}));
+  EXPECT_EQ(root["device"]["attention"][0]["products"], 2);
+  EXPECT_EQ(root["device"]["reserved_bytes"], 3e8);
+  EXPECT_EQ(root["device"]["sustained"], 0.9);
+  const json &curve = root["collectives"][1];
+  EXPECT_FALSE(curve.contains("alpha_s"));
+  EXPECT_EQ(curve["points"].size(), 3u);
+  EXPECT_GT(curve["relative_error"], 0);
   const json &kernel = root["device"]["kernels"][0];
   EXPECT_EQ(kernel["params"], json::array({3}));
   EXPECT_EQ(kernel["bytes_per_s"], 2e9);

@@ -119,6 +119,25 @@ TEST(LaunchSecondsTest, RaggedCurves) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 250.0);
 }
 
+/// One with groups is of launches as a whole: of the experts that have rows, each at its own.
+TEST(LaunchSecondsTest, RaggedCurvesWithGroups) {
+  ClusterProfile profile = makeCurve();
+  profile.memoryBytesPerSecond = 1e-3;
+  const EfficiencyCurve byGroups{{1}, {4}, {4}, {0.125, 0.5}, {1, 4}};
+  profile.rates[0].special = {{{{"kernel", {}}}, 1, byGroups, true}};
+  Launch launch = makeProduct(4, 4, 4, 4);
+  launch.cost.raggedRows = 16;
+  launch.rows = {10, 2, 3, 1};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 500.0);
+  launch.rows = {16, 0, 0, 0};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 125.0);
+  // The rows of a weight gradient, its depth, are the curve's rows, too.
+  launch.cost.gemm = {4, 4, 4, 4};
+  launch.cost.raggedDepth = true;
+  launch.rows = {10, 2, 3, 1};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 512 / 500.0);
+}
+
 /// A curve of grouped products holds for launches of several products, by their number; bytes are in the curve.
 TEST(LaunchSecondsTest, GroupedCurves) {
   ClusterProfile profile = makeCurve();

@@ -16,6 +16,7 @@ struct DeviceSizes {
   int64_t arenaBytes = int64_t(512) << 20; ///< of a rank, or of all that share a device: four times the largest payload
   int64_t copyBytes = int64_t(16) << 20;   ///< of the largest copy to the host, and of what interferes
   int64_t raggedSize = int64_t(1) << 15;   ///< most rows of an expert, columns and depth where methods are compared
+  double sustainedSeconds = 10;            ///< of products one after the other, for the device to reach its power limit
 };
 
 struct Settings {
@@ -30,6 +31,8 @@ struct Settings {
 
 /// Matrix products of the pool's type over a grid of shapes.
 Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate);
+/// Causal attention of the pool's type over lengths and heads, as fractions of the rate of its products.
+Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate, std::vector<AttentionCurve> &curves);
 /// Every kernel that is no product, over sizes, on values of the pool's type.
 Status calibrateKernels(Pool &pool, const Settings &settings, std::vector<KernelFit> &fits);
 /// Bytes per second of a kernel that only reads, from memory that no cache holds.

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 
 namespace moert::calibrate {
@@ -71,6 +72,36 @@ Status measureCountsWait(DeviceBench &bench, Pool &pool, Profile &profile) {
   return {};
 }
 
+/// Products one after the other: how fast they are after some seconds, as a fraction of how fast they were at first.
+Status measureSustained(DeviceBench &bench, Pool &pool, const Settings &settings, Profile &profile) {
+  constexpr int kCalls = 256;
+  // Two operands and a result fit into what one call may have.
+  const int64_t size = settings.device.productSize / 2;
+  std::vector<Call> calls;
+  for (int i = 0; i < kCalls; ++i) {
+    pool.beginCall();
+    Call &call = calls.emplace_back();
+    call.kind = Kind::Matmul;
+    call.viewCount = 3;
+    call.views = {pool.input({size, size}), pool.input({size, size}), pool.output({size, size})};
+  }
+  double first = 0, last = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  // The first step also makes what the library needs.
+  for (int step = 0; step < 3 || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
+                                     settings.device.sustainedSeconds;
+       ++step) {
+    std::vector<double> seconds;
+    if (Status status = bench.timeStep({}, calls, seconds); !status.ok())
+      return status;
+    seconds.erase(seconds.begin());
+    last = typical(std::move(seconds));
+    first = step == 1 ? last : first;
+  }
+  profile.sustained = std::min(1.0, first / last);
+  return {};
+}
+
 /// Copies between the device's memory and the host's, both ways.
 Status measureHostLink(DeviceBench &bench, const Settings &settings, Profile &profile) {
   const int64_t most = settings.device.copyBytes;
@@ -125,8 +156,13 @@ Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &prof
     }
     if (Status status = calibrateProducts(pool, settings, profile.rates.emplace_back()); !status.ok())
       return status;
+    if (Status status = calibrateAttention(pool, settings, profile.rates.back(), profile.attention); !status.ok())
+      return status;
     if (Status status = calibrateKernels(pool, settings, profile.kernels); !status.ok())
       return status;
+    if (dtype == MOERT_BF16)
+      if (Status status = measureSustained(bench, pool, settings, profile); !status.ok())
+        return status;
   }
   return measureHostLink(bench, settings, profile);
 }
@@ -164,6 +200,14 @@ Status describe(Device &device, const ProcessPlace &place, const Settings &setti
       std::to_string(profile.nodes) + " x " + std::to_string(profile.devicesPerNode) + " " + profile.deviceName +
       (place.size > 1 ? ", links by what collectives take" : ", alone: neither links nor collectives were measured");
   return {};
+}
+
+/// What is taken besides operands once everything has run: by the driver, the libraries and the communicators.
+Status measureReserved(Device &device, Profile &profile) {
+  int64_t bytes = 0;
+  Status status = device.otherBytes(bytes);
+  profile.reservedBytes = static_cast<double>(bytes);
+  return status;
 }
 
 Status readPlace(const Settings &settings, ProcessPlace &place) {
@@ -218,8 +262,11 @@ Status calibrateDevice(const Settings &settings, Profile &profile) {
     return status;
   if (Status status = measureDevice(*bench, settings, profile); !status.ok())
     return status;
-  if (settings.backend == "cuda-loopback")
-    return calibrateShares(settings, profile.exchanges);
+  if (settings.backend == "cuda-loopback") {
+    if (Status status = calibrateShares(settings, profile.exchanges); !status.ok())
+      return status;
+    return measureReserved(ranks->device(), profile);
+  }
   if (Status status = calibrateGroups(*bench, options.groups, place.localSize, settings, profile.exchanges);
       !status.ok())
     return status;
@@ -227,7 +274,9 @@ Status calibrateDevice(const Settings &settings, Profile &profile) {
   for (size_t g = 0; g < options.groups.size(); ++g)
     if (options.groups[g].size == place.size)
       all = g;
-  return calibrateInterference(*bench, settings, all, profile.interference);
+  if (Status status = calibrateInterference(*bench, settings, all, profile.interference); !status.ok())
+    return status;
+  return measureReserved(ranks->device(), profile);
 }
 
 } // namespace moert::calibrate

@@ -207,7 +207,7 @@ size_t countFits(const std::vector<const char *> &sumTypes) {
 
 std::vector<int64_t> deviceSizes(const Settings &settings) {
   std::vector<int64_t> sizes;
-  for (int64_t bytes = 1 << 12; bytes <= settings.device.arenaBytes / 4; bytes *= settings.quick ? 32 : 8)
+  for (int64_t bytes = 1 << 12; bytes <= settings.device.arenaBytes / 4; bytes *= settings.quick ? 32 : 4)
     sizes.push_back(bytes);
   return sizes;
 }
@@ -284,6 +284,7 @@ Status calibrateGroups(DeviceBench &bench, const std::vector<Group> &groups, int
   for (size_t g = 0; g < groups.size(); ++g) {
     ExchangeFit shape;
     shape.minMembers = shape.maxMembers = groups[g].size;
+    shape.isCurve = true;
     shape.minPerNode = shape.maxPerNode = membersOnNode(groups[g], bench.ranks().size(), perNode);
     if (Status status = measureGroup(scene, g, shape, fits, progress); !status.ok())
       return status;

@@ -58,4 +58,19 @@ Fit fitLine(const std::vector<Sample> &samples) {
   return fit;
 }
 
+double neighbourError(const std::vector<double> &axis, const std::vector<double> &values, size_t stride) {
+  double sum = 0;
+  size_t count = 0;
+  for (size_t at = 0; at < values.size(); ++at) {
+    const size_t point = at / stride % axis.size();
+    if (point == 0 || point + 1 == axis.size())
+      continue;
+    const double weight = std::log(axis[point] / axis[point - 1]) / std::log(axis[point + 1] / axis[point - 1]);
+    const double low = values[at - stride], high = values[at + stride];
+    sum += std::abs(low * std::pow(high / low, weight) / values[at] - 1);
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
 } // namespace moert::calibrate

@@ -2,6 +2,7 @@
 #ifndef MOERT_CALIBRATE_FIT_H
 #define MOERT_CALIBRATE_FIT_H
 
+#include <cstddef>
 #include <vector>
 
 namespace moert::calibrate {
@@ -25,6 +26,10 @@ struct Fit {
 /// Least squares of the relative errors: a microsecond counts for more where the call takes ten than where it takes a
 /// thousand. Neither coefficient is negative. Samples must have positive bytes and seconds.
 Fit fitLine(const std::vector<Sample> &samples);
+
+/// How far the values of a curve are from what their two neighbours say, as a fraction of them, in the mean: linear in
+/// logarithms, along an axis whose points are `stride` values apart. 0 where no point has two neighbours.
+double neighbourError(const std::vector<double> &axis, const std::vector<double> &values, std::size_t stride);
 
 } // namespace moert::calibrate
 

@@ -80,6 +80,18 @@ std::vector<int64_t> upTo(int64_t most, std::vector<int64_t> sizes) {
   return sizes;
 }
 
+/// Forward, with transposed weights, and weight gradients; `wide` are the columns and the depth.
+void addRaggedGrids(int64_t most, const std::vector<int64_t> &wide, std::vector<CurveGrid> &grids) {
+  const KernelCalls forms[] = {{"grouped_matmul", {0}}, {"grouped_matmul", {1}}, {"grouped_matmul_wgrad", {}}};
+  for (const KernelCalls &calls : forms) {
+    CurveGrid &grid = grids.emplace_back();
+    grid.kind = calls.params.empty() ? Kind::GroupedMatmulWgrad : Kind::GroupedMatmul;
+    grid.transposeB = calls.params == std::vector<int64_t>{1};
+    grid.curve = {{calls}, 1, upTo(most, {1, 8, 32, 64, 128, 256, 512, 1024, 2048}), wide, wide, {}, true};
+    grid.curve.groups = upTo(most, {2, 8, 32, 128});
+  }
+}
+
 /// Rows, columns and depth of dense products up to `most`; an expert has fewer.
 std::vector<CurveGrid> deviceGrids(int64_t most) {
   std::vector<CurveGrid> grids(3);
@@ -90,16 +102,7 @@ std::vector<CurveGrid> deviceGrids(int64_t most) {
   grids[1].curve = {{{"grouped_matmul", {}}}, 1, few, wide, wide, {}};
   grids[2].kind = Kind::GroupedMatmulWgrad;
   grids[2].curve = {{{"grouped_matmul_wgrad", {}}}, 1, wide, wide, few, {}};
-  const std::vector<int64_t> experts = upTo(most, {1, 8, 32, 64, 128, 256, 512, 1024, 2048});
-  for (bool transpose : {false, true}) {
-    CurveGrid &grid = grids.emplace_back();
-    grid.kind = Kind::GroupedMatmul;
-    grid.transposeB = transpose;
-    grid.curve = {{{"grouped_matmul", {transpose}}}, 1, experts, wide, wide, {}, true};
-  }
-  CurveGrid &gradients = grids.emplace_back();
-  gradients.kind = Kind::GroupedMatmulWgrad;
-  gradients.curve = {{{"grouped_matmul_wgrad", {}}}, 1, wide, wide, experts, {}, true};
+  addRaggedGrids(most, wide, grids);
   return grids;
 }
 
@@ -144,58 +147,100 @@ Call makeProduct(Pool &pool, const CurveGrid &grid, int64_t m, int64_t n, int64_
   return grid.kind == Kind::Matmul ? makeDense(pool, grid, m, n, k) : makeGrouped(pool, grid.kind, m, n, k);
 }
 
-/// A product of experts at a point of a ragged curve.
-RaggedShape shapeAt(const CurveGrid &grid, int64_t m, int64_t n, int64_t k) {
-  if (grid.kind == Kind::GroupedMatmulWgrad)
-    return {true, false, kGroups, k, n, m};
-  return {false, grid.transposeB, kGroups, m, n, k};
-}
+/// What is measured for one curve: at first all of them, then the ragged ones again, skewed.
+struct CurveCalls {
+  size_t grid = 0;
+  bool isSkewed = false;
+  size_t first = 0, end = 0;  ///< into the calls
+  std::vector<size_t> points; ///< by value of the curve: the call that says it
+};
 
-/// What is measured, curve by curve in the order of their values; the ragged ones again at the end, skewed.
 struct Measurements {
   std::vector<MakeCall> calls;
   std::vector<double> flops; ///< of a call
+  std::vector<CurveCalls> curves;
 };
 
-/// Appends a call for each point of the curve; where it is ragged with counts, equal or skewed ones.
-Status addCalls(Pool &pool, const CurveGrid &grid, RaggedCounts &counts, bool isSkewed, Measurements &all) {
-  const double groups = grid.kind == Kind::Matmul ? 1 : kGroups;
+double countFlops(int64_t groups, int64_t m, int64_t n, int64_t k) {
+  return 2 * static_cast<double>(groups) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+/// A call for each point.
+void addCalls(Pool &pool, const CurveGrid &grid, Measurements &all, CurveCalls &curve) {
   for (int64_t m : grid.curve.rows)
     for (int64_t n : grid.curve.columns)
       for (int64_t k : grid.curve.depth) {
-        all.flops.push_back(2 * groups * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
-        if (!grid.curve.isRagged) {
-          all.calls.push_back([&pool, &grid, m, n, k] { return makeProduct(pool, grid, m, n, k); });
-          continue;
-        }
-        View view;
-        const RaggedShape shape = shapeAt(grid, m, n, k);
-        if (Status status = counts.find(shape.experts, shape.rows, isSkewed, view); !status.ok())
-          return status;
-        all.calls.push_back([&pool, shape, view] { return makeRagged(pool, shape, view); });
+        curve.points.push_back(all.calls.size());
+        all.flops.push_back(countFlops(grid.kind == Kind::Matmul ? 1 : kGroups, m, n, k));
+        all.calls.push_back([&pool, &grid, m, n, k] { return makeProduct(pool, grid, m, n, k); });
       }
+}
+
+/// A call with counts, equal or skewed ones, for each point whose operands there is memory for. Where there is not, the
+/// most groups for which there is say how fast more of them are: these keep all of a device busy.
+Status addRaggedCalls(Pool &pool, const CurveGrid &grid, RaggedCounts &counts, Measurements &all, CurveCalls &curve) {
+  for (int64_t rows : grid.curve.rows)
+    for (int64_t n : grid.curve.columns)
+      for (int64_t k : grid.curve.depth)
+        for (int64_t groups : grid.curve.groups) {
+          const RaggedShape shape{grid.kind == Kind::GroupedMatmulWgrad, grid.transposeB, groups, rows, n, k};
+          const bool isFirst = groups == grid.curve.groups.front();
+          if (isFirst || bytesOf(shape, pool.type()) <= pool.bench().reach.call) {
+            View view;
+            if (Status status = counts.find(groups, rows, curve.isSkewed, view); !status.ok())
+              return status;
+            all.flops.push_back(countFlops(groups, rows, n, k));
+            all.calls.push_back([&pool, shape, view] { return makeRagged(pool, shape, view); });
+          }
+          curve.points.push_back(all.calls.size() - 1);
+        }
   return {};
 }
 
 Status addAll(Pool &pool, const std::vector<CurveGrid> &grids, RaggedCounts &counts, Measurements &all) {
   for (bool isSkewed : {false, true})
-    for (const CurveGrid &grid : grids)
-      if (!isSkewed || grid.curve.isRagged)
-        if (Status status = addCalls(pool, grid, counts, isSkewed, all); !status.ok())
-          return status;
+    for (size_t g = 0; g < grids.size(); ++g) {
+      if (isSkewed && !grids[g].curve.isRagged)
+        continue;
+      CurveCalls curve{g, isSkewed, all.calls.size(), 0, {}};
+      if (!grids[g].curve.isRagged)
+        addCalls(pool, grids[g], all, curve);
+      else if (Status status = addRaggedCalls(pool, grids[g], counts, all, curve); !status.ok())
+        return status;
+      curve.end = all.calls.size();
+      all.curves.push_back(std::move(curve));
+    }
   return {};
 }
 
-size_t pointsOf(const Curve &curve) { return curve.rows.size() * curve.columns.size() * curve.depth.size(); }
-
-std::string skewNote(const double *equal, const double *skewed, size_t points) {
+std::string skewNote(const double *equal, const double *skewed, size_t calls) {
   double sum = 0;
-  for (size_t i = 0; i < points; ++i)
+  for (size_t i = 0; i < calls; ++i)
     sum += std::log(skewed[i] / equal[i]);
   char text[128];
   std::snprintf(text, sizeof text, "equal rows for each expert; as many rows, skewed, take %.2f times as long",
-                std::exp(sum / static_cast<double>(points)));
+                std::exp(sum / static_cast<double>(calls)));
   return text;
+}
+
+/// The curves, from the seconds of all calls.
+void fillCurves(const Measurements &all, const std::vector<double> &seconds, std::vector<CurveGrid> &grids,
+                Rate &rate) {
+  for (const CurveCalls &calls : all.curves)
+    for (size_t i = calls.first; i < calls.end && !calls.isSkewed; ++i)
+      rate.flopsPerSecond = std::max(rate.flopsPerSecond, all.flops[i] / seconds[i]);
+  for (const CurveCalls &calls : all.curves) {
+    Curve &curve = grids[calls.grid].curve;
+    if (calls.isSkewed) {
+      const CurveCalls &equal = all.curves[calls.grid];
+      curve.note = skewNote(&seconds[equal.first], &seconds[calls.first], calls.end - calls.first);
+      continue;
+    }
+    for (size_t call : calls.points)
+      curve.efficiency.push_back(all.flops[call] / seconds[call] / rate.flopsPerSecond);
+  }
+  for (CurveGrid &grid : grids)
+    rate.curves.push_back(std::move(grid.curve));
 }
 
 } // namespace
@@ -203,7 +248,7 @@ std::string skewNote(const double *equal, const double *skewed, size_t points) {
 Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
   std::vector<CurveGrid> grids = settings.isDevice() ? deviceGrids(settings.device.productSize) : hostGrids();
   for (CurveGrid &grid : grids)
-    for (std::vector<int64_t> *axis : {&grid.curve.rows, &grid.curve.columns, &grid.curve.depth})
+    for (std::vector<int64_t> *axis : {&grid.curve.rows, &grid.curve.columns, &grid.curve.depth, &grid.curve.groups})
       if (settings.quick)
         thin(*axis);
   RaggedCounts counts(pool.bench());
@@ -217,21 +262,7 @@ Status calibrateProducts(Pool &pool, const Settings &settings, Rate &rate) {
   std::vector<double> seconds;
   if (Status status = measureKernels(pool.bench(), all.calls, passes, progress, seconds); !status.ok())
     return status;
-  size_t skewed = 0, next = 0;
-  for (const CurveGrid &grid : grids)
-    skewed += pointsOf(grid.curve);
-  for (size_t i = 0; i < skewed; ++i)
-    rate.flopsPerSecond = std::max(rate.flopsPerSecond, all.flops[i] / seconds[i]);
-  for (CurveGrid &grid : grids) {
-    Curve &curve = rate.curves.emplace_back(std::move(grid.curve));
-    const size_t first = next, points = pointsOf(curve);
-    for (; next < first + points; ++next)
-      curve.efficiency.push_back(all.flops[next] / seconds[next] / rate.flopsPerSecond);
-    if (!curve.isRagged)
-      continue;
-    curve.note = skewNote(&seconds[first], &seconds[skewed], points);
-    skewed += points;
-  }
+  fillCurves(all, seconds, grids, rate);
   return {};
 }
 

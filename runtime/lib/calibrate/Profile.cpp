@@ -10,13 +10,37 @@ namespace {
 
 constexpr int64_t kFormatVersion = 1;
 
-void addFit(json &entry, const Fit &fit, const std::vector<Sample> &samples) {
-  entry["r2"] = roundedNumber(fit.r2);
-  entry["relative_error"] = roundedNumber(fit.relativeError);
+void addSamples(json &entry, const std::vector<Sample> &samples) {
   json points = json::array();
   for (const Sample &sample : samples)
     points.push_back({sample.bytes, roundedNumber(sample.seconds)});
   entry["points"] = points;
+}
+
+void addFit(json &entry, const Fit &fit, const std::vector<Sample> &samples) {
+  entry["r2"] = roundedNumber(fit.r2);
+  entry["relative_error"] = roundedNumber(fit.relativeError);
+  addSamples(entry, samples);
+}
+
+/// A curve of times by bytes.
+void addPoints(json &entry, const std::vector<Sample> &samples) {
+  std::vector<double> bytes, seconds;
+  for (const Sample &sample : samples) {
+    bytes.push_back(sample.bytes);
+    seconds.push_back(sample.seconds);
+  }
+  if (samples.size() > 2)
+    entry["relative_error"] = roundedNumber(neighbourError(bytes, seconds, 1));
+  addSamples(entry, samples);
+}
+
+/// That of the curve's points from their neighbours, along the axis `sizes`.
+void addNeighbourError(json &entry, const std::vector<int64_t> &sizes, const std::vector<double> &values,
+                       size_t stride) {
+  if (sizes.size() > 2)
+    entry["relative_error"] =
+        roundedNumber(neighbourError(std::vector<double>(sizes.begin(), sizes.end()), values, stride));
 }
 
 json curveJson(const Curve &curve, const std::string &source) {
@@ -30,7 +54,10 @@ json curveJson(const Curve &curve, const std::string &source) {
   entry["rows"] = curve.rows;
   entry["columns"] = curve.columns;
   entry["depth"] = curve.depth;
+  if (!curve.groups.empty())
+    entry["groups"] = curve.groups;
   entry["values"] = roundedNumbers(curve.efficiency);
+  addNeighbourError(entry, curve.rows, curve.efficiency, curve.efficiency.size() / curve.rows.size());
   entry["source"] = source + (curve.note.empty() ? "" : ", " + curve.note);
   return entry;
 }
@@ -45,6 +72,15 @@ json rateJson(const Rate &rate, const Profile &profile) {
           {"efficiency", curveJson(rate.curves.front(), source)},
           {"special", special},
           {"source", source + ", the fastest product of all"}};
+}
+
+json attentionJson(const AttentionCurve &curve, const Profile &profile) {
+  json entry = {{"dtype", curve.dtype},       {"head_columns", curve.headColumns},
+                {"products", curve.products}, {"length", curve.length},
+                {"heads", curve.heads},       {"values", roundedNumbers(curve.efficiency)}};
+  addNeighbourError(entry, curve.length, curve.efficiency, curve.heads.size());
+  entry["source"] = profile.source;
+  return entry;
 }
 
 /// A kernel whose time does not grow with its bytes takes no less than these take to stream.
@@ -70,9 +106,13 @@ json exchangeJson(const ExchangeFit &exchange, const Profile &profile) {
     entry["dtype"] = exchange.dtype;
   entry["members"] = rangeJson(exchange.minMembers, exchange.maxMembers);
   entry["per_node"] = rangeJson(exchange.minPerNode, exchange.maxPerNode);
-  entry["alpha_s"] = roundedNumber(exchange.fit.latency);
-  entry["beta_s_per_byte"] = roundedNumber(exchange.fit.perByte);
-  addFit(entry, exchange.fit, exchange.samples);
+  if (exchange.isCurve && exchange.samples.size() > 1) {
+    addPoints(entry, exchange.samples);
+  } else {
+    entry["alpha_s"] = roundedNumber(exchange.fit.latency);
+    entry["beta_s_per_byte"] = roundedNumber(exchange.fit.perByte);
+    addFit(entry, exchange.fit, exchange.samples);
+  }
   entry["source"] = profile.source;
   return entry;
 }
@@ -125,6 +165,12 @@ json profileJson(const Profile &profile) {
                  {"rates", list(profile.rates, profile, rateJson)},
                  {"kernels", list(profile.kernels, profile, kernelJson)},
                  {"source", profile.source}};
+  if (profile.reservedBytes > 0)
+    device["reserved_bytes"] = profile.reservedBytes;
+  if (profile.sustained < 1)
+    device["sustained"] = roundedNumber(profile.sustained);
+  if (!profile.attention.empty())
+    device["attention"] = list(profile.attention, profile, attentionJson);
   if (profile.countsSeconds)
     device["counts_s"] = roundedNumber(*profile.countsSeconds);
   addHostLink(device, profile);

@@ -34,7 +34,7 @@ Settings settingsOf(const std::string &backend) {
   ::setenv("MOERT_BACKENDS", BACKENDS, 1);
   Settings settings;
   settings.backend = backend;
-  settings.device = {64, 32, 1 << 20, 1 << 21, 1 << 17, 24};
+  settings.device = {64, 32, 1 << 20, 1 << 21, 1 << 17, 24, 0.01};
   settings.quick = true;
   return settings;
 }
@@ -71,11 +71,33 @@ void checkCurves(const json &rate) {
     const bool isRagged = curve.value("ragged", false);
     found.push_back({curve["calls"][0]["kernel"], curve["calls"][0]["params"], isRagged});
     EXPECT_EQ(curve["source"].get<std::string>().find("as many rows, skewed, take") != std::string::npos, isRagged);
+    // Thinned axes of rows, columns and depth up to 32, and groups up to 32.
+    EXPECT_EQ(curve.contains("groups"), isRagged);
+    if (isRagged) {
+      EXPECT_EQ(curve["groups"], json({2, 8, 32}));
+    }
     values.insert(values.end(), curve["values"].begin(), curve["values"].end());
   }
   EXPECT_EQ(found, calls);
   EXPECT_THAT(values, Each(Gt(0)));
   EXPECT_EQ(*std::max_element(values.begin(), values.end()), 1);
+}
+
+/// Forward and backward for heads of 64 and 128 in each type.
+void checkAttention(const json &curves) {
+  std::vector<json> found;
+  for (const json &curve : curves) {
+    found.push_back({curve["dtype"], curve["head_columns"], curve["products"]});
+    EXPECT_EQ(curve["length"], json({32}));
+    EXPECT_EQ(curve["heads"], json({8, 32}));
+    EXPECT_THAT(curve["values"].get<std::vector<double>>(), Each(Gt(0)));
+  }
+  std::vector<json> expected;
+  for (const char *dtype : {"f32", "bf16", "f16"})
+    for (int columns : {64, 128})
+      for (int products : {2, 5})
+        expected.push_back({dtype, columns, products});
+  EXPECT_EQ(found, expected);
 }
 
 /// Rates and kernels of all types that devices compute in, and copies.
@@ -89,6 +111,10 @@ void checkDevice(const json &device) {
   for (const json &rate : device["rates"]) {
     checkCurves(rate);
   }
+  checkAttention(device["attention"]);
+  const double sustained = device.value("sustained", 1.0);
+  EXPECT_GT(sustained, 0);
+  EXPECT_LE(sustained, 1);
   std::map<std::string, int> kernels;
   for (const json &kernel : device["kernels"]) {
     ++kernels[kernel["dtype"]];
@@ -150,6 +176,8 @@ TEST(CalibrateDevice, Together) {
     EXPECT_EQ(fit.minMembers, fit.maxMembers);
     EXPECT_EQ(fit.minPerNode, fit.maxPerNode);
     EXPECT_GT(fit.fit.at(4096), 0);
+    EXPECT_TRUE(fit.isCurve);
+    EXPECT_GT(fit.samples.size(), 1u);
     ++shapes[{fit.minMembers, fit.minPerNode}];
   }
   EXPECT_THAT(shapes, ElementsAre(Pair(Pair(2, 1), 12), Pair(Pair(2, 2), 12), Pair(Pair(4, 2), 12)));

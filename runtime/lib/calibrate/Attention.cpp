@@ -1,0 +1,112 @@
+//===- Attention.cpp - attention over lengths and heads -------------------===//
+
+#include "calibrate/Calibrate.h"
+#include "core/Attributes.h"
+
+#include <cmath>
+
+namespace moert::calibrate {
+namespace {
+
+/// Causal attention in one sequence.
+struct Shape {
+  bool isBackward = false;
+  int64_t headColumns = 0, length = 0, heads = 0;
+
+  int64_t products() const { return isBackward ? 5 : 2; }
+  int64_t columns() const { return heads * headColumns; }
+  /// A query sees half of the keys.
+  double flops() const {
+    return static_cast<double>(length) * static_cast<double>(length) * static_cast<double>(products()) *
+           static_cast<double>(columns());
+  }
+  /// Its largest operands: queries, keys and values, and backward the result and its gradient.
+  int64_t bytes(int32_t dtype) const {
+    return (isBackward ? 5 : 3) * length * columns() * static_cast<int64_t>(dtypeSize(dtype));
+  }
+};
+
+Call makeAttention(Pool &pool, const Shape &shape) {
+  pool.beginCall();
+  Call call;
+  call.kind = shape.isBackward ? Kind::AttentionGrad : Kind::Attention;
+  // Its gradients have the same attributes.
+  attributes::Attention{.qLength = shape.length,
+                        .kLength = shape.length,
+                        .heads = shape.heads,
+                        .kHeads = shape.heads,
+                        .parts = 1,
+                        .stride = 1,
+                        .causal = 1,
+                        .rowParts = 1,
+                        .rowStride = 1,
+                        .scale = 1 / std::sqrt(static_cast<double>(shape.headColumns))}
+      .set(call);
+  auto in = [&] { return pool.input({shape.length, shape.columns()}); };
+  auto out = [&] { return pool.output({shape.length, shape.columns()}); };
+  size_t next = 0;
+  auto add = [&](View view) { call.views[next++] = view; };
+  for (int operand = 0; operand < 3; ++operand)
+    add(in());
+  for (int absent = 0; absent < 3; ++absent)
+    add(View());
+  if (shape.isBackward) {
+    add(in());
+    add(pool.wideInput({shape.length, shape.heads}));
+    add(in());
+    for (int gradient = 0; gradient < 3; ++gradient)
+      add(out());
+  } else {
+    add(out());
+    add(pool.wideOutput({shape.length, shape.heads}));
+  }
+  call.viewCount = static_cast<int32_t>(next);
+  return call;
+}
+
+/// Of a curve, the sizes that are measured; a point whose operands there is no memory for takes that of fewer heads.
+struct CurveCalls {
+  AttentionCurve curve;
+  std::vector<size_t> points; ///< by value: into all calls
+};
+
+} // namespace
+
+Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate, std::vector<AttentionCurve> &curves) {
+  std::vector<int64_t> lengths = {32, 128, 512, 2048, 8192}, heads = {8, 32, 128};
+  while (lengths.size() > 1 && lengths.back() > settings.device.productSize)
+    lengths.pop_back();
+  if (settings.quick)
+    heads = {8, 32};
+  std::vector<MakeCall> calls;
+  std::vector<double> flops;
+  std::vector<CurveCalls> all;
+  for (int64_t headColumns : {64, 128})
+    for (bool isBackward : {false, true}) {
+      CurveCalls &one = all.emplace_back();
+      one.curve = {rate.dtype, headColumns, Shape{isBackward}.products(), lengths, heads, {}};
+      for (int64_t length : lengths)
+        for (int64_t count : heads) {
+          const Shape shape{isBackward, headColumns, length, count};
+          if (count == heads.front() || shape.bytes(pool.type()) <= pool.bench().reach.call) {
+            flops.push_back(shape.flops());
+            calls.push_back([&pool, shape] { return makeAttention(pool, shape); });
+          }
+          one.points.push_back(calls.size() - 1);
+        }
+    }
+  const int passes = settings.quick ? 2 : 5;
+  pool.setReach(pool.bench().reach.cold);
+  Progress progress(settings.progress, "attention of " + rate.dtype, calls.size() * static_cast<size_t>(passes));
+  std::vector<double> seconds;
+  if (Status status = measureKernels(pool.bench(), calls, passes, progress, seconds); !status.ok())
+    return status;
+  for (CurveCalls &one : all) {
+    for (size_t call : one.points)
+      one.curve.efficiency.push_back(std::min(1.0, flops[call] / seconds[call] / rate.flopsPerSecond));
+    curves.push_back(std::move(one.curve));
+  }
+  return {};
+}
+
+} // namespace moert::calibrate
