@@ -124,7 +124,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
     passes.addNestedPass<func::FuncOp>(createCSEPass());
   }
   if (options.train)
-    passes.addNestedPass<func::FuncOp>(createMoeDifferentiate());
+    passes.addNestedPass<func::FuncOp>(createMoeDifferentiate({options.wideGradients}));
   if (options.optimizer)
     passes.addNestedPass<func::FuncOp>(createMoeOptimize(*options.optimizer));
   if (options.train || options.optimizer)

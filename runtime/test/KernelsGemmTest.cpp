@@ -89,6 +89,24 @@ TYPED_TEST(KernelsGemmTest, WgradCapacityAgreesWithLoops) {
                slowProduct(&rows[x * c * k], &grads[x * c * n], k, n, c, true, false), tolerance<T>());
 }
 
+// The gradient of a matrix is that of one expert.
+TYPED_TEST(KernelsGemmTest, MatmulWgradAddsToAddend) {
+  using T = TypeParam;
+  for (int64_t s : {0, 1, 6}) {
+    auto rows = randomTensor<T>({s, 3}, 1), grads = randomTensor<T>({s, 4}, 2), addend = randomTensor<T>({3, 4}, 3);
+    Tensor<T> alone({3, 4}, T(NAN)), apart({3, 4}, T(NAN)), same = addend;
+    EXPECT_OK(matmulWgrad(rows.view(), grads.view(), {}, alone.view()));
+    EXPECT_OK(matmulWgrad(rows.view(), grads.view(), addend.view(), apart.view()));
+    EXPECT_OK(matmulWgrad(rows.view(), grads.view(), same.view(), same.view()));
+    std::vector<double> expected = slowProduct(rows.data.data(), grads.data.data(), 3, 4, s, true, false);
+    expectNear(alone.data, expected, tolerance<T>());
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i] += double(addend[static_cast<int64_t>(i)]);
+    expectNear(apart.data, expected, tolerance<T>());
+    EXPECT_EQ(same.data, apart.data);
+  }
+}
+
 // An addend is added once, in its own memory or another, also for experts without rows.
 TYPED_TEST(KernelsGemmTest, WgradAddsToAddend) {
   using T = TypeParam;

@@ -52,6 +52,26 @@ TEST(WideKernels, Product) {
   EXPECT_EQ(a, toBits({1, 2, 3, 4}));
 }
 
+/// A gradient of f32 is not rounded: 256 + 1 x 1 stays 257, which bf16 does not hold.
+TEST(WideKernels, WideGradients) {
+  const Bits one = toBits({1});
+  std::vector<float> sum = {256};
+  View wide{sum.data(), MOERT_F32, 2};
+  wide.dims = {1, 1};
+  const View narrow = makeView(one, {1, 1});
+  Status status = launchWide(makeCall(Kind::MatmulWgrad, {narrow, narrow, wide, wide}));
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(sum, std::vector<float>{257});
+  View ofExpert = wide, rows = narrow;
+  for (View *view : {&ofExpert, &rows}) {
+    view->rank = 3;
+    view->dims = {1, 1, 1};
+  }
+  status = launchWide(makeCall(Kind::GroupedMatmulWgrad, {rows, rows, View(), ofExpert, ofExpert}));
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(sum, std::vector<float>{258});
+}
+
 /// Sums are rounded once, ties to even: 256 + 1 is 256 and 256 + 3 is 260; in the memory of an operand, too.
 TEST(WideKernels, RoundedInPlace) {
   Bits a = toBits({256, 256, 1});

@@ -66,6 +66,7 @@ def choose_cases(suite, seed=20261121):
             o["interleave"] = 1
         elif o["interleave"] > 1:
             o["micro_batches"] = 4
+        o["grad_dtype"] = ("model", "f32")[len(cases) % 2]
         cases.append((name, layout, o))
     return cases
 
@@ -74,6 +75,7 @@ def flags_of(name, layout, o):
     flags = [os.path.join(MODELS, name + ".json"), "--whole-model", f"--batch={BATCH}", f"--seq={SEQ}",
              f"--dtype={o['dtype']}", f"{layout.flag()},pp={o['pp']}", f"--schedule={o['schedule']}",
              f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}"]
+    flags += ["--grad-dtype=f32"] * (o["grad_dtype"] == "f32")
     flags += ["--recompute"] * o["recompute"]
     flags += ["--sequence-parallel"] * o["sequence_parallel"]
     if o["form"] != "config":
@@ -127,6 +129,37 @@ def check_masters(tools, case, folder, log):
     if kept < 0.5:
         raise harness.CaseFailed(f"only {kept:.0%} of the masters' elements are no {dtype}")
     return f"{len(masters)} masters, largest error {max(value['relative_error'] for value in report['verify']['values']):.1e}"
+
+
+def check_sums(tools, case, folder, log):
+    """Over 32 micro-batches in bf16, gradients that are summed in f32 are much nearer to those of f64 than others."""
+    path = partial(os.path.join, folder)
+    with open(os.path.join(MODELS, "mixtral.json")) as file:
+        model = json.load(file)
+    # All experts are chosen, so that rounding chooses no others.
+    with open(path("model.json"), "w") as file:
+        json.dump(dict(model, num_experts_per_tok=model["num_local_experts"]), file)
+    kinds = {"f64": ["--dtype=f64"], "bf16": ["--dtype=bf16"], "f32": ["--dtype=bf16", "--grad-dtype=f32"]}
+    for kind, flags in kinds.items():
+        tools.call(log, "moe-compile", path("model.json"), "--whole-model", f"--batch={BATCH}", f"--seq={SEQ}", harness.SINGLE_RANK,
+                   "--mode=train", "--micro-batches=32", "--reference=false", *flags, "-o", path(f"{kind}.so"))
+
+    def gradients_of(kind, *flags):
+        tools.call(log, "moe-run", path(f"{kind}.so"), *flags, f"--save={path('out.safetensors')}")
+        return {n[5:]: g for n, g in safetensors.load(path("out.safetensors")).items() if n.startswith("grad.")}
+
+    rng = np.random.default_rng(1)
+    values = {n: safetensors.round_to(rng.standard_normal(g.shape) * 0.3 + (1 if n.endswith("gamma") else 0), "bf16")
+              for n, g in gradients_of("f64").items()}
+    safetensors.save(path("in.safetensors"), values, "f64")
+    exact, *summed = (gradients_of(kind, "--allow-missing", f"--load={path('in.safetensors')}") for kind in kinds)
+
+    def error_of(gradients, n):
+        return np.linalg.norm(gradients[n].astype(np.float64) - exact[n]) / np.linalg.norm(exact[n])
+
+    for n in exact:
+        print(n, exact[n].shape, error_of(summed[0], n), error_of(summed[1], n))
+    return ""
 
 
 def check_differences(tools, case, folder, log):
@@ -248,7 +281,7 @@ def main():
     options = parser.parse_args()
     tools = harness.Tools(options.bin, options.backend)
     checks = {"train": check_equivalence, "forward": check_logits, "differences": check_differences,
-              "masters": check_masters, "resume": check_resume, "tokens": check_tokens}
+              "masters": check_masters, "sums": check_sums, "resume": check_resume, "tokens": check_tokens}
     cases = []
     for name, layout, o in choose_cases(options.suite):
         text = " ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"]])
@@ -263,6 +296,7 @@ def main():
         cases.append((f"{name} differences", ("differences", (name, None, "--dropless"))))
         for dtype, pp in [("bf16", 1), ("bf16", 2)] + [("f16", 1)] * (name in MODELS_IN_F16):
             cases.append((f"{name} masters of {dtype} pp {pp}", ("masters", (name, Layout(2, 1, 2, 1), dtype, pp))))
+    cases.append(("sums over micro-batches", ("sums", None)))
     cases.append(("resumed training", ("resume", None)))
     cases.append(("token arrays", ("tokens", None)))
     return harness.run_cases(cases, lambda case, folder, log: checks[case[0]](tools, case[1], folder, log), options)

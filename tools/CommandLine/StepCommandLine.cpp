@@ -52,7 +52,12 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       sequenceParallel("sequence-parallel",
                        cl::desc("Divide the tokens over the ranks of mp in norms, dropout and residual sums.\n"
                                 "   Default: off"),
-                       cl::init(false), cl::cat(category)) {}
+                       cl::init(false), cl::cat(category)),
+      gradDtype("grad-dtype",
+                cl::desc("Type in which the gradients of parameters are summed, over micro-batches and\n"
+                         "   ranks: model (the type of the parameters) or f32. Megatron takes f32 for\n"
+                         "   bf16 by default. Default: model"),
+                cl::value_desc("model|f32"), cl::init("model"), cl::cat(category)) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
 
@@ -119,6 +124,11 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
     options.recompute = *parsed;
   }
   options.sequenceParallel = sequenceParallel;
+  if (gradDtype != "model" && gradDtype != "f32")
+    return reportUnknownName(context, gradDtype, {"model", "f32"});
+  options.wideGradients = gradDtype == "f32";
+  if (options.wideGradients && !options.train)
+    return emitUsageError(context) << "expected --mode=train for --grad-dtype=f32";
   if (optimizer.empty())
     return success();
   if (!options.train)

@@ -37,6 +37,7 @@ private:
   llvm::cl::list<int64_t> stageBoundaries;
   llvm::cl::opt<std::string> recompute;
   llvm::cl::opt<bool> sequenceParallel;
+  llvm::cl::opt<std::string> gradDtype;
 };
 
 } // namespace mlir::moe

@@ -62,6 +62,8 @@ struct PipelineOptions {
   bool markParts = false;
   /// Norms, dropout and residual sums on each rank's part of the tokens over mp (moe-sequence-parallel).
   bool sequenceParallel = false;
+  /// Gradients of 16-bit parameters are summed in f32, over micro-batches and ranks (moe-differentiate).
+  bool wideGradients = false;
   /// Of a graph with a loss: the program updates its parameters. Absent: gradients are results.
   std::optional<MoeOptimizeOptions> optimizer;
   /// Groups that lie inside so many neighbouring ranks exchange inside a node.

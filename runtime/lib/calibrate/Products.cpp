@@ -46,7 +46,7 @@ CurveGrid plainGrid(int64_t multiple, std::vector<int64_t> columns) {
 CurveGrid gradientGrid(int64_t multiple, std::vector<int64_t> columns) {
   CurveGrid grid;
   grid.transposeA = true;
-  grid.curve.calls = {{"matmul", {1, 0}}, {"grouped_matmul_wgrad", {}}};
+  grid.curve.calls = {{"matmul", {1, 0}}, {"matmul_wgrad", {}}, {"grouped_matmul_wgrad", {}}};
   grid.curve.columnsMultiple = multiple;
   grid.curve.rows = {8, 64, 192, 352, 704, 1408};
   grid.curve.columns = std::move(columns);

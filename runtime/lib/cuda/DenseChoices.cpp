@@ -46,7 +46,7 @@ const ProductAlgorithm *DenseChoices::choose(const ProductShape &shape) const {
   double least = 1;
   for (const auto &[known, algorithm] : entries) {
     if (known.dtype != shape.dtype || known.transposeA != shape.transposeA || known.transposeB != shape.transposeB ||
-        known.accumulate != shape.accumulate || known.batches != shape.batches)
+        known.accumulate != shape.accumulate || known.batches != shape.batches || known.isWide != shape.isWide)
       continue;
     auto between = [](int64_t a, int64_t b) { return doublings(static_cast<double>(a), static_cast<double>(b)); };
     const double distance = between(known.m, shape.m) + between(known.n, shape.n) + between(known.k, shape.k);

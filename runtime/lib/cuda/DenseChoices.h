@@ -7,6 +7,8 @@
 #ifndef MOERT_CUDA_DENSECHOICES_H
 #define MOERT_CUDA_DENSECHOICES_H
 
+#include "core/View.h"
+
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -19,12 +21,14 @@ namespace moert::cuda {
 /// c [m,n] = op(a) op(b), row-major and dense, with op(a) [m,k], op(b) [k,n]; with `accumulate` that is added to c.
 /// `batches` of them follow each other. Any size may be 0.
 struct ProductShape {
-  int32_t dtype = 0; ///< moert_dtype of all three
+  int32_t dtype = 0; ///< moert_dtype of a and b
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false;
   bool accumulate = false;
   int64_t batches = 1;
+  bool isWide = false; ///< c is of f32, a and b of 16 bits
 
+  int32_t resultType() const { return isWide ? int32_t(MOERT_F32) : dtype; }
   auto operator<=>(const ProductShape &) const = default;
 };
 
@@ -54,7 +58,7 @@ public:
   explicit DenseChoices(std::vector<Entry> entries) : entries(std::move(entries)) {}
 
   /// By the entry of the same type and transposes whose sizes are nearest, at most one doubling away in all; null where
-  /// there is none. A product that accumulates, or of several batches, has none.
+  /// there is none. A product that accumulates, of several batches, or with a result of f32, has none.
   const ProductAlgorithm *choose(const ProductShape &shape) const;
 
 private:

@@ -74,8 +74,9 @@ cublasComputeType_t Products::computeType(int32_t dtype) const {
 // --- Plans -------------------------------------------------------------------
 
 /// The layout of a row-major matrix of `rows` and `columns`, which to cuBLAS has so many columns and rows.
-static Status makeLayout(const ProductShape &shape, int64_t rows, int64_t columns, cublasLtMatrixLayout_t &layout) {
-  MOERT_RETURN_IF_ERROR(check(cublasLtMatrixLayoutCreate(&layout, dataType(shape.dtype), static_cast<uint64_t>(columns),
+static Status makeLayout(const ProductShape &shape, int32_t dtype, int64_t rows, int64_t columns,
+                         cublasLtMatrixLayout_t &layout) {
+  MOERT_RETURN_IF_ERROR(check(cublasLtMatrixLayoutCreate(&layout, dataType(dtype), static_cast<uint64_t>(columns),
                                                          static_cast<uint64_t>(rows), columns),
                               "cannot describe a matrix"));
   if (shape.batches == 1)
@@ -92,9 +93,10 @@ static Status makeLayout(const ProductShape &shape, int64_t rows, int64_t column
 
 /// Owned even where it could not be completed.
 template <class Layout>
-static Status makeLayout(const ProductShape &shape, bool transpose, int64_t rows, int64_t columns, Layout &owned) {
+static Status makeLayout(const ProductShape &shape, int32_t dtype, bool transpose, int64_t rows, int64_t columns,
+                         Layout &owned) {
   cublasLtMatrixLayout_t layout = nullptr;
-  Status status = makeLayout(shape, transpose ? columns : rows, transpose ? rows : columns, layout);
+  Status status = makeLayout(shape, dtype, transpose ? columns : rows, transpose ? rows : columns, layout);
   owned.reset(layout);
   return status;
 }
@@ -113,9 +115,9 @@ Status Products::makePlan(const Key &key, Plan &plan) {
   MOERT_RETURN_IF_ERROR(
       check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second)),
             "cannot describe a matrix product"));
-  MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.transposeA, shape.m, shape.k, plan.a));
-  MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.transposeB, shape.k, shape.n, plan.b));
-  MOERT_RETURN_IF_ERROR(makeLayout(shape, false, shape.m, shape.n, plan.c));
+  MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.dtype, shape.transposeA, shape.m, shape.k, plan.a));
+  MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.dtype, shape.transposeB, shape.k, shape.n, plan.b));
+  MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.resultType(), false, shape.m, shape.n, plan.c));
   return takeMeasured(key, plan) ? Status() : chooseAlgorithm(key, plan);
 }
 
@@ -214,7 +216,7 @@ Status Products::multiply(StreamContext &stream, const ProductShape &shape, cons
   if (shape.m == 0 || shape.n == 0 || shape.batches == 0)
     return {};
   if (shape.k == 0) {
-    const int64_t bytes = shape.batches * shape.m * shape.n * static_cast<int64_t>(dtypeSize(shape.dtype));
+    const int64_t bytes = shape.batches * shape.m * shape.n * static_cast<int64_t>(dtypeSize(shape.resultType()));
     return shape.accumulate ? Status()
                             : check(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), stream.stream),
                                     "cannot clear an empty matrix product");
@@ -247,14 +249,14 @@ Status Products::multiplyByBlas(StreamContext &stream, const ProductShape &shape
   void *workspace = nullptr;
   MOERT_RETURN_IF_ERROR(stream.productWorkspace.reserve(workspaceBytes, workspace));
   const Scalar alpha(shape.dtype, 1), beta(shape.dtype, shape.accumulate ? 1 : 0);
-  const cudaDataType_t type = dataType(shape.dtype);
+  const cudaDataType_t type = dataType(shape.dtype), resultType = dataType(shape.resultType());
   const int m = static_cast<int>(shape.m), n = static_cast<int>(shape.n), k = static_cast<int>(shape.k);
   const std::lock_guard<std::mutex> lock(*mutex);
   MOERT_RETURN_IF_ERROR(check(useBlas(stream, workspace), "cannot start a matrix product"));
   return check(cublasGemmStridedBatchedEx(blas.get(), shape.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N,
                                           shape.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, alpha.data(), b, type,
                                           shape.transposeB ? k : n, shape.k * shape.n, a, type,
-                                          shape.transposeA ? m : k, shape.m * shape.k, beta.data(), c, type, n,
+                                          shape.transposeA ? m : k, shape.m * shape.k, beta.data(), c, resultType, n,
                                           shape.m * shape.n, static_cast<int>(shape.batches), computeType(shape.dtype),
                                           CUBLAS_GEMM_DEFAULT),
                "a matrix product failed");
@@ -339,8 +341,9 @@ Status copyPointers(StreamContext &stream, const std::vector<GroupMember> &membe
 
 Status Products::multiplyGroup(StreamContext &stream, const ProductShape &model,
                                const std::vector<GroupMember> &members) {
+  // cuBLAS groups products of one type only.
   const bool isGroup =
-      members.size() > 1 &&
+      members.size() > 1 && !model.isWide &&
       std::all_of(members.begin(), members.end(), [&](const GroupMember &member) { return canGroup(model, member); });
   if (!isGroup)
     return multiplyOneByOne(stream, model, members, 1);

@@ -169,12 +169,12 @@ struct Tokens {
   int64_t begin, end;
 };
 
-template <class T> struct SumRows {
+template <class T, class B> struct SumRows {
   TokenSums<T> sums;
   const int32_t *starts;
   const double *runs;
-  const T *addend; ///< or null
-  T *out;
+  const B *addend; ///< or null
+  B *out;
 
   __device__ Tokens row(int64_t v) const { return {starts[v], starts[v + 1]}; }
   template <int N> __device__ void run(Tokens of, int64_t v, int64_t column) const {
@@ -183,16 +183,16 @@ template <class T> struct SumRows {
       return;
     double sum[N] = {};
     if (addend) {
-      const Pack<T, N> pack = loadPack<N>(addend + at);
+      const Pack<B, N> pack = loadPack<N>(addend + at);
 #pragma unroll
       for (int i = 0; i < N; ++i)
         sum[i] = convert<double>(pack.values[i]);
     }
     addTokens<N>(of, column, sum);
-    Pack<T, N> pack;
+    Pack<B, N> pack;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      pack.values[i] = convert<T>(sum[i]);
+      pack.values[i] = convert<B>(sum[i]);
     storePack(out + at, pack);
   }
 
@@ -225,9 +225,12 @@ public:
     const TokenSums<T> sums{sorted.tokens, grads.as<const T>(), columns};
     const SumRuns<T> sumRuns{sums, sorted.rows, used, runs};
     MOERT_RETURN_IF_ERROR(forRows<kVector<T>>(target, {tokens / kRun}, columns, areAligned(grads.as<T>()), sumRuns));
-    const SumRows<T> sumRows{sums, starts, runs, addend.as<const T>(), out.as<T>()};
-    return forRows<kVector<T>>(target, {size}, columns, areAligned(grads.as<T>(), addend.as<T>(), out.as<T>()),
-                               sumRows);
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      using B = MOERT_TYPE(beside);
+      const SumRows<T, B> sumRows{sums, starts, runs, addend.as<const B>(), out.as<B>()};
+      return forRows<kVector<T, B>>(target, {size}, columns, areAligned(grads.as<T>(), addend.as<B>(), out.as<B>()),
+                                    sumRows);
+    });
   }
 
 private:

@@ -6,6 +6,9 @@
 
 namespace moert::cuda {
 
+/// Whether the sum of 16-bit rows is of f32.
+static bool isWide(View rows, View sum) { return rows.dtype != sum.dtype; }
+
 ProductShape matmulShape(View a, View c, bool transposeA, bool transposeB) {
   return {a.dtype, c.dims[0], c.dims[1], a.dims[transposeA ? 0 : 1], transposeA, transposeB};
 }
@@ -14,6 +17,15 @@ Status CudaKernels::matmul(View a, View b, View c, bool transposeA, bool transpo
   MOERT_RETURN_IF_ERROR(checkMatmul(a, b, c, transposeA, transposeB));
   return target.device.products.multiply(target.stream, matmulShape(a, c, transposeA, transposeB), a.data, b.data,
                                          c.data);
+}
+
+Status CudaKernels::matmulWgrad(View rows, View grads, View addend, View out) {
+  MOERT_RETURN_IF_ERROR(checkMatmulWgrad(rows, grads, addend, out));
+  if (addend)
+    MOERT_RETURN_IF_ERROR(copy(addend, out));
+  const ProductShape shape{rows.dtype, out.dims[0],  out.dims[1], rows.dims[0],     true,
+                           false,      bool(addend), 1,           isWide(rows, out)};
+  return target.device.products.multiply(target.stream, shape, rows.data, grads.data, out.data);
 }
 
 Status CudaKernels::groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {
@@ -37,11 +49,12 @@ Status CudaKernels::groupedMatmulWgrad(View rows, View grads, View counts, View 
   if (addend)
     MOERT_RETURN_IF_ERROR(copy(addend, out));
   if (!counts) {
-    const ProductShape shape{rows.dtype, k, n, rows.dims[1], true, false, bool(addend), experts};
+    const ProductShape shape{rows.dtype, k, n, rows.dims[1], true, false, bool(addend), experts, isWide(rows, out)};
     return target.device.products.multiply(target.stream, shape, rows.data, grads.data, out.data);
   }
   RaggedProduct product{RaggedProduct::Pass::WeightGradient, rows.dtype, experts, rows.dims[0], n, k};
   product.accumulate = bool(addend);
+  product.isWide = isWide(rows, out);
   product.a = rows.data;
   product.b = grads.data;
   product.c = out.data;

@@ -211,12 +211,12 @@ __global__ void __launch_bounds__(kThreads) normWgradKernel(Norm norm, const T *
   sums.store(norm.columns);
 }
 
-template <class T> struct StoreSum {
-  const T *addend; ///< or null
-  T *out;
+template <class B> struct StoreSum {
+  const B *addend; ///< or null
+  B *out;
 
   __device__ void operator()(int64_t, int64_t column, double sum) const {
-    out[column] = convert<T>((addend ? convert<double>(addend[column]) : 0.0) + sum);
+    out[column] = convert<B>((addend ? convert<double>(addend[column]) : 0.0) + sum);
   }
 };
 
@@ -291,7 +291,10 @@ Status CudaKernels::normWgrad(View x, View grads, View addend, View out, int64_t
       MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(teams * norm.columns, partial));
       MOERT_RETURN_IF_ERROR(
           launch(normWgradKernel<Cut, T>, grid, target, norm, x.as<const T>(), grads.as<const T>(), partial));
-      return sumColumns(target, partial, 1, teams, norm.columns, StoreSum<T>{addend.as<const T>(), out.as<T>()});
+      return withBeside<T>(out.dtype, [&](auto beside) {
+        using B = MOERT_TYPE(beside);
+        return sumColumns(target, partial, 1, teams, norm.columns, StoreSum<B>{addend.as<const B>(), out.as<B>()});
+      });
     });
   });
 }

@@ -157,9 +157,9 @@ template <class T> struct SumDiagonals {
 };
 
 /// A warp for each bucket and head.
-template <class T>
-__global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, const double *sums, const T *addend,
-                                                             T *out, int64_t parts, int64_t count, int64_t heads) {
+template <class B>
+__global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, const double *sums, const B *addend,
+                                                             B *out, int64_t parts, int64_t count, int64_t heads) {
   for (int64_t at = globalThread() / kWarp; at < offsets.buckets * heads; at += globalThreads() / kWarp) {
     const int64_t bucket = at / heads, head = at - bucket * heads;
     double sum = 0;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads) sumBucketsKernel(Offsets offsets, co
           sum += sums[(head * parts + part) * count + number];
     sum = warpSum(sum);
     if (threadIdx.x % kWarp == 0)
-      out[at] = convert<T>((addend ? convert<double>(addend[at]) : 0.0) + sum);
+      out[at] = convert<B>((addend ? convert<double>(addend[at]) : 0.0) + sum);
   }
 }
 
@@ -207,14 +207,17 @@ Status CudaKernels::relativeBiasGrad(View grads, View addend, View out, bool bid
   const int64_t busy = int64_t(target.device.multiProcessors) * 8 * kThreads;
   const int64_t parts =
       std::clamp<int64_t>(busy / std::max<int64_t>(heads * count, 1), 1, std::max<int64_t>(offsets.queries / 16, 1));
-  return withFloating(out.dtype, [&](auto type) {
+  return withFloating(grads.dtype, [&](auto type) {
     using T = MOERT_TYPE(type);
     double *sums = nullptr;
     MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(heads * parts * count, sums));
     const SumDiagonals<T> diagonals{grads.as<const T>(), sums, offsets, parts, count};
     MOERT_RETURN_IF_ERROR(forRows<1>(target, {heads * parts}, count, false, diagonals));
-    return launch(sumBucketsKernel<T>, gridOf(target, out.elements() * kWarp), target, offsets,
-                  static_cast<const double *>(sums), addend.as<const T>(), out.as<T>(), parts, count, heads);
+    return withBeside<T>(out.dtype, [&](auto beside) {
+      using B = MOERT_TYPE(beside);
+      return launch(sumBucketsKernel<B>, gridOf(target, out.elements() * kWarp), target, offsets,
+                    static_cast<const double *>(sums), addend.as<const B>(), out.as<B>(), parts, count, heads);
+    });
   });
 }
 

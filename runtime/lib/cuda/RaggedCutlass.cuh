@@ -41,18 +41,19 @@ template <> struct Schedule<100, Tile::Small> {
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized1Sm;
 };
 
-/// T is CUTLASS's element type, the layouts those of operands as CUTLASS calls them.
-template <class T, class LayoutA, class LayoutB, Tile Size, int Capability> struct Grouped {
+/// T is CUTLASS's element type of the operands, C that of the result, the layouts those of operands as CUTLASS calls
+/// them.
+template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capability> struct Grouped {
   using LayoutC = cutlass::layout::RowMajor;
   using Architecture = std::conditional_t<Capability == 90, cutlass::arch::Sm90, cutlass::arch::Sm100>;
   using How = Schedule<Capability, Size>;
-  static constexpr int kAlignment = 16 / sizeof(T), kParts = Size == Tile::Large ? 2 : 1;
+  static constexpr int kAlignment = 16 / sizeof(T), kAlignmentC = 16 / sizeof(C), kParts = Size == Tile::Large ? 2 : 1;
   using Shape = cute::Shape<cute::Int<128 * kParts>, cute::_128, cute::_64>;
   using Cluster = cute::Shape<cute::Int<kParts>, cute::_1, cute::_1>;
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       Architecture, cutlass::arch::OpClassTensorOp, Shape, Cluster, cutlass::epilogue::collective::EpilogueTileAuto,
-      float, float, T, LayoutC *, kAlignment, T, LayoutC *, kAlignment, typename How::Epilogue,
-      cutlass::epilogue::fusion::LinearCombination<T, float>>::CollectiveOp;
+      float, float, C, LayoutC *, kAlignmentC, C, LayoutC *, kAlignmentC, typename How::Epilogue,
+      cutlass::epilogue::fusion::LinearCombination<C, float>>::CollectiveOp;
   using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
       Architecture, cutlass::arch::OpClassTensorOp, T, LayoutA *, kAlignment, T, LayoutB *, kAlignment, float, Shape,
       Cluster,
@@ -79,11 +80,11 @@ template <class T, class LayoutA, class LayoutB, Tile Size, int Capability> stru
                           reinterpret_cast<typename Kernel::InternalStrideA *>(const_cast<int64_t *>(arrays.leadingA)),
                           reinterpret_cast<const T **>(const_cast<const void **>(arrays.b)),
                           reinterpret_cast<typename Kernel::InternalStrideB *>(const_cast<int64_t *>(arrays.leadingB))};
-    auto **c = reinterpret_cast<T **>(const_cast<void **>(arrays.c));
+    auto **c = reinterpret_cast<C **>(const_cast<void **>(arrays.c));
     auto *leading = reinterpret_cast<typename Kernel::InternalStrideD *>(const_cast<int64_t *>(arrays.leadingC));
     arguments.epilogue.thread.alpha = 1;
     arguments.epilogue.thread.beta = product.accumulate ? 1 : 0;
-    arguments.epilogue.ptr_C = const_cast<const T **>(c);
+    arguments.epilogue.ptr_C = const_cast<const C **>(c);
     arguments.epilogue.dC = leading;
     arguments.epilogue.ptr_D = c;
     arguments.epilogue.dD = leading;
@@ -108,17 +109,19 @@ template <class T, class LayoutA, class LayoutB, Tile Size, int Capability> stru
   }
 };
 
-/// By the passes: rows by weights, rows by transposed weights, and the gradient of weights.
+/// By the passes: rows by weights, rows by transposed weights, and the gradient of weights, which alone may be of f32.
 template <int32_t Dtype, Tile Size, int Capability>
 Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
   using T = std::conditional_t<Dtype == MOERT_BF16, cutlass::bfloat16_t, cutlass::half_t>;
   using Row = cutlass::layout::RowMajor;
   using Column = cutlass::layout::ColumnMajor;
+  if (product.isWide)
+    return Grouped<T, float, Column, Row, Size, Capability>::run(target, product, arrays);
   if (product.isWeightGradient())
-    return Grouped<T, Column, Row, Size, Capability>::run(target, product, arrays);
+    return Grouped<T, T, Column, Row, Size, Capability>::run(target, product, arrays);
   if (product.transposeB)
-    return Grouped<T, Row, Column, Size, Capability>::run(target, product, arrays);
-  return Grouped<T, Row, Row, Size, Capability>::run(target, product, arrays);
+    return Grouped<T, T, Row, Column, Size, Capability>::run(target, product, arrays);
+  return Grouped<T, T, Row, Row, Size, Capability>::run(target, product, arrays);
 }
 
 } // namespace moert::cuda::cutlass_groups

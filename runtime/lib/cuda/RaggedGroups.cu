@@ -16,6 +16,7 @@ struct Item {
   char *c;
   int64_t n, k;
   bool isWeightGradient, transposeB;
+  bool isWide; ///< c is of f32
 };
 struct Items {
   Item items[kMost];
@@ -55,7 +56,8 @@ __global__ void __launch_bounds__(kThreads)
     const Places to(block, i / experts, experts, bytes);
     to.words[e] = reinterpret_cast<int64_t>(isEmpty ? items.zeros : item.a + a * items.elementBytes);
     to.words[experts + e] = reinterpret_cast<int64_t>(isEmpty ? items.zeros : item.b + b * items.elementBytes);
-    to.words[2 * experts + e] = reinterpret_cast<int64_t>(item.c + c * items.elementBytes);
+    to.words[2 * experts + e] =
+        reinterpret_cast<int64_t>(item.c + c * (item.isWide ? int64_t(sizeof(float)) : items.elementBytes));
     to.words[3 * experts + e] = k;
     to.words[4 * experts + e] = item.transposeB ? k : n;
     to.words[5 * experts + e] = n;
@@ -79,7 +81,8 @@ Status fill(const Target &target, const RaggedProduct *products, size_t count, V
                       product.n,
                       product.k,
                       product.isWeightGradient(),
-                      product.transposeB};
+                      product.transposeB,
+                      product.isWide};
     if (product.isWeightGradient())
       zeroBytes = std::max(zeroBytes, kZeroRows * std::max(product.n, product.k) * items.elementBytes);
   }

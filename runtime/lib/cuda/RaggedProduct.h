@@ -2,6 +2,8 @@
 #ifndef MOERT_CUDA_RAGGEDPRODUCT_H
 #define MOERT_CUDA_RAGGEDPRODUCT_H
 
+#include "core/View.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,9 +20,11 @@ struct RaggedProduct {
   int32_t dtype = 0;
   int64_t experts = 0, rows = 0, n = 0, k = 0; ///< rows: of the buffers, R
   bool transposeB = false, accumulate = false;
+  bool isWide = false; ///< c is of f32, a and b of 16 bits; of gradients of weights alone
   const void *a = nullptr, *b = nullptr;
   void *c = nullptr;
 
+  int32_t resultType() const { return isWide ? int32_t(MOERT_F32) : dtype; }
   bool isWeightGradient() const { return pass == Pass::WeightGradient; }
   bool operator==(const RaggedProduct &) const = default;
 };

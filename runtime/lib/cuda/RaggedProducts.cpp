@@ -34,18 +34,13 @@ static Status listMembers(const Target &target, const RaggedProduct &product, co
   auto from = [&](const void *data, int64_t count) {
     return const_cast<char *>(elementsFrom(data, count, product.dtype));
   };
+  auto result = [&](int64_t count) { return const_cast<char *>(elementsFrom(product.c, count, product.resultType())); };
   for (int64_t e = 0; e < product.experts; ++e) {
     const int64_t first = offsets[static_cast<size_t>(e)], rows = offsets[static_cast<size_t>(e) + 1] - first;
     const GroupMember member =
         product.isWeightGradient()
-            ? GroupMember{k,
-                          n,
-                          rows,
-                          from(product.a, first * k),
-                          from(product.b, first * n),
-                          from(product.c, e * weights)}
-            : GroupMember{
-                  rows, n, k, from(product.a, first * k), from(product.b, e * weights), from(product.c, first * n)};
+            ? GroupMember{k, n, rows, from(product.a, first * k), from(product.b, first * n), result(e * weights)}
+            : GroupMember{rows, n, k, from(product.a, first * k), from(product.b, e * weights), result(first * n)};
     if (member.m > 0 && member.n > 0 && member.k > 0) {
       members.push_back(member);
       continue;
@@ -59,7 +54,8 @@ static Status listMembers(const Target &target, const RaggedProduct &product, co
 }
 
 static Status multiplyByCublas(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts) {
-  const ProductShape model{product.dtype, 0, 0, 0, product.isWeightGradient(), product.transposeB, product.accumulate};
+  ProductShape model{product.dtype, 0, 0, 0, product.isWeightGradient(), product.transposeB, product.accumulate};
+  model.isWide = product.isWide;
   std::vector<GroupMember> members;
   MOERT_RETURN_IF_ERROR(listMembers(target, product, model, counts, members));
   Products &products = target.device.products;

@@ -73,9 +73,17 @@ __device__ __forceinline__ void multiplySlices(Sums &sums, const T *left, const 
   }
 }
 
+/// Two neighbours, which are aligned as one.
+template <class C> __device__ __forceinline__ void storePair(C *to, float low, float high) {
+  if constexpr (isNarrowType<C>)
+    *reinterpret_cast<uint32_t *>(to) = packPair<C>(low, high);
+  else
+    *reinterpret_cast<float2 *>(to) = make_float2(low, high);
+}
+
 /// Stores a warp's part of a tile of c [rows, columns].
-template <class T>
-__device__ __forceinline__ void storeSums(const Sums &sums, T *c, int64_t rows, int64_t columns, int64_t row,
+template <class C>
+__device__ __forceinline__ void storeSums(const Sums &sums, C *c, int64_t rows, int64_t columns, int64_t row,
                                           int64_t column, bool accumulate, bool isAligned) {
 #pragma unroll
   for (int r = 0; r < kRowParts; ++r)
@@ -87,35 +95,35 @@ __device__ __forceinline__ void storeSums(const Sums &sums, T *c, int64_t rows, 
 #pragma unroll
       for (int n = 0; n < kColumnParts; ++n) {
         const int64_t first = column + 8 * n + laneColumn();
-        T *to = c + at * columns + first;
+        C *to = c + at * columns + first;
         float low = sums[r][n][2 * half], high = sums[r][n][2 * half + 1];
         if (accumulate && first < columns)
           low += convert<float>(to[0]);
         if (accumulate && first + 1 < columns)
           high += convert<float>(to[1]);
         if (isAligned && first + 1 < columns) {
-          *reinterpret_cast<uint32_t *>(to) = packPair<T>(low, high);
+          storePair(to, low, high);
         } else {
           if (first < columns)
-            to[0] = convert<T>(low);
+            to[0] = convert<C>(low);
           if (first + 1 < columns)
-            to[1] = convert<T>(high);
+            to[1] = convert<C>(high);
         }
       }
     }
 }
 
-template <class T> struct Work {
+template <class T, class C = T> struct Work {
   const T *a, *b;
-  T *c;
+  C *c;
   const int64_t *offsets;
   int64_t experts, n, k;
   bool accumulate, isAligned;
 };
 
 /// The tile of c at (row, column) for one expert.
-template <class T, class Left, class Right, bool IsLeftDepthMajor, bool IsRightDepthMajor>
-__device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, T *c, int64_t row, int64_t column,
+template <class T, class Left, class Right, bool IsLeftDepthMajor, bool IsRightDepthMajor, class C>
+__device__ __forceinline__ void computeTile(const Side<T> &a, const Side<T> &b, C *c, int64_t row, int64_t column,
                                             bool accumulate, bool isAligned) {
   T *left = sharedMemory<T>(), *right = left + kBuffers * Left::kElements;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -187,7 +195,7 @@ template <class T, bool IsTransposed> __global__ void __launch_bounds__(kThreads
 }
 
 /// c [E,k,n]: a block for each tile. Without rows its sums are zero.
-template <class T> __global__ void __launch_bounds__(kThreads) weightTilesKernel(Work<T> work) {
+template <class T, class C> __global__ void __launch_bounds__(kThreads) weightTilesKernel(Work<T, C> work) {
   using Left = Slice<T, kTileRows, true>;
   using Right = Slice<T, kTileColumns, true>;
   for (int64_t expert = blockIdx.z; expert < work.experts; expert += gridDim.z) {
@@ -205,19 +213,30 @@ template <class T, bool IsLeftDepthMajor, bool IsRightDepthMajor> constexpr int6
          static_cast<int64_t>(sizeof(T));
 }
 
-template <class T> Status launchTiles(const Target &target, const RaggedProduct &product, const int64_t *offsets) {
+template <class T, class C> Work<T, C> workOf(const RaggedProduct &product, const int64_t *offsets) {
   const auto *a = static_cast<const T *>(product.a), *b = static_cast<const T *>(product.b);
-  auto *c = static_cast<T *>(product.c);
+  auto *c = static_cast<C *>(product.c);
   const bool isAligned = areAligned(a, b, c) && product.n % kVector<T> == 0 && product.k % kVector<T> == 0;
-  const Work<T> work{a, b, c, offsets, product.experts, product.n, product.k, product.accumulate, isAligned};
+  return {a, b, c, offsets, product.experts, product.n, product.k, product.accumulate, isAligned};
+}
+
+template <class T, class C>
+Status launchWeightTiles(const Target &target, const RaggedProduct &product, const int64_t *offsets) {
   Grid grid;
   grid.blocks.x = static_cast<unsigned>(divideUp(product.n, kTileColumns));
-  if (product.isWeightGradient()) {
-    grid.blocks.y = static_cast<unsigned>(divideUp(product.k, kTileRows));
-    grid.blocks.z = static_cast<unsigned>(std::min<int64_t>(product.experts, 0xffff));
-    grid.sharedBytes = sharedBytes<T, true, true>();
-    return launch(weightTilesKernel<T>, grid, target, work);
-  }
+  grid.blocks.y = static_cast<unsigned>(divideUp(product.k, kTileRows));
+  grid.blocks.z = static_cast<unsigned>(std::min<int64_t>(product.experts, 0xffff));
+  grid.sharedBytes = sharedBytes<T, true, true>();
+  return launch(weightTilesKernel<T, C>, grid, target, workOf<T, C>(product, offsets));
+}
+
+template <class T> Status launchTiles(const Target &target, const RaggedProduct &product, const int64_t *offsets) {
+  if (product.isWeightGradient())
+    return product.isWide ? launchWeightTiles<T, float>(target, product, offsets)
+                          : launchWeightTiles<T, T>(target, product, offsets);
+  const Work<T> work = workOf<T, T>(product, offsets);
+  Grid grid;
+  grid.blocks.x = static_cast<unsigned>(divideUp(product.n, kTileColumns));
   grid.blocks.y = static_cast<unsigned>(
       std::min<int64_t>(product.rows / kTileRows + std::min(product.experts, product.rows), 0xffff));
   grid.sharedBytes = product.transposeB ? sharedBytes<T, false, false>() : sharedBytes<T, false, true>();

@@ -115,6 +115,19 @@ Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   });
 }
 
+Status matmulWgrad(View rows, View grads, View addend, View out) {
+  Checker check = checkOperands(Kind::MatmulWgrad, checkMatmulWgrad, rows, grads, addend, out);
+  if (!check.ok())
+    return check.take();
+  if (addend && addend.data != out.data)
+    std::memmove(out.data, addend.data, out.bytes());
+  return withFloating(rows.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return gemm({out.dims[0], out.dims[1], rows.dims[0], true, false, bool(addend)}, rows.as<T>(), grads.as<T>(),
+                out.as<T>());
+  });
+}
+
 Status groupedMatmul(View rows, View weights, View counts, View out, bool transposeWeights) {
   Checker check = checkOperands(Kind::GroupedMatmul, checkGroupedMatmul, rows, weights, counts, out, transposeWeights);
   const ExpertRows experts(check, rows, counts);

@@ -31,6 +31,12 @@ void expectEmbeddings(int32_t dtype, const Operand &ids, int64_t rows, int64_t c
     expectAlike(Kind::EmbeddingGrad, operands, [=](Kernels &k, const Views &v) {
       return k.embeddingGrad(v[0], v[2], addend ? v[static_cast<size_t>(addend)] : View(), v[1], part, padding);
     });
+  for (int32_t sum : typesBeside(dtype)) {
+    std::vector<Operand> wide = operands;
+    wide[1] = randomOperand(sum, {rows, columns}, 4);
+    expectAlike(Kind::EmbeddingGrad, wide,
+                [=](Kernels &k, const Views &v) { return k.embeddingGrad(v[0], v[2], v[1], v[1], part, padding); });
+  }
 }
 
 TEST(CudaEmbeddingTest, AllTypes) {

@@ -38,6 +38,13 @@ void expectNorms(const std::vector<Operand> &operands, double slack) {
     expectAlike(
         Kind::NormWgrad, operands,
         [=](Kernels &k, const Views &v) { return k.normWgrad(v[0], v[3], v[1], v[1], kind, 1e-5); }, slack);
+    for (int32_t sum : typesBeside(operands[0].dtype)) {
+      std::vector<Operand> wide = operands;
+      wide[1] = randomOperand(sum, operands[1].dims, 5);
+      expectAlike(
+          Kind::NormWgrad, wide,
+          [=](Kernels &k, const Views &v) { return k.normWgrad(v[0], v[3], v[1], v[1], kind, 1e-5); }, slack);
+    }
     if (::testing::Test::HasFatalFailure())
       return;
   }

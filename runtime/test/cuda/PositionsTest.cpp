@@ -83,6 +83,13 @@ void expectRelative(int32_t dtype, std::vector<int64_t> shape, int64_t buckets, 
   expectAlike(
       Kind::RelativeBiasGrad, operands,
       [=](Kernels &k, const Views &v) { return k.relativeBiasGrad(v[2], v[0], v[0], bidirectional, most); }, slack);
+  for (int32_t sum : typesBeside(dtype)) {
+    std::vector<Operand> wide = operands;
+    wide[0] = randomOperand(sum, operands[0].dims, 5);
+    expectAlike(
+        Kind::RelativeBiasGrad, wide,
+        [=](Kernels &k, const Views &v) { return k.relativeBiasGrad(v[2], v[0], v[0], bidirectional, most); }, slack);
+  }
 }
 
 TEST(CudaPositionsTest, RelativeBiases) {

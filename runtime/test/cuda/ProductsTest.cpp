@@ -31,6 +31,22 @@ TEST(CudaProductsTest, Dense) {
           }
 }
 
+TEST(CudaProductsTest, GradientOfAMatrix) {
+  for (int32_t dtype : kFloatingTypes)
+    for (int32_t sum : typesBeside(dtype))
+      for (int64_t rows : {0, 1, 40})
+        for (auto [k, n] : {std::pair(16, 8), std::pair(5, 7)}) {
+          const std::vector<Operand> operands{randomOperand(dtype, {rows, k}, 1, kDeviation),
+                                              randomOperand(dtype, {rows, n}, 2, kDeviation),
+                                              randomOperand(sum, {k, n}, 3), filledOperand(sum, {k, n}, 9)};
+          for (auto [addend, out] : {std::pair(-1, 3), std::pair(2, 3), std::pair(2, 2)})
+            expectAlike(Kind::MatmulWgrad, operands, [addend = addend, out = out](Kernels &kernels, const Views &v) {
+              return kernels.matmulWgrad(v[0], v[1], addend < 0 ? View() : v[static_cast<size_t>(addend)],
+                                         v[static_cast<size_t>(out)]);
+            });
+        }
+}
+
 /// Rows of `k` and of `n` columns; the number of experts is that of `counts`, or the first of `shape`.
 void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &counts) {
   for (int32_t dtype : kFloatingTypes)
@@ -59,6 +75,13 @@ void expectGrouped(std::vector<int64_t> shape, int64_t experts, const Operand &c
         });
         expectAlike(Kind::GroupedMatmulWgrad, operands, [](Kernels &kernels, const Views &v) {
           return kernels.groupedMatmulWgrad(v[0], v[3], v[2], {}, v[5]);
+        });
+        if (typesBeside(dtype).size() == 1)
+          continue;
+        std::vector<Operand> wide = operands;
+        wide[4] = randomOperand(MOERT_F32, {experts, k, n}, 4);
+        expectAlike(Kind::GroupedMatmulWgrad, wide, [](Kernels &kernels, const Views &v) {
+          return kernels.groupedMatmulWgrad(v[0], v[3], v[2], v[4], v[4]);
         });
       }
 }
@@ -107,21 +130,24 @@ void expectByAllMethods(int64_t rows, int64_t experts, const Operand &counts,
             product.c = v[3].data;
             return multiplyIfPossible(device->where(), capability, method, product, v[2]);
           });
-          const std::vector<Operand> weights{randomOperand(dtype, {rows, k}, 1, kDeviation),
-                                             randomOperand(dtype, {rows, n}, 2, kDeviation), counts,
-                                             randomOperand(dtype, {experts, k, n}, 3)};
-          expectAlike(Kind::GroupedMatmulWgrad, weights, [=](Kernels &kernels, const Views &v) {
-            auto *device = dynamic_cast<CudaKernels *>(&kernels);
-            const View addend = transpose ? v[3] : View();
-            if (!device)
-              return kernels.groupedMatmulWgrad(v[0], v[1], v[2], addend, v[3]);
-            RaggedProduct product{RaggedProduct::Pass::WeightGradient, dtype, experts, rows, n, k};
-            product.accumulate = transpose;
-            product.a = v[0].data;
-            product.b = v[1].data;
-            product.c = v[3].data;
-            return multiplyIfPossible(device->where(), capability, method, product, v[2]);
-          });
+          for (int32_t sum : typesBeside(dtype)) {
+            const std::vector<Operand> weights{randomOperand(dtype, {rows, k}, 1, kDeviation),
+                                               randomOperand(dtype, {rows, n}, 2, kDeviation), counts,
+                                               randomOperand(sum, {experts, k, n}, 3)};
+            expectAlike(Kind::GroupedMatmulWgrad, weights, [=](Kernels &kernels, const Views &v) {
+              auto *device = dynamic_cast<CudaKernels *>(&kernels);
+              const View addend = transpose ? v[3] : View();
+              if (!device)
+                return kernels.groupedMatmulWgrad(v[0], v[1], v[2], addend, v[3]);
+              RaggedProduct product{RaggedProduct::Pass::WeightGradient, dtype, experts, rows, n, k};
+              product.accumulate = transpose;
+              product.isWide = sum != dtype;
+              product.a = v[0].data;
+              product.b = v[1].data;
+              product.c = v[3].data;
+              return multiplyIfPossible(device->where(), capability, method, product, v[2]);
+            });
+          }
         }
 }
 

@@ -190,6 +190,69 @@ func.func @invalid(%r: tensor<2x4x8xf32>, %w: tensor<2x8x16xf32>) {
 
 // -----
 
+// moe.matmul_wgrad (C1): rows and grads are of the same rows.
+func.func @f(%r: tensor<4x8xbf16>, %g: tensor<5x16xbf16>) {
+  // expected-error @+1 {{expected rows and grads of as many rows and of one element type but got 'tensor<4x8xbf16>' and 'tensor<5x16xbf16>'}}
+  %0 = moe.matmul_wgrad %r, %g : (tensor<4x8xbf16>, tensor<5x16xbf16>) -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+// moe.matmul_wgrad (C1): the result is columns of rows by columns of grads.
+func.func @f(%r: tensor<4x8xbf16>, %g: tensor<4x16xbf16>) {
+  // expected-error @+1 {{expected the result to be 'tensor<8x16xbf16>' but got 'tensor<16x8xf32>'}}
+  %0 = moe.matmul_wgrad %r, %g : (tensor<4x8xbf16>, tensor<4x16xbf16>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+// moe.matmul_wgrad (C2): rows and grads have one element type.
+func.func @f(%r: tensor<4x8xbf16>, %g: tensor<4x16xf32>) {
+  // expected-error @+1 {{expected rows and grads of as many rows and of one element type but got}}
+  %0 = moe.matmul_wgrad %r, %g : (tensor<4x8xbf16>, tensor<4x16xf32>) -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+// moe.matmul_wgrad (C2): the result has no fewer bits than the sum.
+func.func @f(%r: tensor<4x8xf32>, %g: tensor<4x16xf32>) {
+  // expected-error @+1 {{expected the result to be 'tensor<8x16xf32>' but got 'tensor<8x16xbf16>'}}
+  %0 = moe.matmul_wgrad %r, %g : (tensor<4x8xf32>, tensor<4x16xf32>) -> tensor<8x16xbf16>
+  return
+}
+
+// -----
+
+// moe.matmul_wgrad: what is added is like the result.
+func.func @f(%r: tensor<4x8xbf16>, %g: tensor<4x16xbf16>, %a: tensor<8x16xbf16>) {
+  // expected-error @+1 {{expected the addend to be 'tensor<8x16xf32>' but got 'tensor<8x16xbf16>'}}
+  %0 = moe.matmul_wgrad %r, %g addend(%a) : (tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<8x16xbf16>) -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+// moe.grouped_matmul_wgrad (C2): the result has the type of rows or its accumulator type.
+func.func @f(%r: tensor<2x4x8xbf16>, %g: tensor<2x4x16xbf16>) {
+  // expected-error @+1 {{expected the result to be 'tensor<2x8x16xbf16>' but got 'tensor<2x8x16xf64>'}}
+  %0 = moe.grouped_matmul_wgrad %r, %g : (tensor<2x4x8xbf16>, tensor<2x4x16xbf16>) -> tensor<2x8x16xf64>
+  return
+}
+
+// -----
+
+// moe.bias_grad (C2): likewise.
+func.func @f(%g: tensor<4x8xbf16>) {
+  // expected-error @+1 {{expected the bias to be 'tensor<8xbf16>' but got 'tensor<8xf64>'}}
+  %0 = moe.bias_grad %g : (tensor<4x8xbf16>) -> tensor<8xf64>
+  return
+}
+
+// -----
+
 // moe.grouped_matmul_wgrad (C1): rows and grads are of the same rows.
 func.func @invalid(%r: tensor<2x4x8xf32>, %w: tensor<2x8x16xf32>) {
   // expected-error @+1 {{expected grads to be 'tensor<2x4x16xf32>' but got 'tensor<2x8x16xf32>'}}

@@ -34,3 +34,7 @@ LogicalResult mlir::moe::verifyType(Operation *op, StringRef what, Type type, Ty
     return success();
   return op->emitOpError() << "expected " << what << " to be " << expected << " but got " << type;
 }
+
+LogicalResult mlir::moe::verifySumType(Operation *op, StringRef what, Type type, RankedTensorType expected) {
+  return type == getAccumulatorTensor(expected, expected.getShape()) ? success() : verifyType(op, what, type, expected);
+}

@@ -43,8 +43,17 @@ static int64_t getRowsPerExpert(RankedTensorType rows, int64_t experts) {
   return rows.getRank() == 3 ? rows.getDimSize(1) : llvm::divideCeil(rows.getDimSize(0), experts);
 }
 
+/// Of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.
+static SmallVector<int64_t> getAddendInPlace(Value addend, int64_t position) {
+  return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
+}
+
+static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
+  return addend ? verifyType(op, "the addend", ::getType(addend), ::getType(result)) : success();
+}
+
 //===----------------------------------------------------------------------===//
-// MatmulOp
+// MatmulOp, MatmulWgradOp
 //===----------------------------------------------------------------------===//
 
 /// The type of op(a) op(b), or null where the inner dimensions or element types differ.
@@ -81,10 +90,32 @@ OpCost MatmulOp::getOpCost() {
   return getGemmCost(
       *this, {1, result.getDimSize(0), result.getDimSize(1), getA().getType().getDimSize(getTransposeA() ? 0 : 1)});
 }
+/// Of the products that the backward makes, the form that gives the gradient of a matrix.
+Value MatmulOp::buildWide(OpBuilder &builder) {
+  if (!getTransposeA() || getTransposeB())
+    return {};
+  RankedTensorType type = getResult().getType();
+  return builder.create<MatmulWgradOp>(getLoc(), getAccumulatorTensor(type, type.getShape()), getA(), getB(), Value());
+}
 SmallVector<Attribute> MatmulOp::getKernelParams() {
   Builder builder(getContext());
   return {builder.getI64IntegerAttr(getTransposeA()), builder.getI64IntegerAttr(getTransposeB())};
 }
+
+LogicalResult MatmulWgradOp::verify() {
+  RankedTensorType expected = getProductType(getRows().getType(), getGrads().getType(), /*transposeA=*/true, false);
+  if (!expected)
+    return emitOpError() << "expected rows and grads of as many rows and of one element type but got "
+                         << getRows().getType() << " and " << getGrads().getType();
+  return failure(failed(verifySumType(*this, "the result", getResult().getType(), expected)) ||
+                 failed(verifyAddend(*this, getAddend(), getResult())));
+}
+OpCost MatmulWgradOp::getOpCost() {
+  RankedTensorType result = getResult().getType();
+  return getGemmCost(*this, {1, result.getDimSize(0), result.getDimSize(1), getRows().getType().getDimSize(0)});
+}
+SmallVector<Value> MatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getAddend()}; }
+SmallVector<int64_t> MatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 2); }
 
 //===----------------------------------------------------------------------===//
 // AddOp, ScaleOp
@@ -203,15 +234,6 @@ static RankedTensorType withColumns(RankedTensorType rows, int64_t columns) {
   return RankedTensorType::get(shape, rows.getElementType());
 }
 
-/// Of an op that adds `addend`, which may be absent, in its memory: the kernel's input `position`.
-static SmallVector<int64_t> getAddendInPlace(Value addend, int64_t position) {
-  return addend ? SmallVector<int64_t>{position} : SmallVector<int64_t>();
-}
-
-static LogicalResult verifyAddend(Operation *op, Value addend, Value result) {
-  return addend ? verifyType(op, "the addend", ::getType(addend), ::getType(result)) : success();
-}
-
 void GroupedMatmulOp::build(OpBuilder &builder, OperationState &state, Value rows, Value weights, Value counts,
                             bool transposeWeights) {
   RankedTensorType type = withColumns(::getType(rows), ::getType(weights).getDimSize(transposeWeights ? 1 : 2));
@@ -257,9 +279,9 @@ LogicalResult GroupedMatmulWgradOp::verify() {
   if (failed(verifyRows(*this, rows, getCounts(), result.getDimSize(0))) ||
       failed(verifyType(*this, "grads", grads, withColumns(rows, grads.getShape().back()))))
     return failure();
-  return verifyType(*this, "the result", result,
-                    RankedTensorType::get({result.getDimSize(0), rows.getShape().back(), grads.getShape().back()},
-                                          rows.getElementType()));
+  return verifySumType(*this, "the result", result,
+                       RankedTensorType::get({result.getDimSize(0), rows.getShape().back(), grads.getShape().back()},
+                                             rows.getElementType()));
 }
 OpCost GroupedMatmulWgradOp::getOpCost() {
   RankedTensorType rows = getRows().getType(), result = getResult().getType();
@@ -273,19 +295,24 @@ OpCost GroupedMatmulWgradOp::getOpCost() {
 SmallVector<Value> GroupedMatmulWgradOp::getKernelInputs() { return {getRows(), getGrads(), getCounts(), getAddend()}; }
 SmallVector<int64_t> GroupedMatmulWgradOp::getInPlaceInputs() { return getAddendInPlace(getAddend(), 3); }
 
-/// The bias of rows: [N] for dense ones, [E, N] for those of experts.
-static LogicalResult verifyBias(Operation *op, RankedTensorType rows, Value counts, RankedTensorType bias) {
+/// The bias of rows: [N] for dense ones, [E, N] for those of experts. Null, with an error, for counts of other rows.
+static RankedTensorType getBiasType(Operation *op, RankedTensorType rows, Value counts) {
   SmallVector<int64_t> shape = {rows.getShape().back()};
   if (counts)
     shape.insert(shape.begin(), ::getType(counts).getDimSize(1));
   else if (rows.getRank() == 3)
     shape.insert(shape.begin(), rows.getDimSize(0));
-  if (counts && rows.getRank() != 2)
-    return op->emitOpError() << "expected 2-D rows with counts but got " << rows;
-  return verifyType(op, "the bias", bias, RankedTensorType::get(shape, rows.getElementType()));
+  if (counts && rows.getRank() != 2) {
+    op->emitOpError() << "expected 2-D rows with counts but got " << rows;
+    return {};
+  }
+  return RankedTensorType::get(shape, rows.getElementType());
 }
 
-LogicalResult BiasAddOp::verify() { return verifyBias(*this, getRows().getType(), getCounts(), ::getType(getBias())); }
+LogicalResult BiasAddOp::verify() {
+  RankedTensorType bias = getBiasType(*this, getRows().getType(), getCounts());
+  return bias ? verifyType(*this, "the bias", getBias().getType(), bias) : failure();
+}
 void BiasAddOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
   gradients.push_back(cotangents[0]);
   gradients.push_back(
@@ -304,7 +331,8 @@ SmallVector<int64_t> BiasAddOp::getInPlaceInputs() { return {0}; }
 LogicalResult BiasGradOp::verify() {
   if (failed(verifyAddend(*this, getAddend(), getResult())))
     return failure();
-  return verifyBias(*this, getGrads().getType(), getCounts(), ::getType(getResult()));
+  RankedTensorType bias = getBiasType(*this, getGrads().getType(), getCounts());
+  return bias ? verifySumType(*this, "the bias", getResult().getType(), bias) : failure();
 }
 OpCost BiasGradOp::getOpCost() {
   return withRows(getElementwiseCost(*this, 1, getGrads()), getCounts(), getGrads(), *this);

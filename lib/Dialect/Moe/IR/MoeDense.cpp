@@ -70,7 +70,10 @@ SmallVector<Attribute> EmbeddingOp::getKernelParams() {
 LogicalResult EmbeddingGradOp::verify() {
   if (failed(verifyPadding(*this, getPadding(), getResult(), getParts())))
     return failure();
-  return verifyShape(*this, "grads", getGrads(), {getRows(getIds()), getColumns(getResult())}, getResult());
+  RankedTensorType result = ::getType(getResult());
+  if (failed(verifyShape(*this, "grads", getGrads(), {getRows(getIds()), getColumns(getResult())}, getGrads())))
+    return failure();
+  return verifySumType(*this, "the result", result, result.clone(::getType(getGrads()).getElementType()));
 }
 SmallVector<Value> EmbeddingGradOp::getKernelInputs() { return {getIds(), getGrads(), getAddend()}; }
 SmallVector<Attribute> EmbeddingGradOp::getKernelParams() {

@@ -26,6 +26,13 @@ OpCost mlir::moe::getMemoryCost(Operation *op) {
   return cost;
 }
 
+Value mlir::moe::cloneWide(Operation *op, OpBuilder &builder) {
+  Operation *wide = builder.clone(*op);
+  auto type = cast<RankedTensorType>(wide->getResult(0).getType());
+  wide->getResult(0).setType(getAccumulatorTensor(type, type.getShape()));
+  return wide->getResult(0);
+}
+
 unsigned mlir::moe::getRowDim(Type rows) { return cast<RankedTensorType>(rows).getRank() == 3 ? 1 : 0; }
 
 static int64_t getRows(Type type) { return cast<RankedTensorType>(type).getDimSize(getRowDim(type)); }

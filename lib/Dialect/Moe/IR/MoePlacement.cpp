@@ -34,6 +34,7 @@ std::string CastOp::getIndexRule() { return "* -> *"; }
 std::string MatmulOp::getIndexRule() {
   return std::string(getTransposeA() ? "ks" : "sk") + ", " + (getTransposeB() ? "nk" : "kn") + " -> sn";
 }
+std::string MatmulWgradOp::getIndexRule() { return "sk, sn" + optional(getAddend(), "+kn") + " -> kn"; }
 std::string RowScaleOp::getIndexRule() { return "sn, s. -> sn"; }
 std::string RowDotOp::getIndexRule() { return "sn, sn -> s."; }
 std::string GroupedMatmulOp::getIndexRule() {

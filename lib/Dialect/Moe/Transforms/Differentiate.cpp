@@ -1,12 +1,14 @@
 //===- Differentiate.cpp - append the backward program --------------------===//
 //
 // Reverse mode over one block. A value's cotangent has the value's own type and SPMD state, so gradient sums over ranks
-// are the adjoints of the casts that the forward holds, and no gradient synchronisation is placed by hand.
+// are the adjoints of the casts that the forward holds, and no gradient synchronisation is placed by hand. With wide
+// gradients those of parameters, and of what is made of parameters alone, have more bits than the values.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
@@ -25,15 +27,28 @@ static bool isFloating(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
+/// Whether sums of values of this type are of a type with more bits.
+static bool isNarrow(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && getAccumulatorTensor(tensor, tensor.getShape()) != tensor;
+}
+
 namespace {
 class Differentiator {
 public:
-  explicit Differentiator(func::FuncOp function)
-      : function(function), terminator(function.front().getTerminator()), builder(terminator) {}
+  Differentiator(func::FuncOp function, bool wideGradients)
+      : function(function), terminator(function.front().getTerminator()), builder(terminator) {
+    if (wideGradients)
+      findWide();
+  }
 
   LogicalResult run();
 
 private:
+  void findWide();
+  bool isWide(Value value) const { return ofParameters.contains(value) && isNarrow(value.getType()); }
+  void buildAdjoint(Operation *op, ValueRange cotangents, SmallVectorImpl<Value> &gradients);
+  void widen(Operation *op, Operation *before, MutableArrayRef<Value> gradients);
   bool seedLosses();
   void addCotangentArguments();
   LogicalResult visit(Operation *op);
@@ -50,8 +65,57 @@ private:
   /// stages would have each micro-batch wait for the others' backwards.
   llvm::DenseMap<Value, llvm::SmallMapVector<Attribute, Value, 1>> cotangents;
   unsigned numInputs = 0;
+  /// Parameters, and what is made of them alone; empty unless gradients are wide.
+  llvm::DenseSet<Value> ofParameters;
 };
 } // namespace
+
+void Differentiator::findWide() {
+  for (BlockArgument argument : function.getArguments())
+    if (auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kRoleAttrName);
+        role && role.getValue() == kParameterRole)
+      ofParameters.insert(argument);
+  for (Operation &op : function.front().without_terminator())
+    if (op.getNumOperands() > 0 &&
+        llvm::all_of(op.getOperands(), [&](Value operand) { return ofParameters.contains(operand); }))
+      ofParameters.insert(op.result_begin(), op.result_end());
+}
+
+/// Cotangents that are wide are those of the same op on values of f32. Most adjoints need nothing of it but its types.
+void Differentiator::buildAdjoint(Operation *op, ValueRange cotangents, SmallVectorImpl<Value> &gradients) {
+  if (!ofParameters.contains(op->getResult(0)))
+    return cast<MoeDifferentiableOpInterface>(op).buildAdjoint(builder, cotangents, gradients);
+  IRMapping mapping;
+  SmallVector<Operation *> built;
+  for (Value operand : op->getOperands())
+    if (isNarrow(operand.getType()) && !mapping.contains(operand)) {
+      built.push_back(builder.create<CastOp>(op->getLoc(), operand, builder.getF32Type()));
+      mapping.map(operand, built.back()->getResult(0));
+    }
+  Operation *wide = built.emplace_back(builder.clone(*op, mapping));
+  for (Value result : wide->getResults())
+    if (isNarrow(result.getType()))
+      result.setType(cast<RankedTensorType>(result.getType()).clone(builder.getF32Type()));
+  cast<MoeDifferentiableOpInterface>(wide).buildAdjoint(builder, cotangents, gradients);
+  for (Operation *one : llvm::reverse(built))
+    if (one->use_empty())
+      one->erase();
+}
+
+/// Gradients that `op` gives to what has wide ones: by the op behind `before` that computes one, where that can give
+/// its sum.
+void Differentiator::widen(Operation *op, Operation *before, MutableArrayRef<Value> gradients) {
+  for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients)) {
+    if (!gradient || !isWide(operand) || !isNarrow(gradient.getType()))
+      continue;
+    auto sum = gradient.getDefiningOp<MoeWideGradientOpInterface>();
+    bool isOwn = sum && before->isBeforeInBlock(sum) && gradient.use_empty() && llvm::count(gradients, gradient) == 1;
+    Value wide = isOwn ? sum.buildWide(builder) : Value();
+    if (wide)
+      sum->erase();
+    gradient = wide ? wide : builder.create<CastOp>(op->getLoc(), gradient, builder.getF32Type()).getResult();
+  }
+}
 
 StringAttr Differentiator::getName(DictionaryAttr attributes, StringRef fallback, unsigned index) {
   auto name = attributes ? attributes.getAs<StringAttr>(kNameAttrName) : StringAttr();
@@ -133,14 +197,14 @@ static void setGradientRings(Operation *op, ValueRange gradients) {
 LogicalResult Differentiator::visit(Operation *op) {
   if (llvm::none_of(op->getResults(), [&](Value result) { return cotangents.contains(result); }))
     return success();
-  auto differentiable = dyn_cast<MoeDifferentiableOpInterface>(op);
-  if (!differentiable)
+  if (!isa<MoeDifferentiableOpInterface>(op))
     return op->emitOpError() << "expected a differentiable op of an SPMD program: a gradient reaches it";
   Operation *before = terminator->getPrevNode();
   Location loc = getBackwardLoc(op);
   SmallVector<Value> gradients,
       results = llvm::map_to_vector(op->getResults(), [&](Value result) { return getCotangent(result, loc); });
-  differentiable.buildAdjoint(builder, results, gradients);
+  buildAdjoint(op, results, gradients);
+  widen(op, before, gradients);
   for (Operation *built = before->getNextNode(); built != terminator; built = built->getNextNode()) {
     built->setLoc(loc);
     inheritPlace(op, built);
@@ -203,7 +267,7 @@ struct MoeDifferentiate : moe::impl::MoeDifferentiateBase<MoeDifferentiate> {
       getOperation().emitError() << "expected a body of one block";
       return signalPassFailure();
     }
-    if (failed(Differentiator(getOperation()).run()))
+    if (failed(Differentiator(getOperation(), wideGradients).run()))
       signalPassFailure();
   }
 };

@@ -36,7 +36,7 @@ namespace {
 
 /// The sum is in float, or for double in double.
 struct Product {
-  cudaDataType_t type, scale;
+  cudaDataType_t type, resultType, scale;
   bool transposeA, transposeB;
   int64_t m, n, k, leadingA, leadingB, leadingC, leadingD;
   double alpha, beta;
@@ -98,8 +98,8 @@ template <class Sum> void multiply(const Product &p, const void *a, const void *
       sum *= static_cast<Sum>(p.alpha);
       // With beta 0 what was there is not read: it may be no number.
       if (p.beta != 0)
-        sum += static_cast<Sum>(p.beta) * static_cast<Sum>(read(c, p.type, i + j * p.leadingC));
-      write(d, p.type, i + j * p.leadingD, static_cast<double>(sum));
+        sum += static_cast<Sum>(p.beta) * static_cast<Sum>(read(c, p.resultType, i + j * p.leadingC));
+      write(d, p.resultType, i + j * p.leadingD, static_cast<double>(sum));
     }
 }
 
@@ -116,6 +116,11 @@ template <class... Data> void checkAlignment(const Data *...data) {
     return;
   std::fprintf(stderr, "CUDA emulation: a matrix of a grouped product is not aligned to 16 bytes\n");
   std::abort();
+}
+
+/// Of operands of 16 bits the result may be of f32.
+bool canResult(cudaDataType_t type, cudaDataType_t result) {
+  return result == type || (result == CUDA_R_32F && (type == CUDA_R_16BF || type == CUDA_R_16F));
 }
 
 bool isConsistent(cublasComputeType_t compute, cudaDataType_t scale, cudaDataType_t type) {
@@ -142,7 +147,8 @@ Product productOf(const cublasLtMatmulDescOpaque &desc, const cublasLtMatrixLayo
                   const cublasLtMatrixLayoutOpaque &b, const cublasLtMatrixLayoutOpaque &c,
                   const cublasLtMatrixLayoutOpaque &d, bool &isValid) {
   Product p{};
-  p.type = d.type;
+  p.type = a.type;
+  p.resultType = d.type;
   p.scale = desc.scale;
   p.transposeA = desc.transposeA == CUBLAS_OP_T;
   p.transposeB = desc.transposeB == CUBLAS_OP_T;
@@ -159,9 +165,9 @@ Product productOf(const cublasLtMatmulDescOpaque &desc, const cublasLtMatrixLayo
            layout.leading >= static_cast<int64_t>(layout.rows) && layout.leading > 0;
   };
   isValid = p.m > 0 && p.n > 0 && p.k > 0 && fits(a, p.transposeA, p.m, p.k) && fits(b, p.transposeB, p.k, p.n) &&
-            fits(c, false, p.m, p.n) && fits(d, false, p.m, p.n) && a.type == p.type && b.type == p.type &&
-            c.type == p.type && a.batches == d.batches && b.batches == d.batches && c.batches == d.batches &&
-            isConsistent(desc.compute, desc.scale, p.type);
+            fits(c, false, p.m, p.n) && fits(d, false, p.m, p.n) && b.type == p.type && c.type == p.resultType &&
+            canResult(p.type, p.resultType) && a.batches == d.batches && b.batches == d.batches &&
+            c.batches == d.batches && isConsistent(desc.compute, desc.scale, p.type);
   return p;
 }
 
@@ -200,13 +206,25 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transposeA,
                             cudaDataType_t typeC, int leadingC, cublasComputeType_t compute, cublasGemmAlgo_t) {
   const bool tA = transposeA == CUBLAS_OP_T, tB = transposeB == CUBLAS_OP_T;
   const cudaDataType_t scale = typeA == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F;
-  if (typeA != typeB || typeA != typeC || !isConsistent(compute, scale, typeA))
+  if (typeA != typeB || !canResult(typeA, typeC) || !isConsistent(compute, scale, typeA))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   if (m < 0 || n < 0 || k < 0 || leadingA < std::max(1, tA ? k : m) || leadingB < std::max(1, tB ? n : k) ||
       leadingC < std::max(1, m))
     return CUBLAS_STATUS_INVALID_VALUE;
-  const Product p{
-      typeA, scale, tA, tB, m, n, k, leadingA, leadingB, leadingC, leadingC, scalar(alpha, scale), scalar(beta, scale)};
+  const Product p{typeA,
+                  typeC,
+                  scale,
+                  tA,
+                  tB,
+                  m,
+                  n,
+                  k,
+                  leadingA,
+                  leadingB,
+                  leadingC,
+                  leadingC,
+                  scalar(alpha, scale),
+                  scalar(beta, scale)};
   return moert::emulation::enqueueWork(handle->stream, [=] { multiplyAny(p, a, b, c, c); }) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
@@ -220,12 +238,12 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           long long strideC, int batches, cublasComputeType_t compute,
                                           cublasGemmAlgo_t algorithm) {
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  const auto size = static_cast<long long>(sizeOf(typeA));
+  const auto size = static_cast<long long>(sizeOf(typeA)), resultSize = static_cast<long long>(sizeOf(typeC));
   for (int i = 0; i < batches && status == CUBLAS_STATUS_SUCCESS; ++i)
     status =
         cublasGemmEx(handle, transposeA, transposeB, m, n, k, alpha, static_cast<const char *>(a) + i * strideA * size,
                      typeA, leadingA, static_cast<const char *>(b) + i * strideB * size, typeB, leadingB, beta,
-                     static_cast<char *>(c) + i * strideC * size, typeC, leadingC, compute, algorithm);
+                     static_cast<char *>(c) + i * strideC * resultSize, typeC, leadingC, compute, algorithm);
   return status;
 }
 
@@ -247,8 +265,8 @@ multiplyGroups(cublasHandle_t handle, const cublasOperation_t transposeA[], cons
     for (int leading : {leadingA[g], leadingB[g], leadingC[g]})
       if (static_cast<size_t>(leading) * sizeOf(type) % 16 != 0)
         return CUBLAS_STATUS_INVALID_VALUE;
-    const Product p{type,        scale,       tA,          tB,          m[g],     n[g],   k[g],
-                    leadingA[g], leadingB[g], leadingC[g], leadingC[g], alpha[g], beta[g]};
+    const Product p{type, type,        scale,       tA,          tB,          m[g],     n[g],
+                    k[g], leadingA[g], leadingB[g], leadingC[g], leadingC[g], alpha[g], beta[g]};
     products.insert(products.end(), static_cast<size_t>(groupSize[g]), p);
   }
   // The arrays of matrices are read when the time has come: they are on the device.

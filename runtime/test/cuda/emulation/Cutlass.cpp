@@ -22,10 +22,10 @@ void checkAligned(const void *data, int64_t leading) {
   std::abort();
 }
 
-template <class T> void multiplyOne(const RaggedProduct &product, const GroupArrays &arrays, int64_t e) {
+template <class T, class C> void multiplyOne(const RaggedProduct &product, const GroupArrays &arrays, int64_t e) {
   const int32_t *shape = arrays.shapes + 3 * e;
   const auto *a = static_cast<const T *>(arrays.a[e]), *b = static_cast<const T *>(arrays.b[e]);
-  auto *c = static_cast<T *>(arrays.c[e]);
+  auto *c = static_cast<C *>(arrays.c[e]);
   const int64_t leadingA = arrays.leadingA[e], leadingB = arrays.leadingB[e], leadingC = arrays.leadingC[e];
   if (shape[0] == 0 || shape[1] == 0)
     return;
@@ -38,15 +38,15 @@ template <class T> void multiplyOne(const RaggedProduct &product, const GroupArr
       for (int64_t k = 0; k < shape[2]; ++k)
         sum += convert<float>(a[product.isWeightGradient() ? k * leadingA + m : m * leadingA + k]) *
                convert<float>(b[product.transposeB ? n * leadingB + k : k * leadingB + n]);
-      T &to = c[m * leadingC + n];
-      to = convert<T>(product.accumulate ? convert<float>(to) + sum : sum);
+      C &to = c[m * leadingC + n];
+      to = convert<C>(product.accumulate ? convert<float>(to) + sum : sum);
     }
 }
 
 template <class T> Status enqueue(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
   auto run = [=] {
     for (int64_t e = 0; e < product.experts; ++e)
-      multiplyOne<T>(product, arrays, e);
+      product.isWide ? multiplyOne<T, float>(product, arrays, e) : multiplyOne<T, T>(product, arrays, e);
   };
   return check(emulation::enqueueWork(target.stream.stream, run), "cannot launch a grouped kernel");
 }

@@ -25,6 +25,8 @@ RankedTensorType getAccumulatorColumn(RankedTensorType tensor);
 
 /// Fails with an error where the type of what `op` calls `what` is not as expected.
 LogicalResult verifyType(Operation *op, StringRef what, Type type, Type expected);
+/// The same of a sum over rows, which may be of the accumulator type of `expected` too.
+LogicalResult verifySumType(Operation *op, StringRef what, Type type, RankedTensorType expected);
 
 } // namespace mlir::moe
 

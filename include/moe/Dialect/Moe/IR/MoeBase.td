@@ -54,6 +54,7 @@ defvar Moe_ShadowableOnly = DeclareOpInterfaceMethods<MoeChunkableOpInterface, [
 defvar Moe_ShadowableOwn =
     DeclareOpInterfaceMethods<MoeChunkableOpInterface, ["canChunk", "buildOnChunk", "buildOnShadows"]>;
 defvar Moe_Accumulating = DeclareOpInterfaceMethods<MoeAccumulatingOpInterface, ["canAccumulate"]>;
+defvar Moe_WideGradient = DeclareOpInterfaceMethods<MoeWideGradientOpInterface>;
 defvar Moe_Cost = DeclareOpInterfaceMethods<MoeCostOpInterface>;
 defvar Moe_CostOwn = DeclareOpInterfaceMethods<MoeCostOpInterface, ["getOpCost"]>;
 

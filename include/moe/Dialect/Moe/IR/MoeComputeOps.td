@@ -8,7 +8,8 @@ include "moe/Dialect/Moe/IR/MoeBase.td"
 // expert and packed, with `counts` [B, E] i32: expert e has sum_b counts[b,e] rows. Rows after the last used row are undefined.
 
 def Moe_MatmulOp : Moe_Op<"matmul", [
-    Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getKernelParams"]>]> {
+    Moe_Spmd, Moe_Differentiable, DeclareOpInterfaceMethods<MoeWideGradientOpInterface, ["buildWide"]>, Moe_CostOwn,
+    Moe_Kernel<["getKernelParams"]>]> {
   let summary = "matrix product";
   let description = [{
     `result[i,j] = sum_k op(a)[i,k] op(b)[k,j]`, where op transposes an operand whose flag is set.
@@ -31,6 +32,34 @@ def Moe_MatmulOp : Moe_Op<"matmul", [
   let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, CArg<"bool", "false">:$transposeA,
                                  CArg<"bool", "false">:$transposeB)>];
+  let hasVerifier = 1;
+}
+
+def Moe_MatmulWgradOp : Moe_Op<"matmul_wgrad", [
+    MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn, Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
+  let summary = "gradient of a matrix, in more bits";
+  let description = [{
+    `result = addend + rows^T grads`. Without an addend it is the product alone. It takes the place of a moe.matmul that
+    gives the gradient of a parameter, where gradients are of f32. A moe.add of two such gradients becomes an op that adds
+    the other gradient in its memory.
+
+    Constraints:
+    - (C1) rows is [S, K], grads [S, N], the result and the addend [K, N].
+    - (C2) rows and grads have one element type, and the result has it or its accumulator type.
+
+    Example:
+
+    ```mlir
+    func.func @wgrad(%r: tensor<4x8xbf16>, %g: tensor<4x16xbf16>) -> tensor<8x16xf32> {
+      %0 = moe.matmul_wgrad %r, %g : (tensor<4x8xbf16>, tensor<4x16xbf16>) -> tensor<8x16xf32>
+      %1 = moe.matmul_wgrad %r, %g addend(%0) : (tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<8x16xf32>) -> tensor<8x16xf32>
+      return %1 : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Tensor2D:$rows, Moe_Tensor2D:$grads, Optional<Moe_Tensor2D>:$addend);
+  let results = (outs Moe_Tensor2D:$result);
+  let assemblyFormat = "$rows `,` $grads (`addend` `(` $addend^ `)`)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
@@ -138,7 +167,7 @@ def Moe_GroupedMatmulOp : Moe_Op<"grouped_matmul", [
 }
 
 def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
-    AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn,
+    AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getInPlaceInputs"]>]> {
   let summary = "gradient of every expert's weights";
   let description = [{
@@ -148,6 +177,7 @@ def Moe_GroupedMatmulWgradOp : Moe_Op<"grouped_matmul_wgrad", [
 
     Constraints:
     - (C1) rows is [E, C, K] and grads [E, C, N], or with counts [B, E] [R, K] and [R, N]; the result is [E, K, N].
+    - (C2) rows and grads have one element type, and the result has it or its accumulator type.
 
     Example:
 
@@ -198,7 +228,7 @@ def Moe_BiasAddOp : Moe_Op<"bias_add", [
 }
 
 def Moe_BiasGradOp : Moe_Op<"bias_grad", [
-    AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_Spmd, Moe_CostOwn,
+    AttrSizedOperandSegments, MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_CostOwn,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of a bias";
   let description = [{
@@ -206,6 +236,7 @@ def Moe_BiasGradOp : Moe_Op<"bias_grad", [
 
     Constraints:
     - (C1) [S, N] gives [N]; [E, C, N], and [R, N] with counts [B, E], give [E, N].
+    - (C2) the result has the element type of grads, or its accumulator type.
 
     Example:
 

@@ -110,7 +110,7 @@ def Moe_EmbeddingOp : Moe_Op<"embedding", [
 }
 
 def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
-    MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
+    MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_Cost,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of an embedding's table";
   let description = [{
@@ -118,7 +118,7 @@ def Moe_EmbeddingGradOp : Moe_Op<"embedding_grad", [
     addend alone. Without an addend it is zero.
 
     Constraints:
-    - (C1) ids is [S], grads [S, M], the result and the addend [V, M].
+    - (C1) ids is [S], grads [S, M], the result and the addend [V, M], of the element type of grads or of its accumulator type.
     - (C2) padding < V parts.
 
     Example:
@@ -200,14 +200,14 @@ def Moe_NormGradOp : Moe_Op<"norm_grad", [
 }
 
 def Moe_NormWgradOp : Moe_Op<"norm_wgrad", [
-    MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
+    MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_Cost,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of moe.norm's gamma";
   let description = [{
     `result = addend + sum over rows and blocks of n(x) * grads`. moe.bias_grad gives the gradient of beta.
 
     Constraints:
-    - (C1) the shapes are as in moe.norm.
+    - (C1) the shapes are as in moe.norm. The result has the element type of x, or its accumulator type.
 
     Example:
 
@@ -606,7 +606,7 @@ def Moe_RelativeBiasOp : Moe_Op<"relative_bias", [
 }
 
 def Moe_RelativeBiasGradOp : Moe_Op<"relative_bias_grad", [
-    MoeAccumulatingOpInterface, Moe_Spmd, Moe_Cost,
+    MoeAccumulatingOpInterface, Moe_WideGradient, Moe_Spmd, Moe_Cost,
     Moe_Kernel<["getKernelInputs", "getKernelParams", "getInPlaceInputs"]>]> {
   let summary = "gradient of moe.relative_bias's table";
   let description = [{

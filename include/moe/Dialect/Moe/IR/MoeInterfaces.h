@@ -47,6 +47,9 @@ Operation *cloneOnChunk(Operation *op, OpBuilder &builder, IRMapping &mapping, R
 /// As MoeChunkableOpInterface::buildOnShadows says.
 Operation *cloneOnShadows(Operation *op, OpBuilder &builder, IRMapping &mapping);
 
+/// As MoeWideGradientOpInterface::buildWide says.
+Value cloneWide(Operation *op, OpBuilder &builder);
+
 /// Whether `type` has rows, dimension 0 of two, that can be divided over `group`.
 bool hasRowsFor(Type type, GroupAttr group);
 /// As MoeRowwiseOpInterface::buildOnRowPart says.

@@ -238,6 +238,21 @@ def MoeAccumulatingOpInterface : OpInterface<"MoeAccumulatingOpInterface"> {
   ];
 }
 
+def MoeWideGradientOpInterface : OpInterface<"MoeWideGradientOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An op that sums in more bits than its only result has, and that can give this sum unrounded. For operands of 16 bits
+    the result is then of f32, as Megatron's main gradients are.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds the op with a result of f32, and returns the result. Null where this form of the op cannot. The default is a
+      copy of the op, which has no addend yet.
+    }], "::mlir::Value", "buildWide", (ins "::mlir::OpBuilder &":$builder), "",
+      [{ return ::mlir::moe::cloneWide($_op, builder); }]>
+  ];
+}
+
 def MoeStepCountOpInterface : OpInterface<"MoeStepCountOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{

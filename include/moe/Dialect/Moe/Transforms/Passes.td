@@ -249,7 +249,15 @@ def MoeDifferentiate : Pass<"moe-differentiate", "::mlir::func::FuncOp"> {
       return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
     }
     ```
+
+    With `wide-gradients` the gradients of parameters of 16 bits are of f32. What is made of parameters alone has such
+    gradients too. Ops that can give a sum of f32 do so (MoeWideGradientOpInterface), and the gradients that others give
+    are cast before they are added up. So micro-batches, uses and ranks are all summed in f32.
   }];
+  let options = [
+    Option<"wideGradients", "wide-gradients", "bool", /*default=*/"false", "Sum the gradients of 16-bit parameters in f32">
+  ];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 def MoePrintCost : Pass<"moe-print-cost", "::mlir::ModuleOp"> {
