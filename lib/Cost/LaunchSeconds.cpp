@@ -204,18 +204,12 @@ static Expected<const DeviceRate *> getRate(const ClusterProfile &profile, const
   return makeCostError("cluster '" + profile.name + "' has no rate for dtype '" + work.dtype + "'; it has " + known);
 }
 
-static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Work &work) {
-  Expected<const DeviceRate *> rate = getRate(profile, work);
-  if (!rate)
-    return rate.takeError();
-  if (auto [below, above] = findAttention(profile, **rate, work); below)
-    return getAttentionSeconds(**rate, *below, *above, *work.cost);
-  const EfficiencyCurve &curve = getCurve(**rate, work);
-  if (isGrouped(**rate, curve))
-    return getGroupedSeconds(**rate, curve, work);
+/// Products of one launch that run one after the other.
+static double getSeparateSeconds(const ClusterProfile &profile, const DeviceRate &rate, const EfficiencyCurve &curve,
+                                 const Work &work) {
   const GemmShape &gemm = work.cost->gemm;
   auto getProduct = [&](RowsCurve &byRows, int64_t rows, int64_t depth) {
-    return getProductSeconds(profile, **rate, byRows, rows, gemm.columns, depth);
+    return getProductSeconds(profile, rate, byRows, rows, gemm.columns, depth);
   };
   if (work.rows.empty() || !work.cost->raggedDepth) {
     RowsCurve byRows(curve, gemm.columns, gemm.depth, 1);
@@ -232,6 +226,51 @@ static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Wo
     seconds += getProduct(byRows, gemm.rows, depth);
   }
   return seconds;
+}
+
+namespace {
+
+/// Bytes that a launch of products moves.
+struct ProductBytes {
+  double plain = 0; ///< the matrices of all products, in the type of the operands
+  double extra = 0; ///< what else it moves: values to which the results are added, results of a wider type
+};
+
+} // namespace
+
+static double sumRows(const Work &work) {
+  double used = 0;
+  for (int64_t rows : work.rows)
+    used += rows;
+  return used;
+}
+
+static ProductBytes countBytes(const DeviceRate &rate, const Work &work) {
+  const OpCost &cost = *work.cost;
+  double groups = cost.gemm.groups, rows = cost.gemm.rows, columns = cost.gemm.columns, depth = cost.gemm.depth;
+  double perElement = groups * getElementBytes(rate.dtype);
+  double rowBytes = perElement * (cost.raggedDepth ? depth * (rows + columns) : rows * (depth + columns));
+  double weightBytes = perElement * (cost.raggedDepth ? rows * columns : depth * columns);
+  double use = work.rows.empty() || cost.raggedRows == 0 ? 1 : sumRows(work) / static_cast<double>(cost.raggedRows);
+  double moved = static_cast<double>(cost.getBytesMoved());
+  return {use * rowBytes + weightBytes, std::max(0.0, moved - rowBytes - weightBytes)};
+}
+
+static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Work &work) {
+  Expected<const DeviceRate *> rate = getRate(profile, work);
+  if (!rate)
+    return rate.takeError();
+  if (auto [below, above] = findAttention(profile, **rate, work); below)
+    return getAttentionSeconds(**rate, *below, *above, *work.cost);
+  const EfficiencyCurve &curve = getCurve(**rate, work);
+  double seconds = isGrouped(**rate, curve) ? getGroupedSeconds(**rate, curve, work)
+                                            : getSeparateSeconds(profile, **rate, curve, work);
+  // A curve is of products that move their own matrices, perhaps faster than the memory is said to be.
+  auto [plain, extra] = countBytes(**rate, work);
+  if (extra == 0 || seconds == 0)
+    return seconds;
+  double bandwidth = std::max(profile.memoryBytesPerSecond, plain / seconds);
+  return std::max(seconds, (plain + extra) / bandwidth);
 }
 
 /// The entry that says most about the launch, or null.
@@ -252,10 +291,7 @@ static double getBytes(const Work &work) {
   double bytes = static_cast<double>(work.cost->getBytesMoved());
   if (work.rows.empty() || work.cost->raggedRows == 0)
     return bytes;
-  double used = 0;
-  for (int64_t rows : work.rows)
-    used += rows;
-  return bytes * used / work.cost->raggedRows;
+  return bytes * sumRows(work) / work.cost->raggedRows;
 }
 
 /// Whether the products of a launch, as a curve counts their sizes, lie within its grid.

@@ -169,6 +169,48 @@ TEST(LaunchSecondsTest, GroupedWeightGradient) {
   EXPECT_FALSE(makeModel(profile, CostForm::ClosedForm)->getConfidence(launch.get()).isExtrapolated);
 }
 
+/// What a product reads and writes beside its three matrices takes time where its memory is what limits it: here 320
+/// bytes are its own, and computing takes 256 ms.
+TEST(LaunchSecondsTest, BytesBesideTheMatrices) {
+  ClusterProfile profile = makeCurve();
+  profile.memoryBytesPerSecond = 1000;
+  Launch launch = makeProduct(1, 8, 4, 4);
+  launch.cost.bytesRead = 192 + 64;
+  launch.cost.bytesWritten = 64;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.32);
+  launch.cost.bytesRead += 160;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.48);
+  profile.memoryBytesPerSecond = 4000;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.256);
+  // A curve that was measured with less time than the memory is said to need holds for the other bytes, too.
+  profile.rates[0].grouped = {{8}, {4}, {4}, {1}, {2}};
+  profile.memoryBytesPerSecond = 1000;
+  launch.cost.gemm.groups = 2;
+  launch.cost.bytesRead = 2 * (192 + 64);
+  launch.cost.bytesWritten = 2 * 64;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.512);
+  launch.cost.bytesWritten += 320;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 0.512 * 1.5);
+}
+
+/// The results of a weight gradient are as many however many rows its experts have: 100 of 400 here, of 8 elements
+/// each.
+TEST(LaunchSecondsTest, WiderResultsOfExperts) {
+  ClusterProfile profile = makeCurve();
+  profile.rates[1].grouped = {{1}, {4}, {4}, {1}, {2}};
+  profile.memoryBytesPerSecond = 1000;
+  Launch launch = makeProduct(2, 4, 4, 200);
+  launch.dtype = "bf16";
+  launch.cost.raggedDepth = true;
+  launch.cost.raggedRows = 400;
+  // Two bytes for each element of the rows and four for the results, which are read and written.
+  launch.cost.bytesRead = 2 * 400 * 8 + 4 * 32;
+  launch.cost.bytesWritten = 4 * 32;
+  launch.rows = {50, 50};
+  double bytes = 2 * 100 * 8 + 8 * 32;
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), std::max(2 * 100 * 16 / 4000.0, bytes / 1000));
+}
+
 /// Attention takes its FLOPs at the rate for its length and heads, and between those of two head sizes.
 TEST(LaunchSecondsTest, Attention) {
   ClusterProfile profile = makeCurve();

@@ -75,10 +75,13 @@ __device__ __forceinline__ void multiplySlices(Sums &sums, const T *left, const 
 
 /// Two neighbours, which are aligned as one.
 template <class C> __device__ __forceinline__ void storePair(C *to, float low, float high) {
+  struct alignas(8) Pair {
+    float low, high;
+  };
   if constexpr (isNarrowType<C>)
     *reinterpret_cast<uint32_t *>(to) = packPair<C>(low, high);
   else
-    *reinterpret_cast<float2 *>(to) = make_float2(low, high);
+    *reinterpret_cast<Pair *>(to) = {low, high};
 }
 
 /// Stores a warp's part of a tile of c [rows, columns].
