@@ -49,8 +49,8 @@ struct StepFigures {
   double flops = 0;
   double bytesSent = 0;
   int64_t bytes = 0; ///< of device memory, with the optimizer's states, on the rank that needs the most
-  /// How far the step may be off, and that relative to it, as the profile's measurements say. Empty and 0 where they say
-  /// nothing of at least half of its critical path. A candidate that was read back has the second alone.
+  /// How far the step may be off, and that relative to it, as the profile's measurements say. Empty and 0 where they
+  /// say nothing of at least half of its critical path. A candidate that was read back has the second alone.
   ErrorBudget errors;
   double uncertainty = 0;
   std::string limit; ///< the stream that is busiest, and how much of the step: "compute 83%"
