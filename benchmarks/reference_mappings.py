@@ -119,7 +119,7 @@ def count_micro_batches(row):
 
 
 def get_their_command(row, count):
-    command = ["moe-sim", row["model"], "--whole-model", f"--host={HOST}", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero",
+    command = ["moe-sim", row["model"], "--whole-model", f"--host={HOST}", f"--seq={row['seq']}", "--dtype=bf16", "--grad-dtype=f32", "--optimizer=adam", "--zero",
                f"--cluster={CLUSTER}", f"--parallel={get_groups(row)}", f"--batch={row['mbs']}", f"--micro-batches={count}",
                f"--max-load={MAX_LOAD}", "--memory-limit=0"]
     recompute = {"full": ["--recompute=block"], "norm, act": ["--recompute=selective"]}.get(row["recompute"], [])

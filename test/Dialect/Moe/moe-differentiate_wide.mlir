@@ -2,11 +2,11 @@
 
 // A use for each micro-batch: the products add up in f32, and ranks too.
 // CHECK-LABEL: func.func @matrix
-// CHECK-SAME:    -> (tensor<4x16xbf16>, tensor<4x16xbf16>, tensor<8x16xf32> {moe.name = "grad.w", moe.role = "gradient"})
+// CHECK-SAME:    tensor<8x16xf32> {moe.name = "grad.w", moe.role = "gradient"})
 // CHECK:         %[[FIRST:.*]] = moe.matmul_wgrad %{{.*}}, %{{.*}} : (tensor<4x8xbf16>, tensor<4x16xbf16>) -> tensor<8x16xf32>
 // CHECK:         %[[SUM:.*]] = moe.matmul_wgrad %{{.*}}, %{{.*}} addend(%[[FIRST]])
 // CHECK:         %[[ALL:.*]] = moe.all_reduce %[[SUM]] over <"dp", 2, 1> {{.*}}tensor<8x16xf32>
-// CHECK:         return %{{.*}}, %{{.*}}, %[[ALL]]
+// CHECK:         return {{.*}}, %[[ALL]] : {{.*}}, tensor<4x8xbf16>, tensor<8x16xf32>
 func.func @matrix(%a: tensor<4x8xbf16> {moe.role = "input"}, %b: tensor<4x8xbf16> {moe.role = "input"},
                   %w: tensor<8x16xbf16> {moe.role = "parameter", moe.name = "w"}) -> (tensor<4x16xbf16>, tensor<4x16xbf16>) {
   %0 = moe.to_varying %w over <"dp", 2, 1> : tensor<8x16xbf16>
