@@ -20,6 +20,25 @@ static constexpr double kTolerance = 1e-12;
 
 static bool isLess(double a, double b) { return a < b * (1 - kTolerance); }
 
+void FlowEngine::setEvent(uint32_t number, double when) {
+  mayBeLater |= events[number] == next;
+  events[number] = when;
+  next = std::min(next, when);
+}
+
+/// Of several minima at once, which do not wait for each other.
+static double getLeast(llvm::ArrayRef<double> values) {
+  constexpr size_t width = 8;
+  double least[width];
+  std::fill_n(least, width, kInfinity);
+  for (; values.size() >= width; values = values.drop_front(width))
+    for (size_t i = 0; i < width; ++i)
+      least[i] = values[i] < least[i] ? values[i] : least[i];
+  for (double value : values)
+    least[0] = std::min(least[0], value);
+  return *std::min_element(least, least + width);
+}
+
 void FlowEngine::moveTo(double now) {
   if (now <= time)
     return;
@@ -43,7 +62,7 @@ uint32_t FlowEngine::start(double now, llvm::ArrayRef<uint32_t> path, double byt
   flow.remaining = bytes;
   flows[number] = flow;
   if (latency > 0)
-    events[number] = time + latency;
+    setEvent(number, time + latency);
   else
     begin(number);
   return number;
@@ -62,7 +81,7 @@ void FlowEngine::begin(uint32_t number) {
   flow.since = time;
   // Nothing to send, or no link to send it on: it ends as it begins.
   bool isInstant = flow.remaining <= 0 || flow.path.empty();
-  events[number] = isInstant ? time : kInfinity;
+  setEvent(number, isInstant ? time : kInfinity);
   if (isInstant)
     flow.path = {};
   for (uint32_t link : flow.path)
@@ -81,7 +100,7 @@ void FlowEngine::end(uint32_t number) {
   }
   markChanged(flow.path);
   flow.moving = false;
-  events[number] = kInfinity;
+  setEvent(number, kInfinity);
 }
 
 void FlowEngine::setSpeed(double now, uint32_t number, double speed) {
@@ -93,14 +112,13 @@ void FlowEngine::setSpeed(double now, uint32_t number, double speed) {
     setRate(number, rate);
   flow.speed = speed;
   if (flow.moving && !flow.path.empty())
-    events[number] = time + flow.remaining / (rate * speed);
+    setEvent(number, time + flow.remaining / (rate * speed));
 }
 
 double FlowEngine::getNextTime() {
   computeRates();
-  double next = kInfinity;
-  for (double event : events)
-    next = std::min(next, event);
+  if (std::exchange(mayBeLater, false))
+    next = getLeast(events);
   return next;
 }
 
@@ -246,5 +264,5 @@ void FlowEngine::setRate(uint32_t number, double rate) {
   flow.remaining = std::max(flow.remaining - flow.rate * flow.speed * (time - flow.since), 0.0);
   flow.since = time;
   flow.rate = rate;
-  events[number] = flow.path.empty() ? time : time + flow.remaining / (rate * flow.speed);
+  setEvent(number, flow.path.empty() ? time : time + flow.remaining / (rate * flow.speed));
 }

@@ -11,6 +11,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <limits>
 #include <vector>
 
 namespace mlir::moe {
@@ -56,6 +57,7 @@ private:
     double room;   ///< for those
   };
 
+  void setEvent(uint32_t flow, double when);
   void moveTo(double now);
   void begin(uint32_t flow);
   void end(uint32_t flow);
@@ -72,6 +74,8 @@ private:
   std::vector<Flow> flows;
   /// When each flow begins to move or ends; infinity for numbers that are free.
   std::vector<double> events;
+  double next = std::numeric_limits<double>::infinity(); ///< the first of them, or earlier where it may be later
+  bool mayBeLater = false;
   std::vector<uint32_t> freeFlows;
   double time = 0;
   bool isDirty = false;

@@ -12,6 +12,8 @@ using namespace mlir::moe;
 static constexpr unsigned tenure = 9;
 /// Steps without a better order after which the search gives up.
 static constexpr unsigned patience = 120;
+/// Sums of times differ in their last digits by the order of their terms.
+static constexpr double tolerance = 1e-9;
 /// Moves that are tried in one step; of more, so many at equal distances.
 static constexpr unsigned maxMoves = 48;
 
@@ -60,7 +62,7 @@ TabuSearch::TabuSearch(const Graph &graph, ArrayRef<unsigned> order, uint64_t bu
   bestSum = current.sumOfEnds;
 }
 
-void TabuSearch::evaluate() { current = runner.run(sequences); }
+void TabuSearch::evaluate() { current = runner.runToChange(sequences); }
 
 void TabuSearch::apply(const Move &move) {
   auto begin = sequences[move.stream].begin();
@@ -133,9 +135,7 @@ void TabuSearch::forbidUndoing(const Move &move) {
     tabu[{sequence[place], task}] = number + tenure;
 }
 
-/// Sums of times differ in their last digits by the order of their terms.
 bool TabuSearch::isBetter(double seconds, double sumOfEnds, double thanSeconds, double thanSum) const {
-  constexpr double tolerance = 1e-9;
   if (seconds < thanSeconds * (1 - tolerance) || seconds > thanSeconds * (1 + tolerance))
     return seconds < thanSeconds;
   return sumOfEnds < thanSum * (1 - tolerance);
@@ -147,8 +147,9 @@ bool TabuSearch::step() {
   double seconds = infinity, sum = infinity;
   for (const Move &move : findMoves()) {
     bool forbidden = isTabu(move);
+    double most = std::min(seconds, forbidden ? bestSeconds : infinity) * (1 + tolerance);
     apply(move);
-    const Timeline &tried = runner.run(sequences);
+    Ends tried = runner.rerun(sequences, move.stream, std::min(move.from, move.to), most);
     undo(move);
     budget -= std::min<uint64_t>(budget, graph.size());
     bool isBest = isBetter(tried.seconds, tried.sumOfEnds, bestSeconds, bestSum);
@@ -177,7 +178,7 @@ Order TabuSearch::run() {
     if (!isBetter(current.seconds, current.sumOfEnds, bestSeconds, bestSum))
       continue;
     // What does not shorten the step is no reason to go on for long.
-    if (current.seconds < bestSeconds * (1 - 1e-9))
+    if (current.seconds < bestSeconds * (1 - tolerance))
       since = 0;
     best = current.order;
     bestSeconds = current.seconds;

@@ -48,7 +48,7 @@ bool LeanSearch::tryMove(size_t from, size_t to) {
   else
     std::rotate(moved.begin() + to, moved.begin() + from, moved.begin() + from + 1);
   LiveBytes its = pricer.getLiveBytes(moved);
-  if (!(its < bytes) || runner.run(getSequences(graph, moved)).seconds > seconds)
+  if (!(its < bytes) || !runner.isWithin(getSequences(graph, moved), seconds))
     return false;
   order = std::move(moved);
   bytes = its;

@@ -48,6 +48,7 @@ llvm::Expected<SimResult> Pricer::run(ArrayRef<unsigned> order, int64_t iteratio
   SimOptions options;
   options.routing = routing;
   options.iteration = iteration;
+  options.figures = false;
   return simulate(std::move(programs), model, options);
 }
 

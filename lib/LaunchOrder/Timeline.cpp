@@ -13,6 +13,16 @@ Sequences mlir::moe::getSequences(const Graph &graph, ArrayRef<unsigned> order) 
   return sequences;
 }
 
+Runner::Runner(const Graph &graph) : graph(graph) {
+  initial.streams.resize(graph.numStreams);
+  for (const Task &task : graph.tasks)
+    initial.streams[task.stream].left += task.seconds;
+  for (const auto &before : graph.before)
+    initial.missing.push_back(before.size());
+  for (const auto &speeds : graph.speeds)
+    mostSpeed = std::max(mostSpeed, *llvm::max_element(speeds));
+}
+
 const Timeline &Runner::run(const Sequences &given) {
   sequences = &given;
   return run();
@@ -24,67 +34,131 @@ const Timeline &Runner::run(ArrayRef<unsigned> given) {
   return run();
 }
 
-const Timeline &Runner::run() {
-  timeline.seconds = timeline.sumOfEnds = 0;
-  timeline.order.clear();
-  issued = 0;
-  timeline.cause.assign(graph.size(), -1);
-  timeline.waitedForStream.assign(graph.size(), false);
-  timeline.last = -1;
-  streams.assign(graph.numStreams, {});
-  readyAt.assign(graph.size(), 0);
-  missing.resize(graph.size());
-  busy.fill(0);
-  mask = 0;
-  now = 0;
-  for (unsigned task = 0; task < graph.size(); ++task)
-    if ((missing[task] = graph.before[task].size()) == 0)
-      makeReady(task);
-  while (step()) {
-  }
-  if (timeline.order.size() < graph.size())
-    timeline.seconds = std::numeric_limits<double>::infinity();
+const Timeline &Runner::runToChange(const Sequences &given) {
+  sequences = &given;
+  keeps = true;
+  numKept = 0;
+  asked.clear();
+  for (const Order &sequence : given)
+    asked.push_back(std::vector<size_t>(sequence.size(), std::numeric_limits<size_t>::max()));
+  run();
+  keeps = false;
+  if (tails.empty() && timeline.order.size() == graph.size())
+    findTails();
   return timeline;
 }
 
+Ends Runner::rerun(const Sequences &given, unsigned stream, unsigned place, double most) {
+  sequences = &given;
+  limit = most;
+  size_t step = asked[stream][place];
+  // The streams wait for each other before they come to the change.
+  if (step >= numKept)
+    return {std::numeric_limits<double>::infinity(), 0};
+  state = kept[step];
+  return finish();
+}
+
+bool Runner::isWithin(const Sequences &given, double most) {
+  sequences = &given;
+  start(most);
+  return finish().seconds <= most;
+}
+
+const Timeline &Runner::run() {
+  start(std::numeric_limits<double>::infinity());
+  static_cast<Ends &>(timeline) = finish();
+  return timeline;
+}
+
+void Runner::start(double most) {
+  limit = most;
+  timeline.order.clear();
+  timeline.cause.assign(graph.size(), -1);
+  timeline.waitedForStream.assign(graph.size(), false);
+  timeline.last = -1;
+  state = initial;
+  ready.assign(graph.numStreams, {});
+  readyAt.assign(graph.size(), 0);
+  for (unsigned task = 0; task < graph.size(); ++task)
+    if (state.missing[task] == 0)
+      makeReady(task);
+}
+
+Ends Runner::finish() {
+  isTooLong = false;
+  while (step() && !isTooLong) {
+  }
+  if (isTooLong || state.begun < graph.size())
+    state.ends.seconds = std::numeric_limits<double>::infinity();
+  return state.ends;
+}
+
+/// A run that has ended is in an order that the dependences allow.
+void Runner::findTails() {
+  tails.assign(graph.size(), 0);
+  for (unsigned task : llvm::reverse(timeline.order)) {
+    for (unsigned next : graph.after[task])
+      tails[task] = std::max(tails[task], tails[next]);
+    tails[task] += graph.tasks[task].seconds / mostSpeed;
+  }
+}
+
+void Runner::keep() {
+  if (numKept == kept.size())
+    kept.emplace_back();
+  kept[numKept++] = state;
+}
+
 void Runner::makeReady(unsigned task) {
-  readyAt[task] = now;
+  readyAt[task] = state.now;
   if (sequences)
     return;
-  auto &ready = streams[graph.tasks[task].stream].ready;
-  ready.push_back({rank[task], task});
-  std::push_heap(ready.begin(), ready.end(), std::greater<>());
+  auto &heap = ready[graph.tasks[task].stream];
+  heap.push_back({rank[task], task});
+  std::push_heap(heap.begin(), heap.end(), std::greater<>());
 }
 
 /// Gives an idle stream its next task, if that can go.
 bool Runner::takeNext(Stream &stream, unsigned index) {
   if (sequences) {
     const Order &sequence = (*sequences)[index];
-    if (stream.head == sequence.size() || missing[sequence[stream.head]] > 0)
+    if (stream.head == sequence.size())
+      return false;
+    if (keeps)
+      asked[index][stream.head] = std::min(asked[index][stream.head], numKept - 1);
+    if (state.missing[sequence[stream.head]] > 0)
       return false;
     stream.task = sequence[stream.head++];
     return true;
   }
-  if (stream.ready.empty())
+  auto &heap = ready[index];
+  if (heap.empty())
     return false;
-  std::pop_heap(stream.ready.begin(), stream.ready.end(), std::greater<>());
-  stream.task = stream.ready.back().second;
-  stream.ready.pop_back();
+  std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+  stream.task = heap.back().second;
+  heap.pop_back();
   return true;
 }
 
 void Runner::begin(Stream &stream) {
   unsigned task = stream.task;
+  // What is left takes at least so long. Sums of times differ in their last digits by the order of their terms.
+  constexpr double tolerance = 1e-9;
+  double least = std::max(stream.left / mostSpeed, tails.empty() ? 0 : tails[task]);
+  isTooLong |= (state.now + least) * (1 - tolerance) > limit;
+  stream.left -= graph.tasks[task].seconds;
   timeline.order.push_back(task);
   if (stream.last >= 0 && stream.free > readyAt[task]) {
     timeline.cause[task] = stream.last;
     timeline.waitedForStream[task] = true;
   }
-  issued += graph.tasks[task].issueSeconds;
-  if (issued <= now)
+  ++state.begun;
+  state.issued += graph.tasks[task].issueSeconds;
+  if (state.issued <= state.now)
     return work(stream);
   stream.state = Stream::State::Issuing;
-  stream.until = issued;
+  stream.until = state.issued;
 }
 
 void Runner::work(Stream &stream) {
@@ -94,25 +168,25 @@ void Runner::work(Stream &stream) {
   stream.state = Stream::State::Working;
   stream.remaining = task.seconds;
   auto resource = static_cast<unsigned>(task.resource);
-  ++busy[resource];
-  mask |= 1u << resource;
+  ++state.busy[resource];
+  state.mask |= 1u << resource;
 }
 
 void Runner::end(Stream &stream) {
   unsigned task = stream.task;
   if (stream.state == Stream::State::Working) {
     auto resource = static_cast<unsigned>(graph.tasks[task].resource);
-    if (--busy[resource] == 0)
-      mask &= ~(1u << resource);
+    if (--state.busy[resource] == 0)
+      state.mask &= ~(1u << resource);
   }
   stream.state = Stream::State::Idle;
-  stream.free = now;
+  stream.free = state.now;
   stream.last = task;
-  timeline.seconds = now;
-  timeline.sumOfEnds += now;
+  state.ends.seconds = state.now;
+  state.ends.sumOfEnds += state.now;
   timeline.last = task;
   for (unsigned next : graph.after[task])
-    if (--missing[next] == 0) {
+    if (--state.missing[next] == 0) {
       timeline.cause[next] = task;
       makeReady(next);
     }
@@ -121,35 +195,39 @@ void Runner::end(Stream &stream) {
 /// Launches of one kind share what the device has of it; links are shared by nobody in closed form.
 double Runner::getSpeed(const Stream &stream) const {
   auto resource = static_cast<unsigned>(graph.tasks[stream.task].resource);
-  double speed = graph.speeds[resource][mask];
-  return graph.tasks[stream.task].resource == Resource::Network ? speed : speed / busy[resource];
+  double speed = graph.speeds[resource][state.mask];
+  return graph.tasks[stream.task].resource == Resource::Network ? speed : speed / state.busy[resource];
 }
 
 /// Begins what can begin, then goes on to the next time at which something ends or is issued.
 bool Runner::step() {
+  if (keeps)
+    keep();
   for (bool changed = true; changed;) {
     changed = false;
-    for (auto [index, stream] : llvm::enumerate(streams))
+    for (auto [index, stream] : llvm::enumerate(state.streams))
       if (stream.state == Stream::State::Idle && takeNext(stream, index)) {
         begin(stream);
         changed = true;
       }
   }
   double next = std::numeric_limits<double>::infinity();
-  for (Stream &stream : streams) {
-    if (stream.state == Stream::State::Working)
-      stream.until = now + stream.remaining / getSpeed(stream);
+  for (Stream &stream : state.streams) {
+    if (stream.state == Stream::State::Working) {
+      stream.speed = getSpeed(stream);
+      stream.until = state.now + stream.remaining / stream.speed;
+    }
     if (stream.state != Stream::State::Idle)
       next = std::min(next, stream.until);
   }
   if (next == std::numeric_limits<double>::infinity())
     return false;
-  for (Stream &stream : streams)
+  for (Stream &stream : state.streams)
     if (stream.state == Stream::State::Working)
-      stream.remaining -= (next - now) * getSpeed(stream);
-  now = next;
-  for (Stream &stream : streams)
-    if (stream.state != Stream::State::Idle && stream.until <= now)
+      stream.remaining -= (next - state.now) * stream.speed;
+  state.now = next;
+  for (Stream &stream : state.streams)
+    if (stream.state != Stream::State::Idle && stream.until <= next)
       stream.state == Stream::State::Working ? end(stream) : work(stream);
   return true;
 }
