@@ -42,29 +42,76 @@ SimProgram Pricer::reorder(ArrayRef<unsigned> order) const {
   return result;
 }
 
-llvm::Expected<SimResult> Pricer::run(ArrayRef<unsigned> order, int64_t iteration) const {
+llvm::Expected<SimResult> Pricer::run(ArrayRef<unsigned> order, int64_t iteration) {
   std::vector<SimProgram> programs;
   programs.push_back(reorder(order));
   SimOptions options;
   options.routing = routing;
   options.iteration = iteration;
   options.figures = false;
+  costs.order = order;
+  options.known = &costs;
   return simulate(std::move(programs), model, options);
 }
 
-llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) const {
+void Pricer::noteReady(const SimResult &step, Known &known) const {
+  size_t count = known.order.size();
+  std::vector<double> ends(step.ranks.size() * count);
+  for (const SimTime &time : step.times)
+    ends[time.rank * count + known.order[time.launch]] = time.end;
+  for (size_t begin = 0; begin < ends.size(); begin += count) {
+    std::vector<double> free(program.streams.size(), 0); // by stream: since when
+    for (unsigned launch : known.order) {
+      double &stream = free[program.launches[launch].stream], ready = stream;
+      for (unsigned other : dependences.get(launch))
+        ready = std::max(ready, ends[begin + other]);
+      known.ready[launch] = std::min(known.ready[launch], ready);
+      stream = ends[begin + launch];
+    }
+  }
+}
+
+bool Pricer::isSameStep(const Known &known, ArrayRef<unsigned> order) const {
+  // On shared processors what is issued first goes first.
+  if (model.getProfile().processors.count > 0)
+    return false;
+  std::vector<SmallVector<unsigned>> streams(program.streams.size());
+  std::vector<size_t> heads(program.streams.size()), places(order.size());
+  for (auto [place, launch] : llvm::enumerate(order)) {
+    streams[program.launches[launch].stream].push_back(launch);
+    places[launch] = place;
+  }
+  for (auto [place, launch] : llvm::enumerate(known.order)) {
+    uint32_t stream = program.launches[launch].stream;
+    if (streams[stream][heads[stream]++] != launch)
+      return false;
+    double issued = static_cast<double>(std::max(place, places[launch]) + 1) * model.getProfile().launchSeconds;
+    if (place != places[launch] && issued > known.ready[launch])
+      return false;
+  }
+  return true;
+}
+
+llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) {
+  for (const Known &known : simulated)
+    if (isSameStep(known, order))
+      return known.seconds;
   std::vector<int64_t> iterations = routing ? routing->getIterations() : std::vector<int64_t>{0};
-  double sum = 0;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Known known{Order(order.begin(), order.end()), 0, std::vector<double>(order.size(), infinity)};
   for (int64_t iteration : iterations) {
     llvm::Expected<SimResult> result = run(order, iteration);
     if (!result)
       return result.takeError();
-    sum += result->seconds;
+    known.seconds += result->seconds;
+    noteReady(*result, known);
   }
-  return sum / static_cast<double>(iterations.size());
+  known.seconds /= static_cast<double>(iterations.size());
+  simulated.push_back(std::move(known));
+  return simulated.back().seconds;
 }
 
-llvm::Expected<std::vector<double>> Pricer::getLaunchSeconds() const {
+llvm::Expected<std::vector<double>> Pricer::getLaunchSeconds() {
   if (!routing) {
     llvm::Expected<std::vector<std::vector<double>>> seconds = moe::getLaunchSeconds(program, model);
     if (!seconds)

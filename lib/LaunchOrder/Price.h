@@ -25,20 +25,34 @@ public:
 
   const SimProgram &getProgram() const { return program; }
   /// Seconds of a step in an order that the dependences allow, with the waits that plan-assign-streams would make.
-  llvm::Expected<double> getSeconds(ArrayRef<unsigned> order) const;
+  llvm::Expected<double> getSeconds(ArrayRef<unsigned> order);
   /// By launch, in the order of the program: what it takes where it takes longest, of an exchange from its last
   /// member's arrival on.
-  llvm::Expected<std::vector<double>> getLaunchSeconds() const;
+  llvm::Expected<std::vector<double>> getLaunchSeconds();
   LiveBytes getLiveBytes(ArrayRef<unsigned> order) const;
 
 private:
-  llvm::Expected<SimResult> run(ArrayRef<unsigned> order, int64_t iteration) const;
+  /// An order that was simulated.
+  struct Known {
+    Order order;
+    double seconds;
+    /// By launch: when it could have begun, on the first rank that could.
+    std::vector<double> ready;
+  };
+
+  llvm::Expected<SimResult> run(ArrayRef<unsigned> order, int64_t iteration);
   SimProgram reorder(ArrayRef<unsigned> order) const;
+  void noteReady(const SimResult &step, Known &known) const;
+  /// Whether a step in another order is the same: every stream does the same, and never waits for a launch to be issued
+  /// that is at another place.
+  bool isSameStep(const Known &known, ArrayRef<unsigned> order) const;
 
   SimProgram program;
   const plan::Dependences &dependences;
   const CostModel &model;
   const RoutingTrace *routing;
+  KnownCosts costs;
+  std::vector<Known> simulated;
 };
 
 } // namespace mlir::moe

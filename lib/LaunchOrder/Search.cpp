@@ -279,7 +279,7 @@ namespace {
 /// Orders with what the simulator says of them.
 class PricedOrders {
 public:
-  explicit PricedOrders(const Pricer &pricer) : pricer(pricer) {}
+  explicit PricedOrders(Pricer &pricer) : pricer(pricer) {}
 
   /// The papers' orders and the program's, none of which may be better than what is taken.
   llvm::Error addBars(ArrayRef<Order> bars);
@@ -294,7 +294,7 @@ public:
 private:
   llvm::Error price(const Order &order);
 
-  const Pricer &pricer;
+  Pricer &pricer;
   std::vector<Priced> orders;
   double best = std::numeric_limits<double>::infinity(), bar = best;
 };
@@ -328,7 +328,7 @@ std::vector<Priced> PricedOrders::getFastest(size_t count) const {
   return sorted;
 }
 
-llvm::Expected<Order> mlir::moe::searchOrder(const Graph &graph, const PaperOrders &papers, const Pricer &pricer,
+llvm::Expected<Order> mlir::moe::searchOrder(const Graph &graph, const PaperOrders &papers, Pricer &pricer,
                                              ArrayRef<Order> bars, bool hasRings) {
   Candidates candidates(graph);
   for (const Order &bar : bars)

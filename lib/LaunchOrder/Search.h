@@ -10,8 +10,8 @@ namespace mlir::moe {
 /// The fastest by `pricer`, or one hardly slower that needs less memory, as plan-order's description says. `graph` has
 /// times; `bars` are possible orders than which the result is never slower, one at least. With rings memory counts
 /// more. Looks at the same orders in the same sequence whatever the machine. Fails where `pricer` does for a bar.
-llvm::Expected<Order> searchOrder(const Graph &graph, const PaperOrders &papers, const Pricer &pricer,
-                                  ArrayRef<Order> bars, bool hasRings);
+llvm::Expected<Order> searchOrder(const Graph &graph, const PaperOrders &papers, Pricer &pricer, ArrayRef<Order> bars,
+                                  bool hasRings);
 
 } // namespace mlir::moe
 

@@ -106,6 +106,15 @@ llvm::Expected<LaunchCosts> LaunchCosts::create(const World &world, llvm::ArrayR
   return result;
 }
 
+LaunchCosts LaunchCosts::reorder(llvm::ArrayRef<unsigned> order) const {
+  LaunchCosts result;
+  result.first = first;
+  for (size_t begin = 0; begin < costs.size(); begin += order.size())
+    for (unsigned launch : order)
+      result.costs.push_back(costs[begin + launch]);
+  return result;
+}
+
 /// Where devices share processors, a member's share is what keeps one of them busy.
 llvm::Expected<double> mlir::moe::getExchangeSeconds(const World &world, int64_t rank, uint32_t launch,
                                                      const CostModel &model, Exchanges &exchanges) {

@@ -20,6 +20,9 @@ public:
   static llvm::Expected<LaunchCosts> create(const World &world, llvm::ArrayRef<SimRank> ranks, const CostModel &model,
                                             Counts &counts, Exchanges &exchanges);
 
+  /// The same of a program whose launch i is this one's launch `order[i]`. Of a single program.
+  LaunchCosts reorder(llvm::ArrayRef<unsigned> order) const;
+
   /// `rank` counts the simulated ones.
   const LaunchCost *get(uint32_t rank) const { return costs.data() + first[rank]; }
 

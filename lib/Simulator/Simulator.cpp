@@ -57,6 +57,25 @@ static uint64_t countOps(const World &world, llvm::ArrayRef<SimRank> ranks) {
   return ops;
 }
 
+/// Those that are known from another order, or new ones, which are known from now on.
+static llvm::Expected<LaunchCosts> makeCosts(const World &world, llvm::ArrayRef<SimRank> ranks, const CostModel &model,
+                                             Counts &counts, Exchanges &exchanges, const SimOptions &options) {
+  if (!options.known)
+    return LaunchCosts::create(world, ranks, model, counts, exchanges);
+  std::shared_ptr<const LaunchCosts> &known = options.known->ofIteration[options.iteration];
+  llvm::ArrayRef<unsigned> order = options.known->order;
+  if (known)
+    return known->reorder(order);
+  llvm::Expected<LaunchCosts> costs = LaunchCosts::create(world, ranks, model, counts, exchanges);
+  if (!costs)
+    return costs.takeError();
+  std::vector<unsigned> places(order.size());
+  for (auto [place, launch] : llvm::enumerate(order))
+    places[launch] = place;
+  known = std::make_shared<LaunchCosts>(costs->reorder(places));
+  return costs;
+}
+
 llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, const CostModel &model,
                                               const SimOptions &options) {
   if (llvm::Error error = check(model, options))
@@ -71,7 +90,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
     return counts.takeError();
   result.ranks = chooseRanks(*world, model, *counts, options);
   Exchanges exchanges(*world, *counts);
-  llvm::Expected<LaunchCosts> costs = LaunchCosts::create(*world, result.ranks, model, *counts, exchanges);
+  llvm::Expected<LaunchCosts> costs = makeCosts(*world, result.ranks, model, *counts, exchanges, options);
   if (!costs)
     return costs.takeError();
   Execution execution{

@@ -12,11 +12,24 @@
 #include "moe/Simulator/Program.h"
 #include "moe/Simulator/Routing.h"
 
+#include <map>
+#include <memory>
+
 namespace mlir::moe {
 
 struct Straggler {
   int64_t rank = 0;
   double slowdown = 1; ///< 1.2: everything its device computes or copies takes 1.2 times as long
+};
+
+class LaunchCosts;
+
+/// What launches take does not depend on their order. Kept from one simulation to the next, of one program in several
+/// orders on one model with one routing.
+struct KnownCosts {
+  /// Of launch i of the program that is simulated, its number in the program whose costs these are.
+  llvm::ArrayRef<unsigned> order;
+  std::map<int64_t, std::shared_ptr<const LaunchCosts>> ofIteration;
 };
 
 struct SimOptions {
@@ -31,6 +44,7 @@ struct SimOptions {
   bool allRanks = false;
   /// Also SimResult::roofline and confidences, which are of the whole step.
   bool figures = true;
+  KnownCosts *known = nullptr; ///< of a single program; null: nothing is known
 };
 
 /// When a launch ran on a rank.
