@@ -256,20 +256,27 @@ static constexpr bool kVerifySteps = false;
 static constexpr bool kVerifySteps = true;
 #endif
 
-/// From the SPMD stage to a plan in its order, with waits and memory.
+/// From a plan in the program's order to its own order, waits and memory.
+static LogicalResult orderAndAssign(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
+                                    StringRef prefix) {
+  auto assign = [&](PassManager &passes) {
+    addPlanPasses(passes, options);
+    return success();
+  };
+  return failure(failed(orderPrograms(module, schedule, options)) ||
+                 failed(runStage(options.runPasses, prefix + "memory", module, assign, kVerifySteps)));
+}
+
+/// From the SPMD stage to a plan.
 static LogicalResult lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const PipelineOptions &options,
                                  StringRef prefix) {
   auto convert = [&](PassManager &passes) {
     passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
     return success();
   };
-  auto assign = [&](PassManager &passes) {
-    addPlanPasses(passes, options);
-    return success();
-  };
-  return failure(failed(runStage(options.runPasses, prefix + "plan", module, convert, kVerifySteps)) ||
-                 failed(orderPrograms(module, schedule, options)) ||
-                 failed(runStage(options.runPasses, prefix + "memory", module, assign, kVerifySteps)));
+  if (failed(runStage(options.runPasses, prefix + "plan", module, convert, kVerifySteps)))
+    return failure();
+  return options.leaveOutOrder ? success() : orderAndAssign(module, schedule, options, prefix);
 }
 
 /// A copy of the graph, compiled to one program: the rank program, whose routing `graph` then has too, or the
@@ -327,7 +334,7 @@ static LogicalResult checkGraph(ModuleOp graph) {
 
 /// What a plan says of its exchanges on the cluster, and the proof that it is one.
 static LogicalResult finishPlan(ModuleOp plan, const PipelineOptions &options) {
-  if (options.leaveOutProofs)
+  if (options.leaveOutProofs || options.leaveOutOrder)
     return success();
   if (options.cluster)
     setTransferSeconds(plan, options.parallel.getWorld(), *options.cluster);
@@ -386,6 +393,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
     (**module)->setAttr(kRequestedAttrName, builder.getStringAttr(schedule.getName()));
   setLabels(**module);
   return module;
+}
+
+LogicalResult mlir::moe::orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const PipelineOptions &options) {
+  return failure(failed(orderAndAssign(plan, schedule, options, /*prefix=*/"")) || failed(finishPlan(plan, options)));
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const PipelineOptions &given) {

@@ -45,24 +45,37 @@ static FailureOr<OwningOpRef<ModuleOp>> runQuietly(MLIRContext *context, std::st
   return run();
 }
 
-std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
-  return compile(graph, schedule, options.order, reason);
-}
-
-std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSchedule &schedule,
-                                                  std::optional<OrderPolicy> order, std::string &reason) {
+OwningOpRef<ModuleOp> Evaluator::compileUnordered(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
   auto module = runQuietly(graph.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
     // As a user would write it: what makes no sense together is refused there.
     FailureOr<ParsedSchedule> known = parseSchedule(graph.getContext(), schedule.getName());
     if (failed(known))
       return failure();
-    CompileOptions ordered = options;
-    ordered.order = order;
-    return compileSchedule(graph, *known, ordered);
+    CompileOptions unordered = options;
+    unordered.leaveOutOrder = true;
+    return compileSchedule(graph, *known, unordered);
+  });
+  return failed(module) ? nullptr : std::move(*module);
+}
+
+std::optional<Evaluator::Plan> Evaluator::order(ModuleOp unordered, const ParsedSchedule &schedule,
+                                                std::optional<OrderPolicy> order, std::string &reason) {
+  CompileOptions ordered = options;
+  ordered.order = order;
+  auto module = runQuietly(unordered.getContext(), reason, [&]() -> FailureOr<OwningOpRef<ModuleOp>> {
+    OwningOpRef<ModuleOp> plan = unordered.clone();
+    if (failed(orderCompiled(*plan, schedule, ordered)))
+      return failure();
+    return plan;
   });
   if (failed(module))
     return std::nullopt;
   return Plan(*this, std::move(*module));
+}
+
+std::optional<Evaluator::Plan> Evaluator::compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason) {
+  OwningOpRef<ModuleOp> unordered = compileUnordered(graph, schedule, reason);
+  return unordered ? order(*unordered, schedule, options.order, reason) : std::nullopt;
 }
 
 std::optional<Evaluator::Plan> Evaluator::search(ModuleOp graph, std::string &reason) {

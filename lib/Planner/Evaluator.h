@@ -28,9 +28,11 @@ public:
   class Plan;
   /// The first error goes to `reason`, which is left alone if it says something.
   std::optional<Plan> compile(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
-  /// The same in another order of launches.
-  std::optional<Plan> compile(ModuleOp graph, const ParsedSchedule &schedule, std::optional<OrderPolicy> order,
-                              std::string &reason);
+  /// The same before its launches are in an order; null where it fails.
+  OwningOpRef<ModuleOp> compileUnordered(ModuleOp graph, const ParsedSchedule &schedule, std::string &reason);
+  /// What compileUnordered() made, in an order of launches.
+  std::optional<Plan> order(ModuleOp unordered, const ParsedSchedule &schedule, std::optional<OrderPolicy> order,
+                            std::string &reason);
   /// The same in options.schedule, where what it leaves open is searched first.
   std::optional<Plan> search(ModuleOp graph, std::string &reason);
 

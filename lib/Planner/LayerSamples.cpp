@@ -121,8 +121,10 @@ static CompileOptions getLayerOptions(CompileOptions options) {
 LayerSamples::LayerSamples(ModuleOp graph, const CompileOptions &options, double tokens)
     : evaluator(isOneLayer(graph) ? options : getLayerOptions(options)), microBatches(options.microBatches),
       isGraph(isOneLayer(graph)) {
+  // What is taken is compiled again, with them.
+  evaluator.leaveOutProofs();
   if (isGraph)
-    samples.push_back({graph.clone(), 1});
+    samples.push_back({graph.clone(), 1, nullptr});
   else
     addSamples(graph, options.parallel.getPp());
   if (tokens == 1)
@@ -155,10 +157,19 @@ void LayerSamples::addSamples(ModuleOp graph, int64_t stages) {
   }
 }
 
-bool LayerSamples::compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate) {
+bool LayerSamples::compileAll(const ParsedSchedule &schedule, Candidate &candidate) {
+  for (Sample &sample : samples) {
+    sample.unordered = evaluator.compileUnordered(*sample.graph, schedule, candidate.reason);
+    if (!sample.unordered)
+      return false;
+  }
+  return true;
+}
+
+bool LayerSamples::orderAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate) {
   plans.clear();
   for (Sample &sample : samples) {
-    std::optional<Evaluator::Plan> plan = evaluator.compile(*sample.graph, schedule, order, candidate.reason);
+    std::optional<Evaluator::Plan> plan = evaluator.order(*sample.unordered, schedule, order, candidate.reason);
     if (!plan)
       return false;
     if (!isGraph)
@@ -190,7 +201,7 @@ llvm::Error LayerSamples::addBound(Candidate &candidate) {
 
 void LayerSamples::apply(const ParsedSchedule &schedule, Candidate &candidate) {
   candidate.verdict = Verdict::Illegal;
-  if (!compileAll(schedule, OrderPolicy::Program, candidate))
+  if (!compileAll(schedule, candidate) || !orderAll(schedule, OrderPolicy::Program, candidate))
     return;
   if (llvm::Error error = addBound(candidate)) {
     candidate.reason = llvm::toString(std::move(error));
@@ -237,7 +248,7 @@ void LayerSamples::simulate(const ParsedSchedule &schedule, Candidate &candidate
   // Without anything to overlap the program's order is the one that it is compiled in by itself.
   bool isOrdered = order ? *order == OrderPolicy::Program : !schedule.canOverlap();
   candidate.verdict = Verdict::Illegal;
-  if (!isOrdered && !compileAll(schedule, order, candidate))
+  if (!isOrdered && !orderAll(schedule, order, candidate))
     return;
   measureMemory(candidate);
   if (llvm::Error error = addSteps(candidate))

@@ -36,9 +36,13 @@ private:
   struct Sample {
     OwningOpRef<ModuleOp> graph;
     double count; ///< of such layers in a stage
+    /// What was applied, before its launches are in an order.
+    OwningOpRef<ModuleOp> unordered = nullptr;
   };
   void addSamples(ModuleOp graph, int64_t stages);
-  bool compileAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate);
+  bool compileAll(const ParsedSchedule &schedule, Candidate &candidate);
+  /// Of what is compiled.
+  bool orderAll(const ParsedSchedule &schedule, std::optional<OrderPolicy> order, Candidate &candidate);
   /// The bytes of the plans; where that is over the limit `reason` says what holds the peak.
   void measureMemory(Candidate &candidate);
   llvm::Error addBound(Candidate &candidate);

@@ -75,6 +75,8 @@ struct PipelineOptions {
   const ClusterProfile *cluster = nullptr;
   /// Leaves out moe-verify-spmd and plan-verify, of plans that are only compared.
   bool leaveOutProofs = false;
+  /// Stops before the order of launches, which orderCompiled() makes; without a reference.
+  bool leaveOutOrder = false;
   /// Runs the passes of the plan that is returned, and of no candidate that a search compiles. Null: they just run.
   PassRunner runPasses;
   /// Of the cluster's file, for pipelines in text; may be empty.
@@ -101,6 +103,9 @@ FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const PipelineOpti
 /// layer, and the module is what compileSpmd() takes.
 FailureOr<OwningOpRef<ModuleOp>> compileSchedule(ModuleOp graph, const ParsedSchedule &schedule,
                                                  const PipelineOptions &options);
+
+/// Makes a plan of what compileSchedule() made with `options`, but for leaveOutOrder. They may differ in `order`.
+LogicalResult orderCompiled(ModuleOp plan, const ParsedSchedule &schedule, const PipelineOptions &options);
 
 /// Whether a module, by its header and its ops, is to be the program of a rank.
 bool isSpmdProgram(ModuleOp module);
