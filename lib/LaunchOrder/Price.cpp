@@ -71,25 +71,31 @@ void Pricer::noteReady(const SimResult &step, Known &known) const {
   }
 }
 
+/// By launch: when the host issues it, if it never waits.
+static std::vector<double> getIssued(const SimProgram &program, const HostIssue &host, ArrayRef<unsigned> order) {
+  std::vector<double> issued(order.size());
+  double now = 0;
+  for (unsigned launch : order)
+    issued[launch] = now += host.launchSeconds[static_cast<unsigned>(program.launches[launch].cost.resource)];
+  return issued;
+}
+
 bool Pricer::isSameStep(const Known &known, ArrayRef<unsigned> order) const {
-  // On shared processors what is issued first goes first.
-  if (model.getProfile().processors.count > 0)
+  const ClusterProfile &profile = model.getProfile();
+  // On shared processors what is issued first goes first, and what is issued after a wait for counts is late.
+  if (profile.processors.count > 0 || profile.host.countsSeconds)
     return false;
   std::vector<SmallVector<unsigned>> streams(program.streams.size());
-  std::vector<size_t> heads(program.streams.size()), places(order.size());
-  for (auto [place, launch] : llvm::enumerate(order)) {
+  for (unsigned launch : order)
     streams[program.launches[launch].stream].push_back(launch);
-    places[launch] = place;
-  }
-  for (auto [place, launch] : llvm::enumerate(known.order)) {
+  std::vector<size_t> heads(program.streams.size());
+  std::vector<double> before = getIssued(program, profile.host, known.order),
+                      now = getIssued(program, profile.host, order);
+  return llvm::all_of(known.order, [&](unsigned launch) {
     uint32_t stream = program.launches[launch].stream;
-    if (streams[stream][heads[stream]++] != launch)
-      return false;
-    double issued = static_cast<double>(std::max(place, places[launch]) + 1) * model.getProfile().launchSeconds;
-    if (place != places[launch] && issued > known.ready[launch])
-      return false;
-  }
-  return true;
+    return streams[stream][heads[stream]++] == launch &&
+           (before[launch] == now[launch] || std::max(before[launch], now[launch]) <= known.ready[launch]);
+  });
 }
 
 llvm::Expected<double> Pricer::getSeconds(ArrayRef<unsigned> order) {

@@ -44,7 +44,7 @@ private:
   SimProgram reorder(ArrayRef<unsigned> order) const;
   void noteReady(const SimResult &step, Known &known) const;
   /// Whether a step in another order is the same: every stream does the same, and never waits for a launch to be issued
-  /// that is at another place.
+  /// that is issued at another time.
   bool isSameStep(const Known &known, ArrayRef<unsigned> order) const;
 
   SimProgram program;

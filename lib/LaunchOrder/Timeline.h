@@ -48,8 +48,8 @@ public:
 
   /// As run(), and keeps what rerun() begins from.
   const Timeline &runToChange(const Sequences &sequences);
-  /// What run() says of `sequences`, which are those of runToChange() but for `stream` from `place` on. Infinite
-  /// seconds where they are more than `limit`: then it gives up early.
+  /// What run() says of `sequences`, which are those of runToChange() but for `stream` from `place` on. Infinite seconds
+  /// where it gives up, since they are more than `limit`.
   Ends rerun(const Sequences &sequences, unsigned stream, unsigned place, double limit);
   /// Whether run() would take at most `limit` seconds.
   bool isWithin(const Sequences &sequences, double limit);

@@ -323,6 +323,41 @@ TEST_F(AutoScheduleTest, Deterministic) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
+/// What a search says of its candidates is what their plans are, compiled one by one from the graph: to the last bit.
+TEST_F(AutoScheduleTest, CandidatesAreTheirPlans) {
+  ClusterProfile cluster = load("hgx-h100");
+  OwningOpRef<ModuleOp> graph;
+  auto compare = [&](CompileOptions options) {
+    for (const Candidate &one : searchSpace(*graph, options).candidates) {
+      if (one.verdict != Verdict::Simulated && one.verdict != Verdict::Chosen)
+        continue;
+      CompileOptions alone = options;
+      alone.schedule = one.schedule;
+      alone.order = one.order ? one.order : options.order;
+      FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, alone);
+      ASSERT_TRUE(succeeded(plan)) << one.schedule;
+      Prediction prediction = llvm::cantFail(predict(**plan, "", cluster, options.routing));
+      EXPECT_EQ(one.estimate.seconds, prediction.result.seconds) << one.schedule;
+      EXPECT_EQ(one.estimate.bytes, getMemory(getLargestProgram(**plan)).getDeviceBytes()) << one.schedule;
+    }
+  };
+  Layer layer;
+  graph = parseGraph(layer.getText(), "dp=2,ep=2");
+  CompileOptions options = getOptions("dp=2,ep=2", cluster);
+  options.exhaustive = true;
+  compare(options);
+  layer.capacity = 0;
+  graph = parseGraph(layer.getText(), "dp=2,ep=2");
+  options.order = OrderPolicy::Program;
+  compare(options);
+  RoutingSource skewed;
+  skewed.synthetic.preset = kUnbalancedRouting;
+  options.routing = &skewed;
+  options.order.reset();
+  options.exhaustive = false;
+  compare(options);
+}
+
 /// Where nothing fits the error says what the smallest needs and what of it; with so much there is a plan.
 TEST_F(AutoScheduleTest, NothingFits) {
   ClusterProfile cluster = load("hgx-h100");

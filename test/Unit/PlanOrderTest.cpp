@@ -10,6 +10,10 @@
 //===----------------------------------------------------------------------===//
 #include "moe/LaunchOrder/Order.h"
 
+#include "../../lib/LaunchOrder/PaperOrders.h"
+#include "../../lib/LaunchOrder/Price.h"
+#include "../../lib/LaunchOrder/Timeline.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -17,6 +21,7 @@
 #include "moe/Cost/CostModel.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
+#include "moe/Dialect/Plan/Transforms/AssignStreams.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 #include "moe/LaunchOrder/Order.h"
 #include "moe/Simulator/Simulator.h"
@@ -508,6 +513,90 @@ TEST_F(PlanOrder, Deterministic) {
   double searched = getSeconds(text, OrderPolicy::Search, *model);
   EXPECT_LE(searched, getSeconds(text, OrderPolicy::MPipeMoe, *model));
   EXPECT_LE(searched, getSeconds(text, OrderPolicy::FasterMoe, *model));
+}
+
+/// A program with what a search for its order needs.
+struct Searched {
+  Searched(func::FuncOp program, const CostModel &model)
+      : dependences((plan::assignStreams(program), program)), graph(dependences), papers(dependences),
+        sim(llvm::cantFail(makeSimProgram(program, model.getNumRanks()))) {
+    std::vector<double> seconds = llvm::cantFail(getPricer(model).getLaunchSeconds());
+    for (auto [task, its, launch] : llvm::zip_equal(graph.tasks, seconds, sim.launches)) {
+      task.seconds = its;
+      task.resource = launch.cost.resource;
+      task.issueSeconds = model.getProfile().host.launchSeconds[0];
+    }
+    graph.setSpeeds(model);
+  }
+
+  Pricer getPricer(const CostModel &model) const { return {sim, dependences, model, nullptr}; }
+
+  plan::Dependences dependences;
+  Graph graph;
+  PaperOrders papers;
+  SimProgram sim;
+};
+
+/// Of a few chunks forward and backward, where kinds of work slow each other.
+Shape getSlowedShape(int chunks, int outer, int inner) {
+  Shape shape;
+  shape.chunks = chunks;
+  shape.outer = outer;
+  shape.inner = inner;
+  shape.backward = true;
+  return shape;
+}
+
+/// Every move of a task on its stream is timed from where it changes something as it is from the beginning, to the last
+/// bit, and given up only where it is too slow.
+TEST_F(PlanOrder, MovesAreTimedAsWholeOrders) {
+  ClusterProfile profile = makeProfile(0.8, 0.6);
+  profile.host.launchSeconds.fill(1.5);
+  auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
+  for (auto [outer, inner] : {std::pair(0, 0), {2, 1}}) {
+    OwningOpRef<ModuleOp> module = parse(Layers(getSlowedShape(3, outer, inner)).text);
+    Searched searched(*module->getOps<func::FuncOp>().begin(), *model);
+    const Graph &graph = searched.graph;
+    Runner runner(graph), whole(graph);
+    Sequences sequences =
+        getSequences(graph, makePossible(graph, searched.papers.getPreference(OrderPolicy::MPipeMoe)));
+    runner.runToChange(sequences);
+    for (unsigned stream = 0; stream < sequences.size(); ++stream)
+      for (size_t from = 0; from < sequences[stream].size(); ++from)
+        for (size_t to = 0; to < sequences[stream].size(); ++to) {
+          Sequences moved = sequences;
+          unsigned task = moved[stream][from];
+          moved[stream].erase(moved[stream].begin() + from);
+          moved[stream].insert(moved[stream].begin() + to, task);
+          const Timeline &timeline = whole.run(moved);
+          auto rerun = [&](double limit) { return runner.rerun(moved, stream, std::min(from, to), limit); };
+          Ends ends = rerun(timeline.seconds);
+          EXPECT_EQ(ends.seconds, timeline.seconds);
+          EXPECT_TRUE(std::isinf(ends.seconds) || ends.sumOfEnds == timeline.sumOfEnds);
+          EXPECT_TRUE(std::isinf(ends.seconds) || rerun(0.99 * ends.seconds).seconds > 0.99 * ends.seconds);
+        }
+  }
+}
+
+/// An order has the same price, to the last bit, whatever was priced before it.
+TEST_F(PlanOrder, PricesDoNotDependOnOtherOrders) {
+  for (double launchSeconds : {0.0, 1.5}) {
+    ClusterProfile profile = makeProfile(0.8, 0.6);
+    profile.host.launchSeconds.fill(launchSeconds);
+    auto model = llvm::cantFail(CostModel::create(profile, 2, CostForm::ClosedForm));
+    OwningOpRef<ModuleOp> module = parse(Layers(getSlowedShape(3, 0, 0)).text);
+    Searched searched(*module->getOps<func::FuncOp>().begin(), *model);
+    Pricer pricer = searched.getPricer(*model);
+    Order order = makePossible(searched.graph, searched.papers.getPreference(OrderPolicy::MPipeMoe));
+    for (size_t place = 0; place + 1 < order.size(); ++place) {
+      if (llvm::is_contained(searched.graph.before[order[place + 1]], order[place]))
+        continue;
+      // Where the two are on one stream they change places, else the host issues them the other way round.
+      std::swap(order[place], order[place + 1]);
+      double price = llvm::cantFail(pricer.getSeconds(order));
+      EXPECT_EQ(price, llvm::cantFail(searched.getPricer(*model).getSeconds(order))) << place;
+    }
+  }
 }
 
 TEST(OrderPolicyNames, AreParsed) {
