@@ -30,7 +30,6 @@ from run_all import get_commit
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(FOLDER, "..", "share", "models")
 CLUSTER = "hgx-h100"
-HOST = "megatron"
 GIGA, TERA = 1e9, 1e12
 # A dropless layer reserves rows for this multiple of the mean load. The published runs balance their tokens by force.
 MAX_LOAD = 1.5
@@ -119,7 +118,7 @@ def count_micro_batches(row):
 
 
 def get_their_command(row, count):
-    command = ["moe-sim", row["model"], "--whole-model", f"--host={HOST}", f"--seq={row['seq']}", "--dtype=bf16", "--grad-dtype=f32", "--optimizer=adam", "--zero",
+    command = ["moe-sim", row["model"], "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero",
                f"--cluster={CLUSTER}", f"--parallel={get_groups(row)}", f"--batch={row['mbs']}", f"--micro-batches={count}",
                f"--max-load={MAX_LOAD}", "--memory-limit=0"]
     recompute = {"full": ["--recompute=block"], "norm, act": ["--recompute=selective"]}.get(row["recompute"], [])
