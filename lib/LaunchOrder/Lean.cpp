@@ -20,6 +20,8 @@ public:
 
 private:
   void setPlaces();
+  /// Whether the task at `from` passes none of its stream on its way to `to`: then streams do the same.
+  bool keepsStreams(size_t from, size_t to) const;
   /// Moves the task at `from` to stand at `to`; whether that is better.
   bool tryMove(size_t from, size_t to);
 
@@ -39,6 +41,13 @@ void LeanSearch::setPlaces() {
     places[task] = place;
 }
 
+bool LeanSearch::keepsStreams(size_t from, size_t to) const {
+  ArrayRef<unsigned> passed =
+      from < to ? ArrayRef(order).slice(from + 1, to - from) : ArrayRef(order).slice(to, from - to);
+  return llvm::none_of(passed,
+                       [&](unsigned task) { return graph.tasks[task].stream == graph.tasks[order[from]].stream; });
+}
+
 bool LeanSearch::tryMove(size_t from, size_t to) {
   if (from == to)
     return false;
@@ -48,7 +57,7 @@ bool LeanSearch::tryMove(size_t from, size_t to) {
   else
     std::rotate(moved.begin() + to, moved.begin() + from, moved.begin() + from + 1);
   LiveBytes its = pricer.getLiveBytes(moved);
-  if (!(its < bytes) || !runner.isWithin(getSequences(graph, moved), seconds))
+  if (!(its < bytes) || (!keepsStreams(from, to) && !runner.isWithin(getSequences(graph, moved), seconds)))
     return false;
   order = std::move(moved);
   bytes = its;

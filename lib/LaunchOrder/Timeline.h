@@ -48,8 +48,8 @@ public:
 
   /// As run(), and keeps what rerun() begins from.
   const Timeline &runToChange(const Sequences &sequences);
-  /// What run() says of `sequences`, which are those of runToChange() but for `stream` from `place` on. Infinite seconds
-  /// where it gives up, since they are more than `limit`.
+  /// What run() says of `sequences`, which are those of runToChange() but for `stream` from `place` on. Infinite
+  /// seconds where it gives up, since they are more than `limit`.
   Ends rerun(const Sequences &sequences, unsigned stream, unsigned place, double limit);
   /// Whether run() would take at most `limit` seconds.
   bool isWithin(const Sequences &sequences, double limit);
@@ -72,7 +72,7 @@ private:
     std::vector<unsigned> missing; ///< by task: those before it that have not ended
     std::array<unsigned, kNumResources> busy{};
     unsigned mask = 0;
-    size_t begun = 0;            ///< tasks
+    size_t begun = 0;           ///< tasks
     double now = 0, issued = 0; ///< the present time, and when the last task is issued
     Ends ends;
   };
