@@ -122,6 +122,11 @@ TEST_F(AutoParallelTest, Uncertainty) {
       fit.relativeError = error;
     for (KernelRate &kernel : cluster.kernels)
       kernel.relativeError = error;
+    for (DeviceRate &rate : cluster.rates) {
+      rate.efficiency.relativeError = error;
+      for (SpecialCurve &special : rate.special)
+        special.efficiency.relativeError = error;
+    }
     return explain(getSource(/*isModel=*/false));
   };
   expectPart(explainWith(0), "the profile does not say how far its times may be off");

@@ -488,7 +488,7 @@ TEST_F(AutoScheduleTest, WholeModel) {
 
 /// What the profile's fits say of themselves decides whether the choice is clear; a sentence and the JSON say so.
 TEST_F(AutoScheduleTest, Uncertainty) {
-  ClusterProfile cluster = load("hgx-h100");
+  ClusterProfile cluster = load("localhost");
   Layer layer;
   layer.experts = 8;
   OwningOpRef<ModuleOp> graph = parseGraph(layer.getText(), "dp=4,mp=2,ep=8");
@@ -498,6 +498,11 @@ TEST_F(AutoScheduleTest, Uncertainty) {
       fit.relativeError = error;
     for (KernelRate &kernel : cluster.kernels)
       kernel.relativeError = error;
+    for (DeviceRate &rate : cluster.rates) {
+      rate.efficiency.relativeError = error;
+      for (SpecialCurve &special : rate.special)
+        special.efficiency.relativeError = error;
+    }
     FailureOr<OwningOpRef<ModuleOp>> plan = mlir::moe::compile(*graph, options);
     std::string text;
     llvm::raw_string_ostream os(text);
