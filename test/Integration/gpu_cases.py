@@ -57,6 +57,7 @@ WHOLE = [
     ("mixtral", "bf16", "dp=2,ep=2", ["--dropless", "--zero", *ADAM]),
     ("qwen3-moe", "bf16", "dp=2,mp=2,ep=2,esp=2", [ROOM, "--sequence-parallel", "--schedule=s1", *ADAM]),
     ("mixtral", "bf16", "pp=2,dp=2,ep=2", ["--dropless", "--micro-batches=4", *ADAM]),
+    ("gpt-oss", "bf16", "dp=2,ep=2", ["--dropless", "--micro-batches=2", "--grad-dtype=f32", "--zero", *ADAM]),
 ]
 TRAINED = [
     ("bytes", "bf16", ONE, ["--dropless", *ADAM]),

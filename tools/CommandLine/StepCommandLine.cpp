@@ -54,9 +54,9 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                                 "   Default: off"),
                        cl::init(false), cl::cat(category)),
       gradDtype("grad-dtype",
-                cl::desc("Type in which the gradients of parameters are summed, over micro-batches and\n"
-                         "   ranks: model (the type of the parameters) or f32. Megatron takes f32 for\n"
-                         "   bf16 by default. Default: model"),
+                cl::desc("Type in which the gradients of 16-bit parameters are summed, over\n"
+                         "   micro-batches and ranks: model (the type of the parameters) or f32.\n"
+                         "   Megatron takes f32 for bf16 by default. Default: model"),
                 cl::value_desc("model|f32"), cl::init("model"), cl::cat(category)) {}
 
 static InFlightDiagnostic emitUsageError(MLIRContext &context) { return emitError(UnknownLoc::get(&context)); }
