@@ -238,11 +238,14 @@ struct ProductBytes {
 
 } // namespace
 
-static double sumRows(const Work &work) {
+/// The part of a ragged launch's rows that are used; 1 of others.
+static double getUse(const Work &work) {
+  if (work.rows.empty() || work.cost->raggedRows == 0)
+    return 1;
   double used = 0;
   for (int64_t rows : work.rows)
     used += rows;
-  return used;
+  return used / static_cast<double>(work.cost->raggedRows);
 }
 
 static ProductBytes countBytes(const DeviceRate &rate, const Work &work) {
@@ -251,9 +254,8 @@ static ProductBytes countBytes(const DeviceRate &rate, const Work &work) {
   double perElement = groups * getElementBytes(rate.dtype);
   double rowBytes = perElement * (cost.raggedDepth ? depth * (rows + columns) : rows * (depth + columns));
   double weightBytes = perElement * (cost.raggedDepth ? rows * columns : depth * columns);
-  double use = work.rows.empty() || cost.raggedRows == 0 ? 1 : sumRows(work) / static_cast<double>(cost.raggedRows);
   double moved = static_cast<double>(cost.getBytesMoved());
-  return {use * rowBytes + weightBytes, std::max(0.0, moved - rowBytes - weightBytes)};
+  return {getUse(work) * rowBytes + weightBytes, std::max(0.0, moved - rowBytes - weightBytes)};
 }
 
 static Expected<double> getMatrixSeconds(const ClusterProfile &profile, const Work &work) {
@@ -287,12 +289,7 @@ static const KernelRate *findKernel(const llvm::StringMap<llvm::SmallVector<cons
 }
 
 /// Bytes read and written by the rows that are used.
-static double getBytes(const Work &work) {
-  double bytes = static_cast<double>(work.cost->getBytesMoved());
-  if (work.rows.empty() || work.cost->raggedRows == 0)
-    return bytes;
-  return bytes * sumRows(work) / work.cost->raggedRows;
-}
+static double getBytes(const Work &work) { return getUse(work) * static_cast<double>(work.cost->getBytesMoved()); }
 
 /// Whether the products of a launch, as a curve counts their sizes, lie within its grid.
 static bool isWithin(const EfficiencyCurve &curve, const Work &work, bool isGrouped) {

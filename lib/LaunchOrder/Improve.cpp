@@ -12,8 +12,6 @@ using namespace mlir::moe;
 static constexpr unsigned tenure = 9;
 /// Steps without a better order after which the search gives up.
 static constexpr unsigned patience = 120;
-/// Sums of times differ in their last digits by the order of their terms.
-static constexpr double tolerance = 1e-9;
 /// Moves that are tried in one step; of more, so many at equal distances.
 static constexpr unsigned maxMoves = 48;
 
@@ -136,9 +134,9 @@ void TabuSearch::forbidUndoing(const Move &move) {
 }
 
 bool TabuSearch::isBetter(double seconds, double sumOfEnds, double thanSeconds, double thanSum) const {
-  if (seconds < thanSeconds * (1 - tolerance) || seconds > thanSeconds * (1 + tolerance))
+  if (seconds < thanSeconds * (1 - kTimeTolerance) || seconds > thanSeconds * (1 + kTimeTolerance))
     return seconds < thanSeconds;
-  return sumOfEnds < thanSum * (1 - tolerance);
+  return sumOfEnds < thanSum * (1 - kTimeTolerance);
 }
 
 bool TabuSearch::step() {
@@ -147,7 +145,7 @@ bool TabuSearch::step() {
   double seconds = infinity, sum = infinity;
   for (const Move &move : findMoves()) {
     bool forbidden = isTabu(move);
-    double most = std::min(seconds, forbidden ? bestSeconds : infinity) * (1 + tolerance);
+    double most = std::min(seconds, forbidden ? bestSeconds : infinity) * (1 + kTimeTolerance);
     apply(move);
     Ends tried = runner.rerun(sequences, move.stream, std::min(move.from, move.to), most);
     undo(move);
@@ -178,7 +176,7 @@ Order TabuSearch::run() {
     if (!isBetter(current.seconds, current.sumOfEnds, bestSeconds, bestSum))
       continue;
     // What does not shorten the step is no reason to go on for long.
-    if (current.seconds < bestSeconds * (1 - tolerance))
+    if (current.seconds < bestSeconds * (1 - kTimeTolerance))
       since = 0;
     best = current.order;
     bestSeconds = current.seconds;

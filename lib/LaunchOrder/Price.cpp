@@ -76,7 +76,7 @@ static std::vector<double> getIssued(const SimProgram &program, const HostIssue 
   std::vector<double> issued(order.size());
   double now = 0;
   for (unsigned launch : order)
-    issued[launch] = now += host.launchSeconds[static_cast<unsigned>(program.launches[launch].cost.resource)];
+    issued[launch] = now += host.getLaunchSeconds(program.launches[launch].cost.resource);
   return issued;
 }
 

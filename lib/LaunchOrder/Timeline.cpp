@@ -143,10 +143,9 @@ bool Runner::takeNext(Stream &stream, unsigned index) {
 
 void Runner::begin(Stream &stream) {
   unsigned task = stream.task;
-  // What is left takes at least so long. Sums of times differ in their last digits by the order of their terms.
-  constexpr double tolerance = 1e-9;
+  // What is left takes at least so long.
   double least = std::max(stream.left / mostSpeed, tails.empty() ? 0 : tails[task]);
-  isTooLong |= (state.now + least) * (1 - tolerance) > limit;
+  isTooLong |= (state.now + least) * (1 - kTimeTolerance) > limit;
   stream.left -= graph.tasks[task].seconds;
   timeline.order.push_back(task);
   if (stream.last >= 0 && stream.free > readyAt[task]) {

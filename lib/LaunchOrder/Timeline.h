@@ -13,6 +13,9 @@
 
 namespace mlir::moe {
 
+/// Sums of times differ in their last digits by the order of their terms: relative.
+inline constexpr double kTimeTolerance = 1e-9;
+
 /// Tasks of each stream in order.
 using Sequences = std::vector<Order>;
 

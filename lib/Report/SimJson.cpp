@@ -12,6 +12,8 @@ static void writeText(json::OStream &json, StringRef key, StringRef text) { json
 static void writeHeader(json::OStream &json, const SimHeader &header) {
   writeText(json, "plan", header.plan);
   writeText(json, "cluster", header.cluster);
+  if (!header.host.empty())
+    writeText(json, "host", header.host);
   writeText(json, "schedule", header.schedule);
   writeText(json, "mode", header.mode);
   writeText(json, "form", header.form);

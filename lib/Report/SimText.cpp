@@ -40,7 +40,10 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
      << (report.numRanks == 1 ? " rank" : " ranks");
   if (static_cast<int64_t>(result.ranks.size()) != report.numRanks)
     os << " (" << result.ranks.size() << " simulated, the others do the same)";
-  os << "\ncluster     " << header.cluster << ", " << header.form << ", routing " << header.routing << "\n";
+  os << "\ncluster     " << header.cluster;
+  if (!header.host.empty())
+    os << ", host " << header.host;
+  os << ", " << header.form << ", routing " << header.routing << "\n";
   if (!header.load.empty())
     os << "dropless    " << header.load << "\n";
   os << "\n";
@@ -67,13 +70,13 @@ static void printErrors(const SimResult &result, const CriticalUse &critical, ra
   };
   os << "how sure    expected error ";
   if (critical.fitted == 0) {
-    os << "not known: the profile does not say how far its times may be off";
+    os << "not known: the profile does not say how far its times may be off,";
   } else {
     os << error(critical.getErrors(), result.seconds) << " of step and speed, "
        << error(critical.computeErrors, critical.compute) << " of computation, "
        << error(critical.communicationErrors, critical.communication) << " of communication";
   }
-  os << "\n            " << share(critical.fitted) << " of the critical path has a known error, "
+  os << "\n            from the " << share(critical.fitted) << " of the critical path whose error is known; "
      << share(critical.extrapolated) << " is extrapolated\n";
 }
 

@@ -1,7 +1,6 @@
 //===- HostClock.cpp - when hosts issue launches --------------------------===//
 #include "HostClock.h"
 
-#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir::moe;
@@ -17,16 +16,13 @@ HostProgram::HostProgram(const SimProgram &program, const HostIssue &host) {
     return program.buffers[buffer].base < 0 ? buffer : program.buffers[buffer].base;
   };
   std::vector<int32_t> writers(program.buffers.size(), -1);
-  llvm::BitVector isRead(program.launches.size());
   double seconds = 0;
   for (auto [index, launch] : llvm::enumerate(program.launches)) {
-    issued.push_back(seconds += host.launchSeconds[static_cast<unsigned>(launch.cost.resource)]);
+    issued.push_back(seconds += host.getLaunchSeconds(launch.cost.resource));
     if (host.countsSeconds && hasHostSizes(launch))
       if (int32_t writer = writers[getBase(launch.inputs[launch.cost.countsInput])];
-          writer >= 0 && !isRead.test(writer)) {
-        isRead.set(writer);
+          writer >= 0 && waitFor.try_emplace(writer, waits.size()).second)
         waits.push_back({static_cast<uint32_t>(index), static_cast<uint32_t>(writer)});
-      }
     for (int32_t output : launch.outputs)
       if (output >= 0)
         writers[getBase(output)] = static_cast<int32_t>(index);
@@ -36,7 +32,7 @@ HostProgram::HostProgram(const SimProgram &program, const HostIssue &host) {
 double mlir::moe::getIssueSeconds(const SimProgram &program, const HostIssue &host) {
   double seconds = 0;
   for (const SimLaunch &launch : program.launches)
-    seconds += host.launchSeconds[static_cast<unsigned>(launch.cost.resource)];
+    seconds += host.getLaunchSeconds(launch.cost.resource);
   return seconds;
 }
 
@@ -53,10 +49,11 @@ std::optional<double> HostClock::getIssued(uint32_t launch) const {
 }
 
 bool HostClock::end(uint32_t launch, double now, int32_t time) {
+  auto wait = program->waitFor.find(launch);
+  if (wait == program->waitFor.end())
+    return false;
+  states[wait->second] = {now, time};
   size_t first = next;
-  for (size_t wait = next; wait < states.size(); ++wait)
-    if (program->waits[wait].writer == launch)
-      states[wait] = {now, time};
   for (; isWaiting() && states[next].time >= 0; ++next) {
     State &state = states[next];
     uint32_t before = program->waits[next].launch;

@@ -12,6 +12,8 @@
 
 #include "moe/Cost/ClusterProfile.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 namespace mlir::moe {
 
 /// What the host of a rank does in a step; the same for all ranks of a program.
@@ -22,7 +24,8 @@ struct HostProgram {
   struct Wait {
     uint32_t launch, writer;
   };
-  std::vector<Wait> waits; ///< in program order
+  std::vector<Wait> waits;                    ///< in program order
+  llvm::DenseMap<uint32_t, uint32_t> waitFor; ///< by writer: into the waits
 
   HostProgram(const SimProgram &program, const HostIssue &host);
 };

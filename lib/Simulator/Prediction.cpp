@@ -16,6 +16,7 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   SimHeader header;
   header.plan = planName.str();
   header.cluster = cluster.name;
+  header.host = cluster.host.name;
   header.schedule = getAttribute(plan::kScheduleAttrName);
   header.mode = getAttribute(plan::kModeAttrName);
   header.load = describeDefaultMaxLoad(plan);

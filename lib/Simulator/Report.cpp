@@ -200,7 +200,7 @@ static uint64_t getErrorKind(const SimProgram &program, uint32_t index) {
                            cost.bytesRead,   cost.bytesWritten, members,           stride};
   std::string text = launch.kernel + "/" + launch.dtype;
   for (int64_t size : sizes)
-    text += "/" + std::to_string(size);
+    text.append("/").append(std::to_string(size));
   return llvm::xxh3_64bits(text);
 }
 

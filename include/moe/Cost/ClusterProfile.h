@@ -161,6 +161,8 @@ struct HostIssue {
   /// The host reads counts before it issues the first launch whose size they decide: seconds from the end of the launch
   /// that wrote them until the host goes on. None: it does not wait for them.
   std::optional<double> countsSeconds = std::nullopt;
+
+  double getLaunchSeconds(Resource resource) const { return launchSeconds[static_cast<unsigned>(resource)]; }
 };
 
 /// Devices that are not processors of their own: those of a node share `count` ones, and a ready op waits for a free

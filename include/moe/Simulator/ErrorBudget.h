@@ -24,7 +24,6 @@ public:
   double getSeconds() const { return getDifference({}); }
   /// Expected error of the difference between the times of this and of `other`, in seconds.
   double getDifference(const ErrorBudget &other) const;
-  bool isEmpty() const { return errors.empty(); }
 
 private:
   std::map<uint64_t, double> errors; ///< by kind

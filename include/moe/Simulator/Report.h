@@ -64,7 +64,7 @@ struct CriticalUse {
   double fitted = 0, fitError = 0;
   /// Seconds of sizes that the profile has no measurements around.
   double extrapolated = 0;
-  /// How wrong these sums may be, as far as it is known; in a kernel's errors its copies are among the computation.
+  /// How wrong the sums of computation, copies included, and of communication may be, as far as it is known.
   ErrorBudget computeErrors, communicationErrors;
 
   /// How wrong the step may be.
@@ -142,6 +142,7 @@ struct SimHeader {
   std::string load;           ///< a default bound of dropless rows (describeDefaultMaxLoad); may be empty
   int64_t devicesPerNode = 0; ///< 0: not known; the page groups many ranks by it
   double memoryBytes = 0;     ///< of a device, for plans; 0: not known
+  std::string host;           ///< of the cluster's hosts; empty: its own
 };
 
 /// Measured against predicted, for each kernel name and for the step.

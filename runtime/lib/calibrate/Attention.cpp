@@ -3,6 +3,7 @@
 #include "calibrate/Calibrate.h"
 #include "core/Attributes.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace moert::calibrate {
@@ -103,6 +104,7 @@ Status calibrateAttention(Pool &pool, const Settings &settings, const Rate &rate
     return status;
   for (CurveCalls &one : all) {
     for (size_t call : one.points)
+      // A profile has no fractions above 1. The clock may say that attention is faster than the fastest product.
       one.curve.efficiency.push_back(std::min(1.0, flops[call] / seconds[call] / rate.flopsPerSecond));
     curves.push_back(std::move(one.curve));
   }

@@ -8,7 +8,6 @@
 namespace moert::calibrate {
 namespace {
 
-constexpr int32_t kTypes[] = {MOERT_BF16, MOERT_F16};
 /// How many of the library's proposals are measured.
 constexpr int64_t kProposals = 5;
 
@@ -90,21 +89,28 @@ Status measureProposal(const Settings &settings, int64_t proposal, int64_t callB
   std::unique_ptr<Ranks> ranks;
   if (Status status = Ranks::create(options, ranks); !status.ok())
     return status;
+  return measureTypes(settings, *ranks, callBytes, [&](Pool &pool) {
+    return measureType(pool, ranks->device(), settings.quick ? 2 : 5, products, isNew);
+  });
+}
+
+} // namespace
+
+Status measureTypes(const Settings &settings, Ranks &ranks, int64_t callBytes,
+                    const std::function<Status(Pool &)> &measure) {
   std::unique_ptr<DeviceBench> bench;
   const DeviceSizes &sizes = settings.device;
-  if (Status status = DeviceBench::create(*ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes); !status.ok())
+  if (Status status = DeviceBench::create(ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes); !status.ok())
     return status;
   Pool pool;
-  for (int32_t dtype : kTypes) {
+  for (int32_t dtype : kTableTypes) {
     if (Status status = pool.create(*bench, dtype); !status.ok())
       return status;
-    if (Status status = measureType(pool, ranks->device(), settings.quick ? 2 : 5, products, isNew); !status.ok())
+    if (Status status = measure(pool); !status.ok())
       return status;
   }
   return {};
 }
-
-} // namespace
 
 const MeasuredDense::Algorithm &MeasuredDense::fastest() const {
   return *std::min_element(algorithms.begin(), algorithms.end(),
@@ -114,7 +120,7 @@ const MeasuredDense::Algorithm &MeasuredDense::fastest() const {
 Status calibrateDense(const Settings &settings, std::vector<MeasuredDense> &products) {
   products.clear();
   int64_t callBytes = settings.device.coldBytes;
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : kTableTypes)
     for (const DenseShape &shape : allShapes(settings)) {
       products.push_back({shape, dtype, {}});
       callBytes = std::max(callBytes, bytesOf(shape, dtype));

@@ -6,6 +6,12 @@
 
 namespace moert::calibrate {
 
+/// Of the products in a table that MOERT_PRODUCTS names.
+inline constexpr int32_t kTableTypes[] = {MOERT_BF16, MOERT_F16};
+/// Calls `measure` with operands of each of them in the memory of `ranks`; a call takes at most `callBytes`.
+Status measureTypes(const Settings &settings, Ranks &ranks, int64_t callBytes,
+                    const std::function<Status(Pool &)> &measure);
+
 /// c [m,n] = op(a) op(b).
 struct DenseShape {
   int64_t m = 0, n = 0, k = 0;

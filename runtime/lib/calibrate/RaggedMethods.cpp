@@ -12,7 +12,6 @@ namespace moert::calibrate {
 namespace {
 
 constexpr int64_t kFormatVersion = 1;
-constexpr int32_t kTypes[] = {MOERT_BF16, MOERT_F16};
 
 /// Both products of a layer with a gate, the first with its columns and those of the gate beside each other.
 struct Layer {
@@ -94,18 +93,8 @@ Status measureMethod(const Settings &settings, const std::string &method, int64_
   std::unique_ptr<Ranks> ranks;
   if (Status status = createRanks(settings, method, ranks); !status.ok())
     return status;
-  std::unique_ptr<DeviceBench> bench;
-  const DeviceSizes &sizes = settings.device;
-  if (Status status = DeviceBench::create(*ranks, sizes.arenaBytes, sizes.coldBytes, bench, callBytes); !status.ok())
-    return status;
-  Pool pool;
-  for (int32_t dtype : kTypes) {
-    if (Status status = pool.create(*bench, dtype); !status.ok())
-      return status;
-    if (Status status = measureType(pool, settings, method, progress, table); !status.ok())
-      return status;
-  }
-  return {};
+  return measureTypes(settings, *ranks, callBytes,
+                      [&](Pool &pool) { return measureType(pool, settings, method, progress, table); });
 }
 
 /// What the table is of, and the methods to measure.
@@ -171,7 +160,7 @@ Status calibrateMethods(const Settings &settings, MethodTable &table) {
   if (Status status = describe(settings, table, methods); !status.ok())
     return status;
   int64_t callBytes = settings.device.coldBytes;
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : kTableTypes)
     for (const RaggedShape &shape : allShapes(settings)) {
       table.products.push_back({shape, dtype, {}});
       callBytes = std::max(callBytes, bytesOf(shape, dtype));

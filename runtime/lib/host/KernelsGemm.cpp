@@ -115,12 +115,17 @@ Status matmul(View a, View b, View c, bool transposeA, bool transposeB) {
   });
 }
 
+/// What a product is added to.
+static void copyAddend(View addend, View out) {
+  if (addend && addend.data != out.data)
+    std::memmove(out.data, addend.data, out.bytes());
+}
+
 Status matmulWgrad(View rows, View grads, View addend, View out) {
   Checker check = checkOperands(Kind::MatmulWgrad, checkMatmulWgrad, rows, grads, addend, out);
   if (!check.ok())
     return check.take();
-  if (addend && addend.data != out.data)
-    std::memmove(out.data, addend.data, out.bytes());
+  copyAddend(addend, out);
   return withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     return gemm({out.dims[0], out.dims[1], rows.dims[0], true, false, bool(addend)}, rows.as<T>(), grads.as<T>(),
@@ -153,8 +158,7 @@ Status groupedMatmulWgrad(View rows, View grads, View counts, View addend, View 
   const int64_t k = experts.columns, n = columnsOf(grads);
   if (!check.ok())
     return check.take();
-  if (addend && addend.data != out.data)
-    std::memmove(out.data, addend.data, out.bytes());
+  copyAddend(addend, out);
   return withFloating(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (int64_t e = 0; e < experts.experts; ++e) {
