@@ -30,6 +30,8 @@ from run_all import get_commit
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(FOLDER, "..", "share", "models")
 CLUSTER = "hgx-h100"
+# The published runs issue their kernels from PyTorch, and sum gradients in f32. So do both predictions.
+FRAMEWORK = ["--host=megatron", "--grad-dtype=f32"]
 GIGA, TERA = 1e9, 1e12
 # A dropless layer reserves rows for this multiple of the mean load. The published runs balance their tokens by force.
 MAX_LOAD = 1.5
@@ -120,7 +122,7 @@ def count_micro_batches(row):
 def get_their_command(row, count):
     command = ["moe-sim", row["model"], "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero",
                f"--cluster={CLUSTER}", f"--parallel={get_groups(row)}", f"--batch={row['mbs']}", f"--micro-batches={count}",
-               f"--max-load={MAX_LOAD}", "--memory-limit=0"]
+               f"--max-load={MAX_LOAD}", "--memory-limit=0", *FRAMEWORK]
     recompute = {"full": ["--recompute=block"], "norm, act": ["--recompute=selective"]}.get(row["recompute"], [])
     command += [f"--interleave={row['vp']}"] * (row["vp"] > 1) + recompute
     # Megatron's members of a tensor-parallel group send different tokens to the experts, as Parm's S1 does.
@@ -128,7 +130,8 @@ def get_their_command(row, count):
 
 
 def get_our_commands(row):
-    return [["moe-plan", row["model"], str(row["gpus"]), CLUSTER, f"--seq={row['seq']}", f"--global-batch={row['gbs']}", f"--max-load={MAX_LOAD}"]]
+    return [["moe-plan", row["model"], str(row["gpus"]), CLUSTER, f"--seq={row['seq']}", f"--global-batch={row['gbs']}", f"--max-load={MAX_LOAD}",
+             *FRAMEWORK]]
 
 
 def run(bin_folder, command, limit_s):

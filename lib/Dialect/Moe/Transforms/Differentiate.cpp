@@ -105,11 +105,16 @@ void Differentiator::buildAdjoint(Operation *op, ValueRange cotangents, SmallVec
 /// Gradients that `op` gives to what has wide ones: by the op behind `before` that computes one, where that can give
 /// its sum.
 void Differentiator::widen(Operation *op, Operation *before, MutableArrayRef<Value> gradients) {
+  // Few ops are new. Operation::isBeforeInBlock() would number the whole block again after each insertion.
+  auto isNew = [&](Operation *one) {
+    return llvm::any_of(llvm::make_range(std::next(before->getIterator()), terminator->getIterator()),
+                        [&](Operation &built) { return &built == one; });
+  };
   for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients)) {
     if (!gradient || !isWide(operand) || !isNarrow(gradient.getType()))
       continue;
     auto sum = gradient.getDefiningOp<MoeWideGradientOpInterface>();
-    bool isOwn = sum && before->isBeforeInBlock(sum) && gradient.use_empty() && llvm::count(gradients, gradient) == 1;
+    bool isOwn = sum && isNew(sum) && gradient.use_empty() && llvm::count(gradients, gradient) == 1;
     Value wide = isOwn ? sum.buildWide(builder) : Value();
     if (wide)
       sum->erase();
