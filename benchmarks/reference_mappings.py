@@ -144,7 +144,8 @@ def run(bin_folder, command, limit_s):
     except OSError as error:
         sys.exit(f"error: {program}: {error.strerror}; build it, and give its folder with --bin")
     if result.returncode:
-        return {"error": re.sub(r"^error: ", "", result.stderr.strip().splitlines()[-1] if result.stderr.strip() else str(result.returncode))}
+        found = re.search(r"error: (.*)", result.stderr)
+        return {"error": found[1] if found else f"exit status {result.returncode}"}
     return json.loads(result.stdout)
 
 
@@ -215,7 +216,7 @@ def get_error(figures, row):
 
 
 def describe_failure(figures, row, kind):
-    return figures.get(row["name"], {}).get(kind, {}).get("error", "not computed yet")
+    return figures.get(row["name"], {}).get(kind, {}).get("error", "not computed yet").split(", that of")[0]
 
 
 def make_their_table(reference, figures):

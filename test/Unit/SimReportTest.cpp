@@ -65,7 +65,9 @@ static SimResult makeResult(int64_t alike = 3) {
   return result;
 }
 
-static SimHeader makeHeader() { return {"plan.mlir", "toy", "baseline", "train", "closed-form", "even", "", 2, 200, ""}; }
+static SimHeader makeHeader() {
+  return {"plan.mlir", "toy", "baseline", "train", "closed-form", "even", "", 2, 200, ""};
+}
 
 static json::Value parseJson(StringRef text) {
   llvm::Expected<json::Value> value = json::parse(text);
