@@ -97,7 +97,8 @@ class Costs(ctypes.Structure):
 
     _fields_ = [("size", ctypes.c_uint32), ("policy", ctypes.c_uint32)] + [
         (name, ctypes.c_int64) for name in ("workers", "node_workers", "most", "room", "phases")] + [
-        (name, ctypes.c_double) for name in ("row_compute", "row_send", "row_local", "row_node", "expert", "start")]
+        (name, ctypes.c_double) for name in ("row_compute", "row_send", "row_local", "row_node", "expert", "start")] + [
+        ("least", ctypes.c_int64)]
 
 
 class Shadows:

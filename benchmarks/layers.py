@@ -78,6 +78,13 @@ def load_profile(name):
         return json.load(file)
 
 
+def remove_start_ups(profile):
+    """Exchanges over links start at once: no link has a latency, and no host thread posts messages."""
+    for link in profile["links"]:
+        link["latency_s"] = 0
+        link.pop("post_s", None)
+
+
 def write_profile(profile, path):
     with open(path, "w") as file:
         json.dump(profile, file, indent=1)

@@ -28,7 +28,7 @@ import re
 import sys
 import tempfile
 
-from layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, report, write_profile, write_tf32_profile
+from layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, remove_start_ups, report, write_profile, write_tf32_profile
 from mpipemoe_memory import get_arena, get_bytes, get_parameters
 
 SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 22, 24, 32, 40, 48, 64]
@@ -87,7 +87,7 @@ class Machine:
         """Seconds by strategy, as Eq. 10 has them."""
         text = self.tools.compile(model, size * K, ranks, f"{name_of(chunks)}+mpipe-auto", "--order=mpipemoe", "--emit=plan", "-o", "-",
                                   cluster=self.profile)
-        found = re.findall(r'equation10 = ([\d.eE+-]+) : f64, schedule = "[^"]*mpipe-(s\d)"', text[:text.index("func.func")])
+        found = re.findall(r'equation10 = ([\d.eE+-]+) : f64, (?:\w+ = [^,]*, )*schedule = "[^"]*mpipe-(s\d)"', text[:text.index("func.func")])
         return {strategy: float(seconds) for seconds, strategy in found}
 
 
@@ -382,11 +382,6 @@ def draw_speedups(rows, title, path):
 # ------------------------------------------------------------------------------------------------------------------- why
 
 
-def without_start(profile):
-    for link in profile["links"]:
-        link["latency_s"] = 0
-
-
 def without_interference(profile):
     for entry in profile["interference"]:
         for kind in ("compute", "communication", "copy"):
@@ -400,7 +395,7 @@ def with_flat_curve(profile):
         rate["efficiency"]["values"] = [max(rate["efficiency"]["values"])] * len(rate["efficiency"]["values"])
 
 
-CHANGES = {"as it is": lambda profile: None, "exchanges start in no time": without_start,
+CHANGES = {"as it is": lambda profile: None, "exchanges start in no time": remove_start_ups,
            "nothing slows anything": without_interference, "products equally efficient": with_flat_curve}
 
 

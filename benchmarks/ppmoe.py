@@ -35,7 +35,7 @@ import tempfile
 from collections import defaultdict
 from typing import NamedTuple
 
-from layers import CLUSTERS, COLORS, Axes, Svg, load_profile, report, write_profile
+from layers import CLUSTERS, COLORS, Axes, Svg, load_profile, remove_start_ups, report, write_profile
 
 LENGTH, EXPERTS, NODE = 2048, 64, 8
 MODELS = {"small": "gpt3-medium-moe", "large": "gpt3-6.7b-moe"}
@@ -126,8 +126,7 @@ class Bench:
         if variant == "one ring":
             profile["collectives"] = []
         if variant == "no start-ups":
-            for link in profile["links"]:
-                link["latency_s"] = 0
+            remove_start_ups(profile)
         if row.pp > 1 and variant in ("megatron", "ring a2a"):
             # Stages are whole nodes: eight devices at once, each with an eighth.
             fit("broadcast", 2, 1, 15.3e-6, 1 / wire)

@@ -2,7 +2,7 @@
 """Runs all benchmarks, and writes docs/Results.md with its pictures. entries.py has the list, and the page's texts.
 
 Usage: run_all.py --bin DIR --page docs/Results.md      runs entries without a result of this commit, then writes the page
-       run_all.py --page docs/Results.md                writes the page from the existing results
+       run_all.py --page docs/Results.md                writes the page from the existing results; its other parts stay
        run_all.py --list                                names, seconds, needs
 
   --bin=DIR          folder of the tools, built from this checkout (preset release: build/release/bin)
@@ -36,6 +36,7 @@ from entries import ENTRIES, SECTIONS
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 SKIPPED = 77
+SKIP = {"state": "skipped"}
 LAST_LINES = 30
 CLAIM = re.compile("(ok|FAIL)  ")
 
@@ -384,9 +385,21 @@ def show_state(record):
     return f"**failed** ({record['status']})" if record["state"] == "failed" else record["state"]
 
 
+def read_parts(path):
+    """The page's parts and the lines of its table, by title. Results are kept on one machine, the page goes to all."""
+    if not os.path.exists(path):
+        return {}, {}
+    with open(path) as file:
+        text = file.read()
+    parts = dict(re.findall(r"^### (.*)\n(?s:(.*?))(?=^###? |\Z)", text, re.M))
+    return parts, {title: line for line, title in re.findall(r"^(\|[^|\n]*\| \[(.*?)\]\(#.*)$", text, re.M)}
+
+
 def write_page(path, entries, sections, results):
-    """And copies its pictures to images/ beside it."""
+    """And copies its pictures to images/ beside it. An entry without a result keeps the one that the page has."""
     records = {entry.name: results.find(entry.name) for entry in entries}
+    old_parts, old_lines = read_parts(path)
+    keeps = lambda entry: (records[entry.name] or SKIP)["state"] == "skipped" and "| done |" in old_lines.get(entry.title, "")
     parts = ["""# Results
 
 `benchmarks/run_all.py --bin build/release/bin --page docs/Results.md` writes this page. It runs all
@@ -402,11 +415,15 @@ commits, also for some benchmarks that have not run here.
     for section in sections:
         for entry in (it for it in entries if it.section == section):
             record = records[entry.name]
+            if keeps(entry):
+                parts.append(old_lines[entry.title])
+                continue
             origin = f"{record['commit']} | {record['time'][:10]}" if record and record["state"] != "skipped" else " | "
             parts.append(f"| {section} | [{entry.title}](#{get_anchor(entry.title)}) | {show_state(record)} | {origin} |")
     parts.append("")
     for section, text in sections.items():
-        shown = [show_entry(entry, records[entry.name]) for entry in entries if entry.section == section]
+        shown = [f"### {entry.title}\n{old_parts[entry.title]}".rstrip("\n") + "\n" if keeps(entry) else show_entry(entry, records[entry.name])
+                 for entry in entries if entry.section == section]
         parts += [f"## {section}\n", text + "\n", *(shown or ["**Nothing measures this yet.**\n"])]
     os.makedirs(os.path.join(os.path.dirname(os.path.abspath(path)), "images"), exist_ok=True)
     for record in filter(None, records.values()):

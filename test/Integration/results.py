@@ -148,6 +148,9 @@ class RunTest(unittest.TestCase):
         self.assertIn("**Not run yet on this commit and machine.**\n\nCommand: `echo build/release/bin/tool`", page)
         self.assertIn("**Nothing measures this yet.**", page)
         self.assertIn("| First | [Title of draws](#title-of-draws) | done | abc1234 |", page)
+        # On another machine the part stays.
+        self.results = run_all.Results(self.path("none"), "def5678")
+        self.assertEqual(self.write_page(draws, later), page)
         self.assertTrue(os.path.exists(self.path("images", "a.svg")))
 
     def test_ctrl_c_keeps_what_is_done(self):
