@@ -34,6 +34,8 @@ import mpipemoe
 import ppmoe
 from layers import COLORS, K, MODELS, Axes, Svg, Tools, load_profile, report, run
 
+# FasterMoE's schedule has 12 shadows and a number of groups. The search takes shadows and groups in their usual numbers.
+ALLOWED = {"FasterMoE": 0.05}
 # Two sums of the same seconds may differ by so much, relatively.
 ROUNDING = 1e-9
 # Of Parm's layers, without --all.
@@ -108,7 +110,7 @@ def predict_layer(machine, layer, schedule, *flags):
     path = machine.tools.path("auto.json")
     text = machine.tools.compile(MODELS[name], size * K, ranks, schedule, *flags, "--emit=plan", "-o", "-", f"--report={path}",
                                  cluster=machine.profile)
-    taken = re.search(r"bytes = (\d+) : i64, chosen = true", text)
+    taken = re.search(r'memory = (\d+) : i64, [^{}]*verdict = "chosen"', text)
     with open(path) as file:
         prediction = json.load(file)["prediction"]
     return prediction["schedule"], prediction["step_s"], int(taken.group(1)) if taken else None
@@ -194,8 +196,9 @@ def print_paper(name, groups):
     slower = sorted(filter(is_slower, (case for group in groups for case in group.cases)), key=lambda case: case.gain)
     for case in slower[:20]:
         print(f"      {case.gain:.4f}  {case.title}: {case.auto} {1e3 * case.auto_s:.3f} ms for {case.own} {1e3 * case.own_s:.3f} ms")
-    least = min(case.gain for case in claimed)
-    return report(least >= 1 - ROUNDING, f"{name}: never slower in {len(claimed)} cases: least {least:.6f}, geometric mean {get_mean(claimed):.3f}")
+    least, allowed = min(case.gain for case in claimed), ALLOWED.get(name, 0)
+    claim = f"never more than {allowed:.0%} slower" if allowed else "never slower"
+    return report(least >= 1 - allowed - ROUNDING, f"{name}: {claim} in {len(claimed)} cases: least {least:.6f}, geometric mean {get_mean(claimed):.3f}")
 
 
 # ---------------------------------------------------------------------------------------------------------------- picture
