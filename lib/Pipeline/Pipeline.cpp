@@ -130,8 +130,10 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (options.train || options.optimizer)
     addSimplification(passes);
   int64_t pp = reference ? 1 : options.parallel.getPp();
+  if (pp > 1 && splitsBackward(options.pipelineOrder))
+    passes.addNestedPass<func::FuncOp>(createMoeSplitBackward());
   if (options.microBatches > 1 || pp > 1 || options.markParts)
-    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp}));
+    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, options.pipelineOrder}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
   if (!options.leaveOutProofs)

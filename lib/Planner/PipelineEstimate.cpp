@@ -6,13 +6,15 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-ArrayRef<PipelineUnit> PipelineOrders::get(const PipelineShape &shape, int64_t microBatches) {
+ArrayRef<PipelineUnit> PipelineOrders::get(const EstimatedPipeline &shape, int64_t microBatches) {
   std::lock_guard lock(mutex);
   SmallVector<PipelineUnit> &order = orders[{shape.devices, shape.interleave, microBatches, shape.hasBackward}];
   if (order.empty())
-    order = getPipelineOrder(shape.devices, shape.getStages(), microBatches, shape.hasBackward);
+    order = getPipelineSchedule({shape.devices, shape.getStages(), microBatches, shape.hasBackward}).units;
   return order;
 }
+
+static bool isBackward(const PipelineUnit &unit) { return unit.work != StageWork::forward; }
 
 namespace {
 /// What a stage does for each micro-batch, and what it needs of a device's memory.
@@ -35,7 +37,7 @@ struct Device {
 
 class PipelinePlay {
 public:
-  PipelinePlay(ArrayRef<const SampledPart *> parts, double mostReceived, const PipelineShape &shape,
+  PipelinePlay(ArrayRef<const SampledPart *> parts, double mostReceived, const EstimatedPipeline &shape,
                PipelineOrders &orders)
       : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts) {}
 
@@ -46,12 +48,12 @@ private:
   void addStage(ArrayRef<const SampledPart *> own, Device &device, function_ref<double(double)> getTransferSeconds);
   double getReady(const PipelineUnit &unit) const;
   size_t getIndex(const PipelineUnit &unit) const {
-    return (unit.microBatch * shape.getStages() + unit.stage) * 2 + unit.backward;
+    return (unit.microBatch * shape.getStages() + unit.stage) * 2 + isBackward(unit);
   }
   double getEnd(const PipelineUnit &unit) const { return ends[getIndex(unit)]; }
   void use(Device &device, const Stage &stage, const PipelineUnit &unit) const;
 
-  const PipelineShape &shape;
+  const EstimatedPipeline &shape;
   PipelineOrders &orders;
   double mostReceived; ///< ModelCost::mostReceived
   ArrayRef<const SampledPart *> parts;
@@ -119,15 +121,15 @@ bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
 }
 
 double PipelinePlay::getReady(const PipelineUnit &unit) const {
-  if (!unit.backward)
-    return unit.stage == 0 ? 0 : getEnd({unit.microBatch, unit.stage - 1, false}) + stages[unit.stage].receiveSeconds;
+  if (!isBackward(unit))
+    return unit.stage == 0 ? 0 : getEnd({unit.microBatch, unit.stage - 1, StageWork::forward}) + stages[unit.stage].receiveSeconds;
   if (unit.stage == shape.getStages() - 1)
-    return getEnd({unit.microBatch, unit.stage, false});
-  return getEnd({unit.microBatch, unit.stage + 1, true}) + stages[unit.stage + 1].receiveSeconds;
+    return getEnd({unit.microBatch, unit.stage, StageWork::forward});
+  return getEnd({unit.microBatch, unit.stage + 1, StageWork::backward}) + stages[unit.stage + 1].receiveSeconds;
 }
 
 void PipelinePlay::use(Device &device, const Stage &stage, const PipelineUnit &unit) const {
-  if (!unit.backward) {
+  if (!isBackward(unit)) {
     device.peak = std::max(device.peak, device.kept + device.gradients + stage.forwardBytes);
     device.kept += shape.hasBackward ? stage.kept : 0;
     return;
@@ -146,7 +148,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
     const Stage &stage = stages[unit.stage];
     Device &device = devices[unit.stage % shape.devices];
     device.free = ends[getIndex(unit)] =
-        std::max(device.free, getReady(unit)) + (unit.backward ? stage.backward : stage.forward);
+        std::max(device.free, getReady(unit)) + (isBackward(unit) ? stage.backward : stage.forward);
     use(device, stage, unit);
   }
   PipelineEstimate estimate;
@@ -160,7 +162,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
 }
 
 std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                            const PipelineShape &shape, PipelineOrders &orders,
+                                                            const EstimatedPipeline &shape, PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
   SmallVector<const SampledPart *> parts;
   auto add = [&](ArrayRef<SampledPart> some) {

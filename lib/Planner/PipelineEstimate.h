@@ -11,8 +11,8 @@
 
 namespace mlir::moe {
 
-/// The shape of a pipeline: stage s is on device s mod `devices`.
-struct PipelineShape {
+/// A pipeline of 1F1B: stage s is on device s mod `devices`.
+struct EstimatedPipeline {
   int64_t devices = 1, interleave = 1, microBatches = 1;
   bool hasBackward = true;
 
@@ -22,7 +22,7 @@ struct PipelineShape {
 /// Orders of pipelines, each made once. Several threads may use them.
 class PipelineOrders {
 public:
-  ArrayRef<PipelineUnit> get(const PipelineShape &shape, int64_t microBatches);
+  ArrayRef<PipelineUnit> get(const EstimatedPipeline &shape, int64_t microBatches);
 
 private:
   std::mutex mutex;
@@ -40,7 +40,7 @@ struct PipelineEstimate {
 /// the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
 /// next stage. Nothing where the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                 const PipelineShape &shape, PipelineOrders &orders,
+                                                 const EstimatedPipeline &shape, PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);
 
 } // namespace mlir::moe

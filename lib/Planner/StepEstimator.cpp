@@ -173,7 +173,7 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
   std::optional<ModelCost> cost = getCost(candidate, roughDp, reason);
   if (!cost)
     return std::nullopt;
-  PipelineShape shape{candidate.parallel.getPp(), candidate.interleave, candidate.microBatches, options.train};
+  EstimatedPipeline shape{candidate.parallel.getPp(), candidate.interleave, candidate.microBatches, options.train};
   std::optional<PipelineEstimate> estimate = estimatePipeline(*cost, kindOf, shape, orders, [&](double bytes) {
     return getTransferSeconds(world / candidate.parallel.getPp(), bytes);
   });

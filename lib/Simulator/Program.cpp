@@ -147,7 +147,7 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
     launch.microBatch = static_cast<int32_t>(microBatch.getIndex());
   if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName)) {
     launch.stage = static_cast<int32_t>(stage.getIndex());
-    launch.isBackward = stage.getBackward();
+    launch.isBackward = stage.isBackward();
   }
   launch.stream = getStream(op.getStreamOrDefault());
   if (op.getPeer())

@@ -1,7 +1,13 @@
 //===- PipelineOrderTest.cpp - stages, and the order of their units -------===//
 #include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -33,23 +39,143 @@ TEST(CutIntoStages, IgnoresRounding) {
   EXPECT_EQ(cut(exact, 5), cut(rounded, 5));
 }
 
+constexpr StageWork F = StageWork::forward, B = StageWork::backward, W = StageWork::weights;
+
 /// One device does forward and backward of one micro-batch after the other.
 TEST(PipelineOrder, OneDevice) {
-  SmallVector<PipelineUnit> order = getPipelineOrder(/*devices=*/1, /*stages=*/2, /*microBatches=*/2, true);
-  SmallVector<PipelineUnit> expected = {{0, 0, false}, {0, 1, false}, {0, 1, true}, {0, 0, true},
-                                        {1, 0, false}, {1, 1, false}, {1, 1, true}, {1, 0, true}};
+  SmallVector<PipelineUnit> order = getPipelineSchedule({/*devices=*/1, /*stages=*/2, /*microBatches=*/2}).units;
+  SmallVector<PipelineUnit> expected = {{0, 0, F}, {0, 1, F}, {0, 1, B}, {0, 0, B},
+                                        {1, 0, F}, {1, 1, F}, {1, 1, B}, {1, 0, B}};
   EXPECT_EQ(order, expected);
 }
 
 /// Of 1F1B: the first of two stages does two forwards before the first backward arrives.
 TEST(PipelineOrder, TwoDevices) {
   SmallVector<PipelineUnit> first;
-  for (const PipelineUnit &unit : getPipelineOrder(2, 2, 3, true))
+  for (const PipelineUnit &unit : getPipelineSchedule({2, 2, 3}).units)
     if (unit.stage == 0)
       first.push_back(unit);
-  SmallVector<PipelineUnit> expected = {{0, 0, false}, {1, 0, false}, {0, 0, true},
-                                        {2, 0, false}, {1, 0, true},  {2, 0, true}};
+  SmallVector<PipelineUnit> expected = {{0, 0, F}, {1, 0, F}, {0, 0, B}, {2, 0, F}, {1, 0, B}, {2, 0, B}};
   EXPECT_EQ(first, expected);
+}
+
+/// Each unit is there once, after those that it needs, and weights of a stage are in the order of micro-batches.
+void expectLegal(const PipelineShape &shape, const PipelineSchedule &schedule) {
+  std::set<PipelineUnit> done;
+  bool isSplit = splitsBackward(shape.order);
+  for (const PipelineUnit &unit : schedule.units) {
+    auto [microBatch, stage, work] = unit;
+    auto needs = [&](const PipelineUnit &other) { EXPECT_TRUE(done.count(other)) << getName(shape.order).str(); };
+    if (work == F && stage > 0)
+      needs({microBatch, stage - 1, F});
+    if (work == B)
+      needs({microBatch, stage, F});
+    if (work == B && stage + 1 < shape.stages)
+      needs({microBatch, stage + 1, B});
+    if (work == W)
+      needs({microBatch, stage, B});
+    if (work == W && microBatch > 0)
+      needs({microBatch - 1, stage, W});
+    EXPECT_TRUE(done.insert(unit).second);
+  }
+  EXPECT_EQ(done.size(), static_cast<size_t>(shape.stages * shape.microBatches * (isSplit ? 3 : 2)));
+}
+
+/// The most micro-batches of a stage that a device keeps.
+int64_t getMostAlive(const PipelineShape &shape, const PipelineSchedule &schedule) {
+  std::vector<int64_t> alive(shape.devices, 0);
+  int64_t most = 0;
+  StageWork last = splitsBackward(shape.order) ? W : B;
+  for (const PipelineUnit &unit : schedule.units) {
+    int64_t &its = alive[schedule.devices[unit.stage]];
+    its += unit.work == F ? 1 : unit.work == last ? -1 : 0;
+    most = std::max(most, its);
+  }
+  return most;
+}
+
+StageTimes getTimes(int64_t stages, double forward, double backward, double weights) {
+  return {SmallVector<double>(stages, forward), SmallVector<double>(stages, backward),
+          SmallVector<double>(stages, weights), 0};
+}
+
+/// Table 2 of the paper: (p - 1)(T_F + T_B - T_W), where 1F1B has (p - 1)(T_F + T_B + T_W), and no more is alive.
+TEST(PipelineOrder, ZbH1) {
+  for (auto [forward, backward, weights] : {std::tuple(1.0, 1.0, 1.0), {10.0, 12.0, 9.0}, {2.0, 3.0, 2.0}})
+    for (int64_t devices : {2, 4, 8}) {
+      PipelineShape shape{devices, devices, 3 * devices}, split = shape;
+      split.order = PipelineOrder::ZbH1;
+      StageTimes times = getTimes(devices, forward, backward, weights);
+      PipelineSchedule usual = getPipelineSchedule(shape, times), better = getPipelineSchedule(split, times);
+      expectLegal(split, better);
+      double all = forward + backward + weights, work = all * static_cast<double>(shape.microBatches),
+             others = static_cast<double>(devices - 1);
+      EXPECT_DOUBLE_EQ(usual.seconds - work, others * all);
+      EXPECT_DOUBLE_EQ(better.seconds - work, others * (forward + backward - weights));
+      EXPECT_EQ(getMostAlive(split, better), getMostAlive(shape, usual));
+    }
+}
+
+/// The last device cannot begin before a micro-batch has passed the others: nothing else is lost. As much is alive as in
+/// 1F1B, whose stages are twice as large.
+TEST(PipelineOrder, ZbV) {
+  for (int64_t devices : {2, 4, 8}) {
+    PipelineShape shape{devices, 2 * devices, 2 * devices, true, PipelineOrder::ZbV};
+    PipelineSchedule schedule = getPipelineSchedule(shape);
+    expectLegal(shape, schedule);
+    EXPECT_EQ(schedule.devices[2 * devices - 1], 0);
+    EXPECT_DOUBLE_EQ(schedule.seconds, static_cast<double>(6 * shape.microBatches + devices - 1));
+    EXPECT_LE(getMostAlive(shape, schedule), 2 * devices);
+  }
+}
+
+TEST(PipelineOrder, DualPipeV) {
+  for (int64_t devices : {2, 3, 4, 8})
+    for (int64_t microBatches : {2 * devices, 5 * devices + 1}) {
+      PipelineShape shape{devices, 2 * devices, microBatches, true, PipelineOrder::DualPipeV};
+      PipelineSchedule schedule = getPipelineSchedule(shape);
+      expectLegal(shape, schedule);
+      EXPECT_EQ(getMostAlive(shape, schedule), 2 * devices + 1);
+      EXPECT_DOUBLE_EQ(schedule.seconds, static_cast<double>(6 * microBatches + devices - 1));
+    }
+}
+
+/// Of stages that take random times.
+TEST(PipelineOrder, SearchIsNeverSlower) {
+  std::mt19937 random(0);
+  for (int64_t number = 0; number < 120; ++number) {
+    int64_t devices = 2 + static_cast<int64_t>(random() % 5), chunks = 1 + static_cast<int64_t>(random() % 3);
+    PipelineShape shape{devices, devices * chunks, devices * (1 + static_cast<int64_t>(random() % 5)), true,
+                        PipelineOrder::Search};
+    auto draw = [&] { return 0.5 + static_cast<double>(random() % 1000) / 1000; };
+    StageTimes times = getTimes(shape.stages, 0, 0, 0);
+    for (auto *seconds : {&times.forward, &times.backward, &times.weights})
+      std::generate(seconds->begin(), seconds->end(), draw);
+    times.transfer = draw() / 10;
+    PipelineSchedule found = getPipelineSchedule(shape, times);
+    expectLegal(shape, found);
+    for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::ZbV,
+                                PipelineOrder::DualPipeV}) {
+      PipelineShape named = shape;
+      named.order = order;
+      if (describeMistake(named).empty())
+        EXPECT_LE(found.seconds, getPipelineSchedule(named, times).seconds * (1 + 1e-9)) << getName(order).str();
+    }
+  }
+}
+
+TEST(PipelineOrder, Mistakes) {
+  auto describe = [](const PipelineShape &shape) { return describeMistake(shape); };
+  EXPECT_EQ(describe({2, 3, 2}), "expected stages to be a multiple of 2 devices but got 3 stages");
+  EXPECT_EQ(describe({2, 4, 3}), "expected micro-batches to be a multiple of 2 devices, where these have several "
+                                 "stages, but got 3");
+  EXPECT_EQ(describe({2, 4, 4, true, PipelineOrder::ZbH1}),
+            "expected 1 stage on each device for the pipeline order zb-h1 but got 2");
+  EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::DualPipeV}),
+            "expected at least 4 micro-batches for the pipeline order dualpipe-v on 2 devices but got 3");
+  EXPECT_EQ(describe({2, 4, 4, false, PipelineOrder::ZbV}),
+            "expected a backward for the pipeline order zb-v, which splits it");
+  EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::Search}), "");
 }
 
 } // namespace

@@ -35,9 +35,16 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                             "   (gradient accumulation). Default: 1; in moe-plan from --global-batch"),
                    cl::init(1), cl::cat(category)),
       interleave("interleave",
-                 cl::desc("Pipeline stages on each device (VPP). More than 1 is interleaved 1F1B and\n"
-                          "   needs micro-batches that are a multiple of pp. Default: 1"),
+                 cl::desc("Pipeline stages on each device (VPP). With 1f1b, more than 1 needs\n"
+                          "   micro-batches that are a multiple of pp. Default: 1; 2 with zb-v and\n"
+                          "   dualpipe-v"),
                  cl::init(1), cl::cat(category)),
+      pipeline("pipeline",
+               cl::desc("Order of a pipeline's forwards and backwards: 1f1b (interleaved where a device\n"
+                        "   has several stages), zb-h1, zb-v, dualpipe-v or search, the fastest that is\n"
+                        "   found. All but 1f1b put gradients of weights off, to where a device would\n"
+                        "   wait. Default: 1f1b"),
+               cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
       stageBoundaries("stage-boundaries",
                       cl::desc("Where the stages of a pipeline begin, counted in parts of the model, and\n"
                                "   then the number of all parts. moe-plan prints such a list. Example for two\n"
@@ -84,15 +91,29 @@ FailureOr<MoeOptimizeOptions> StepCommandLine::getOptimizer(MLIRContext &context
   return result;
 }
 
-static LogicalResult checkInterleave(MLIRContext &context, const CompileOptions &options) {
+static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &options) {
   int64_t pp = options.parallel.getPp();
   if (options.interleave < 1 || (options.interleave > 1 && pp == 1))
     return emitUsageError(context)
            << "expected --interleave of at least 1, and of 1 without a pipeline (pp = 1), but got "
            << options.interleave;
-  if (options.microBatches % pp != 0 && options.interleave > 1)
-    return emitUsageError(context) << "expected --micro-batches to be a multiple of pp for --interleave but got "
-                                   << options.microBatches << " micro-batches and pp = " << pp;
+  if (options.pipelineOrder != PipelineOrder::OneForwardOneBackward && pp == 1)
+    return emitUsageError(context) << "expected a pipeline (pp of at least 2 in --parallel) for --pipeline="
+                                   << getName(options.pipelineOrder);
+  std::string mistake = describeMistake(
+      {pp, pp * options.interleave, options.microBatches, options.train, options.pipelineOrder});
+  return mistake.empty() ? success() : emitUsageError(context) << mistake;
+}
+
+/// The order, and as many stages on a device as it needs.
+LogicalResult StepCommandLine::setPipeline(MLIRContext &context, CompileOptions &options) const {
+  std::optional<PipelineOrder> order = parsePipelineOrder(pipeline);
+  if (!order)
+    return reportUnknownName(context, pipeline, {"1f1b", "zb-h1", "zb-v", "dualpipe-v", "search"});
+  options.pipelineOrder = *order;
+  options.interleave = interleave;
+  if (std::optional<int64_t> needed = getStagesPerDevice(*order); needed && !interleave.getNumOccurrences())
+    options.interleave = *needed;
   return success();
 }
 
@@ -112,9 +133,10 @@ LogicalResult StepCommandLine::setOptions(MLIRContext &context, CompileOptions &
   if (count < 1 || count > kMaxMicroBatches)
     return emitUsageError(context) << "expected --micro-batches from 1 to " << kMaxMicroBatches << " but got " << count;
   options.microBatches = count;
-  options.interleave = interleave;
+  if (failed(setPipeline(context, options)))
+    return failure();
   options.stageBoundaries.assign(stageBoundaries.begin(), stageBoundaries.end());
-  if (!isOpen && failed(checkInterleave(context, options)))
+  if (!isOpen && failed(checkPipeline(context, options)))
     return failure();
   if (recompute.getNumOccurrences()) {
     std::optional<Recompute> parsed = recompute.empty() ? Recompute::Block : parseRecompute(recompute);

@@ -29,11 +29,13 @@ public:
 
 private:
   FailureOr<MoeOptimizeOptions> getOptimizer(MLIRContext &context) const;
+  LogicalResult setPipeline(MLIRContext &context, CompileOptions &options) const;
 
   llvm::cl::opt<std::string> optimizer;
   llvm::cl::opt<double> momentum, beta1, beta2, eps, weightDecay, clipNorm;
   llvm::cl::opt<bool> zero;
   llvm::cl::opt<int64_t> microBatches, interleave;
+  llvm::cl::opt<std::string> pipeline;
   llvm::cl::list<int64_t> stageBoundaries;
   llvm::cl::opt<std::string> recompute;
   llvm::cl::opt<bool> sequenceParallel;

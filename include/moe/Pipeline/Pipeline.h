@@ -11,6 +11,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
 #include "moe/Dialect/Moe/Transforms/OptimizerPass.h"
+#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
 #include "moe/LaunchOrder/Order.h"
 #include "moe/Simulator/Report.h"
 
@@ -50,9 +51,9 @@ struct PipelineOptions {
   bool reference = true;
   /// A step's batches of the graph's inputs, whose gradients are added up. More than one needs a graph with a loss.
   int64_t microBatches = 1;
-  /// Stages of a pipeline for each of its devices: more than one is interleaved 1F1B, for which micro-batches are a
-  /// multiple of pp.
+  /// Stages of a pipeline for each of its devices. See describeMistake(PipelineShape) for what the order needs.
   int64_t interleave = 1;
+  PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   /// Where stages begin and end, as moe-cut-stages takes it; empty: where they take about equal time at the rates of
   /// the cluster.
   SmallVector<int64_t> stageBoundaries;

@@ -242,10 +242,10 @@ func.func @slice_of_ragged_all_reduce(%x: tensor<8x8xf32>, %c: tensor<1x2xi32>) 
 // It stands in for the slice: in the same stage, chunk and ring. Without them a step's order, and its rings, would not know it.
 // CHECK-LABEL: func.func @slice_of_all_reduce_in_a_stage(
 // CHECK:         moe.reduce_scatter %{{.*}} over <"mp", 2, 1> {dim = 1 : i64, moe.chunk = #moe.chunk<0 of 2>,
-// CHECK-SAME:      moe.ring = #moe.ring<"layer0.0.0", 1>, moe.stage = #moe.stage<1, backward = true>}
+// CHECK-SAME:      moe.ring = #moe.ring<"layer0.0.0", 1>, moe.stage = #moe.stage<1, backward>}
 func.func @slice_of_all_reduce_in_a_stage(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
-  %0 = moe.all_reduce %x over <"mp", 2, 1> {moe.stage = #moe.stage<1, backward = true>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  %1 = moe.slice %0 over <"mp", 2, 1> {dim = 1 : i64, moe.chunk = #moe.chunk<0 of 2>, moe.ring = #moe.ring<"layer0.0.0", 1>, moe.stage = #moe.stage<1, backward = true>} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  %0 = moe.all_reduce %x over <"mp", 2, 1> {moe.stage = #moe.stage<1, backward>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = moe.slice %0 over <"mp", 2, 1> {dim = 1 : i64, moe.chunk = #moe.chunk<0 of 2>, moe.ring = #moe.ring<"layer0.0.0", 1>, moe.stage = #moe.stage<1, backward>} : (tensor<8x8xf32>) -> tensor<8x4xf32>
   return %1 : tensor<8x4xf32>
 }
 

@@ -4,12 +4,12 @@
 // as an op of no stage. Had the sum gone from one stage to the other and back, a micro-batch would wait for the other's backward.
 
 // CHECK-LABEL: func.func @shared(
-// CHECK:         [[A1:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1, backward = true>, transpose_a}
-// CHECK:         [[B1:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0, backward = true>, transpose_a}
-// CHECK:         [[A0:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward = true>, transpose_a}
-// CHECK-NEXT:    [[A:%[0-9]+]] = moe.add [[A1]], [[A0]] {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward = true>}
-// CHECK:         [[B0:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward = true>, transpose_a}
-// CHECK-NEXT:    [[B:%[0-9]+]] = moe.add [[B1]], [[B0]] {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward = true>}
+// CHECK:         [[A1:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1, backward>, transpose_a}
+// CHECK:         [[B1:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0, backward>, transpose_a}
+// CHECK:         [[A0:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward>, transpose_a}
+// CHECK-NEXT:    [[A:%[0-9]+]] = moe.add [[A1]], [[A0]] {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward>}
+// CHECK:         [[B0:%[0-9]+]] = moe.matmul {{.*}} {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward>, transpose_a}
+// CHECK-NEXT:    [[B:%[0-9]+]] = moe.add [[B1]], [[B0]] {moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward>}
 // CHECK:         [[SUM:%[0-9]+]] = moe.add [[A]], [[B]] : tensor<8x8xf32>
 // CHECK:         return {{.*}}, [[SUM]] :
 func.func @shared(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {

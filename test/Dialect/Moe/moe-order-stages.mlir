@@ -5,21 +5,21 @@
 // CHECK: moe.scale %{{.+}} {{{.*}}<0 of 2>, moe.stage = #moe.stage<0>}
 // CHECK: moe.scale %{{.+}} {{{.*}}<1 of 2>, moe.stage = #moe.stage<0>}
 // CHECK: moe.scale %{{.+}} {{{.*}}<0 of 2>, moe.stage = #moe.stage<1>}
-// CHECK: moe.scale %{{.+}} {{{.*}}<0 of 2>, moe.stage = #moe.stage<1, backward = true>}
-// CHECK: moe.scale %{{.+}} {{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward = true>}
+// CHECK: moe.scale %{{.+}} {{{.*}}<0 of 2>, moe.stage = #moe.stage<1, backward>}
+// CHECK: moe.scale %{{.+}} {{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>}
 // CHECK: moe.scale %{{.+}} {{{.*}}<1 of 2>, moe.stage = #moe.stage<1>}
-// CHECK: moe.scale %{{.+}} {{{.*}}<1 of 2>, moe.stage = #moe.stage<1, backward = true>}
-// CHECK: moe.scale %{{.+}} {{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward = true>}
+// CHECK: moe.scale %{{.+}} {{{.*}}<1 of 2>, moe.stage = #moe.stage<1, backward>}
+// CHECK: moe.scale %{{.+}} {{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>}
 // CHECK: moe.add
 func.func @pipeline(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %f00 = moe.scale %x {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0>} : tensor<4xf32>
   %f01 = moe.scale %f00 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1>} : tensor<4xf32>
   %f10 = moe.scale %y {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0>} : tensor<4xf32>
   %f11 = moe.scale %f10 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1>} : tensor<4xf32>
-  %b01 = moe.scale %f01 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward = true>} : tensor<4xf32>
-  %b00 = moe.scale %b01 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward = true>} : tensor<4xf32>
-  %b11 = moe.scale %f11 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1, backward = true>} : tensor<4xf32>
-  %b10 = moe.scale %b11 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0, backward = true>} : tensor<4xf32>
+  %b01 = moe.scale %f01 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1, backward>} : tensor<4xf32>
+  %b00 = moe.scale %b01 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0, backward>} : tensor<4xf32>
+  %b11 = moe.scale %f11 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<1, backward>} : tensor<4xf32>
+  %b10 = moe.scale %b11 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<1 of 2>, moe.stage = #moe.stage<0, backward>} : tensor<4xf32>
   %0 = moe.add %b00, %b10 : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -32,9 +32,9 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 2, dp = 2, mp = 
        tensor<i32> {moe.name = "step", moe.role = "update", moe.updates = "step"}) {
     %0 = moe.matmul %x, %a {moe.stage = #moe.stage<0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %1 = moe.matmul %0, %a {moe.stage = #moe.stage<1>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %2 = moe.matmul %1, %a {transpose_b, moe.stage = #moe.stage<1, backward = true>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %3 = moe.matmul %0, %1 {transpose_a, moe.stage = #moe.stage<1, backward = true>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
-    %4 = moe.matmul %x, %2 {transpose_a, moe.stage = #moe.stage<0, backward = true>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %2 = moe.matmul %1, %a {transpose_b, moe.stage = #moe.stage<1, backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %3 = moe.matmul %0, %1 {transpose_a, moe.stage = #moe.stage<1, backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %4 = moe.matmul %x, %2 {transpose_a, moe.stage = #moe.stage<0, backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     %5 = moe.add %3, %4 : tensor<8x8xf32>
     %6 = moe.index_affine %step {factor = 1 : i64, offset = 1 : i64} : tensor<i32>
     return %1, %5, %6 : tensor<4x8xf32>, tensor<8x8xf32>, tensor<i32>

@@ -165,7 +165,7 @@ LogicalResult ChunkAttr::verify(function_ref<InFlightDiagnostic()> emitError, in
   return success();
 }
 
-LogicalResult StageAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, bool) {
+LogicalResult StageAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t index, StageWork) {
   if (index < 0)
     return emitError() << "expected a stage of at least 0 but got " << index;
   return success();

@@ -92,6 +92,9 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   if (attribute.getName() == kPartBytesAttrName && isa<FunctionOpInterface>(op) &&
       isa<DenseF64ArrayAttr>(attribute.getValue()))
     return success();
+  if (attribute.getName() == kStageDevicesAttrName && isa<FunctionOpInterface>(op) &&
+      isa<DenseI64ArrayAttr>(attribute.getValue()))
+    return success();
   if (attribute.getName() == kRanksAttrName && isa<FunctionOpInterface>(op)) {
     auto ranks = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
     if (ranks && ranks.size() == 2 && ranks[0] >= 0 && ranks[1] > 0)

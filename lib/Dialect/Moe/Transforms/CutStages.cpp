@@ -2,7 +2,6 @@
 #include "Stages.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
-#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
 namespace mlir::moe {
@@ -34,35 +33,19 @@ public:
 private:
   /// Leaves out the cuts that would make a stage without work, a program that launches nothing.
   void dropIdleCuts();
-  double getSeconds(Operation *op) const;
-  /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
-  double getUse(Operation *op, const OpCost &cost) const;
-  double getExchangeSeconds(GroupAttr group, const OpCost &cost) const;
   ProgramCuts program;
-  ClusterRates rates;
-  int64_t world = 0;
-  double rowsOfCount = 0; ///< of one expert's count, by the last op that routes
+  double receivedBytes; ///< a second
   /// By op, and once more behind the last: the seconds of all before it.
   SmallVector<double> before;
 };
 } // namespace
 
-static double getNumElements(Value value) {
-  return static_cast<double>(cast<ShapedType>(value.getType()).getNumElements());
-}
-
-Cutter::Cutter(func::FuncOp function) : program(findCuts(function)), rates(getClusterRates(function)) {
-  if (auto module = function->getParentOfType<ModuleOp>())
-    if (auto parallel = module->getAttrOfType<ParallelAttr>(kParallelAttrName))
-      world = parallel.getWorld();
+Cutter::Cutter(func::FuncOp function)
+    : program(findCuts(function)), receivedBytes(getClusterRates(function).outsideBytes) {
+  OpTimer timer(function);
   before.push_back(0);
-  for (Operation *op : program.ops) {
-    if (auto counted = dyn_cast<MoeCountsOpInterface>(op))
-      for (const CountsRule &rule : counted.getCountsRules())
-        if (std::optional<int64_t> choices = rule.getNumChoices())
-          rowsOfCount = static_cast<double>(*choices) / getNumElements(op->getResult(rule.output));
-    before.push_back(before.back() + getSeconds(op));
-  }
+  for (Operation *op : program.ops)
+    before.push_back(before.back() + timer.getSeconds(op));
   dropIdleCuts();
 }
 
@@ -75,35 +58,11 @@ void Cutter::dropIdleCuts() {
   program.cuts.assign(kept.begin(), kept.end());
 }
 
-double Cutter::getUse(Operation *op, const OpCost &cost) const {
-  if (cost.raggedRows == 0)
-    return 1;
-  Value counts = cast<MoeKernelOpInterface>(op).getKernelInputs()[cost.countsInput];
-  return std::min(1.0, getNumElements(counts) * rowsOfCount / static_cast<double>(cost.getCountedRows()));
-}
-
-double Cutter::getExchangeSeconds(GroupAttr group, const OpCost &cost) const {
-  double rate = group.isInsideNode(rates.nodeRanks, world) ? rates.insideBytes : rates.outsideBytes;
-  return static_cast<double>(cost.getBytesSent(group.getSize())) / rate;
-}
-
-double Cutter::getSeconds(Operation *op) const {
-  auto priced = dyn_cast<MoeCostOpInterface>(op);
-  if (!priced)
-    return 0;
-  OpCost cost = priced.getOpCost();
-  double seconds =
-      cost.resource == Resource::Network
-          ? getExchangeSeconds(priced.getCostGroup(), cost)
-          : std::max(cost.flops / rates.flops, static_cast<double>(cost.getBytesMoved()) / rates.memoryBytes);
-  return seconds * getUse(op, cost);
-}
-
 ProgramParts Cutter::getParts() const {
   ProgramParts parts;
   for (auto [from, to] : llvm::zip(program.cuts, ArrayRef(program.cuts).drop_front())) {
     parts.seconds.push_back(before[to] - before[from]);
-    parts.receive.push_back(static_cast<double>(program.crossing[from]) / rates.outsideBytes);
+    parts.receive.push_back(static_cast<double>(program.crossing[from]) / receivedBytes);
   }
   return parts;
 }
@@ -159,7 +118,7 @@ struct MoeCutStages : moe::impl::MoeCutStagesBase<MoeCutStages> {
     for (auto [number, op] : llvm::enumerate(cutter.getOps())) {
       while (stage + 1 < first.size() && number >= first[stage + 1])
         ++stage;
-      op->setAttr(kStageAttrName, StageAttr::get(&getContext(), static_cast<int64_t>(stage), /*backward=*/false));
+      op->setAttr(kStageAttrName, StageAttr::get(&getContext(), static_cast<int64_t>(stage), StageWork::forward));
     }
   }
 };

@@ -243,7 +243,7 @@ void Differentiator::addGradientResults() {
 void Differentiator::markBackward(Operation *first) {
   for (Operation *op = first; op != terminator; op = op->getNextNode())
     if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName))
-      op->setAttr(kStageAttrName, StageAttr::get(function.getContext(), stage.getIndex(), /*backward=*/true));
+      op->setAttr(kStageAttrName, StageAttr::get(function.getContext(), stage.getIndex(), StageWork::backward));
 }
 
 LogicalResult Differentiator::run() {

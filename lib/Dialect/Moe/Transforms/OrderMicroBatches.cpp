@@ -1,6 +1,8 @@
 //===- OrderMicroBatches.cpp - which micro-batch and stage comes when -----===//
 #include "Stages.h"
 
+#include "llvm/ADT/SmallVectorExtras.h"
+
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
@@ -43,56 +45,89 @@ private:
   llvm::DenseSet<Operation *> moved;
 };
 
-/// Which unit an op belongs to; without stages a micro-batch is one.
-std::optional<PipelineUnit> getUnit(Operation &op) {
-  auto place = op.getAttrOfType<ChunkAttr>(kMicroBatchAttrName);
-  auto stage = op.getAttrOfType<StageAttr>(kStageAttrName);
-  if (!place && !stage)
-    return std::nullopt;
-  return PipelineUnit{place ? place.getIndex() : 0, stage ? stage.getIndex() : 0, stage && stage.getBackward()};
+/// By unit its ops, in program order.
+using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
+
+PipelineShape getShape(const UnitOps &units, int64_t devices, PipelineOrder order) {
+  PipelineShape shape{devices, 1, 1, /*hasBackward=*/false, order};
+  for (const auto &[unit, ops] : units) {
+    shape.microBatches = std::max(shape.microBatches, unit.microBatch + 1);
+    shape.stages = std::max(shape.stages, unit.stage + 1);
+    shape.hasBackward |= unit.work != StageWork::forward;
+  }
+  return shape;
+}
+
+/// Bytes of what `ops` of a stage make and another stage uses.
+int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
+  int64_t bytes = 0;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            std::optional<PipelineUnit> unit = getPipelineUnit(user);
+            return unit && unit->stage != stage;
+          }))
+        bytes += getByteSize(result.getType());
+  return bytes;
+}
+
+/// Of the first micro-batch.
+StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages) {
+  StageTimes times = StageTimes::getEqual(stages);
+  OpTimer timer(function);
+  int64_t mostSent = 0;
+  for (auto [work, seconds] : {std::pair(StageWork::forward, &times.forward), {StageWork::backward, &times.backward},
+                               {StageWork::weights, &times.weights}})
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      (*seconds)[stage] = 0;
+      auto unit = units.find({0, stage, work});
+      if (unit == units.end())
+        continue;
+      for (Operation *op : unit->second)
+        (*seconds)[stage] += timer.getSeconds(op);
+      mostSent = std::max(mostSent, countSentBytes(unit->second, stage));
+    }
+  times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
+  return times;
 }
 
 struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroBatches> {
   using Base::Base;
 
   void runOnOperation() override {
-    Block &body = getOperation().front();
-    std::map<PipelineUnit, SmallVector<Operation *>> units;
+    func::FuncOp function = getOperation();
+    Block &body = function.front();
+    UnitOps units;
     SmallVector<Operation *> others;
     for (Operation &op : body.without_terminator())
-      if (std::optional<PipelineUnit> unit = getUnit(op))
+      if (std::optional<PipelineUnit> unit = getPipelineUnit(&op))
         units[*unit].push_back(&op);
       else
         others.push_back(&op);
-    FailureOr<SmallVector<PipelineUnit>> order = getOrder(units);
-    if (failed(order))
+    FailureOr<SmallVector<PipelineUnit>> inOrder = getOrder(units);
+    if (failed(inOrder))
       return signalPassFailure();
     Mover mover(body.getTerminator());
-    for (const PipelineUnit &unit : *order)
+    for (const PipelineUnit &unit : *inOrder)
       for (Operation *op : units[unit])
         mover.move(op);
     for (Operation *op : others)
       mover.move(op);
   }
 
-  FailureOr<SmallVector<PipelineUnit>> getOrder(const std::map<PipelineUnit, SmallVector<Operation *>> &units) {
-    int64_t microBatches = 1, stages = 1;
-    bool hasBackward = false;
-    SmallVector<PipelineUnit> inTurn;
-    for (const auto &[unit, ops] : units) {
-      microBatches = std::max(microBatches, unit.microBatch + 1);
-      stages = std::max(stages, unit.stage + 1);
-      hasBackward |= unit.backward;
-      inTurn.push_back(unit);
-    }
-    if (stages == 1)
-      return inTurn;
-    if (stages % devices != 0 || (stages > devices && microBatches % devices != 0))
-      return getOperation().emitError()
-             << "expected stages, and micro-batches where there are more stages than devices, "
-                "to be multiples of "
-             << int64_t(devices) << " devices but got " << stages << " stages and " << microBatches << " micro-batches";
-    return getPipelineOrder(devices, stages, microBatches, hasBackward);
+  FailureOr<SmallVector<PipelineUnit>> getOrder(const UnitOps &units) {
+    PipelineShape shape = getShape(units, devices, order);
+    if (shape.stages == 1)
+      return llvm::map_to_vector(units, [](const auto &one) { return one.first; });
+    if (std::string mistake = describeMistake(shape); !mistake.empty())
+      return getOperation().emitError() << mistake;
+    bool needsTimes = order == PipelineOrder::ZbV || order == PipelineOrder::Search;
+    PipelineSchedule schedule = getPipelineSchedule(
+        shape, needsTimes ? getTimes(getOperation(), units, shape.stages) : StageTimes::getEqual(shape.stages));
+    auto isCyclic = [&](int64_t stage) { return schedule.devices[stage] == stage % devices; };
+    if (!llvm::all_of(llvm::seq(shape.stages), isCyclic))
+      getOperation()->setAttr(kStageDevicesAttrName, Builder(&getContext()).getDenseI64ArrayAttr(schedule.devices));
+    return std::move(schedule.units);
   }
 };
 } // namespace

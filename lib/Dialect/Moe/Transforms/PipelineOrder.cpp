@@ -1,166 +1,322 @@
-//===- PipelineOrder.cpp - stages of a pipeline, and their order ----------===//
+//===- PipelineOrder.cpp - the orders of a pipeline's units ---------------===//
 #include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+
+#include "PipelineClock.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <optional>
-#include <vector>
+#include <deque>
 
 using namespace mlir;
 using namespace mlir::moe;
 
-//===----------------------------------------------------------------------===//
-// Stages
-//===----------------------------------------------------------------------===//
+static constexpr std::pair<PipelineOrder, StringLiteral> kOrderNames[] = {
+    {PipelineOrder::OneForwardOneBackward, "1f1b"},
+    {PipelineOrder::ZbH1, "zb-h1"},
+    {PipelineOrder::ZbV, "zb-v"},
+    {PipelineOrder::DualPipeV, "dualpipe-v"},
+    {PipelineOrder::Search, "search"}};
 
-/// In parts of a thousand millionth of all, so that sums are exact: which of two cuts that come to the same is taken
-/// must not depend on how sums are rounded.
-static SmallVector<int64_t> makeWhole(ArrayRef<double> seconds, double all) {
-  constexpr double units = 1e9;
-  return llvm::map_to_vector(
-      seconds, [&](double one) { return static_cast<int64_t>(all > 0 ? std::llround(one / all * units) : 0); });
+StringRef mlir::moe::getName(PipelineOrder order) {
+  return llvm::find_if(kOrderNames, [&](const auto &one) { return one.first == order; })->second;
 }
 
-SmallVector<size_t> mlir::moe::cutIntoStages(const ProgramParts &parts, int64_t stages) {
-  size_t count = parts.seconds.size();
-  if (count < static_cast<size_t>(stages))
-    return {};
-  double all = std::accumulate(parts.seconds.begin(), parts.seconds.end(), 0.0);
-  SmallVector<int64_t> before = {0}, receive = makeWhole(parts.receive, all);
-  for (int64_t units : makeWhole(parts.seconds, all))
-    before.push_back(before.back() + units);
-  auto getUnits = [&](size_t from, size_t to) { return before[to] - before[from] + receive[from]; };
-  // best[k][to]: the slowest of k + 1 stages of the parts before `to`; from[k][to]: where the last of them begins.
-  constexpr int64_t never = std::numeric_limits<int64_t>::max();
-  std::vector<std::vector<int64_t>> best(stages, std::vector<int64_t>(count + 1, never));
-  std::vector<std::vector<size_t>> from(stages, std::vector<size_t>(count + 1, 0));
-  for (size_t to = 1; to <= count; ++to)
-    best[0][to] = getUnits(0, to);
-  for (int64_t stage = 1; stage < stages; ++stage)
-    for (size_t to = stage + 1; to <= count; ++to)
-      // The sooner a stage begins the longer it takes. Of the best the longest is taken.
-      for (size_t begin = to - 1; begin >= static_cast<size_t>(stage); --begin) {
-        if (before[to] - before[begin] > best[stage][to])
-          break;
-        if (int64_t slowest = std::max(best[stage - 1][begin], getUnits(begin, to)); slowest <= best[stage][to]) {
-          best[stage][to] = slowest;
-          from[stage][to] = begin;
-        }
-      }
-  SmallVector<size_t> first(stages, 0);
-  for (size_t stage = stages - 1, to = count; stage > 0; --stage)
-    to = first[stage] = from[stage][to];
-  return first;
+std::optional<PipelineOrder> mlir::moe::parsePipelineOrder(StringRef name) {
+  for (const auto &[order, known] : kOrderNames)
+    if (name == known)
+      return order;
+  return std::nullopt;
+}
+
+bool mlir::moe::splitsBackward(PipelineOrder order) { return order != PipelineOrder::OneForwardOneBackward; }
+
+std::optional<int64_t> mlir::moe::getStagesPerDevice(PipelineOrder order) {
+  switch (order) {
+  case PipelineOrder::ZbH1:
+    return 1;
+  case PipelineOrder::ZbV:
+  case PipelineOrder::DualPipeV:
+    return 2;
+  case PipelineOrder::OneForwardOneBackward:
+  case PipelineOrder::Search:
+    return std::nullopt;
+  }
+  llvm_unreachable("unknown order");
+}
+
+std::string mlir::moe::describeMistake(const PipelineShape &shape) {
+  std::string order = "the pipeline order " + getName(shape.order).str(), count = std::to_string(shape.microBatches);
+  if (shape.stages % shape.devices != 0)
+    return "expected stages to be a multiple of " + std::to_string(shape.devices) + " devices but got " +
+           std::to_string(shape.stages) + " stages";
+  if (!shape.hasBackward && splitsBackward(shape.order))
+    return "expected a backward for " + order + ", which splits it";
+  if (std::optional<int64_t> needed = getStagesPerDevice(shape.order);
+      needed && shape.devices > 1 && *needed != shape.getStagesPerDevice())
+    return "expected " + std::to_string(*needed) + (*needed == 1 ? " stage" : " stages") + " on each device for " +
+           order + " but got " + std::to_string(shape.getStagesPerDevice());
+  bool isInterleaved = shape.order == PipelineOrder::OneForwardOneBackward && shape.getStagesPerDevice() > 1;
+  if (isInterleaved && shape.devices > 1 && shape.microBatches % shape.devices != 0)
+    return "expected micro-batches to be a multiple of " + std::to_string(shape.devices) +
+           " devices, where these have several stages, but got " + count;
+  if (shape.order == PipelineOrder::DualPipeV && shape.microBatches < 2 * shape.devices)
+    return "expected at least " + std::to_string(2 * shape.devices) + " micro-batches for " + order + " on " +
+           std::to_string(shape.devices) + " devices but got " + count;
+  return "";
+}
+
+SmallVector<int64_t> mlir::moe::getCyclicDevices(const PipelineShape &shape) {
+  return llvm::map_to_vector(llvm::seq(shape.stages), [&](int64_t stage) { return stage % shape.devices; });
+}
+
+SmallVector<int64_t> mlir::moe::getVDevices(const PipelineShape &shape) {
+  return llvm::map_to_vector(llvm::seq(shape.stages),
+                             [&](int64_t stage) { return std::min(stage, shape.stages - 1 - stage); });
 }
 
 //===----------------------------------------------------------------------===//
-// The order of units
+// 1F1B
 //===----------------------------------------------------------------------===//
 
 /// Unit `number` of device `device` among its forwards, or its backwards: as many micro-batches as there are devices
 /// pass one of its stages, then the next one.
-static PipelineUnit getUnit(int64_t number, int64_t device, int64_t devices, int64_t chunks, bool backward) {
+static PipelineUnit getUnit(int64_t number, int64_t device, const PipelineShape &shape, StageWork work) {
+  int64_t devices = shape.devices, chunks = shape.getStagesPerDevice();
   int64_t round = number / (devices * chunks), inRound = number % (devices * chunks);
   int64_t chunk = inRound / devices;
-  if (backward)
+  if (work == StageWork::backward)
     chunk = chunks - 1 - chunk;
   // Without chunks, one after the other.
   int64_t microBatch = chunks == 1 ? number : round * devices + inRound % devices;
-  return {microBatch, chunk * devices + device, backward};
+  return {microBatch, chunk * devices + device, work};
 }
 
 /// As many forwards as it takes until the first backward arrives, then one forward and one backward in turn.
-static SmallVector<PipelineUnit> getDeviceOrder(int64_t device, int64_t devices, int64_t chunks, int64_t microBatches,
-                                                bool hasBackward) {
-  int64_t units = microBatches * chunks;
+static SmallVector<PipelineUnit> getOneForwardOneBackward(int64_t device, const PipelineShape &shape) {
+  int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
   int64_t first = chunks == 1 ? devices - 1 - device : 2 * (devices - 1 - device) + (chunks - 1) * devices;
-  int64_t warmUp = hasBackward ? std::min(units, first) : units;
+  int64_t warmUp = shape.hasBackward ? std::min(units, first) : units;
   SmallVector<PipelineUnit> order;
   for (int64_t unit = 0; unit < warmUp; ++unit)
-    order.push_back(getUnit(unit, device, devices, chunks, false));
-  for (int64_t unit = warmUp; unit < units + warmUp && hasBackward; ++unit) {
+    order.push_back(getUnit(unit, device, shape, StageWork::forward));
+  for (int64_t unit = warmUp; unit < units + warmUp && shape.hasBackward; ++unit) {
     if (unit < units)
-      order.push_back(getUnit(unit, device, devices, chunks, false));
-    order.push_back(getUnit(unit - warmUp, device, devices, chunks, true));
+      order.push_back(getUnit(unit, device, shape, StageWork::forward));
+    order.push_back(getUnit(unit - warmUp, device, shape, StageWork::backward));
+    if (splitsBackward(shape.order)) {
+      order.push_back(order.back());
+      order.back().work = StageWork::weights;
+    }
   }
   return order;
 }
 
 /// Forward and backward of one micro-batch after the other.
-static SmallVector<PipelineUnit> getOrderInTurn(int64_t stages, int64_t microBatches, bool hasBackward) {
+static SmallVector<PipelineUnit> getOrderInTurn(const PipelineShape &shape) {
   SmallVector<PipelineUnit> order;
-  for (int64_t microBatch = 0; microBatch < microBatches; ++microBatch) {
-    for (int64_t stage = 0; stage < stages; ++stage)
-      order.push_back({microBatch, stage, false});
-    for (int64_t stage = stages; hasBackward && stage > 0; --stage)
-      order.push_back({microBatch, stage - 1, true});
+  for (int64_t microBatch = 0; microBatch < shape.microBatches; ++microBatch) {
+    for (int64_t stage = 0; stage < shape.stages; ++stage)
+      order.push_back({microBatch, stage, StageWork::forward});
+    for (int64_t stage = shape.stages; shape.hasBackward && stage > 0; --stage) {
+      order.push_back({microBatch, stage - 1, StageWork::backward});
+      if (splitsBackward(shape.order))
+        order.push_back({microBatch, stage - 1, StageWork::weights});
+    }
   }
   return order;
 }
 
-namespace {
-/// Plays the devices' orders, a backward taking twice the time of a forward.
-class PipelineClock {
-public:
-  PipelineClock(int64_t stages, int64_t microBatches) : stages(stages), ends(stages * microBatches * 2, kNever) {}
+//===----------------------------------------------------------------------===//
+// Orders that split the backward
+//===----------------------------------------------------------------------===//
 
-  /// When what the unit needs is there; none while that is not known.
-  std::optional<int64_t> getReady(const PipelineUnit &unit) const {
-    if (!unit.backward)
-      return unit.stage == 0 ? std::optional<int64_t>(0) : getEnd({unit.microBatch, unit.stage - 1, false});
-    if (unit.stage == stages - 1)
-      return getEnd({unit.microBatch, unit.stage, false});
-    return getEnd({unit.microBatch, unit.stage + 1, true});
+/// 1F1B, whose device d puts the weights of a micro-batch off until d more micro-batches have come back.
+static SmallVector<PipelineUnit> getZbH1(int64_t device, const PipelineShape &shape) {
+  int64_t count = shape.microBatches, warmUp = shape.devices - 1 - device;
+  SmallVector<PipelineUnit> order;
+  for (int64_t microBatch = 0; microBatch < std::min(warmUp, count); ++microBatch)
+    order.push_back({microBatch, device, StageWork::forward});
+  for (int64_t microBatch = 0; microBatch < count; ++microBatch) {
+    if (microBatch + warmUp < count)
+      order.push_back({microBatch + warmUp, device, StageWork::forward});
+    order.push_back({microBatch, device, StageWork::backward});
+    if (microBatch >= device)
+      order.push_back({microBatch - device, device, StageWork::weights});
   }
-  int64_t run(const PipelineUnit &unit, int64_t begin) {
-    return ends[getIndex(unit)] = begin + (unit.backward ? 2 : 1);
-  }
+  for (int64_t microBatch = std::max<int64_t>(0, count - device); microBatch < count; ++microBatch)
+    order.push_back({microBatch, device, StageWork::weights});
+  return order;
+}
+
+namespace {
+/// The order of one device of DualPipeV, step by step. Its two stages are `down`, the first half of the model, and `up`.
+class DualPipeV {
+public:
+  DualPipeV(int64_t device, const PipelineShape &shape)
+      : device(device), after(shape.devices - 1 - device), shape(shape), down{device},
+        up{shape.stages - 1 - device} {}
+
+  SmallVector<PipelineUnit> run();
 
 private:
-  static constexpr int64_t kNever = -1;
-  size_t getIndex(const PipelineUnit &unit) const {
-    return (unit.microBatch * stages + unit.stage) * 2 + unit.backward;
+  struct Half {
+    int64_t stage, forwards = 0, backwards = 0;
+  };
+  void forward(Half &half) { order.push_back({half.forwards++, half.stage, StageWork::forward}); }
+  void backward(Half &half) {
+    order.push_back({half.backwards++, half.stage, StageWork::backward});
+    waiting.push_back({order.back().microBatch, half.stage, StageWork::weights});
   }
-  std::optional<int64_t> getEnd(const PipelineUnit &unit) const {
-    int64_t end = ends[getIndex(unit)];
-    return end == kNever ? std::nullopt : std::optional<int64_t>(end);
+  void weights() {
+    order.push_back(waiting.front());
+    waiting.pop_front();
   }
+  void wholeBackward(Half &half) {
+    backward(half);
+    order.push_back(waiting.back());
+    waiting.pop_back();
+  }
+  void fill();
+  void goOn();
+  void drain();
 
-  int64_t stages;
-  std::vector<int64_t> ends;
+  int64_t device, after; ///< devices after this one
+  const PipelineShape &shape;
+  Half down, up;
+  SmallVector<PipelineUnit> order;
+  std::deque<PipelineUnit> waiting; ///< gradients of weights, which were put off
 };
 } // namespace
 
-SmallVector<PipelineUnit> mlir::moe::getPipelineOrder(int64_t devices, int64_t stages, int64_t microBatches,
-                                                      bool hasBackward) {
-  if (devices == 1)
-    return getOrderInTurn(stages, microBatches, hasBackward);
-  SmallVector<SmallVector<PipelineUnit>> orders;
-  for (int64_t device = 0; device < devices; ++device)
-    orders.push_back(getDeviceOrder(device, devices, stages / devices, microBatches, hasBackward));
-  PipelineClock clock(stages, microBatches);
-  SmallVector<int64_t> free(devices, 0);
-  SmallVector<size_t> next(devices, 0);
-  SmallVector<PipelineUnit> order;
-  // The one that can begin first goes first.
-  while (true) {
-    std::optional<std::pair<int64_t, int64_t>> best;
-    for (int64_t device = 0; device < devices; ++device) {
-      if (next[device] == orders[device].size())
-        continue;
-      if (std::optional<int64_t> ready = clock.getReady(orders[device][next[device]]))
-        best = best ? std::min(*best, {std::max(*ready, free[device]), device})
-                    : std::pair(std::max(*ready, free[device]), device);
-    }
-    if (!best)
-      return order;
-    auto [begin, device] = *best;
-    order.push_back(orders[device][next[device]++]);
-    free[device] = clock.run(order.back(), begin);
+void DualPipeV::fill() {
+  for (int64_t i = 0; i < 2 * after; ++i)
+    forward(down);
+  for (int64_t i = 0; i <= device; ++i) {
+    forward(down);
+    forward(up);
   }
+  for (int64_t i = 0; i < after; ++i) {
+    backward(up);
+    weights();
+    forward(up);
+  }
+}
+
+void DualPipeV::goOn() {
+  for (int64_t i = 0; i < shape.microBatches - 2 * shape.devices + device + 1; ++i) {
+    forward(down);
+    wholeBackward(up);
+    forward(up);
+    wholeBackward(down);
+  }
+  for (int64_t i = 0; i < after; ++i) {
+    wholeBackward(up);
+    forward(up);
+    wholeBackward(down);
+  }
+}
+
+/// In the second half of what is left, weights are put off.
+void DualPipeV::drain() {
+  for (int64_t i = 0; i <= device; ++i)
+    for (Half *half : {&up, &down}) {
+      bool isLater = i > (device + 1) / 2 || (i == (device + 1) / 2 && (device % 2 == 1 || half == &down));
+      isLater ? backward(*half) : wholeBackward(*half);
+    }
+  for (int64_t i = 0; i < after; ++i) {
+    weights();
+    backward(down);
+  }
+  while (!waiting.empty())
+    weights();
+}
+
+SmallVector<PipelineUnit> DualPipeV::run() {
+  fill();
+  goOn();
+  drain();
+  return std::move(order);
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+static DeviceOrders getDeviceOrders(const PipelineShape &shape, PipelineOrder order) {
+  DeviceOrders orders;
+  for (int64_t device = 0; device < shape.devices; ++device)
+    orders.push_back(order == PipelineOrder::ZbH1        ? getZbH1(device, shape)
+                     : order == PipelineOrder::DualPipeV ? DualPipeV(device, shape).run()
+                                                         : getOneForwardOneBackward(device, shape));
+  return orders;
+}
+
+namespace {
+/// The fastest of schedules; of equally fast ones the first.
+class Fastest {
+public:
+  Fastest(const PipelineShape &shape, const StageTimes &times) : shape(shape), times(times) {}
+
+  void add(PipelineSchedule schedule) {
+    if (best.units.empty() || schedule.seconds < best.seconds * (1 - kTolerance))
+      best = std::move(schedule);
+  }
+  void addNamed(PipelineOrder order) {
+    ArrayRef<int64_t> devices = order == PipelineOrder::DualPipeV ? vDevices : cyclicDevices;
+    add(mergeOrders(shape, times, devices, getDeviceOrders(shape, order)));
+  }
+  /// By all rules; each device keeps at most `mostAlive`.
+  void addLists(ArrayRef<int64_t> devices, int64_t mostAlive) {
+    for (double patience : {0.25, 0.5, 0.75, 1.0})
+      for (double forBackward : {0.0, 0.5})
+        for (bool leavesRoom : {false, true})
+          if (auto schedule = scheduleByList(shape, times, devices, {mostAlive, patience, forBackward, leavesRoom}))
+            add(std::move(*schedule));
+  }
+  void addV() { addLists(vDevices, shape.stages); }
+  void addAll();
+  PipelineSchedule take() { return std::move(best); }
+
+private:
+  static constexpr double kTolerance = 1e-9;
+
+  const PipelineShape &shape;
+  const StageTimes &times;
+  SmallVector<int64_t> cyclicDevices = getCyclicDevices(shape), vDevices = getVDevices(shape);
+  PipelineSchedule best;
+};
+} // namespace
+
+void Fastest::addAll() {
+  auto isPossible = [&](PipelineOrder order) {
+    PipelineShape named = shape;
+    named.order = order;
+    return describeMistake(named).empty();
+  };
+  for (PipelineOrder order :
+       {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::DualPipeV})
+    if (isPossible(order))
+      addNamed(order);
+  // As many are alive as on the first device of 1F1B.
+  if (shape.getStagesPerDevice() == 2)
+    addV();
+  addLists(cyclicDevices, shape.stages + (shape.getStagesPerDevice() > 1 ? shape.devices - 1 : 0));
+}
+
+PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape, const StageTimes &times) {
+  if (shape.devices == 1)
+    return mergeOrders(shape, times, getCyclicDevices(shape), {getOrderInTurn(shape)});
+  Fastest fastest(shape, times);
+  if (shape.order == PipelineOrder::Search)
+    fastest.addAll();
+  else if (shape.order == PipelineOrder::ZbV)
+    fastest.addV();
+  else
+    fastest.addNamed(shape.order);
+  return fastest.take();
+}
+
+PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape) {
+  return getPipelineSchedule(shape, StageTimes::getEqual(shape.stages));
 }

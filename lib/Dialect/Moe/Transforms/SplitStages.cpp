@@ -27,7 +27,11 @@ struct DeviceProgram {
 class StageSplitter {
 public:
   StageSplitter(func::FuncOp whole, GroupAttr pipeline, int64_t ranks)
-      : whole(whole), pipeline(pipeline), ranks(ranks), portable(findPortableOps(whole)) {}
+      : whole(whole), pipeline(pipeline), ranks(ranks), portable(findPortableOps(whole)) {
+    if (auto devices = whole->getAttrOfType<DenseI64ArrayAttr>(kStageDevicesAttrName))
+      llvm::append_range(stageDevices, devices.asArrayRef());
+    whole->removeAttr(kStageDevicesAttrName);
+  }
 
   void run();
 
@@ -52,6 +56,7 @@ private:
   GroupAttr pipeline;
   int64_t ranks;
   llvm::DenseSet<Operation *> portable;
+  SmallVector<int64_t> stageDevices; ///< by stage; empty: in turn
   /// Of all ops that are not portable.
   llvm::DenseMap<Operation *, int64_t> devices;
   llvm::StringMap<Value> arguments;
@@ -67,7 +72,7 @@ static int64_t getNumElements(Value value) { return cast<RankedTensorType>(value
 /// its largest operand, so that the least is moved; of several the last one.
 int64_t StageSplitter::chooseDevice(Operation *op) const {
   if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName))
-    return stage.getIndex() % pipeline.getSize();
+    return stageDevices.empty() ? stage.getIndex() % pipeline.getSize() : stageDevices[stage.getIndex()];
   std::pair<int64_t, int64_t> most = {-1, pipeline.getSize() - 1};
   for (Value operand : op->getOperands())
     if (std::optional<int64_t> maker = getMaker(operand))

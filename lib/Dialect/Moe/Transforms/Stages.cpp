@@ -126,3 +126,58 @@ ProgramCuts mlir::moe::findCuts(func::FuncOp function) {
   program.cuts.push_back(program.ops.size());
   return program;
 }
+
+//===----------------------------------------------------------------------===//
+// Times
+//===----------------------------------------------------------------------===//
+
+static double getNumElements(Value value) {
+  return static_cast<double>(cast<ShapedType>(value.getType()).getNumElements());
+}
+
+OpTimer::OpTimer(func::FuncOp function) : rates(getClusterRates(function)) {
+  if (auto module = function->getParentOfType<ModuleOp>())
+    if (auto parallel = module->getAttrOfType<ParallelAttr>(kParallelAttrName))
+      world = parallel.getWorld();
+}
+
+double OpTimer::getUse(Operation *op, const OpCost &cost) const {
+  if (cost.raggedRows == 0)
+    return 1;
+  Value counts = cast<MoeKernelOpInterface>(op).getKernelInputs()[cost.countsInput];
+  return std::min(1.0, getNumElements(counts) * rowsOfCount / static_cast<double>(cost.getCountedRows()));
+}
+
+double OpTimer::getExchangeSeconds(GroupAttr group, const OpCost &cost) const {
+  double rate = group.isInsideNode(rates.nodeRanks, world) ? rates.insideBytes : rates.outsideBytes;
+  return static_cast<double>(cost.getBytesSent(group.getSize())) / rate;
+}
+
+double OpTimer::getSeconds(Operation *op) {
+  if (auto counted = dyn_cast<MoeCountsOpInterface>(op))
+    for (const CountsRule &rule : counted.getCountsRules())
+      if (std::optional<int64_t> choices = rule.getNumChoices())
+        rowsOfCount = static_cast<double>(*choices) / getNumElements(op->getResult(rule.output));
+  auto priced = dyn_cast<MoeCostOpInterface>(op);
+  if (!priced)
+    return 0;
+  OpCost cost = priced.getOpCost();
+  double seconds =
+      cost.resource == Resource::Network
+          ? getExchangeSeconds(priced.getCostGroup(), cost)
+          : std::max(cost.flops / rates.flops, static_cast<double>(cost.getBytesMoved()) / rates.memoryBytes);
+  return seconds * getUse(op, cost);
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+std::optional<PipelineUnit> mlir::moe::getPipelineUnit(Operation *op) {
+  auto place = op->getAttrOfType<ChunkAttr>(kMicroBatchAttrName);
+  auto stage = op->getAttrOfType<StageAttr>(kStageAttrName);
+  if (!place && !stage)
+    return std::nullopt;
+  return PipelineUnit{place ? place.getIndex() : 0, stage ? stage.getIndex() : 0,
+                      stage ? stage.getWork() : StageWork::forward};
+}

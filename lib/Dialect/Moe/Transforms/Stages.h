@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include "moe/Dialect/Moe/IR/MoeInterfaces.h"
 #include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
 
 namespace mlir::moe {
@@ -25,6 +26,27 @@ struct ProgramCuts {
   SmallVector<size_t> cuts;
 };
 ProgramCuts findCuts(func::FuncOp function);
+
+/// What ops take, by their costs at the rates of `moe.cluster`, with tokens that choose experts evenly.
+class OpTimer {
+public:
+  explicit OpTimer(func::FuncOp function);
+
+  /// Seconds. Ops come in program order: a routing says how many rows the ops behind it have.
+  double getSeconds(Operation *op);
+
+private:
+  /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
+  double getUse(Operation *op, const OpCost &cost) const;
+  double getExchangeSeconds(GroupAttr group, const OpCost &cost) const;
+
+  ClusterRates rates;
+  int64_t world = 0;
+  double rowsOfCount = 0; ///< of one expert's count, by the last op that routes
+};
+
+/// The unit of a pipeline that an op belongs to; without stages a micro-batch is one. None where it belongs to none.
+std::optional<PipelineUnit> getPipelineUnit(Operation *op);
 
 } // namespace mlir::moe
 

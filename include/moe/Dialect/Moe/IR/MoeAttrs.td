@@ -6,6 +6,12 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "moe/Dialect/Moe/IR/MoeDialect.td"
 
+class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::moe";
+  let genSpecializedAttr = 0;
+}
+class Moe_EnumAttr<I32EnumAttr info, string mnemonic> : EnumAttr<Moe_Dialect, info, mnemonic>;
+
 class Moe_Attr<string name, string attrMnemonic> : AttrDef<Moe_Dialect, name> {
   let mnemonic = attrMnemonic;
 }
@@ -111,15 +117,22 @@ def Moe_ChunkAttr : Moe_Attr<"Chunk", "chunk"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_StageWork : Moe_Enum<"StageWork", "what a stage does for a micro-batch", [
+  I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"backward", 1>, I32EnumAttrCase<"weights", 2>]>;
+
 def Moe_StageAttr : Moe_Attr<"Stage", "stage"> {
   let summary = "the stage of a pipeline that an op belongs to";
   let description = [{
     moe-cut-stages sets it on ops as `moe.stage`. The adjoint of an op belongs to the backward of the op's stage.
+    moe-split-backward marks the ops of the backward on which no other stage waits: they compute gradients of weights.
 
-    Example: `#moe.stage<2>`, `#moe.stage<2, backward = true>`
+    Example: `#moe.stage<2>`, `#moe.stage<2, backward>`, `#moe.stage<2, weights>`
   }];
-  let parameters = (ins "int64_t":$index, DefaultValuedParameter<"bool", "false">:$backward);
-  let assemblyFormat = "`<` $index (`,` `backward` `=` $backward^)? `>`";
+  let parameters = (ins "int64_t":$index, DefaultValuedParameter<"::mlir::moe::StageWork", "StageWork::forward">:$work);
+  let assemblyFormat = "`<` $index (`,` $work^)? `>`";
+  let extraClassDeclaration = [{
+    bool isBackward() const { return getWork() != StageWork::forward; }
+  }];
   let genVerifyDecl = 1;
 }
 
@@ -136,12 +149,6 @@ def Moe_RingAttr : Moe_Attr<"Ring", "ring"> {
   let assemblyFormat = "`<` $name `,` $depth `>`";
   let genVerifyDecl = 1;
 }
-
-class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
-  let cppNamespace = "::mlir::moe";
-  let genSpecializedAttr = 0;
-}
-class Moe_EnumAttr<I32EnumAttr info, string mnemonic> : EnumAttr<Moe_Dialect, info, mnemonic>;
 
 // The numbers are the same as in moert.h.
 def Moe_Activation : Moe_Enum<"Activation", "activation function", [

@@ -35,6 +35,8 @@ inline constexpr StringLiteral kStageAttrName = "moe.stage";
 /// On a function that is cut everywhere where it can be, a dense array of f64: of each part the bytes that it receives
 /// from the parts before it.
 inline constexpr StringLiteral kPartBytesAttrName = "moe.part_bytes";
+/// The device of each stage. Absent: stage s is on device s mod devices.
+inline constexpr StringLiteral kStageDevicesAttrName = "moe.stage_devices";
 /// On a function, where it is the program of some ranks only: the first of them and how many they are.
 inline constexpr StringLiteral kRanksAttrName = "moe.ranks";
 /// On a result: the name of the argument whose place it takes, in its memory.

@@ -8,6 +8,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include "moe/Dialect/Moe/IR/MoeAttrs.h"
+#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
 
 namespace mlir::func {
 class FuncOp;

@@ -129,21 +129,53 @@ def MoeAccumulate : Pass<"moe-accumulate", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
+def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
+  let summary = "mark the gradients of weights in the backward of each stage";
+  let description = [{
+    The backward of a stage hands the gradient of its input to the stage before it. The pass finds the ops that this
+    gradient needs. It marks all other ops of the backward with the work `weights`: the stage before does not wait for
+    them. So moe-order-micro-batches may put them off (zero bubble, Qi et al., ICLR 2024). Gradients of weights are sums
+    over micro-batches, and keep their order.
+
+    The first stage hands nothing on. Its backward goes as far as the gradient of the first op of the forward.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
 def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp"> {
   let summary = "order the micro-batches, and the stages of a pipeline";
   let description = [{
     Without stages, the forward and the backward of one micro-batch come before those of the next one. So the values that
     a micro-batch keeps for its backward are free before the next micro-batch keeps its own.
 
-    With stages (moe-cut-stages) the pass orders units. A unit is one micro-batch in one stage, forward or backward. A
-    unit comes after the units whose values it needs. The units of each device are in 1F1B order: forwards until the first
-    backward arrives, then one forward and one backward in turn.
+    With stages (moe-cut-stages) the pass orders units. A unit is one micro-batch in one stage: its forward, its backward
+    or, after moe-split-backward, the gradients of its weights. A unit comes after the units whose values it needs.
 
-    With several stages for each device, stage s is on device s mod devices, and the order is interleaved 1F1B (Narayanan
-    et al., SC 2021, section 2.2). The number of micro-batches is then a multiple of devices.
+    - `1f1b`: a device does forwards until the first backward arrives, then one forward and one backward in turn. With
+      several stages for each device, stage s is on device s mod devices, and the order is interleaved 1F1B (Narayanan et
+      al., SC 2021, section 2.2). The number of micro-batches is then a multiple of devices.
+    - `zb-h1` (Qi et al., ICLR 2024): 1F1B, in which device d puts the gradients of weights off for d micro-batches. The
+      bubble is about a third of that of 1F1B. The first device keeps as many micro-batches as in 1F1B, and the others
+      keep no more. It needs one stage for each device.
+    - `zb-v` (the same): each device has two stages, s and 2 devices - 1 - s. So the device with the first stage has the
+      last one, too. The order is the fastest of several list schedules. A device keeps as much as the first device of
+      1F1B.
+    - `dualpipe-v` (DeepSeek-AI, 2025): the same two stages. A forward of one micro-batch stands beside a backward of
+      another one. It needs two micro-batches for each device.
+    - `search`: the fastest of the orders above that the number of stages allows, and of list schedules.
+
+    `zb-v` and `search` time the units by the costs of their ops at the rates of `moe.cluster`.
   }];
   let options = [
-    Option<"devices", "devices", "int64_t", /*default=*/"1", "Number of devices of the pipeline; it divides the number of stages">
+    Option<"devices", "devices", "int64_t", /*default=*/"1", "Number of devices of the pipeline; it divides the number of stages">,
+    Option<"order", "order", "::mlir::moe::PipelineOrder", /*default=*/"::mlir::moe::PipelineOrder::OneForwardOneBackward",
+           "Order of the units of a pipeline",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::moe::PipelineOrder::OneForwardOneBackward, "1f1b", "One forward, one backward"),
+             clEnumValN(::mlir::moe::PipelineOrder::ZbH1, "zb-h1", "1F1B with gradients of weights put off"),
+             clEnumValN(::mlir::moe::PipelineOrder::ZbV, "zb-v", "Two stages on a device, with split backwards"),
+             clEnumValN(::mlir::moe::PipelineOrder::DualPipeV, "dualpipe-v", "Forwards beside backwards, in a V"),
+             clEnumValN(::mlir::moe::PipelineOrder::Search, "search", "The fastest that is found"))}]>,
   ];
 }
 
@@ -200,7 +232,7 @@ def MoeSplitStages : Pass<"moe-split-stages", "::mlir::ModuleOp"> {
   let summary = "make a program for each device of a pipeline";
   let description = [{
     Divides a program whose ops have `moe.stage` among the members of the group `pp`. Member d computes the ops of the
-    stages s with s mod pp = d, in the program's order.
+    stages s with s mod pp = d, in the program's order. moe-order-micro-batches may have put stages elsewhere.
 
     - An op without a stage is computed where its largest operand is. Such an op adds up values of two stages, or updates
       a parameter.

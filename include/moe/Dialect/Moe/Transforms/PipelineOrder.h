@@ -1,7 +1,7 @@
 //===- PipelineOrder.h - stages of a pipeline, and their order --*- C++ -*-===//
 //
-// Where a model is cut into stages, and when each stage does what. These are functions of numbers: the passes apply
-// them to programs, and the planner to estimates.
+// Where a model is cut into stages, on which device a stage is, and when each stage does what. These are functions of
+// numbers: the passes apply them to programs, and the planner to estimates.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_DIALECT_MOE_TRANSFORMS_PIPELINEORDER_H
@@ -10,25 +10,18 @@
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include "moe/Dialect/Moe/IR/MoeAttrs.h"
+
 #include <compare>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace mlir::moe {
 
-/// What a stage does for one micro-batch: its forward or its backward.
-struct PipelineUnit {
-  int64_t microBatch = 0, stage = 0;
-  bool backward = false;
-
-  auto operator<=>(const PipelineUnit &) const = default;
-};
-
-/// The units of all stages, in an order in which each unit follows those whose results it needs. The units of one
-/// device are in the order of 1F1B. Stage s is on device s mod `devices`: with several stages on a device the order is
-/// that of interleaved 1F1B (Narayanan et al., SC 2021, section 2.2). One device does the micro-batches in turn.
-/// Without a backward there are forwards only. `devices` divides `stages`; with several devices and more stages than
-/// devices it divides `microBatches` too.
-SmallVector<PipelineUnit> getPipelineOrder(int64_t devices, int64_t stages, int64_t microBatches, bool hasBackward);
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
 
 /// Consecutive parts of a program, which stages are made of.
 struct ProgramParts {
@@ -38,6 +31,80 @@ struct ProgramParts {
 /// The first part of each of `stages` stages, such that the slowest stage takes as little time as possible. Empty where
 /// there are fewer parts than stages.
 SmallVector<size_t> cutIntoStages(const ProgramParts &parts, int64_t stages);
+
+//===----------------------------------------------------------------------===//
+// Orders
+//===----------------------------------------------------------------------===//
+
+/// What a stage does for one micro-batch. Where an order does not split the backward, `backward` is all of it.
+struct PipelineUnit {
+  int64_t microBatch = 0, stage = 0;
+  StageWork work = StageWork::forward;
+
+  auto operator<=>(const PipelineUnit &) const = default;
+};
+
+/// Orders of the units of a pipeline.
+enum class PipelineOrder {
+  /// One forward, one backward; with several stages on a device interleaved 1F1B (Narayanan et al., SC 2021, section
+  /// 2.2), which needs micro-batches that are a multiple of the devices.
+  OneForwardOneBackward,
+  /// ZB-H1 (Qi et al., ICLR 2024, section 2): 1F1B whose weight gradients wait, on device d for d micro-batches. As
+  /// many micro-batches are alive as on the first device of 1F1B. One stage on a device.
+  ZbH1,
+  /// Two stages on a device, in a V: the last stage is on the first device. The backward is split, and as many
+  /// micro-batches are alive as in 1F1B (ZB-V, Qi et al., ICLR 2024, section 5; found by rules, not by its heuristic).
+  ZbV,
+  /// DualPipeV (DeepSeek-AI, DualPipe, 2025): a V, in which the forward of one micro-batch stands beside the backward
+  /// of another one. Needs twice as many micro-batches as devices.
+  DualPipeV,
+  /// The fastest by the stages' times: of the orders above that the number of stages allows, and of list schedules.
+  Search
+};
+
+/// "1f1b", "zb-h1", "zb-v", "dualpipe-v", "search".
+StringRef getName(PipelineOrder order);
+std::optional<PipelineOrder> parsePipelineOrder(StringRef name);
+
+/// Whether gradients of weights are units of their own: in all orders but 1F1B.
+bool splitsBackward(PipelineOrder order);
+/// Stages on a device that the order needs; none where it leaves them open.
+std::optional<int64_t> getStagesPerDevice(PipelineOrder order);
+
+struct PipelineShape {
+  int64_t devices = 1, stages = 1, microBatches = 1;
+  bool hasBackward = true;
+  PipelineOrder order = PipelineOrder::OneForwardOneBackward;
+
+  int64_t getStagesPerDevice() const { return stages / devices; }
+};
+/// What the order needs and the shape does not have, as "expected .. but got .."; empty where it is all there.
+std::string describeMistake(const PipelineShape &shape);
+
+/// Seconds of each stage for a micro-batch, and to hand a micro-batch to the next stage on another device.
+struct StageTimes {
+  SmallVector<double> forward, backward, weights;
+  double transfer = 0;
+
+  /// All work takes one second, and transfers take none.
+  static StageTimes getEqual(int64_t stages);
+  double get(const PipelineUnit &unit, bool isSplit) const;
+};
+
+struct PipelineSchedule {
+  /// Of all devices, in an order in which each unit follows those whose results it needs.
+  SmallVector<PipelineUnit> units;
+  /// By stage.
+  SmallVector<int64_t> devices;
+  /// When the last unit ends, by the times that were given.
+  double seconds = 0;
+};
+
+/// Expects a shape without mistake. One device does the micro-batches in turn. Without a backward there are forwards
+/// only. 1F1B and DualPipeV do not depend on the times, nor does ZB-H1, but for how the devices' units are merged.
+PipelineSchedule getPipelineSchedule(const PipelineShape &shape, const StageTimes &times);
+/// With equal times.
+PipelineSchedule getPipelineSchedule(const PipelineShape &shape);
 
 } // namespace mlir::moe
 

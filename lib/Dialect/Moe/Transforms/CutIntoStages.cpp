@@ -1,0 +1,54 @@
+//===- CutIntoStages.cpp - stages of about equal time ---------------------===//
+#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// In parts of a thousand millionth of all, so that sums are exact: which of two cuts that come to the same is taken
+/// must not depend on how sums are rounded.
+static SmallVector<int64_t> makeWhole(ArrayRef<double> seconds, double all) {
+  constexpr double units = 1e9;
+  return llvm::map_to_vector(
+      seconds, [&](double one) { return static_cast<int64_t>(all > 0 ? std::llround(one / all * units) : 0); });
+}
+
+SmallVector<size_t> mlir::moe::cutIntoStages(const ProgramParts &parts, int64_t stages) {
+  size_t count = parts.seconds.size();
+  if (count < static_cast<size_t>(stages))
+    return {};
+  double all = std::accumulate(parts.seconds.begin(), parts.seconds.end(), 0.0);
+  SmallVector<int64_t> before = {0}, receive = makeWhole(parts.receive, all);
+  for (int64_t units : makeWhole(parts.seconds, all))
+    before.push_back(before.back() + units);
+  auto getUnits = [&](size_t from, size_t to) { return before[to] - before[from] + receive[from]; };
+  // best[k][to]: the slowest of k + 1 stages of the parts before `to`; from[k][to]: where the last of them begins.
+  constexpr int64_t never = std::numeric_limits<int64_t>::max();
+  std::vector<std::vector<int64_t>> best(stages, std::vector<int64_t>(count + 1, never));
+  std::vector<std::vector<size_t>> from(stages, std::vector<size_t>(count + 1, 0));
+  for (size_t to = 1; to <= count; ++to)
+    best[0][to] = getUnits(0, to);
+  for (int64_t stage = 1; stage < stages; ++stage)
+    for (size_t to = stage + 1; to <= count; ++to)
+      // The sooner a stage begins the longer it takes. Of the best the longest is taken.
+      for (size_t begin = to - 1; begin >= static_cast<size_t>(stage); --begin) {
+        if (before[to] - before[begin] > best[stage][to])
+          break;
+        if (int64_t slowest = std::max(best[stage - 1][begin], getUnits(begin, to)); slowest <= best[stage][to]) {
+          best[stage][to] = slowest;
+          from[stage][to] = begin;
+        }
+      }
+  SmallVector<size_t> first(stages, 0);
+  for (size_t stage = stages - 1, to = count; stage > 0; --stage)
+    to = first[stage] = from[stage][to];
+  return first;
+}

@@ -1,0 +1,76 @@
+//===- PipelineClock.h - when the units of a pipeline can begin -*- C++ -*-===//
+#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_PIPELINECLOCK_H
+#define MOE_LIB_DIALECT_MOE_TRANSFORMS_PIPELINECLOCK_H
+
+#include "moe/Dialect/Moe/Transforms/PipelineOrder.h"
+
+#include <vector>
+
+namespace mlir::moe {
+
+/// The units of each device in order.
+using DeviceOrders = SmallVector<SmallVector<PipelineUnit>>;
+
+/// Plays units in time.
+class PipelineClock {
+public:
+  /// `devices`: by stage. The clock keeps references to all arguments.
+  PipelineClock(const PipelineShape &shape, const StageTimes &times, ArrayRef<int64_t> devices)
+      : shape(shape), times(times), devices(devices), isSplit(splitsBackward(shape.order)), free(shape.devices, 0),
+        ends(shape.stages * shape.microBatches * kNumWorks, kNever) {}
+
+  int64_t getDevice(const PipelineUnit &unit) const { return devices[unit.stage]; }
+  double getFree(int64_t device) const { return free[device]; }
+  /// When the unit can begin: what it needs is there, and its device is free. None while that is not known.
+  std::optional<double> getBegin(const PipelineUnit &unit) const;
+  /// Its end.
+  double run(const PipelineUnit &unit, double begin);
+  double getSeconds() const { return *llvm::max_element(free); }
+
+private:
+  static constexpr double kNever = -1;
+  static constexpr int64_t kNumWorks = 3;
+  size_t getIndex(const PipelineUnit &unit) const {
+    return (unit.microBatch * shape.stages + unit.stage) * kNumWorks + static_cast<int64_t>(unit.work);
+  }
+  /// When what `maker` makes is on `device`.
+  double getArrival(const PipelineUnit &maker, int64_t device) const {
+    double end = ends[getIndex(maker)];
+    return end == kNever || getDevice(maker) == device ? end : end + times.transfer;
+  }
+
+  const PipelineShape &shape;
+  const StageTimes &times;
+  ArrayRef<int64_t> devices;
+  bool isSplit;
+  SmallVector<double> free; ///< by device: since when
+  std::vector<double> ends; ///< of units
+};
+
+/// Merges the devices' orders: the unit that can begin first goes first. Expects orders that can go on to their end.
+PipelineSchedule mergeOrders(const PipelineShape &shape, const StageTimes &times, ArrayRef<int64_t> devices,
+                             const DeviceOrders &orders);
+
+/// Stage s on device s mod devices, or in a V: then s and 2 devices - 1 - s are on one device.
+SmallVector<int64_t> getCyclicDevices(const PipelineShape &shape);
+SmallVector<int64_t> getVDevices(const PipelineShape &shape);
+
+/// How a list schedule chooses.
+struct ListRule {
+  /// Micro-batches of a stage that a device keeps for a backward, or for gradients of weights.
+  int64_t mostAlive = 0;
+  /// Gradients of weights wait if other work comes within this share of their time.
+  double patience = 0;
+  /// A forward waits if a backward comes within this share of its time.
+  double patienceForBackward = 0;
+  /// Whether a forward of a device's first stage leaves room for those of its later stages.
+  bool leavesRoom = true;
+};
+/// Of the units that can begin soonest a backward, then a forward of a later stage; gradients of weights where a device
+/// would wait. None where the rule comes to a dead end.
+std::optional<PipelineSchedule> scheduleByList(const PipelineShape &shape, const StageTimes &times,
+                                               ArrayRef<int64_t> devices, const ListRule &rule);
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_PIPELINECLOCK_H
