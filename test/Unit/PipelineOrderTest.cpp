@@ -44,8 +44,8 @@ constexpr StageWork F = StageWork::forward, B = StageWork::backward, W = StageWo
 /// One device does forward and backward of one micro-batch after the other.
 TEST(PipelineOrder, OneDevice) {
   SmallVector<PipelineUnit> order = getPipelineSchedule({/*devices=*/1, /*stages=*/2, /*microBatches=*/2}).units;
-  SmallVector<PipelineUnit> expected = {{0, 0, F}, {0, 1, F}, {0, 1, B}, {0, 0, B},
-                                        {1, 0, F}, {1, 1, F}, {1, 1, B}, {1, 0, B}};
+  SmallVector<PipelineUnit> expected = {{0, 0, F}, {0, 1, F}, {0, 1, B, true}, {0, 0, B, true},
+                                        {1, 0, F}, {1, 1, F}, {1, 1, B, true}, {1, 0, B, true}};
   EXPECT_EQ(order, expected);
 }
 
@@ -55,17 +55,17 @@ TEST(PipelineOrder, TwoDevices) {
   for (const PipelineUnit &unit : getPipelineSchedule({2, 2, 3}).units)
     if (unit.stage == 0)
       first.push_back(unit);
-  SmallVector<PipelineUnit> expected = {{0, 0, F}, {1, 0, F}, {0, 0, B}, {2, 0, F}, {1, 0, B}, {2, 0, B}};
+  SmallVector<PipelineUnit> expected = {{0, 0, F}, {1, 0, F}, {0, 0, B, true}, {2, 0, F}, {1, 0, B, true}, {2, 0, B, true}};
   EXPECT_EQ(first, expected);
 }
 
 /// Each unit is there once, after those that it needs, and weights of a stage are in the order of micro-batches.
 void expectLegal(const PipelineShape &shape, const PipelineSchedule &schedule) {
   std::set<PipelineUnit> done;
-  bool isSplit = splitsBackward(shape.order);
   for (const PipelineUnit &unit : schedule.units) {
-    auto [microBatch, stage, work] = unit;
+    auto [microBatch, stage, work, isWhole] = unit;
     auto needs = [&](const PipelineUnit &other) { EXPECT_TRUE(done.count(other)) << getName(shape.order).str(); };
+    EXPECT_TRUE(work == B || !isWhole);
     if (work == F && stage > 0)
       needs({microBatch, stage - 1, F});
     if (work == B)
@@ -74,29 +74,30 @@ void expectLegal(const PipelineShape &shape, const PipelineSchedule &schedule) {
       needs({microBatch, stage + 1, B});
     if (work == W)
       needs({microBatch, stage, B});
-    if (work == W && microBatch > 0)
+    if ((work == W || isWhole) && microBatch > 0)
       needs({microBatch - 1, stage, W});
-    EXPECT_TRUE(done.insert(unit).second);
+    EXPECT_TRUE(done.insert({microBatch, stage, work}).second);
+    if (isWhole)
+      EXPECT_TRUE(done.insert({microBatch, stage, W}).second);
   }
-  EXPECT_EQ(done.size(), static_cast<size_t>(shape.stages * shape.microBatches * (isSplit ? 3 : 2)));
+  EXPECT_EQ(done.size(), static_cast<size_t>(shape.stages * shape.microBatches * 3));
 }
 
 /// The most micro-batches of a stage that a device keeps.
 int64_t getMostAlive(const PipelineShape &shape, const PipelineSchedule &schedule) {
   std::vector<int64_t> alive(shape.devices, 0);
   int64_t most = 0;
-  StageWork last = splitsBackward(shape.order) ? W : B;
   for (const PipelineUnit &unit : schedule.units) {
     int64_t &its = alive[schedule.devices[unit.stage]];
-    its += unit.work == F ? 1 : unit.work == last ? -1 : 0;
+    its += unit.work == F ? 1 : unit.work == W || unit.isWhole ? -1 : 0;
     most = std::max(most, its);
   }
   return most;
 }
 
 StageTimes getTimes(int64_t stages, double forward, double backward, double weights) {
-  return {SmallVector<double>(stages, forward), SmallVector<double>(stages, backward),
-          SmallVector<double>(stages, weights), 0};
+  auto fill = [&](double seconds) { return SmallVector<double>(stages, seconds); };
+  return {fill(forward), fill(backward), fill(weights), fill(backward + weights), 0};
 }
 
 /// Table 2 of the paper: (p - 1)(T_F + T_B - T_W), where 1F1B has (p - 1)(T_F + T_B + T_W), and no more is alive.
@@ -151,6 +152,8 @@ TEST(PipelineOrder, SearchIsNeverSlower) {
     StageTimes times = getTimes(shape.stages, 0, 0, 0);
     for (auto *seconds : {&times.forward, &times.backward, &times.weights})
       std::generate(seconds->begin(), seconds->end(), draw);
+    for (auto [whole, backward, weights] : llvm::zip_equal(times.wholeBackward, times.backward, times.weights))
+      whole = (backward + weights) * (1 - draw() / 4);
     times.transfer = draw() / 10;
     PipelineSchedule found = getPipelineSchedule(shape, times);
     expectLegal(shape, found);

@@ -6,7 +6,9 @@
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEORDERMICROBATCHES
@@ -45,8 +47,22 @@ private:
   llvm::DenseSet<Operation *> moved;
 };
 
-/// By unit its ops, in program order.
+/// By unit its ops, in program order. No backward is whole.
 using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
+
+/// Also of a whole backward, in program order.
+SmallVector<Operation *> getOps(const UnitOps &units, PipelineUnit unit) {
+  bool isWhole = std::exchange(unit.isWhole, false);
+  auto find = [&](StageWork work) {
+    auto found = units.find({unit.microBatch, unit.stage, work});
+    return found == units.end() ? ArrayRef<Operation *>() : ArrayRef(found->second);
+  };
+  ArrayRef<Operation *> own = find(unit.work), weights = isWhole ? find(StageWork::weights) : ArrayRef<Operation *>();
+  SmallVector<Operation *> ops;
+  std::merge(own.begin(), own.end(), weights.begin(), weights.end(), std::back_inserter(ops),
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return ops;
+}
 
 PipelineShape getShape(const UnitOps &units, int64_t devices, PipelineOrder order) {
   PipelineShape shape{devices, 1, 1, /*hasBackward=*/false, order};
@@ -71,22 +87,46 @@ int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
   return bytes;
 }
 
+/// Seconds of ops that run one after the other, but exchanges beside computation.
+class UnitTimer {
+public:
+  explicit UnitTimer(func::FuncOp function) : timer(function) {}
+
+  double getSeconds(ArrayRef<Operation *> ops) {
+    double computed = 0, exchanged = 0;
+    llvm::DenseMap<Operation *, double> ends;
+    for (Operation *op : ops) {
+      auto priced = dyn_cast<MoeCostOpInterface>(op);
+      bool exchanges = priced && priced.getOpCost().resource == Resource::Network;
+      double &end = exchanges ? exchanged : computed;
+      for (Value operand : op->getOperands())
+        if (auto maker = ends.find(operand.getDefiningOp()); operand.getDefiningOp() && maker != ends.end())
+          end = std::max(end, maker->second);
+      ends[op] = end += timer.getSeconds(op);
+    }
+    return std::max(computed, exchanged);
+  }
+
+private:
+  OpTimer timer;
+};
+
 /// Of the first micro-batch.
 StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages) {
   StageTimes times = StageTimes::getEqual(stages);
-  OpTimer timer(function);
+  UnitTimer timer(function);
   int64_t mostSent = 0;
-  for (auto [work, seconds] : {std::pair(StageWork::forward, &times.forward), {StageWork::backward, &times.backward},
-                               {StageWork::weights, &times.weights}})
-    for (int64_t stage = 0; stage < stages; ++stage) {
-      (*seconds)[stage] = 0;
-      auto unit = units.find({0, stage, work});
-      if (unit == units.end())
-        continue;
-      for (Operation *op : unit->second)
-        (*seconds)[stage] += timer.getSeconds(op);
-      mostSent = std::max(mostSent, countSentBytes(unit->second, stage));
-    }
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    auto get = [&](StageWork work, bool isWhole = false) {
+      SmallVector<Operation *> ops = getOps(units, {0, stage, work, isWhole});
+      mostSent = std::max(mostSent, countSentBytes(ops, stage));
+      return timer.getSeconds(ops);
+    };
+    times.forward[stage] = get(StageWork::forward);
+    times.backward[stage] = get(StageWork::backward);
+    times.weights[stage] = get(StageWork::weights);
+    times.wholeBackward[stage] = get(StageWork::backward, /*isWhole=*/true);
+  }
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
   return times;
 }
@@ -107,10 +147,13 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     FailureOr<SmallVector<PipelineUnit>> inOrder = getOrder(units);
     if (failed(inOrder))
       return signalPassFailure();
-    Mover mover(body.getTerminator());
+    // Places in the block change with the first move.
+    SmallVector<Operation *> ordered;
     for (const PipelineUnit &unit : *inOrder)
-      for (Operation *op : units[unit])
-        mover.move(op);
+      llvm::append_range(ordered, getOps(units, unit));
+    Mover mover(body.getTerminator());
+    for (Operation *op : ordered)
+      mover.move(op);
     for (Operation *op : others)
       mover.move(op);
   }

@@ -8,15 +8,15 @@ using namespace mlir::moe;
 
 StageTimes StageTimes::getEqual(int64_t stages) {
   SmallVector<double> equal(stages, 1);
-  return {equal, equal, equal, 0};
+  return {equal, equal, equal, SmallVector<double>(stages, 2), 0};
 }
 
-double StageTimes::get(const PipelineUnit &unit, bool isSplit) const {
+double StageTimes::get(const PipelineUnit &unit) const {
   switch (unit.work) {
   case StageWork::forward:
     return forward[unit.stage];
   case StageWork::backward:
-    return backward[unit.stage] + (isSplit ? 0 : weights[unit.stage]);
+    return unit.isWhole ? wholeBackward[unit.stage] : backward[unit.stage];
   case StageWork::weights:
     return weights[unit.stage];
   }
@@ -24,7 +24,7 @@ double StageTimes::get(const PipelineUnit &unit, bool isSplit) const {
 }
 
 std::optional<double> PipelineClock::getBegin(const PipelineUnit &unit) const {
-  auto [microBatch, stage, work] = unit;
+  auto [microBatch, stage, work, isWhole] = unit;
   int64_t device = getDevice(unit);
   double begin = free[device];
   auto needs = [&](const PipelineUnit &maker) {
@@ -43,7 +43,21 @@ std::optional<double> PipelineClock::getBegin(const PipelineUnit &unit) const {
 }
 
 double PipelineClock::run(const PipelineUnit &unit, double begin) {
-  return free[getDevice(unit)] = ends[getIndex(unit)] = begin + times.get(unit, isSplit);
+  return free[getDevice(unit)] = ends[getIndex(unit)] = begin + times.get(unit);
+}
+
+DeviceOrders mlir::moe::joinBackwards(const DeviceOrders &orders) {
+  DeviceOrders joined;
+  for (ArrayRef<PipelineUnit> order : orders) {
+    SmallVector<PipelineUnit> &its = joined.emplace_back();
+    for (const PipelineUnit &unit : order)
+      if (unit.work == StageWork::weights && !its.empty() && its.back().work == StageWork::backward &&
+          its.back().microBatch == unit.microBatch && its.back().stage == unit.stage)
+        its.back().isWhole = true;
+      else
+        its.push_back(unit);
+  }
+  return joined;
 }
 
 PipelineSchedule mlir::moe::mergeOrders(const PipelineShape &shape, const StageTimes &times,

@@ -16,7 +16,7 @@ class PipelineClock {
 public:
   /// `devices`: by stage. The clock keeps references to all arguments.
   PipelineClock(const PipelineShape &shape, const StageTimes &times, ArrayRef<int64_t> devices)
-      : shape(shape), times(times), devices(devices), isSplit(splitsBackward(shape.order)), free(shape.devices, 0),
+      : shape(shape), times(times), devices(devices), free(shape.devices, 0),
         ends(shape.stages * shape.microBatches * kNumWorks, kNever) {}
 
   int64_t getDevice(const PipelineUnit &unit) const { return devices[unit.stage]; }
@@ -42,10 +42,12 @@ private:
   const PipelineShape &shape;
   const StageTimes &times;
   ArrayRef<int64_t> devices;
-  bool isSplit;
   SmallVector<double> free; ///< by device: since when
   std::vector<double> ends; ///< of units
 };
+
+/// Makes a backward whole where the gradients of its weights come right behind it.
+DeviceOrders joinBackwards(const DeviceOrders &orders);
 
 /// Merges the devices' orders: the unit that can begin first goes first. Expects orders that can go on to their end.
 PipelineSchedule mergeOrders(const PipelineShape &shape, const StageTimes &times, ArrayRef<int64_t> devices,

@@ -104,10 +104,7 @@ static SmallVector<PipelineUnit> getOneForwardOneBackward(int64_t device, const 
     if (unit < units)
       order.push_back(getUnit(unit, device, shape, StageWork::forward));
     order.push_back(getUnit(unit - warmUp, device, shape, StageWork::backward));
-    if (splitsBackward(shape.order)) {
-      order.push_back(order.back());
-      order.back().work = StageWork::weights;
-    }
+    order.back().isWhole = true;
   }
   return order;
 }
@@ -118,11 +115,8 @@ static SmallVector<PipelineUnit> getOrderInTurn(const PipelineShape &shape) {
   for (int64_t microBatch = 0; microBatch < shape.microBatches; ++microBatch) {
     for (int64_t stage = 0; stage < shape.stages; ++stage)
       order.push_back({microBatch, stage, StageWork::forward});
-    for (int64_t stage = shape.stages; shape.hasBackward && stage > 0; --stage) {
-      order.push_back({microBatch, stage - 1, StageWork::backward});
-      if (splitsBackward(shape.order))
-        order.push_back({microBatch, stage - 1, StageWork::weights});
-    }
+    for (int64_t stage = shape.stages; shape.hasBackward && stage > 0; --stage)
+      order.push_back({microBatch, stage - 1, StageWork::backward, /*isWhole=*/true});
   }
   return order;
 }
@@ -173,9 +167,7 @@ private:
     waiting.pop_front();
   }
   void wholeBackward(Half &half) {
-    backward(half);
-    order.push_back(waiting.back());
-    waiting.pop_back();
+    order.push_back({half.backwards++, half.stage, StageWork::backward, /*isWhole=*/true});
   }
   void fill();
   void goOn();
@@ -243,12 +235,15 @@ SmallVector<PipelineUnit> DualPipeV::run() {
 // Choice
 //===----------------------------------------------------------------------===//
 
-static DeviceOrders getDeviceOrders(const PipelineShape &shape, PipelineOrder order) {
+static DeviceOrders getNamedOrders(const PipelineShape &shape, PipelineOrder order) {
   DeviceOrders orders;
   for (int64_t device = 0; device < shape.devices; ++device)
     orders.push_back(order == PipelineOrder::ZbH1        ? getZbH1(device, shape)
                      : order == PipelineOrder::DualPipeV ? DualPipeV(device, shape).run()
                                                          : getOneForwardOneBackward(device, shape));
+  // Nobody waits for what the first device hands back.
+  if (order == PipelineOrder::ZbH1)
+    orders.front() = joinBackwards({orders.front()}).front();
   return orders;
 }
 
@@ -264,15 +259,23 @@ public:
   }
   void addNamed(PipelineOrder order) {
     ArrayRef<int64_t> devices = order == PipelineOrder::DualPipeV ? vDevices : cyclicDevices;
-    add(mergeOrders(shape, times, devices, getDeviceOrders(shape, order)));
+    add(mergeOrders(shape, times, devices, getNamedOrders(shape, order)));
   }
   /// By all rules; each device keeps at most `mostAlive`.
   void addLists(ArrayRef<int64_t> devices, int64_t mostAlive) {
     for (double patience : {0.25, 0.5, 0.75, 1.0})
       for (double forBackward : {0.0, 0.5})
         for (bool leavesRoom : {false, true})
-          if (auto schedule = scheduleByList(shape, times, devices, {mostAlive, patience, forBackward, leavesRoom}))
+          if (auto schedule = scheduleByList(shape, times, devices, {mostAlive, patience, forBackward, leavesRoom})) {
+            add(mergeOrders(shape, times, devices, joinBackwards(getDeviceOrders(*schedule))));
             add(std::move(*schedule));
+          }
+  }
+  DeviceOrders getDeviceOrders(const PipelineSchedule &schedule) const {
+    DeviceOrders orders(shape.devices);
+    for (const PipelineUnit &unit : schedule.units)
+      orders[schedule.devices[unit.stage]].push_back(unit);
+    return orders;
   }
   void addV() { addLists(vDevices, shape.stages); }
   void addAll();

@@ -36,10 +36,12 @@ SmallVector<size_t> cutIntoStages(const ProgramParts &parts, int64_t stages);
 // Orders
 //===----------------------------------------------------------------------===//
 
-/// What a stage does for one micro-batch. Where an order does not split the backward, `backward` is all of it.
+/// What a stage does for one micro-batch.
 struct PipelineUnit {
   int64_t microBatch = 0, stage = 0;
   StageWork work = StageWork::forward;
+  /// Of a backward: whether it is all of it, with the gradients of weights among its ops.
+  bool isWhole = false;
 
   auto operator<=>(const PipelineUnit &) const = default;
 };
@@ -84,11 +86,13 @@ std::string describeMistake(const PipelineShape &shape);
 /// Seconds of each stage for a micro-batch, and to hand a micro-batch to the next stage on another device.
 struct StageTimes {
   SmallVector<double> forward, backward, weights;
+  /// A whole backward: less than its two parts where products of one hide exchanges of the other.
+  SmallVector<double> wholeBackward;
   double transfer = 0;
 
-  /// All work takes one second, and transfers take none.
+  /// Forward, backward and weights take one second each, and transfers take none.
   static StageTimes getEqual(int64_t stages);
-  double get(const PipelineUnit &unit, bool isSplit) const;
+  double get(const PipelineUnit &unit) const;
 };
 
 struct PipelineSchedule {
