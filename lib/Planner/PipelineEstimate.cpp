@@ -10,7 +10,7 @@ ArrayRef<PipelineUnit> PipelineOrders::get(const EstimatedPipeline &shape, int64
   std::lock_guard lock(mutex);
   SmallVector<PipelineUnit> &order = orders[{shape.devices, shape.interleave, microBatches, shape.hasBackward}];
   if (order.empty())
-    order = getPipelineSchedule({shape.devices, shape.getStages(), microBatches, shape.hasBackward}).units;
+    order = getPipelineSchedule({shape.devices, shape.getStages(), microBatches, shape.hasBackward}).getUnits();
   return order;
 }
 

@@ -87,40 +87,69 @@ int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
   return bytes;
 }
 
-/// Seconds of ops that run one after the other, but exchanges beside computation.
-class UnitTimer {
+/// Ops in time: one after the other, but exchanges beside computation.
+class OpClock {
 public:
-  explicit UnitTimer(func::FuncOp function) : timer(function) {}
+  explicit OpClock(OpTimer &timer) : timer(timer) {}
 
-  double getSeconds(ArrayRef<Operation *> ops) {
-    double computed = 0, exchanged = 0;
-    llvm::DenseMap<Operation *, double> ends;
-    for (Operation *op : ops) {
-      auto priced = dyn_cast<MoeCostOpInterface>(op);
-      bool exchanges = priced && priced.getOpCost().resource == Resource::Network;
-      double &end = exchanges ? exchanged : computed;
-      for (Value operand : op->getOperands())
-        if (auto maker = ends.find(operand.getDefiningOp()); operand.getDefiningOp() && maker != ends.end())
-          end = std::max(end, maker->second);
-      ends[op] = end += timer.getSeconds(op);
-    }
-    return std::max(computed, exchanged);
+  double getBegin(Operation *op) const {
+    double begin = isExchange(op) ? exchanged : computed;
+    for (Value operand : op->getOperands())
+      if (auto end = ends.find(operand.getDefiningOp()); operand.getDefiningOp() && end != ends.end())
+        begin = std::max(begin, end->second);
+    return begin;
   }
+  void run(Operation *op) {
+    double end = ends[op] = getBegin(op) + timer.getSeconds(op);
+    (isExchange(op) ? exchanged : computed) = end;
+  }
+  double getSeconds() const { return std::max(computed, exchanged); }
 
 private:
-  OpTimer timer;
+  static bool isExchange(Operation *op) {
+    auto priced = dyn_cast<MoeCostOpInterface>(op);
+    return priced && priced.getOpCost().resource == Resource::Network;
+  }
+
+  OpTimer &timer;
+  double computed = 0, exchanged = 0;
+  llvm::DenseMap<Operation *, double> ends;
 };
 
-/// Of the first micro-batch.
+/// Two lists of ops that do not need each other, as one. The op that can begin first goes first.
+SmallVector<Operation *> orderTogether(ArrayRef<Operation *> first, ArrayRef<Operation *> second, OpClock &clock) {
+  SmallVector<Operation *> ops;
+  while (!first.empty() || !second.empty()) {
+    bool takesSecond = first.empty() || (!second.empty() && clock.getBegin(second.front()) < clock.getBegin(first.front()));
+    ArrayRef<Operation *> &from = takesSecond ? second : first;
+    clock.run(from.front());
+    ops.push_back(from.front());
+    from = from.drop_front();
+  }
+  return ops;
+}
+
+SmallVector<Operation *> getOps(const UnitOps &units, const PipelineWindow &window, OpClock &clock) {
+  return orderTogether(getOps(units, window.front()),
+                    window.size() > 1 ? getOps(units, window.back()) : SmallVector<Operation *>(), clock);
+}
+
+double getSeconds(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
+  OpClock clock(timer);
+  getOps(units, window, clock);
+  return clock.getSeconds();
+}
+
+/// Of the first micro-batch. The result refers to `units`.
 StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages) {
   StageTimes times = StageTimes::getEqual(stages);
-  UnitTimer timer(function);
+  OpTimer timer(function);
   int64_t mostSent = 0;
   for (int64_t stage = 0; stage < stages; ++stage) {
     auto get = [&](StageWork work, bool isWhole = false) {
-      SmallVector<Operation *> ops = getOps(units, {0, stage, work, isWhole});
-      mostSent = std::max(mostSent, countSentBytes(ops, stage));
-      return timer.getSeconds(ops);
+      PipelineUnit unit{0, stage, work, isWhole};
+      mostSent = std::max(mostSent, countSentBytes(getOps(units, unit), stage));
+      return getSeconds(units, {unit}, timer);
     };
     times.forward[stage] = get(StageWork::forward);
     times.backward[stage] = get(StageWork::backward);
@@ -128,6 +157,15 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages)
     times.wholeBackward[stage] = get(StageWork::backward, /*isWhole=*/true);
   }
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
+  // All micro-batches take as long.
+  std::map<std::pair<PipelineUnit, PipelineUnit>, double> known;
+  times.together = [&units, timer, known](PipelineUnit first, PipelineUnit second) mutable {
+    first.microBatch = second.microBatch = 0;
+    auto [it, isNew] = known.try_emplace({first, second}, 0);
+    if (isNew)
+      it->second = getSeconds(units, {first, second}, timer);
+    return it->second;
+  };
   return times;
 }
 
@@ -144,13 +182,16 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
         units[*unit].push_back(&op);
       else
         others.push_back(&op);
-    FailureOr<SmallVector<PipelineUnit>> inOrder = getOrder(units);
+    FailureOr<SmallVector<PipelineWindow>> inOrder = getOrder(units);
     if (failed(inOrder))
       return signalPassFailure();
     // Places in the block change with the first move.
     SmallVector<Operation *> ordered;
-    for (const PipelineUnit &unit : *inOrder)
-      llvm::append_range(ordered, getOps(units, unit));
+    OpTimer timer(function);
+    for (const PipelineWindow &window : *inOrder) {
+      OpClock clock(timer);
+      llvm::append_range(ordered, getOps(units, window, clock));
+    }
     Mover mover(body.getTerminator());
     for (Operation *op : ordered)
       mover.move(op);
@@ -158,19 +199,19 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
       mover.move(op);
   }
 
-  FailureOr<SmallVector<PipelineUnit>> getOrder(const UnitOps &units) {
+  FailureOr<SmallVector<PipelineWindow>> getOrder(const UnitOps &units) {
     PipelineShape shape = getShape(units, devices, order);
     if (shape.stages == 1)
-      return llvm::map_to_vector(units, [](const auto &one) { return one.first; });
+      return llvm::map_to_vector(units, [](const auto &one) { return PipelineWindow{one.first}; });
     if (std::string mistake = describeMistake(shape); !mistake.empty())
       return getOperation().emitError() << mistake;
-    bool needsTimes = order == PipelineOrder::ZbV || order == PipelineOrder::Search;
+    bool needsTimes = order != PipelineOrder::OneForwardOneBackward && order != PipelineOrder::ZbH1;
     PipelineSchedule schedule = getPipelineSchedule(
         shape, needsTimes ? getTimes(getOperation(), units, shape.stages) : StageTimes::getEqual(shape.stages));
     auto isCyclic = [&](int64_t stage) { return schedule.devices[stage] == stage % devices; };
     if (!llvm::all_of(llvm::seq(shape.stages), isCyclic))
       getOperation()->setAttr(kStageDevicesAttrName, Builder(&getContext()).getDenseI64ArrayAttr(schedule.devices));
-    return std::move(schedule.units);
+    return std::move(schedule.windows);
   }
 };
 } // namespace

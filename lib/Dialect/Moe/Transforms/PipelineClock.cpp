@@ -8,19 +8,35 @@ using namespace mlir::moe;
 
 StageTimes StageTimes::getEqual(int64_t stages) {
   SmallVector<double> equal(stages, 1);
-  return {equal, equal, equal, SmallVector<double>(stages, 2), 0};
+  return {equal, equal, equal, SmallVector<double>(stages, 2), 0, {}};
 }
 
-double StageTimes::get(const PipelineUnit &unit) const {
+static double getSeconds(const StageTimes &times, const PipelineUnit &unit) {
   switch (unit.work) {
   case StageWork::forward:
-    return forward[unit.stage];
+    return times.forward[unit.stage];
   case StageWork::backward:
-    return unit.isWhole ? wholeBackward[unit.stage] : backward[unit.stage];
+    return unit.isWhole ? times.wholeBackward[unit.stage] : times.backward[unit.stage];
   case StageWork::weights:
-    return weights[unit.stage];
+    return times.weights[unit.stage];
   }
   llvm_unreachable("unknown work");
+}
+
+double StageTimes::get(const PipelineWindow &window) const {
+  if (window.size() == 2 && together)
+    return together(window.front(), window.back());
+  double seconds = 0;
+  for (const PipelineUnit &unit : window)
+    seconds += getSeconds(*this, unit);
+  return seconds;
+}
+
+SmallVector<PipelineUnit> PipelineSchedule::getUnits() const {
+  SmallVector<PipelineUnit> units;
+  for (const PipelineWindow &window : windows)
+    llvm::append_range(units, window);
+  return units;
 }
 
 std::optional<double> PipelineClock::getBegin(const PipelineUnit &unit) const {
@@ -42,20 +58,37 @@ std::optional<double> PipelineClock::getBegin(const PipelineUnit &unit) const {
   return begin == kNever ? std::nullopt : std::optional(begin);
 }
 
-double PipelineClock::run(const PipelineUnit &unit, double begin) {
-  return free[getDevice(unit)] = ends[getIndex(unit)] = begin + times.get(unit);
+std::optional<double> PipelineClock::getBegin(const PipelineWindow &window) const {
+  double begin = 0;
+  for (const PipelineUnit &unit : window) {
+    std::optional<double> its = getBegin(unit);
+    if (!its)
+      return std::nullopt;
+    begin = std::max(begin, *its);
+  }
+  return begin;
+}
+
+void PipelineClock::run(const PipelineWindow &window, double begin) {
+  double end = begin + times.get(window);
+  for (const PipelineUnit &unit : window)
+    free[getDevice(unit)] = ends[getIndex(unit)] = end;
 }
 
 DeviceOrders mlir::moe::joinBackwards(const DeviceOrders &orders) {
   DeviceOrders joined;
-  for (ArrayRef<PipelineUnit> order : orders) {
-    SmallVector<PipelineUnit> &its = joined.emplace_back();
-    for (const PipelineUnit &unit : order)
-      if (unit.work == StageWork::weights && !its.empty() && its.back().work == StageWork::backward &&
-          its.back().microBatch == unit.microBatch && its.back().stage == unit.stage)
-        its.back().isWhole = true;
+  auto isWeightsOf = [](const PipelineWindow &window, const PipelineWindow &before) {
+    const PipelineUnit &unit = window.front(), &other = before.back();
+    return window.size() == 1 && before.size() == 1 && unit.work == StageWork::weights &&
+           other.work == StageWork::backward && other.microBatch == unit.microBatch && other.stage == unit.stage;
+  };
+  for (ArrayRef<PipelineWindow> order : orders) {
+    SmallVector<PipelineWindow> &its = joined.emplace_back();
+    for (const PipelineWindow &window : order)
+      if (!its.empty() && isWeightsOf(window, its.back()))
+        its.back().front().isWhole = true;
       else
-        its.push_back(unit);
+        its.push_back(window);
   }
   return joined;
 }
@@ -74,8 +107,8 @@ PipelineSchedule mlir::moe::mergeOrders(const PipelineShape &shape, const StageT
     if (!first)
       break;
     auto [begin, device] = *first;
-    schedule.units.push_back(orders[device][next[device]++]);
-    clock.run(schedule.units.back(), begin);
+    schedule.windows.push_back(orders[device][next[device]++]);
+    clock.run(schedule.windows.back(), begin);
   }
   schedule.seconds = clock.getSeconds();
   return schedule;

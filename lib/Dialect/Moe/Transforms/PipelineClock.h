@@ -8,8 +8,8 @@
 
 namespace mlir::moe {
 
-/// The units of each device in order.
-using DeviceOrders = SmallVector<SmallVector<PipelineUnit>>;
+/// What each device does, in order.
+using DeviceOrders = SmallVector<SmallVector<PipelineWindow>>;
 
 /// Plays units in time.
 class PipelineClock {
@@ -23,8 +23,9 @@ public:
   double getFree(int64_t device) const { return free[device]; }
   /// When the unit can begin: what it needs is there, and its device is free. None while that is not known.
   std::optional<double> getBegin(const PipelineUnit &unit) const;
-  /// Its end.
-  double run(const PipelineUnit &unit, double begin);
+  std::optional<double> getBegin(const PipelineWindow &window) const;
+  /// All of a window ends at one time.
+  void run(const PipelineWindow &window, double begin);
   double getSeconds() const { return *llvm::max_element(free); }
 
 private:

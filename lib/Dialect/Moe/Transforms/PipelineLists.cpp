@@ -106,8 +106,8 @@ std::optional<Choice> ListScheduler::choose(int64_t device) const {
 
 void ListScheduler::begin(const Choice &choice) {
   const PipelineUnit &unit = choice.unit;
-  clock.run(unit, choice.begin);
-  schedule.units.push_back(unit);
+  schedule.windows.push_back({unit});
+  clock.run(schedule.windows.back(), choice.begin);
   ++next[unit.stage][static_cast<size_t>(unit.work)];
   int64_t device = clock.getDevice(unit);
   alive[device] += unit.work == StageWork::forward ? 1 : unit.work == StageWork::weights ? -1 : 0;
@@ -121,7 +121,7 @@ std::optional<PipelineSchedule> ListScheduler::run() {
   for (int64_t device = 0; device < shape.devices; ++device)
     chosen[device] = choose(device);
   size_t count = 3 * shape.stages * shape.microBatches;
-  while (schedule.units.size() < count) {
+  while (schedule.windows.size() < count) {
     const std::optional<Choice> *first = nullptr;
     for (const std::optional<Choice> &one : chosen)
       if (one && (!first || one->begin < (*first)->begin))

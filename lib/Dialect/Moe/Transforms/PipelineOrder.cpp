@@ -93,30 +93,30 @@ static PipelineUnit getUnit(int64_t number, int64_t device, const PipelineShape 
 }
 
 /// As many forwards as it takes until the first backward arrives, then one forward and one backward in turn.
-static SmallVector<PipelineUnit> getOneForwardOneBackward(int64_t device, const PipelineShape &shape) {
+static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, const PipelineShape &shape) {
   int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
   int64_t first = chunks == 1 ? devices - 1 - device : 2 * (devices - 1 - device) + (chunks - 1) * devices;
   int64_t warmUp = shape.hasBackward ? std::min(units, first) : units;
-  SmallVector<PipelineUnit> order;
+  SmallVector<PipelineWindow> order;
   for (int64_t unit = 0; unit < warmUp; ++unit)
-    order.push_back(getUnit(unit, device, shape, StageWork::forward));
+    order.push_back({getUnit(unit, device, shape, StageWork::forward)});
   for (int64_t unit = warmUp; unit < units + warmUp && shape.hasBackward; ++unit) {
     if (unit < units)
-      order.push_back(getUnit(unit, device, shape, StageWork::forward));
-    order.push_back(getUnit(unit - warmUp, device, shape, StageWork::backward));
-    order.back().isWhole = true;
+      order.push_back({getUnit(unit, device, shape, StageWork::forward)});
+    order.push_back({getUnit(unit - warmUp, device, shape, StageWork::backward)});
+    order.back().front().isWhole = true;
   }
   return order;
 }
 
 /// Forward and backward of one micro-batch after the other.
-static SmallVector<PipelineUnit> getOrderInTurn(const PipelineShape &shape) {
-  SmallVector<PipelineUnit> order;
+static SmallVector<PipelineWindow> getOrderInTurn(const PipelineShape &shape) {
+  SmallVector<PipelineWindow> order;
   for (int64_t microBatch = 0; microBatch < shape.microBatches; ++microBatch) {
     for (int64_t stage = 0; stage < shape.stages; ++stage)
-      order.push_back({microBatch, stage, StageWork::forward});
+      order.push_back({{microBatch, stage, StageWork::forward}});
     for (int64_t stage = shape.stages; shape.hasBackward && stage > 0; --stage)
-      order.push_back({microBatch, stage - 1, StageWork::backward, /*isWhole=*/true});
+      order.push_back({{microBatch, stage - 1, StageWork::backward, /*isWhole=*/true}});
   }
   return order;
 }
@@ -126,20 +126,20 @@ static SmallVector<PipelineUnit> getOrderInTurn(const PipelineShape &shape) {
 //===----------------------------------------------------------------------===//
 
 /// 1F1B, whose device d puts the weights of a micro-batch off until d more micro-batches have come back.
-static SmallVector<PipelineUnit> getZbH1(int64_t device, const PipelineShape &shape) {
+static SmallVector<PipelineWindow> getZbH1(int64_t device, const PipelineShape &shape) {
   int64_t count = shape.microBatches, warmUp = shape.devices - 1 - device;
-  SmallVector<PipelineUnit> order;
+  SmallVector<PipelineWindow> order;
   for (int64_t microBatch = 0; microBatch < std::min(warmUp, count); ++microBatch)
-    order.push_back({microBatch, device, StageWork::forward});
+    order.push_back({{microBatch, device, StageWork::forward}});
   for (int64_t microBatch = 0; microBatch < count; ++microBatch) {
     if (microBatch + warmUp < count)
-      order.push_back({microBatch + warmUp, device, StageWork::forward});
-    order.push_back({microBatch, device, StageWork::backward});
+      order.push_back({{microBatch + warmUp, device, StageWork::forward}});
+    order.push_back({{microBatch, device, StageWork::backward}});
     if (microBatch >= device)
-      order.push_back({microBatch - device, device, StageWork::weights});
+      order.push_back({{microBatch - device, device, StageWork::weights}});
   }
   for (int64_t microBatch = std::max<int64_t>(0, count - device); microBatch < count; ++microBatch)
-    order.push_back({microBatch, device, StageWork::weights});
+    order.push_back({{microBatch, device, StageWork::weights}});
   return order;
 }
 
@@ -151,23 +151,29 @@ public:
       : device(device), after(shape.devices - 1 - device), shape(shape), down{device},
         up{shape.stages - 1 - device} {}
 
-  SmallVector<PipelineUnit> run();
+  SmallVector<PipelineWindow> run();
 
 private:
   struct Half {
     int64_t stage, forwards = 0, backwards = 0;
   };
-  void forward(Half &half) { order.push_back({half.forwards++, half.stage, StageWork::forward}); }
-  void backward(Half &half) {
-    order.push_back({half.backwards++, half.stage, StageWork::backward});
-    waiting.push_back({order.back().microBatch, half.stage, StageWork::weights});
+  PipelineUnit takeForward(Half &half) { return {half.forwards++, half.stage, StageWork::forward}; }
+  PipelineUnit takeBackward(Half &half, bool isWhole) {
+    return {half.backwards++, half.stage, StageWork::backward, isWhole};
   }
+  void forward(Half &half) { order.push_back({takeForward(half)}); }
+  /// Its weights wait.
+  void backward(Half &half) {
+    order.push_back({takeBackward(half, /*isWhole=*/false)});
+    waiting.push_back({order.back().front().microBatch, half.stage, StageWork::weights});
+  }
+  void wholeBackward(Half &half) { order.push_back({takeBackward(half, /*isWhole=*/true)}); }
   void weights() {
-    order.push_back(waiting.front());
+    order.push_back({waiting.front()});
     waiting.pop_front();
   }
-  void wholeBackward(Half &half) {
-    order.push_back({half.backwards++, half.stage, StageWork::backward, /*isWhole=*/true});
+  void window(Half &ahead, Half &back) {
+    order.push_back({takeForward(ahead), takeBackward(back, /*isWhole=*/true)});
   }
   void fill();
   void goOn();
@@ -176,7 +182,7 @@ private:
   int64_t device, after; ///< devices after this one
   const PipelineShape &shape;
   Half down, up;
-  SmallVector<PipelineUnit> order;
+  SmallVector<PipelineWindow> order;
   std::deque<PipelineUnit> waiting; ///< gradients of weights, which were put off
 };
 } // namespace
@@ -197,15 +203,18 @@ void DualPipeV::fill() {
 
 void DualPipeV::goOn() {
   for (int64_t i = 0; i < shape.microBatches - 2 * shape.devices + device + 1; ++i) {
-    forward(down);
-    wholeBackward(up);
-    forward(up);
-    wholeBackward(down);
+    // The other devices wait for the last one's first backward.
+    if (i == 0 && after == 0) {
+      forward(down);
+      wholeBackward(up);
+    } else {
+      window(down, up);
+    }
+    window(up, down);
   }
   for (int64_t i = 0; i < after; ++i) {
     wholeBackward(up);
-    forward(up);
-    wholeBackward(down);
+    window(up, down);
   }
 }
 
@@ -224,7 +233,7 @@ void DualPipeV::drain() {
     weights();
 }
 
-SmallVector<PipelineUnit> DualPipeV::run() {
+SmallVector<PipelineWindow> DualPipeV::run() {
   fill();
   goOn();
   drain();
@@ -254,7 +263,7 @@ public:
   Fastest(const PipelineShape &shape, const StageTimes &times) : shape(shape), times(times) {}
 
   void add(PipelineSchedule schedule) {
-    if (best.units.empty() || schedule.seconds < best.seconds * (1 - kTolerance))
+    if (best.windows.empty() || schedule.seconds < best.seconds * (1 - kTolerance))
       best = std::move(schedule);
   }
   void addNamed(PipelineOrder order) {
@@ -273,8 +282,8 @@ public:
   }
   DeviceOrders getDeviceOrders(const PipelineSchedule &schedule) const {
     DeviceOrders orders(shape.devices);
-    for (const PipelineUnit &unit : schedule.units)
-      orders[schedule.devices[unit.stage]].push_back(unit);
+    for (const PipelineWindow &window : schedule.windows)
+      orders[schedule.devices[window.front().stage]].push_back(window);
     return orders;
   }
   void addV() { addLists(vDevices, shape.stages); }

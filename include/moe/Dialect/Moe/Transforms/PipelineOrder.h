@@ -14,6 +14,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -46,6 +47,9 @@ struct PipelineUnit {
   auto operator<=>(const PipelineUnit &) const = default;
 };
 
+/// Units of one device whose ops are ordered together: exchanges of one run beside computation of the other.
+using PipelineWindow = SmallVector<PipelineUnit, 2>;
+
 /// Orders of the units of a pipeline.
 enum class PipelineOrder {
   /// One forward, one backward; with several stages on a device interleaved 1F1B (Narayanan et al., SC 2021, section
@@ -57,8 +61,8 @@ enum class PipelineOrder {
   /// Two stages on a device, in a V: the last stage is on the first device. The backward is split, and as many
   /// micro-batches are alive as in 1F1B (ZB-V, Qi et al., ICLR 2024, section 5; found by rules, not by its heuristic).
   ZbV,
-  /// DualPipeV (DeepSeek-AI, DualPipe, 2025): a V, in which the forward of one micro-batch stands beside the backward
-  /// of another one. Needs twice as many micro-batches as devices.
+  /// DualPipeV (DeepSeek-AI, DualPipe, 2025): a V, in which the forward of one micro-batch and the backward of another
+  /// one are a window. Needs twice as many micro-batches as devices.
   DualPipeV,
   /// The fastest by the stages' times: of the orders above that the number of stages allows, and of list schedules.
   Search
@@ -89,19 +93,23 @@ struct StageTimes {
   /// A whole backward: less than its two parts where products of one hide exchanges of the other.
   SmallVector<double> wholeBackward;
   double transfer = 0;
+  /// Of two units in a window; null: as long as both.
+  std::function<double(const PipelineUnit &, const PipelineUnit &)> together;
 
   /// Forward, backward and weights take one second each, and transfers take none.
   static StageTimes getEqual(int64_t stages);
-  double get(const PipelineUnit &unit) const;
+  double get(const PipelineWindow &window) const;
 };
 
 struct PipelineSchedule {
   /// Of all devices, in an order in which each unit follows those whose results it needs.
-  SmallVector<PipelineUnit> units;
+  SmallVector<PipelineWindow> windows;
   /// By stage.
   SmallVector<int64_t> devices;
   /// When the last unit ends, by the times that were given.
   double seconds = 0;
+
+  SmallVector<PipelineUnit> getUnits() const;
 };
 
 /// Expects a shape without mistake. One device does the micro-batches in turn. Without a backward there are forwards
