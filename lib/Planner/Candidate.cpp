@@ -38,6 +38,8 @@ std::string mlir::moe::describeChoices(const Candidate &one) {
   llvm::raw_string_ostream os(text);
   if (one.interleave > 1)
     os << ", VPP " << one.interleave;
+  if (one.pipelineOrder != PipelineOrder::OneForwardOneBackward)
+    os << ", " << getName(one.pipelineOrder);
   if (one.recompute != Recompute::None)
     os << ", recompute " << getName(one.recompute);
   if (one.zero)
@@ -53,6 +55,8 @@ std::string mlir::moe::describeOptions(const Candidate &one) {
   os << "--parallel=" << describe(one.parallel) << " --batch=" << one.batch << " --micro-batches=" << one.microBatches;
   if (one.interleave > 1)
     os << " --interleave=" << one.interleave;
+  if (one.pipelineOrder != PipelineOrder::OneForwardOneBackward)
+    os << " --pipeline=" << getName(one.pipelineOrder);
   if (!one.stageBoundaries.empty()) {
     os << " --stage-boundaries=";
     llvm::interleave(one.stageBoundaries, os, ",");

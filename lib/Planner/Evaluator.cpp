@@ -144,10 +144,10 @@ static std::string describeLimit(const SimReport &report, double seconds) {
 
 /// Sets `interval` and its parts: how long the first stage takes from the forward of one late micro-batch to that of
 /// the next. It does one forward and one backward in turn then, as all other stages do, and waits for the slowest
-/// stage. With
-/// --interleave that is not so.
+/// stage. That holds for 1F1B with one stage on a device.
 static void setInterval(StepFigures &figures, const SimResult &step, const CompileOptions &options) {
-  if (options.interleave > 1 || options.microBatches < 3 || options.parallel.getPp() == 1)
+  if (options.interleave > 1 || splitsBackward(options.pipelineOrder) || options.microBatches < 3 ||
+      options.parallel.getPp() == 1)
     return;
   const SimProgram &program = step.programs.front();
   const SimRank *rank = &*llvm::find_if(step.ranks, [](const SimRank &one) { return one.program == 0; });

@@ -106,6 +106,7 @@ struct GroupsFields {
     field("batch", one.batch);
     field("micro_batches", one.microBatches);
     field("interleave", one.interleave);
+    field("pipeline", one.pipelineOrder);
     field("stage_boundaries", one.stageBoundaries);
     field("recompute", one.recompute);
     field("zero", one.zero);
@@ -215,6 +216,10 @@ public:
     if (all || recompute != Recompute::None)
       (*this)(name, getName(recompute).str());
   }
+  void operator()(StringRef name, PipelineOrder order) {
+    if (all || order != PipelineOrder::OneForwardOneBackward)
+      (*this)(name, getName(order).str());
+  }
   void operator()(StringRef name, ParallelAttr parallel) { (*this)(name, describe(parallel)); }
   template <class T> void operator()(StringRef name, const std::optional<T> &value) {
     if (value)
@@ -283,6 +288,7 @@ public:
   }
   void operator()(StringRef name, OrderPolicy &order) { parse(name, order, parseOrderPolicy); }
   void operator()(StringRef name, Recompute &recompute) { parse(name, recompute, parseRecompute); }
+  void operator()(StringRef name, PipelineOrder &order) { parse(name, order, parsePipelineOrder); }
   void operator()(StringRef name, ParallelAttr &parallel) {
     if (auto attribute = fields.getAs<StringAttr>(name))
       parallel = parseParallel(getContext(), attribute.getValue()).value_or(ParallelAttr());

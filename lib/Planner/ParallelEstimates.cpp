@@ -167,13 +167,60 @@ void ParallelSearch::estimateNearest() {
   });
 }
 
+/// As many stages on a device as the candidate's order needs, and where they begin; false where that cannot be.
+bool ParallelSearch::setStages(Candidate &candidate) {
+  int64_t pp = candidate.parallel.getPp();
+  if (pp == 1)
+    return candidate.pipelineOrder == request.space.pipelineOrders.front();
+  std::optional<int64_t> needed = getStagesPerDevice(candidate.pipelineOrder);
+  if (needed && *needed != candidate.interleave) {
+    candidate.interleave = *needed;
+    // The estimate is one of 1F1B.
+    PipelineShape estimated{pp, pp * *needed, candidate.microBatches, options.train};
+    std::string reason;
+    std::optional<PipelineEstimate> step;
+    if (describeMistake(estimated).empty())
+      step = estimator->estimate(candidate, reason);
+    if (!step)
+      return false;
+    candidate.stageBoundaries = step->stageBoundaries;
+  }
+  return describeMistake(
+             {pp, pp * candidate.interleave, candidate.microBatches, options.train, candidate.pipelineOrder})
+      .empty();
+}
+
+/// In the fastest of the open orders that fits or, where none does, in that of the least bytes.
+std::optional<WholeModel> ParallelSearch::measureOrders(Candidate &candidate, std::string &reason) {
+  std::optional<WholeModel> best;
+  auto rank = [&](const WholeModel &whole) {
+    return std::pair(fits(whole.step.bytes) ? 0 : whole.step.bytes, whole.step.seconds);
+  };
+  const Candidate asked = candidate;
+  for (PipelineOrder order : request.space.pipelineOrders) {
+    Candidate one = asked;
+    one.pipelineOrder = order;
+    if (!setStages(one))
+      continue;
+    std::string why;
+    std::optional<WholeModel> whole =
+        measureFilledModel(getReader(one), getOptions(one), /*limit=*/0, why,
+                           [&](int64_t fewer) { return estimator->getGrowth(one, fewer); });
+    if (!whole && reason.empty())
+      reason = why;
+    if (!whole || (best && rank(*whole) >= rank(*best)))
+      continue;
+    best = std::move(whole);
+    candidate = std::move(one);
+  }
+  return best;
+}
+
 /// Whether it can be, and fits. What needs more than was estimated is estimated again, with that much more: it may fit
 /// with less kept for the backward.
 bool ParallelSearch::compileWhole(Candidate &candidate) {
   std::string reason;
-  std::optional<WholeModel> whole =
-      measureFilledModel(getReader(candidate), getOptions(candidate), /*limit=*/0, reason,
-                         [&](int64_t fewer) { return estimator->getGrowth(candidate, fewer); });
+  std::optional<WholeModel> whole = measureOrders(candidate, reason);
   if (!whole) {
     refuse(candidate, Verdict::Illegal, reason);
     return false;

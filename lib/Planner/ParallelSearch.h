@@ -87,6 +87,8 @@ private:
   void compare(Candidate one, std::optional<Candidate> &best, std::string &reason,
                std::optional<int64_t> roughDp = std::nullopt);
   bool compileWhole(Candidate &candidate);
+  std::optional<WholeModel> measureOrders(Candidate &candidate, std::string &reason);
+  bool setStages(Candidate &candidate);
   void correctEstimates();
   void compileNearest();
   void compileFuller();

@@ -34,9 +34,11 @@ void ParallelSearch::setBatch(Candidate &candidate, int64_t batch) const {
 SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate) const {
   int64_t pp = candidate.parallel.getPp();
   SmallVector<int64_t> legal;
-  for (int64_t interleave : request.space.interleaves)
-    if (interleave == 1 || (pp > 1 && candidate.microBatches % pp == 0))
+  for (int64_t interleave : request.space.interleaves) {
+    PipelineShape shape{pp, pp * interleave, candidate.microBatches, options.train, candidate.pipelineOrder};
+    if ((interleave == 1 || pp > 1) && describeMistake(shape).empty())
       legal.push_back(interleave);
+  }
   return legal;
 }
 
@@ -52,13 +54,14 @@ void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> m
   candidate.parallel = parallel;
   candidate.maxLoad = maxLoad;
   candidate.interleave = request.space.interleaves.front();
+  candidate.pipelineOrder = request.space.pipelineOrders.front();
   candidate.recompute = request.space.recomputes.front();
   candidate.zero = request.space.zeros.front() && parallel.getDp() > 1;
   candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
   candidate.verdict = Verdict::Skipped;
   setBatch(candidate, request.space.batches.front());
   if (candidate.verdict != Verdict::Illegal && getInterleaves(candidate).empty())
-    refuse(candidate, Verdict::Illegal, "--interleave needs a pipeline, and micro-batches that are a multiple of pp");
+    refuse(candidate, Verdict::Illegal, "--interleave needs a pipeline, and micro-batches as the pipeline's order needs them");
 }
 
 LogicalResult ParallelSearch::addSpace() {
@@ -93,6 +96,7 @@ CompileOptions mlir::moe::getCandidateOptions(const Candidate &candidate, const 
   one.parallel = candidate.parallel;
   one.microBatches = candidate.microBatches;
   one.interleave = candidate.interleave;
+  one.pipelineOrder = candidate.pipelineOrder;
   one.stageBoundaries = candidate.stageBoundaries;
   one.recompute = candidate.recompute;
   one.sequenceParallel = candidate.sequenceParallel;

@@ -86,6 +86,7 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
       json.attribute("gradient_accumulation_steps", chosen.microBatches);
     });
     json.attribute("parallel", describe(all));
+    json.attribute("pipeline", getName(chosen.pipelineOrder));
     json.attribute("recompute", getName(chosen.recompute));
     json.attribute("zero", chosen.zero);
     json.attribute("sequence_parallel", chosen.sequenceParallel);

@@ -42,8 +42,9 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
       pipeline("pipeline",
                cl::desc("Order of a pipeline's forwards and backwards: 1f1b (interleaved where a device\n"
                         "   has several stages), zb-h1, zb-v, dualpipe-v or search, the fastest that is\n"
-                        "   found. All but 1f1b put gradients of weights off, to where a device would\n"
-                        "   wait. Default: 1f1b"),
+                        "   found: by compiled plans with --parallel=auto, else by the times of ops.\n"
+                        "   All but 1f1b put gradients of weights off, to where a device would wait.\n"
+                        "   Default: 1f1b"),
                cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
       stageBoundaries("stage-boundaries",
                       cl::desc("Where the stages of a pipeline begin, counted in parts of the model, and\n"
@@ -166,6 +167,10 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
                                function_ref<bool(StringRef)> isFree) const {
   auto isOpen = [&](const cl::Option &option) { return !option.getNumOccurrences() && isFree(option.ArgStr); };
   space.interleaves = {options.interleave};
+  space.pipelineOrders = {options.pipelineOrder};
+  if (options.pipelineOrder == PipelineOrder::Search)
+    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::ZbV,
+                            PipelineOrder::DualPipeV, PipelineOrder::Search};
   space.recomputes = {options.recompute};
   space.zeros = {options.optimizer && options.optimizer->zero};
   space.sequenceParallels = {options.sequenceParallel};
@@ -173,7 +178,7 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
     space.sequenceParallels = {false, true};
   if (!options.train)
     return;
-  if (isOpen(interleave))
+  if (isOpen(interleave) && !getStagesPerDevice(options.pipelineOrder))
     space.interleaves = {1, 2, 4, 8};
   if (isOpen(recompute))
     space.recomputes = {Recompute::None, Recompute::Selective, Recompute::Block};

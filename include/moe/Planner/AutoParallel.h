@@ -43,6 +43,8 @@ struct StepSpace {
   /// candidates would differ in the tokens of a step.
   SmallVector<int64_t> batches = {1};
   SmallVector<int64_t> interleaves = {1};
+  /// Compared in whole plans alone: estimates of steps are those of 1F1B.
+  SmallVector<PipelineOrder> pipelineOrders = {PipelineOrder::OneForwardOneBackward};
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<bool> zeros = {false}, sequenceParallels = {false};
   /// Bounds of dropless rows, as ModelForm has them, ever smaller. With less room a step is not slower, and more plans

@@ -65,6 +65,7 @@ struct Candidate {
   int64_t batch = 1, microBatches = 1;
   /// As PipelineOptions has them; `zero` is ZeRO-1.
   int64_t interleave = 1;
+  PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
   Recompute recompute = Recompute::None;
   bool zero = false, sequenceParallel = false;
   /// Room for dropless rows, in times the even load, where the user does not give it.

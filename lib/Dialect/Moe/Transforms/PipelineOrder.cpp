@@ -50,14 +50,16 @@ std::string mlir::moe::describeMistake(const PipelineShape &shape) {
   if (shape.stages % shape.devices != 0)
     return "expected stages to be a multiple of " + std::to_string(shape.devices) + " devices but got " +
            std::to_string(shape.stages) + " stages";
+  if (shape.devices == 1)
+    return "";
   if (!shape.hasBackward && splitsBackward(shape.order))
     return "expected a backward for " + order + ", which splits it";
   if (std::optional<int64_t> needed = getStagesPerDevice(shape.order);
-      needed && shape.devices > 1 && *needed != shape.getStagesPerDevice())
+      needed && *needed != shape.getStagesPerDevice())
     return "expected " + std::to_string(*needed) + (*needed == 1 ? " stage" : " stages") + " on each device for " +
            order + " but got " + std::to_string(shape.getStagesPerDevice());
   bool isInterleaved = shape.order == PipelineOrder::OneForwardOneBackward && shape.getStagesPerDevice() > 1;
-  if (isInterleaved && shape.devices > 1 && shape.microBatches % shape.devices != 0)
+  if (isInterleaved && shape.microBatches % shape.devices != 0)
     return "expected micro-batches to be a multiple of " + std::to_string(shape.devices) +
            " devices, where these have several stages, but got " + count;
   if (shape.order == PipelineOrder::DualPipeV && shape.microBatches < 2 * shape.devices)
