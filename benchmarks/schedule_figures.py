@@ -3,8 +3,8 @@
 
 Usage: schedule_figures.py [--bin DIR] [--only NAME,..]
 
-Each picture has two plans on one time axis. In pictures of a layer, a lane is a stream of the rank that computes longest. In pictures of a
-pipeline, a lane is a stage, and a box is the forward or the backward of a micro-batch, with its number.
+Each picture has two or three plans on one time axis. In pictures of a layer, a lane is a stream of the rank that computes longest. In pictures of a
+pipeline, a lane is a stage, and a box is the forward or the backward of a micro-batch, with its number. If the backward is split, gradients of weights are boxes of their own.
 """
 import argparse
 import json
@@ -33,6 +33,7 @@ FIGURES = (
     ("shadow", FASTER, ("baseline", "--schedule=baseline"), ("baseline+shadow", "--schedule=baseline+shadow")),
     ("smart", FASTER, ("baseline", "--schedule=baseline"), ("baseline+smart", "--schedule=baseline+smart")),
     ("1f1b", PIPELINE, ("1F1B", "--interleave=1"), ("interleaved 1F1B, two stages a device", "--interleave=2")),
+    ("zero-bubble", PIPELINE, ("zb-h1", "--pipeline=zb-h1"), ("zb-v", "--pipeline=zb-v"), ("dualpipe-v", "--pipeline=dualpipe-v")),
 )
 # Kind, its colour in light and dark, and the kernels that are of it; the first that matches counts.
 KINDS = (
@@ -41,7 +42,7 @@ KINDS = (
     ("expert products", "#2471a3", "#5dade2", ("grouped_matmul",)),
     ("other computation", "#7f8c8d", "#a3b1b5", ("",)),
 )
-PASSES = (("forward", "#2471a3", "#5dade2"), ("backward", "#229954", "#52c787"))
+PASSES = (("forward", "#2471a3", "#5dade2"), ("backward", "#229954", "#52c787"), ("gradients of weights", "#b9770e", "#f0b35e"))
 STREAMS = ("compute", "comm.intra", "comm.inter", "copy.d2h", "copy.h2d")
 WIDTH, LEFT, RIGHT, LANE, GAP = 900, 110, 20, 30, 6
 
@@ -86,7 +87,7 @@ def get_stages(work, names):
         if names[event["pid"], event["tid"]] != "compute" or "micro_batch" not in event["args"]:
             continue
         boxes, args = lanes.setdefault(event["pid"], []), event["args"]
-        kind, number, end = int(args["backward"]), str(args["micro_batch"] + 1), event["ts"] + event["dur"]
+        kind, number, end = int(args["backward"]) + args.get("weights", False), str(args["micro_batch"] + 1), event["ts"] + event["dur"]
         # Stages of one device are told apart by the time between them.
         if boxes and boxes[-1][0] == kind and boxes[-1][3] == number:
             boxes[-1] = (kind, boxes[-1][1], end, number, boxes[-1][4])

@@ -61,7 +61,8 @@ void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> m
   candidate.verdict = Verdict::Skipped;
   setBatch(candidate, request.space.batches.front());
   if (candidate.verdict != Verdict::Illegal && getInterleaves(candidate).empty())
-    refuse(candidate, Verdict::Illegal, "--interleave needs a pipeline, and micro-batches as the pipeline's order needs them");
+    refuse(candidate, Verdict::Illegal,
+           "--interleave needs a pipeline, and micro-batches as the pipeline's order needs them");
 }
 
 LogicalResult ParallelSearch::addSpace() {

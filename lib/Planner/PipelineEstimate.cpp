@@ -122,7 +122,9 @@ bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
 
 double PipelinePlay::getReady(const PipelineUnit &unit) const {
   if (!isBackward(unit))
-    return unit.stage == 0 ? 0 : getEnd({unit.microBatch, unit.stage - 1, StageWork::forward}) + stages[unit.stage].receiveSeconds;
+    return unit.stage == 0
+               ? 0
+               : getEnd({unit.microBatch, unit.stage - 1, StageWork::forward}) + stages[unit.stage].receiveSeconds;
   if (unit.stage == shape.getStages() - 1)
     return getEnd({unit.microBatch, unit.stage, StageWork::forward});
   return getEnd({unit.microBatch, unit.stage + 1, StageWork::backward}) + stages[unit.stage + 1].receiveSeconds;

@@ -68,7 +68,8 @@ std::optional<int64_t> RemedySearch::measure(const PlanRequest &request) const {
   options.memoryLimit = 0;
   options.showProgress = nullptr;
   // As many as are under way at once; more take no more memory.
-  int64_t underWay = options.parallel.getPp() * (options.interleave > 1 || splitsBackward(options.pipelineOrder) ? 2 : 1);
+  int64_t underWay =
+      options.parallel.getPp() * (options.interleave > 1 || splitsBackward(options.pipelineOrder) ? 2 : 1);
   options.microBatches = std::min(options.microBatches, underWay);
   auto readChanged = [&](MLIRContext &context) { return read(context, options.parallel.getDp(), request.model); };
   std::string reason;

@@ -41,6 +41,8 @@ static json::Object makeOpEvent(const SimResult &result, const SimTime &time) {
   if (launch.microBatch >= 0) {
     args["micro_batch"] = launch.microBatch;
     args["backward"] = launch.isBackward;
+    if (launch.isOfWeights)
+      args["weights"] = true;
   }
   return json::Object{{"ph", "X"},
                       {"name", json::fixUTF8(getLaunchName(program, time.launch))},

@@ -148,6 +148,7 @@ void ProgramMaker::addLaunch(plan::LaunchOp op) {
   if (auto stage = op->getAttrOfType<StageAttr>(kStageAttrName)) {
     launch.stage = static_cast<int32_t>(stage.getIndex());
     launch.isBackward = stage.isBackward();
+    launch.isOfWeights = stage.getWork() == StageWork::weights;
   }
   launch.stream = getStream(op.getStreamOrDefault());
   if (op.getPeer())

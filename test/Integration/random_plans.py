@@ -55,8 +55,10 @@ def draw_step(rng, groups):
     flags = ["--recompute"] * (rng.random() < 0.3) + ["--sequence-parallel"] * (groups["mp"] > 1 and rng.random() < 0.5)
     micro_batches = rng.choice((1, 1, 2, 3, 4))
     flags.append(f"--micro-batches={micro_batches}")
-    if groups["pp"] > 1 and micro_batches == 4 and rng.random() < 0.5:
-        flags.append("--interleave=2")
+    if groups["pp"] > 1:
+        interleaves = micro_batches == 4 and rng.random() < 0.5
+        orders = ("1f1b", "zb-v", "search", *(("dualpipe-v",) if groups["pp"] == 2 else ())) if interleaves else ("1f1b", "zb-h1", "search")
+        flags += ["--interleave=2"] * interleaves + [f"--pipeline={rng.choice(orders)}"]
     optimizer = rng.choice(("none", "none", "sgd", "adam"))
     if optimizer != "none":
         flags += [f"--optimizer={optimizer}", f"--clip-norm={rng.choice((0, 0.01, 1))}", f"--weight-decay={rng.choice((0, 0.1))}"]

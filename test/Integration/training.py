@@ -67,6 +67,10 @@ def choose_cases(suite, seed=20261121):
         elif o["interleave"] > 1:
             o["micro_batches"] = 4
         o["grad_dtype"] = ("model", "f32")[len(cases) % 2]
+        orders = ("1f1b", *(("zb-h1",) if o["interleave"] == 1 else ("zb-v", "dualpipe-v")), "search") if o["pp"] > 1 else ("1f1b",)
+        o["pipeline"] = orders[sum(case[2]["pp"] > 1 for case in cases) % len(orders)]
+        if o["pipeline"] == "dualpipe-v":
+            o["micro_batches"] = 2 * o["pp"]
         cases.append((name, layout, o))
     return cases
 
@@ -74,7 +78,7 @@ def choose_cases(suite, seed=20261121):
 def flags_of(name, layout, o):
     flags = [os.path.join(MODELS, name + ".json"), "--whole-model", f"--batch={BATCH}", f"--seq={SEQ}",
              f"--dtype={o['dtype']}", f"{layout.flag()},pp={o['pp']}", f"--schedule={o['schedule']}",
-             f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}"]
+             f"--micro-batches={o['micro_batches']}", f"--interleave={o['interleave']}", f"--pipeline={o['pipeline']}"]
     flags += ["--recompute"] * o["recompute"]
     flags += ["--sequence-parallel"] * o["sequence_parallel"]
     if o["form"] != "config":
@@ -103,7 +107,7 @@ def check_logits(tools, case, folder, log):
     """Forward alone."""
     name, layout, o = case
     plan = os.path.join(folder, "plan.so")
-    o = dict(o, optimizer="none", micro_batches=1, interleave=1)
+    o = dict(o, optimizer="none", micro_batches=1, interleave=1, pipeline="1f1b")
     tools.call(log, "moe-compile", *flags_of(name, layout, o), "--mode=forward", "-o", plan)
     report = json.loads(tools.call(log, "moe-run", plan, "--verify", "--json"))
     return f"largest error {max(value['relative_error'] for value in report['verify']['values']):.1e}"
@@ -280,7 +284,7 @@ def main():
     cases = []
     for name, layout, o in choose_cases(options.suite):
         text = " ".join([name, str(layout), o["schedule"], o["form"].strip("-"), o["dtype"]])
-        step = f" {o['optimizer']} x{o['micro_batches']} pp {o['pp']}x{o['interleave']}" + " recompute" * o["recompute"]
+        step = f" {o['optimizer']} x{o['micro_batches']} pp {o['pp']}x{o['interleave']} {o['pipeline']}" + " recompute" * o["recompute"]
         step += " f32 gradients" * (o["grad_dtype"] == "f32")
         step += " sequence-parallel" * o["sequence_parallel"] + " zero" * o["zero"] + " clipped" * bool(o["clip"])
         cases.append((text + step, ("train", (name, layout, o))))

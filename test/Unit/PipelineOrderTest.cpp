@@ -55,7 +55,8 @@ TEST(PipelineOrder, TwoDevices) {
   for (const PipelineUnit &unit : getPipelineSchedule({2, 2, 3}).getUnits())
     if (unit.stage == 0)
       first.push_back(unit);
-  SmallVector<PipelineUnit> expected = {{0, 0, F}, {1, 0, F}, {0, 0, B, true}, {2, 0, F}, {1, 0, B, true}, {2, 0, B, true}};
+  SmallVector<PipelineUnit> expected = {{0, 0, F}, {1, 0, F},       {0, 0, B, true},
+                                        {2, 0, F}, {1, 0, B, true}, {2, 0, B, true}};
   EXPECT_EQ(first, expected);
 }
 
@@ -117,8 +118,8 @@ TEST(PipelineOrder, ZbH1) {
     }
 }
 
-/// The last device cannot begin before a micro-batch has passed the others: nothing else is lost. As much is alive as in
-/// 1F1B, whose stages are twice as large.
+/// The last device cannot begin before a micro-batch has passed the others: nothing else is lost. As much is alive as
+/// in 1F1B, whose stages are twice as large.
 TEST(PipelineOrder, ZbV) {
   for (int64_t devices : {2, 4, 8}) {
     PipelineShape shape{devices, 2 * devices, 2 * devices, true, PipelineOrder::ZbV};
@@ -158,8 +159,8 @@ TEST(PipelineOrder, SearchIsNeverSlower) {
     times.transfer = draw() / 10;
     PipelineSchedule found = getPipelineSchedule(shape, times);
     expectLegal(shape, found);
-    for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::ZbV,
-                                PipelineOrder::DualPipeV}) {
+    for (PipelineOrder order :
+         {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::ZbV, PipelineOrder::DualPipeV}) {
       PipelineShape named = shape;
       named.order = order;
       if (describeMistake(named).empty())

@@ -40,10 +40,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                           "   dualpipe-v"),
                  cl::init(1), cl::cat(category)),
       pipeline("pipeline",
-               cl::desc("Order of a pipeline's forwards and backwards: 1f1b (interleaved where a device\n"
-                        "   has several stages), zb-h1, zb-v, dualpipe-v or search, the fastest that is\n"
-                        "   found: by compiled plans with --parallel=auto, else by the times of ops.\n"
-                        "   All but 1f1b put gradients of weights off, to where a device would wait.\n"
+               cl::desc("Order of a pipeline's forwards and backwards: 1f1b, zb-h1, zb-v, dualpipe-v\n"
+                        "   or search, the fastest that is found. With --parallel=auto that is the\n"
+                        "   fastest of compiled plans, else the fastest by the times of ops. All but\n"
+                        "   1f1b put gradients of weights off, to where a device would wait.\n"
                         "   Default: 1f1b"),
                cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
       stageBoundaries("stage-boundaries",
@@ -101,8 +101,8 @@ static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &o
   if (options.pipelineOrder != PipelineOrder::OneForwardOneBackward && pp == 1)
     return emitUsageError(context) << "expected a pipeline (pp of at least 2 in --parallel) for --pipeline="
                                    << getName(options.pipelineOrder);
-  std::string mistake = describeMistake(
-      {pp, pp * options.interleave, options.microBatches, options.train, options.pipelineOrder});
+  std::string mistake =
+      describeMistake({pp, pp * options.interleave, options.microBatches, options.train, options.pipelineOrder});
   return mistake.empty() ? success() : emitUsageError(context) << mistake;
 }
 

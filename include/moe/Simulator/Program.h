@@ -81,9 +81,10 @@ struct SimLaunch {
   /// Of a transfer: seconds alone on the cluster for which the plan was made, where it says so; else 0.
   double transferSeconds = 0;
   uint32_t stream = 0;
-  /// Which unit of a pipeline it belongs to: micro-batch, stage and direction; -1 where it belongs to none.
+  /// Which unit of a pipeline it belongs to: micro-batch, stage and direction; -1 where it belongs to none. Of the
+  /// backward, what computes gradients of weights may be marked.
   int32_t microBatch = -1, stage = -1;
-  bool isBackward = false;
+  bool isBackward = false, isOfWeights = false;
   int32_t group = -1;     ///< of a collective
   int32_t partGroup = -1; ///< of a launch that meets nobody but does its member's part of something
   llvm::SmallVector<int32_t, 4> inputs, outputs; ///< buffers, in the call's order; -1 where an optional one is absent

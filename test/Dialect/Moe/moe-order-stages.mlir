@@ -26,7 +26,7 @@ func.func @pipeline(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// expected-error @below {{to be multiples of 2 devices but got 3 stages and 1 micro-batches}}
+// expected-error @below {{expected stages to be a multiple of 2 devices but got 3 stages}}
 func.func @three(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = moe.scale %x {factor = 2.0 : f64, moe.stage = #moe.stage<0>} : tensor<4xf32>
   %1 = moe.scale %0 {factor = 2.0 : f64, moe.stage = #moe.stage<2>} : tensor<4xf32>

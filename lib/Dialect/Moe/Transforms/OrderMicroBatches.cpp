@@ -120,7 +120,8 @@ private:
 SmallVector<Operation *> orderTogether(ArrayRef<Operation *> first, ArrayRef<Operation *> second, OpClock &clock) {
   SmallVector<Operation *> ops;
   while (!first.empty() || !second.empty()) {
-    bool takesSecond = first.empty() || (!second.empty() && clock.getBegin(second.front()) < clock.getBegin(first.front()));
+    bool takesSecond =
+        first.empty() || (!second.empty() && clock.getBegin(second.front()) < clock.getBegin(first.front()));
     ArrayRef<Operation *> &from = takesSecond ? second : first;
     clock.run(from.front());
     ops.push_back(from.front());
@@ -131,7 +132,7 @@ SmallVector<Operation *> orderTogether(ArrayRef<Operation *> first, ArrayRef<Ope
 
 SmallVector<Operation *> getOps(const UnitOps &units, const PipelineWindow &window, OpClock &clock) {
   return orderTogether(getOps(units, window.front()),
-                    window.size() > 1 ? getOps(units, window.back()) : SmallVector<Operation *>(), clock);
+                       window.size() > 1 ? getOps(units, window.back()) : SmallVector<Operation *>(), clock);
 }
 
 double getSeconds(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
@@ -206,8 +207,8 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     if (std::string mistake = describeMistake(shape); !mistake.empty())
       return getOperation().emitError() << mistake;
     bool needsTimes = order != PipelineOrder::OneForwardOneBackward && order != PipelineOrder::ZbH1;
-    PipelineSchedule schedule = getPipelineSchedule(
-        shape, needsTimes ? getTimes(getOperation(), units, shape.stages) : StageTimes::getEqual(shape.stages));
+    PipelineSchedule schedule = getPipelineSchedule(shape, needsTimes ? getTimes(getOperation(), units, shape.stages)
+                                                                      : StageTimes::getEqual(shape.stages));
     auto isCyclic = [&](int64_t stage) { return schedule.devices[stage] == stage % devices; };
     if (!llvm::all_of(llvm::seq(shape.stages), isCyclic))
       getOperation()->setAttr(kStageDevicesAttrName, Builder(&getContext()).getDenseI64ArrayAttr(schedule.devices));

@@ -93,8 +93,8 @@ DeviceOrders mlir::moe::joinBackwards(const DeviceOrders &orders) {
   return joined;
 }
 
-PipelineSchedule mlir::moe::mergeOrders(const PipelineShape &shape, const StageTimes &times,
-                                        ArrayRef<int64_t> devices, const DeviceOrders &orders) {
+PipelineSchedule mlir::moe::mergeOrders(const PipelineShape &shape, const StageTimes &times, ArrayRef<int64_t> devices,
+                                        const DeviceOrders &orders) {
   PipelineClock clock(shape, times, devices);
   PipelineSchedule schedule{{}, SmallVector<int64_t>(devices), 0};
   SmallVector<size_t> next(shape.devices, 0);

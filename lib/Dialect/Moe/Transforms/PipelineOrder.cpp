@@ -54,8 +54,7 @@ std::string mlir::moe::describeMistake(const PipelineShape &shape) {
     return "";
   if (!shape.hasBackward && splitsBackward(shape.order))
     return "expected a backward for " + order + ", which splits it";
-  if (std::optional<int64_t> needed = getStagesPerDevice(shape.order);
-      needed && *needed != shape.getStagesPerDevice())
+  if (std::optional<int64_t> needed = getStagesPerDevice(shape.order); needed && *needed != shape.getStagesPerDevice())
     return "expected " + std::to_string(*needed) + (*needed == 1 ? " stage" : " stages") + " on each device for " +
            order + " but got " + std::to_string(shape.getStagesPerDevice());
   bool isInterleaved = shape.order == PipelineOrder::OneForwardOneBackward && shape.getStagesPerDevice() > 1;
@@ -146,12 +145,12 @@ static SmallVector<PipelineWindow> getZbH1(int64_t device, const PipelineShape &
 }
 
 namespace {
-/// The order of one device of DualPipeV, step by step. Its two stages are `down`, the first half of the model, and `up`.
+/// The order of one device of DualPipeV, step by step. Its two stages are `down`, the first half of the model, and
+/// `up`.
 class DualPipeV {
 public:
   DualPipeV(int64_t device, const PipelineShape &shape)
-      : device(device), after(shape.devices - 1 - device), shape(shape), down{device},
-        up{shape.stages - 1 - device} {}
+      : device(device), after(shape.devices - 1 - device), shape(shape), down{device}, up{shape.stages - 1 - device} {}
 
   SmallVector<PipelineWindow> run();
 
@@ -174,9 +173,7 @@ private:
     order.push_back({waiting.front()});
     waiting.pop_front();
   }
-  void window(Half &ahead, Half &back) {
-    order.push_back({takeForward(ahead), takeBackward(back, /*isWhole=*/true)});
-  }
+  void window(Half &ahead, Half &back) { order.push_back({takeForward(ahead), takeBackward(back, /*isWhole=*/true)}); }
   void fill();
   void goOn();
   void drain();
@@ -308,8 +305,7 @@ void Fastest::addAll() {
     named.order = order;
     return describeMistake(named).empty();
   };
-  for (PipelineOrder order :
-       {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::DualPipeV})
+  for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::DualPipeV})
     if (isPossible(order))
       addNamed(order);
   // As many are alive as on the first device of 1F1B.
