@@ -93,6 +93,9 @@ def get_stages(work, names):
             boxes[-1] = (kind, boxes[-1][1], end, number, boxes[-1][4])
         else:
             boxes.append((kind, event["ts"], end, number, f"{PASSES[kind][0]} of micro-batch {number}"))
+        # Gradients of weights among the ops of their own backward are no boxes.
+        if [box[0] for box in boxes[-3:]] == [1, 2, 1] and {box[3] for box in boxes[-3:]} == {number}:
+            boxes[-3:] = [(1, boxes[-3][1], *boxes[-1][2:])]
     return [(f"device {index + 1}", lanes[pid]) for index, pid in enumerate(sorted(lanes))]
 
 

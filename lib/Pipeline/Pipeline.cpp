@@ -131,7 +131,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
     addSimplification(passes);
   int64_t pp = reference ? 1 : options.parallel.getPp();
   if (pp > 1 && splitsBackward(options.pipelineOrder))
-    passes.addNestedPass<func::FuncOp>(createMoeSplitBackward());
+    passes.addNestedPass<func::FuncOp>(createMoeSplitBackward({options.recompute == Recompute::Block}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, options.pipelineOrder}));
   if (!reference)

@@ -19,17 +19,6 @@
 // CHECK-NEXT: factor = 4.{{.*}}<0 of 2>, moe.stage = #moe.stage<1, weights>}
 // CHECK-NEXT: factor = 4.{{.*}}<1 of 2>, moe.stage = #moe.stage<1, weights>}
 // CHECK-NEXT: moe.add {{.*}}<1 of 2>, moe.stage = #moe.stage<1, weights>}
-func.func @step
-// CHECK: moe.scale {{.*}}<0 of 2>, moe.stage = #moe.stage<0>}
-// CHECK: moe.scale {{.*}}<1 of 2>, moe.stage = #moe.stage<0>}
-// CHECK: moe.scale {{.*}}<0 of 2>, moe.stage = #moe.stage<1>}
-// CHECK: moe.scale {{.*}}factor = 3.0{{.*}}<0 of 2>, moe.stage = #moe.stage<1, backward>}
-// CHECK: moe.scale {{.*}}<1 of 2>, moe.stage = #moe.stage<1>}
-// CHECK: moe.scale {{.*}}factor = 4.0{{.*}}<0 of 2>, moe.stage = #moe.stage<0, weights>}
-// CHECK: moe.scale {{.*}}factor = 3.0{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>}
-// CHECK: moe.scale {{.*}}factor = 3.0{{.*}}<1 of 2>, moe.stage = #moe.stage<1, backward>}
-// CHECK: moe.scale {{.*}}factor = 4.0{{.*}}<0 of 2>, moe.stage = #moe.stage<1, weights>}
-// CHECK: moe.scale {{.*}}factor = 4.0{{.*}}<1 of 2>, moe.stage = #moe.stage<1, weights>}
 func.func @step(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %f00 = moe.scale %x {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<0>} : tensor<4xf32>
   %f01 = moe.scale %f00 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 2>, moe.stage = #moe.stage<1>} : tensor<4xf32>

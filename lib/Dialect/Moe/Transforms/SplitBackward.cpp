@@ -41,6 +41,17 @@ static SmallVector<Operation *> findRoots(ArrayRef<Operation *> ops, const Pipel
   return roots;
 }
 
+/// Of the ops of one unit, in program order, those that need values which are computed again.
+static llvm::DenseSet<Operation *> findOfRepeated(ArrayRef<Operation *> ops) {
+  llvm::DenseSet<Operation *> ofRepeated;
+  for (Operation *op : ops)
+    if (op->hasAttr(kRepeatedAttrName) || llvm::any_of(op->getOperands(), [&](Value operand) {
+          return operand.getDefiningOp() && ofRepeated.contains(operand.getDefiningOp());
+        }))
+      ofRepeated.insert(op);
+  return ofRepeated;
+}
+
 namespace {
 struct MoeSplitBackward : moe::impl::MoeSplitBackwardBase<MoeSplitBackward> {
   using Base::Base;
@@ -52,8 +63,9 @@ struct MoeSplitBackward : moe::impl::MoeSplitBackwardBase<MoeSplitBackward> {
         backwards[*unit].push_back(&op);
     for (const auto &[unit, ops] : backwards) {
       llvm::DenseSet<Operation *> needed = findNeeded(findRoots(ops, unit), unit);
+      llvm::DenseSet<Operation *> kept = wholeRepeated ? findOfRepeated(ops) : llvm::DenseSet<Operation *>();
       for (Operation *op : ops)
-        if (!needed.contains(op))
+        if (!needed.contains(op) && !kept.contains(op))
           op->setAttr(kStageAttrName, StageAttr::get(&getContext(), unit.stage, StageWork::weights));
     }
   }

@@ -138,7 +138,14 @@ def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
     over micro-batches, and keep their order.
 
     The first stage hands nothing on. Its backward goes as far as the gradient of the first op of the forward.
+
+    With `whole-repeated`, ops that need values which the backward computes again stay in the backward. Otherwise these
+    values live until the ops that were put off.
   }];
+  let options = [
+    Option<"wholeRepeated", "whole-repeated", "bool", /*default=*/"false",
+           "Mark no op that needs values which are computed again">
+  ];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
