@@ -315,7 +315,7 @@ static LogicalResult checkOrder(MLIRContext *context, const PipelineOptions &opt
   if (options.parallel.getPp() > 1 && options.order && *options.order != OrderPolicy::Program)
     return emitError(UnknownLoc::get(context))
            << "expected no --order, or --order=program, with pp = " << options.parallel.getPp()
-           << ": the launches of a stage stay in the order of 1F1B, since other stages may wait for any of them";
+           << ": the launches of a stage stay in the order of --pipeline, since other stages may wait for any of them";
   return success();
 }
 

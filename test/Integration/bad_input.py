@@ -269,7 +269,7 @@ def compile_options(suite):
     bad("a device as cluster", ["--cluster=" + suite.path("endless.json")], r"endless\.json: " + device)
     bad("--num-threads", ["--num-threads=1000000"], r"expected --num-threads to be at most 1024 but got 1000000")
     bad("--order in a pipeline", ["--parallel=pp=2", "--schedule=pipeline:2", "--order=mpipemoe"],
-        r"expected no --order, or --order=program, with pp = 2: the launches of a stage stay in the order of 1F1B")
+        r"expected no --order, or --order=program, with pp = 2: the launches of a stage stay in the order of --pipeline")
     for name, flags, why in (
             ("unknown", ["--pipeline=2f2b"], r"'2f2b'"),
             ("without a pipeline", ["--pipeline=zb-h1"], r"expected a pipeline \(pp of at least 2 in --parallel\) for --pipeline=zb-h1"),

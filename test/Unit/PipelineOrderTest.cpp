@@ -101,7 +101,7 @@ StageTimes getTimes(int64_t stages, double forward, double backward, double weig
   return {fill(forward), fill(backward), fill(weights), fill(backward + weights), 0, {}};
 }
 
-/// Table 2 of the paper: (p - 1)(T_F + T_B - T_W), where 1F1B has (p - 1)(T_F + T_B + T_W), and no more is alive.
+/// As in the paper: (p - 1)(T_F + T_B - T_W), where 1F1B has (p - 1)(T_F + T_B + T_W), and no more is alive.
 TEST(PipelineOrder, ZbH1) {
   for (auto [forward, backward, weights] : {std::tuple(1.0, 1.0, 1.0), {10.0, 12.0, 9.0}, {2.0, 3.0, 2.0}})
     for (int64_t devices : {2, 4, 8}) {

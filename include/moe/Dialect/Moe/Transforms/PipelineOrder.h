@@ -55,11 +55,11 @@ enum class PipelineOrder {
   /// One forward, one backward; with several stages on a device interleaved 1F1B (Narayanan et al., SC 2021, section
   /// 2.2), which needs micro-batches that are a multiple of the devices.
   OneForwardOneBackward,
-  /// ZB-H1 (Qi et al., ICLR 2024, section 2): 1F1B whose weight gradients wait, on device d for d micro-batches. As
+  /// ZB-H1 (Qi et al., ICLR 2024): 1F1B whose weight gradients wait, on device d for d micro-batches. As
   /// many micro-batches are alive as on the first device of 1F1B. One stage on a device.
   ZbH1,
   /// Two stages on a device, in a V: the last stage is on the first device. The backward is split, and as many
-  /// micro-batches are alive as in 1F1B (ZB-V, Qi et al., ICLR 2024, section 5; found by rules, not by its heuristic).
+  /// micro-batches are alive as in 1F1B (ZB-V of the same authors; found by other rules).
   ZbV,
   /// DualPipeV (DeepSeek-AI, DualPipe, 2025): a V, in which the forward of one micro-batch and the backward of another
   /// one are a window. Needs twice as many micro-batches as devices.
