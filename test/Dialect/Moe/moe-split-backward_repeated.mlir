@@ -18,3 +18,15 @@ func.func @step(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
   %b0 = moe.scale %b1 {factor = 3.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<0, backward>} : tensor<4xf32>
   return %w, %v, %b0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// Another value takes the place of a ring's value: what uses it is not put off.
+// CHECK-LABEL: func.func @ring
+// CHECK: factor = 6.{{.*}}#moe.stage<1, backward>}
+func.func @ring(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %f0 = moe.scale %x {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<0>} : tensor<4xf32>
+  %f1 = moe.scale %f0 {factor = 2.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.ring = #moe.ring<"x", 1>, moe.stage = #moe.stage<1>} : tensor<4xf32>
+  %b1 = moe.scale %f0 {factor = 3.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<1, backward>} : tensor<4xf32>
+  %w = moe.scale %f1 {factor = 6.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<1, backward>} : tensor<4xf32>
+  %b0 = moe.scale %b1 {factor = 3.0 : f64, moe.micro_batch = #moe.chunk<0 of 1>, moe.stage = #moe.stage<0, backward>} : tensor<4xf32>
+  return %w, %b0 : tensor<4xf32>, tensor<4xf32>
+}

@@ -52,6 +52,13 @@ static llvm::DenseSet<Operation *> findOfRepeated(ArrayRef<Operation *> ops) {
   return ofRepeated;
 }
 
+/// Whether it makes or uses a value of a ring, whose place another value takes soon.
+static bool isOfRing(Operation *op) {
+  auto isInRing = [](Operation *maker) { return maker && maker->hasAttr(kRingAttrName); };
+  return isInRing(op) ||
+         llvm::any_of(op->getOperands(), [&](Value operand) { return isInRing(operand.getDefiningOp()); });
+}
+
 namespace {
 struct MoeSplitBackward : moe::impl::MoeSplitBackwardBase<MoeSplitBackward> {
   using Base::Base;
@@ -65,7 +72,7 @@ struct MoeSplitBackward : moe::impl::MoeSplitBackwardBase<MoeSplitBackward> {
       llvm::DenseSet<Operation *> needed = findNeeded(findRoots(ops, unit), unit);
       llvm::DenseSet<Operation *> kept = wholeRepeated ? findOfRepeated(ops) : llvm::DenseSet<Operation *>();
       for (Operation *op : ops)
-        if (!needed.contains(op) && !kept.contains(op))
+        if (!needed.contains(op) && !kept.contains(op) && !isOfRing(op))
           op->setAttr(kStageAttrName, StageAttr::get(&getContext(), unit.stage, StageWork::weights));
     }
   }

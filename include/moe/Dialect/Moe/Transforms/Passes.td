@@ -139,7 +139,8 @@ def MoeSplitBackward : Pass<"moe-split-backward", "::mlir::func::FuncOp"> {
 
     The first stage hands nothing on. Its backward goes as far as the gradient of the first op of the forward.
 
-    With `whole-repeated`, ops that need values which the backward computes again stay in the backward. Otherwise these
+    Ops that make or use values of a ring (`moe.ring`) stay in the backward, since another value takes their place. With
+    `whole-repeated`, ops that need values which the backward computes again stay in the backward. Otherwise these
     values live until the ops that were put off.
   }];
   let options = [
