@@ -130,14 +130,18 @@ SmallVector<Operation *> orderTogether(ArrayRef<Operation *> first, ArrayRef<Ope
   return ops;
 }
 
-SmallVector<Operation *> getOps(const UnitOps &units, const PipelineWindow &window, OpClock &clock) {
-  return orderTogether(getOps(units, window.front()),
-                       window.size() > 1 ? getOps(units, window.back()) : SmallVector<Operation *>(), clock);
+SmallVector<Operation *> getOps(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
+  SmallVector<Operation *> first = getOps(units, window.front());
+  if (window.size() == 1)
+    return first;
+  OpClock clock(timer);
+  return orderTogether(first, getOps(units, window.back()), clock);
 }
 
 double getSeconds(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
   OpClock clock(timer);
-  getOps(units, window, clock);
+  for (Operation *op : getOps(units, window, timer))
+    clock.run(op);
   return clock.getSeconds();
 }
 
@@ -189,10 +193,8 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     // Places in the block change with the first move.
     SmallVector<Operation *> ordered;
     OpTimer timer(function);
-    for (const PipelineWindow &window : *inOrder) {
-      OpClock clock(timer);
-      llvm::append_range(ordered, getOps(units, window, clock));
-    }
+    for (const PipelineWindow &window : *inOrder)
+      llvm::append_range(ordered, getOps(units, window, timer));
     Mover mover(body.getTerminator());
     for (Operation *op : ordered)
       mover.move(op);

@@ -110,6 +110,9 @@ PipelineSchedule mlir::moe::mergeOrders(const PipelineShape &shape, const StageT
     schedule.windows.push_back(orders[device][next[device]++]);
     clock.run(schedule.windows.back(), begin);
   }
+  assert(llvm::all_of(llvm::zip_equal(orders, next),
+                      [](const auto &its) { return std::get<0>(its).size() == std::get<1>(its); }) &&
+         "the devices' orders wait for each other");
   schedule.seconds = clock.getSeconds();
   return schedule;
 }

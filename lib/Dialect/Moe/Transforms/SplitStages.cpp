@@ -220,6 +220,22 @@ void StageSplitter::run() {
   whole.erase();
 }
 
+/// moe.stage_devices, if it is there, has a member of the pipeline for each stage.
+static LogicalResult checkDevices(func::FuncOp function, int64_t size) {
+  auto devices = function->getAttrOfType<DenseI64ArrayAttr>(kStageDevicesAttrName);
+  if (!devices)
+    return success();
+  int64_t stages = 0;
+  for (Operation &op : function.front())
+    if (auto stage = op.getAttrOfType<StageAttr>(kStageAttrName))
+      stages = std::max(stages, stage.getIndex() + 1);
+  auto isMember = [&](int64_t device) { return device >= 0 && device < size; };
+  if (devices.size() >= stages && llvm::all_of(devices.asArrayRef(), isMember))
+    return success();
+  return function.emitError() << "expected '" << kStageDevicesAttrName << "' to have a device from 0 to " << size - 1
+                              << " for each of " << stages << " stages but got " << devices;
+}
+
 namespace {
 struct MoeSplitStages : moe::impl::MoeSplitStagesBase<MoeSplitStages> {
   using Base::Base;
@@ -236,6 +252,8 @@ struct MoeSplitStages : moe::impl::MoeSplitStagesBase<MoeSplitStages> {
         function.emitError() << "expected a body of one block";
         return signalPassFailure();
       }
+      if (failed(checkDevices(function, pipeline.getSize())))
+        return signalPassFailure();
       // The reference has a world to itself.
       if (!function->hasAttr(kParallelAttrName))
         StageSplitter(function, pipeline, parallel.getWorld()).run();
