@@ -84,6 +84,11 @@ static void addCluster(PassManager &passes, ClusterAttr cluster) {
   passes.addPass(createMoeSetCluster({rates}));
 }
 
+/// Whether ops have stages. An order other than 1F1B tells forward and backward by them, also on one device.
+static bool hasStages(const PipelineOptions &options) {
+  return options.parallel.getPp() > 1 || splitsBackward(options.pipelineOrder);
+}
+
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
                                       const PipelineOptions &options, ModuleOp graph, bool reference) {
@@ -104,7 +109,7 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
     return failure();
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
-  if (options.parallel.getPp() > 1)
+  if (hasStages(options))
     passes.addNestedPass<func::FuncOp>(
         createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
   else if (options.markParts)
@@ -130,10 +135,11 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   if (options.train || options.optimizer)
     addSimplification(passes);
   int64_t pp = reference ? 1 : options.parallel.getPp();
-  if (pp > 1 && splitsBackward(options.pipelineOrder))
+  PipelineOrder order = reference ? PipelineOrder::OneForwardOneBackward : options.pipelineOrder;
+  if (splitsBackward(order))
     passes.addNestedPass<func::FuncOp>(createMoeSplitBackward({options.recompute == Recompute::Block}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)
-    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, options.pipelineOrder}));
+    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, order}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
   if (!options.leaveOutProofs)

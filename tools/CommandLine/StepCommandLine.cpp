@@ -40,9 +40,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category)
                           "   dualpipe-v"),
                  cl::init(1), cl::cat(category)),
       pipeline("pipeline",
-               cl::desc("Order of a pipeline's forwards and backwards: 1f1b, zb-h1, zb-v, dualpipe-v\n"
-                        "   or search, the fastest that is found. With --parallel=auto that is the\n"
-                        "   fastest of compiled plans, else the fastest by the times of ops. All but\n"
+               cl::desc("Order of a pipeline's forwards and backwards: 1f1b, 1f1b-overlap, zb-h1,\n"
+                        "   zb-v, dualpipe-v or search, the fastest that is found. With --parallel=auto\n"
+                        "   that is the fastest of compiled plans, else the fastest by the times of ops.\n"
+                        "   1f1b-overlap runs forwards beside backwards, also without a pipeline. All but\n"
                         "   1f1b put gradients of weights off, to where a device would wait.\n"
                         "   Default: 1f1b"),
                cl::value_desc("order"), cl::init("1f1b"), cl::cat(category)),
@@ -98,7 +99,9 @@ static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &o
     return emitUsageError(context)
            << "expected --interleave of at least 1, and of 1 without a pipeline (pp = 1), but got "
            << options.interleave;
-  if (options.pipelineOrder != PipelineOrder::OneForwardOneBackward && pp == 1)
+  bool isForOne = options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
+                  options.pipelineOrder == PipelineOrder::Overlapped1F1B;
+  if (!isForOne && pp == 1)
     return emitUsageError(context) << "expected a pipeline (pp of at least 2 in --parallel) for --pipeline="
                                    << getName(options.pipelineOrder);
   std::string mistake =
@@ -110,7 +113,7 @@ static LogicalResult checkPipeline(MLIRContext &context, const CompileOptions &o
 LogicalResult StepCommandLine::setPipeline(MLIRContext &context, CompileOptions &options) const {
   std::optional<PipelineOrder> order = parsePipelineOrder(pipeline);
   if (!order)
-    return reportUnknownName(context, pipeline, {"1f1b", "zb-h1", "zb-v", "dualpipe-v", "search"});
+    return reportUnknownName(context, pipeline, {"1f1b", "1f1b-overlap", "zb-h1", "zb-v", "dualpipe-v", "search"});
   options.pipelineOrder = *order;
   options.interleave = interleave;
   if (std::optional<int64_t> needed = getStagesPerDevice(*order); needed && !interleave.getNumOccurrences())
@@ -169,8 +172,8 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
   space.interleaves = {options.interleave};
   space.pipelineOrders = {options.pipelineOrder};
   if (options.pipelineOrder == PipelineOrder::Search)
-    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::ZbV,
-                            PipelineOrder::DualPipeV, PipelineOrder::Search};
+    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1,
+                            PipelineOrder::ZbV, PipelineOrder::DualPipeV, PipelineOrder::Search};
   space.recomputes = {options.recompute};
   space.zeros = {options.optimizer && options.optimizer->zero};
   space.sequenceParallels = {options.sequenceParallel};

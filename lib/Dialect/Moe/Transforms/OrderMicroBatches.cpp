@@ -116,26 +116,44 @@ private:
   llvm::DenseMap<Operation *, double> ends;
 };
 
-/// Two lists of ops that do not need each other, as one. The op that can begin first goes first.
-SmallVector<Operation *> orderTogether(ArrayRef<Operation *> first, ArrayRef<Operation *> second, OpClock &clock) {
+/// Lists of ops as one. The op that can begin first goes first; of those that can begin at once, that of the first list.
+/// Ops of a list may need ops of lists before it.
+SmallVector<Operation *> orderTogether(SmallVector<ArrayRef<Operation *>> lists, OpClock &clock) {
+  llvm::DenseSet<Operation *> waiting;
+  for (ArrayRef<Operation *> list : lists)
+    waiting.insert(list.begin(), list.end());
+  auto canRun = [&](Operation *op) {
+    return llvm::none_of(op->getOperands(), [&](Value operand) { return waiting.contains(operand.getDefiningOp()); });
+  };
   SmallVector<Operation *> ops;
-  while (!first.empty() || !second.empty()) {
-    bool takesSecond =
-        first.empty() || (!second.empty() && clock.getBegin(second.front()) < clock.getBegin(first.front()));
-    ArrayRef<Operation *> &from = takesSecond ? second : first;
-    clock.run(from.front());
-    ops.push_back(from.front());
-    from = from.drop_front();
+  while (!waiting.empty()) {
+    ArrayRef<Operation *> *best = nullptr;
+    for (ArrayRef<Operation *> &list : lists)
+      if (!list.empty() && canRun(list.front()) &&
+          (!best || clock.getBegin(list.front()) < clock.getBegin(best->front())))
+        best = &list;
+    Operation *op = best->front();
+    clock.run(op);
+    waiting.erase(op);
+    ops.push_back(op);
+    *best = best->drop_front();
   }
   return ops;
 }
 
+/// Gradients of weights of a whole backward come where neither the forward nor the backward can go on.
 SmallVector<Operation *> getOps(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
-  SmallVector<Operation *> first = getOps(units, window.front());
   if (window.size() == 1)
-    return first;
+    return getOps(units, window.front());
+  SmallVector<SmallVector<Operation *>> lists;
+  for (PipelineUnit unit : window) {
+    bool isWhole = std::exchange(unit.isWhole, false);
+    lists.push_back(getOps(units, unit));
+    if (isWhole)
+      lists.push_back(getOps(units, {unit.microBatch, unit.stage, StageWork::weights}));
+  }
   OpClock clock(timer);
-  return orderTogether(first, getOps(units, window.back()), clock);
+  return orderTogether(llvm::to_vector_of<ArrayRef<Operation *>>(lists), clock);
 }
 
 double getSeconds(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
@@ -204,7 +222,7 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
 
   FailureOr<SmallVector<PipelineWindow>> getOrder(const UnitOps &units) {
     PipelineShape shape = getShape(units, devices, order);
-    if (shape.stages == 1)
+    if (shape.stages == 1 && order != PipelineOrder::Overlapped1F1B)
       return llvm::map_to_vector(units, [](const auto &one) { return PipelineWindow{one.first}; });
     if (std::string mistake = describeMistake(shape); !mistake.empty())
       return getOperation().emitError() << mistake;

@@ -13,6 +13,7 @@ using namespace mlir::moe;
 
 static constexpr std::pair<PipelineOrder, StringLiteral> kOrderNames[] = {
     {PipelineOrder::OneForwardOneBackward, "1f1b"},
+    {PipelineOrder::Overlapped1F1B, "1f1b-overlap"},
     {PipelineOrder::ZbH1, "zb-h1"},
     {PipelineOrder::ZbV, "zb-v"},
     {PipelineOrder::DualPipeV, "dualpipe-v"},
@@ -39,6 +40,7 @@ std::optional<int64_t> mlir::moe::getStagesPerDevice(PipelineOrder order) {
   case PipelineOrder::DualPipeV:
     return 2;
   case PipelineOrder::OneForwardOneBackward:
+  case PipelineOrder::Overlapped1F1B:
   case PipelineOrder::Search:
     return std::nullopt;
   }
@@ -50,14 +52,16 @@ std::string mlir::moe::describeMistake(const PipelineShape &shape) {
   if (shape.stages % shape.devices != 0)
     return "expected stages to be a multiple of " + std::to_string(shape.devices) + " devices but got " +
            std::to_string(shape.stages) + " stages";
+  if (!shape.hasBackward && splitsBackward(shape.order))
+    return "expected a backward for " + order;
   if (shape.devices == 1)
     return "";
-  if (!shape.hasBackward && splitsBackward(shape.order))
-    return "expected a backward for " + order + ", which splits it";
   if (std::optional<int64_t> needed = getStagesPerDevice(shape.order); needed && *needed != shape.getStagesPerDevice())
     return "expected " + std::to_string(*needed) + (*needed == 1 ? " stage" : " stages") + " on each device for " +
            order + " but got " + std::to_string(shape.getStagesPerDevice());
-  bool isInterleaved = shape.order == PipelineOrder::OneForwardOneBackward && shape.getStagesPerDevice() > 1;
+  bool isInterleaved = (shape.order == PipelineOrder::OneForwardOneBackward ||
+                        shape.order == PipelineOrder::Overlapped1F1B) &&
+                       shape.getStagesPerDevice() > 1;
   if (isInterleaved && shape.microBatches % shape.devices != 0)
     return "expected micro-batches to be a multiple of " + std::to_string(shape.devices) +
            " devices, where these have several stages, but got " + count;
@@ -106,6 +110,25 @@ static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, cons
       order.push_back({getUnit(unit, device, shape, StageWork::forward)});
     order.push_back({getUnit(unit - warmUp, device, shape, StageWork::backward)});
     order.back().front().isWhole = true;
+  }
+  return order;
+}
+
+/// 1F1B whose forwards and backwards stand in windows. The two of a window start together, so a device does as many more
+/// forwards first as it takes that neither waits for the neighbour's window of the same number.
+static SmallVector<PipelineWindow> getOverlapped(int64_t device, const PipelineShape &shape) {
+  int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
+  int64_t warmUp = std::min(units, 2 * (devices - 1 - device) + (chunks - 1) * devices + 1);
+  SmallVector<PipelineWindow> order;
+  for (int64_t unit = 0; unit < warmUp; ++unit)
+    order.push_back({getUnit(unit, device, shape, StageWork::forward)});
+  for (int64_t unit = 0; unit < units; ++unit) {
+    PipelineUnit backward = getUnit(unit, device, shape, StageWork::backward);
+    backward.isWhole = true;
+    if (unit + warmUp < units)
+      order.push_back({getUnit(unit + warmUp, device, shape, StageWork::forward), backward});
+    else
+      order.push_back({backward});
   }
   return order;
 }
@@ -246,9 +269,10 @@ SmallVector<PipelineWindow> DualPipeV::run() {
 static DeviceOrders getNamedOrders(const PipelineShape &shape, PipelineOrder order) {
   DeviceOrders orders;
   for (int64_t device = 0; device < shape.devices; ++device)
-    orders.push_back(order == PipelineOrder::ZbH1        ? getZbH1(device, shape)
-                     : order == PipelineOrder::DualPipeV ? DualPipeV(device, shape).run()
-                                                         : getOneForwardOneBackward(device, shape));
+    orders.push_back(order == PipelineOrder::ZbH1             ? getZbH1(device, shape)
+                     : order == PipelineOrder::DualPipeV      ? DualPipeV(device, shape).run()
+                     : order == PipelineOrder::Overlapped1F1B ? getOverlapped(device, shape)
+                                                              : getOneForwardOneBackward(device, shape));
   // Nobody waits for what the first device hands back.
   if (order == PipelineOrder::ZbH1)
     orders.front() = joinBackwards({orders.front()}).front();
@@ -305,7 +329,8 @@ void Fastest::addAll() {
     named.order = order;
     return describeMistake(named).empty();
   };
-  for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::DualPipeV})
+  for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1,
+                              PipelineOrder::DualPipeV})
     if (isPossible(order))
       addNamed(order);
   // As many are alive as on the first device of 1F1B.
@@ -315,7 +340,7 @@ void Fastest::addAll() {
 }
 
 PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape, const StageTimes &times) {
-  if (shape.devices == 1)
+  if (shape.devices == 1 && shape.order != PipelineOrder::Overlapped1F1B)
     return mergeOrders(shape, times, getCyclicDevices(shape), {getOrderInTurn(shape)});
   Fastest fastest(shape, times);
   if (shape.order == PipelineOrder::Search)

@@ -162,6 +162,9 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
     - `1f1b`: a device does forwards until the first backward arrives, then one forward and one backward in turn. With
       several stages for each device, stage s is on device s mod devices, and the order is interleaved 1F1B (Narayanan et
       al., SC 2021, section 2.2). The number of micro-batches is then a multiple of devices.
+    - `1f1b-overlap`: 1F1B, in which a device orders the ops of a forward and of the next backward together, so that
+      exchanges of one run beside computation of the other. It keeps one micro-batch of a stage more than interleaved
+      1F1B. On one device it orders the forward of a micro-batch and the backward of the one before together.
     - `zb-h1` (Qi et al., ICLR 2024): 1F1B, in which device d puts the gradients of weights off for d micro-batches. The
       bubble is about a third of that of 1F1B. The first device keeps as many micro-batches as in 1F1B, and the others
       keep no more. It needs one stage for each device.
@@ -180,6 +183,7 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
            "Order of the units of a pipeline",
            [{::llvm::cl::values(
              clEnumValN(::mlir::moe::PipelineOrder::OneForwardOneBackward, "1f1b", "One forward, one backward"),
+             clEnumValN(::mlir::moe::PipelineOrder::Overlapped1F1B, "1f1b-overlap", "1F1B with forwards beside backwards"),
              clEnumValN(::mlir::moe::PipelineOrder::ZbH1, "zb-h1", "1F1B with gradients of weights put off"),
              clEnumValN(::mlir::moe::PipelineOrder::ZbV, "zb-v", "Two stages on a device, with split backwards"),
              clEnumValN(::mlir::moe::PipelineOrder::DualPipeV, "dualpipe-v", "Forwards beside backwards, in a V"),

@@ -55,6 +55,10 @@ enum class PipelineOrder {
   /// One forward, one backward; with several stages on a device interleaved 1F1B (Narayanan et al., SC 2021, section
   /// 2.2), which needs micro-batches that are a multiple of the devices.
   OneForwardOneBackward,
+  /// 1F1B, in which each forward and the backward behind it are a window (Megatron-LM's merged 1F1B). One more
+  /// micro-batch of a stage is alive than in interleaved 1F1B. One device alone does it, too: the forward of a
+  /// micro-batch beside the backward of the one before.
+  Overlapped1F1B,
   /// ZB-H1 (Qi et al., ICLR 2024): 1F1B whose weight gradients wait, on device d for d micro-batches. As
   /// many micro-batches are alive as on the first device of 1F1B. One stage on a device.
   ZbH1,
@@ -68,7 +72,7 @@ enum class PipelineOrder {
   Search
 };
 
-/// "1f1b", "zb-h1", "zb-v", "dualpipe-v", "search".
+/// "1f1b", "1f1b-overlap", "zb-h1", "zb-v", "dualpipe-v", "search".
 StringRef getName(PipelineOrder order);
 std::optional<PipelineOrder> parsePipelineOrder(StringRef name);
 
