@@ -137,7 +137,9 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
   int64_t pp = reference ? 1 : options.parallel.getPp();
   PipelineOrder order = reference ? PipelineOrder::OneForwardOneBackward : options.pipelineOrder;
   if (splitsBackward(order))
-    passes.addNestedPass<func::FuncOp>(createMoeSplitBackward({options.recompute == Recompute::Block}));
+    // A window keeps gradients of weights near their backward, and so the values that it computes again.
+    passes.addNestedPass<func::FuncOp>(
+        createMoeSplitBackward({options.recompute == Recompute::Block && order != PipelineOrder::Overlapped1F1B}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)
     passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, order}));
   if (!reference)

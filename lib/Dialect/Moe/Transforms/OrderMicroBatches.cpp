@@ -1,5 +1,5 @@
 //===- OrderMicroBatches.cpp - which micro-batch and stage comes when -----===//
-#include "Stages.h"
+#include "OrderWindow.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <memory>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_MOEORDERMICROBATCHES
@@ -47,23 +47,6 @@ private:
   llvm::DenseSet<Operation *> moved;
 };
 
-/// By unit its ops, in program order. No backward is whole.
-using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
-
-/// Also of a whole backward, in program order.
-SmallVector<Operation *> getOps(const UnitOps &units, PipelineUnit unit) {
-  bool isWhole = std::exchange(unit.isWhole, false);
-  auto find = [&](StageWork work) {
-    auto found = units.find({unit.microBatch, unit.stage, work});
-    return found == units.end() ? ArrayRef<Operation *>() : ArrayRef(found->second);
-  };
-  ArrayRef<Operation *> own = find(unit.work), weights = isWhole ? find(StageWork::weights) : ArrayRef<Operation *>();
-  SmallVector<Operation *> ops;
-  std::merge(own.begin(), own.end(), weights.begin(), weights.end(), std::back_inserter(ops),
-             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  return ops;
-}
-
 PipelineShape getShape(const UnitOps &units, int64_t devices, PipelineOrder order) {
   PipelineShape shape{devices, 1, 1, /*hasBackward=*/false, order};
   for (const auto &[unit, ops] : units) {
@@ -87,92 +70,16 @@ int64_t countSentBytes(ArrayRef<Operation *> ops, int64_t stage) {
   return bytes;
 }
 
-/// Ops in time: one after the other, but exchanges beside computation.
-class OpClock {
-public:
-  explicit OpClock(OpTimer &timer) : timer(timer) {}
-
-  double getBegin(Operation *op) const {
-    double begin = isExchange(op) ? exchanged : computed;
-    for (Value operand : op->getOperands())
-      if (auto end = ends.find(operand.getDefiningOp()); operand.getDefiningOp() && end != ends.end())
-        begin = std::max(begin, end->second);
-    return begin;
-  }
-  void run(Operation *op) {
-    double end = ends[op] = getBegin(op) + timer.getSeconds(op);
-    (isExchange(op) ? exchanged : computed) = end;
-  }
-  double getSeconds() const { return std::max(computed, exchanged); }
-
-private:
-  static bool isExchange(Operation *op) {
-    auto priced = dyn_cast<MoeCostOpInterface>(op);
-    return priced && priced.getOpCost().resource == Resource::Network;
-  }
-
-  OpTimer &timer;
-  double computed = 0, exchanged = 0;
-  llvm::DenseMap<Operation *, double> ends;
-};
-
-/// Lists of ops as one. The op that can begin first goes first; of those that can begin at once, that of the first list.
-/// Ops of a list may need ops of lists before it.
-SmallVector<Operation *> orderTogether(SmallVector<ArrayRef<Operation *>> lists, OpClock &clock) {
-  llvm::DenseSet<Operation *> waiting;
-  for (ArrayRef<Operation *> list : lists)
-    waiting.insert(list.begin(), list.end());
-  auto canRun = [&](Operation *op) {
-    return llvm::none_of(op->getOperands(), [&](Value operand) { return waiting.contains(operand.getDefiningOp()); });
-  };
-  SmallVector<Operation *> ops;
-  while (!waiting.empty()) {
-    ArrayRef<Operation *> *best = nullptr;
-    for (ArrayRef<Operation *> &list : lists)
-      if (!list.empty() && canRun(list.front()) &&
-          (!best || clock.getBegin(list.front()) < clock.getBegin(best->front())))
-        best = &list;
-    Operation *op = best->front();
-    clock.run(op);
-    waiting.erase(op);
-    ops.push_back(op);
-    *best = best->drop_front();
-  }
-  return ops;
-}
-
-/// Gradients of weights of a whole backward come where neither the forward nor the backward can go on.
-SmallVector<Operation *> getOps(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
-  if (window.size() == 1)
-    return getOps(units, window.front());
-  SmallVector<SmallVector<Operation *>> lists;
-  for (PipelineUnit unit : window) {
-    bool isWhole = std::exchange(unit.isWhole, false);
-    lists.push_back(getOps(units, unit));
-    if (isWhole)
-      lists.push_back(getOps(units, {unit.microBatch, unit.stage, StageWork::weights}));
-  }
-  OpClock clock(timer);
-  return orderTogether(llvm::to_vector_of<ArrayRef<Operation *>>(lists), clock);
-}
-
-double getSeconds(const UnitOps &units, const PipelineWindow &window, OpTimer &timer) {
-  OpClock clock(timer);
-  for (Operation *op : getOps(units, window, timer))
-    clock.run(op);
-  return clock.getSeconds();
-}
-
 /// Of the first micro-batch. The result refers to `units`.
 StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages) {
   StageTimes times = StageTimes::getEqual(stages);
-  OpTimer timer(function);
+  auto orderer = std::make_shared<WindowOrderer>(units, OpTimer(function));
   int64_t mostSent = 0;
   for (int64_t stage = 0; stage < stages; ++stage) {
     auto get = [&](StageWork work, bool isWhole = false) {
       PipelineUnit unit{0, stage, work, isWhole};
       mostSent = std::max(mostSent, countSentBytes(getOps(units, unit), stage));
-      return getSeconds(units, {unit}, timer);
+      return orderer->getSeconds({unit});
     };
     times.forward[stage] = get(StageWork::forward);
     times.backward[stage] = get(StageWork::backward);
@@ -182,11 +89,11 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages)
   times.transfer = static_cast<double>(mostSent) / getClusterRates(function).outsideBytes;
   // All micro-batches take as long.
   std::map<std::pair<PipelineUnit, PipelineUnit>, double> known;
-  times.together = [&units, timer, known](PipelineUnit first, PipelineUnit second) mutable {
+  times.together = [orderer, known](PipelineUnit first, PipelineUnit second) mutable {
     first.microBatch = second.microBatch = 0;
     auto [it, isNew] = known.try_emplace({first, second}, 0);
     if (isNew)
-      it->second = getSeconds(units, {first, second}, timer);
+      it->second = orderer->getSeconds({first, second});
     return it->second;
   };
   return times;
@@ -210,9 +117,9 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
       return signalPassFailure();
     // Places in the block change with the first move.
     SmallVector<Operation *> ordered;
-    OpTimer timer(function);
+    WindowOrderer orderer(units, OpTimer(function));
     for (const PipelineWindow &window : *inOrder)
-      llvm::append_range(ordered, getOps(units, window, timer));
+      llvm::append_range(ordered, orderer.getOrder(window));
     Mover mover(body.getTerminator());
     for (Operation *op : ordered)
       mover.move(op);

@@ -1,0 +1,49 @@
+//===- OrderWindow.h - ops of two units as one sequence ---------*- C++ -*-===//
+#ifndef MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
+#define MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
+
+#include "Stages.h"
+
+#include <map>
+
+namespace mlir::moe {
+
+/// By unit its ops, in program order. No backward is whole.
+using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
+
+/// Also of a whole backward, in program order.
+SmallVector<Operation *> getOps(const UnitOps &units, PipelineUnit unit);
+
+/// Orders the ops of windows, by a clock that runs ops one after the other, but exchanges beside computation. Windows of
+/// the same stages are alike in all micro-batches: each kind of window is ordered once.
+class WindowOrderer {
+public:
+  /// Keeps a reference to `units`.
+  WindowOrderer(const UnitOps &units, OpTimer timer) : units(units), timer(std::move(timer)) {}
+
+  /// One unit stays in program order. Of two units, the order is the faster of some greedy ones. Gradients of weights of
+  /// a whole backward come where neither unit can go on. They wait for at most four exchanges of their backward, so
+  /// that the values which they need, of about one block, are free soon.
+  SmallVector<Operation *> getOrder(const PipelineWindow &window);
+  /// Of the window alone.
+  double getSeconds(const PipelineWindow &window);
+
+private:
+  /// What is ordered together: the ops of a unit, or of a whole backward those of one kind.
+  using Lists = SmallVector<SmallVector<Operation *>, 3>;
+  /// For each op, the list that it comes from.
+  using Pattern = SmallVector<uint8_t>;
+  /// The stages, and how many ops there are: a first micro-batch has no sums.
+  using Kind = std::pair<SmallVector<int64_t, 3>, SmallVector<size_t, 3>>;
+
+  Lists getLists(const PipelineWindow &window) const;
+  const Pattern &getPattern(const PipelineWindow &window, const Lists &lists);
+
+  const UnitOps &units;
+  OpTimer timer;
+  std::map<Kind, Pattern> patterns;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_LIB_DIALECT_MOE_TRANSFORMS_ORDERWINDOW_H
