@@ -1,6 +1,8 @@
 //===- ModelStep.cpp - a step of a whole model ----------------------------===//
 #include "ModelStep.h"
 
+#include "PipelineEstimate.h"
+
 #include "mlir/Parser/Parser.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -158,12 +160,12 @@ std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read,
                                                         function_ref<StepGrowth(int64_t)> getGrowth) {
   // After pp micro-batches the first stage is at one forward and one backward in turn, and the interval is that after
   // the next but one. Interleaved there are as many as a multiple of pp. Other orders than 1F1B are full after twice as
-  // many, and their growth is not known.
+  // many, and the growth of those that are not estimated is not known.
   int64_t pp = options.parallel.getPp(), all = options.microBatches;
   bool isSplit = pp > 1 && splitsBackward(options.pipelineOrder), isInterleaved = options.interleave > 1 || isSplit;
-  if (isSplit)
+  if (isSplit && !isEstimated(options.pipelineOrder))
     getGrowth = nullptr;
-  int64_t count = std::min(all, isInterleaved && getGrowth ? pp : isInterleaved || pp == 1 ? 2 * pp : pp + 4);
+  int64_t count = std::min(all, isInterleaved && !isSplit && getGrowth ? pp : isInterleaved || pp == 1 ? 2 * pp : pp + 4);
   ModelMeasure model(read, options, reason);
   std::optional<WholeModel> whole = model.measure(count, limit);
   if (!whole || count == all || !whole->peak.empty())

@@ -89,15 +89,17 @@ void ParallelSearch::roughlyEstimateAll() {
   visitAll("rough estimates", groups.size(), [&](size_t index) { roughlyEstimate(groups[index]); });
 }
 
-/// `like` in a schedule, with each number of stages of a device that can be.
+/// `like` in a schedule, in each order that is estimated and with each number of stages of a device that can be.
 void ParallelSearch::compareAll(Candidate like, StringRef schedule, Recompute recompute, std::optional<Candidate> &best,
                                 std::string &reason, std::optional<int64_t> roughDp) {
   like.schedule = schedule.str();
   like.recompute = recompute;
-  for (int64_t interleave : getInterleaves(like)) {
-    like.interleave = interleave;
-    compare(like, best, reason, roughDp);
-  }
+  for (PipelineOrder order : getEstimatedOrders(like))
+    for (int64_t interleave : getInterleaves(like, order)) {
+      like.pipelineOrder = order;
+      like.interleave = interleave;
+      compare(like, best, reason, roughDp);
+    }
 }
 
 /// Larger micro-batches than `best` has, while they are better.
@@ -170,12 +172,10 @@ void ParallelSearch::estimateNearest() {
 /// As many stages on a device as the candidate's order needs, and where they begin; false where that cannot be.
 bool ParallelSearch::setStages(Candidate &candidate) {
   int64_t pp = candidate.parallel.getPp();
-  if (pp == 1)
-    return candidate.pipelineOrder == request.space.pipelineOrders.front();
   std::optional<int64_t> needed = getStagesPerDevice(candidate.pipelineOrder);
   if (needed && *needed != candidate.interleave) {
     candidate.interleave = *needed;
-    // The estimate is one of 1F1B.
+    // It is estimated as 1F1B.
     PipelineShape estimated{pp, pp * *needed, candidate.microBatches, options.train};
     std::string reason;
     std::optional<PipelineEstimate> step;
@@ -190,6 +190,15 @@ bool ParallelSearch::setStages(Candidate &candidate) {
       .empty();
 }
 
+/// The estimates' order, and those that are not estimated.
+SmallVector<PipelineOrder> ParallelSearch::getComparedOrders(const Candidate &candidate) const {
+  SmallVector<PipelineOrder> orders = {candidate.pipelineOrder};
+  for (PipelineOrder order : request.space.pipelineOrders)
+    if (candidate.parallel.getPp() > 1 && !isEstimated(order) && order != candidate.pipelineOrder)
+      orders.push_back(order);
+  return orders;
+}
+
 /// In the fastest of the open orders that fits or, where none does, in that of the least bytes.
 std::optional<WholeModel> ParallelSearch::measureOrders(Candidate &candidate, std::string &reason) {
   std::optional<WholeModel> best;
@@ -197,7 +206,7 @@ std::optional<WholeModel> ParallelSearch::measureOrders(Candidate &candidate, st
     return std::pair(fits(whole.step.bytes) ? 0 : whole.step.bytes, whole.step.seconds);
   };
   const Candidate asked = candidate;
-  for (PipelineOrder order : request.space.pipelineOrders) {
+  for (PipelineOrder order : getComparedOrders(asked)) {
     Candidate one = asked;
     one.pipelineOrder = order;
     if (!setStages(one))

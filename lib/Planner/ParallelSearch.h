@@ -56,7 +56,10 @@ private:
   void setBatch(Candidate &candidate, int64_t batch) const;
   /// Schedules that are simple enough to be tried with all groups.
   SmallVector<std::string> getSchedules(ParallelAttr parallel) const;
-  SmallVector<int64_t> getInterleaves(const Candidate &candidate) const;
+  SmallVector<int64_t> getInterleaves(const Candidate &candidate, PipelineOrder order) const;
+  /// The open orders that estimates tell apart; at least one.
+  SmallVector<PipelineOrder> getEstimatedOrders(const Candidate &candidate) const;
+  SmallVector<PipelineOrder> getComparedOrders(const Candidate &candidate) const;
   void refuse(Candidate &candidate, Verdict verdict, const std::string &reason) const {
     candidate.verdict = verdict;
     candidate.reason = reason;

@@ -31,11 +31,21 @@ void ParallelSearch::setBatch(Candidate &candidate, int64_t batch) const {
            "the global batch is more than " + std::to_string(kMaxMicroBatches) + " micro-batches");
 }
 
-SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate) const {
+SmallVector<PipelineOrder> ParallelSearch::getEstimatedOrders(const Candidate &candidate) const {
+  ArrayRef<PipelineOrder> all = request.space.pipelineOrders;
+  if (candidate.parallel.getPp() == 1)
+    return {all.front()};
+  SmallVector<PipelineOrder> orders(llvm::make_filter_range(all, isEstimated));
+  return orders.empty() ? SmallVector<PipelineOrder>{all.front()} : orders;
+}
+
+SmallVector<int64_t> ParallelSearch::getInterleaves(const Candidate &candidate, PipelineOrder order) const {
   int64_t pp = candidate.parallel.getPp();
-  SmallVector<int64_t> legal;
-  for (int64_t interleave : request.space.interleaves) {
-    PipelineShape shape{pp, pp * interleave, candidate.microBatches, options.train, candidate.pipelineOrder};
+  SmallVector<int64_t> open = request.space.interleaves, legal;
+  if (std::optional<int64_t> needed = getStagesPerDevice(order); needed && pp > 1)
+    open = {*needed};
+  for (int64_t interleave : open) {
+    PipelineShape shape{pp, pp * interleave, candidate.microBatches, options.train, order};
     if ((interleave == 1 || pp > 1) && describeMistake(shape).empty())
       legal.push_back(interleave);
   }
@@ -60,7 +70,8 @@ void ParallelSearch::addCandidate(ParallelAttr parallel, std::optional<double> m
   candidate.sequenceParallel = request.space.sequenceParallels.front() && parallel.getMp() > 1;
   candidate.verdict = Verdict::Skipped;
   setBatch(candidate, request.space.batches.front());
-  if (candidate.verdict != Verdict::Illegal && getInterleaves(candidate).empty())
+  auto isPossible = [&](PipelineOrder order) { return !getInterleaves(candidate, order).empty(); };
+  if (candidate.verdict != Verdict::Illegal && llvm::none_of(request.space.pipelineOrders, isPossible))
     refuse(candidate, Verdict::Illegal,
            "--interleave needs a pipeline, and micro-batches as the pipeline's order needs them");
 }

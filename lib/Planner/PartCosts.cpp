@@ -93,10 +93,12 @@ void PartCosts::setLayers(ArrayRef<double> seconds) {
 }
 
 void PartCosts::addSeconds() {
-  std::vector<double> ends(units.size(), 0), took(units.size(), 0);
+  std::vector<double> ends(units.size(), 0), took(units.size(), 0), each(units.size(), 0);
   for (const SimTime &time : step.times)
-    if (time.rank == 0)
+    if (time.rank == 0) {
       ends[time.launch] = time.end;
+      each[time.launch] = time.end - time.begin;
+    }
   double clock = 0;
   for (auto [end, seconds] : llvm::zip(ends, took)) {
     seconds = std::max(0.0, end - clock);
@@ -109,8 +111,13 @@ void PartCosts::addSeconds() {
     }
     PartCost &part = parts[unit.part];
     part.once += took[launch];
-    if (unit.microBatch == lastMicroBatch)
-      (unit.isBackward ? part.backward : part.forward) += took[launch];
+    if (unit.microBatch != lastMicroBatch)
+      continue;
+    (unit.isBackward ? part.backward : part.forward) += took[launch];
+    if (program.launches[launch].cost.resource != Resource::Network)
+      continue;
+    (unit.isBackward ? part.backwardExposed : part.forwardExposed) += took[launch];
+    (unit.isBackward ? part.backwardExchange : part.forwardExchange) += each[launch];
   }
   for (PartCost &part : parts)
     part.once -= (part.forward + part.backward) * (lastMicroBatch + 1);

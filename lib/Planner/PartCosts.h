@@ -12,6 +12,8 @@ namespace mlir::moe {
 /// A part of a model on one rank: what lies between two places where moe-cut-stages may cut.
 struct PartCost {
   double forward = 0, backward = 0; ///< seconds for each micro-batch
+  /// Of these seconds, those in which nothing is computed, and how long its exchanges take in all.
+  double forwardExposed = 0, backwardExposed = 0, forwardExchange = 0, backwardExchange = 0;
   double once = 0;                  ///< seconds once a step: sums of gradients, the optimizer
   double held = 0;                  ///< bytes for the whole step: parameters, states
   double gradients = 0;             ///< bytes from the first backward to the tail of the step

@@ -6,12 +6,18 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-ArrayRef<PipelineUnit> PipelineOrders::get(const EstimatedPipeline &shape, int64_t microBatches) {
+bool mlir::moe::isEstimated(PipelineOrder order) {
+  return order == PipelineOrder::OneForwardOneBackward || order == PipelineOrder::Overlapped1F1B ||
+         order == PipelineOrder::DualPipeV;
+}
+
+const PipelineSchedule &PipelineOrders::get(const PipelineShape &shape) {
   std::lock_guard lock(mutex);
-  SmallVector<PipelineUnit> &order = orders[{shape.devices, shape.interleave, microBatches, shape.hasBackward}];
-  if (order.empty())
-    order = getPipelineSchedule({shape.devices, shape.getStages(), microBatches, shape.hasBackward}).getUnits();
-  return order;
+  PipelineSchedule &schedule =
+      schedules[{shape.devices, shape.stages, shape.microBatches, shape.hasBackward, shape.order}];
+  if (schedule.windows.empty())
+    schedule = getPipelineSchedule(shape);
+  return schedule;
 }
 
 static bool isBackward(const PipelineUnit &unit) { return unit.work != StageWork::forward; }
@@ -20,10 +26,13 @@ namespace {
 /// What a stage does for each micro-batch, and what it needs of a device's memory.
 struct Stage {
   double forward = 0, backward = 0;           ///< seconds
+  /// Of these, those of computation; and how long the exchanges take in all.
+  double forwardCompute = 0, backwardCompute = 0, forwardExchange = 0, backwardExchange = 0;
   double receiveSeconds = 0;                  ///< from the stage before it, and as much back to it
   double kept = 0;                            ///< bytes after the forward, until the backward
   double gradients = 0;                       ///< bytes from the first backward on
   double forwardBytes = 0, backwardBytes = 0; ///< most bytes while it is at work, with those kept
+  double forwardPeak = 0;                     ///< most bytes of a part's forward, without those kept
   /// The same in the first backward, with the gradients that it makes.
   double firstBackwardBytes = 0;
 };
@@ -37,7 +46,7 @@ struct Device {
 
 class PipelinePlay {
 public:
-  PipelinePlay(ArrayRef<const SampledPart *> parts, double mostReceived, const EstimatedPipeline &shape,
+  PipelinePlay(ArrayRef<const SampledPart *> parts, double mostReceived, const PipelineShape &shape,
                PipelineOrders &orders)
       : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts) {}
 
@@ -47,13 +56,15 @@ public:
 private:
   void addStage(ArrayRef<const SampledPart *> own, Device &device, function_ref<double(double)> getTransferSeconds);
   double getReady(const PipelineUnit &unit) const;
+  double getSeconds(const PipelineWindow &window) const;
   size_t getIndex(const PipelineUnit &unit) const {
-    return (unit.microBatch * shape.getStages() + unit.stage) * 2 + isBackward(unit);
+    return (unit.microBatch * shape.stages + unit.stage) * 2 + isBackward(unit);
   }
   double getEnd(const PipelineUnit &unit) const { return ends[getIndex(unit)]; }
-  void use(Device &device, const Stage &stage, const PipelineUnit &unit) const;
+  /// `besides`: bytes that the other unit of its window needs.
+  void use(Device &device, const PipelineUnit &unit, double besides) const;
 
-  const EstimatedPipeline &shape;
+  const PipelineShape &shape;
   PipelineOrders &orders;
   double mostReceived; ///< ModelCost::mostReceived
   ArrayRef<const SampledPart *> parts;
@@ -73,6 +84,11 @@ void PipelinePlay::addStage(ArrayRef<const SampledPart *> own, Device &device,
     const PartCost &cost = part->cost;
     stage.forward += cost.forward;
     stage.backward += cost.backward;
+    stage.forwardCompute += cost.forward - cost.forwardExposed;
+    stage.backwardCompute += cost.backward - cost.backwardExposed;
+    stage.forwardExchange += cost.forwardExchange;
+    stage.backwardExchange += cost.backwardExchange;
+    stage.forwardPeak = std::max(stage.forwardPeak, cost.forwardPeak);
     stage.kept += cost.kept;
     stage.forwardBytes = std::max(stage.forwardBytes, stage.kept + cost.forwardPeak);
     // The parts after this one have done their backward.
@@ -109,14 +125,13 @@ bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
     all.seconds.push_back(seconds);
     all.receive.push_back(0);
   }
-  first = llvm::map_to_vector<6>(cutIntoStages(all, shape.getStages()), [&](size_t part) { return begins[part]; });
+  first = llvm::map_to_vector<6>(cutIntoStages(all, shape.stages), [&](size_t part) { return begins[part]; });
   if (first.empty())
     return false;
   first.push_back(parts.size());
   devices.resize(shape.devices);
-  for (int64_t stage = 0; stage < shape.getStages(); ++stage)
-    addStage(parts.slice(first[stage], first[stage + 1] - first[stage]), devices[stage % shape.devices],
-             getTransferSeconds);
+  for (auto [stage, device] : llvm::enumerate(getStageDevices(shape)))
+    addStage(parts.slice(first[stage], first[stage + 1] - first[stage]), devices[device], getTransferSeconds);
   return true;
 }
 
@@ -125,12 +140,26 @@ double PipelinePlay::getReady(const PipelineUnit &unit) const {
     return unit.stage == 0
                ? 0
                : getEnd({unit.microBatch, unit.stage - 1, StageWork::forward}) + stages[unit.stage].receiveSeconds;
-  if (unit.stage == shape.getStages() - 1)
+  if (unit.stage == shape.stages - 1)
     return getEnd({unit.microBatch, unit.stage, StageWork::forward});
   return getEnd({unit.microBatch, unit.stage + 1, StageWork::backward}) + stages[unit.stage + 1].receiveSeconds;
 }
 
-void PipelinePlay::use(Device &device, const Stage &stage, const PipelineUnit &unit) const {
+double PipelinePlay::getSeconds(const PipelineWindow &window) const {
+  double alone = 0, compute = 0, exchange = 0, longest = 0;
+  for (const PipelineUnit &unit : window) {
+    const Stage &stage = stages[unit.stage];
+    double seconds = isBackward(unit) ? stage.backward : stage.forward;
+    alone += seconds;
+    longest = std::max(longest, seconds);
+    compute += isBackward(unit) ? stage.backwardCompute : stage.forwardCompute;
+    exchange += isBackward(unit) ? stage.backwardExchange : stage.forwardExchange;
+  }
+  return window.size() == 1 ? alone : std::min(alone, std::max({compute, exchange, longest}));
+}
+
+void PipelinePlay::use(Device &device, const PipelineUnit &unit, double besides) const {
+  const Stage &stage = stages[unit.stage];
   if (!isBackward(unit)) {
     device.peak = std::max(device.peak, device.kept + device.gradients + stage.forwardBytes);
     device.kept += shape.hasBackward ? stage.kept : 0;
@@ -138,20 +167,29 @@ void PipelinePlay::use(Device &device, const Stage &stage, const PipelineUnit &u
   }
   device.kept -= stage.kept;
   double bytes = unit.microBatch == 0 ? stage.firstBackwardBytes : stage.backwardBytes;
-  device.peak = std::max(device.peak, device.kept + device.gradients + bytes);
+  device.peak = std::max(device.peak, device.kept + device.gradients + bytes + besides);
   device.gradients += unit.microBatch == 0 ? stage.gradients : 0;
 }
 
 PipelineEstimate PipelinePlay::play(int64_t microBatches) {
-  ends.assign(shape.getStages() * microBatches * 2, 0);
+  ends.assign(shape.stages * microBatches * 2, 0);
   for (Device &device : devices)
     device.free = device.kept = device.gradients = device.peak = 0;
-  for (const PipelineUnit &unit : orders.get(shape, microBatches)) {
-    const Stage &stage = stages[unit.stage];
-    Device &device = devices[unit.stage % shape.devices];
-    device.free = ends[getIndex(unit)] =
-        std::max(device.free, getReady(unit)) + (isBackward(unit) ? stage.backward : stage.forward);
-    use(device, stage, unit);
+  PipelineShape played = shape;
+  played.microBatches = microBatches;
+  const PipelineSchedule &schedule = orders.get(played);
+  for (const PipelineWindow &window : schedule.windows) {
+    // The backward has its gradients of weights in it.
+    if (window.front().work == StageWork::weights)
+      continue;
+    Device &device = devices[schedule.devices[window.front().stage]];
+    for (const PipelineUnit &unit : window)
+      device.free = std::max(device.free, getReady(unit));
+    device.free += getSeconds(window);
+    for (const PipelineUnit &unit : window) {
+      ends[getIndex(unit)] = device.free;
+      use(device, unit, window.size() == 1 ? 0 : stages[window.front().stage].forwardPeak);
+    }
   }
   PipelineEstimate estimate;
   if (shape.devices > 1)
@@ -164,7 +202,7 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
 }
 
 std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                            const EstimatedPipeline &shape, PipelineOrders &orders,
+                                                            const PipelineShape &shape, PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
   SmallVector<const SampledPart *> parts;
   auto add = [&](ArrayRef<SampledPart> some) {
@@ -179,8 +217,9 @@ std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cos
   if (!pipeline.cut(getTransferSeconds))
     return std::nullopt;
   // Once the pipeline is full, each round of micro-batches takes as long as the one before.
-  int64_t round = shape.interleave > 1 ? shape.devices : 1,
-          filled = shape.interleave > 1 ? 3 * round : shape.devices + 4;
+  bool isInterleaved = shape.getStagesPerDevice() > 1;
+  int64_t round = isInterleaved ? shape.devices : 1,
+          filled = isInterleaved ? 3 * round : (isOverlapped(shape.order) ? 2 : 1) * shape.devices + 4;
   if (shape.microBatches <= filled + round)
     return pipeline.play(shape.microBatches);
   PipelineEstimate few = pipeline.play(filled), more = pipeline.play(filled + round);

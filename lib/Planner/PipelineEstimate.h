@@ -11,22 +11,18 @@
 
 namespace mlir::moe {
 
-/// A pipeline of 1F1B: stage s is on device s mod `devices`.
-struct EstimatedPipeline {
-  int64_t devices = 1, interleave = 1, microBatches = 1;
-  bool hasBackward = true;
+/// Whether steps in this order are estimated as such. The others are taken for 1F1B: they hang on how long the gradients
+/// of weights take, which samples do not tell.
+bool isEstimated(PipelineOrder order);
 
-  int64_t getStages() const { return devices * interleave; }
-};
-
-/// Orders of pipelines, each made once. Several threads may use them.
+/// Orders of pipelines with equal times, each made once. Several threads may use them.
 class PipelineOrders {
 public:
-  ArrayRef<PipelineUnit> get(const EstimatedPipeline &shape, int64_t microBatches);
+  const PipelineSchedule &get(const PipelineShape &shape);
 
 private:
   std::mutex mutex;
-  std::map<std::tuple<int64_t, int64_t, int64_t, bool>, SmallVector<PipelineUnit>> orders;
+  std::map<std::tuple<int64_t, int64_t, int64_t, bool, PipelineOrder>, PipelineSchedule> schedules;
 };
 
 struct PipelineEstimate {
@@ -36,11 +32,11 @@ struct PipelineEstimate {
   SmallVector<int64_t> stageBoundaries;
 };
 
-/// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. `kindOf`:
-/// the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
+/// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. A window of
+/// two units takes as long as their computation, or their exchanges if these take longer. `kindOf`: the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
 /// next stage. Nothing where the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                 const EstimatedPipeline &shape, PipelineOrders &orders,
+                                                 const PipelineShape &shape, PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);
 
 } // namespace mlir::moe

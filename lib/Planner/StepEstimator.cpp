@@ -40,6 +40,7 @@ static CompileOptions getSampleOptions(const Candidate &candidate, const Compile
   one.parallel =
       ParallelAttr::get(all.getContext(), dp * all.getMp(), /*pp=*/1, dp, all.getMp(), all.getEp(), all.getEsp());
   one.interleave = 1;
+  one.pipelineOrder = PipelineOrder::OneForwardOneBackward;
   one.stageBoundaries.clear();
   if (getLaunches(candidate, options) == Launches::Kept)
     one.order = OrderPolicy::Program;
@@ -173,12 +174,15 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
   std::optional<ModelCost> cost = getCost(candidate, roughDp, reason);
   if (!cost)
     return std::nullopt;
-  EstimatedPipeline shape{candidate.parallel.getPp(), candidate.interleave, candidate.microBatches, options.train};
+  int64_t pp = candidate.parallel.getPp();
+  PipelineShape shape{pp, pp * candidate.interleave, candidate.microBatches, options.train};
+  if (pp > 1 && isEstimated(candidate.pipelineOrder))
+    shape.order = candidate.pipelineOrder;
   std::optional<PipelineEstimate> estimate = estimatePipeline(*cost, kindOf, shape, orders, [&](double bytes) {
-    return getTransferSeconds(world / candidate.parallel.getPp(), bytes);
+    return getTransferSeconds(world / pp, bytes);
   });
   if (!estimate)
-    reason = "the model can be cut in fewer places than " + std::to_string(shape.getStages()) + " stages need";
+    reason = "the model can be cut in fewer places than " + std::to_string(shape.stages) + " stages need";
   return estimate;
 }
 

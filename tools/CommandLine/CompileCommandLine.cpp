@@ -86,10 +86,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
             cl::init(0), cl::cat(category)),
       vary("vary",
            cl::desc("What --parallel=auto may choose besides the groups: all, none, or a list of\n"
-                    "   batch, interleave, max-load, recompute, sequence-parallel and zero. An\n"
-                    "   option on the command line stays as given. batch needs --global-batch, zero\n"
-                    "   needs --optimizer, and max-load needs a dropless model: the search takes a\n"
-                    "   bound below 2 only if nothing fits with 2. Default: all"),
+                    "   batch, interleave, max-load, pipeline, recompute, sequence-parallel and zero.\n"
+                    "   An option on the command line stays as given. batch needs --global-batch,\n"
+                    "   zero needs --optimizer, and max-load needs a dropless model: the search takes\n"
+                    "   a bound below 2 only if nothing fits with 2. pipeline compares the orders\n"
+                    "   1f1b, 1f1b-overlap and dualpipe-v. Default: all"),
            cl::init("all"), cl::cat(category)),
       globalBatch("global-batch",
                   cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"
@@ -218,7 +219,7 @@ FailureOr<GivenGroups> CompileCommandLine::getGivenGroups(MLIRContext &context) 
 
 LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request,
                                            const CompileOptions &options, int64_t givenBatch) const {
-  static constexpr StringLiteral known[] = {"batch",     "interleave",        "max-load",
+  static constexpr StringLiteral known[] = {"batch",     "interleave",        "max-load", "pipeline",
                                             "recompute", "sequence-parallel", "zero"};
   SmallVector<StringRef> names;
   StringRef(vary).split(names, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);

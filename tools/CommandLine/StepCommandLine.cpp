@@ -181,6 +181,9 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
     space.sequenceParallels = {false, true};
   if (!options.train)
     return;
+  if (isOpen(pipeline))
+    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B,
+                            PipelineOrder::DualPipeV};
   if (isOpen(interleave) && !getStagesPerDevice(options.pipelineOrder))
     space.interleaves = {1, 2, 4, 8};
   if (isOpen(recompute))

@@ -43,7 +43,8 @@ struct StepSpace {
   /// candidates would differ in the tokens of a step.
   SmallVector<int64_t> batches = {1};
   SmallVector<int64_t> interleaves = {1};
-  /// Compared in whole plans alone: estimates of steps are those of 1F1B.
+  /// Those that split the backward without windows are compared in whole plans alone: they are estimated as 1F1B. So
+  /// are all of one device.
   SmallVector<PipelineOrder> pipelineOrders = {PipelineOrder::OneForwardOneBackward};
   SmallVector<Recompute> recomputes = {Recompute::None};
   SmallVector<bool> zeros = {false}, sequenceParallels = {false};

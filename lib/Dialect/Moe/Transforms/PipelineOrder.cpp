@@ -32,6 +32,10 @@ std::optional<PipelineOrder> mlir::moe::parsePipelineOrder(StringRef name) {
 
 bool mlir::moe::splitsBackward(PipelineOrder order) { return order != PipelineOrder::OneForwardOneBackward; }
 
+bool mlir::moe::isOverlapped(PipelineOrder order) {
+  return order == PipelineOrder::Overlapped1F1B || order == PipelineOrder::DualPipeV;
+}
+
 std::optional<int64_t> mlir::moe::getStagesPerDevice(PipelineOrder order) {
   switch (order) {
   case PipelineOrder::ZbH1:
@@ -78,6 +82,11 @@ SmallVector<int64_t> mlir::moe::getCyclicDevices(const PipelineShape &shape) {
 SmallVector<int64_t> mlir::moe::getVDevices(const PipelineShape &shape) {
   return llvm::map_to_vector(llvm::seq(shape.stages),
                              [&](int64_t stage) { return std::min(stage, shape.stages - 1 - stage); });
+}
+
+SmallVector<int64_t> mlir::moe::getStageDevices(const PipelineShape &shape) {
+  bool isV = shape.order == PipelineOrder::ZbV || shape.order == PipelineOrder::DualPipeV;
+  return isV ? getVDevices(shape) : getCyclicDevices(shape);
 }
 
 //===----------------------------------------------------------------------===//

@@ -78,6 +78,8 @@ std::optional<PipelineOrder> parsePipelineOrder(StringRef name);
 
 /// Whether gradients of weights are units of their own: in all orders but 1F1B.
 bool splitsBackward(PipelineOrder order);
+/// Whether it has windows of two units.
+bool isOverlapped(PipelineOrder order);
 /// Stages on a device that the order needs; none where it leaves them open.
 std::optional<int64_t> getStagesPerDevice(PipelineOrder order);
 
@@ -88,6 +90,8 @@ struct PipelineShape {
 
   int64_t getStagesPerDevice() const { return stages / devices; }
 };
+/// By stage, in a named order: stage s on device s mod devices, or in a V.
+SmallVector<int64_t> getStageDevices(const PipelineShape &shape);
 /// What the order needs and the shape does not have, as "expected .. but got .."; empty where it is all there.
 std::string describeMistake(const PipelineShape &shape);
 
