@@ -130,6 +130,35 @@ private:
   std::vector<PlacesBySpan> onStream;
 };
 
+/// Places by where they begin. The latest ones are sorted in when there are many of them.
+class TakenPlaces {
+public:
+  void add(Place place) {
+    latest.push_back(place);
+    rankOf.push_back(kLatest + latest.size() - 1);
+    if (latest.size() == kMostLatest)
+      sortIn();
+  }
+  size_t size() const { return rankOf.size(); }
+  /// Visits the places with numbers in `near`, each once, from small begins to large ones, while `visit` says so.
+  void visit(ArrayRef<Places> near, function_ref<bool(const Place &)> visit);
+
+private:
+  static constexpr size_t kMostLatest = 512, kLatest = size_t(1) << 32;
+  struct Numbered {
+    Place place;
+    size_t number;
+  };
+
+  void sortIn();
+
+  std::vector<Numbered> sorted;
+  std::vector<Place> latest;
+  std::vector<size_t> rankOf; ///< by number: into `sorted`, or kLatest and a place in `latest`
+  llvm::BitVector isNear;     ///< of `sorted`; all false but in visit()
+  llvm::BitVector isLatestNear;
+};
+
 class MemoryPlanner {
 public:
   MemoryPlanner(func::FuncOp program, int64_t alignment)
@@ -157,8 +186,7 @@ private:
   int64_t alignment;
   std::vector<Block> blocks;
   llvm::DenseMap<Operation *, unsigned> blockOf;
-  std::vector<Place> taken;
-  llvm::BitVector inTheWay; ///< of `taken`; all false but in findOffset()
+  TakenPlaces taken;
 };
 
 } // namespace
@@ -234,31 +262,59 @@ void MemoryPlanner::shareInPlace() {
       merge(blockOf[launch.getOutputs().front().getDefiningOp()], blockOf[input]);
 }
 
-int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
-  int64_t offset = 0, bytes = blocks[index].bytes;
+void TakenPlaces::sortIn() {
+  size_t firstNumber = rankOf.size() - latest.size(), before = sorted.size();
+  for (auto [index, place] : llvm::enumerate(latest))
+    sorted.push_back({place, firstNumber + index});
+  auto isBefore = [](const Numbered &a, const Numbered &b) { return a.place.begin < b.place.begin; };
+  std::stable_sort(sorted.begin() + before, sorted.end(), isBefore);
+  std::inplace_merge(sorted.begin(), sorted.begin() + before, sorted.end(), isBefore);
+  for (auto [rank, one] : llvm::enumerate(sorted))
+    rankOf[one.number] = rank;
+  latest.clear();
+}
+
+void TakenPlaces::visit(ArrayRef<Places> near, function_ref<bool(const Place &)> visit) {
+  isNear.resize(sorted.size());
+  isLatestNear.resize(kMostLatest);
   for (Places places : near)
     for (unsigned number : places)
-      inTheWay.set(number);
-  // Before `offset` there is no room. Places were taken from small offsets to large ones, by and large, so that few are
-  // left above it.
-  SmallVector<Place> above;
-  for (unsigned number : inTheWay.set_bits()) {
-    const Place &place = taken[number];
-    if (place.end <= offset || lifetimes.areOrdered(index, place.block))
-      continue;
-    if (place.begin < offset + bytes)
-      offset = llvm::alignTo(place.end, alignment);
-    else
-      above.push_back(place);
-  }
-  llvm::erase_if(above, [&](const Place &place) { return place.end <= offset; });
-  llvm::sort(above, [](const Place &a, const Place &b) { return a.begin < b.begin; });
-  for (const Place &place : above) {
-    if (place.begin >= offset + bytes)
+      if (size_t rank = rankOf[number]; rank < kLatest)
+        isNear.set(rank);
+      else
+        isLatestNear.set(rank - kLatest);
+  SmallVector<Place> others;
+  for (unsigned index : isLatestNear.set_bits())
+    others.push_back(latest[index]);
+  llvm::sort(others, [](const Place &a, const Place &b) { return a.begin < b.begin; });
+  const Place *other = others.begin();
+  auto visitUpTo = [&](int64_t begin) {
+    for (; other != others.end() && other->begin <= begin; ++other)
+      if (!visit(*other))
+        return false;
+    return true;
+  };
+  bool goesOn = true;
+  for (unsigned rank : isNear.set_bits()) {
+    const Place &place = sorted[rank].place;
+    if (goesOn = visitUpTo(place.begin) && visit(place); !goesOn)
       break;
-    offset = std::max(offset, static_cast<int64_t>(llvm::alignTo(place.end, alignment)));
   }
-  inTheWay.reset();
+  if (goesOn)
+    visitUpTo(std::numeric_limits<int64_t>::max());
+  isNear.reset();
+  isLatestNear.reset();
+}
+
+int64_t MemoryPlanner::findOffset(unsigned index, ArrayRef<Places> near) {
+  int64_t offset = 0, bytes = blocks[index].bytes;
+  taken.visit(near, [&](const Place &place) {
+    if (place.begin >= offset + bytes)
+      return false;
+    if (place.end > offset && !lifetimes.areOrdered(index, place.block))
+      offset = llvm::alignTo(place.end, alignment);
+    return true;
+  });
   return offset;
 }
 
@@ -350,15 +406,14 @@ int64_t MemoryPlanner::place(Space space) {
   llvm::stable_sort(bySize, [&](unsigned a, unsigned b) { return blocks[a].bytes > blocks[b].bytes; });
   int64_t total = 0;
   PlacedBlocks placed(order, lifetimes);
-  taken.clear();
-  inTheWay.resize(bySize.size());
+  taken = {};
   for (unsigned index : bySize) {
     Block &block = blocks[index];
     SmallVector<Places> near = placed.findNear(block, index);
     block.offset = findOffset(index, near);
     total = std::max(total, block.offset + block.bytes);
     placed.insert(block, taken.size());
-    taken.push_back({block.offset, block.offset + block.bytes, index});
+    taken.add({block.offset, block.offset + block.bytes, index});
   }
   return total;
 }
