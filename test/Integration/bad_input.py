@@ -271,14 +271,14 @@ def compile_options(suite):
     bad("--order in a pipeline", ["--parallel=pp=2", "--schedule=pipeline:2", "--order=mpipemoe"],
         r"expected no --order, or --order=program, with pp = 2: the launches of a stage stay in the order of --pipeline")
     for name, flags, why in (
-            ("unknown", ["--pipeline=2f2b"], r"expected --pipeline to be 1f1b, zb-h1, zb-v, dualpipe-v or search but got '2f2b'"),
+            ("unknown", ["--pipeline=2f2b"], r"expected --pipeline to be 1f1b, 1f1b-overlap, zb-h1, zb-v, dualpipe-v or search but got '2f2b'"),
             ("without a pipeline", ["--pipeline=zb-h1"], r"expected a pipeline \(pp of at least 2 in --parallel\) for --pipeline=zb-h1"),
             ("with too many stages", ["--parallel=pp=2", "--pipeline=zb-h1", "--interleave=2", "--micro-batches=4"],
              r"expected 1 stage on each device for the pipeline order zb-h1 but got 2"),
             ("with too few micro-batches", ["--parallel=pp=2", "--pipeline=dualpipe-v", "--micro-batches=3"],
              r"expected at least 4 micro-batches for the pipeline order dualpipe-v on 2 devices but got 3"),
             ("without a backward", ["--parallel=pp=2", "--pipeline=zb-v", "--mode=forward"],
-             r"expected a backward for the pipeline order zb-v, which splits it")):
+             r"expected a backward for the pipeline order zb-v")):
         bad(f"--pipeline {name}", flags, why)
     for name in ("pipeline:4,2", "pipeline:2+mpipe-s1", "mpipe-s4"):
         bad(f"--recompute with {name}", ["--recompute", f"--schedule={name}"],

@@ -57,8 +57,11 @@ def draw_step(rng, groups):
     flags.append(f"--micro-batches={micro_batches}")
     if groups["pp"] > 1:
         interleaves = micro_batches == 4 and rng.random() < 0.5
-        orders = ("1f1b", "zb-v", "search", *(("dualpipe-v",) if groups["pp"] == 2 else ())) if interleaves else ("1f1b", "zb-h1", "search")
+        orders = ("zb-v", *(("dualpipe-v",) if groups["pp"] == 2 else ())) if interleaves else ("zb-h1",)
+        orders = ("1f1b", "1f1b-overlap", "search", *orders)
         flags += ["--interleave=2"] * interleaves + [f"--pipeline={rng.choice(orders)}"]
+    elif rng.random() < 0.3:
+        flags.append("--pipeline=1f1b-overlap")
     optimizer = rng.choice(("none", "none", "sgd", "adam"))
     if optimizer != "none":
         flags += [f"--optimizer={optimizer}", f"--clip-norm={rng.choice((0, 0.01, 1))}", f"--weight-decay={rng.choice((0, 0.1))}"]

@@ -67,8 +67,9 @@ def choose_cases(suite, seed=20261121):
         elif o["interleave"] > 1:
             o["micro_batches"] = 4
         o["grad_dtype"] = ("model", "f32")[len(cases) % 2]
-        orders = ("1f1b", *(("zb-h1",) if o["interleave"] == 1 else ("zb-v", "dualpipe-v")), "search") if o["pp"] > 1 else ("1f1b",)
-        o["pipeline"] = orders[sum(case[2]["pp"] > 1 for case in cases) % len(orders)]
+        orders = ("1f1b", "1f1b-overlap", *(("zb-h1",) if o["interleave"] == 1 else ("zb-v", "dualpipe-v")), "search")
+        orders = orders if o["pp"] > 1 else orders[:2]
+        o["pipeline"] = orders[sum((case[2]["pp"] > 1) == (o["pp"] > 1) for case in cases) % len(orders)]
         if o["pipeline"] == "dualpipe-v":
             o["micro_batches"] = 2 * o["pp"]
         cases.append((name, layout, o))

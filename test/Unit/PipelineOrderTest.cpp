@@ -143,6 +143,31 @@ TEST(PipelineOrder, DualPipeV) {
     }
 }
 
+/// Once the pipeline is full, a device does windows alone, and none waits.
+TEST(PipelineOrder, Overlapped1F1B) {
+  for (int64_t devices : {1, 2, 3, 8})
+    for (int64_t chunks : {1, 2, 4}) {
+      PipelineShape shape{devices, devices * chunks, 4 * devices, true, PipelineOrder::Overlapped1F1B}, longer = shape;
+      longer.microBatches += 2 * devices;
+      StageTimes times = getTimes(shape.stages, 2, 2, 1);
+      times.together = [](const PipelineUnit &forward, const PipelineUnit &backward) {
+        EXPECT_TRUE(forward.work == F && backward.work == B && backward.isWhole);
+        return 3.5;
+      };
+      PipelineSchedule schedule = getPipelineSchedule(shape, times);
+      expectLegal(shape, schedule);
+      EXPECT_EQ(getMostAlive(shape, schedule), 2 * devices + (chunks - 1) * devices);
+      auto more = static_cast<double>((longer.microBatches - shape.microBatches) * chunks);
+      EXPECT_DOUBLE_EQ(getPipelineSchedule(longer, times).seconds - schedule.seconds, 3.5 * more);
+    }
+}
+
+/// There is nothing beside which it could run.
+TEST(PipelineOrder, Overlapped1F1BOfOneMicroBatch) {
+  PipelineShape shape{1, 1, 1, true, PipelineOrder::Overlapped1F1B};
+  EXPECT_EQ(getPipelineSchedule(shape).getUnits(), (SmallVector<PipelineUnit>{{0, 0, F}, {0, 0, B, true}}));
+}
+
 /// Of stages that take random times.
 TEST(PipelineOrder, SearchIsNeverSlower) {
   std::mt19937 random(0);
@@ -160,7 +185,8 @@ TEST(PipelineOrder, SearchIsNeverSlower) {
     PipelineSchedule found = getPipelineSchedule(shape, times);
     expectLegal(shape, found);
     for (PipelineOrder order :
-         {PipelineOrder::OneForwardOneBackward, PipelineOrder::ZbH1, PipelineOrder::ZbV, PipelineOrder::DualPipeV}) {
+         {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1, PipelineOrder::ZbV,
+          PipelineOrder::DualPipeV}) {
       PipelineShape named = shape;
       named.order = order;
       if (describeMistake(named).empty())
@@ -179,7 +205,7 @@ TEST(PipelineOrder, Mistakes) {
   EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::DualPipeV}),
             "expected at least 4 micro-batches for the pipeline order dualpipe-v on 2 devices but got 3");
   EXPECT_EQ(describe({2, 4, 4, false, PipelineOrder::ZbV}),
-            "expected a backward for the pipeline order zb-v, which splits it");
+            "expected a backward for the pipeline order zb-v");
   EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::Search}), "");
 }
 
