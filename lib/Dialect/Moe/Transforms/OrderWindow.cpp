@@ -5,6 +5,7 @@
 #include "llvm/ADT/DenseSet.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 using namespace mlir;
@@ -29,27 +30,26 @@ static bool isExchange(Operation *op) {
 }
 
 namespace {
-/// Ops in time: one after the other, but exchanges beside computation.
+/// Ops in time: those of a lane one after the other, beside those of other lanes.
 class OpClock {
 public:
   explicit OpClock(OpTimer &timer) : timer(timer) {}
 
   double getBegin(Operation *op) const {
-    double begin = isExchange(op) ? exchanged : computed;
+    double begin = free[getLane(op)];
     for (Value operand : op->getOperands())
       if (auto end = ends.find(operand.getDefiningOp()); operand.getDefiningOp() && end != ends.end())
         begin = std::max(begin, end->second);
     return begin;
   }
-  void run(Operation *op) {
-    double end = ends[op] = getBegin(op) + timer.getSeconds(op);
-    (isExchange(op) ? exchanged : computed) = end;
-  }
-  double getSeconds() const { return std::max(computed, exchanged); }
+  void run(Operation *op) { free[getLane(op)] = ends[op] = getBegin(op) + timer.getSeconds(op); }
+  double getSeconds() const { return *llvm::max_element(free); }
 
 private:
+  size_t getLane(Operation *op) const { return static_cast<size_t>(timer.getLane(op)); }
+
   OpTimer &timer;
-  double computed = 0, exchanged = 0;
+  std::array<double, 3> free = {}; ///< by lane: since when
   llvm::DenseMap<Operation *, double> ends;
 };
 
@@ -126,7 +126,6 @@ WindowOrderer::Lists WindowOrderer::getLists(const PipelineWindow &window) const
   return lists;
 }
 
-/// A forward, a backward and perhaps gradients of weights.
 const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &window, const Lists &lists) {
   Kind kind;
   for (const PipelineUnit &unit : window)
@@ -137,13 +136,16 @@ const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &wi
   if (!isNew)
     return it->second;
   std::optional<double> least;
-  for (std::pair<uint8_t, uint8_t> first : {std::pair(0, 1), std::pair(1, 0)}) {
-    SmallVector<OpenList> open = {{lists[first.first], first.first}, {lists[first.second], first.second}};
-    if (lists.size() == 3)
-      open.push_back({lists[2], 2});
+  bool hasWeights = window.back().isWhole;
+  for (bool isSwapped : {false, true}) {
+    SmallVector<OpenList> open;
+    for (auto [number, list] : llvm::enumerate(lists))
+      open.push_back({list, static_cast<uint8_t>(number)});
+    if (isSwapped && window.size() == 2)
+      std::swap(open[0], open[1]);
     ListMerger merger(open, timer);
-    if (lists.size() == 3)
-      merger.limit(lists[1], lists[2]);
+    if (hasWeights)
+      merger.limit(lists[lists.size() - 2], lists.back());
     Pattern pattern = merger.run();
     if (!least || merger.getSeconds() < *least) {
       least = merger.getSeconds();
@@ -154,9 +156,9 @@ const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &wi
 }
 
 SmallVector<Operation *> WindowOrderer::getOrder(const PipelineWindow &window) {
-  if (window.size() == 1)
-    return getOps(units, window.front());
   Lists lists = getLists(window);
+  if (lists.size() == 1)
+    return lists.front();
   SmallVector<size_t, 3> next(lists.size(), 0);
   SmallVector<Operation *> ops;
   for (uint8_t list : getPattern(window, lists))

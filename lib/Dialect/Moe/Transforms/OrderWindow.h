@@ -21,8 +21,8 @@ public:
   /// Keeps a reference to `units`.
   WindowOrderer(const UnitOps &units, OpTimer timer) : units(units), timer(std::move(timer)) {}
 
-  /// One unit stays in program order. Of two units, the order is the faster of some greedy ones. Gradients of weights of
-  /// a whole backward come where neither unit can go on. They wait for at most four exchanges of their backward, so
+  /// Of two units, the order is the faster of some greedy ones. The ops of each stay in program order, but for gradients
+  /// of weights of a whole backward: these come where nothing else can go on. They wait for at most four exchanges of their backward, so
   /// that the values which they need, of about one block, are free soon.
   SmallVector<Operation *> getOrder(const PipelineWindow &window);
   /// Of the window alone.

@@ -148,9 +148,11 @@ double OpTimer::getUse(Operation *op, const OpCost &cost) const {
   return std::min(1.0, getNumElements(counts) * rowsOfCount / static_cast<double>(cost.getCountedRows()));
 }
 
-double OpTimer::getExchangeSeconds(GroupAttr group, const OpCost &cost) const {
-  double rate = group.isInsideNode(rates.nodeRanks, world) ? rates.insideBytes : rates.outsideBytes;
-  return static_cast<double>(cost.getBytesSent(group.getSize())) / rate;
+Lane OpTimer::getLane(Operation *op) const {
+  auto priced = dyn_cast<MoeCostOpInterface>(op);
+  if (!priced || priced.getOpCost().resource != Resource::Network)
+    return Lane::Computation;
+  return isInsideNode(priced.getCostGroup()) ? Lane::InsideNode : Lane::BetweenNodes;
 }
 
 double OpTimer::getSeconds(Operation *op) {
@@ -162,10 +164,12 @@ double OpTimer::getSeconds(Operation *op) {
   if (!priced)
     return 0;
   OpCost cost = priced.getOpCost();
-  double seconds =
-      cost.resource == Resource::Network
-          ? getExchangeSeconds(priced.getCostGroup(), cost)
-          : std::max(cost.flops / rates.flops, static_cast<double>(cost.getBytesMoved()) / rates.memoryBytes);
+  double seconds = std::max(cost.flops / rates.flops, static_cast<double>(cost.getBytesMoved()) / rates.memoryBytes);
+  if (cost.resource == Resource::Network) {
+    GroupAttr group = priced.getCostGroup();
+    seconds = static_cast<double>(cost.getBytesSent(group.getSize())) /
+              (isInsideNode(group) ? rates.insideBytes : rates.outsideBytes);
+  }
   return seconds * getUse(op, cost);
 }
 

@@ -27,6 +27,9 @@ struct ProgramCuts {
 };
 ProgramCuts findCuts(func::FuncOp function);
 
+/// What runs ops one after the other.
+enum class Lane { Computation, InsideNode, BetweenNodes };
+
 /// What ops take, by their costs at the rates of `moe.cluster`, with tokens that choose experts evenly.
 class OpTimer {
 public:
@@ -34,11 +37,12 @@ public:
 
   /// Seconds. Ops come in program order: a routing says how many rows the ops behind it have.
   double getSeconds(Operation *op);
+  Lane getLane(Operation *op) const;
 
 private:
   /// How much of what its cost says a ragged op does where tokens choose evenly: its memory is for more.
   double getUse(Operation *op, const OpCost &cost) const;
-  double getExchangeSeconds(GroupAttr group, const OpCost &cost) const;
+  bool isInsideNode(GroupAttr group) const { return group.isInsideNode(rates.nodeRanks, world); }
 
   ClusterRates rates;
   int64_t world = 0;
