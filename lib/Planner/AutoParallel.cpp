@@ -150,6 +150,7 @@ std::optional<Margin> ParallelSearch::getMargin(const Candidate &best) const {
 
 void ParallelSearch::take(Candidate &best) {
   weighRoom(best);
+  weighOverlap(best);
   best.verdict = Verdict::Chosen;
 }
 
@@ -163,8 +164,8 @@ GroupsExplanation ParallelSearch::explain() {
     candidate.secondsPerSequence = getSecondsPerSequence(candidate);
     candidate.speed = getSpeed(work, candidate.secondsPerSequence, taken.peakFlops);
   }
-  return {std::move(candidates), request.objective,      !stopped, margin, refusedLoad,
-          largestLoad,           std::move(withLessRoom)};
+  return {std::move(candidates), request.objective,       !stopped,           margin, refusedLoad,
+          largestLoad,           std::move(withLessRoom), timesWithoutOverlap};
 }
 
 //===----------------------------------------------------------------------===//

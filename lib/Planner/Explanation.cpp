@@ -64,6 +64,7 @@ template <class Parts, class Field> static void visitParts(Parts &parts, Field &
   field("exposed", parts.exposedCommunication);
   field("bubble", parts.bubble);
   field("other", parts.other);
+  field("hidden", parts.hiddenCommunication);
 }
 
 /// How fast a whole step is.
@@ -94,6 +95,7 @@ struct ScheduleFields {
     field("model_seconds", one.whole.seconds);
     field("model_memory", one.whole.bytes);
     field("model_exposed", one.whole.parts.exposedCommunication);
+    field("model_hidden", one.whole.parts.hiddenCommunication);
     field("model_bubble", one.whole.parts.bubble);
     visitSpeed(one.speed, field);
   }
@@ -177,6 +179,7 @@ void visit(One &one, Field &field)
   field.template part<MarginFields>("next", one.margin);
   field("refused_load", one.refusedLoad);
   field("largest_load", one.largestLoad);
+  field("times_without_overlap", one.timesWithoutOverlap);
   field.template list<GroupsFields>("with_less_room", one.withLessRoom);
 }
 

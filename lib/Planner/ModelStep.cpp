@@ -147,6 +147,7 @@ static void lengthen(StepFigures &step, const StepGrowth &growth, double work) {
   StepParts &parts = step.parts;
   step.seconds *= growth.seconds;
   parts.compute = std::min(parts.compute * work, std::max(0.0, step.seconds - parts.bubble));
+  parts.hiddenCommunication *= work;
   double idle = parts.exposedCommunication + parts.other, left = step.seconds - parts.bubble - parts.compute;
   double factor = idle > 0 ? std::max(0.0, left) / idle : 0;
   parts.exposedCommunication *= factor;
@@ -165,7 +166,9 @@ std::optional<WholeModel> mlir::moe::measureFilledModel(const GraphReader &read,
   bool isSplit = pp > 1 && splitsBackward(options.pipelineOrder), isInterleaved = options.interleave > 1 || isSplit;
   if (isSplit && !isEstimated(options.pipelineOrder))
     getGrowth = nullptr;
-  int64_t count = std::min(all, isInterleaved && !isSplit && getGrowth ? pp : isInterleaved || pp == 1 ? 2 * pp : pp + 4);
+  int64_t count = std::min(all, isInterleaved && !isSplit && getGrowth ? pp
+                                : isInterleaved || pp == 1             ? 2 * pp
+                                                                       : pp + 4);
   ModelMeasure model(read, options, reason);
   std::optional<WholeModel> whole = model.measure(count, limit);
   if (!whole || count == all || !whole->peak.empty())

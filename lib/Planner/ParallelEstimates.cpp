@@ -8,6 +8,8 @@
 
 #include "moe/Pipeline/Schedule.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -251,19 +253,16 @@ bool ParallelSearch::compileWhole(Candidate &candidate) {
   return false;
 }
 
-/// By how much steps took longer than their estimates, the others' estimates are raised: what is left out of one is
-/// left out of all.
+/// By how much steps took longer than their estimates, at least, the others' estimates are raised: what is left out of
+/// all of them is left out of the others, too. Exchanges that windows do not hide are left out of some.
 void ParallelSearch::correctEstimates() {
-  double ratio = 0;
-  int64_t count = 0;
+  std::optional<double> ratio;
   for (const Candidate &one : candidates)
-    if (one.verdict == Verdict::Compiled) {
-      ratio += one.whole.seconds / one.estimate.seconds;
-      ++count;
-    }
+    if (one.verdict == Verdict::Compiled)
+      ratio = std::min(ratio.value_or(HUGE_VAL), one.whole.seconds / one.estimate.seconds);
   for (Candidate &one : candidates)
-    if (one.verdict == Verdict::Estimated && count > 0)
-      one.estimate.seconds *= std::max(1.0, ratio / static_cast<double>(count));
+    if (one.verdict == Verdict::Estimated)
+      one.estimate.seconds *= std::max(1.0, ratio.value_or(1));
 }
 
 /// The nearest by estimate, then all that by their estimates may be faster than the fastest of these.
@@ -318,6 +317,26 @@ void ParallelSearch::compileFuller() {
     if (compileWhole(again) && (one->verdict == Verdict::TooLarge || getCost(again) < getCost(*one)))
       *one = std::move(again);
   });
+}
+
+/// What `best` gains by windows of two micro-batches: beside the fastest 1F1B that is otherwise the same, whether or
+/// not it fits.
+void ParallelSearch::weighOverlap(const Candidate &best) {
+  if (!isSampled() || best.parallel.getPp() == 1 || !isOverlapped(best.pipelineOrder))
+    return;
+  std::optional<double> least;
+  Candidate one = best;
+  one.pipelineOrder = PipelineOrder::OneForwardOneBackward;
+  for (int64_t interleave : getInterleaves(one, one.pipelineOrder)) {
+    one.interleave = interleave;
+    std::string reason;
+    if (std::optional<PipelineEstimate> step = estimator->estimate(one, reason))
+      least = std::min(least.value_or(HUGE_VAL), step->seconds);
+  }
+  std::string reason;
+  std::optional<PipelineEstimate> own = estimator->estimate(best, reason);
+  if (own && least)
+    timesWithoutOverlap = *least / own->seconds;
 }
 
 //===----------------------------------------------------------------------===//

@@ -91,6 +91,7 @@ private:
                std::optional<int64_t> roughDp = std::nullopt);
   bool compileWhole(Candidate &candidate);
   std::optional<WholeModel> measureOrders(Candidate &candidate, std::string &reason);
+  void weighOverlap(const Candidate &best);
   bool setStages(Candidate &candidate);
   void correctEstimates();
   void compileNearest();
@@ -124,7 +125,7 @@ private:
   std::optional<StepEstimator> estimator;
   std::vector<Candidate> candidates;
   std::optional<Margin> margin;
-  std::optional<double> refusedLoad, largestLoad;
+  std::optional<double> refusedLoad, largestLoad, timesWithoutOverlap;
   std::vector<Candidate> withLessRoom;
   std::mutex progress;
   std::optional<Candidate> bestSoFar;

@@ -14,11 +14,11 @@ struct PartCost {
   double forward = 0, backward = 0; ///< seconds for each micro-batch
   /// Of these seconds, those in which nothing is computed, and how long its exchanges take in all.
   double forwardExposed = 0, backwardExposed = 0, forwardExchange = 0, backwardExchange = 0;
-  double once = 0;                  ///< seconds once a step: sums of gradients, the optimizer
-  double held = 0;                  ///< bytes for the whole step: parameters, states
-  double gradients = 0;             ///< bytes from the first backward to the tail of the step
-  double tail = 0;                  ///< bytes where the tail needs the most, gradients included, without those held
-  double kept = 0;                  ///< bytes between forward and backward, for each micro-batch under way
+  double once = 0;      ///< seconds once a step: sums of gradients, the optimizer
+  double held = 0;      ///< bytes for the whole step: parameters, states
+  double gradients = 0; ///< bytes from the first backward to the tail of the step
+  double tail = 0;      ///< bytes where the tail needs the most, gradients included, without those held
+  double kept = 0;      ///< bytes between forward and backward, for each micro-batch under way
   /// Most bytes in use during the forward and the backward, without the bytes above.
   double forwardPeak = 0, backwardPeak = 0;
   std::string layer; ///< the name of the layer that takes most of its time, up to a dot

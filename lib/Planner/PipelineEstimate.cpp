@@ -25,7 +25,7 @@ static bool isBackward(const PipelineUnit &unit) { return unit.work != StageWork
 namespace {
 /// What a stage does for each micro-batch, and what it needs of a device's memory.
 struct Stage {
-  double forward = 0, backward = 0;           ///< seconds
+  double forward = 0, backward = 0; ///< seconds
   /// Of these, those of computation; and how long the exchanges take in all.
   double forwardCompute = 0, backwardCompute = 0, forwardExchange = 0, backwardExchange = 0;
   double receiveSeconds = 0;                  ///< from the stage before it, and as much back to it

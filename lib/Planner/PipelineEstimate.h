@@ -11,8 +11,8 @@
 
 namespace mlir::moe {
 
-/// Whether steps in this order are estimated as such. The others are taken for 1F1B: they hang on how long the gradients
-/// of weights take, which samples do not tell.
+/// Whether steps in this order are estimated as such. The others are taken for 1F1B: they hang on how long the
+/// gradients of weights take, which samples do not tell.
 bool isEstimated(PipelineOrder order);
 
 /// Orders of pipelines with equal times, each made once. Several threads may use them.
@@ -33,8 +33,9 @@ struct PipelineEstimate {
 };
 
 /// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. A window of
-/// two units takes as long as their computation, or their exchanges if these take longer. `kindOf`: the place in cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the
-/// next stage. Nothing where the model has too few parts.
+/// two units takes as long as their computation, or their exchanges if these take longer. `kindOf`: the place in
+/// cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the next stage.
+/// Nothing where the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
                                                  const PipelineShape &shape, PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);

@@ -178,9 +178,8 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
   PipelineShape shape{pp, pp * candidate.interleave, candidate.microBatches, options.train};
   if (pp > 1 && isEstimated(candidate.pipelineOrder))
     shape.order = candidate.pipelineOrder;
-  std::optional<PipelineEstimate> estimate = estimatePipeline(*cost, kindOf, shape, orders, [&](double bytes) {
-    return getTransferSeconds(world / pp, bytes);
-  });
+  std::optional<PipelineEstimate> estimate = estimatePipeline(
+      *cost, kindOf, shape, orders, [&](double bytes) { return getTransferSeconds(world / pp, bytes); });
   if (!estimate)
     reason = "the model can be cut in fewer places than " + std::to_string(shape.stages) + " stages need";
   return estimate;

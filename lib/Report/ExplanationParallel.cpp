@@ -74,6 +74,22 @@ static void printFastest(const GroupsExplanation &explanation, llvm::raw_ostream
         "communication are shares of a compiled step.\n";
 }
 
+/// What the order of the pipeline gains, and what is left.
+static void printOrderGain(const GroupsExplanation &explanation, llvm::raw_ostream &os) {
+  ArrayRef<Candidate> all = explanation.candidates;
+  const auto *taken = llvm::find_if(all, [](const Candidate &one) { return one.verdict == Verdict::Chosen; });
+  if (!explanation.timesWithoutOverlap || taken == all.end())
+    return;
+  const StepParts &parts = taken->whole.parts;
+  std::string order = getName(taken->pipelineOrder).str();
+  os << llvm::format("\noverlap: in 1f1b the same step takes %.2f times as long as in %s, by the estimates.\n",
+                     *explanation.timesWithoutOverlap, order.c_str());
+  if (double seconds = taken->whole.seconds; seconds > 0 && parts.getSum() > 0)
+    os << llvm::format("%s hides %.0f%% of the communication. Computation alone takes %.1f ms, %.1f%% of the\n"
+                       "step: no other order of the same work takes less.\n",
+                       order.c_str(), 100 * parts.getHiddenShare(), parts.compute * 1e3, 100 * parts.compute / seconds);
+}
+
 /// Reasons that hold for many once, with how many and the first.
 static void printIllegal(ArrayRef<Candidate> all, llvm::raw_ostream &os) {
   llvm::MapVector<StringRef, SmallVector<const Candidate *>> reasons;
@@ -117,6 +133,7 @@ void mlir::moe::printGroups(const GroupsExplanation &explanation, llvm::raw_ostr
   }
   printFastest(explanation, os);
   printMargin(explanation.margin, /*isOpen=*/false, os);
+  printOrderGain(explanation, os);
   printIllegal(all, os);
   printTooLarge(all, os);
   os << "\n";

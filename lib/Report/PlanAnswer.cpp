@@ -32,8 +32,9 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
     os << llvm::format(": %.0f tokens/s/GPU, %.0f TFLOP/s/GPU, MFU %.1f%%", speed.tokensPerSecond,
                        speed.flopsPerSecond * tera, 100 * speed.mfu);
   if (step.parts.getSum() > 0)
-    os << llvm::format("; bubble %.1f%%, exposed communication %.1f%%", getShare(step, step.parts.bubble),
-                       getShare(step, step.parts.exposedCommunication));
+    os << llvm::format("; bubble %.1f%%, exposed communication %.1f%% (%.0f%% hidden)",
+                       getShare(step, step.parts.bubble), getShare(step, step.parts.exposedCommunication),
+                       100 * step.parts.getHiddenShare());
   if (step.uncertainty > 0)
     os << llvm::format("; expected error %.1f%%", 100 * step.uncertainty);
   os << "\n";
@@ -82,6 +83,7 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
       json.attribute("expert_tensor_parallel_size", all.getEsp());
       json.attribute("context_parallel_size", 1);
       json.attribute("virtual_pipeline_model_parallel_size", chosen.interleave);
+      json.attribute("overlap_moe_expert_parallel_comm", chosen.pipelineOrder == PipelineOrder::Overlapped1F1B);
       json.attribute("micro_batch_size", chosen.batch);
       json.attribute("gradient_accumulation_steps", chosen.microBatches);
     });
@@ -99,6 +101,7 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("mfu", speed.mfu);
     json.attribute("bubble_seconds", step.parts.bubble);
     json.attribute("exposed_communication_seconds", step.parts.exposedCommunication);
+    json.attribute("hidden_communication_seconds", step.parts.hiddenCommunication);
     json.attribute("memory_bytes", chosen.getBytes());
     json.attribute("memory_limit_bytes", question.memoryLimit);
     if (!explanation.empty()) {

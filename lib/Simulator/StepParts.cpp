@@ -12,6 +12,7 @@ void StepParts::add(const StepParts &parts, double factor) {
   exposedCommunication += factor * parts.exposedCommunication;
   bubble += factor * parts.bubble;
   other += factor * parts.other;
+  hiddenCommunication += factor * parts.hiddenCommunication;
 }
 
 namespace {
@@ -69,13 +70,16 @@ double Divider::getBubble(int32_t cause, double idleSince, double idleUntil) con
 
 StepParts Divider::divide(llvm::ArrayRef<const SimTime *> work) const {
   StepParts parts;
-  double computedUntil = 0, busyUntil = 0, busy = 0;
+  double computedUntil = 0, exchangedUntil = 0, busyUntil = 0, busy = 0, exchange = 0;
   for (const SimTime *time : work) {
     if (time->begin > busyUntil)
       parts.bubble += getBubble(time->cause, busyUntil, time->begin);
     if (isComputation(*time)) {
       parts.compute += clip(std::max(time->begin, computedUntil), time->end);
       computedUntil = std::max(computedUntil, time->end);
+    } else {
+      exchange += clip(std::max(time->begin, exchangedUntil), time->end);
+      exchangedUntil = std::max(exchangedUntil, time->end);
     }
     busy += clip(std::max(time->begin, busyUntil), time->end);
     busyUntil = std::max(busyUntil, time->end);
@@ -83,6 +87,7 @@ StepParts Divider::divide(llvm::ArrayRef<const SimTime *> work) const {
   // What ended last is what the rank had to wait for in the end.
   parts.bubble += getBubble(static_cast<int32_t>(result.times.size()) - 1, busyUntil, result.seconds);
   parts.exposedCommunication = std::max(0.0, busy - parts.compute);
+  parts.hiddenCommunication = std::max(0.0, exchange - parts.exposedCommunication);
   parts.other = std::max(0.0, end - begin - busy - parts.bubble);
   return parts;
 }

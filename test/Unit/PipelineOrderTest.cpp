@@ -184,9 +184,8 @@ TEST(PipelineOrder, SearchIsNeverSlower) {
     times.transfer = draw() / 10;
     PipelineSchedule found = getPipelineSchedule(shape, times);
     expectLegal(shape, found);
-    for (PipelineOrder order :
-         {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1, PipelineOrder::ZbV,
-          PipelineOrder::DualPipeV}) {
+    for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B,
+                                PipelineOrder::ZbH1, PipelineOrder::ZbV, PipelineOrder::DualPipeV}) {
       PipelineShape named = shape;
       named.order = order;
       if (describeMistake(named).empty())
@@ -204,8 +203,7 @@ TEST(PipelineOrder, Mistakes) {
             "expected 1 stage on each device for the pipeline order zb-h1 but got 2");
   EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::DualPipeV}),
             "expected at least 4 micro-batches for the pipeline order dualpipe-v on 2 devices but got 3");
-  EXPECT_EQ(describe({2, 4, 4, false, PipelineOrder::ZbV}),
-            "expected a backward for the pipeline order zb-v");
+  EXPECT_EQ(describe({2, 4, 4, false, PipelineOrder::ZbV}), "expected a backward for the pipeline order zb-v");
   EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::Search}), "");
 }
 

@@ -172,8 +172,12 @@ void StepCommandLine::setSpace(StepSpace &space, const CompileOptions &options,
   space.interleaves = {options.interleave};
   space.pipelineOrders = {options.pipelineOrder};
   if (options.pipelineOrder == PipelineOrder::Search)
-    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1,
-                            PipelineOrder::ZbV, PipelineOrder::DualPipeV, PipelineOrder::Search};
+    space.pipelineOrders = {PipelineOrder::OneForwardOneBackward,
+                            PipelineOrder::Overlapped1F1B,
+                            PipelineOrder::ZbH1,
+                            PipelineOrder::ZbV,
+                            PipelineOrder::DualPipeV,
+                            PipelineOrder::Search};
   space.recomputes = {options.recompute};
   space.zeros = {options.optimizer && options.optimizer->zero};
   space.sequenceParallels = {options.sequenceParallel};

@@ -75,6 +75,9 @@ struct GroupsExplanation {
   std::optional<double> largestLoad;
   /// With less room than the choice has, the fastest by estimates; empty where it would not be faster.
   std::vector<Candidate> withLessRoom;
+  /// By estimates, how many times as long the choice would take in 1F1B. Absent where its order overlaps no
+  /// micro-batches.
+  std::optional<double> timesWithoutOverlap;
 };
 
 void setExplanation(ModuleOp plan, const ScheduleExplanation &explanation);

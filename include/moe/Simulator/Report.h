@@ -29,7 +29,14 @@ struct StepParts {
   /// before another stage.
   double bubble = 0;
   double other = 0; ///< the rest: copies, waits for issue and for slower ranks of the same stage
+  /// Not one more part: seconds of `compute` beside which an exchange with ranks of the same stage is under way.
+  double hiddenCommunication = 0;
 
+  /// Of the seconds with such an exchange; 1 without any.
+  double getHiddenShare() const {
+    double all = hiddenCommunication + exposedCommunication;
+    return all > 0 ? hiddenCommunication / all : 1;
+  }
   double getSum() const { return compute + exposedCommunication + bubble + other; }
   /// Adds `factor` times `parts`.
   void add(const StepParts &parts, double factor);

@@ -117,10 +117,16 @@ SmallVector<uint8_t> ListMerger::run() {
 
 WindowOrderer::Lists WindowOrderer::getLists(const PipelineWindow &window) const {
   Lists lists;
-  for (PipelineUnit unit : window) {
-    bool isWhole = std::exchange(unit.isWhole, false);
-    lists.push_back(getOps(units, unit));
-    if (isWhole)
+  for (const PipelineUnit &unit : window) {
+    PipelineUnit own = unit;
+    own.isWhole = false;
+    lists.push_back(getOps(units, own));
+    if (!unit.isWhole)
+      continue;
+    // Without exchanges there is nothing to wait for.
+    if (llvm::none_of(lists.back(), isExchange))
+      lists.back() = getOps(units, unit);
+    else
       lists.push_back(getOps(units, {unit.microBatch, unit.stage, StageWork::weights}));
   }
   return lists;
@@ -136,7 +142,7 @@ const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &wi
   if (!isNew)
     return it->second;
   std::optional<double> least;
-  bool hasWeights = window.back().isWhole;
+  bool hasWeights = lists.size() > window.size();
   for (bool isSwapped : {false, true}) {
     SmallVector<OpenList> open;
     for (auto [number, list] : llvm::enumerate(lists))

@@ -14,16 +14,16 @@ using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
 /// Also of a whole backward, in program order.
 SmallVector<Operation *> getOps(const UnitOps &units, PipelineUnit unit);
 
-/// Orders the ops of windows, by a clock that runs ops one after the other, but exchanges beside computation. Windows of
-/// the same stages are alike in all micro-batches: each kind of window is ordered once.
+/// Orders the ops of windows, by a clock that runs ops one after the other, but exchanges beside computation. Windows
+/// of the same stages are alike in all micro-batches: each kind of window is ordered once.
 class WindowOrderer {
 public:
   /// Keeps a reference to `units`.
   WindowOrderer(const UnitOps &units, OpTimer timer) : units(units), timer(std::move(timer)) {}
 
-  /// Of two units, the order is the faster of some greedy ones. The ops of each stay in program order, but for gradients
-  /// of weights of a whole backward: these come where nothing else can go on. They wait for at most four exchanges of their backward, so
-  /// that the values which they need, of about one block, are free soon.
+  /// Of two units, the order is the faster of some greedy ones. The ops of each stay in program order, but for
+  /// gradients of weights of a whole backward: with exchanges these come where nothing else can go on. They wait for at most four
+  /// exchanges of their backward, so that the values which they need, of about one block, are free soon.
   SmallVector<Operation *> getOrder(const PipelineWindow &window);
   /// Of the window alone.
   double getSeconds(const PipelineWindow &window);

@@ -63,9 +63,9 @@ std::string mlir::moe::describeMistake(const PipelineShape &shape) {
   if (std::optional<int64_t> needed = getStagesPerDevice(shape.order); needed && *needed != shape.getStagesPerDevice())
     return "expected " + std::to_string(*needed) + (*needed == 1 ? " stage" : " stages") + " on each device for " +
            order + " but got " + std::to_string(shape.getStagesPerDevice());
-  bool isInterleaved = (shape.order == PipelineOrder::OneForwardOneBackward ||
-                        shape.order == PipelineOrder::Overlapped1F1B) &&
-                       shape.getStagesPerDevice() > 1;
+  bool isInterleaved =
+      (shape.order == PipelineOrder::OneForwardOneBackward || shape.order == PipelineOrder::Overlapped1F1B) &&
+      shape.getStagesPerDevice() > 1;
   if (isInterleaved && shape.microBatches % shape.devices != 0)
     return "expected micro-batches to be a multiple of " + std::to_string(shape.devices) +
            " devices, where these have several stages, but got " + count;
@@ -123,8 +123,8 @@ static SmallVector<PipelineWindow> getOneForwardOneBackward(int64_t device, cons
   return order;
 }
 
-/// 1F1B whose forwards and backwards stand in windows. The two of a window start together, so a device does as many more
-/// forwards first as it takes that neither waits for the neighbour's window of the same number.
+/// 1F1B whose forwards and backwards stand in windows. The two of a window start together, so a device does as many
+/// more forwards first as it takes that neither waits for the neighbour's window of the same number.
 static SmallVector<PipelineWindow> getOverlapped(int64_t device, const PipelineShape &shape) {
   int64_t devices = shape.devices, chunks = shape.getStagesPerDevice(), units = shape.microBatches * chunks;
   int64_t warmUp = std::min(units, 2 * (devices - 1 - device) + (chunks - 1) * devices + 1);
