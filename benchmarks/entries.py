@@ -189,6 +189,12 @@ nodes, and the search takes the usual numbers of both. Link-level times of the s
 slower in iteration 0 of the smallest layer (0.91), which two models have. There the search sees no gain in shadows, but at link level
 there is one.""",
           pictures=("auto-fastermoe.svg",)),
+    Entry("overlap-host", "Prediction against measurement", "Windows of two micro-batches",
+          ("{bin}/moe-calibrate --quick -o {out}/cluster.json",
+           "benchmarks/overlap_host.py --bin {bin} --cluster={out}/cluster.json"), 420,
+          text="""A small Mixtral on two and four ranks of this machine with emulated links, in `1f1b` and in `1f1b-overlap`. Claims: the
+sign of the gain is predicted wherever the gain is more than 3%, and the gain is within 10% of the prediction in the mean.""",
+          needs=("quiet",)),
     Entry("prediction", "Prediction against measurement", "73 configurations of six models",
           ("{bin}/moe-calibrate -o {out}/cluster.json",
            "benchmarks/prediction.py --bin {bin} --cluster={out}/cluster.json --steps=6 --svg={out}/prediction.svg --json={out}/prediction.json"), 900,

@@ -33,7 +33,9 @@ FIGURES = (
     ("shadow", FASTER, ("baseline", "--schedule=baseline"), ("baseline+shadow", "--schedule=baseline+shadow")),
     ("smart", FASTER, ("baseline", "--schedule=baseline"), ("baseline+smart", "--schedule=baseline+smart")),
     ("1f1b", PIPELINE, ("1F1B", "--interleave=1"), ("interleaved 1F1B, two stages a device", "--interleave=2")),
-    ("zero-bubble", PIPELINE, ("zb-h1", "--pipeline=zb-h1"), ("zb-v", "--pipeline=zb-v"), ("dualpipe-v", "--pipeline=dualpipe-v")),
+    ("zero-bubble", PIPELINE, ("zb-h1", "--pipeline=zb-h1"), ("zb-v", "--pipeline=zb-v")),
+    ("windows", PIPELINE, ("1F1B, two stages a device", "--interleave=2"), ("1f1b-overlap, two stages a device", "--interleave=2 --pipeline=1f1b-overlap"),
+     ("dualpipe-v", "--pipeline=dualpipe-v")),
 )
 # Kind, its colour in light and dark, and the kernels that are of it; the first that matches counts.
 KINDS = (
@@ -54,7 +56,7 @@ def get_kind(name):
 def read_trace(options, shape, flag, folder):
     """Events with a duration, the names of streams by process and thread, and microseconds of the step."""
     trace = os.path.join(folder, "trace.json")
-    command = [os.path.join(options.bin, "moe-sim"), *shape, flag, f"--trace={trace}"]
+    command = [os.path.join(options.bin, "moe-sim"), *shape, *flag.split(), f"--trace={trace}"]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(f"error: {' '.join(command)}: {done.stderr.strip()}")

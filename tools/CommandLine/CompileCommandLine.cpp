@@ -87,10 +87,10 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
       vary("vary",
            cl::desc("What --parallel=auto may choose besides the groups: all, none, or a list of\n"
                     "   batch, interleave, max-load, pipeline, recompute, sequence-parallel and zero.\n"
-                    "   An option on the command line stays as given. batch needs --global-batch,\n"
-                    "   zero needs --optimizer, and max-load needs a dropless model: the search takes\n"
-                    "   a bound below 2 only if nothing fits with 2. pipeline compares the orders\n"
-                    "   1f1b, 1f1b-overlap and dualpipe-v. Default: all"),
+                    "   An option on the command line stays as given. The name batch needs\n"
+                    "   --global-batch, zero needs --optimizer, and max-load needs a dropless model.\n"
+                    "   A bound below 2 is taken only if nothing fits with 2. The name pipeline\n"
+                    "   compares the orders 1f1b, 1f1b-overlap and dualpipe-v. Default: all"),
            cl::init("all"), cl::cat(category)),
       globalBatch("global-batch",
                   cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"

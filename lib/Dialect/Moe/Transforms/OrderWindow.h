@@ -21,9 +21,9 @@ public:
   /// Keeps a reference to `units`.
   WindowOrderer(const UnitOps &units, OpTimer timer) : units(units), timer(std::move(timer)) {}
 
-  /// Of two units, the order is the faster of some greedy ones. The ops of each stay in program order, but for
-  /// gradients of weights of a whole backward: with exchanges these come where nothing else can go on. They wait for at most four
-  /// exchanges of their backward, so that the values which they need, of about one block, are free soon.
+  /// Of two units, the order is the faster of some greedy ones. The ops of each stay in program order. But in a whole
+  /// backward with exchanges, gradients of weights come where nothing else can go on. They wait for at most four of the
+  /// exchanges: so the values which they need, of about one block, are free soon.
   SmallVector<Operation *> getOrder(const PipelineWindow &window);
   /// Of the window alone.
   double getSeconds(const PipelineWindow &window);
