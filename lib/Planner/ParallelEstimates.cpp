@@ -192,11 +192,15 @@ bool ParallelSearch::setStages(Candidate &candidate) {
       .empty();
 }
 
-/// The estimates' order, and those that are not estimated.
+/// The estimates' order, and those that are not estimated: on one device, windows.
 SmallVector<PipelineOrder> ParallelSearch::getComparedOrders(const Candidate &candidate) const {
+  bool isAlone = candidate.parallel.getPp() == 1;
+  auto isOpen = [&](PipelineOrder order) {
+    return isAlone ? order == PipelineOrder::Overlapped1F1B && candidate.microBatches > 1 : !isEstimated(order);
+  };
   SmallVector<PipelineOrder> orders = {candidate.pipelineOrder};
   for (PipelineOrder order : request.space.pipelineOrders)
-    if (candidate.parallel.getPp() > 1 && !isEstimated(order) && order != candidate.pipelineOrder)
+    if (isOpen(order) && order != candidate.pipelineOrder)
       orders.push_back(order);
   return orders;
 }
