@@ -243,7 +243,7 @@ FailureOr<ClusterAttr> mlir::moe::describeCluster(ModuleOp graph, const ParsedSc
   bool needsLayer = schedule.shadows || schedule.topologyGate, needsLines = schedule.layer == LayerRewrite::ParmAuto;
   if (!options.cluster && (needsLayer || needsLines))
     return emitUsageError(graph) << "expected a cluster for the schedule '" << schedule.getName() << "'";
-  if (options.cluster && (options.parallel.getPp() > 1 || splitsBackward(options.pipelineOrder)))
+  if (options.cluster && options.hasStages())
     setDeviceRates(graph, *options.cluster, options.devicesPerNode, rates);
   llvm::Error error = needsLayer ? setLayerRates(graph, options, rates) : llvm::Error::success();
   if (!error && needsLines)

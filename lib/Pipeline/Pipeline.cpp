@@ -84,11 +84,6 @@ static void addCluster(PassManager &passes, ClusterAttr cluster) {
   passes.addPass(createMoeSetCluster({rates}));
 }
 
-/// Whether ops have stages. An order other than 1F1B tells forward and backward by them, also on one device.
-static bool hasStages(const PipelineOptions &options) {
-  return options.parallel.getPp() > 1 || splitsBackward(options.pipelineOrder);
-}
-
 /// From the model graph to the forward SPMD program in its schedule; of the reference, in none.
 static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule &schedule,
                                       const PipelineOptions &options, ModuleOp graph, bool reference) {
@@ -109,7 +104,7 @@ static LogicalResult addForwardPasses(PassManager &passes, const ParsedSchedule 
     return failure();
   if (options.sequenceParallel)
     passes.addNestedPass<func::FuncOp>(createMoeSequenceParallel());
-  if (hasStages(options))
+  if (options.hasStages())
     passes.addNestedPass<func::FuncOp>(
         createMoeCutStages({options.parallel.getPp() * options.interleave, options.stageBoundaries}));
   else if (options.markParts)

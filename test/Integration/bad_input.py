@@ -278,7 +278,7 @@ def compile_options(suite):
             ("with too few micro-batches", ["--parallel=pp=2", "--pipeline=dualpipe-v", "--micro-batches=3"],
              r"expected at least 4 micro-batches for the pipeline order dualpipe-v on 2 devices but got 3"),
             ("without a backward", ["--parallel=pp=2", "--pipeline=zb-v", "--mode=forward"],
-             r"expected a backward for the pipeline order zb-v")):
+             r"expected a backward for the pipeline order zb-v; forwards alone are in the order 1f1b")):
         bad(f"--pipeline {name}", flags, why)
     for name in ("pipeline:4,2", "pipeline:2+mpipe-s1", "mpipe-s4"):
         bad(f"--recompute with {name}", ["--recompute", f"--schedule={name}"],

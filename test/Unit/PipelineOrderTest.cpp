@@ -203,7 +203,8 @@ TEST(PipelineOrder, Mistakes) {
             "expected 1 stage on each device for the pipeline order zb-h1 but got 2");
   EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::DualPipeV}),
             "expected at least 4 micro-batches for the pipeline order dualpipe-v on 2 devices but got 3");
-  EXPECT_EQ(describe({2, 4, 4, false, PipelineOrder::ZbV}), "expected a backward for the pipeline order zb-v");
+  EXPECT_EQ(describe({2, 4, 4, false, PipelineOrder::ZbV}),
+            "expected a backward for the pipeline order zb-v; forwards alone are in the order 1f1b");
   EXPECT_EQ(describe({2, 4, 3, true, PipelineOrder::Search}), "");
 }
 

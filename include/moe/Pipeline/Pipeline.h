@@ -82,6 +82,9 @@ struct PipelineOptions {
   PassRunner runPasses;
   /// Of the cluster's file, for pipelines in text; may be empty.
   std::string clusterPath;
+
+  /// Whether ops have stages. An order other than 1F1B tells forward and backward by them, also on one device.
+  bool hasStages() const { return parallel.getPp() > 1 || splitsBackward(pipelineOrder); }
 };
 
 /// Reads `pp=1,dp=4,mp=2,ep=4,esp=2`. What is not given is 1, except dp, which is what the expert part needs:

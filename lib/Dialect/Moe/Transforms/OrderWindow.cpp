@@ -24,10 +24,7 @@ SmallVector<Operation *> mlir::moe::getOps(const UnitOps &units, PipelineUnit un
   return ops;
 }
 
-static bool isExchange(Operation *op) {
-  auto priced = dyn_cast<MoeCostOpInterface>(op);
-  return priced && priced.getOpCost().resource == Resource::Network;
-}
+static bool isExchange(Operation *op, const OpTimer &timer) { return timer.getLane(op) != Lane::Computation; }
 
 namespace {
 /// Ops in time: those of a lane one after the other, beside those of other lanes.
@@ -67,7 +64,7 @@ public:
       waiting.insert(list.left.begin(), list.left.end());
   }
   /// Each op of `putOff` comes before the fourth exchange of `others` that is behind it in the program.
-  void limit(ArrayRef<Operation *> others, ArrayRef<Operation *> putOff);
+  void limit(ArrayRef<Operation *> others, ArrayRef<Operation *> putOff, const OpTimer &timer);
 
   SmallVector<uint8_t> run();
   double getSeconds() const { return clock.getSeconds(); }
@@ -88,8 +85,9 @@ private:
 };
 } // namespace
 
-void ListMerger::limit(ArrayRef<Operation *> others, ArrayRef<Operation *> putOff) {
-  SmallVector<Operation *> exchanges(llvm::make_filter_range(others, isExchange));
+void ListMerger::limit(ArrayRef<Operation *> others, ArrayRef<Operation *> putOff, const OpTimer &timer) {
+  auto exchanges =
+      llvm::to_vector(llvm::make_filter_range(others, [&](Operation *op) { return isExchange(op, timer); }));
   for (Operation *op : putOff) {
     auto next = llvm::partition_point(exchanges, [&](Operation *exchange) { return exchange->isBeforeInBlock(op); });
     if (size_t last = next - exchanges.begin() + kMostExchanges - 1; last < exchanges.size())
@@ -124,7 +122,7 @@ WindowOrderer::Lists WindowOrderer::getLists(const PipelineWindow &window) const
     if (!unit.isWhole)
       continue;
     // Without exchanges there is nothing to wait for.
-    if (llvm::none_of(lists.back(), isExchange))
+    if (llvm::none_of(lists.back(), [&](Operation *op) { return isExchange(op, timer); }))
       lists.back() = getOps(units, unit);
     else
       lists.push_back(getOps(units, {unit.microBatch, unit.stage, StageWork::weights}));
@@ -151,7 +149,7 @@ const WindowOrderer::Pattern &WindowOrderer::getPattern(const PipelineWindow &wi
       std::swap(open[0], open[1]);
     ListMerger merger(open, timer);
     if (hasWeights)
-      merger.limit(lists[lists.size() - 2], lists.back());
+      merger.limit(lists[lists.size() - 2], lists.back(), timer);
     Pattern pattern = merger.run();
     if (!least || merger.getSeconds() < *least) {
       least = merger.getSeconds();

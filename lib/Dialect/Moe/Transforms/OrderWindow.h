@@ -14,8 +14,8 @@ using UnitOps = std::map<PipelineUnit, SmallVector<Operation *>>;
 /// Also of a whole backward, in program order.
 SmallVector<Operation *> getOps(const UnitOps &units, PipelineUnit unit);
 
-/// Orders the ops of windows, by a clock that runs ops one after the other, but exchanges beside computation. Windows
-/// of the same stages are alike in all micro-batches: each kind of window is ordered once.
+/// Orders the ops of windows, by a clock that runs the ops of each Lane one after the other. Windows of the same stages
+/// are alike in all micro-batches: each kind of window is ordered once.
 class WindowOrderer {
 public:
   /// Keeps a reference to `units`.

@@ -57,7 +57,7 @@ std::string mlir::moe::describeMistake(const PipelineShape &shape) {
     return "expected stages to be a multiple of " + std::to_string(shape.devices) + " devices but got " +
            std::to_string(shape.stages) + " stages";
   if (!shape.hasBackward && splitsBackward(shape.order))
-    return "expected a backward for " + order;
+    return "expected a backward for " + order + "; forwards alone are in the order 1f1b";
   if (shape.devices == 1)
     return "";
   if (std::optional<int64_t> needed = getStagesPerDevice(shape.order); needed && *needed != shape.getStagesPerDevice())
