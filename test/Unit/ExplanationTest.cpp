@@ -2,6 +2,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Planner/Explanation.h"
 #include "moe/Report/Explanations.h"
 
@@ -26,14 +27,18 @@ Candidate makeCandidate(const char *schedule, double seconds, double uncertainty
 }
 
 /// The explanation as text, after it has been an attribute of a module.
-std::string print(const ScheduleExplanation &explanation) {
-  MLIRContext context;
+template <class Kind> std::string print(const Kind &explanation, MLIRContext &context) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setExplanation(*module, explanation);
   std::string text;
   llvm::raw_string_ostream os(text);
   printExplanation(*module, os);
   return text;
+}
+
+std::string print(const ScheduleExplanation &explanation) {
+  MLIRContext context;
+  return print(explanation, context);
 }
 
 std::string judgeOverlap(double with, double without, double uncertainty) {
@@ -80,6 +85,26 @@ TEST(Explanation, CommonErrorsCancel) {
   margin = getMargin({"a", 10, a}, {{"near", 10.2, common}, {"estimated", 10.4, {}, 0.05}});
   EXPECT_EQ(margin->close, (std::vector<std::string>{"near", "estimated"}));
   EXPECT_FALSE(getMargin({"a", 10, a}, {}));
+}
+
+TEST(Explanation, SaysWhatWindowsGainAndLeave) {
+  MLIRContext context;
+  context.loadDialect<MoeDialect>();
+  GroupsExplanation explanation;
+  Candidate &one = explanation.candidates.emplace_back(makeCandidate("baseline", 10, 0, /*overlaps=*/true));
+  one.parallel = ParallelAttr::get(&context, /*world=*/8, /*pp=*/4, /*dp=*/2, /*mp=*/1, /*ep=*/2, /*esp=*/1);
+  one.verdict = Verdict::Chosen;
+  one.pipelineOrder = PipelineOrder::DualPipeV;
+  one.whole = one.estimate;
+  one.whole.parts = {8, 1, 1, 0, /*hiddenCommunication=*/3};
+  EXPECT_FALSE(StringRef(print(explanation, context)).contains("overlap:"));
+  explanation.timesWithoutOverlap = 1.25;
+  std::string text = print(explanation, context);
+  EXPECT_TRUE(StringRef(text).contains("overlap: in 1f1b the same step takes 1.25 times as long as in dualpipe-v"))
+      << text;
+  EXPECT_TRUE(StringRef(text).contains("dualpipe-v hides 75% of the communication. Computation alone takes 8000.0 ms, "
+                                       "80.0% of the"))
+      << text;
 }
 
 TEST(Explanation, TablesFitATerminal) {

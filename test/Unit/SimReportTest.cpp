@@ -125,6 +125,8 @@ TEST(SimReport, RankUse) {
   EXPECT_DOUBLE_EQ(report.ranks[0].compute, 3);
   EXPECT_DOUBLE_EQ(report.ranks[0].communication, 5);
   EXPECT_DOUBLE_EQ(report.ranks[0].exposedCommunication, 4);
+  EXPECT_DOUBLE_EQ(report.ranks[0].hiddenCommunication, 1);
+  EXPECT_DOUBLE_EQ(report.ranks[0].getHiddenShare(), 0.2);
   EXPECT_DOUBLE_EQ(report.ranks[0].copy, 0);
   EXPECT_DOUBLE_EQ(report.ranks[1].compute, 6);
   EXPECT_DOUBLE_EQ(report.ranks[1].exposedCommunication, 3);
