@@ -33,7 +33,7 @@ struct PipelineEstimate {
 };
 
 /// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. A window of
-/// two units takes as long as their computation, or their exchanges if these take longer. `kindOf`: the place in
+/// two units takes the longest of their computation, their exchanges, and each unit alone. `kindOf`: the place in
 /// cost.kindParts of each block. `getTransferSeconds` says how long it takes to hand so many bytes to the next stage.
 /// Nothing where the model has too few parts.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
