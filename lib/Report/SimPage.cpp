@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Page.h"
+#include "PagePipeline.h"
 #include "PageTimeline.h"
 #include "SimJson.h"
 
@@ -121,7 +122,7 @@ private:
 struct Figures {
   int64_t rows = -1;
   double flops = 0, bytes = 0;
-  bool operator==(const Figures &) const = default;
+  auto operator<=>(const Figures &) const = default;
 };
 
 /// A program's launches that the page shows, by their numbers in the program, each with its number on the page and the
@@ -167,7 +168,8 @@ private:
   bool isShown(const CriticalPiece &piece) const { return timeline.isShown(piece.begin, piece.end); }
   void findShown();
   void writeProgram(const SimProgram &program, const ShownLaunches &launches);
-  void writeFigures(int64_t number, const Figures &figures);
+  void writeFigures(const ShownLaunches &launches);
+  void writeFigures(const Figures &figures);
   void writeRow(const PageRow &row);
   void writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, double end);
   void writeCritical();
@@ -225,16 +227,31 @@ void TimelineWriter::writeProgram(const SimProgram &program, const ShownLaunches
           json.value(value);
       }
     });
-    json.attributeArray("figures", [&] {
-      for (const auto &[number, one] : launches)
-        if (one.figures)
-          writeFigures(one.number, *one.figures);
-    });
+    writeFigures(launches);
   });
 }
 
-void TimelineWriter::writeFigures(int64_t number, const Figures &figures) {
-  json.value(number);
+/// Launches as twos, with the place of their figures in threes: other micro-batches have the same.
+void TimelineWriter::writeFigures(const ShownLaunches &launches) {
+  std::map<Figures, int64_t> places;
+  std::vector<Figures> distinct;
+  json.attributeArray("figures", [&] {
+    for (const auto &[number, one] : launches)
+      if (one.figures) {
+        auto [place, isNew] = places.try_emplace(*one.figures, static_cast<int64_t>(distinct.size()));
+        if (isNew)
+          distinct.push_back(*one.figures);
+        json.value(one.number);
+        json.value(place->second);
+      }
+  });
+  json.attributeArray("distinct_figures", [&] {
+    for (const Figures &figures : distinct)
+      writeFigures(figures);
+  });
+}
+
+void TimelineWriter::writeFigures(const Figures &figures) {
   json.value(figures.rows);
   json.value(std::round(figures.flops));
   json.value(std::round(figures.bytes));
@@ -256,8 +273,10 @@ void TimelineWriter::writeLanes(const PageRow &row, ArrayRef<PageSpan> spans, do
     for (const PageSpan &span : spans) {
       if (!isShown(span))
         continue;
-      if (span.time && getFigures(*span.time) != launches[span.launch].figures)
-        writeFigures(number, getFigures(*span.time));
+      if (span.time && getFigures(*span.time) != launches[span.launch].figures) {
+        json.value(number);
+        writeFigures(getFigures(*span.time));
+      }
       ++number;
     }
   });
@@ -367,6 +386,46 @@ void TimelineWriter::write() {
 }
 
 //===----------------------------------------------------------------------===//
+// The pipeline
+//===----------------------------------------------------------------------===//
+
+/// Sevens: micro-batch, stage, work, whether it is a window (1) or has gradients of weights (2) as a sum, the gap since
+/// the begin of the piece before, the duration, and how much of it is its own. Of exposed exchanges twos: the gap since
+/// the end of the one before, and the duration.
+static void writeDevice(json::OStream &json, const PageTimeline &timeline, const PageDevice &device) {
+  json.attribute("name", device.name);
+  json.attributeArray("pieces", [&] {
+    int64_t last = 0;
+    for (const PagePiece &piece : device.pieces) {
+      int64_t begin = timeline.getTicks(piece.begin);
+      for (int64_t value : {static_cast<int64_t>(piece.microBatch), static_cast<int64_t>(piece.stage),
+                            static_cast<int64_t>(piece.work), int64_t{piece.isWindow} + 2 * int64_t{piece.hasWeights},
+                            begin - last, timeline.getTicks(piece.end) - begin, timeline.getTicks(piece.compute)})
+        json.value(value);
+      last = begin;
+    }
+  });
+  json.attributeArray("exposed", [&] {
+    int64_t last = 0;
+    for (auto [begin, end] : device.exposed) {
+      json.value(timeline.getTicks(begin) - last);
+      json.value(timeline.getTicks(end) - timeline.getTicks(begin));
+      last = timeline.getTicks(end);
+    }
+  });
+}
+
+static void writePipeline(json::OStream &json, const PageTimeline &timeline, const PagePipeline &pipeline) {
+  json.attribute("to_s", pipeline.to);
+  json.attribute("num_devices", static_cast<int64_t>(pipeline.numDevices));
+  json.attribute("num_micro_batches", pipeline.numMicroBatches);
+  json.attributeArray("devices", [&] {
+    for (const PageDevice &device : pipeline.devices)
+      json.object([&] { writeDevice(json, timeline, device); });
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // Tables
 //===----------------------------------------------------------------------===//
 
@@ -443,6 +502,7 @@ static void writeMemoryPoints(json::OStream &json, const SimResult &result, cons
 void mlir::moe::writeHtml(StringRef command, const SimHeader &header, const SimResult &result, const SimReport &report,
                           ArrayRef<MeasuredOp> measured, const Comparison *comparison, llvm::raw_ostream &os) {
   PageTimeline timeline = makePageTimeline(result, report, measured);
+  PagePipeline pipeline = makePagePipeline(result, timeline);
   writePage(
       page,
       [&](json::OStream &json) {
@@ -460,6 +520,8 @@ void mlir::moe::writeHtml(StringRef command, const SimHeader &header, const SimR
               });
           });
           json.attributeObject("timeline", [&] { TimelineWriter(json, header, result, report, timeline).write(); });
+          if (!pipeline.devices.empty())
+            json.attributeObject("pipeline", [&] { writePipeline(json, timeline, pipeline); });
         });
       },
       os);

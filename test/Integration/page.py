@@ -10,6 +10,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ PAGES = {
     "8 ranks, three schedules": ([*MODEL, "--dropless", "--parallel=dp=8,ep=8", "--roofline=smart:2,shadow+smart:2"], False, True),
     "8 ranks, each simulated": ([*MODEL, "--parallel=dp=8,ep=8", "--all-ranks"], False, True),
     "4 stages": ([*PIPELINE, "--micro-batches=8"], False, True),
+    "4 stages, windows": ([*PIPELINE, "--micro-batches=8", "--pipeline=1f1b-overlap"], False, True),
     "4 stages, 160 micro-batches": ([*PIPELINE, "--micro-batches=160"], False, False),
     "1024 ranks": ([*MODEL, "--parallel=dp=1024,ep=8"], False, True),
     "1024 ranks, each simulated, 12 layers": ([*MODEL, "--parallel=dp=1024,ep=8", "--all-ranks", "--layers=12"], True, True),
@@ -39,7 +41,7 @@ LARGEST_PAGE = 2 << 20
 WIDTHS = (1400, 390)
 
 # Anything through which a page could reach beyond itself.
-REFERENCES = ("http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "WebSocket", "import(")
+REFERENCES = re.compile(r"https?:|src=|href=|@import|url\((?!#)|fetch\(|XMLHttpRequest|WebSocket|import\(")
 
 # The texts that cannot be read as a whole: outside of the screen or of their chart, cut off by their box, or broken letter by letter.
 FIND_UNREADABLE = """(() => {
@@ -78,7 +80,11 @@ DRAWN = """(() => {
   show(0, span);
   const kinds = [1, 2, 3].filter(kind => all.has(parseInt(kindColour(kind).slice(1), 16)));
   const cut = rows.filter(row => row.ops).flatMap(row => streamsOf(row).map(stream => row.streams[stream])).filter(name => textWidth(name, font(10)) > gutter - 12);
-  return {timeline: kinds.length > 0, memory: !!byId("memory").querySelector("circle"), roofline: !!byId("roofline").querySelector("circle"), cut,
+  const bars = [...document.querySelectorAll("#pipeline .piece")].filter(piece => piece.getBoundingClientRect().width >= 1), heights = new Set(bars.map(bar => bar.getAttribute("height")));
+  const said = bars.map(bar => bar.textContent);
+  const picture = {shown: !byId("pipeline").hidden, devices: devices.length, bars: bars.length, heights: heights.size, said: said[said.length >> 1] || "",
+    numbers: document.querySelectorAll("#pipeline .number").length, hint: byId("pipeline-hint").textContent};
+  return {picture, timeline: kinds.length > 0, memory: !!byId("memory").querySelector("circle"), roofline: !!byId("roofline").querySelector("circle"), cut,
     facts: byId("facts").textContent, whole: timeline.whole, hint: byId("hint").textContent};
 })()"""
 
@@ -161,9 +167,25 @@ def check_probe(said, grouped):
     return None
 
 
-def check_step(page, grouped, whole):
+def check_picture_of_pipeline(picture, name):
+    """A pipeline has a picture with pieces that can be seen, and says where it is only a part."""
+    if picture["shown"] != ("stages" in name):
+        return f"expected a picture for a pipeline but got {picture}"
+    if not picture["shown"]:
+        return None
+    if picture["devices"] != 4 or picture["bars"] < 30 or not re.match(r"device \d \(ranks? .*\)\n.*, stage \d\n(forward|backward|gradients).*\n.* from .*, computes", picture["said"]):
+        return f"expected pieces of 4 devices with titles but got {picture}"
+    if ("too long for the picture" in picture["hint"]) != ("160" in name) or ("160" not in name and not picture["numbers"]):
+        return f"expected all micro-batches with numbers, or that a part is shown, but got {picture}"
+    # Forward and backward of a window share a row.
+    return None if (picture["heights"] > 1) == ("windows" in name) else f"expected half rows in windows but got {picture}"
+
+
+def check_step(page, grouped, whole, name=""):
     """A simulated step's page."""
     drawn = page.evaluate(DRAWN)
+    if name and (problem := check_picture_of_pipeline(drawn["picture"], name)):
+        return problem
     if drawn["whole"] != whole or ("too many launches" in drawn["hint"]) == whole:
         return f"expected {'all launches' if whole else 'a part of the launches, and that the page says so'} but got {drawn}"
     if not all(drawn[part] for part in ("timeline", "memory", "roofline")):
@@ -191,9 +213,8 @@ def check_text(path):
         text = file.read()
     if len(text) > LARGEST_PAGE:
         return f"expected at most {LARGEST_PAGE} characters but got {len(text)}"
-    for reference in REFERENCES:
-        if reference in text:
-            return f"expected no reference to a network but found '{reference}'"
+    if reference := REFERENCES.search(text):
+        return f"expected no reference to a network but found '{reference[0]}'"
     return None
 
 
@@ -283,7 +304,7 @@ def main():
             record(page, lambda: check_page(browser, os.path.abspath(path), lambda page: check_step(page, grouped == "grouped", page.evaluate("timeline.whole")), get_shot(os.path.basename(path))))
         if options.bin:
             for name, (arguments, grouped, whole) in PAGES.items():
-                record(name, lambda: make_and_check("moe-sim", arguments, "--html=", name, lambda page: check_step(page, grouped, whole)))
+                record(name, lambda: make_and_check("moe-sim", arguments, "--html=", name, lambda page: check_step(page, grouped, whole, name)))
             for name, arguments in EXPLANATIONS.items():
                 record(name, lambda: make_and_check("moe-compile", [*arguments, "--emit=plan", "-o", os.devnull], "--explain=", name, check_explanation))
             for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "images", "*.svg"))):

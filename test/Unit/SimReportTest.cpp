@@ -9,11 +9,13 @@
 //                            |a2a  |        comm
 //
 //===----------------------------------------------------------------------===//
+#include "../../lib/Report/PagePipeline.h"
 #include "SimPrograms.h"
 #include "moe/Report/SimOutput.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "gtest/gtest.h"
 
@@ -459,6 +461,32 @@ TEST(SimReport, Trace) {
   EXPECT_FALSE(events[6].getAsObject()->getObject("args")->get("rows"));
 }
 
+// A launch of a pipeline says to which unit it belongs, and launches of one micro-batch have one colour.
+TEST(SimReport, TraceOfUnits) {
+  SimResult result = makeResult();
+  for (auto [number, launch] : llvm::enumerate(llvm::drop_end(result.programs[0].launches))) {
+    launch.microBatch = static_cast<int32_t>(5 * number);
+    launch.stage = 2;
+    launch.isBackward = launch.isOfWeights = number == 1;
+  }
+  json::Value value = parseJson(writeTraceText(result));
+  std::vector<std::optional<StringRef>> colours;
+  for (const json::Value &event : *value.getAsObject()->getArray("traceEvents")) {
+    if (event.getAsObject()->getString("ph") != "X")
+      continue;
+    const json::Object &args = *event.getAsObject()->getObject("args");
+    bool isBackward = args.getInteger("op") == 1, hasUnit = args.getInteger("op") != 2;
+    EXPECT_EQ(args.getInteger("micro_batch"), hasUnit ? std::optional<int64_t>(isBackward ? 5 : 0) : std::nullopt);
+    EXPECT_EQ(args.getInteger("stage"), hasUnit ? std::optional<int64_t>(2) : std::nullopt);
+    EXPECT_EQ(args.getBoolean("backward"), hasUnit ? std::optional(isBackward) : std::nullopt);
+    EXPECT_EQ(args.getBoolean("weights"), isBackward ? std::optional(true) : std::nullopt);
+    colours.push_back(event.getAsObject()->getString("cname"));
+  }
+  const std::optional<StringRef> first = "rail_response", second = "rail_animation";
+  EXPECT_EQ(colours,
+            (std::vector{first, first, std::optional<StringRef>(), second, second, std::optional<StringRef>()}));
+}
+
 // A trace in the runtime's own words is read.
 TEST(SimReport, ParseTrace) {
   llvm::Expected<std::vector<MeasuredOp>> ops = parseTrace(R"({"displayTimeUnit": "ms", "traceEvents": [
@@ -593,8 +621,10 @@ TEST(SimReport, PageEscapes) {
   EXPECT_EQ(StringRef(page).count("</script>"), 2u);
   EXPECT_FALSE(StringRef(page).contains("<!--"));
   EXPECT_FALSE(StringRef(page).contains("<i>"));
-  for (StringRef reference : {"http:", "https:", "src=", "@import", "fetch(", "url("})
+  for (StringRef reference : {"http:", "https:", "src=", "@import", "fetch("})
     EXPECT_FALSE(StringRef(page).contains(reference)) << reference.str();
+  // A pattern of the page itself.
+  EXPECT_EQ(StringRef(page).count("url("), StringRef(page).count("url(#"));
   json::Value data = getPageData(page);
   ASSERT_TRUE(data.getAsObject());
   const json::Object &timeline = *data.getAsObject()->getObject("timeline");
@@ -682,4 +712,155 @@ TEST(SimReport, PageOfManyMicroBatches) {
   // A lane: stream, kind of work, and one digit for each interval.
   const json::Array &lane = *(*predicted.getArray("lanes"))[0].getAsArray();
   EXPECT_EQ(lane[2].getAsString()->size(), 1024u);
+}
+
+using Strings = std::vector<std::string>;
+
+namespace {
+/// One device whose launches are given by their times, in order of their begins.
+struct UnitSteps {
+  SimResult result;
+  UnitSteps() {
+    result.programs = {makeProgram()};
+    result.programs[0].launches.clear();
+    result.programs[0].buffers.clear();
+    result.ranks = {{0, 1, 0}};
+    result.roofline = {1000, 2, 4, 4000};
+  }
+  void add(SimLaunch launch, double begin, double end) {
+    auto number = static_cast<uint32_t>(result.programs[0].launches.size());
+    result.programs[0].launches.push_back(std::move(launch));
+    result.times.push_back({0, number, begin, end});
+    result.seconds = std::max(result.seconds, end);
+  }
+  void addForward(int32_t microBatch, double begin, double end, int32_t stage = 0) {
+    SimLaunch launch = makeLaunch("matmul", Resource::Matrix, 0);
+    launch.microBatch = microBatch;
+    launch.stage = stage;
+    add(launch, begin, end);
+  }
+  void addBackward(int32_t microBatch, double begin, double end, bool isOfWeights = false) {
+    addForward(microBatch, begin, end);
+    SimLaunch &launch = result.programs[0].launches.back();
+    launch.isBackward = true;
+    launch.isOfWeights = isOfWeights;
+  }
+  void addExchange(double begin, double end, int32_t group = 0) {
+    add(makeLaunch("all_to_all", Resource::Network, 1, group), begin, end);
+  }
+  PageDevice getDevice() const {
+    PagePipeline pipeline = makePagePipeline(result, makePageTimeline(result, makeReport(result), {}));
+    return pipeline.devices.empty() ? PageDevice() : pipeline.devices.front();
+  }
+  /// "F1" is the forward of micro-batch 1; then B, W, M for a whole one and O for what belongs to none; "w" after it:
+  /// with gradients of weights; "|": in a window; then begin, end and seconds of its own.
+  Strings getPieces() const {
+    Strings texts;
+    for (const PagePiece &piece : getDevice().pieces) {
+      std::string text(1, "FBWMO"[static_cast<size_t>(piece.work)]);
+      text += (piece.microBatch < 0 ? "" : std::to_string(piece.microBatch)) + (piece.hasWeights ? "w" : "");
+      texts.push_back(
+          llvm::formatv("{0}{1} {2}-{3} {4}", text, piece.isWindow ? "|" : "", piece.begin, piece.end, piece.compute));
+    }
+    return texts;
+  }
+};
+} // namespace
+
+// Launches of one unit are one piece, until the device waits; what belongs to no micro-batch is seen between them only.
+TEST(SimReport, PiecesOfUnits) {
+  UnitSteps steps;
+  steps.addForward(0, 0, 1);
+  steps.addForward(0, 1, 2, /*stage=*/-1);
+  steps.add(makeLaunch("add", Resource::Memory, 0), 2, 3);
+  steps.addForward(0, 3, 4);
+  steps.addForward(1, 4, 5);
+  steps.addForward(1, 7, 8);
+  steps.addForward(1, 8, 9, /*stage=*/1);
+  steps.addBackward(0, 9, 10);
+  steps.addBackward(0, 10, 11, /*isOfWeights=*/true);
+  steps.addBackward(0, 11, 12);
+  steps.addBackward(0, 12, 13, /*isOfWeights=*/true);
+  steps.add(makeLaunch("adam", Resource::Memory, 0), 13, 14);
+  EXPECT_EQ(steps.getPieces(),
+            (Strings{"F0 0.00-4.00 3.00", "F1 4.00-5.00 1.00", "F1 7.00-8.00 1.00", "F1 8.00-9.00 1.00",
+                     "B0w 9.00-12.00 3.00", "W0 12.00-13.00 1.00", "O 13.00-14.00 1.00"}));
+  EXPECT_EQ(steps.getDevice().pieces[0].stage, 0);
+  EXPECT_EQ(steps.getDevice().pieces[3].stage, 1);
+}
+
+// Forward and backward in turn are a window; a launch in the middle of the other direction makes none.
+TEST(SimReport, PiecesOfWindows) {
+  UnitSteps steps;
+  for (int i = 0; i < 4; ++i) {
+    steps.addForward(1, 2 * i, 2 * i + 1);
+    steps.addBackward(0, 2 * i + 1, 2 * i + 2);
+  }
+  steps.addBackward(1, 8, 9);
+  steps.addForward(2, 9, 9.1);
+  steps.addBackward(1, 9.1, 19);
+  EXPECT_EQ(steps.getPieces(),
+            (Strings{"F1| 0.00-7.00 4.00", "B0| 1.00-8.00 4.00", "B1 8.00-19.00 10.90", "F2 9.00-9.10 0.10"}));
+}
+
+// Without stages a micro-batch is one piece. A single one makes no picture.
+TEST(SimReport, PiecesWithoutStages) {
+  UnitSteps steps;
+  steps.addForward(0, 0, 1, /*stage=*/-1);
+  EXPECT_TRUE(steps.getDevice().pieces.empty());
+  steps.addForward(1, 1, 2, /*stage=*/-1);
+  EXPECT_EQ(steps.getPieces(), (Strings{"M0 0.00-1.00 1.00", "M1 1.00-2.00 1.00"}));
+}
+
+// Exposed is what of exchanges in a stage nothing that is computed covers. An exchange ends no piece.
+TEST(SimReport, ExposedExchanges) {
+  UnitSteps steps;
+  SimGroup channel = {"pp", 2, 1};
+  channel.span = 1;
+  steps.result.programs[0].groups.push_back(channel);
+  steps.addForward(0, 0, 2);
+  steps.addExchange(1, 4);
+  steps.addExchange(3, 5);
+  steps.addForward(0, 5, 6);
+  steps.addExchange(5, 9);
+  steps.addForward(0, 7, 8);
+  steps.addExchange(10, 11, /*group=*/1);
+  steps.addForward(1, 11, 12);
+  EXPECT_EQ(steps.getDevice().exposed, (std::vector<std::pair<double, double>>{{2, 5}, {6, 7}, {8, 9}}));
+  EXPECT_EQ(steps.getPieces(), (Strings{"F0 0.00-8.00 4.00", "F1 11.00-12.00 1.00"}));
+}
+
+// Of very many pieces the page has those that begin first, and says until when.
+TEST(SimReport, PageOfManyPieces) {
+  UnitSteps steps;
+  for (int32_t i = 0; i < 20'000; ++i)
+    steps.addForward(i, i, i + 1);
+  std::string page = writePage(steps.result);
+  EXPECT_LT(page.size(), 2'000'000u);
+  json::Value data = getPageData(page);
+  const json::Object &pipeline = *data.getAsObject()->getObject("pipeline");
+  EXPECT_EQ(pipeline.getNumber("to_s"), 8000);
+  EXPECT_EQ(pipeline.getInteger("num_micro_batches"), 20'000);
+  const json::Array &pieces = *(*pipeline.getArray("devices"))[0].getAsObject()->getArray("pieces");
+  ASSERT_EQ(pieces.size(), 7 * 8000u);
+  // The second one: micro-batch, stage, work, neither window nor weights, gap, duration and seconds of its own.
+  EXPECT_EQ(json::Array(llvm::make_range(pieces.begin() + 7, pieces.begin() + 14)),
+            json::Array({1, 0, 0, 0, 5000, 5000, 5000}));
+}
+
+// A page shows 64 devices at most, and says how many there are.
+TEST(SimReport, PageOfManyDevices) {
+  SimResult one = makeResult(1), result = one;
+  constexpr uint32_t stages = 70;
+  result.programs.assign(stages, one.programs[0]);
+  result.ranks.clear();
+  result.times.clear();
+  for (uint32_t stage = 0; stage < stages; ++stage) {
+    result.ranks.push_back({stage, 1, stage});
+    result.times.push_back({stage, 0, 0, 1});
+  }
+  json::Value data = getPageData(writePage(result));
+  const json::Object &pipeline = *data.getAsObject()->getObject("pipeline");
+  EXPECT_EQ(pipeline.getInteger("num_devices"), stages);
+  EXPECT_EQ(pipeline.getArray("devices")->size(), 64u);
 }
