@@ -136,7 +136,7 @@ static void addBackwardPasses(PassManager &passes, const ParsedSchedule &schedul
     passes.addNestedPass<func::FuncOp>(
         createMoeSplitBackward({options.recompute == Recompute::Block && order != PipelineOrder::Overlapped1F1B}));
   if (options.microBatches > 1 || pp > 1 || options.markParts)
-    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, order}));
+    passes.addNestedPass<func::FuncOp>(createMoeOrderMicroBatches({pp, options.mostKept, order}));
   if (!reference)
     addOverlap(passes, schedule, options, forward);
   if (!options.leaveOutProofs)

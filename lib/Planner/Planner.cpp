@@ -24,6 +24,46 @@ static FailureOr<OwningOpRef<ModuleOp>> compileToMeasure(ModuleOp graph, const P
   return compileSchedule(graph, schedule, unseen);
 }
 
+static int64_t getBytes(ModuleOp plan) { return getMemory(getLargestProgram(plan)).getDeviceBytes(); }
+
+/// The most that devices of the pipeline may keep for gradients in a plan that fits; none where none is found. An order
+/// knows what it keeps, but not what else a plan needs: plans say how much room there is.
+static std::optional<int64_t> findRoomToKeep(ModuleOp graph, const ParsedSchedule &schedule, CompileOptions options) {
+  constexpr int64_t maxPlans = 7;
+  options.runPasses = nullptr;
+  options.reference = false;
+  options.leaveOutProofs = true;
+  ScopedDiagnosticHandler quiet(graph.getContext(), [](Diagnostic &) { return success(); });
+  std::optional<int64_t> found;
+  int64_t low = 0, high = options.memoryLimit;
+  for (int64_t plan = 0; plan < maxPlans && low + 1 < high && !options.isStoppedEarly(); ++plan) {
+    options.mostKept = low + (high - low) / 2;
+    FailureOr<OwningOpRef<ModuleOp>> module = compileSchedule(graph, schedule, options);
+    bool fits = succeeded(module) && getBytes(**module) <= options.memoryLimit;
+    if (fits)
+      found = options.mostKept;
+    // It fails where no order keeps so little.
+    (fits || failed(module) ? low : high) = options.mostKept;
+  }
+  return found;
+}
+
+/// Instead of a plan that needs `bytes`, which is too much.
+static FailureOr<OwningOpRef<ModuleOp>> compileToFit(ModuleOp graph, const ParsedSchedule &schedule,
+                                                     const CompileOptions &options, int64_t bytes) {
+  std::optional<int64_t> room;
+  if (options.pipelineOrder == PipelineOrder::Search && options.parallel.getPp() > 1)
+    room = findRoomToKeep(graph, schedule, options);
+  if (!room)
+    return searchToFit(graph, schedule, options, bytes);
+  emitWarning(UnknownLoc::get(graph.getContext()))
+      << "the plan of the fastest order of the pipeline needs " << bytes << " bytes a rank, more than the limit of "
+      << options.memoryLimit << "; the order that is taken keeps at most " << *room << " bytes for gradients";
+  CompileOptions limited = options;
+  limited.mostKept = *room;
+  return compileSchedule(graph, schedule, limited);
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const CompileOptions &options) {
   FailureOr<ParsedSchedule> schedule = parseSchedule(model.getContext(), options.schedule);
   if (failed(schedule))
@@ -40,8 +80,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compile(ModuleOp model, const Compil
   FailureOr<OwningOpRef<ModuleOp>> module = compileToMeasure(**graph, *schedule, options);
   if (failed(module))
     return failure();
-  int64_t bytes = getMemory(getLargestProgram(**module)).getDeviceBytes();
+  int64_t bytes = getBytes(**module);
   if (bytes > options.memoryLimit)
-    return searchToFit(**graph, *schedule, options, bytes);
+    return compileToFit(**graph, *schedule, options, bytes);
   return options.runPasses ? compileSchedule(**graph, *schedule, options) : std::move(module);
 }

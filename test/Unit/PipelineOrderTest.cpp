@@ -168,30 +168,90 @@ TEST(PipelineOrder, Overlapped1F1BOfOneMicroBatch) {
   EXPECT_EQ(getPipelineSchedule(shape).getUnits(), (SmallVector<PipelineUnit>{{0, 0, F}, {0, 0, B, true}}));
 }
 
+struct RandomCase {
+  PipelineShape shape;
+  StageTimes times;
+};
+
+double draw(std::mt19937 &random) { return 0.5 + static_cast<double>(random() % 1000) / 1000; }
+
 /// Of stages that take random times.
+RandomCase drawCase(std::mt19937 &random) {
+  int64_t devices = 2 + static_cast<int64_t>(random() % 5), chunks = 1 + static_cast<int64_t>(random() % 3);
+  PipelineShape shape{devices, devices * chunks, devices * (1 + static_cast<int64_t>(random() % 5)), true,
+                      PipelineOrder::Search};
+  StageTimes times = getTimes(shape.stages, 0, 0, 0);
+  for (auto *seconds : {&times.forward, &times.backward, &times.weights})
+    std::generate(seconds->begin(), seconds->end(), [&] { return draw(random); });
+  for (auto [whole, backward, weights] : llvm::zip_equal(times.wholeBackward, times.backward, times.weights))
+    whole = (backward + weights) * (1 - draw(random) / 4);
+  times.transfer = draw(random) / 10;
+  return {shape, times};
+}
+
+/// The orders that a search compares by name, as far as the shape allows.
+SmallVector<PipelineShape> getNamed(const PipelineShape &shape) {
+  SmallVector<PipelineShape> shapes;
+  for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B, PipelineOrder::ZbH1,
+                              PipelineOrder::ZbV, PipelineOrder::DualPipeV}) {
+    PipelineShape named = shape;
+    named.order = order;
+    if (describeMistake(named).empty())
+      shapes.push_back(named);
+  }
+  return shapes;
+}
+
 TEST(PipelineOrder, SearchIsNeverSlower) {
   std::mt19937 random(0);
   for (int64_t number = 0; number < 120; ++number) {
-    int64_t devices = 2 + static_cast<int64_t>(random() % 5), chunks = 1 + static_cast<int64_t>(random() % 3);
-    PipelineShape shape{devices, devices * chunks, devices * (1 + static_cast<int64_t>(random() % 5)), true,
-                        PipelineOrder::Search};
-    auto draw = [&] { return 0.5 + static_cast<double>(random() % 1000) / 1000; };
-    StageTimes times = getTimes(shape.stages, 0, 0, 0);
-    for (auto *seconds : {&times.forward, &times.backward, &times.weights})
-      std::generate(seconds->begin(), seconds->end(), draw);
-    for (auto [whole, backward, weights] : llvm::zip_equal(times.wholeBackward, times.backward, times.weights))
-      whole = (backward + weights) * (1 - draw() / 4);
-    times.transfer = draw() / 10;
+    auto [shape, times] = drawCase(random);
     PipelineSchedule found = getPipelineSchedule(shape, times);
     expectLegal(shape, found);
-    for (PipelineOrder order : {PipelineOrder::OneForwardOneBackward, PipelineOrder::Overlapped1F1B,
-                                PipelineOrder::ZbH1, PipelineOrder::ZbV, PipelineOrder::DualPipeV}) {
-      PipelineShape named = shape;
-      named.order = order;
-      if (describeMistake(named).empty())
-        EXPECT_LE(found.seconds, getPipelineSchedule(named, times).seconds * (1 + 1e-9)) << getName(order).str();
-    }
+    for (const PipelineShape &named : getNamed(shape))
+      EXPECT_LE(found.seconds, getPipelineSchedule(named, times).seconds * (1 + 1e-9)) << getName(named.order).str();
   }
+}
+
+/// Whatever room there is for more than one micro-batch on each device: the search keeps to it, and is not slower than
+/// named orders that keep to it, too.
+TEST(PipelineOrder, SearchKeepsToTheMemory) {
+  std::mt19937 random(1);
+  int64_t slower = 0;
+  for (int64_t number = 0; number < 120; ++number) {
+    auto [shape, times] = drawCase(random);
+    StageMemory memory;
+    for (int64_t stage = 0; stage < shape.stages; ++stage) {
+      memory.kept.push_back(1 + static_cast<int64_t>(random() % 100));
+      memory.waiting.push_back(1 + static_cast<int64_t>(random() % 100));
+    }
+    PipelineSchedule free = getPipelineSchedule(shape, times);
+    SmallVector<int64_t> least(shape.devices, 0);
+    for (int64_t stage = 0; stage < shape.stages; ++stage)
+      least[stage % shape.devices] += std::max(memory.kept[stage], memory.waiting[stage]);
+    int64_t lowest = *llvm::max_element(least), highest = getMostKept(free, memory);
+    memory.most =
+        lowest + static_cast<int64_t>(random() % static_cast<uint32_t>(std::max<int64_t>(1, highest - lowest)));
+    PipelineSchedule found = getPipelineSchedule(shape, times, memory);
+    expectLegal(shape, found);
+    EXPECT_LE(getMostKept(found, memory), memory.most);
+    EXPECT_GE(found.seconds, free.seconds * (1 - 1e-9));
+    slower += found.seconds > free.seconds;
+    for (const PipelineShape &named : getNamed(shape))
+      if (PipelineSchedule its = getPipelineSchedule(named, times); getMostKept(its, memory) <= memory.most)
+        EXPECT_LE(found.seconds, its.seconds * (1 + 1e-9)) << getName(named.order).str();
+  }
+  // Else the limits say nothing.
+  EXPECT_GT(slower, 60);
+}
+
+/// Where no order keeps to the limit it is the one that keeps least.
+TEST(PipelineOrder, TooLittleMemory) {
+  PipelineShape shape{2, 2, 4, true, PipelineOrder::Search};
+  StageTimes times = StageTimes::getEqual(2);
+  StageMemory memory{{10, 3}, {12, 3}, 9};
+  EXPECT_GE(getMostKept(getPipelineSchedule(shape, times), memory), 20);
+  EXPECT_EQ(getMostKept(getPipelineSchedule(shape, times, memory), memory), 10);
 }
 
 TEST(PipelineOrder, Mistakes) {

@@ -77,8 +77,9 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category, Use use)
       memoryLimit("memory-limit",
                   cl::desc("Memory that one rank may use, as in 80GB, 74.5GiB, or a number of bytes. If\n"
                            "   a plan needs more, the compiler tries more chunks and keeps less for the\n"
-                           "   backward. Default: 0, no limit; with --parallel=auto the memory of the\n"
-                           "   cluster's devices"),
+                           "   backward. With --pipeline=search it first tries orders in which devices\n"
+                           "   keep fewer micro-batches. Default: 0, no limit; with --parallel=auto the\n"
+                           "   memory of the cluster's devices"),
                   cl::cat(category)),
       world("world",
             cl::desc("Number of ranks for --parallel=auto, which needs it. moe-plan has an\n"

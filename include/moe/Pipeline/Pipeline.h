@@ -54,6 +54,9 @@ struct PipelineOptions {
   /// Stages of a pipeline for each of its devices. See describeMistake(PipelineShape) for what the order needs.
   int64_t interleave = 1;
   PipelineOrder pipelineOrder = PipelineOrder::OneForwardOneBackward;
+  /// The most bytes that a device of the pipeline keeps for gradients, as moe-order-micro-batches takes it; 0: no
+  /// limit.
+  int64_t mostKept = 0;
   /// Where stages begin and end, as moe-cut-stages takes it; empty: where they take about equal time at the rates of
   /// the cluster.
   SmallVector<int64_t> stageBoundaries;

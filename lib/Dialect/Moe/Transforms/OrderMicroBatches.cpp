@@ -99,6 +99,30 @@ StageTimes getTimes(func::FuncOp function, const UnitOps &units, int64_t stages)
   return times;
 }
 
+/// Bytes of what a stage's `work` and its gradients of weights need of earlier kinds of work on the first micro-batch.
+int64_t countNeeded(const UnitOps &units, int64_t stage, StageWork work) {
+  int64_t bytes = 0;
+  llvm::DenseSet<Value> counted;
+  for (StageWork user : {work, StageWork::weights})
+    for (Operation *op : getOps(units, {0, stage, user}))
+      for (Value operand : op->getOperands()) {
+        Operation *maker = operand.getDefiningOp();
+        std::optional<PipelineUnit> unit = maker ? getPipelineUnit(maker) : std::nullopt;
+        if (unit && unit->work < work && counted.insert(operand).second)
+          bytes += getByteSize(operand.getType());
+      }
+  return bytes;
+}
+
+StageMemory getMemory(const UnitOps &units, int64_t stages, int64_t most) {
+  StageMemory memory{{}, {}, most};
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    memory.kept.push_back(countNeeded(units, stage, StageWork::backward));
+    memory.waiting.push_back(countNeeded(units, stage, StageWork::weights));
+  }
+  return memory;
+}
+
 struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroBatches> {
   using Base::Base;
 
@@ -134,8 +158,13 @@ struct MoeOrderMicroBatches : moe::impl::MoeOrderMicroBatchesBase<MoeOrderMicroB
     if (std::string mistake = describeMistake(shape); !mistake.empty())
       return getOperation().emitError() << mistake;
     bool needsTimes = order != PipelineOrder::OneForwardOneBackward && order != PipelineOrder::ZbH1;
-    PipelineSchedule schedule = getPipelineSchedule(shape, needsTimes ? getTimes(getOperation(), units, shape.stages)
-                                                                      : StageTimes::getEqual(shape.stages));
+    StageMemory memory = getMemory(units, shape.stages, mostKept);
+    PipelineSchedule schedule = getPipelineSchedule(
+        shape, needsTimes ? getTimes(getOperation(), units, shape.stages) : StageTimes::getEqual(shape.stages), memory);
+    if (int64_t bytes = getMostKept(schedule, memory); mostKept > 0 && bytes > mostKept)
+      return getOperation().emitError() << "expected a device to keep at most " << mostKept.getValue()
+                                        << " bytes for gradients but in the order " << moe::getName(order)
+                                        << " it keeps " << bytes;
     auto isCyclic = [&](int64_t stage) { return schedule.devices[stage] == stage % devices; };
     if (!llvm::all_of(llvm::seq(shape.stages), isCyclic))
       getOperation()->setAttr(kStageDevicesAttrName, Builder(&getContext()).getDenseI64ArrayAttr(schedule.devices));

@@ -39,6 +39,26 @@ SmallVector<PipelineUnit> PipelineSchedule::getUnits() const {
   return units;
 }
 
+int64_t StageMemory::getMore(const PipelineUnit &unit) const {
+  switch (unit.work) {
+  case StageWork::forward:
+    return kept[unit.stage];
+  case StageWork::backward:
+    return (unit.isWhole ? 0 : waiting[unit.stage]) - kept[unit.stage];
+  case StageWork::weights:
+    return -waiting[unit.stage];
+  }
+  llvm_unreachable("unknown work");
+}
+
+int64_t mlir::moe::getMostKept(const PipelineSchedule &schedule, const StageMemory &memory) {
+  SmallVector<int64_t> its(schedule.devices.size(), 0);
+  int64_t most = 0;
+  for (const PipelineUnit &unit : schedule.getUnits())
+    most = std::max(most, its[schedule.devices[unit.stage]] += memory.getMore(unit));
+  return most;
+}
+
 std::optional<double> PipelineClock::getBegin(const PipelineUnit &unit) const {
   auto [microBatch, stage, work, isWhole] = unit;
   int64_t device = getDevice(unit);

@@ -70,9 +70,11 @@ struct ListRule {
   bool leavesRoom = true;
 };
 /// Of the units that can begin soonest a backward, then a forward of a later stage; gradients of weights where a device
-/// would wait. None where the rule comes to a dead end.
+/// would wait. A forward
+/// waits until `memory` allows it. None where the rule comes to a dead end.
 std::optional<PipelineSchedule> scheduleByList(const PipelineShape &shape, const StageTimes &times,
-                                               ArrayRef<int64_t> devices, const ListRule &rule);
+                                               const StageMemory &memory, ArrayRef<int64_t> devices,
+                                               const ListRule &rule);
 
 } // namespace mlir::moe
 

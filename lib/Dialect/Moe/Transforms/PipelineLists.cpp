@@ -15,9 +15,10 @@ struct Choice {
 
 class ListScheduler {
 public:
-  ListScheduler(const PipelineShape &shape, const StageTimes &times, ArrayRef<int64_t> devices, const ListRule &rule)
-      : shape(shape), times(times), rule(rule), clock(shape, times, devices), stagesOf(shape.devices),
-        next(shape.stages), alive(shape.devices, 0), chosen(shape.devices) {
+  ListScheduler(const PipelineShape &shape, const StageTimes &times, const StageMemory &memory,
+                ArrayRef<int64_t> devices, const ListRule &rule)
+      : shape(shape), times(times), memory(memory), rule(rule), clock(shape, times, devices), stagesOf(shape.devices),
+        next(shape.stages), alive(shape.devices, 0), kept(shape.devices, 0), chosen(shape.devices) {
     for (auto [stage, device] : llvm::enumerate(devices))
       stagesOf[device].push_back(stage);
     schedule.devices.assign(devices.begin(), devices.end());
@@ -31,6 +32,7 @@ private:
   int64_t getCount(int64_t stage, StageWork work) const { return next[stage][static_cast<size_t>(work)]; }
   /// The next one of its kind, if it can begin.
   std::optional<Choice> get(int64_t stage, StageWork work) const;
+  int64_t getKept(int64_t stage) const { return memory.most > 0 ? memory.kept[stage] : 0; }
   bool hasRoom(int64_t device, int64_t stage) const;
   /// The best forward or backward.
   std::optional<Choice> chooseFirst(int64_t device) const;
@@ -40,11 +42,12 @@ private:
 
   const PipelineShape &shape;
   const StageTimes &times;
+  const StageMemory &memory;
   const ListRule &rule;
   PipelineClock clock;
   SmallVector<SmallVector<int64_t>> stagesOf; ///< by device, in order
   SmallVector<Counts> next;                   ///< by stage
-  SmallVector<int64_t> alive;                 ///< by device
+  SmallVector<int64_t> alive, kept;           ///< by device: micro-batches of a stage, and bytes
   /// By device, what it would begin; found again when something changes that it hangs on.
   SmallVector<std::optional<Choice>> chosen;
   PipelineSchedule schedule;
@@ -60,11 +63,14 @@ std::optional<Choice> ListScheduler::get(int64_t stage, StageWork work) const {
 }
 
 bool ListScheduler::hasRoom(int64_t device, int64_t stage) const {
-  int64_t needed = 1;
+  int64_t needed = 1, bytes = getKept(stage);
   if (rule.leavesRoom && stage == stagesOf[device].front())
-    for (int64_t later : ArrayRef(stagesOf[device]).drop_front())
-      needed += 1 + getCount(stage, StageWork::forward) - getCount(later, StageWork::forward);
-  return alive[device] + needed <= rule.mostAlive;
+    for (int64_t later : ArrayRef(stagesOf[device]).drop_front()) {
+      int64_t others = 1 + getCount(stage, StageWork::forward) - getCount(later, StageWork::forward);
+      needed += others;
+      bytes += others * getKept(later);
+    }
+  return alive[device] + needed <= rule.mostAlive && (memory.most == 0 || kept[device] + bytes <= memory.most);
 }
 
 std::optional<Choice> ListScheduler::chooseFirst(int64_t device) const {
@@ -111,6 +117,7 @@ void ListScheduler::begin(const Choice &choice) {
   ++next[unit.stage][static_cast<size_t>(unit.work)];
   int64_t device = clock.getDevice(unit);
   alive[device] += unit.work == StageWork::forward ? 1 : unit.work == StageWork::weights ? -1 : 0;
+  kept[device] += memory.most > 0 ? memory.getMore(unit) : 0;
   chosen[device] = choose(device);
   for (int64_t neighbour : {unit.stage - 1, unit.stage + 1})
     if (neighbour >= 0 && neighbour < shape.stages)
@@ -135,6 +142,7 @@ std::optional<PipelineSchedule> ListScheduler::run() {
 }
 
 std::optional<PipelineSchedule> mlir::moe::scheduleByList(const PipelineShape &shape, const StageTimes &times,
-                                                          ArrayRef<int64_t> devices, const ListRule &rule) {
-  return ListScheduler(shape, times, devices, rule).run();
+                                                          const StageMemory &memory, ArrayRef<int64_t> devices,
+                                                          const ListRule &rule) {
+  return ListScheduler(shape, times, memory, devices, rule).run();
 }

@@ -289,14 +289,19 @@ static DeviceOrders getNamedOrders(const PipelineShape &shape, PipelineOrder ord
 }
 
 namespace {
-/// The fastest of schedules; of equally fast ones the first.
+/// The fastest of schedules that keep no more than they may, else the one that keeps least; of equal ones the first.
 class Fastest {
 public:
-  Fastest(const PipelineShape &shape, const StageTimes &times) : shape(shape), times(times) {}
+  Fastest(const PipelineShape &shape, const StageTimes &times, const StageMemory &memory)
+      : shape(shape), times(times), memory(memory) {}
 
   void add(PipelineSchedule schedule) {
-    if (best.windows.empty() || schedule.seconds < best.seconds * (1 - kTolerance))
-      best = std::move(schedule);
+    int64_t tooMuch = memory.most > 0 ? std::max<int64_t>(0, getMostKept(schedule, memory) - memory.most) : 0;
+    bool isFaster = schedule.seconds < best.seconds * (1 - kTolerance);
+    if (!best.windows.empty() && (tooMuch > bestTooMuch || (tooMuch == bestTooMuch && !isFaster)))
+      return;
+    best = std::move(schedule);
+    bestTooMuch = tooMuch;
   }
   void addNamed(PipelineOrder order) {
     ArrayRef<int64_t> devices = order == PipelineOrder::DualPipeV ? vDevices : cyclicDevices;
@@ -304,13 +309,34 @@ public:
   }
   /// By all rules; each device keeps at most `mostAlive`.
   void addLists(ArrayRef<int64_t> devices, int64_t mostAlive) {
+    addLists(devices, mostAlive, {});
+    if (memory.most > 0)
+      addLists(devices, mostAlive, memory);
+    // Where a forward leaves room for what its backward makes, no backward goes beyond the limit.
+    if (bestTooMuch > 0)
+      addLists(devices, mostAlive, getCareful(devices));
+  }
+  void addLists(ArrayRef<int64_t> devices, int64_t mostAlive, const StageMemory &within) {
     for (double patience : {0.25, 0.5, 0.75, 1.0})
       for (double forBackward : {0.0, 0.5})
         for (bool leavesRoom : {false, true})
-          if (auto schedule = scheduleByList(shape, times, devices, {mostAlive, patience, forBackward, leavesRoom})) {
+          if (auto schedule =
+                  scheduleByList(shape, times, within, devices, {mostAlive, patience, forBackward, leavesRoom})) {
             add(mergeOrders(shape, times, devices, joinBackwards(getDeviceOrders(*schedule))));
             add(std::move(*schedule));
           }
+  }
+  /// With room for a micro-batch on each device, also where there is none.
+  StageMemory getCareful(ArrayRef<int64_t> devices) const {
+    StageMemory careful = memory;
+    SmallVector<int64_t> least(shape.devices, 0);
+    for (int64_t stage = 0; stage < shape.stages; ++stage) {
+      int64_t most = std::max(memory.kept[stage], memory.waiting[stage]);
+      careful.kept[stage] = careful.waiting[stage] = most;
+      least[devices[stage]] += most;
+    }
+    careful.most = std::max(careful.most, *llvm::max_element(least));
+    return careful;
   }
   DeviceOrders getDeviceOrders(const PipelineSchedule &schedule) const {
     DeviceOrders orders(shape.devices);
@@ -327,8 +353,10 @@ private:
 
   const PipelineShape &shape;
   const StageTimes &times;
+  const StageMemory &memory;
   SmallVector<int64_t> cyclicDevices = getCyclicDevices(shape), vDevices = getVDevices(shape);
   PipelineSchedule best;
+  int64_t bestTooMuch = 0; ///< bytes that it keeps beyond the limit
 };
 } // namespace
 
@@ -348,10 +376,11 @@ void Fastest::addAll() {
   addLists(cyclicDevices, shape.stages + (shape.getStagesPerDevice() > 1 ? shape.devices - 1 : 0));
 }
 
-PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape, const StageTimes &times) {
+PipelineSchedule mlir::moe::getPipelineSchedule(const PipelineShape &shape, const StageTimes &times,
+                                                const StageMemory &memory) {
   if (shape.devices == 1 && shape.order != PipelineOrder::Overlapped1F1B)
     return mergeOrders(shape, times, getCyclicDevices(shape), {getOrderInTurn(shape)});
-  Fastest fastest(shape, times);
+  Fastest fastest(shape, times, memory);
   if (shape.order == PipelineOrder::Search)
     fastest.addAll();
   else if (shape.order == PipelineOrder::ZbV)

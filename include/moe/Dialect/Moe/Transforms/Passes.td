@@ -176,9 +176,14 @@ def MoeOrderMicroBatches : Pass<"moe-order-micro-batches", "::mlir::func::FuncOp
     - `search`: the fastest of the orders above that the number of stages allows, and of list schedules.
 
     `zb-v` and `search` time the units by the costs of their ops at the rates of `moe.cluster`.
+
+    `most-kept` limits what a device keeps. A stage keeps of a micro-batch what its backward needs of forwards, and what
+    its gradients of weights need of both. It keeps this from the forward until the gradients of weights are done.
+    `zb-v` and `search` take the fastest order within the limit. The pass fails if the order keeps more than the limit.
   }];
   let options = [
     Option<"devices", "devices", "int64_t", /*default=*/"1", "Number of devices of the pipeline; it divides the number of stages">,
+    Option<"mostKept", "most-kept", "int64_t", /*default=*/"0", "Most bytes that a device of a pipeline keeps for gradients; 0: no limit">,
     Option<"order", "order", "::mlir::moe::PipelineOrder", /*default=*/"::mlir::moe::PipelineOrder::OneForwardOneBackward",
            "Order of the units of a pipeline",
            [{::llvm::cl::values(

@@ -68,7 +68,9 @@ enum class PipelineOrder {
   /// DualPipeV (DeepSeek-AI, DualPipe, 2025): a V, in which the forward of one micro-batch and the backward of another
   /// one are a window. Needs twice as many micro-batches as devices.
   DualPipeV,
-  /// The fastest by the stages' times: of the orders above that the number of stages allows, and of list schedules.
+  /// The fastest by the stages' times, within a limit of what devices keep: of the orders above that the number of
+  /// stages
+  /// allows, and of list schedules.
   Search
 };
 
@@ -109,6 +111,19 @@ struct StageTimes {
   double get(const PipelineWindow &window) const;
 };
 
+/// What devices keep between units, in bytes of a micro-batch by stage.
+struct StageMemory {
+  /// From the forward until the backward: what the backward or the gradients of weights need.
+  SmallVector<int64_t> kept;
+  /// From a backward that is not whole until the gradients of its weights: what these need.
+  SmallVector<int64_t> waiting;
+  /// The most that a device may keep; 0: there is no limit.
+  int64_t most = 0;
+
+  /// How much more a device keeps after the unit.
+  int64_t getMore(const PipelineUnit &unit) const;
+};
+
 struct PipelineSchedule {
   /// Of all devices, in an order in which each unit follows those whose results it needs.
   SmallVector<PipelineWindow> windows;
@@ -120,9 +135,15 @@ struct PipelineSchedule {
   SmallVector<PipelineUnit> getUnits() const;
 };
 
+/// The most bytes that a device keeps at once.
+int64_t getMostKept(const PipelineSchedule &schedule, const StageMemory &memory);
+
 /// Expects a shape without mistake. One device does the micro-batches in turn. Without a backward there are forwards
 /// only. 1F1B and DualPipeV do not depend on the times, nor does ZB-H1, but for how the devices' units are merged.
-PipelineSchedule getPipelineSchedule(const PipelineShape &shape, const StageTimes &times);
+/// Where there is a choice it is the fastest that keeps no more than it may or, where none does, the one that keeps
+/// least.
+PipelineSchedule getPipelineSchedule(const PipelineShape &shape, const StageTimes &times,
+                                     const StageMemory &memory = {});
 /// With equal times.
 PipelineSchedule getPipelineSchedule(const PipelineShape &shape);
 
