@@ -8,8 +8,8 @@
 using namespace mlir::moe;
 using llvm::ArrayRef;
 
-/// What the page holds at most. A piece takes up to 40 bytes, an exposed exchange up to 16.
-static constexpr size_t maxDevices = 64, maxPieces = 8000;
+/// What the page holds at most. A piece takes about 35 bytes, an exposed exchange about 12.
+static constexpr size_t maxDevices = 64, maxPieces = 6000, maxExposed = 12'000;
 /// A wait that is shorter than this part of the step is not seen.
 static constexpr double gapsOfStep = 1000;
 
@@ -189,24 +189,28 @@ static PageDevice makeDevice(const SimProgram &program, const PageRow &row, doub
   return {row.name, maker.take(), findExposed(program, row.predicted)};
 }
 
+/// The begin of the first that are too many; `end` where there is room for all.
+static double findLimit(std::vector<double> begins, size_t most, double end) {
+  if (begins.size() <= most)
+    return end;
+  std::nth_element(begins.begin(), begins.begin() + static_cast<ptrdiff_t>(most), begins.end());
+  return begins[most];
+}
+
 /// Leaves out what begins after the most that the page holds.
 static void limit(PagePipeline &pipeline, double end) {
-  std::vector<double> begins;
+  std::vector<double> pieces, exposed;
   for (const PageDevice &device : pipeline.devices) {
     for (const PagePiece &piece : device.pieces)
-      begins.push_back(piece.begin);
-    for (auto [begin, exposedEnd] : device.exposed)
-      begins.push_back(begin);
+      pieces.push_back(piece.begin);
+    llvm::append_range(exposed, llvm::make_first_range(device.exposed));
   }
-  pipeline.to = end;
-  if (begins.size() <= maxPieces)
-    return;
-  std::nth_element(begins.begin(), begins.begin() + maxPieces, begins.end());
-  pipeline.to = begins[maxPieces];
+  double to = std::min(findLimit(std::move(pieces), maxPieces, end), findLimit(std::move(exposed), maxExposed, end));
   for (PageDevice &device : pipeline.devices) {
-    llvm::erase_if(device.pieces, [&](const PagePiece &piece) { return piece.begin >= pipeline.to; });
-    llvm::erase_if(device.exposed, [&](const auto &exposed) { return exposed.first >= pipeline.to; });
+    llvm::erase_if(device.pieces, [&](const PagePiece &piece) { return piece.begin >= to; });
+    llvm::erase_if(device.exposed, [&](const auto &one) { return one.first >= to; });
   }
+  pipeline.to = to;
 }
 
 PagePipeline mlir::moe::makePagePipeline(const SimResult &result, const PageTimeline &timeline) {

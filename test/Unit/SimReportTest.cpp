@@ -839,10 +839,10 @@ TEST(SimReport, PageOfManyPieces) {
   EXPECT_LT(page.size(), 2'000'000u);
   json::Value data = getPageData(page);
   const json::Object &pipeline = *data.getAsObject()->getObject("pipeline");
-  EXPECT_EQ(pipeline.getNumber("to_s"), 8000);
+  EXPECT_EQ(pipeline.getNumber("to_s"), 6000);
   EXPECT_EQ(pipeline.getInteger("num_micro_batches"), 20'000);
   const json::Array &pieces = *(*pipeline.getArray("devices"))[0].getAsObject()->getArray("pieces");
-  ASSERT_EQ(pieces.size(), 7 * 8000u);
+  ASSERT_EQ(pieces.size(), 7 * 6000u);
   // The second one: micro-batch, stage, work, neither window nor weights, gap, duration and seconds of its own.
   EXPECT_EQ(json::Array(llvm::make_range(pieces.begin() + 7, pieces.begin() + 14)),
             json::Array({1, 0, 0, 0, 5000, 5000, 5000}));
